@@ -1,0 +1,80 @@
+/*
+ * A pool: the saved predictions of K models on one or more splits of the same task, joined by
+ * sample id and checked. Paper: section "Preliminaries and Pipeline Overview".
+ */
+#ifndef CORESTACK_POOL_H
+#define CORESTACK_POOL_H
+
+#include <corestack/context.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct cst_pool cst_pool;
+
+typedef enum cst_output { CST_OUTPUT_PROBABILITY = 0, CST_OUTPUT_LOGIT = 1 } cst_output;
+
+/* What a folder or a list of files cannot say of itself. Zero-initialise; all fields have a
+ * default. */
+typedef struct cst_pool_config {
+    int outside;       /* non-zero: a manifest may name files outside its folder */
+    int output_given;  /* non-zero: `output` holds; otherwise the manifest's word, or probability */
+    cst_output output; /* what the members' numbers are */
+    const char *labels; /* labels file for a list of files or a folder; NULL: the manifest's, or
+                           labels.npy etc. */
+    const char *ids;    /* sample ids file, or NULL */
+    const char *folds;  /* fold vector file, or NULL */
+    const char *groups; /* group ids file, or NULL */
+} cst_pool_config;
+
+/* Opens a manifest (a .json file), a folder (with a pool.json, else every prediction file in it),
+ * and reads nothing but the manifest and the headers. `config` may be NULL. *out is the caller's to
+ * free. */
+CST_API cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
+                                 const cst_pool_config *config);
+
+/* A pool of one split, "oof", from `count` prediction files named by their stems. */
+CST_API cst_status cst_pool_open_files(cst_context *context, cst_pool **out,
+                                       const char *const *paths, size_t count,
+                                       const cst_pool_config *config);
+
+/* A pool of one split from memory: predictions[k] is [rows][classes] float32, C order, and is
+ * copied; labels [rows] in 0..classes-1, or NULL; names[k] must differ. */
+CST_API cst_status cst_pool_from_memory(cst_context *context, cst_pool **out, const char *split,
+                                        const float *const *predictions, const char *const *names,
+                                        int32_t members, int64_t rows, int32_t classes,
+                                        const int32_t *labels, cst_output output);
+
+/* Reads, joins by id, converts to float32 probabilities and checks every member of a split. Does
+ * nothing if it was loaded already. */
+CST_API cst_status cst_pool_load(cst_context *context, cst_pool *pool, const char *split);
+
+CST_API void cst_pool_free(cst_context *context, cst_pool *pool);
+
+CST_API int32_t cst_pool_members(const cst_pool *pool);
+CST_API int32_t cst_pool_classes(const cst_pool *pool);
+/* Name of a class, or NULL where the pool gives only a count. Borrowed. */
+CST_API const char *cst_pool_class_name(const cst_pool *pool, int32_t c);
+CST_API const char *cst_pool_member_name(const cst_pool *pool, int32_t member); /* borrowed */
+CST_API const char *cst_pool_member_family(const cst_pool *pool,
+                                           int32_t member); /* NULL if not given; borrowed */
+/* Costs of one prediction as the manifest gives them; NaN where it does not. */
+CST_API double cst_pool_member_flops(const cst_pool *pool, int32_t member);
+CST_API double cst_pool_member_params(const cst_pool *pool, int32_t member);
+CST_API double cst_pool_member_latency_ms(const cst_pool *pool, int32_t member);
+
+CST_API int cst_pool_has_split(const cst_pool *pool, const char *split);
+/* Rows of a loaded split (of each condition, where it has conditions); -1 if it is not loaded. */
+CST_API int64_t cst_pool_rows(const cst_pool *pool, const char *split);
+/* Of a loaded split; NULL if not loaded or not given. Borrowed. */
+CST_API const int32_t *cst_pool_labels(const cst_pool *pool, const char *split);
+CST_API const int32_t *cst_pool_folds(const cst_pool *pool, const char *split);
+CST_API const int64_t *cst_pool_groups(const cst_pool *pool, const char *split);
+/* [rows][classes] float32 probabilities of a loaded split; NULL if not loaded. Borrowed. */
+CST_API const float *cst_pool_predictions(const cst_pool *pool, const char *split, int32_t member);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

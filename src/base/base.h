@@ -1,0 +1,138 @@
+/*
+ * The ground floor: errors, notices, checked allocation, parallel loops over fixed blocks, random
+ * numbers. Every folder may include it; it includes nothing of ours but the public context header.
+ * Section: "one idea carries memory bounds, reproducibility and distribution"
+ * (docs/architecture.md).
+ */
+#ifndef CST_BASE_H
+#define CST_BASE_H
+
+#include <corestack/context.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define CST_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#define CST_PRINTF(fmt, args)
+#endif
+
+/* Rows per block. Every statistic is a sum over blocks of this many rows, reduced in block order,
+ * so that the bytes of a result depend neither on the number of threads nor on that of ranks. */
+#define CST_BLOCK_ROWS 512
+
+/* ---- errors and notices -------------------------------------------------------------------- */
+
+/* Records a message and returns `code`, so that `return cst_fail(...)` and `status = cst_fail(...)`
+ * read well. Safe to call from a parallel loop only through cst_parallel_for, which keeps the
+ * first. */
+cst_status cst_fail(cst_context *context, cst_status code, const char *format, ...)
+    CST_PRINTF(3, 4);
+
+/* A thing the user should know although the work goes on. Goes to the logger as a warning and is
+ * kept in the context for the report, unless the context is muted (nested refits repeat what was
+ * said). */
+void cst_notice(cst_context *context, const char *format, ...) CST_PRINTF(2, 3);
+void cst_log(cst_context *context, cst_log_level level, const char *format, ...) CST_PRINTF(3, 4);
+size_t cst_notice_count(const cst_context *context);
+const char *cst_notice_at(const cst_context *context, size_t index);
+void cst_notices_clear(cst_context *context);
+
+/* Reports progress; CST_ERROR_CANCELLED (with a message) when the callback asks to stop. */
+cst_status cst_progress(cst_context *context, const char *stage, int64_t done, int64_t total);
+
+/* A child with the parent's allocator, one thread, no logger, no progress and its own error: for
+ * work that runs inside a parallel task. Free with cst_context_free. */
+cst_status cst_context_child(cst_context **out, cst_context *parent);
+
+/* Copies a child's error message into the parent and returns `code`. */
+cst_status cst_adopt_error(cst_context *parent, const cst_context *child, cst_status code);
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* count * size zeroed bytes, 64-byte aligned, or NULL with the error recorded (CST_ERROR_MEMORY). A
+ * count of 0 gives a valid pointer. Thread-safe (but for the error message). */
+void *cst_alloc(cst_context *context, size_t count, size_t size);
+
+/* Grows an array got from cst_alloc to `count` elements, keeping what it holds (the new part is not
+ * zeroed). NULL with the error recorded, and the old array still valid, on failure. */
+void *cst_grow(cst_context *context, void *pointer, size_t old_count, size_t count, size_t size);
+
+/* A copy of a string; NULL with the error recorded on failure. */
+char *cst_strdup(cst_context *context, const char *text);
+
+/* printf into a new string; NULL with the error recorded on failure. */
+char *cst_format(cst_context *context, const char *format, ...) CST_PRINTF(2, 3);
+
+/* Checked arithmetic on sizes: false on overflow. */
+bool cst_size_mul(size_t a, size_t b, size_t *out);
+bool cst_size_add(size_t a, size_t b, size_t *out);
+
+/* Wall-clock seconds from an arbitrary origin, monotonic. */
+double cst_seconds(void);
+
+/* ---- parallel loops -------------------------------------------------------------------------- */
+
+/* Runs task 0..count-1. Each call gets a child-free context only for reading the allocator: a task
+ * records its failure by returning a status and calling cst_fail on the context it was handed,
+ * which is private to the worker. The error of the lowest failing task is the one reported,
+ * whatever the timing. */
+typedef cst_status (*cst_task_fn)(cst_context *worker, void *user, int64_t task);
+cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn task, void *user);
+
+/* Sum over blocks in a fixed order. For each block b in 0..blocks-1, `term` adds the block's
+ * contribution to `sum` (`width` doubles, zeroed before the call); the terms are added to `total`
+ * (overwritten) in block order. Memory: a fixed number of terms at a time, not one per block. */
+typedef cst_status (*cst_block_fn)(cst_context *worker, void *user, int64_t block, double *sum);
+cst_status cst_reduce_blocks(cst_context *context, int64_t blocks, size_t width, cst_block_fn term,
+                             void *user, double *total);
+
+/* Number of blocks of CST_BLOCK_ROWS rows that cover `rows`, and the rows of one block. */
+static inline int64_t cst_block_count(int64_t rows) {
+    return rows / CST_BLOCK_ROWS + (rows % CST_BLOCK_ROWS != 0);
+}
+static inline int64_t cst_block_first(int64_t block) {
+    return block * CST_BLOCK_ROWS;
+}
+static inline int64_t cst_block_size(int64_t rows, int64_t block) {
+    int64_t left = rows - block * CST_BLOCK_ROWS;
+    return left < CST_BLOCK_ROWS ? left : CST_BLOCK_ROWS;
+}
+
+/* ---- random numbers -------------------------------------------------------------------------- */
+
+/* What a stream is for. A seed gives each purpose its own independent sequence. Values are pinned.
+ */
+typedef enum cst_stream {
+    CST_STREAM_FOLDS = 1,
+    CST_STREAM_BANDWIDTH = 2,
+    CST_STREAM_LANDMARKS = 3,
+    CST_STREAM_PROBES = 4,
+    CST_STREAM_GATE_INIT = 5,
+    CST_STREAM_GATE_ROWS = 6,
+    CST_STREAM_GATE_SHUFFLE = 7,
+    CST_STREAM_BOOTSTRAP = 8,
+    CST_STREAM_GREEDY = 9,
+    CST_STREAM_TEST = 100
+} cst_stream;
+
+/* Counter-based generator (Philox 4x32-10 of Random123): the k-th number of (seed, stream,
+ * substream) is the same on every machine and may be reached without drawing those before it. */
+typedef struct cst_rng {
+    uint32_t key[2];
+    uint32_t counter[4];
+    uint32_t buffer[4];
+    int used;
+} cst_rng;
+
+void cst_rng_init(cst_rng *rng, uint64_t seed, cst_stream stream, uint32_t substream);
+uint32_t cst_rng_u32(cst_rng *rng);
+uint64_t cst_rng_u64(cst_rng *rng);
+double cst_rng_uniform(cst_rng *rng);               /* [0, 1), 53 bits */
+double cst_rng_normal(cst_rng *rng);                /* mean 0, variance 1 */
+int64_t cst_rng_below(cst_rng *rng, int64_t bound); /* 0..bound-1 without bias; bound >= 1 */
+void cst_rng_shuffle(cst_rng *rng, int64_t *items, int64_t count);
+
+#endif

@@ -1,0 +1,267 @@
+/*
+ * The context: errors, notices, checked allocation. No global state, nothing printed.
+ */
+#include "base/base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ERROR_CHARS = 2048, NOTICES_MAX = 256, ALIGNMENT = 64 };
+
+struct cst_context {
+    cst_realloc_fn realloc_fn;
+    void *realloc_user;
+    cst_log_fn log_fn;
+    void *log_user;
+    cst_progress_fn progress_fn;
+    void *progress_user;
+    int threads;
+    char error[ERROR_CHARS];
+    char **notices;
+    size_t notice_count;
+};
+
+static void *default_realloc(void *user, void *pointer, size_t bytes) {
+    (void)user;
+    if (bytes == 0) {
+        free(pointer);
+        return NULL;
+    }
+    return realloc(pointer, bytes);
+}
+
+static int core_count(void) {
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (cores < 1)
+        return 1;
+    return cores > 1024 ? 1024 : (int)cores;
+}
+
+cst_status cst_context_create_with(cst_context **out, cst_realloc_fn realloc_fn, void *user) {
+    if (!out)
+        return CST_ERROR_ARGUMENT;
+    *out = NULL;
+    if (!realloc_fn)
+        realloc_fn = default_realloc;
+    cst_context *context = realloc_fn(user, NULL, sizeof *context);
+    if (!context)
+        return CST_ERROR_MEMORY;
+    memset(context, 0, sizeof *context);
+    context->realloc_fn = realloc_fn;
+    context->realloc_user = user;
+    context->threads = core_count();
+    *out = context;
+    return CST_OK;
+}
+
+cst_status cst_context_create(cst_context **out) {
+    return cst_context_create_with(out, NULL, NULL);
+}
+
+cst_status cst_context_child(cst_context **out, cst_context *parent) {
+    cst_status status = cst_context_create_with(out, parent->realloc_fn, parent->realloc_user);
+    if (status != CST_OK)
+        return cst_fail(parent, status, "out of memory for a worker's context");
+    (*out)->threads = 1;
+    return CST_OK;
+}
+
+void cst_context_free(cst_context *context) {
+    if (!context)
+        return;
+    cst_notices_clear(context);
+    context->realloc_fn(context->realloc_user, context, 0);
+}
+
+cst_status cst_context_set_threads(cst_context *context, int threads) {
+    if (threads < 0 || threads > 1024)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "threads must be 0 (one per core) to 1024, got %d", threads);
+    context->threads = threads == 0 ? core_count() : threads;
+    return CST_OK;
+}
+
+int cst_context_threads(const cst_context *context) {
+    return context->threads;
+}
+
+void cst_context_set_log(cst_context *context, cst_log_fn log, void *user) {
+    context->log_fn = log;
+    context->log_user = user;
+}
+
+void cst_context_set_progress(cst_context *context, cst_progress_fn progress, void *user) {
+    context->progress_fn = progress;
+    context->progress_user = user;
+}
+
+const char *cst_last_error(const cst_context *context) {
+    return context ? context->error : "no context";
+}
+
+const char *cst_version(void) {
+    return CST_VERSION_STRING;
+}
+
+cst_status cst_fail(cst_context *context, cst_status code, const char *format, ...) {
+    if (!context)
+        return code;
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(context->error, sizeof context->error, format, args);
+    va_end(args);
+    return code;
+}
+
+cst_status cst_adopt_error(cst_context *parent, const cst_context *child, cst_status code) {
+    (void)snprintf(parent->error, sizeof parent->error, "%s", child->error);
+    return code;
+}
+
+static void emit(cst_context *context, cst_log_level level, const char *message) {
+    if (context->log_fn)
+        context->log_fn(context->log_user, level, message);
+}
+
+void cst_log(cst_context *context, cst_log_level level, const char *format, ...) {
+    if (!context->log_fn)
+        return;
+    char message[ERROR_CHARS];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    emit(context, level, message);
+}
+
+void cst_notice(cst_context *context, const char *format, ...) {
+    char message[ERROR_CHARS];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    for (size_t i = 0; i < context->notice_count; i++)
+        if (strcmp(context->notices[i], message) == 0)
+            return;
+    emit(context, CST_LOG_WARNING, message);
+    if (context->notice_count == NOTICES_MAX)
+        return;
+    /* A notice that finds no memory is not worth failing for: it went to the logger. */
+    size_t count = context->notice_count;
+    char **grown = cst_grow(context, context->notices, count, count + 1, sizeof *grown);
+    if (!grown)
+        return;
+    context->notices = grown;
+    grown[count] = cst_strdup(context, message);
+    if (grown[count])
+        context->notice_count = count + 1;
+}
+
+size_t cst_notice_count(const cst_context *context) {
+    return context->notice_count;
+}
+
+const char *cst_notice_at(const cst_context *context, size_t index) {
+    return index < context->notice_count ? context->notices[index] : "";
+}
+
+void cst_notices_clear(cst_context *context) {
+    for (size_t i = 0; i < context->notice_count; i++)
+        cst_free(context, context->notices[i]);
+    cst_free(context, context->notices);
+    context->notices = NULL;
+    context->notice_count = 0;
+}
+
+cst_status cst_progress(cst_context *context, const char *stage, int64_t done, int64_t total) {
+    if (context->progress_fn &&
+        context->progress_fn(context->progress_user, stage, done, total) != 0)
+        return cst_fail(context, CST_ERROR_CANCELLED, "stopped on request during %s", stage);
+    return CST_OK;
+}
+
+bool cst_size_mul(size_t a, size_t b, size_t *out) {
+    return !__builtin_mul_overflow(a, b, out);
+}
+
+bool cst_size_add(size_t a, size_t b, size_t *out) {
+    return !__builtin_add_overflow(a, b, out);
+}
+
+/* Blocks carry the pointer the allocator gave just before the aligned address. */
+void *cst_alloc(cst_context *context, size_t count, size_t size) {
+    size_t bytes = 0;
+    size_t padded = 0;
+    if (!cst_size_mul(count, size, &bytes) ||
+        !cst_size_add(bytes, ALIGNMENT + sizeof(void *), &padded) || padded > PTRDIFF_MAX) {
+        (void)cst_fail(context, CST_ERROR_MEMORY,
+                       "a size overflows: %zu elements of %zu bytes do not fit in memory", count,
+                       size);
+        return NULL;
+    }
+    char *raw = context->realloc_fn(context->realloc_user, NULL, padded);
+    if (!raw) {
+        (void)cst_fail(
+            context, CST_ERROR_MEMORY,
+            "out of memory: %zu bytes were asked for; use fewer rows or members, or more memory",
+            bytes);
+        return NULL;
+    }
+    uintptr_t start = (uintptr_t)raw + sizeof(void *);
+    uintptr_t aligned = (start + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1);
+    char *user = raw + (aligned - (uintptr_t)raw);
+    memcpy(user - sizeof(void *), &raw, sizeof raw);
+    memset(user, 0, bytes);
+    return user;
+}
+
+void cst_free(cst_context *context, void *pointer) {
+    if (!pointer || !context)
+        return;
+    char *raw = NULL;
+    memcpy(&raw, (char *)pointer - sizeof(void *), sizeof raw);
+    context->realloc_fn(context->realloc_user, raw, 0);
+}
+
+void *cst_grow(cst_context *context, void *pointer, size_t old_count, size_t count, size_t size) {
+    void *grown = cst_alloc(context, count, size);
+    if (!grown)
+        return NULL;
+    if (pointer) {
+        size_t keep = old_count < count ? old_count : count;
+        memcpy(grown, pointer, keep * size);
+        cst_free(context, pointer);
+    }
+    return grown;
+}
+
+char *cst_strdup(cst_context *context, const char *text) {
+    size_t length = strlen(text);
+    char *copy = cst_alloc(context, length + 1, 1);
+    if (copy)
+        memcpy(copy, text, length + 1);
+    return copy;
+}
+
+char *cst_format(cst_context *context, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    va_list again;
+    va_copy(again, args);
+    int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *text = length < 0 ? NULL : cst_alloc(context, (size_t)length + 1, 1);
+    if (text)
+        (void)vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    return text;
+}
+
+double cst_seconds(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}

@@ -1,0 +1,103 @@
+/*
+ * Parallel loops whose results do not depend on the number of threads: tasks write to places of
+ * their own, and sums are taken in block order.
+ */
+#include "base/base.h"
+
+#include <omp.h>
+#include <string.h>
+
+/* Terms held at a time by cst_reduce_blocks. Part of the definition of a sum's memory, not of its
+ * value. */
+enum { WAVE = 16 };
+
+cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn task, void *user) {
+    if (count <= 0)
+        return CST_OK;
+    int threads = cst_context_threads(context);
+    if (threads > count)
+        threads = (int)count;
+    if (threads == 1 || omp_in_parallel()) {
+        for (int64_t i = 0; i < count; i++) {
+            cst_status status = task(context, user, i);
+            if (status != CST_OK)
+                return status;
+        }
+        return CST_OK;
+    }
+    cst_context **workers = cst_alloc(context, (size_t)threads, sizeof(cst_context *));
+    cst_status status = workers ? CST_OK : CST_ERROR_MEMORY;
+    for (int t = 0; status == CST_OK && t < threads; t++)
+        status = cst_context_child(&workers[t], context);
+    if (status == CST_OK) {
+        int64_t failed = count; /* the lowest failing task so far; later tasks are skipped */
+        cst_status failure = CST_OK;
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1) default(none)                   \
+    shared(count, task, user, workers, failed, failure, context)
+        for (int64_t i = 0; i < count; i++) {
+            int64_t lowest = 0;
+#pragma omp atomic read
+            lowest = failed;
+            if (i > lowest)
+                continue;
+            cst_context *worker = workers[omp_get_thread_num()];
+            cst_status result = task(worker, user, i);
+            if (result != CST_OK) {
+#pragma omp critical(cst_parallel_failure)
+                {
+                    if (i < failed) {
+#pragma omp atomic write
+                        failed = i;
+                        failure = cst_adopt_error(context, worker, result);
+                    }
+                }
+            }
+        }
+        status = failure;
+    }
+    for (int t = 0; workers && t < threads; t++)
+        cst_context_free(workers[t]);
+    cst_free(context, workers);
+    return status;
+}
+
+typedef struct wave {
+    cst_block_fn term;
+    void *user;
+    int64_t first;
+    size_t width;
+    double *sums;
+} wave;
+
+static cst_status wave_task(cst_context *worker, void *user, int64_t task) {
+    wave *w = user;
+    double *sum = w->sums + (size_t)task * w->width;
+    memset(sum, 0, w->width * sizeof *sum);
+    return w->term(worker, w->user, w->first + task, sum);
+}
+
+cst_status cst_reduce_blocks(cst_context *context, int64_t blocks, size_t width, cst_block_fn term,
+                             void *user, double *total) {
+    memset(total, 0, width * sizeof *total);
+    if (blocks <= 0)
+        return CST_OK;
+    int64_t size = blocks < WAVE ? blocks : WAVE;
+    size_t doubles = 0;
+    if (!cst_size_mul((size_t)size, width, &doubles))
+        return cst_fail(context, CST_ERROR_LIMIT, "a sum of %zu terms is too wide", width);
+    wave w = {.term = term, .user = user, .width = width};
+    w.sums = cst_alloc(context, doubles, sizeof(double));
+    cst_status status = w.sums ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t first = 0; status == CST_OK && first < blocks; first += size) {
+        int64_t count = blocks - first < size ? blocks - first : size;
+        w.first = first;
+        status = cst_parallel_for(context, count, wave_task, &w);
+        for (int64_t b = 0; status == CST_OK && b < count; b++) {
+            const double *sum = w.sums + (size_t)b * width;
+            for (size_t j = 0; j < width; j++)
+                total[j] += sum[j];
+        }
+    }
+    cst_free(context, w.sums);
+    return status;
+}

@@ -1,0 +1,111 @@
+/*
+ * Dense linear algebra over CBLAS and LAPACKE.
+ */
+#include "la/la.h"
+
+#include <cblas.h>
+#include <lapacke.h>
+#include <limits.h>
+#include <math.h>
+#include <pthread.h>
+
+/* OpenBLAS keeps its thread count per process; this counter restores it when the last user leaves.
+ */
+static pthread_mutex_t blas_mutex = PTHREAD_MUTEX_INITIALIZER;
+static int blas_users;
+static int blas_threads_before;
+
+void cst_la_enter(void) {
+    (void)pthread_mutex_lock(&blas_mutex);
+    if (blas_users++ == 0) {
+        blas_threads_before = openblas_get_num_threads();
+        openblas_set_num_threads(1);
+    }
+    (void)pthread_mutex_unlock(&blas_mutex);
+}
+
+void cst_la_leave(void) {
+    (void)pthread_mutex_lock(&blas_mutex);
+    if (--blas_users == 0)
+        openblas_set_num_threads(blas_threads_before);
+    (void)pthread_mutex_unlock(&blas_mutex);
+}
+
+static cst_status check_dims(cst_context *context, int64_t m, int64_t n, int64_t k, int64_t ld) {
+    if (m < 0 || n < 0 || k < 0 || ld < 0 || m > INT_MAX || n > INT_MAX || k > INT_MAX ||
+        ld > INT_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT,
+                        "a matrix of %lld x %lld x %lld is beyond the BLAS interface", (long long)m,
+                        (long long)n, (long long)k);
+    return CST_OK;
+}
+
+static int64_t largest(int64_t a, int64_t b, int64_t c) {
+    int64_t most = a > b ? a : b;
+    return most > c ? most : c;
+}
+
+cst_status cst_gemm_f32(cst_context *context, bool transpose_a, bool transpose_b, int64_t m,
+                        int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
+                        const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
+    cst_status status = check_dims(context, m, n, k, largest(lda, ldb, ldc));
+    if (status != CST_OK || m == 0 || n == 0)
+        return status;
+    cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans,
+                transpose_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, alpha, a, (int)lda,
+                b, (int)ldb, beta, c, (int)ldc);
+    return CST_OK;
+}
+
+cst_status cst_gemm_f64(cst_context *context, bool transpose_a, bool transpose_b, int64_t m,
+                        int64_t n, int64_t k, double alpha, const double *a, int64_t lda,
+                        const double *b, int64_t ldb, double beta, double *c, int64_t ldc) {
+    cst_status status = check_dims(context, m, n, k, largest(lda, ldb, ldc));
+    if (status != CST_OK || m == 0 || n == 0)
+        return status;
+    cblas_dgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans,
+                transpose_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, alpha, a, (int)lda,
+                b, (int)ldb, beta, c, (int)ldc);
+    return CST_OK;
+}
+
+cst_status cst_eigh(cst_context *context, int64_t n, double *a, double *values) {
+    cst_status status = check_dims(context, n, n, n, n);
+    if (status != CST_OK || n == 0)
+        return status;
+    lapack_int info = LAPACKE_dsyevd(LAPACK_ROW_MAJOR, 'V', 'L', (int)n, a, (int)n, values);
+    if (info != 0)
+        return cst_fail(
+            context, CST_ERROR_NUMERIC,
+            "the eigenvalues of a %lld x %lld matrix were not found (LAPACK info %d); look "
+            "for NaN or infinity in the predictions",
+            (long long)n, (long long)n, (int)info);
+    return CST_OK;
+}
+
+cst_status cst_cholesky(cst_context *context, int64_t n, double *a) {
+    cst_status status = check_dims(context, n, n, n, n);
+    if (status != CST_OK || n == 0)
+        return status;
+    lapack_int info = LAPACKE_dpotrf(LAPACK_ROW_MAJOR, 'L', (int)n, a, (int)n);
+    if (info != 0)
+        return cst_fail(context, CST_ERROR_NUMERIC,
+                        "a %lld x %lld matrix is not positive definite (leading minor %d)",
+                        (long long)n, (long long)n, (int)info);
+    return CST_OK;
+}
+
+void cst_cholesky_solve(int64_t n, const double *factor, double *b) {
+    if (n <= 0)
+        return;
+    cblas_dtrsv(CblasRowMajor, CblasLower, CblasNoTrans, CblasNonUnit, (int)n, factor, (int)n, b,
+                1);
+    cblas_dtrsv(CblasRowMajor, CblasLower, CblasTrans, CblasNonUnit, (int)n, factor, (int)n, b, 1);
+}
+
+double cst_cholesky_logdet(int64_t n, const double *factor) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += log(factor[i * n + i]);
+    return 2 * sum;
+}

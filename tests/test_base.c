@@ -1,0 +1,125 @@
+/*
+ * Base: status list, allocation limits, fixed-order reductions, random numbers against published
+ * values.
+ */
+#include "base/base.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static int setup(void **state) {
+    return cst_context_create((cst_context **)state) != CST_OK;
+}
+
+static int teardown(void **state) {
+    cst_context_free(*state);
+    return 0;
+}
+
+static void status_values_are_pinned(void **state) {
+    (void)state;
+    assert_int_equal(CST_OK, 0);
+    assert_int_equal(CST_ERROR_INPUT, 2);
+    assert_int_equal(CST_ERROR_INTERNAL, 11);
+    assert_string_equal(cst_status_name(CST_ERROR_FORMAT), "CST_ERROR_FORMAT");
+    assert_string_equal(cst_status_name((cst_status)4711), "unknown status");
+}
+
+static void allocation_overflow_is_refused(void **state) {
+    cst_context *context = *state;
+    assert_null(cst_alloc(context, SIZE_MAX / 2, 4));
+    assert_non_null(strstr(cst_last_error(context), "overflows"));
+    double *p = cst_alloc(context, 3, sizeof *p);
+    assert_non_null(p);
+    assert_int_equal((uintptr_t)p % 64, 0);
+    p[2] = 5;
+    double *q = cst_grow(context, p, 3, 100, sizeof *q);
+    assert_true(q[2] == 5);
+    cst_free(context, q);
+}
+
+static cst_status add_terms(cst_context *worker, void *user, int64_t block, double *sum) {
+    (void)worker;
+    (void)user;
+    for (int i = 0; i < 1000; i++)
+        sum[0] += 1.0 / (double)(1 + block * 1000 + i);
+    sum[1] += (double)block;
+    return CST_OK;
+}
+
+static void sums_do_not_depend_on_threads(void **state) {
+    cst_context *context = *state;
+    double first[2];
+    assert_int_equal(cst_context_set_threads(context, 1), CST_OK);
+    assert_int_equal(cst_reduce_blocks(context, 101, 2, add_terms, NULL, first), CST_OK);
+    assert_true(first[1] == 5050);
+    for (int threads = 2; threads <= 8; threads++) {
+        double again[2];
+        assert_int_equal(cst_context_set_threads(context, threads), CST_OK);
+        assert_int_equal(cst_reduce_blocks(context, 101, 2, add_terms, NULL, again), CST_OK);
+        assert_memory_equal(first, again, sizeof first);
+    }
+}
+
+static cst_status fail_late(cst_context *worker, void *user, int64_t task) {
+    (void)user;
+    if (task >= 37)
+        return cst_fail(worker, CST_ERROR_INPUT, "task %lld", (long long)task);
+    return CST_OK;
+}
+
+static void the_lowest_failing_task_is_reported(void **state) {
+    cst_context *context = *state;
+    for (int threads = 1; threads <= 4; threads++) {
+        assert_int_equal(cst_context_set_threads(context, threads), CST_OK);
+        assert_int_equal(cst_parallel_for(context, 200, fail_late, NULL), CST_ERROR_INPUT);
+        assert_string_equal(cst_last_error(context), "task 37");
+    }
+}
+
+/* Known-answer values of philox4x32-10 from Random123's kat_vectors: zero key and counter. */
+static void philox_known_answer(void **state) {
+    (void)state;
+    cst_rng rng;
+    cst_rng_init(&rng, 0, (cst_stream)0, 0);
+    assert_int_equal(cst_rng_u32(&rng), 0x6627e8d5);
+    assert_int_equal(cst_rng_u32(&rng), 0xe169c58d);
+    assert_int_equal(cst_rng_u32(&rng), 0xbc57ac4c);
+    assert_int_equal(cst_rng_u32(&rng), 0x9b00dbd8);
+}
+
+static void shuffle_is_a_permutation(void **state) {
+    (void)state;
+    int64_t items[100];
+    int seen[100] = {0};
+    for (int i = 0; i < 100; i++)
+        items[i] = i;
+    cst_rng rng;
+    cst_rng_init(&rng, 7, CST_STREAM_TEST, 0);
+    cst_rng_shuffle(&rng, items, 100);
+    int moved = 0;
+    for (int i = 0; i < 100; i++) {
+        seen[items[i]]++;
+        moved += items[i] != i;
+    }
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(seen[i], 1);
+    assert_true(moved > 80);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(status_values_are_pinned),
+        cmocka_unit_test_setup_teardown(allocation_overflow_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(sums_do_not_depend_on_threads, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_lowest_failing_task_is_reported, setup, teardown),
+        cmocka_unit_test(philox_known_answer),
+        cmocka_unit_test(shuffle_is_a_permutation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,92 @@
+/*
+ * The log-linear pool: softmax(sum_k w_k log p_k + b), fitted by Newton on the categorical
+ * likelihood with Gaussian priors. Stage S4's strongest meta-learner and the space in which members
+ * are selected. Section: "Laplace-Approximate Bayesian Blender" of the paper, which leaves the
+ * family of meta-learners open.
+ */
+#ifndef CST_LOGLINEAR_H
+#define CST_LOGLINEAR_H
+
+#include "base/base.h"
+#include "pool/view.h"
+
+/* Log-probabilities of a view, each member mixed with the uniform distribution first:
+ * log((1 - mix_k) p + mix_k / C), so that a member's hard zeros cost a bounded, fitted amount. */
+typedef struct cst_logtable {
+    int64_t rows;
+    int32_t classes;
+    int32_t members;
+    float *values;   /* [rows][classes][members] */
+    int32_t *labels; /* [rows]; NULL when the view has none */
+} cst_logtable;
+
+cst_status cst_logtable_build(cst_context *context, const cst_view *view, const double *mix,
+                              cst_logtable *out);
+void cst_logtable_free(cst_context *context, cst_logtable *table);
+
+/* The share of the uniform distribution that gives each member the least mean NLL on the view, from
+ * the grid 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1. mix: [view->members]. */
+cst_status cst_uniform_mix_fit(cst_context *context, const cst_view *view, double *mix);
+
+typedef struct cst_loglinear_options {
+    bool bias;     /* fit one bias per class */
+    bool evidence; /* set the prior precisions by MacKay's evidence, starting from those below */
+    double prior_weights; /* precision of w_k around `center`, total scale, > 0 */
+    double prior_bias;    /* precision of b_c around 0, total scale, > 0 */
+    double center;        /* prior mean of every w_k; < 0 means 1/K_eff, the geometric average */
+    double tolerance; /* stop when half the squared Newton decrement is below it (nats, total) */
+    int iterations;   /* at most this many Newton steps */
+} cst_loglinear_options;
+
+cst_loglinear_options cst_loglinear_defaults(void);
+
+typedef struct cst_loglinear {
+    int32_t members; /* K_eff */
+    int32_t classes; /* C */
+    double *weights; /* [members] */
+    double *bias;    /* [classes]; all zero without bias */
+    double
+        *hessian; /* [d][d] of the penalised total loss at the optimum, d = members (+ classes) */
+    int32_t parameters;   /* d */
+    double nll;           /* total NLL on the rows it was fitted to, without the priors */
+    double prior_weights; /* the precisions used */
+    double prior_bias;
+    double decrement; /* half the squared Newton decrement at the result */
+    int iterations;
+} cst_loglinear;
+
+/* Fits on the table's rows with the members active[0..count-1] (columns of the table). `start`:
+ * [count] weights to begin from, or NULL. */
+cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, const int32_t *active,
+                             int32_t count, const cst_loglinear_options *options,
+                             const double *start, cst_loglinear *out);
+void cst_loglinear_free(cst_context *context, cst_loglinear *fit);
+
+/* Gradient [count] and Hessian (in out->hessian, full) of the total NLL without biases at given
+ * weights, each with the prior's curvature `prior` on the Hessian's diagonal: what a score test
+ * needs. */
+cst_status cst_loglinear_curvature(cst_context *context, const cst_logtable *table,
+                                   const int32_t *active, int32_t count, double prior,
+                                   const double *weights, double *gradient, cst_loglinear *out);
+
+/* log det of the Hessian in the parametrisation whose columns have unit standard deviation (over
+ * the table's (sample, class) rows), so that it may be set beside those of the linear
+ * meta-learners. */
+cst_status cst_loglinear_logdet(cst_context *context, const cst_logtable *table,
+                                const int32_t *active, const cst_loglinear *fit, double *logdet);
+
+/* Mean NLL of fixed weights and bias (NULL: zero) on a labelled table; per_row [rows] may be NULL.
+ */
+cst_status cst_loglinear_loss(cst_context *context, const cst_logtable *table,
+                              const int32_t *active, int32_t count, const double *weights,
+                              const double *bias, double *mean, double *per_row);
+
+/* Probabilities of one row: logs [classes][stride] with column j at logs[c*stride + active[j]].
+ * out: [classes]. */
+void cst_loglinear_row(const float *logs, int32_t classes, int32_t stride, const int32_t *active,
+                       int32_t count, const double *weights, const double *bias, double *out);
+
+/* The value stored in a log table for a probability. */
+float cst_mixed_log(float probability, double mix, int32_t classes);
+
+#endif

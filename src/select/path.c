@@ -1,0 +1,271 @@
+/*
+ * Forward and backward paths in log-linear space: members are ranked by the quadratic model of the
+ * loss at the present optimum (Wald for leaving, score for joining), and the chosen set is refitted
+ * from a warm start.
+ */
+#include "select/path.h"
+
+#include "la/la.h"
+
+#include <math.h>
+#include <string.h>
+
+static cst_loglinear_options path_fit_options(const cst_select_options *options) {
+    cst_loglinear_options fit = cst_loglinear_defaults();
+    fit.bias = false;
+    fit.evidence = false;
+    fit.prior_weights = options->prior;
+    fit.tolerance = 1e-3;
+    return fit;
+}
+
+static cst_status path_alloc(cst_context *context, int32_t members, cst_path *out) {
+    *out = (cst_path){.members = members};
+    out->set = cst_alloc(context, (size_t)members, sizeof *out->set);
+    out->weights = cst_alloc(context, (size_t)members, sizeof *out->weights);
+    if (!out->set || !out->weights)
+        return CST_ERROR_MEMORY;
+    for (int32_t s = 0; s < members; s++) {
+        out->set[s] = cst_alloc(context, (size_t)s + 1, sizeof **out->set);
+        out->weights[s] = cst_alloc(context, (size_t)s + 1, sizeof **out->weights);
+        if (!out->set[s] || !out->weights[s])
+            return CST_ERROR_MEMORY;
+    }
+    return CST_OK;
+}
+
+void cst_path_free(cst_context *context, cst_path *path) {
+    for (int32_t s = 0; s < path->members; s++) {
+        if (path->set)
+            cst_free(context, path->set[s]);
+        if (path->weights)
+            cst_free(context, path->weights[s]);
+    }
+    cst_free(context, path->set);
+    cst_free(context, path->weights);
+    *path = (cst_path){0};
+}
+
+/* The inverse of a positive definite matrix, full. */
+static cst_status inverse(cst_context *context, int32_t n, const double *matrix, double *out) {
+    size_t d = (size_t)n;
+    double *factor = cst_alloc(context, d * d + d, sizeof *factor);
+    if (!factor)
+        return CST_ERROR_MEMORY;
+    memcpy(factor, matrix, d * d * sizeof *factor);
+    double *unit = factor + d * d;
+    cst_status status = cst_cholesky(context, n, factor);
+    for (size_t j = 0; status == CST_OK && j < d; j++) {
+        memset(unit, 0, d * sizeof *unit);
+        unit[j] = 1;
+        cst_cholesky_solve(n, factor, unit);
+        for (size_t i = 0; i < d; i++)
+            out[i * d + j] = unit[i];
+    }
+    cst_free(context, factor);
+    return status;
+}
+
+/* Position whose removal raises the quadratic model least, and the model's optimum without it in
+ * `start`. */
+static int32_t cheapest(const cst_loglinear *fit, const double *inv, double *start) {
+    int32_t k = fit->members;
+    int32_t leave = 0;
+    double least = INFINITY;
+    for (int32_t j = 0; j < k; j++) {
+        double cost = fit->weights[j] * fit->weights[j] / (2 * inv[j * k + j]);
+        if (cost < least) {
+            least = cost;
+            leave = j;
+        }
+    }
+    double ratio = fit->weights[leave] / inv[leave * k + leave];
+    for (int32_t j = 0, to = 0; j < k; j++)
+        if (j != leave)
+            start[to++] = fit->weights[j] - inv[j * k + leave] * ratio;
+    return leave;
+}
+
+cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
+                             const cst_select_options *options, cst_path *out) {
+    int32_t members = table->members;
+    cst_loglinear_options fit_options = path_fit_options(options);
+    int32_t *active = cst_alloc(context, (size_t)members, sizeof *active);
+    double *start = cst_alloc(context, (size_t)members, sizeof *start);
+    double *inv = cst_alloc(context, (size_t)members * (size_t)members, sizeof *inv);
+    cst_status status = path_alloc(context, members, out);
+    if (!active || !start || !inv)
+        status = CST_ERROR_MEMORY;
+    for (int32_t k = 0; status == CST_OK && k < members; k++)
+        active[k] = k;
+    for (int32_t size = members; status == CST_OK && size >= 1; size--) {
+        cst_loglinear fit = {0};
+        status = cst_loglinear_fit(context, table, active, size, &fit_options,
+                                   size == members ? NULL : start, &fit);
+        if (status == CST_OK) {
+            memcpy(out->set[size - 1], active, (size_t)size * sizeof *active);
+            memcpy(out->weights[size - 1], fit.weights, (size_t)size * sizeof *start);
+            status = inverse(context, size, fit.hessian, inv);
+        }
+        if (status == CST_OK) {
+            int32_t leave = cheapest(&fit, inv, start);
+            memmove(active + leave, active + leave + 1,
+                    (size_t)(size - 1 - leave) * sizeof *active);
+        }
+        cst_loglinear_free(context, &fit);
+    }
+    if (status != CST_OK)
+        cst_path_free(context, out);
+    cst_free(context, active);
+    cst_free(context, start);
+    cst_free(context, inv);
+    return status;
+}
+
+/* ---- forward --------------------------------------------------------------------------------- */
+
+/* Loss, gradient and Hessian of all members at weights that are zero outside the present set: one
+ * pass gives every candidate's gain under the quadratic model in which the present weights follow.
+ */
+typedef struct forward_state {
+    const cst_logtable *table;
+    const cst_select_options *options;
+    int32_t size;
+    int32_t *set;      /* ascending */
+    double *weights;   /* [size] */
+    double *full;      /* [members] weights, zeros outside */
+    int32_t *everyone; /* 0..members-1 */
+    double flops;
+    double latency;
+} forward_state;
+
+static double cost_of(const double *costs, int32_t member) {
+    return costs && !isnan(costs[member]) ? costs[member] : 0;
+}
+
+static bool affordable(const forward_state *s, int32_t member) {
+    const cst_select_options *o = s->options;
+    return (o->cap_flops <= 0 || s->flops + cost_of(o->flops, member) <= o->cap_flops) &&
+           (o->cap_latency <= 0 || s->latency + cost_of(o->latency, member) <= o->cap_latency);
+}
+
+static bool contains(const forward_state *s, int32_t member) {
+    for (int32_t j = 0; j < s->size; j++)
+        if (s->set[j] == member)
+            return true;
+    return false;
+}
+
+/* Gain of a candidate: g^2 / (2 (H_kk - h' H_SS^-1 h)), from the full Hessian at the present point.
+ */
+static double gain(const forward_state *s, const double *inv, const cst_loglinear *at,
+                   const double *gradient, int32_t candidate) {
+    size_t members = (size_t)s->table->members;
+    size_t size = (size_t)s->size;
+    const double *column = at->hessian + (size_t)candidate * members;
+    double schur = column[candidate];
+    for (size_t i = 0; i < size; i++)
+        for (size_t j = 0; j < size; j++)
+            schur -= column[s->set[i]] * inv[i * size + j] * column[s->set[j]];
+    return gradient[candidate] * gradient[candidate] / (2 * fmax(schur, 1e-12));
+}
+
+/* The best affordable candidate by gain; -1 when none is affordable (then the cheapest unaffordable
+ * joins last). */
+static cst_status best_candidate(cst_context *context, forward_state *s, int32_t *join) {
+    int32_t members = s->table->members;
+    size_t size = (size_t)s->size;
+    double *gradient = cst_alloc(context, (size_t)members, sizeof *gradient);
+    double *inv = cst_alloc(context, 2 * size * size + 1, sizeof *inv);
+    cst_loglinear at = {0};
+    cst_status status = gradient && inv ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_loglinear_curvature(context, s->table, s->everyone, members, s->options->prior,
+                                         s->full, gradient, &at);
+    if (status == CST_OK && size > 0) {
+        double *sub = inv + size * size;
+        for (size_t i = 0; i < size; i++)
+            for (size_t j = 0; j < size; j++)
+                sub[i * size + j] =
+                    at.hessian[(size_t)s->set[i] * (size_t)members + (size_t)s->set[j]];
+        status = inverse(context, s->size, sub, inv);
+    }
+    *join = -1;
+    for (int pass = 0; status == CST_OK && pass < 2 && *join < 0; pass++) {
+        double most = -1;
+        for (int32_t k = 0; k < members; k++) {
+            if (contains(s, k) || (pass == 0 && !affordable(s, k)))
+                continue;
+            double value = gain(s, inv, &at, gradient, k);
+            if (value > most) {
+                most = value;
+                *join = k;
+            }
+        }
+    }
+    cst_loglinear_free(context, &at);
+    cst_free(context, gradient);
+    cst_free(context, inv);
+    return status;
+}
+
+static void insert(forward_state *s, int32_t member) {
+    int32_t at = s->size;
+    while (at > 0 && s->set[at - 1] > member) {
+        s->set[at] = s->set[at - 1];
+        s->weights[at] = s->weights[at - 1];
+        at--;
+    }
+    s->set[at] = member;
+    s->weights[at] = 0;
+    s->size++;
+    s->flops += cost_of(s->options->flops, member);
+    s->latency += cost_of(s->options->latency, member);
+}
+
+static cst_status forward_step(cst_context *context, forward_state *s, cst_path *out) {
+    int32_t join = -1;
+    cst_status status = best_candidate(context, s, &join);
+    if (status != CST_OK)
+        return status;
+    insert(s, join);
+    cst_loglinear_options fit_options = path_fit_options(s->options);
+    cst_loglinear fit = {0};
+    status = cst_loglinear_fit(context, s->table, s->set, s->size, &fit_options,
+                               s->size > 1 ? s->weights : NULL, &fit);
+    if (status == CST_OK) {
+        size_t size = (size_t)s->size;
+        memcpy(s->weights, fit.weights, size * sizeof *s->weights);
+        memcpy(out->set[size - 1], s->set, size * sizeof *s->set);
+        memcpy(out->weights[size - 1], s->weights, size * sizeof *s->weights);
+        memset(s->full, 0, (size_t)s->table->members * sizeof *s->full);
+        for (size_t j = 0; j < size; j++)
+            s->full[s->set[j]] = s->weights[j];
+    }
+    cst_loglinear_free(context, &fit);
+    return status;
+}
+
+cst_status cst_path_forward(cst_context *context, const cst_logtable *table,
+                            const cst_select_options *options, cst_path *out) {
+    size_t members = (size_t)table->members;
+    forward_state s = {.table = table, .options = options};
+    s.set = cst_alloc(context, 2 * members, sizeof *s.set);
+    s.weights = cst_alloc(context, 2 * members, sizeof *s.weights);
+    cst_status status = path_alloc(context, table->members, out);
+    if (!s.set || !s.weights)
+        status = CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        s.everyone = s.set + members;
+        s.full = s.weights + members;
+        for (int32_t k = 0; k < table->members; k++)
+            s.everyone[k] = k;
+    }
+    while (status == CST_OK && s.size < table->members)
+        status = forward_step(context, &s, out);
+    if (status != CST_OK)
+        cst_path_free(context, out);
+    cst_free(context, s.set);
+    cst_free(context, s.weights);
+    return status;
+}

@@ -1,0 +1,242 @@
+/*
+ * Held-out loss of every size on the path, and the choice of one. Every fold builds its own path
+ * (and its own log table), so the losses are honest; the members at a size are those of the path on
+ * all rows.
+ */
+#include "select/select.h"
+
+#include "select/path.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct fold_job {
+    const cst_view *view;
+    const int32_t *folds;
+    int32_t fold_count;
+    const cst_select_options *options;
+    double *moments; /* [fold_count][K + K*K]: sums and cross sums of the losses by size, held-out
+                        rows */
+    cst_path *whole; /* the path on all rows */
+} fold_job;
+
+/* For each size the better of the forward and the backward set by training loss; consumes both. */
+static cst_status merge_paths(cst_context *context, const cst_logtable *table, cst_path *backward,
+                              cst_path *forward) {
+    for (int32_t s = 0; s < table->members; s++) {
+        double loss[2];
+        cst_path *paths[2] = {backward, forward};
+        for (int p = 0; p < 2; p++) {
+            cst_status status = cst_loglinear_loss(context, table, paths[p]->set[s], s + 1,
+                                                   paths[p]->weights[s], NULL, &loss[p], NULL);
+            if (status != CST_OK)
+                return status;
+        }
+        if (loss[1] < loss[0]) {
+            memcpy(backward->set[s], forward->set[s], ((size_t)s + 1) * sizeof **backward->set);
+            memcpy(backward->weights[s], forward->weights[s],
+                   ((size_t)s + 1) * sizeof **backward->weights);
+        }
+    }
+    return CST_OK;
+}
+
+static cst_status build_path(cst_context *context, const cst_logtable *table,
+                             const cst_select_options *options, cst_path *out) {
+    /* A budget in FLOPs or latency is kept while members join; leaving one by one cannot promise
+     * it. */
+    bool budget = options->cap_flops > 0 || options->cap_latency > 0;
+    if (options->direction == CST_SELECT_FORWARD || budget)
+        return cst_path_forward(context, table, options, out);
+    cst_status status = cst_path_backward(context, table, options, out);
+    if (status != CST_OK || options->direction == CST_SELECT_BACKWARD)
+        return status;
+    cst_path forward = {0};
+    status = cst_path_forward(context, table, options, &forward);
+    if (status == CST_OK)
+        status = merge_paths(context, table, out, &forward);
+    cst_path_free(context, &forward);
+    if (status != CST_OK)
+        cst_path_free(context, out);
+    return status;
+}
+
+static cst_status table_of(cst_context *context, const cst_view *view, const cst_view *fit_on,
+                           cst_logtable *table) {
+    double *mix = cst_alloc(context, (size_t)view->members, sizeof *mix);
+    cst_status status = mix ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_uniform_mix_fit(context, fit_on, mix);
+    if (status == CST_OK)
+        status = cst_logtable_build(context, view, mix, table);
+    cst_free(context, mix);
+    return status;
+}
+
+/* Sums over held-out rows of the loss at each size and of the products of losses at two sizes. */
+static cst_status held_out(cst_context *context, const cst_logtable *table, const cst_path *path,
+                           double *moments) {
+    size_t members = (size_t)path->members;
+    size_t rows = (size_t)table->rows;
+    double *losses = cst_alloc(context, members * rows, sizeof *losses);
+    cst_status status = losses ? CST_OK : CST_ERROR_MEMORY;
+    for (size_t s = 0; status == CST_OK && s < members; s++) {
+        double mean = 0;
+        status = cst_loglinear_loss(context, table, path->set[s], (int32_t)s + 1, path->weights[s],
+                                    NULL, &mean, losses + s * rows);
+        moments[s] = mean * (double)rows;
+    }
+    for (size_t s = 0; status == CST_OK && s < members; s++)
+        for (size_t t = 0; t <= s; t++) {
+            double sum = 0;
+            for (size_t i = 0; i < rows; i++)
+                sum += losses[s * rows + i] * losses[t * rows + i];
+            moments[members + s * members + t] = sum;
+            moments[members + t * members + s] = sum;
+        }
+    cst_free(context, losses);
+    return status;
+}
+
+/* Task f < fold_count: path without fold f, judged on fold f. The last task: the path on all rows.
+ */
+static cst_status fold_task(cst_context *context, void *user, int64_t task) {
+    fold_job *job = user;
+    const cst_view *view = job->view;
+    size_t members = (size_t)view->members;
+    bool whole = task == job->fold_count;
+    cst_view in = *view;
+    cst_view out = *view;
+    cst_logtable table = {0};
+    cst_logtable held = {0};
+    cst_path path = {0};
+    int64_t *index = NULL;
+    cst_status status = CST_OK;
+    if (!whole) {
+        index = cst_alloc(context, (size_t)view->rows, sizeof *index);
+        if (!index)
+            return CST_ERROR_MEMORY;
+        cst_view_split(view, job->folds, (int32_t)task, index, &in, &out);
+    }
+    status = table_of(context, &in, &in, &table);
+    if (status == CST_OK)
+        status = build_path(context, &table, job->options, whole ? job->whole : &path);
+    if (status == CST_OK && !whole)
+        status = table_of(context, &out, &in, &held);
+    if (status == CST_OK && !whole)
+        status = held_out(context, &held, &path,
+                          job->moments + (size_t)task * (members + members * members));
+    cst_path_free(context, &path);
+    cst_logtable_free(context, &table);
+    cst_logtable_free(context, &held);
+    cst_free(context, index);
+    return status;
+}
+
+static double sum_costs(const double *costs, const int32_t *members, int32_t count) {
+    double sum = 0;
+    for (int32_t j = 0; costs && j < count; j++)
+        sum += isnan(costs[members[j]]) ? 0 : costs[members[j]];
+    return sum;
+}
+
+static cst_status describe(cst_context *context, const fold_job *job, cst_selection *out) {
+    size_t members = (size_t)out->members;
+    size_t width = members + members * members;
+    double n = (double)job->view->rows;
+    double *total = cst_alloc(context, width, sizeof *total);
+    if (!total)
+        return CST_ERROR_MEMORY;
+    for (int32_t f = 0; f < job->fold_count; f++)
+        for (size_t j = 0; j < width; j++)
+            total[j] += job->moments[(size_t)f * width + j];
+    for (size_t s = 1; s < members; s++)
+        if (total[s] < total[out->best])
+            out->best = (int32_t)s;
+    size_t b = (size_t)out->best;
+    const double *cross = total + members;
+    const cst_select_options *o = job->options;
+    for (size_t s = 0; s < members; s++) {
+        cst_select_step *step = &out->path[s];
+        step->size = (int32_t)s + 1;
+        step->loss = total[s] / n;
+        step->excess = (total[s] - total[b]) / n;
+        double square =
+            cross[s * members + s] + cross[b * members + b] - 2 * cross[s * members + b];
+        double variance = square / n - step->excess * step->excess;
+        step->excess_se = sqrt(fmax(variance, 0) / n);
+        step->members = job->whole->set[s];
+        job->whole->set[s] = NULL;
+        step->flops = sum_costs(o->flops, step->members, step->size);
+        step->latency = sum_costs(o->latency, step->members, step->size);
+        step->allowed = (o->cap_count <= 0 || step->size <= o->cap_count) &&
+                        (o->cap_flops <= 0 || step->flops <= o->cap_flops) &&
+                        (o->cap_latency <= 0 || step->latency <= o->cap_latency);
+    }
+    cst_free(context, total);
+    return CST_OK;
+}
+
+static cst_status choose(cst_context *context, const cst_select_options *options,
+                         cst_selection *out) {
+    int32_t fallback = -1; /* the allowed size with the least loss */
+    int32_t smallest = -1; /* the smallest allowed size within the margin */
+    double least = out->path[out->best].loss;
+    for (int32_t s = 0; s < out->members; s++) {
+        const cst_select_step *step = &out->path[s];
+        if (!step->allowed)
+            continue;
+        if (fallback < 0 || step->loss < out->path[fallback].loss)
+            fallback = s;
+        double margin = 0;
+        if (options->rule == CST_SELECT_ONE_SE)
+            margin = step->excess_se;
+        else if (options->rule == CST_SELECT_TOLERANCE)
+            margin = options->tolerance * least;
+        else if (options->rule == CST_SELECT_EITHER)
+            margin = fmin(step->excess_se, options->tolerance * least);
+        if (smallest < 0 && step->excess <= margin)
+            smallest = s;
+    }
+    if (fallback < 0)
+        return cst_fail(
+            context, CST_ERROR_INPUT,
+            "no set of members satisfies the caps: the cheapest single member exceeds the "
+            "FLOPs or latency budget; raise select.max_flops or select.max_latency");
+    out->chosen = smallest >= 0 ? smallest : fallback;
+    return CST_OK;
+}
+
+cst_status cst_select(cst_context *context, const cst_view *view, const int32_t *folds,
+                      int32_t fold_count, const cst_select_options *options, cst_selection *out) {
+    size_t members = (size_t)view->members;
+    *out = (cst_selection){.members = view->members};
+    cst_path whole = {0};
+    fold_job job = {.view = view,
+                    .folds = folds,
+                    .fold_count = fold_count,
+                    .options = options,
+                    .whole = &whole};
+    job.moments =
+        cst_alloc(context, (size_t)fold_count * (members + members * members), sizeof(double));
+    out->path = cst_alloc(context, members, sizeof *out->path);
+    cst_status status = job.moments && out->path ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_parallel_for(context, (int64_t)fold_count + 1, fold_task, &job);
+    if (status == CST_OK)
+        status = describe(context, &job, out);
+    if (status == CST_OK)
+        status = choose(context, options, out);
+    cst_path_free(context, &whole);
+    cst_free(context, job.moments);
+    if (status != CST_OK)
+        cst_selection_free(context, out);
+    return status;
+}
+
+void cst_selection_free(cst_context *context, cst_selection *selection) {
+    for (int32_t s = 0; selection->path && s < selection->members; s++)
+        cst_free(context, selection->path[s].members);
+    cst_free(context, selection->path);
+    *selection = (cst_selection){0};
+}

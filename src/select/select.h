@@ -1,0 +1,62 @@
+/*
+ * Loss-aware selection: which members may go without the log-linear pool losing more than its own
+ * uncertainty. Between S1 (near-duplicates are gone) and S2. Section: the paper has no such step;
+ * dependence alone is a weak guide to what may go (docs/method.md).
+ */
+#ifndef CST_SELECT_H
+#define CST_SELECT_H
+
+#include "base/base.h"
+#include "pool/view.h"
+
+typedef enum cst_select_direction {
+    CST_SELECT_FORWARD,  /* from the empty set, the member that lowers the loss most joins */
+    CST_SELECT_BACKWARD, /* from all, the member whose removal costs least leaves */
+    CST_SELECT_BOTH /* both paths; at each size the set with the lower loss on the rows fitted to */
+} cst_select_direction;
+
+typedef enum cst_select_rule {
+    CST_SELECT_BEST,      /* the size with the least held-out loss */
+    CST_SELECT_ONE_SE,    /* the smallest size within one paired standard error of it */
+    CST_SELECT_TOLERANCE, /* the smallest size within a relative tolerance of it */
+    CST_SELECT_EITHER     /* the smallest size within the smaller of those two margins */
+} cst_select_rule;
+
+typedef struct cst_select_options {
+    cst_select_direction direction;
+    cst_select_rule rule;
+    double tolerance;      /* relative to the least held-out NLL */
+    int32_t cap_count;     /* at most this many members; 0: no cap */
+    double cap_flops;      /* at most this much in total; 0: no cap */
+    double cap_latency;    /* milliseconds in total; 0: no cap */
+    const double *flops;   /* [members of the view]; NaN counts as 0. NULL: none */
+    const double *latency; /* the same, milliseconds */
+    double prior;          /* precision of the log-linear weights during selection, total scale */
+} cst_select_options;
+
+/* One size on the path. */
+typedef struct cst_select_step {
+    int32_t size;
+    int32_t *members; /* [size], ascending positions in the view: the path on all rows */
+    double loss;      /* held-out mean NLL, each fold with its own path of this size */
+    double excess;    /* loss minus the least loss on the path */
+    double excess_se; /* paired standard error of that difference */
+    double flops;     /* sum over the members */
+    double latency;
+    bool allowed; /* within every cap */
+} cst_select_step;
+
+typedef struct cst_selection {
+    int32_t members;       /* K of the view */
+    cst_select_step *path; /* [members]: sizes 1..K */
+    int32_t chosen;        /* index into path */
+    int32_t best;          /* index of the least held-out loss */
+} cst_selection;
+
+/* Runs the path inside every fold and on all rows, and picks a size. folds: [view->rows],
+ * 0..fold_count-1. CST_ERROR_INPUT when no size satisfies the caps. */
+cst_status cst_select(cst_context *context, const cst_view *view, const int32_t *folds,
+                      int32_t fold_count, const cst_select_options *options, cst_selection *out);
+void cst_selection_free(cst_context *context, cst_selection *selection);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * Fitting a stack on a pool, and looking at a pool without fitting. Stages S0 to S4 of the paper in
+ * order.
+ */
+#ifndef CORESTACK_FIT_H
+#define CORESTACK_FIT_H
+
+#include <corestack/context.h>
+#include <corestack/model.h>
+#include <corestack/options.h>
+#include <corestack/pool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a computation found, ready to be shown. */
+typedef struct cst_report cst_report;
+
+/* Fits a stack on the rows of `split` ("oof"), which is loaded if it was not. The folds are the
+ * split's, or stratified (grouped where the split has groups) ones made from the seed. Either
+ * result may be NULL when not wanted; both are the caller's. Nothing of any other split is read. */
+CST_API cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
+                           const cst_options *options, cst_model **model, cst_report **report);
+
+/* Redundancy, clusters, spectrum, the four penalties and data problems of a split. */
+CST_API cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
+                               const cst_options *options, cst_report **report);
+
+/* Scores probabilities [rows][classes] against labels and sets them beside the simple baselines
+ * where `pool` is given (fitted on `fit_split`, scored on `split`, which must have been loaded).
+ * resamples > 0 adds 95% bootstrap intervals. `pool` may be NULL. */
+CST_API cst_status cst_evaluate(cst_context *context, const float *probabilities, int64_t rows,
+                                int32_t classes, const int32_t *labels, int32_t resamples,
+                                uint64_t seed, cst_report **report);
+CST_API cst_status cst_evaluate_model(cst_context *context, const cst_model *model, cst_pool *pool,
+                                      const char *split, int baselines, int32_t resamples,
+                                      uint64_t seed, cst_report **report);
+
+/* The report as one JSON document (keys: docs/json.md) or as text for a terminal (`color` non-zero:
+ * ANSI bold and dim). Strings are the caller's, freed with cst_free. */
+CST_API cst_status cst_report_json(cst_context *context, const cst_report *report, char **out);
+CST_API cst_status cst_report_text(cst_context *context, const cst_report *report, int color,
+                                   char **out);
+CST_API void cst_report_free(cst_context *context, cst_report *report);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

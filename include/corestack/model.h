@@ -1,0 +1,57 @@
+/*
+ * A fitted stack: everything prediction needs and nothing more. Immutable once made; any number of
+ * threads may predict with one model at the same time, each with a context of its own. File format:
+ * docs/model-format.md.
+ */
+#ifndef CORESTACK_MODEL_H
+#define CORESTACK_MODEL_H
+
+#include <corestack/context.h>
+#include <corestack/pool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct cst_model cst_model;
+
+/* Writes the model to a file: to a temporary name in the same folder, synced, then renamed. */
+CST_API cst_status cst_model_save(cst_context *context, const cst_model *model, const char *path);
+
+/* Reads a model file. CST_ERROR_FORMAT with the byte offset for a file that is not one, is
+ * truncated, has a wrong checksum or impossible sizes; CST_ERROR_UNSUPPORTED for a newer format
+ * version. *out is the caller's. */
+CST_API cst_status cst_model_load(cst_context *context, cst_model **out, const char *path);
+
+/* The same from memory: `bytes` is read during the call only. */
+CST_API cst_status cst_model_load_memory(cst_context *context, cst_model **out, const void *bytes,
+                                         size_t size);
+
+CST_API void cst_model_free(cst_context *context, cst_model *model);
+
+CST_API int32_t cst_model_members(const cst_model *model);
+CST_API int32_t cst_model_classes(const cst_model *model);
+/* Name of member `member` (0..members-1), in the order prediction expects; NULL beyond. Borrowed.
+ */
+CST_API const char *cst_model_member_name(const cst_model *model, int32_t member);
+/* Name of class `c`, or NULL where the pool gave only a count. Borrowed. */
+CST_API const char *cst_model_class_name(const cst_model *model, int32_t c);
+/* The settings it was fitted with, as "key=value"; NULL beyond. Borrowed. */
+CST_API const char *cst_model_setting(const cst_model *model, size_t index);
+
+/* Probabilities for `rows` samples. predictions[k]: [rows][classes] float32 probabilities of member
+ * k, C order, in the model's member order. out: [rows][classes], the caller's. */
+CST_API cst_status cst_model_predict(cst_context *context, const cst_model *model,
+                                     const float *const *predictions, int64_t rows, float *out);
+
+/* Loads what the model needs of a split (members are matched by name; a missing one is an error
+ * that names it) and predicts. *out: [rows][classes], freed with cst_free; *rows counts every
+ * condition's rows. */
+CST_API cst_status cst_model_predict_pool(cst_context *context, const cst_model *model,
+                                          cst_pool *pool, const char *split, float **out,
+                                          int64_t *rows);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,108 @@
+/*
+ * The option table as code reads it: one identifier per key.
+ */
+#ifndef CST_BASE_OPTIONS_H
+#define CST_BASE_OPTIONS_H
+
+#include "base/base.h"
+
+#include <corestack/options.h>
+
+/* X(identifier, key, type, default, least, most, choices, help) */
+#define CST_OPTION_LIST_ALL(X)                                                                     \
+    X(SEED, "seed", INTEGER, "0", 0, 9007199254740992.0, "", "Seed of every random choice.")       \
+    X(FOLDS_COUNT, "folds.count", INTEGER, "5", 2, 100, "",                                        \
+      "Folds to make where the pool brings none.")                                                 \
+    X(EVALUATE_NESTED, "evaluate.nested", BOOLEAN, "true", 0, 1, "",                               \
+      "Score the whole procedure on out-of-fold rows by refitting everything inside each fold.")   \
+    X(REDUNDANCY_MEASURE, "redundancy.measure", CHOICE, "cka", 0, 0, "cka|pearson|none",           \
+      "Similarity by which redundant members are found (S1).")                                     \
+    X(CKA_RULE, "cka.rule", CHOICE, "threshold", 0, 0, "threshold|elbow|cv",                       \
+      "How the CKA threshold is set: given, the largest gap, or cross-validated loss.")            \
+    X(CKA_THRESHOLD, "cka.threshold", REAL, "0.995", 0, 1, "",                                     \
+      "A member whose CKA with a better kept one exceeds this is redundant.")                      \
+    X(CKA_ESTIMATOR, "cka.estimator", CHOICE, "auto", 0, 0, "auto|exact|nystrom|probes",           \
+      "How CKA is computed; auto is exact where that is cheap.")                                   \
+    X(CKA_STATISTIC, "cka.statistic", CHOICE, "biased", 0, 0, "biased|unbiased",                   \
+      "HSIC as the V-statistic of the paper or the unbiased U-statistic.")                         \
+    X(CKA_LANDMARK_RULE, "cka.landmark_rule", CHOICE, "residual", 0, 0, "residual|uniform",        \
+      "Nystrom landmarks by residual trace or uniformly at random (the paper).")                   \
+    X(CKA_LANDMARKS, "cka.landmarks", INTEGER, "0", 0, 65536, "", "Nystrom landmarks; 0 chooses.") \
+    X(CKA_PROBES, "cka.probes", INTEGER, "0", 0, 65536, "", "Random probes; 0 chooses.")           \
+    X(PEARSON_THRESHOLD, "pearson.threshold", REAL, "0.95", 0, 1, "",                              \
+      "The same threshold for Pearson correlation of the flattened predictions.")                  \
+    X(KEEP_MAX, "keep.max", INTEGER, "0", 0, 1000000, "",                                          \
+      "Keep at most this many members; 0: no cap.")                                                \
+    X(KEEP_FRACTION, "keep.fraction", REAL, "0.6", 0, 1, "",                                       \
+      "Keep at most this share of the members (at least one); 0 or 1: no cap.")                    \
+    X(KEEP_MAX_FLOPS, "keep.max_flops", REAL, "0", 0, 1e30, "",                                    \
+      "Keep members of at most this many FLOPs in total; 0: no cap.")                              \
+    X(KEEP_MAX_LATENCY, "keep.max_latency", REAL, "0", 0, 1e30, "",                                \
+      "Keep members of at most this many milliseconds in total; 0: no cap.")                       \
+    X(SELECT_DIRECTION, "select.direction", CHOICE, "backward", 0, 0,                              \
+      "none|forward|backward|both", "Loss-aware selection in log-linear space.")                   \
+    X(SELECT_RULE, "select.rule", CHOICE, "either", 0, 0, "best|one-se|tolerance|either",          \
+      "Which size on the path: least held-out loss, within one standard error of it, within the "  \
+      "tolerance, or within the smaller of the two.")                                              \
+    X(SELECT_TOLERANCE, "select.tolerance", REAL, "0.005", 0, 1, "",                               \
+      "Relative excess of held-out NLL that a smaller set may have.")                              \
+    X(SELECT_PRIOR, "select.prior", REAL, "10", 1e-6, 1e12, "",                                    \
+      "Precision of the log-linear weights during selection, total scale.")                        \
+    X(META_LEARNERS, "meta.learners", LIST, "log-linear", 0, 0,                                    \
+      "ridge|elastic-net|lasso|log-linear", "Meta-learners to fit and blend (S3).")                \
+    X(GATE_MODE, "gate.mode", CHOICE, "learned", 0, 0, "learned|prototype|none",                   \
+      "Meta-features of the linear meta-learners: learned gate, the prototype's six, or none "     \
+      "(S2).")                                                                                     \
+    X(GATE_HIDDEN, "gate.hidden", INTEGER, "32", 1, 4096, "", "Hidden units of the gate.")         \
+    X(GATE_EPOCHS, "gate.epochs", INTEGER, "30", 1, 100000, "",                                    \
+      "Most passes over the gate's rows.")                                                         \
+    X(GATE_LEARNING_RATE, "gate.learning_rate", REAL, "0.001", 1e-9, 1, "", "Adam's step size.")   \
+    X(GATE_BATCH, "gate.batch", INTEGER, "256", 1, 1048576, "", "Rows of a mini-batch.")           \
+    X(GATE_VALIDATION, "gate.validation", REAL, "0.1", 0, 0.9, "",                                 \
+      "Share of the samples held out for early stopping.")                                         \
+    X(GATE_PATIENCE, "gate.patience", INTEGER, "5", 1, 100000, "",                                 \
+      "Epochs without improvement before the gate's training stops.")                              \
+    X(GATE_MAX_ROWS, "gate.max_rows", INTEGER, "20000", 1, 1e9, "",                                \
+      "Most (sample, class) rows the gate is trained on; beyond it, an importance sample.")        \
+    X(LAMBDA_RULE, "lambda.rule", CHOICE, "star", 0, 0, "star|cv|gcv|evidence",                    \
+      "How the penalty of the linear meta-learners is set (S3).")                                  \
+    X(LAMBDA_NOISE, "lambda.noise", CHOICE, "median", 0, 0, "median|mp",                           \
+      "Noise level of the spectrum: median of its lower half, or Marchenko-Pastur bulk.")          \
+    X(ELASTIC_NET_L1_RATIO, "elastic_net.l1_ratio", REAL, "0.5", 0, 1, "",                         \
+      "Share of the l1 norm in the elastic net's penalty.")                                        \
+    X(LOGLINEAR_BIAS, "loglinear.bias", BOOLEAN, "true", 0, 1, "",                                 \
+      "One bias per class in the log-linear pool.")                                                \
+    X(LOGLINEAR_EVIDENCE, "loglinear.evidence", BOOLEAN, "true", 0, 1, "",                         \
+      "Set the prior precisions by the evidence instead of the two below.")                        \
+    X(LOGLINEAR_PRIOR_WEIGHTS, "loglinear.prior_weights", REAL, "10", 1e-6, 1e12, "",              \
+      "Prior precision of the log-linear weights around 1/K, total scale.")                        \
+    X(LOGLINEAR_PRIOR_BIAS, "loglinear.prior_bias", REAL, "30", 1e-6, 1e12, "",                    \
+      "Prior precision of the class biases around 0, total scale.")                                \
+    X(BLEND_RULE, "blend.rule", CHOICE, "laplace", 0, 0,                                           \
+      "laplace|inverse-rmse|minimum-variance|greedy|stacking|uniform",                             \
+      "How the meta-learners are blended (S4).")                                                   \
+    X(BLEND_TEMPERATURE, "blend.temperature", REAL, "1", 1e-6, 1e12, "",                           \
+      "Temperature of the Laplace weights; 1 is the paper.")                                       \
+    X(BLEND_LOSS, "blend.loss", CHOICE, "total", 0, 0, "total|mean",                               \
+      "Scale of loss and curvature in the Laplace weights.")                                       \
+    X(PROBABILITY_MAP, "probability.map", CHOICE, "clip", 0, 0, "clip|simplex",                    \
+      "How linear scores become probabilities.")                                                   \
+    X(REFIT_DROP, "refit.drop", BOOLEAN, "false", 0, 1, "",                                        \
+      "Drop a kept member whose removal changes the nested loss by less than its standard error, " \
+      "and refit.")
+
+#define CST_OPTION_ENUM(id, key, type, initial, least, most, choices, help) CST_OPT_##id,
+typedef enum cst_option_id { CST_OPTION_LIST_ALL(CST_OPTION_ENUM) CST_OPT_COUNT } cst_option_id;
+#undef CST_OPTION_ENUM
+
+double cst_option_real(const cst_options *options, cst_option_id id);
+int64_t cst_option_integer(const cst_options *options, cst_option_id id);
+bool cst_option_flag(const cst_options *options, cst_option_id id);
+
+/* Position of a choice's value in its list of choices. */
+int cst_option_choice(const cst_options *options, cst_option_id id);
+
+/* Bit c is set when choice c is in a list's value. */
+unsigned cst_option_set_of(const cst_options *options, cst_option_id id);
+
+#endif

@@ -1,0 +1,61 @@
+/*
+ * The fitted stack as the code sees it: kept members, gate, meta-learners, blend weights. Made by
+ * the pipeline, stored by file.c, applied by predict.c. Paper: the blended prediction of
+ * "Laplace-Approximate Bayesian Blender".
+ */
+#ifndef CST_STACK_H
+#define CST_STACK_H
+
+#include "base/base.h"
+#include "meta/gate.h"
+#include "meta/probability.h"
+#include "pool/view.h"
+
+#include <corestack/model.h>
+
+typedef enum cst_learner_kind { /* values are stored in files: pinned */
+                                CST_LEARNER_RIDGE = 0,
+                                CST_LEARNER_ELASTIC_NET = 1,
+                                CST_LEARNER_LASSO = 2,
+                                CST_LEARNER_LOGLINEAR = 3
+} cst_learner_kind;
+
+/* One meta-learner. Linear kinds score a (sample, class) row of the meta-design: coefficients
+ * [design columns] in raw units, and one intercept in bias[0]. The log-linear pool has weights
+ * [members] and bias [classes]. */
+typedef struct cst_learner {
+    cst_learner_kind kind;
+    double blend;         /* weight in the mixture of probabilities; all sum to 1 */
+    int32_t coefficients; /* length of `weights` */
+    int32_t biases;       /* length of `bias` */
+    double *weights;
+    double *bias;
+} cst_learner;
+
+struct cst_model {
+    int32_t classes;
+    int32_t members;     /* kept ones, K_eff */
+    char **class_names;  /* [classes]; NULL where the pool gives only a count */
+    char **member_names; /* [members] */
+    double *mix;   /* [members]: share of the uniform distribution mixed in before logarithms */
+    cst_gate gate; /* mode CST_GATE_NONE where no linear meta-learner is in the blend */
+    cst_probability_map map;
+    int32_t learners;
+    cst_learner *learner;
+    size_t settings;
+    char **setting; /* "key=value" */
+};
+
+/* An empty model; fill it and free it with cst_model_free. */
+cst_status cst_stack_create(cst_context *context, cst_model **out);
+
+/* Probabilities of the rows of a view whose members are the model's, in its order. out:
+ * [rows][classes]. Any number of threads, same bytes. */
+cst_status cst_stack_predict(cst_context *context, const cst_model *model, const cst_view *view,
+                             float *out);
+
+/* Probabilities of one meta-learner alone. out: [rows][classes]. */
+cst_status cst_stack_predict_learner(cst_context *context, const cst_model *model, int32_t learner,
+                                     const cst_view *view, float *out);
+
+#endif

@@ -41,10 +41,12 @@
       "Keep members of at most this many milliseconds in total; 0: no cap.")                       \
     X(SELECT_DIRECTION, "select.direction", CHOICE, "backward", 0, 0,                              \
       "none|forward|backward|both", "Loss-aware selection in log-linear space.")                   \
-    X(SELECT_RULE, "select.rule", CHOICE, "either", 0, 0, "best|one-se|tolerance|either",          \
-      "Which size on the path: least held-out loss, within one standard error of it, within the "  \
-      "tolerance, or within the smaller of the two.")                                              \
-    X(SELECT_TOLERANCE, "select.tolerance", REAL, "0.005", 0, 1, "",                               \
+    X(SELECT_RULE, "select.rule", CHOICE, "non-inferior", 0, 0,                                    \
+      "best|one-se|tolerance|non-inferior",                                                        \
+      "Which size on the path: least held-out loss; smallest within one standard error of it; "    \
+      "smallest within the tolerance of it; smallest that is within the tolerance of all members " \
+      "with confidence.")                                                                          \
+    X(SELECT_TOLERANCE, "select.tolerance", REAL, "0.01", 0, 1, "",                                \
       "Relative excess of held-out NLL that a smaller set may have.")                              \
     X(SELECT_PRIOR, "select.prior", REAL, "10", 1e-6, 1e12, "",                                    \
       "Precision of the log-linear weights during selection, total scale.")                        \

@@ -140,6 +140,14 @@ static double sum_costs(const double *costs, const int32_t *members, int32_t cou
     return sum;
 }
 
+/* Paired standard error of the mean difference between sizes s and t. */
+static double paired_se(const double *total, size_t members, size_t s, size_t t, double n) {
+    const double *cross = total + members;
+    double square = cross[s * members + s] + cross[t * members + t] - 2 * cross[s * members + t];
+    double mean = (total[s] - total[t]) / n;
+    return sqrt(fmax(square / n - mean * mean, 0) / n);
+}
+
 static cst_status describe(cst_context *context, const fold_job *job, cst_selection *out) {
     size_t members = (size_t)out->members;
     size_t width = members + members * members;
@@ -154,17 +162,15 @@ static cst_status describe(cst_context *context, const fold_job *job, cst_select
         if (total[s] < total[out->best])
             out->best = (int32_t)s;
     size_t b = (size_t)out->best;
-    const double *cross = total + members;
     const cst_select_options *o = job->options;
     for (size_t s = 0; s < members; s++) {
         cst_select_step *step = &out->path[s];
         step->size = (int32_t)s + 1;
         step->loss = total[s] / n;
         step->excess = (total[s] - total[b]) / n;
-        double square =
-            cross[s * members + s] + cross[b * members + b] - 2 * cross[s * members + b];
-        double variance = square / n - step->excess * step->excess;
-        step->excess_se = sqrt(fmax(variance, 0) / n);
+        step->excess_se = paired_se(total, members, s, b, n);
+        step->against_all = (total[s] - total[members - 1]) / n;
+        step->against_all_se = paired_se(total, members, s, members - 1, n);
         step->members = job->whole->set[s];
         job->whole->set[s] = NULL;
         step->flops = sum_costs(o->flops, step->members, step->size);
@@ -177,33 +183,42 @@ static cst_status describe(cst_context *context, const fold_job *job, cst_select
     return CST_OK;
 }
 
+/* How far a size is over what its rule allows; not positive: it qualifies. */
+static double over_margin(const cst_select_options *options, const cst_selection *selection,
+                          const cst_select_step *step) {
+    switch (options->rule) {
+    case CST_SELECT_ONE_SE:
+        return step->excess - step->excess_se;
+    case CST_SELECT_TOLERANCE:
+        return step->excess - options->tolerance * selection->path[selection->best].loss;
+    case CST_SELECT_NON_INFERIOR:
+        return step->against_all + 2 * step->against_all_se -
+               options->tolerance * selection->path[selection->members - 1].loss;
+    case CST_SELECT_BEST:
+        break;
+    }
+    return step->excess;
+}
+
 static cst_status choose(cst_context *context, const cst_select_options *options,
                          cst_selection *out) {
-    int32_t fallback = -1; /* the allowed size with the least loss */
-    int32_t smallest = -1; /* the smallest allowed size within the margin */
-    double least = out->path[out->best].loss;
-    for (int32_t s = 0; s < out->members; s++) {
-        const cst_select_step *step = &out->path[s];
-        if (!step->allowed)
+    int32_t nearest = -1; /* the allowed size that is least over the margin */
+    double least = INFINITY;
+    for (int32_t s = 0; s < out->members && least > 0; s++) {
+        if (!out->path[s].allowed)
             continue;
-        if (fallback < 0 || step->loss < out->path[fallback].loss)
-            fallback = s;
-        double margin = 0;
-        if (options->rule == CST_SELECT_ONE_SE)
-            margin = step->excess_se;
-        else if (options->rule == CST_SELECT_TOLERANCE)
-            margin = options->tolerance * least;
-        else if (options->rule == CST_SELECT_EITHER)
-            margin = fmin(step->excess_se, options->tolerance * least);
-        if (smallest < 0 && step->excess <= margin)
-            smallest = s;
+        double over = over_margin(options, out, &out->path[s]);
+        if (over < least || nearest < 0) {
+            least = over;
+            nearest = s;
+        }
     }
-    if (fallback < 0)
+    if (nearest < 0)
         return cst_fail(
             context, CST_ERROR_INPUT,
             "no set of members satisfies the caps: the cheapest single member exceeds the "
-            "FLOPs or latency budget; raise select.max_flops or select.max_latency");
-    out->chosen = smallest >= 0 ? smallest : fallback;
+            "FLOPs or latency budget; raise keep.max_flops or keep.max_latency");
+    out->chosen = nearest;
     return CST_OK;
 }
 

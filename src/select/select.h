@@ -16,16 +16,18 @@ typedef enum cst_select_direction {
 } cst_select_direction;
 
 typedef enum cst_select_rule {
-    CST_SELECT_BEST,      /* the size with the least held-out loss */
-    CST_SELECT_ONE_SE,    /* the smallest size within one paired standard error of it */
-    CST_SELECT_TOLERANCE, /* the smallest size within a relative tolerance of it */
-    CST_SELECT_EITHER     /* the smallest size within the smaller of those two margins */
+    CST_SELECT_BEST,        /* the size with the least held-out loss */
+    CST_SELECT_ONE_SE,      /* the smallest size within one paired standard error of it */
+    CST_SELECT_TOLERANCE,   /* the smallest size within a relative tolerance of it */
+    CST_SELECT_NON_INFERIOR /* the smallest size whose excess over all members is below the
+                               tolerance with confidence: excess + 2 standard errors; where no size
+                               is, the one with the least such bound */
 } cst_select_rule;
 
 typedef struct cst_select_options {
     cst_select_direction direction;
     cst_select_rule rule;
-    double tolerance;      /* relative to the least held-out NLL */
+    double tolerance;      /* relative to the held-out NLL of the reference */
     int32_t cap_count;     /* at most this many members; 0: no cap */
     double cap_flops;      /* at most this much in total; 0: no cap */
     double cap_latency;    /* milliseconds in total; 0: no cap */
@@ -37,11 +39,13 @@ typedef struct cst_select_options {
 /* One size on the path. */
 typedef struct cst_select_step {
     int32_t size;
-    int32_t *members; /* [size], ascending positions in the view: the path on all rows */
-    double loss;      /* held-out mean NLL, each fold with its own path of this size */
-    double excess;    /* loss minus the least loss on the path */
-    double excess_se; /* paired standard error of that difference */
-    double flops;     /* sum over the members */
+    int32_t *members;   /* [size], ascending positions in the view: the path on all rows */
+    double loss;        /* held-out mean NLL, each fold with its own path of this size */
+    double excess;      /* loss minus the least loss on the path */
+    double excess_se;   /* paired standard error of that difference */
+    double against_all; /* loss minus the loss of all members */
+    double against_all_se;
+    double flops; /* sum over the members */
     double latency;
     bool allowed; /* within every cap */
 } cst_select_step;

@@ -1,0 +1,51 @@
+/*
+ * Options decoded once, in the types the stages take.
+ */
+#ifndef CST_PIPELINE_SETTINGS_H
+#define CST_PIPELINE_SETTINGS_H
+
+#include "base/options.h"
+#include "blend/blend.h"
+#include "meta/gate.h"
+#include "meta/loglinear.h"
+#include "meta/penalty.h"
+#include "meta/probability.h"
+#include "redundancy/redundancy.h"
+#include "select/select.h"
+
+typedef enum cst_measure { CST_MEASURE_CKA = 0, CST_MEASURE_PEARSON = 1, CST_MEASURE_NONE = 2 } cst_measure;
+
+typedef enum cst_threshold_rule {
+    CST_THRESHOLD_GIVEN = 0,
+    CST_THRESHOLD_ELBOW = 1,
+    CST_THRESHOLD_CV = 2
+} cst_threshold_rule;
+
+typedef struct cst_settings {
+    uint64_t seed;
+    int32_t folds;
+    bool nested;
+    cst_measure measure;
+    cst_threshold_rule threshold_rule;
+    double threshold;
+    cst_cka_options cka;
+    int32_t keep_max;
+    double keep_fraction;
+    double keep_flops;
+    double keep_latency;
+    bool select;
+    cst_select_options selection; /* caps and costs are set for each view */
+    unsigned learners;            /* bit per cst_learner_kind */
+    cst_gate_options gate;
+    cst_penalty_rule penalty_rule;
+    cst_noise_rule noise_rule;
+    double l1_ratio;
+    cst_loglinear_options loglinear;
+    cst_blend_options blend;
+    cst_probability_map map;
+    bool drop;
+} cst_settings;
+
+void cst_settings_read(const cst_options *options, cst_settings *out);
+
+#endif

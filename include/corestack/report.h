@@ -1,0 +1,30 @@
+/*
+ * Adding to a report what only the caller knows, and making one for the caller's own work. Showing
+ * one: corestack/fit.h.
+ */
+#ifndef CORESTACK_REPORT_H
+#define CORESTACK_REPORT_H
+
+#include <corestack/fit.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A report for what a program does itself: "predict" or "folds" (the others come from the library's
+ * own functions). *out is the caller's, freed with cst_report_free. */
+CST_API cst_status cst_report_new(cst_context *context, const char *command, cst_report **out);
+
+/* Set a key of the report's document, for example "model" to the path where a model was saved. A
+ * key that is there keeps its place. A NULL string becomes null; values[count] is copied. */
+CST_API cst_status cst_report_set_string(cst_context *context, cst_report *report, const char *key,
+                                         const char *value);
+CST_API cst_status cst_report_set_integer(cst_context *context, cst_report *report, const char *key,
+                                          int64_t value);
+CST_API cst_status cst_report_set_integers(cst_context *context, cst_report *report,
+                                           const char *key, const int64_t *values, int64_t count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

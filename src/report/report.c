@@ -1,0 +1,278 @@
+/*
+ * The document behind a report: building it and writing it as JSON.
+ * Last stage of every command; the text renderings read the same document.
+ * Keys: docs/json.md.
+ */
+#include "report/report.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { JSON_DIGITS = 10 };
+
+static const char *const KINDS[] = {
+    [CST_REPORT_FIT] = "fit",           [CST_REPORT_INSPECT] = "inspect",
+    [CST_REPORT_EVALUATE] = "evaluate", [CST_REPORT_PREDICT] = "predict",
+    [CST_REPORT_FOLDS] = "folds",
+};
+
+cst_status cst_report_create(cst_context *context, cst_report_kind kind, cst_report **out) {
+    *out = NULL;
+    cst_report *report = cst_alloc(context, 1, sizeof *report);
+    if (!report)
+        return CST_ERROR_MEMORY;
+    report->kind = kind;
+    report->root = json_object();
+    cst_report_string(report, report->root, "command", KINDS[kind]);
+    cst_status status = cst_report_finish(context, report);
+    if (status != CST_OK) {
+        cst_report_free(context, report);
+        return status;
+    }
+    *out = report;
+    return CST_OK;
+}
+
+void cst_report_free(cst_context *context, cst_report *report) {
+    if (!report)
+        return;
+    json_decref(report->root);
+    cst_free(context, report);
+}
+
+json_t *cst_report_root(cst_report *report) {
+    return report->root;
+}
+
+cst_status cst_report_finish(cst_context *context, const cst_report *report) {
+    if (!report->failed)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_MEMORY, "out of memory while building the report");
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* Length of the UTF-8 sequence at `text` (`left` bytes), 0 where it is not one that JSON may hold.
+ */
+static size_t utf8_length(const unsigned char *text, size_t left) {
+    static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
+    unsigned char lead = text[0];
+    size_t length = lead < 0x80 ? 1 : lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 0;
+    if (length <= 1)
+        return length;
+    if (lead > 0xF4 || length > left)
+        return 0;
+    unsigned code = lead & (0x7FU >> length);
+    for (size_t i = 1; i < length; i++) {
+        if ((text[i] & 0xC0) != 0x80)
+            return 0;
+        code = code << 6 | (text[i] & 0x3FU);
+    }
+    bool surrogate = code >= 0xD800 && code <= 0xDFFF;
+    return code < least[length] || code > 0x10FFFF || surrogate ? 0 : length;
+}
+
+/* Copies `text` with every byte that is not part of valid UTF-8 replaced by '?'; the caller's,
+ * freed with free. Names come from files and may hold anything. */
+static char *clean_copy(const char *text) {
+    size_t length = strlen(text);
+    char *copy = malloc(length + 1);
+    if (!copy)
+        return NULL;
+    memcpy(copy, text, length + 1);
+    for (size_t at = 0; at < length;) {
+        size_t step = utf8_length((const unsigned char *)copy + at, length - at);
+        if (step == 0)
+            copy[at] = '?';
+        at += step ? step : 1;
+    }
+    return copy;
+}
+
+static json_t *string_value(const char *value) {
+    if (!value)
+        return json_null();
+    char *copy = clean_copy(value);
+    json_t *result = copy ? json_string(copy) : NULL;
+    free(copy);
+    return result;
+}
+
+static json_t *number_value(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+void cst_report_value(cst_report *report, json_t *object, const char *key, json_t *value) {
+    char *copy = clean_copy(key);
+    if (copy) {
+        report->failed |= json_object_set_new(object, copy, value) != 0;
+    } else {
+        json_decref(value);
+        report->failed = true;
+    }
+    free(copy);
+}
+
+static void add_value(cst_report *report, json_t *list, json_t *value) {
+    report->failed |= json_array_append_new(list, value) != 0;
+}
+
+void cst_report_number(cst_report *report, json_t *object, const char *key, double value) {
+    cst_report_value(report, object, key, number_value(value));
+}
+
+void cst_report_integer(cst_report *report, json_t *object, const char *key, int64_t value) {
+    cst_report_value(report, object, key, json_integer(value));
+}
+
+void cst_report_flag(cst_report *report, json_t *object, const char *key, bool value) {
+    cst_report_value(report, object, key, json_boolean(value));
+}
+
+void cst_report_string(cst_report *report, json_t *object, const char *key, const char *value) {
+    cst_report_value(report, object, key, string_value(value));
+}
+
+/* ---- lists and objects ----------------------------------------------------------------------- */
+
+json_t *cst_report_object(cst_report *report, json_t *object, const char *key) {
+    json_t *child = json_object();
+    json_incref(child); /* kept alive should setting it fail */
+    cst_report_value(report, object, key, child);
+    bool stored = child && child->refcount > 1;
+    json_decref(child);
+    return stored ? child : NULL;
+}
+
+json_t *cst_report_list(cst_report *report, json_t *object, const char *key) {
+    json_t *child = json_array();
+    json_incref(child);
+    cst_report_value(report, object, key, child);
+    bool stored = child && child->refcount > 1;
+    json_decref(child);
+    return stored ? child : NULL;
+}
+
+json_t *cst_report_add_object(cst_report *report, json_t *list) {
+    json_t *child = json_object();
+    add_value(report, list, json_incref(child));
+    bool stored = child && child->refcount > 1;
+    json_decref(child);
+    return stored ? child : NULL;
+}
+
+json_t *cst_report_add_list(cst_report *report, json_t *list) {
+    json_t *child = json_array();
+    add_value(report, list, json_incref(child));
+    bool stored = child && child->refcount > 1;
+    json_decref(child);
+    return stored ? child : NULL;
+}
+
+void cst_report_add_number(cst_report *report, json_t *list, double value) {
+    add_value(report, list, number_value(value));
+}
+
+void cst_report_add_integer(cst_report *report, json_t *list, int64_t value) {
+    add_value(report, list, json_integer(value));
+}
+
+void cst_report_add_string(cst_report *report, json_t *list, const char *value) {
+    add_value(report, list, string_value(value));
+}
+
+void cst_report_numbers(cst_report *report, json_t *object, const char *key, const double *values,
+                        int64_t count) {
+    json_t *list = cst_report_list(report, object, key);
+    for (int64_t i = 0; values && i < count; i++)
+        cst_report_add_number(report, list, values[i]);
+}
+
+void cst_report_integers(cst_report *report, json_t *object, const char *key, const int64_t *values,
+                         int64_t count) {
+    json_t *list = cst_report_list(report, object, key);
+    for (int64_t i = 0; values && i < count; i++)
+        cst_report_add_integer(report, list, values[i]);
+}
+
+void cst_report_strings(cst_report *report, json_t *object, const char *key,
+                        const char *const *values, int64_t count) {
+    json_t *list = cst_report_list(report, object, key);
+    for (int64_t i = 0; values && i < count; i++)
+        cst_report_add_string(report, list, values[i]);
+}
+
+void cst_report_matrix(cst_report *report, json_t *object, const char *key, const double *values,
+                       int64_t rows, int64_t columns) {
+    json_t *list = cst_report_list(report, object, key);
+    for (int64_t i = 0; values && i < rows; i++) {
+        json_t *row = cst_report_add_list(report, list);
+        for (int64_t j = 0; j < columns; j++)
+            cst_report_add_number(report, row, values[i * columns + j]);
+    }
+}
+
+void cst_report_notices(cst_report *report, const cst_context *context) {
+    json_t *list = cst_report_list(report, report->root, "notices");
+    for (size_t i = 0; i < cst_notice_count(context); i++)
+        cst_report_add_string(report, list, cst_notice_at(context, i));
+}
+
+/* ---- public ---------------------------------------------------------------------------------- */
+
+cst_status cst_report_new(cst_context *context, const char *command, cst_report **out) {
+    *out = NULL;
+    for (size_t kind = 0; command && kind < sizeof KINDS / sizeof KINDS[0]; kind++)
+        if (strcmp(KINDS[kind], command) == 0)
+            return cst_report_create(context, (cst_report_kind)kind, out);
+    return cst_fail(context, CST_ERROR_ARGUMENT, "cst_report_new: there is no command '%s'",
+                    command ? command : "");
+}
+
+/* What the public setters need; CST_OK where there is a document and a key. */
+static cst_status check_setter(cst_context *context, const cst_report *report, const char *key) {
+    if (report && key)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_ARGUMENT, "setting a key of a report: no %s was given",
+                    report ? "key" : "report");
+}
+
+cst_status cst_report_set_string(cst_context *context, cst_report *report, const char *key,
+                                 const char *value) {
+    cst_status status = check_setter(context, report, key);
+    if (status != CST_OK)
+        return status;
+    cst_report_string(report, report->root, key, value);
+    return cst_report_finish(context, report);
+}
+
+cst_status cst_report_set_integer(cst_context *context, cst_report *report, const char *key,
+                                  int64_t value) {
+    cst_status status = check_setter(context, report, key);
+    if (status != CST_OK)
+        return status;
+    cst_report_integer(report, report->root, key, value);
+    return cst_report_finish(context, report);
+}
+
+cst_status cst_report_set_integers(cst_context *context, cst_report *report, const char *key,
+                                   const int64_t *values, int64_t count) {
+    cst_status status = check_setter(context, report, key);
+    if (status != CST_OK)
+        return status;
+    cst_report_integers(report, report->root, key, values, count);
+    return cst_report_finish(context, report);
+}
+
+cst_status cst_report_json(cst_context *context, const cst_report *report, char **out) {
+    *out = NULL;
+    if (!report)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_report_json: no report");
+    char *text = json_dumps(report->root, JSON_INDENT(2) | JSON_REAL_PRECISION(JSON_DIGITS));
+    if (!text)
+        return cst_fail(context, CST_ERROR_MEMORY, "out of memory while writing the report");
+    *out = cst_strdup(context, text);
+    free(text);
+    return *out ? CST_OK : CST_ERROR_MEMORY;
+}

@@ -1,0 +1,71 @@
+/*
+ * A report: one JSON document with what a computation found, and its two renderings.
+ * Filled by the pipeline, shown by the command line and the Python package; keys: docs/json.md.
+ * Paper: the quantities of section "Experiments" that a user is shown.
+ */
+#ifndef CST_REPORT_H
+#define CST_REPORT_H
+
+#include "base/base.h"
+
+#include <corestack/fit.h>
+#include <corestack/report.h>
+#include <jansson.h>
+
+typedef enum cst_report_kind {
+    CST_REPORT_FIT = 0,
+    CST_REPORT_INSPECT = 1,
+    CST_REPORT_EVALUATE = 2,
+    CST_REPORT_PREDICT = 3,
+    CST_REPORT_FOLDS = 4
+} cst_report_kind;
+
+struct cst_report {
+    cst_report_kind kind;
+    json_t *root;
+    bool failed; /* a helper below could not store its value; cst_report_finish says so */
+};
+
+/* A document that holds {"command": ...}. Keys keep the order in which they are set. */
+cst_status cst_report_create(cst_context *context, cst_report_kind kind, cst_report **out);
+
+/* The document, borrowed. */
+json_t *cst_report_root(cst_report *report);
+
+/* CST_ERROR_MEMORY, with a message, if any helper below failed since the report was made; else
+ * CST_OK. The helpers return nothing so that filling a document reads like the document. */
+cst_status cst_report_finish(cst_context *context, const cst_report *report);
+
+/* Set `key` of `object` (borrowed; NULL counts as a failure). Numbers that are not finite become
+ * null, as does a NULL string. Strings and keys that are not UTF-8 have the bad bytes replaced. */
+void cst_report_number(cst_report *report, json_t *object, const char *key, double value);
+void cst_report_integer(cst_report *report, json_t *object, const char *key, int64_t value);
+void cst_report_flag(cst_report *report, json_t *object, const char *key, bool value);
+void cst_report_string(cst_report *report, json_t *object, const char *key, const char *value);
+void cst_report_value(cst_report *report, json_t *object, const char *key,
+                      json_t *value); /* takes over the reference */
+
+/* The same for whole arrays; `values` is [count], or [rows][columns] in C order. A NULL array
+ * becomes an empty list. */
+void cst_report_numbers(cst_report *report, json_t *object, const char *key, const double *values,
+                        int64_t count);
+void cst_report_integers(cst_report *report, json_t *object, const char *key, const int64_t *values,
+                         int64_t count);
+void cst_report_strings(cst_report *report, json_t *object, const char *key,
+                        const char *const *values, int64_t count);
+void cst_report_matrix(cst_report *report, json_t *object, const char *key, const double *values,
+                       int64_t rows, int64_t columns);
+
+/* A new empty object or list at `key`, or at the end of a list; borrowed, NULL on failure. */
+json_t *cst_report_object(cst_report *report, json_t *object, const char *key);
+json_t *cst_report_list(cst_report *report, json_t *object, const char *key);
+json_t *cst_report_add_object(cst_report *report, json_t *list);
+json_t *cst_report_add_list(cst_report *report, json_t *list);
+void cst_report_add_number(cst_report *report, json_t *list, double value);
+void cst_report_add_integer(cst_report *report, json_t *list, int64_t value);
+void cst_report_add_string(cst_report *report, json_t *list, const char *value);
+
+/* The context's notices as the list "notices". */
+void cst_report_notices(cst_report *report, const cst_context *context);
+
+#endif

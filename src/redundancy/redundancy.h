@@ -1,0 +1,143 @@
+/*
+ * Which members say the same thing: kernel and linear similarity of their predictions, clusters,
+ * and the projection that drops what a better member already says. Stage S1, before the gate.
+ * Paper: section "Kernelized Redundancy Projection using CKA", equations (1) and (2); method
+ * section 2.
+ */
+#ifndef CST_REDUNDANCY_H
+#define CST_REDUNDANCY_H
+
+#include "pool/view.h"
+
+/* ---- centred kernel alignment -------------------------------------------------------------- */
+
+typedef enum cst_cka_estimator {
+    CST_CKA_AUTO = 0,    /* exact where that is cheap, otherwise Nystrom (probes for high ranks) */
+    CST_CKA_EXACT = 1,   /* every pair of rows: O(K N^2 C + K^2 N^2) */
+    CST_CKA_NYSTROM = 2, /* low-rank features, pairs by their cross-Gram: O(K N m C + K^2 N r^2) */
+    CST_CKA_PROBES = 3   /* low-rank features, pairs by random signs: O(K N m C + K^2 N s) */
+} cst_cka_estimator;
+
+typedef enum cst_cka_statistic {
+    CST_CKA_BIASED = 0,  /* the paper's V-statistic; in [0, 1] */
+    CST_CKA_UNBIASED = 1 /* U-statistic of Song et al. 2007 (debiased CKA); may be below 0 */
+} cst_cka_statistic;
+
+typedef enum cst_landmark_rule {
+    CST_LANDMARKS_RESIDUAL = 0, /* randomly pivoted Cholesky until little of the kernel is left */
+    CST_LANDMARKS_UNIFORM = 1 /* uniformly at random, the same rows for every member (the paper) */
+} cst_landmark_rule;
+
+/* Zero-initialise for the defaults. */
+typedef struct cst_cka_options {
+    cst_cka_estimator estimator;
+    cst_cka_statistic statistic;
+    cst_landmark_rule landmark_rule;
+    int32_t landmarks; /* m; 0: ceil(sqrt(N)) for `uniform`, as many as are needed for `residual` */
+    int32_t probes;    /* s; 0: 256 */
+    uint64_t seed;
+} cst_cka_options;
+
+/* Owned by the caller; free with cst_cka_result_free. K members. */
+typedef struct cst_cka_result {
+    int32_t members;    /* K */
+    double *cka;        /* [K*K], symmetric, diagonal 1; 0 off the diagonal for a constant member */
+    double *sigma;      /* [K], kernel bandwidths; 0 for a constant member */
+    bool *constant;     /* [K], every row of the member is the same */
+    int32_t *landmarks; /* [K], landmarks used; 0 for exact and for constant members */
+    int32_t *rank;      /* [K], columns of the compressed features; 0 for exact */
+    double *residual;   /* [K], share of the kernel's trace that the landmarks miss; 0 for exact */
+    cst_cka_estimator estimator; /* the one used, never CST_CKA_AUTO */
+    int32_t probes;              /* s used, 0 without probes */
+} cst_cka_result;
+
+/* All-pairs CKA of the members of a view. The kernel is exp(-|a - b|^2 / (2 sigma_k^2)) on the
+ * C-vectors of a member, sigma_k the median pairwise distance of at most 1000 seeded rows (the same
+ * rows for every member; a zero median gives way to the mean). Needs at least 2 rows, 4 for the
+ * unbiased statistic. The same bytes for any number of threads. */
+cst_status cst_cka(cst_context *context, const cst_view *view, const cst_cka_options *options,
+                   cst_cka_result *out);
+void cst_cka_result_free(cst_context *context, cst_cka_result *result);
+
+/* ---- Pearson correlation and conditioning ------------------------------------------------------
+ */
+
+/* Pearson correlations of the flattened columns (one entry per sample and class) into pearson
+ * [K*K], symmetric with diagonal 1; a constant column has 0 with every other. */
+cst_status cst_pearson(cst_context *context, const cst_view *view, double *pearson);
+
+/* Condition number of the correlation matrix [K*K] restricted to `subset` [count] (NULL: all K, and
+ * count is ignored): largest eigenvalue over the smallest that is at least 1e-10 of it. */
+cst_status cst_gram_kappa(cst_context *context, const double *correlation, int32_t members,
+                          const int32_t *subset, int32_t count, double *kappa);
+
+/* ---- clusters, threshold, projection -----------------------------------------------------------
+ */
+
+/* Average-linkage clusters of a similarity matrix [K*K]: the two clusters with the largest mean
+ * similarity between their members are merged while that exceeds `threshold`. Average linkage, so
+ * that a chain of pairwise similar members does not become one cluster whose ends have nothing in
+ * common; a cluster's mean similarity exceeds the threshold. cluster_of [K] is numbered from 0 by
+ * first member. */
+cst_status cst_clusters(cst_context *context, const double *similarity, int32_t members,
+                        double threshold, int32_t *cluster_of);
+
+/* Threshold in the middle of the largest gap of the sorted off-diagonal similarities (ties: the
+ * highest gap). Without a gap (K < 3, or all pairs equal) there is nothing to tell apart: *tau is
+ * 1, which keeps everything but exact copies out of the projection, and *found is false. */
+cst_status cst_elbow_threshold(cst_context *context, const double *similarity, int32_t members,
+                               double *tau, bool *found);
+
+typedef enum cst_drop_reason {
+    CST_KEPT = 0,
+    CST_DROPPED_REDUNDANT = 1, /* too similar to a kept member of no higher risk */
+    CST_DROPPED_CONSTANT = 2,  /* says the same for every sample */
+    CST_DROPPED_COUNT = 3,     /* the cap on the number of members was reached */
+    CST_DROPPED_COST = 4       /* would exceed the cap on the total cost */
+} cst_drop_reason;
+
+typedef struct cst_projection_rule {
+    double tau;           /* redundant above this similarity with a kept member */
+    int32_t cap_count;    /* most members kept; 0: no cap */
+    double cap_cost;      /* largest total cost of the kept; 0: no cap */
+    const double *cost;   /* [K], or NULL without a cost cap; NaN (not known) counts as 0 */
+    const bool *constant; /* [K] members to leave out as constant, or NULL */
+} cst_projection_rule;
+
+/* Owned by the caller; free with cst_projection_free. */
+typedef struct cst_projection {
+    int32_t members;          /* K */
+    int32_t kept_count;       /* K_eff */
+    int32_t *kept;            /* [kept_count of K], ascending risk */
+    cst_drop_reason *because; /* [K] */
+    int32_t *partner;   /* [K], kept member most similar to this one at the time of the decision;
+                           -1 if there was none */
+    double *similarity; /* [K], similarity with the partner; NaN without one */
+} cst_projection;
+
+/* Goes through the members in ascending order of risk (ties: lower index first) and keeps one
+ * unless its similarity with a member already kept exceeds tau or a cap says no; a member that a
+ * cost cap refuses does not stop cheaper ones behind it. The paper removes a member only where the
+ * kept one has strictly lower risk, which would keep both of two identical members: here a tie in
+ * risk goes to the lower index. If nothing is kept for all being constant, the one with the lowest
+ * risk is kept. */
+cst_status cst_project(cst_context *context, const double *similarity, int32_t members,
+                       const double *risk, const cst_projection_rule *rule, cst_projection *out);
+void cst_projection_free(cst_context *context, cst_projection *projection);
+
+/* The thresholds worth trying: every one between two neighbouring similarities that gives another
+ * kept set under `rule` (its tau is ignored), thinned evenly to at most `capacity` (>= 1), always
+ * with the one that keeps the fewest and the one that keeps the most. Ascending, so that kept sets
+ * grow. taus [capacity], *count of them are set. */
+cst_status cst_threshold_candidates(cst_context *context, const double *similarity, int32_t members,
+                                    const double *risk, const cst_projection_rule *rule,
+                                    int32_t capacity, double *taus, int32_t *count);
+
+/* One-standard-error rule: of `count` candidates (ascending tau) with mean losses loss
+ * [count][folds] on the folds, *best is the one of lowest mean and *chosen the lowest whose mean is
+ * within one standard error (over folds, of the best) of it. A candidate with a loss that is not
+ * finite is never chosen. */
+cst_status cst_threshold_cv(cst_context *context, const double *loss, int32_t count, int32_t folds,
+                            int32_t *chosen, int32_t *best);
+
+#endif

@@ -286,6 +286,7 @@ typedef struct newton {
     int32_t parameters;
     double center;
     double prior_weights;
+    double prior_scale;
     double prior_bias;
     double *theta;   /* [d]: weights, then biases */
     double *trial;   /* [d] */
@@ -296,14 +297,36 @@ typedef struct newton {
     double value;    /* penalised loss at theta */
 } newton;
 
+/* Mean over members of w_k - center: how far the total scale of the weights is from the prior's. */
+static double mean_offset(const newton *s, const double *theta) {
+    double sum = 0;
+    for (int32_t j = 0; j < s->count; j++)
+        sum += theta[j] - s->center;
+    return sum / (double)s->count;
+}
+
+/* Half of: alpha |deviations from the common scale|^2 + alpha_0 K (common offset)^2 + alpha_b
+ * |b|^2. */
 static double prior_value(const newton *s, const double *theta) {
+    double common = mean_offset(s, theta);
     double weights = 0;
     double bias = 0;
-    for (int32_t j = 0; j < s->count; j++)
-        weights += (theta[j] - s->center) * (theta[j] - s->center);
+    for (int32_t j = 0; j < s->count; j++) {
+        double deviation = theta[j] - s->center - common;
+        weights += deviation * deviation;
+    }
     for (int32_t j = s->count; j < s->parameters; j++)
         bias += theta[j] * theta[j];
-    return 0.5 * (s->prior_weights * weights + s->prior_bias * bias);
+    return 0.5 * (s->prior_weights * weights + s->prior_scale * (double)s->count * common * common +
+                  s->prior_bias * bias);
+}
+
+/* Entry (i, j) of the priors' precision matrix. */
+static double prior_precision(const newton *s, size_t i, size_t j) {
+    size_t k = (size_t)s->count;
+    if (i >= k || j >= k)
+        return i == j ? s->prior_bias : 0;
+    return (i == j ? s->prior_weights : 0) + (s->prior_scale - s->prior_weights) / (double)k;
 }
 
 static cst_status evaluate(cst_context *context, const newton *s, const double *theta,
@@ -328,11 +351,15 @@ static cst_status newton_step(cst_context *context, newton *s, double *decrement
     const double *hessian = s->sum + 1 + d;
     memcpy(s->factor, hessian, d * d * sizeof *s->factor);
     double slope[1] = {0};
+    double common = mean_offset(s, s->theta);
     for (size_t j = 0; j < d; j++) {
         bool weight = j < (size_t)s->count;
-        double prior = weight ? s->prior_weights : s->prior_bias;
-        s->factor[j * d + j] += prior;
-        s->step[j] = gradient[j] + prior * (s->theta[j] - (weight ? s->center : 0));
+        double pull =
+            weight ? s->prior_weights * (s->theta[j] - s->center - common) + s->prior_scale * common
+                   : s->prior_bias * s->theta[j];
+        s->step[j] = gradient[j] + pull;
+        for (size_t i = j; i < d; i++)
+            s->factor[i * d + j] += prior_precision(s, i, j);
     }
     cst_status status = cst_cholesky(context, (int64_t)d, s->factor);
     if (status != CST_OK)
@@ -376,30 +403,33 @@ static cst_status newton_run(cst_context *context, newton *s, double tolerance, 
     return status;
 }
 
-/* MacKay's re-estimate of the two precisions from the curvature at the optimum: alpha = g / |theta
- * - mean|^2 with g the number of well-determined parameters of the group. */
+/* MacKay's re-estimate of the two precisions from the curvature at the optimum: alpha = g /
+ * |deviation|^2 with g the number of well-determined parameters of the group. The common scale of
+ * the weights is no part of it. */
 static cst_status update_priors(cst_context *context, newton *s, double *change) {
     size_t d = (size_t)s->parameters;
+    size_t k = (size_t)s->count;
     double trace[2] = {0, 0};
     double norm[2] = {1e-12, 1e-12};
     double *unit = cst_alloc(context, d, sizeof *unit);
     if (!unit)
         return CST_ERROR_MEMORY;
+    double common = mean_offset(s, s->theta);
     for (size_t j = 0; j < d; j++) {
-        int group = j >= (size_t)s->count;
-        memset(unit, 0, d * sizeof *unit);
-        unit[j] = 1;
+        int group = j >= k;
+        for (size_t i = 0; i < d; i++)
+            unit[i] = (i == j) - (!group && i < k ? 1.0 / (double)k : 0.0);
         cst_cholesky_solve((int64_t)d, s->factor, unit);
         trace[group] += unit[j];
-        double offset = s->theta[j] - (group ? 0 : s->center);
+        double offset = group ? s->theta[j] : s->theta[j] - s->center - common;
         norm[group] += offset * offset;
     }
     cst_free(context, unit);
     double *prior[2] = {&s->prior_weights, &s->prior_bias};
-    double size[2] = {(double)s->count, (double)(s->parameters - s->count)};
+    double size[2] = {(double)k - 1, (double)(d - k)};
     *change = 0;
     for (int g = 0; g < 2; g++) {
-        if (size[g] == 0)
+        if (size[g] <= 0)
             continue;
         double determined = size[g] - *prior[g] * trace[g];
         double next = fmin(fmax(fmax(determined, 1e-3) / norm[g], 1e-2), 1e5);
@@ -413,6 +443,7 @@ cst_loglinear_options cst_loglinear_defaults(void) {
     return (cst_loglinear_options){.bias = true,
                                    .evidence = true,
                                    .prior_weights = 10,
+                                   .prior_scale = 30,
                                    .prior_bias = 30,
                                    .center = -1,
                                    .tolerance = 1e-9,
@@ -453,8 +484,7 @@ static cst_status newton_result(cst_context *context, const newton *s, cst_logli
     const double *hessian = s->sum + 1 + d;
     for (size_t i = 0; i < d; i++) {
         for (size_t j = 0; j <= i; j++) {
-            double prior = i == j ? (i < k ? s->prior_weights : s->prior_bias) : 0;
-            out->hessian[i * d + j] = hessian[i * d + j] + prior;
+            out->hessian[i * d + j] = hessian[i * d + j] + prior_precision(s, i, j);
             out->hessian[j * d + i] = out->hessian[i * d + j];
         }
     }
@@ -475,6 +505,7 @@ cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, co
                 .parameters = count + (options->bias ? table->classes : 0),
                 .center = options->center < 0 ? 1.0 / (double)count : options->center,
                 .prior_weights = options->prior_weights,
+                .prior_scale = options->prior_scale,
                 .prior_bias = options->prior_bias};
     out->parameters = s.parameters;
     cst_status status = newton_alloc(context, &s);
@@ -513,7 +544,8 @@ cst_status cst_loglinear_curvature(cst_context *context, const cst_logtable *tab
                 .active = active,
                 .count = count,
                 .parameters = count,
-                .prior_weights = prior};
+                .prior_weights = prior,
+                .prior_scale = prior};
     cst_status status = newton_alloc(context, &s);
     if (status == CST_OK) {
         memcpy(s.theta, weights, (size_t)count * sizeof *weights);

@@ -15,6 +15,7 @@ static cst_loglinear_options path_fit_options(const cst_select_options *options)
     fit.bias = false;
     fit.evidence = false;
     fit.prior_weights = options->prior;
+    fit.prior_scale = 3 * options->prior;
     fit.tolerance = 1e-3;
     return fit;
 }

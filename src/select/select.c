@@ -10,6 +10,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Standard errors added to an excess before it is called small. */
+static const double CONFIDENCE = 3;
+
 typedef struct fold_job {
     const cst_view *view;
     const int32_t *folds;
@@ -192,7 +195,7 @@ static double over_margin(const cst_select_options *options, const cst_selection
     case CST_SELECT_TOLERANCE:
         return step->excess - options->tolerance * selection->path[selection->best].loss;
     case CST_SELECT_NON_INFERIOR:
-        return step->against_all + 2 * step->against_all_se -
+        return step->against_all + CONFIDENCE * step->against_all_se -
                options->tolerance * selection->path[selection->members - 1].loss;
     case CST_SELECT_BEST:
         break;
@@ -200,13 +203,17 @@ static double over_margin(const cst_select_options *options, const cst_selection
     return step->excess;
 }
 
+/* The smallest allowed size within the margin. Where none is: the rule that asks for proof keeps
+ * the largest allowed size, the others take the size that is least over. */
 static cst_status choose(cst_context *context, const cst_select_options *options,
                          cst_selection *out) {
-    int32_t nearest = -1; /* the allowed size that is least over the margin */
+    int32_t nearest = -1;
+    int32_t largest = -1;
     double least = INFINITY;
     for (int32_t s = 0; s < out->members && least > 0; s++) {
         if (!out->path[s].allowed)
             continue;
+        largest = s;
         double over = over_margin(options, out, &out->path[s]);
         if (over < least || nearest < 0) {
             least = over;
@@ -218,7 +225,8 @@ static cst_status choose(cst_context *context, const cst_select_options *options
             context, CST_ERROR_INPUT,
             "no set of members satisfies the caps: the cheapest single member exceeds the "
             "FLOPs or latency budget; raise keep.max_flops or keep.max_latency");
-    out->chosen = nearest;
+    bool proven = least <= 0 || options->rule != CST_SELECT_NON_INFERIOR;
+    out->chosen = proven ? nearest : largest;
     return CST_OK;
 }
 

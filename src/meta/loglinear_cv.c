@@ -1,0 +1,118 @@
+/*
+ * Prior precision of the log-linear weights by cross-validated loss: on small pools the evidence,
+ * which trusts the Laplace approximation, shrinks too much or too little; held-out loss does not.
+ * Stage S4.
+ */
+#include "meta/loglinear.h"
+
+#include <math.h>
+
+static const double PRIOR_GRID[] = {1, 3, 10, 30, 100};
+enum { PRIOR_COUNT = sizeof PRIOR_GRID / sizeof PRIOR_GRID[0], PRIOR_START = 2 };
+
+typedef struct prior_job {
+    const cst_view *view;
+    const int32_t *folds;
+    const cst_loglinear_options *options;
+    double *loss; /* [rows][PRIOR_COUNT]: held-out NLL */
+} prior_job;
+
+static cst_status fold_losses(cst_context *context, const prior_job *job, const cst_logtable *table,
+                              const cst_logtable *held, const int64_t *rows) {
+    int32_t members = table->members;
+    int32_t *active = cst_alloc(context, (size_t)members, sizeof *active);
+    double *per_row = cst_alloc(context, (size_t)held->rows, sizeof *per_row);
+    cst_loglinear_options options = *job->options;
+    options.evidence = false;
+    options.tolerance = 1e-4;
+    cst_loglinear fit = {0};
+    cst_status status = active && per_row ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t k = 0; active && k < members; k++)
+        active[k] = k;
+    for (int g = PRIOR_COUNT - 1; status == CST_OK && g >= 0; g--) {
+        cst_loglinear next = {0};
+        double mean = 0;
+        options.prior_weights = PRIOR_GRID[g];
+        status = cst_loglinear_fit(context, table, active, members, &options, fit.weights, &next);
+        if (status == CST_OK)
+            status = cst_loglinear_loss(context, held, active, members, next.weights, next.bias,
+                                        &mean, per_row);
+        for (int64_t i = 0; status == CST_OK && i < held->rows; i++)
+            job->loss[rows[i] * PRIOR_COUNT + g] = per_row[i];
+        cst_loglinear_free(context, &fit);
+        fit = next;
+    }
+    cst_loglinear_free(context, &fit);
+    cst_free(context, active);
+    cst_free(context, per_row);
+    return status;
+}
+
+static cst_status prior_task(cst_context *context, void *user, int64_t task) {
+    const prior_job *job = user;
+    cst_view in;
+    cst_view out;
+    cst_logtable table = {0};
+    cst_logtable held = {0};
+    int64_t *index = cst_alloc(context, (size_t)job->view->rows, sizeof *index);
+    int64_t *rows = cst_alloc(context, (size_t)job->view->rows, sizeof *rows);
+    double *mix = cst_alloc(context, (size_t)job->view->members, sizeof *mix);
+    cst_status status = index && rows && mix ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        int64_t held_rows = 0;
+        for (int64_t i = 0; i < job->view->rows; i++)
+            if (job->folds[i] == task)
+                rows[held_rows++] = i;
+        cst_view_split(job->view, job->folds, (int32_t)task, index, &in, &out);
+        status = cst_uniform_mix_fit(context, &in, mix);
+    }
+    if (status == CST_OK)
+        status = cst_logtable_build(context, &in, mix, &table);
+    if (status == CST_OK)
+        status = cst_logtable_build(context, &out, mix, &held);
+    if (status == CST_OK)
+        status = fold_losses(context, job, &table, &held, rows);
+    cst_logtable_free(context, &table);
+    cst_logtable_free(context, &held);
+    cst_free(context, mix);
+    cst_free(context, rows);
+    cst_free(context, index);
+    return status;
+}
+
+/* Mean over rows of the loss at g minus that at the starting precision, and its standard error. */
+static double paired_gain(const double *loss, int64_t rows, int g, double *se) {
+    double sum = 0;
+    double square = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        double d = loss[i * PRIOR_COUNT + g] - loss[i * PRIOR_COUNT + PRIOR_START];
+        sum += d;
+        square += d * d;
+    }
+    double n = (double)rows;
+    double mean = sum / n;
+    *se = sqrt(fmax(square / n - mean * mean, 0) / n);
+    return mean;
+}
+
+cst_status cst_loglinear_prior_cv(cst_context *context, const cst_view *view, const int32_t *folds,
+                                  int32_t fold_count, const cst_loglinear_options *options,
+                                  double *prior) {
+    *prior = PRIOR_GRID[PRIOR_START];
+    prior_job job = {.view = view, .folds = folds, .options = options};
+    job.loss = cst_alloc(context, (size_t)view->rows * PRIOR_COUNT, sizeof *job.loss);
+    cst_status status = job.loss ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_parallel_for(context, fold_count, prior_task, &job);
+    double least = 0;
+    for (int g = 0; status == CST_OK && g < PRIOR_COUNT; g++) {
+        double se = 0;
+        double mean = paired_gain(job.loss, view->rows, g, &se);
+        if (mean + se < 0 && mean < least) {
+            least = mean;
+            *prior = PRIOR_GRID[g];
+        }
+    }
+    cst_free(context, job.loss);
+    return status;
+}

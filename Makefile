@@ -1,0 +1,56 @@
+# Drives CMake and the scripts; `make help` lists what there is.
+PREFIX ?= /usr/local
+DESTDIR ?=
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+export JOBS
+
+.DEFAULT_GOAL := build
+.PHONY: help build dependencies demo test install check-long bench format lint clean
+.PHONY: test-tree test-includes test-format test-gcc test-clang test-asan test-tsan test-valgrind test-tidy
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
+
+build: ## The libraries and the tool, optimised, in build/
+	@scripts/dependencies.sh --check build
+	@cmake --preset release -Wno-dev >.build-configure.log 2>&1 || { cat .build-configure.log; exit 1; }
+	@rm -f .build-configure.log
+	@cmake --build --preset release --parallel $(JOBS)
+
+dependencies: ## Installs through apt what building and testing need and is missing
+	@scripts/dependencies.sh build test
+
+demo: ## Installs what is missing, builds, then fits, predicts and scores the example pool
+	@scripts/dependencies.sh build
+	@$(MAKE) --no-print-directory build
+	@scripts/demo.sh
+
+test: ## Installs what is missing, then every check: build, tests, sanitizers, valgrind, lint
+	@scripts/dependencies.sh build test
+	@scripts/test.sh
+
+# One part of `make test`, for example `make test-asan`.
+test-tree test-includes test-format test-gcc test-clang test-asan test-tsan test-valgrind test-tidy: test-%:
+	@scripts/test.sh $*
+
+lint: ## clang-tidy, clang-format and the include graph
+	@scripts/test.sh includes format tidy
+
+format: ## Rewrites the sources as .clang-format says
+	@scripts/format.sh --write
+
+install: build ## Installs below PREFIX (/usr/local), staged below DESTDIR
+	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ] && [ -x /sbin/ldconfig ]; then /sbin/ldconfig; fi
+
+check-long: ## The long checks: oracles computed again, long tests
+	@scripts/dependencies.sh build test oracles
+	@scripts/check_long.sh
+
+bench: ## Speed and memory, both sides of each ratio in one run
+	@scripts/dependencies.sh build oracles
+	@$(MAKE) --no-print-directory build
+	@scripts/bench.sh
+
+clean: ## Removes the build folders
+	rm -rf build build-debug build-gcc build-clang build-asan-ubsan build-tsan

@@ -1,0 +1,137 @@
+#!/bin/sh
+# What `make test` runs. Arguments: parts, by name; none for all of them. The last line is "N passed, N failed": checks
+# and tests together. Exit status 1 when anything failed.
+#
+#   tree       files in the repository: white space, sizes          gcc        build without warnings, all tests
+#   includes   include graph of docs/architecture.md                clang      build without warnings, unit tests
+#   format     clang-format                                         asan       AddressSanitizer and UBSan, unit tests
+#   tidy       clang-tidy                                           tsan       ThreadSanitizer, unit tests
+#                                                                   valgrind   unit tests that are not slow
+set -u
+cd "$(dirname "$0")/.."
+: "${JOBS:=$(nproc 2>/dev/null || echo 2)}"
+export JOBS LC_ALL=C
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0
+failed=0
+failures=
+
+say() { # good?, name, seconds
+    if [ "$1" = yes ]; then
+        passed=$((passed + 1))
+        printf 'ok      %s (%d s)\n' "$2" "$3"
+    else
+        failed=$((failed + 1))
+        failures="$failures
+  $2"
+        printf 'FAILED  %s (%d s)\n' "$2" "$3"
+    fi
+}
+
+# One check: a command whose output is shown when it fails.
+check() { # name, command...
+    name=$1
+    shift
+    start=$(date +%s)
+    if "$@" >"$work/log" 2>&1; then
+        good=yes
+    else
+        good=no
+        echo "---- $name: $*"
+        cat "$work/log"
+        echo "----"
+    fi
+    say $good "$name" $(($(date +%s) - start))
+    [ $good = yes ]
+}
+
+build() { # preset
+    cmake --preset "$1" -Wno-dev && cmake --build --preset "$1" --parallel "$JOBS"
+}
+
+# Every test of a build, each counted; output of those that fail.
+tests() { # name, build folder, ctest arguments...
+    name=$1
+    folder=$2
+    shift 2
+    start=$(date +%s)
+    rm -f "$work/junit.xml"
+    ctest --test-dir "$folder" --parallel "$JOBS" --output-on-failure --no-tests=error \
+        --output-junit "$work/junit.xml" "$@" >"$work/log" 2>&1
+    status=$?
+    # The first tag holds the totals. A test that did not run counts as failed.
+    counts=$(sed -n '/<testsuite /,/>/p' "$work/junit.xml" 2>/dev/null | tr '\n\t' '  ' |
+        sed -n 's/.* tests="\([0-9]*\)".* failures="\([0-9]*\)".* disabled="\([0-9]*\)".* skipped="\([0-9]*\)".*/\1 \2 \3 \4/p')
+    # shellcheck disable=SC2086 # words of their own
+    set -- ${counts:-1 1 0 0}
+    bad=$(($2 + $3 + $4))
+    [ $status = 0 ] || [ $bad -gt 0 ] || bad=1
+    passed=$((passed + $1 - bad))
+    failed=$((failed + bad))
+    if [ $bad -gt 0 ]; then
+        echo "---- $name"
+        cat "$work/log"
+        echo "----"
+        failures="$failures
+  $name: $bad of $1"
+        printf 'FAILED  %s: %d of %d tests (%d s)\n' "$name" $bad "$1" $(($(date +%s) - start))
+    else
+        printf 'ok      %s: %d tests (%d s)\n' "$name" "$1" $(($(date +%s) - start))
+    fi
+}
+
+run_valgrind() {
+    if [ ! -d build-gcc ]; then
+        check "gcc: build without warnings" build gcc || return
+    fi
+    ctest --test-dir build-gcc -N -L unit -LE slow | sed -n 's/^ *Test *#[0-9]*: //p' >"$work/names"
+    [ -s "$work/names" ] || check "valgrind: tests to run" false
+    start=$(date +%s)
+    # OpenBLAS is told its kernels, since it would judge them by a processor that valgrind only imitates.
+    OPENBLAS_CORETYPE=Haswell OPENBLAS_NUM_THREADS=1 xargs -n 1 -P "$JOBS" sh -c '
+        if valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite,indirect \
+            --errors-for-leak-kinds=definite,indirect --suppressions=scripts/valgrind.supp \
+            --log-file="$0/$1.valgrind" build-gcc/tests/"$1" >"$0/$1.output" 2>&1
+        then touch "$0/$1.good"; fi' "$work" <"$work/names"
+    while read -r test; do
+        if [ ! -e "$work/$test.good" ]; then
+            echo "---- valgrind: $test"
+            tail -n 40 "$work/$test.output"
+            head -n 120 "$work/$test.valgrind"
+            echo "----"
+            say no "valgrind: $test" $(($(date +%s) - start))
+        else
+            passed=$((passed + 1))
+        fi
+    done <"$work/names"
+    printf '        valgrind: %d tests (%d s)\n' "$(wc -l <"$work/names")" $(($(date +%s) - start))
+}
+
+part() {
+    case $1 in
+    tree) check "tree: files in the repository" scripts/check_tree.sh ;;
+    includes) check "includes: include graph" scripts/check_includes.sh ;;
+    format) check "format: clang-format" scripts/format.sh ;;
+    tidy) check "tidy: clang-tidy" scripts/tidy.sh ;;
+    gcc) check "gcc: build without warnings" build gcc && tests "gcc: tests" build-gcc ;;
+    clang) check "clang: build without warnings" build clang && tests "clang: tests" build-clang ;;
+    asan) check "asan: build" build asan-ubsan && tests "asan: tests" build-asan-ubsan ;;
+    tsan) check "tsan: build" build tsan && tests "tsan: tests" build-tsan ;;
+    valgrind) run_valgrind ;;
+    *)
+        echo "test.sh: unknown part '$1'" >&2
+        exit 2
+        ;;
+    esac
+}
+
+[ $# -gt 0 ] || set -- tree includes format gcc clang asan tsan valgrind tidy
+for name_of_part in "$@"; do
+    part "$name_of_part"
+done
+if [ -n "$failures" ]; then
+    printf 'What failed:%s\n' "$failures"
+fi
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]

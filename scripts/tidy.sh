@@ -1,0 +1,13 @@
+#!/bin/sh
+# clang-tidy (.clang-tidy) over the library and the tool, warnings as errors. Arguments: files, or none for all.
+set -eu
+cd "$(dirname "$0")/.."
+database=build-clang
+[ -f $database/compile_commands.json ] || cmake --preset clang -Wno-dev >/dev/null
+[ $# -gt 0 ] || set -- src/*/*.c cli/*.c
+for file in "$@"; do
+    [ ! -f "$file" ] || printf '%s\0' "$file"
+done | xargs -0 -n 1 -P "${JOBS:-2}" sh -c '
+    output=$(clang-tidy --quiet -p "$0" "$1" 2>&1) && exit 0
+    printf "%s\n" "$output" | grep -vE "^[0-9]+ warnings? (generated|treated as errors)" >&2
+    exit 1' $database

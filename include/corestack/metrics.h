@@ -1,0 +1,88 @@
+/*
+ * Scores of probabilities against labels, their bootstrap intervals, and paired differences of two
+ * methods. Every score's definition is at hand as text. method.md section 8.
+ */
+#ifndef CORESTACK_METRICS_H
+#define CORESTACK_METRICS_H
+
+#include <corestack/context.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Equal-width bins where 0 is given for `bins`. */
+#define CST_METRIC_BINS 15
+
+/* cst_metric_definition has each in words. */
+typedef struct cst_metrics {
+    int64_t samples;
+    double top1;          /* fraction in [0, 1]; of equal probabilities the lowest class counts */
+    double nll;           /* mean, nats; a true-class probability below 1e-15 counts as 1e-15 */
+    double brier;         /* multiclass sum form, in [0, 2]: mean of sum_c (p_c - y_c)^2 */
+    double ece;           /* top label, equal-width bins [lo, hi), the last one closed */
+    double ece_mass;      /* top label, bins of equal counts */
+    double ece_classwise; /* mean over classes of the ECE of each class's probability */
+    double ece_debiased;  /* `ece` less the bias it has from finite bins */
+    double corp;          /* miscalibration part of the top label's Brier score, bin-free */
+    int bins;
+} cst_metrics;
+
+/* A 95% percentile interval around the value on all samples. */
+typedef struct cst_interval {
+    double value;
+    double low;
+    double high;
+} cst_interval;
+
+typedef struct cst_metric_intervals {
+    int32_t resamples;
+    cst_interval top1;
+    cst_interval nll;
+    cst_interval brier;
+    cst_interval ece;
+} cst_metric_intervals;
+
+/* One sentence for the name of a field of cst_metrics ("ece"); NULL for any other name. */
+CST_API const char *cst_metric_definition(const char *name);
+
+/* Scores probabilities [rows][classes] against labels [rows] in 0..classes-1. bins: 1 to 10000, or
+ * 0 for CST_METRIC_BINS. CST_ERROR_INPUT, with the row, for a label out of range or a row that is
+ * not a distribution (an entry that is not finite or outside [0, 1], or a sum other than 1, by more
+ * than 1e-3). */
+CST_API cst_status cst_metrics_evaluate(cst_context *context, const float *probabilities,
+                                        int64_t rows, int32_t classes, const int32_t *labels,
+                                        int bins, cst_metrics *out);
+
+/* What the scores are sums of, one number a sample: each of nll, brier, confidence (the largest
+ * probability) and correct (0 or 1) is [rows] or NULL. Checks its input as cst_metrics_evaluate. */
+CST_API cst_status cst_metrics_per_sample(cst_context *context, const float *probabilities,
+                                          int64_t rows, int32_t classes, const int32_t *labels,
+                                          double *nll, double *brier, double *confidence,
+                                          unsigned char *correct);
+
+/* 95% intervals from `resamples` (1 to 10,000,000; 5000 is usual) bootstrap resamples of the
+ * samples: percentiles 2.5 and 97.5, linear between order statistics. Resample r of a seed draws
+ * the same samples whatever the method, the thread count or the number of resamples. */
+CST_API cst_status cst_bootstrap_metrics(cst_context *context, const float *probabilities,
+                                         int64_t rows, int32_t classes, const int32_t *labels,
+                                         int bins, int32_t resamples, uint64_t seed,
+                                         cst_metric_intervals *out);
+
+/* The same for several methods on the same samples at the cost of drawing once. probabilities:
+ * [methods] pointers; out: [methods]. */
+CST_API cst_status cst_bootstrap_methods(cst_context *context, const float *const *probabilities,
+                                         int32_t methods, int64_t rows, int32_t classes,
+                                         const int32_t *labels, int bins, int32_t resamples,
+                                         uint64_t seed, cst_metric_intervals *out);
+
+/* Intervals of the paired differences, score of `a` minus score of `b` on the same resamples. */
+CST_API cst_status cst_bootstrap_difference(cst_context *context, const float *a, const float *b,
+                                            int64_t rows, int32_t classes, const int32_t *labels,
+                                            int bins, int32_t resamples, uint64_t seed,
+                                            cst_metric_intervals *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,250 @@
+/*
+ * Growing text and aligned tables; reading values out of a document.
+ * Used by every text rendering. Paper: none.
+ */
+#include "report/page.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const STYLE_ON[] = {"", "\033[1m", "\033[2m"};
+static const char STYLE_OFF[] = "\033[0m";
+
+/* ---- page ------------------------------------------------------------------------------------ */
+
+static void append(cst_page *page, const char *text, size_t length) {
+    if (page->status != CST_OK)
+        return;
+    if (page->size - page->used <= length) {
+        size_t size = (page->size + length + 1) * 2;
+        char *grown = cst_grow(page->context, page->text, page->used, size, 1);
+        if (!grown) {
+            page->status = CST_ERROR_MEMORY;
+            return;
+        }
+        page->text = grown;
+        page->size = size;
+    }
+    memcpy(page->text + page->used, text, length);
+    page->used += length;
+    page->text[page->used] = '\0';
+}
+
+/* C0 controls (but `keep`), DEL and the UTF-8 form of the C1 controls: a name must not be able to
+ * drive the terminal. */
+static void defuse(char *text, char keep) {
+    for (unsigned char *at = (unsigned char *)text; *at; at++) {
+        if ((*at < 0x20 && *at != (unsigned char)keep) || *at == 0x7F)
+            *at = '?';
+        if (*at == 0xC2 && at[1] >= 0x80 && at[1] < 0xA0)
+            at[0] = at[1] = '?';
+    }
+}
+
+static char *format_text(cst_context *context, const char *format, va_list args) {
+    va_list again;
+    va_copy(again, args);
+    int length = vsnprintf(NULL, 0, format, args);
+    char *text = length < 0 ? NULL : cst_alloc(context, (size_t)length + 1, 1);
+    if (text)
+        (void)vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    return text;
+}
+
+static void append_args(cst_page *page, cst_style style, const char *format, va_list args) {
+    if (page->status != CST_OK)
+        return;
+    char *text = format_text(page->context, format, args);
+    if (!text) {
+        page->status = CST_ERROR_MEMORY;
+        return;
+    }
+    defuse(text, '\n');
+    bool marked = page->color && style != CST_PLAIN;
+    if (marked)
+        append(page, STYLE_ON[style], strlen(STYLE_ON[style]));
+    append(page, text, strlen(text));
+    if (marked)
+        append(page, STYLE_OFF, strlen(STYLE_OFF));
+    cst_free(page->context, text);
+}
+
+void cst_page_print(cst_page *page, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    append_args(page, CST_PLAIN, format, args);
+    va_end(args);
+}
+
+void cst_page_styled(cst_page *page, cst_style style, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    append_args(page, style, format, args);
+    va_end(args);
+}
+
+void cst_page_heading(cst_page *page, const char *format, ...) {
+    append(page, "\n", page->used ? 1 : 0);
+    va_list args;
+    va_start(args, format);
+    append_args(page, CST_BOLD, format, args);
+    va_end(args);
+    append(page, "\n", 1);
+}
+
+/* ---- table ----------------------------------------------------------------------------------- */
+
+void cst_table_begin(cst_table *table, cst_page *page, const char *align,
+                     const char *const *headers) {
+    *table = (cst_table){.page = page, .align = align, .headers = headers};
+    table->columns = (int)strlen(align);
+}
+
+static void add_cell(cst_table *table, cst_style style, char *text) {
+    cst_page *page = table->page;
+    if (text && table->count == table->size) {
+        size_t size = table->size * 2 + 64;
+        cst_cell *grown =
+            cst_grow(page->context, table->cells, table->count, size, sizeof *table->cells);
+        if (grown) {
+            table->cells = grown;
+            table->size = size;
+        }
+    }
+    if (!text || table->count == table->size) {
+        cst_free(page->context, text);
+        page->status = CST_ERROR_MEMORY;
+        return;
+    }
+    defuse(text, ' ');
+    table->cells[table->count++] = (cst_cell){.text = text, .style = style};
+}
+
+void cst_table_cell(cst_table *table, cst_style style, const char *format, ...) {
+    if (table->page->status != CST_OK)
+        return;
+    va_list args;
+    va_start(args, format);
+    char *text = format_text(table->page->context, format, args);
+    va_end(args);
+    add_cell(table, style, text);
+}
+
+void cst_table_number(cst_table *table, cst_style style, int decimals, double value) {
+    if (isnan(value))
+        cst_table_cell(table, style, "-");
+    else if (fabs(value) >= 1e6)
+        cst_table_cell(table, style, "%.3e", value);
+    else
+        cst_table_cell(table, style, "%.*f", decimals, value);
+}
+
+void cst_table_quantity(cst_table *table, cst_style style, double value) {
+    static const char prefixes[] = " kMGTPE";
+    size_t step = 0;
+    for (; fabs(value) >= 999.5 && prefixes[step + 1]; step++)
+        value /= 1000;
+    if (isnan(value))
+        cst_table_cell(table, style, "-");
+    else if (step == 0)
+        cst_table_cell(table, style, "%.4g", value);
+    else
+        cst_table_cell(table, style, "%.3g%c", value, prefixes[step]);
+}
+
+/* Columns a UTF-8 string takes, one for each code point. */
+static int display_width(const char *text) {
+    int width = 0;
+    for (; *text; text++)
+        width += ((unsigned char)*text & 0xC0) != 0x80;
+    return width;
+}
+
+static void pad(cst_page *page, int width) {
+    static const char spaces[] = "                                ";
+    for (; width > 0; width -= 32)
+        append(page, spaces, (size_t)(width < 32 ? width : 32));
+}
+
+static void print_row(const cst_table *table, const int *widths, size_t row, bool header) {
+    cst_page *page = table->page;
+    int owed = 2; /* spaces not yet written, so that no line ends in one */
+    for (int c = 0; c < table->columns; c++) {
+        if (widths[c] < 0)
+            continue;
+        const cst_cell *cell =
+            header ? NULL : &table->cells[row * (size_t)table->columns + (size_t)c];
+        const char *text = header ? table->headers[c] : cell->text;
+        int slack = widths[c] - display_width(text);
+        if (table->align[c] == 'r')
+            owed += slack;
+        if (*text) {
+            pad(page, owed);
+            cst_page_styled(page, header ? CST_DIM : cell->style, "%s", text);
+            owed = 0;
+        }
+        owed += 2 + (table->align[c] == 'r' ? 0 : slack);
+    }
+    append(page, "\n", 1);
+}
+
+/* Widths of the columns; -1 for one without content. */
+static void column_widths(const cst_table *table, size_t rows, int *widths) {
+    for (int c = 0; c < table->columns; c++) {
+        bool content = false;
+        widths[c] = display_width(table->headers[c]);
+        for (size_t row = 0; row < rows; row++) {
+            const char *text = table->cells[row * (size_t)table->columns + (size_t)c].text;
+            int width = display_width(text);
+            widths[c] = width > widths[c] ? width : widths[c];
+            content |= *text && strcmp(text, "-") != 0;
+        }
+        if (!content)
+            widths[c] = -1;
+    }
+}
+
+void cst_table_end(cst_table *table) {
+    cst_page *page = table->page;
+    size_t rows = table->count / (size_t)table->columns;
+    int widths[CST_TABLE_COLUMNS];
+    if (page->status == CST_OK && rows) {
+        column_widths(table, rows, widths);
+        print_row(table, widths, 0, true);
+        for (size_t row = 0; row < rows; row++)
+            print_row(table, widths, row, false);
+    }
+    for (size_t i = 0; i < table->count; i++)
+        cst_free(page->context, table->cells[i].text);
+    cst_free(page->context, table->cells);
+    table->cells = NULL;
+    table->count = 0;
+}
+
+/* ---- documents ------------------------------------------------------------------------------- */
+
+static double number_of(const json_t *value) {
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+double cst_json_number(const json_t *object, const char *key) {
+    return number_of(json_object_get(object, key));
+}
+
+const char *cst_json_string(const json_t *object, const char *key) {
+    return json_string_value(json_object_get(object, key));
+}
+
+bool cst_json_flag(const json_t *object, const char *key) {
+    return json_is_true(json_object_get(object, key));
+}
+
+double cst_json_number_at(const json_t *list, size_t index) {
+    return number_of(json_array_get(list, index));
+}
+
+const char *cst_json_string_at(const json_t *list, size_t index) {
+    return json_string_value(json_array_get(list, index));
+}

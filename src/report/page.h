@@ -1,0 +1,71 @@
+/*
+ * Text for a terminal: a growing page, and tables with aligned columns on it.
+ * The renderers of src/report/text_*.c write on it.
+ * Paper: none.
+ */
+#ifndef CST_REPORT_PAGE_H
+#define CST_REPORT_PAGE_H
+
+#include "base/base.h"
+
+#include <jansson.h>
+
+typedef enum cst_style { CST_PLAIN = 0, CST_BOLD = 1, CST_DIM = 2 } cst_style;
+
+/* Zero-initialise but for context and color. A failure is kept in `status` and makes every later
+ * call do nothing. */
+typedef struct cst_page {
+    cst_context *context;
+    bool color; /* styles become ANSI sequences; else they vanish */
+    char *text; /* zero-terminated, freed with cst_free */
+    size_t used;
+    size_t size;
+    cst_status status;
+} cst_page;
+
+/* Appends text. Control characters other than the newline (names come from files) become '?'. */
+void cst_page_print(cst_page *page, const char *format, ...) CST_PRINTF(2, 3);
+void cst_page_styled(cst_page *page, cst_style style, const char *format, ...) CST_PRINTF(3, 4);
+/* An empty line and a bold heading. */
+void cst_page_heading(cst_page *page, const char *format, ...) CST_PRINTF(2, 3);
+
+enum { CST_TABLE_COLUMNS = 32 };
+
+typedef struct cst_cell {
+    char *text;
+    cst_style style;
+} cst_cell;
+
+typedef struct cst_table {
+    cst_page *page;
+    int columns;
+    const char *align; /* 'l' or 'r' for each column */
+    const char *const *headers;
+    size_t count; /* cells so far, row after row */
+    size_t size;
+    cst_cell *cells;
+} cst_table;
+
+/* Starts a table of strlen(align) <= CST_TABLE_COLUMNS columns. Columns in which every cell is
+ * empty or "-" are left out. */
+void cst_table_begin(cst_table *table, cst_page *page, const char *align,
+                     const char *const *headers);
+/* Appends a cell; newlines in it become '?'. */
+void cst_table_cell(cst_table *table, cst_style style, const char *format, ...) CST_PRINTF(3, 4);
+/* The number in the form given (one conversion of a double), or "-" for NaN. */
+void cst_table_number(cst_table *table, cst_style style, int decimals, double value);
+/* A large quantity with an SI prefix: 4.1G; "-" for NaN. */
+void cst_table_quantity(cst_table *table, cst_style style, double value);
+/* Prints the table, indented by two, and frees it. */
+void cst_table_end(cst_table *table);
+
+/* What a document holds at a key: NaN, NULL or false where it is absent, null or of another type.
+ * Strings are borrowed. */
+double cst_json_number(const json_t *object, const char *key);
+const char *cst_json_string(const json_t *object, const char *key);
+bool cst_json_flag(const json_t *object, const char *key);
+/* The same for an entry of a list. */
+double cst_json_number_at(const json_t *list, size_t index);
+const char *cst_json_string_at(const json_t *list, size_t index);
+
+#endif

@@ -1,0 +1,163 @@
+/*
+ * A report as text: the choice of renderer, and what the renderers share.
+ * Last stage of a command without --json. Paper: none.
+ */
+#include "report/text.h"
+
+#include "report/report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LABEL_WIDTH = 20, LINE_WIDTH = 100 };
+
+cst_status cst_report_text(cst_context *context, const cst_report *report, int color, char **out) {
+    *out = NULL;
+    if (!report)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_report_text: no report");
+    cst_page page = {.context = context, .color = color != 0};
+    cst_page_print(&page, "%s", ""); /* an empty page is an empty string */
+    switch (report->kind) {
+    case CST_REPORT_FIT:
+        cst_text_fit(&page, report->root);
+        break;
+    case CST_REPORT_INSPECT:
+        cst_text_inspect(&page, report->root);
+        break;
+    case CST_REPORT_EVALUATE:
+        cst_text_evaluate(&page, report->root);
+        break;
+    case CST_REPORT_PREDICT:
+        cst_text_predict(&page, report->root);
+        break;
+    case CST_REPORT_FOLDS:
+        cst_text_folds(&page, report->root);
+        break;
+    }
+    if (page.status != CST_OK) {
+        cst_free(context, page.text);
+        return page.status;
+    }
+    *out = page.text;
+    return CST_OK;
+}
+
+/* ---- shared ---------------------------------------------------------------------------------- */
+
+void cst_text_label(cst_page *page, const char *label) {
+    cst_page_print(page, "  %-*s", LABEL_WIDTH, label);
+}
+
+void cst_text_number(cst_page *page, int digits, double value) {
+    if (isnan(value))
+        cst_page_print(page, "-");
+    else
+        cst_page_print(page, "%.*g", digits, value);
+}
+
+int cst_text_order(double a, double b) {
+    if (isnan(a) || isnan(b))
+        return isnan(a) - isnan(b);
+    return (a > b) - (a < b);
+}
+
+/* Prints an item of a list after what stands on the line already, on a new line where it would not
+ * fit. `column` is the position on the line. */
+static void print_item(cst_page *page, const char *text, bool first, size_t *column) {
+    size_t length = strlen(text);
+    if (first) {
+        *column = LABEL_WIDTH + 2;
+    } else if (*column + length + 2 > LINE_WIDTH) {
+        cst_page_print(page, ",\n  %*s", LABEL_WIDTH, "");
+        *column = LABEL_WIDTH + 2;
+    } else {
+        cst_page_print(page, ", ");
+        *column += 2;
+    }
+    cst_page_print(page, "%s", text);
+    *column += length;
+}
+
+typedef struct weighted {
+    const char *name;
+    double weight;
+    size_t place;
+} weighted;
+
+static int by_weight(const void *a, const void *b) {
+    const weighted *left = a;
+    const weighted *right = b;
+    int order = cst_text_order(-left->weight, -right->weight);
+    return order ? order : (left->place > right->place) - (left->place < right->place);
+}
+
+void cst_text_weights(cst_page *page, const json_t *object) {
+    size_t count = json_object_size(object);
+    weighted *items = cst_alloc(page->context, count, sizeof *items);
+    if (!items || count == 0) {
+        page->status = items ? page->status : CST_ERROR_MEMORY;
+        cst_page_print(page, "-\n");
+        cst_free(page->context, items);
+        return;
+    }
+    size_t at = 0;
+    const char *key = NULL;
+    json_t *value = NULL;
+    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+        double weight = json_is_number(value) ? json_number_value(value) : NAN;
+        items[at] = (weighted){.name = key, .weight = weight, .place = at};
+        at++;
+    }
+    qsort(items, count, sizeof *items, by_weight);
+    size_t column = 0;
+    for (size_t i = 0; i < count; i++) {
+        char *text = cst_format(page->context, "%s %.4f", items[i].name, items[i].weight);
+        if (text)
+            print_item(page, text, i == 0, &column);
+        cst_free(page->context, text);
+    }
+    cst_page_print(page, "\n");
+    cst_free(page->context, items);
+}
+
+void cst_text_names(cst_page *page, const json_t *list) {
+    size_t column = 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name = cst_json_string_at(list, i);
+        print_item(page, name ? name : "-", i == 0, &column);
+    }
+    cst_page_print(page, json_array_size(list) ? "\n" : "-\n");
+}
+
+void cst_text_bullets(cst_page *page, const json_t *root, const char *key, const char *heading) {
+    const json_t *list = json_object_get(root, key);
+    if (json_array_size(list) == 0)
+        return;
+    cst_page_heading(page, "%s", heading);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *text = cst_json_string_at(list, i);
+        cst_page_print(page, "  - %s\n", text ? text : "");
+    }
+}
+
+/* ---- predict and folds ----------------------------------------------------------------------- */
+
+void cst_text_predict(cst_page *page, const json_t *root) {
+    const char *out = cst_json_string(root, "out");
+    cst_page_print(page, "%s: %.0f samples x %.0f classes, float32 probabilities\n",
+                   out ? out : "-", cst_json_number(root, "samples"),
+                   cst_json_number(root, "classes"));
+}
+
+void cst_text_folds(cst_page *page, const json_t *root) {
+    const char *out = cst_json_string(root, "out");
+    const json_t *sizes = json_object_get(root, "sizes");
+    cst_page_print(page, "%s: %.0f samples in %.0f folds, seed %.0f, of", out ? out : "-",
+                   cst_json_number(root, "samples"), cst_json_number(root, "folds"),
+                   cst_json_number(root, "seed"));
+    for (size_t i = 0; i < json_array_size(sizes); i++)
+        cst_page_print(page, "%s %.0f", i ? "," : "", cst_json_number_at(sizes, i));
+    cst_page_print(page, "\n");
+}

@@ -1,0 +1,35 @@
+/*
+ * Text renderings of a document, one function for each command, and what they share.
+ * Last stage of a command without --json. Paper: none.
+ */
+#ifndef CST_REPORT_TEXT_H
+#define CST_REPORT_TEXT_H
+
+#include "report/page.h"
+
+void cst_text_fit(cst_page *page, const json_t *root);
+void cst_text_evaluate(cst_page *page, const json_t *root);
+void cst_text_inspect(cst_page *page, const json_t *root);
+void cst_text_predict(cst_page *page, const json_t *root);
+void cst_text_folds(cst_page *page, const json_t *root);
+
+/* A line "  label   value", the label padded to a common width. Follow with the value and "\n". */
+void cst_text_label(cst_page *page, const char *label);
+
+/* A number with `digits` significant digits, or "-" where it is absent. */
+void cst_text_number(cst_page *page, int digits, double value);
+
+/* "a 0.42, b 0.31": the numbers of an object by decreasing value, wrapped and indented to the
+ * labels' width; "-" when empty. */
+void cst_text_weights(cst_page *page, const json_t *object);
+
+/* "a, b, c" from a list of strings, wrapped like cst_text_weights. */
+void cst_text_names(cst_page *page, const json_t *list);
+
+/* Position of `value` for "sorted by": -1 when a < b, 1 when a > b, 0 else; NaN comes last. */
+int cst_text_order(double a, double b);
+
+/* Strings of the list at `key`, one line each under the heading; nothing when the list is empty. */
+void cst_text_bullets(cst_page *page, const json_t *root, const char *key, const char *heading);
+
+#endif

@@ -1,0 +1,315 @@
+/*
+ * What `corestack fit` found, as text: members and why they went, conditioning, penalty, size
+ * path, weights, nested scores, costs. Last stage of a fit. Paper: the quantities of the tables in
+ * section "Experiments", for one's own pool.
+ */
+#include "report/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MEMBER_ROWS = 60, PATH_ROWS = 16, PATH_AROUND = 5 };
+
+static void print_header(cst_page *page, const json_t *root) {
+    const char *model = cst_json_string(root, "model");
+    const char *preset = cst_json_string(root, "preset");
+    const json_t *folds = json_object_get(root, "folds");
+    const char *source = cst_json_string(folds, "source");
+    cst_page_styled(page, CST_BOLD, "corestack fit");
+    if (model)
+        cst_page_print(page, ": %s", model);
+    cst_page_print(page, "\n  preset %s, seed %.0f; %.0f samples, %.0f classes, %.0f folds (%s)\n",
+                   preset ? preset : "-", cst_json_number(root, "seed"),
+                   cst_json_number(root, "samples"), cst_json_number(root, "classes"),
+                   cst_json_number(folds, "count"),
+                   source && strcmp(source, "pool") == 0 ? "the pool's" : "made from the seed");
+    cst_page_print(page, "  kept %.0f of %.0f members\n", cst_json_number(root, "models_kept"),
+                   cst_json_number(root, "models_in"));
+}
+
+/* ---- members --------------------------------------------------------------------------------- */
+
+typedef struct member_row {
+    const json_t *member;
+    double nll;
+    size_t place;
+} member_row;
+
+static int by_nll(const void *a, const void *b) {
+    const member_row *left = a;
+    const member_row *right = b;
+    int order = cst_text_order(left->nll, right->nll);
+    return order ? order : (left->place > right->place) - (left->place < right->place);
+}
+
+static const json_t *find_dropped(const json_t *root, const char *name) {
+    const json_t *dropped = json_object_get(root, "dropped");
+    for (size_t i = 0; name && i < json_array_size(dropped); i++) {
+        const json_t *entry = json_array_get(dropped, i);
+        const char *other = cst_json_string(entry, "name");
+        if (other && strcmp(other, name) == 0)
+            return entry;
+    }
+    return NULL;
+}
+
+static const char *reason_words(const char *because) {
+    static const char *const words[][2] = {
+        {"redundant", "redundant"},        {"constant", "constant"},
+        {"selection", "not selected"},     {"cap", "over the cap"},
+        {"refit", "dropped on refitting"},
+    };
+    for (size_t i = 0; because && i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(because, words[i][0]) == 0)
+            return words[i][1];
+    return because ? because : "dropped";
+}
+
+static void fate_cell(cst_table *table, const json_t *root, const json_t *member) {
+    if (cst_json_flag(member, "kept")) {
+        cst_table_cell(table, CST_PLAIN, "kept");
+        return;
+    }
+    const json_t *entry = find_dropped(root, cst_json_string(member, "name"));
+    const char *reason = reason_words(cst_json_string(entry, "because"));
+    const char *to = cst_json_string(entry, "to");
+    double cka = cst_json_number(entry, "cka");
+    const json_t *redundancy = json_object_get(root, "redundancy");
+    const char *measure = cst_json_string(redundancy, "measure");
+    bool pearson = measure && strcmp(measure, "pearson") == 0;
+    if (to && !isnan(cka))
+        cst_table_cell(table, CST_DIM, "%s; %s %.4f to %s", reason, pearson ? "Pearson" : "CKA",
+                       cka, to);
+    else
+        cst_table_cell(table, CST_DIM, "%s", reason);
+}
+
+static void print_members(cst_page *page, const json_t *root) {
+    static const char *const headers[] = {"",      "member", "top-1 %", "NLL", "ECE",
+                                          "Brier", "FLOPs",  "family",  "fate"};
+    const json_t *members = json_object_get(root, "members");
+    size_t count = json_array_size(members);
+    member_row *rows = cst_alloc(page->context, count, sizeof *rows);
+    if (!rows) {
+        page->status = CST_ERROR_MEMORY;
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const json_t *member = json_array_get(members, i);
+        rows[i] = (member_row){member, cst_json_number(member, "nll"), i};
+    }
+    qsort(rows, count, sizeof *rows, by_nll);
+    cst_page_heading(page, "Members by out-of-fold NLL");
+    cst_table table;
+    cst_table_begin(&table, page, "llrrrrrll", headers);
+    size_t left_out = 0;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *member = rows[i].member;
+        bool kept = cst_json_flag(member, "kept");
+        if (!kept && i >= MEMBER_ROWS) {
+            left_out++;
+            continue;
+        }
+        cst_style style = kept ? CST_BOLD : CST_DIM;
+        const char *name = cst_json_string(member, "name");
+        const char *family = cst_json_string(member, "family");
+        cst_table_cell(&table, style, "%s", kept ? "*" : "");
+        cst_table_cell(&table, style, "%s", name ? name : "-");
+        cst_table_number(&table, style, 2, 100 * cst_json_number(member, "top1"));
+        cst_table_number(&table, style, 4, rows[i].nll);
+        cst_table_number(&table, style, 4, cst_json_number(member, "ece"));
+        cst_table_number(&table, style, 4, cst_json_number(member, "brier"));
+        cst_table_quantity(&table, style, cst_json_number(member, "flops"));
+        cst_table_cell(&table, style, "%s", family ? family : "-");
+        fate_cell(&table, root, member);
+    }
+    cst_table_end(&table);
+    if (left_out)
+        cst_page_print(page, "  and %zu more that were dropped (--json lists them all)\n",
+                       left_out);
+    cst_free(page->context, rows);
+}
+
+/* ---- size path ------------------------------------------------------------------------------- */
+
+static bool in_list(const json_t *list, const char *name) {
+    for (size_t i = 0; name && i < json_array_size(list); i++) {
+        const char *other = cst_json_string_at(list, i);
+        if (other && strcmp(other, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What the set has that the one before it on the path had not, or has lost, where that is one
+ * member. */
+static void change_cell(cst_table *table, const json_t *before, const json_t *now) {
+    bool grows = json_array_size(now) > json_array_size(before);
+    const json_t *larger = grows ? now : before;
+    const json_t *smaller = grows ? before : now;
+    const char *changed = NULL;
+    size_t changes = 0;
+    for (size_t i = 0; i < json_array_size(larger); i++) {
+        const char *name = cst_json_string_at(larger, i);
+        if (!in_list(smaller, name)) {
+            changed = name;
+            changes++;
+        }
+    }
+    if (before && changes == 1)
+        cst_table_cell(table, CST_PLAIN, "%c %s", grows ? '+' : '-', changed);
+    else
+        cst_table_cell(table, CST_PLAIN, "%s", "");
+}
+
+static void print_path(cst_page *page, const json_t *root) {
+    static const char *const headers[] = {"",      "size", "NLL",     "excess", "+/- s.e.",
+                                          "FLOPs", "ms",   "allowed", "change"};
+    const json_t *path = json_object_get(root, "path");
+    size_t count = json_array_size(path);
+    if (count == 0)
+        return;
+    size_t chosen = 0;
+    for (size_t i = 0; i < count; i++)
+        if (cst_json_flag(json_array_get(path, i), "chosen"))
+            chosen = i;
+    cst_page_heading(page, "Size of the set against held-out loss (> marks the choice)");
+    cst_table table;
+    cst_table_begin(&table, page, "lrrrrrrll", headers);
+    for (size_t i = 0; i < count; i++) {
+        bool near = i + PATH_AROUND >= chosen && i <= chosen + PATH_AROUND;
+        if (count > PATH_ROWS && !near && i != 0 && i != count - 1)
+            continue;
+        const json_t *step = json_array_get(path, i);
+        const json_t *before = i ? json_array_get(path, i - 1) : NULL;
+        cst_style style = i == chosen ? CST_BOLD : CST_PLAIN;
+        cst_table_cell(&table, style, "%s", cst_json_flag(step, "chosen") ? ">" : "");
+        cst_table_number(&table, style, 0, cst_json_number(step, "size"));
+        cst_table_number(&table, style, 4, cst_json_number(step, "loss"));
+        cst_table_number(&table, style, 4, cst_json_number(step, "excess"));
+        cst_table_number(&table, style, 4, cst_json_number(step, "excess_se"));
+        cst_table_quantity(&table, style, cst_json_number(step, "flops"));
+        cst_table_quantity(&table, style, cst_json_number(step, "latency_ms"));
+        cst_table_cell(&table, style, "%s", cst_json_flag(step, "allowed") ? "yes" : "no");
+        change_cell(&table, json_object_get(before, "members"), json_object_get(step, "members"));
+    }
+    cst_table_end(&table);
+}
+
+/* ---- the stack ------------------------------------------------------------------------------- */
+
+static void print_lambda(cst_page *page, const json_t *root) {
+    const char *rule = cst_json_string(root, "lambda_rule");
+    double lambda = cst_json_number(root, "lambda");
+    cst_text_label(page, "lambda");
+    cst_text_number(page, 4, lambda);
+    if (isnan(lambda))
+        cst_page_print(page, "  (not used: no linear meta-learner has weight)\n");
+    else
+        cst_page_print(page, "  (rule: %s)\n", rule ? rule : "-");
+    if (isnan(cst_json_number(root, "sigma2")) && isnan(cst_json_number(root, "snr")))
+        return;
+    cst_text_label(page, "spectrum");
+    cst_page_print(page, "sigma2 ");
+    cst_text_number(page, 4, cst_json_number(root, "sigma2"));
+    cst_page_print(page, ", Marchenko-Pastur edge ");
+    cst_text_number(page, 4, cst_json_number(root, "mp_edge"));
+    cst_page_print(page, ", SNR ");
+    cst_text_number(page, 4, cst_json_number(root, "snr"));
+    cst_page_print(page, "\n");
+}
+
+static void print_learners(cst_page *page, const json_t *root) {
+    static const char *const headers[] = {"meta-learner", "weight", "NLL (total)", "half log det"};
+    const json_t *learners = json_object_get(root, "learners");
+    if (json_array_size(learners) == 0)
+        return;
+    cst_page_heading(page, "Blend");
+    cst_table table;
+    cst_table_begin(&table, page, "lrrr", headers);
+    for (size_t i = 0; i < json_array_size(learners); i++) {
+        const json_t *learner = json_array_get(learners, i);
+        const char *name = cst_json_string(learner, "name");
+        cst_table_cell(&table, CST_PLAIN, "%s", name ? name : "-");
+        cst_table_number(&table, CST_PLAIN, 4, cst_json_number(learner, "weight"));
+        cst_table_number(&table, CST_PLAIN, 3, cst_json_number(learner, "nll"));
+        cst_table_number(&table, CST_PLAIN, 3, cst_json_number(learner, "half_logdet"));
+    }
+    cst_table_end(&table);
+}
+
+static void print_stack(cst_page *page, const json_t *root) {
+    cst_page_heading(page, "Stack");
+    cst_text_label(page, "kappa");
+    cst_text_number(page, 4, cst_json_number(root, "kappa_before"));
+    cst_page_print(page, " before -> ");
+    cst_text_number(page, 4, cst_json_number(root, "kappa_after"));
+    cst_page_print(page, " after\n");
+    print_lambda(page, root);
+    cst_text_label(page, "blend weights");
+    cst_text_weights(page, json_object_get(root, "blend"));
+    if (json_object_size(json_object_get(root, "weights"))) {
+        cst_text_label(page, "log-linear weights");
+        cst_text_weights(page, json_object_get(root, "weights"));
+    }
+}
+
+static void print_scores(cst_page *page, const json_t *root) {
+    const json_t *oof = json_object_get(root, "oof");
+    const char *definition = cst_json_string(root, "ece_definition");
+    if (!json_is_object(oof))
+        return;
+    bool nested = cst_json_flag(oof, "nested");
+    cst_page_heading(page, "Out-of-fold scores of the stack (%s)",
+                     nested ? "nested: everything is refitted without the fold that is scored"
+                            : "not nested: optimistic");
+    cst_page_print(page, "  top-1 ");
+    cst_text_number(page, 4, 100 * cst_json_number(oof, "top1"));
+    cst_page_print(page, " %%, NLL ");
+    cst_text_number(page, 4, cst_json_number(oof, "nll"));
+    cst_page_print(page, ", ECE ");
+    cst_text_number(page, 3, cst_json_number(oof, "ece"));
+    cst_page_print(page, ", Brier ");
+    cst_text_number(page, 4, cst_json_number(oof, "brier"));
+    cst_page_print(page, "\n");
+    if (definition)
+        cst_page_print(page, "  ECE: %s\n", definition);
+}
+
+static void print_costs(cst_page *page, const json_t *root) {
+    const json_t *seconds = json_object_get(root, "seconds");
+    double flops = cst_json_number(root, "flops_rel");
+    double memory = cst_json_number(root, "peak_rss_bytes");
+    cst_page_heading(page, "Cost");
+    cst_text_label(page, "FLOPs");
+    cst_text_number(page, 3, flops);
+    cst_page_print(page, isnan(flops) ? "  (the pool does not give them)\n" : " of all members'\n");
+    cst_text_label(page, "time");
+    cst_page_print(page, "%.2f s", cst_json_number(seconds, "total"));
+    const char *separator = ": ";
+    const char *key = NULL;
+    json_t *value = NULL;
+    json_object_foreach((json_t *)(uintptr_t)seconds, key, value) {
+        if (strcmp(key, "total") == 0 || !json_is_number(value) || json_number_value(value) <= 0)
+            continue;
+        cst_page_print(page, "%s%s %.2f", separator, key, json_number_value(value));
+        separator = ", ";
+    }
+    cst_page_print(page, "\n");
+    if (!isnan(memory)) {
+        cst_text_label(page, "peak memory");
+        cst_page_print(page, "%.0f MiB\n", memory / (1024.0 * 1024.0));
+    }
+}
+
+void cst_text_fit(cst_page *page, const json_t *root) {
+    print_header(page, root);
+    print_members(page, root);
+    print_path(page, root);
+    print_stack(page, root);
+    print_learners(page, root);
+    print_scores(page, root);
+    print_costs(page, root);
+    cst_text_bullets(page, root, "notices", "Notices");
+}

@@ -1,0 +1,245 @@
+/*
+ * What `corestack inspect` found, as text: members, similarity, clusters, spectrum, the four
+ * penalties, problems. Paper: sections "CKA-Guided Redundancy Projection" and "Spectrum-Adaptive
+ * Regularization".
+ */
+#include "report/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MATRIX_MEMBERS = 20, TOP_PAIRS = 20, EIGENVALUES_SHOWN = 12, MEMBER_ROWS = 60 };
+
+static double entry(const json_t *matrix, size_t row, size_t column) {
+    return cst_json_number_at(json_array_get(matrix, row), column);
+}
+
+static void print_members(cst_page *page, const json_t *root) {
+    static const char *const headers[] = {"",    "member", "top-1 %", "NLL",
+                                          "ECE", "Brier",  "FLOPs",   "family"};
+    const json_t *members = json_object_get(root, "members");
+    size_t count = json_array_size(members);
+    if (count == 0)
+        return;
+    cst_page_heading(page, "Members");
+    cst_table table;
+    cst_table_begin(&table, page, "rlrrrrrl", headers);
+    for (size_t i = 0; i < count && i < MEMBER_ROWS; i++) {
+        const json_t *member = json_array_get(members, i);
+        const char *name = cst_json_string(member, "name");
+        const char *family = cst_json_string(member, "family");
+        cst_table_cell(&table, CST_DIM, "%zu", i + 1);
+        cst_table_cell(&table, CST_PLAIN, "%s", name ? name : "-");
+        cst_table_number(&table, CST_PLAIN, 2, 100 * cst_json_number(member, "top1"));
+        cst_table_number(&table, CST_PLAIN, 4, cst_json_number(member, "nll"));
+        cst_table_number(&table, CST_PLAIN, 4, cst_json_number(member, "ece"));
+        cst_table_number(&table, CST_PLAIN, 4, cst_json_number(member, "brier"));
+        cst_table_quantity(&table, CST_PLAIN, cst_json_number(member, "flops"));
+        cst_table_cell(&table, CST_PLAIN, "%s", family ? family : "-");
+    }
+    cst_table_end(&table);
+    if (count > MEMBER_ROWS)
+        cst_page_print(page, "  and %zu more (--json lists them all)\n", count - MEMBER_ROWS);
+}
+
+/* ---- similarity ------------------------------------------------------------------------------ */
+
+static void similarity_cell(cst_table *table, double value, double threshold) {
+    cst_style style = value > threshold ? CST_BOLD : value < 0.5 ? CST_DIM : CST_PLAIN;
+    if (isnan(value))
+        cst_table_cell(table, CST_DIM, "-");
+    else if (fabs(value) < 0.9995)
+        cst_table_cell(table, style, "%s.%03.0f", value < -0.0005 ? "-" : "", 1000 * fabs(value));
+    else
+        cst_table_cell(table, style, "%.2f", value);
+}
+
+/* CKA below the diagonal, Pearson above it: both are symmetric. */
+static void print_matrix(cst_page *page, const json_t *root) {
+    static const char *const headers[] = {"",   "",   "1",  "2",  "3",  "4",  "5",  "6",
+                                          "7",  "8",  "9",  "10", "11", "12", "13", "14",
+                                          "15", "16", "17", "18", "19", "20"};
+    char align[MATRIX_MEMBERS + 3] = "rl";
+    const json_t *names = json_object_get(root, "models");
+    const json_t *cka = json_object_get(root, "cka");
+    const json_t *pearson = json_object_get(root, "pearson");
+    double threshold = cst_json_number(root, "cluster_threshold");
+    size_t count = json_array_size(names);
+    bool both = json_array_size(pearson) > 0;
+    cst_page_heading(page, both ? "CKA below the diagonal, Pearson correlation above"
+                                : "CKA (the matrix is symmetric)");
+    cst_table table;
+    memset(align + 2, 'r', count);
+    cst_table_begin(&table, page, align, headers);
+    for (size_t i = 0; i < count; i++) {
+        cst_table_cell(&table, CST_DIM, "%zu", i + 1);
+        cst_table_cell(&table, CST_PLAIN, "%s", cst_json_string_at(names, i));
+        for (size_t j = 0; j < count; j++) {
+            if (i == j)
+                cst_table_cell(&table, CST_DIM, ".");
+            else if (j < i)
+                similarity_cell(&table, entry(cka, i, j), threshold);
+            else if (both)
+                similarity_cell(&table, entry(pearson, i, j), NAN);
+            else
+                cst_table_cell(&table, CST_PLAIN, "%s", "");
+        }
+    }
+    cst_table_end(&table);
+}
+
+typedef struct pair {
+    size_t a;
+    size_t b;
+    double cka;
+} pair;
+
+static int by_similarity(const void *left, const void *right) {
+    const pair *x = left;
+    const pair *y = right;
+    int order = cst_text_order(-x->cka, -y->cka);
+    if (order == 0)
+        order = (x->a > y->a) - (x->a < y->a);
+    return order ? order : (x->b > y->b) - (x->b < y->b);
+}
+
+static void print_pairs(cst_page *page, const json_t *root) {
+    static const char *const headers[] = {"member", "member", "CKA", "Pearson"};
+    const json_t *names = json_object_get(root, "models");
+    const json_t *cka = json_object_get(root, "cka");
+    const json_t *pearson = json_object_get(root, "pearson");
+    size_t count = json_array_size(names);
+    size_t pairs = count * (count - 1) / 2;
+    pair *list = cst_alloc(page->context, pairs, sizeof *list);
+    if (!list) {
+        page->status = CST_ERROR_MEMORY;
+        return;
+    }
+    size_t at = 0;
+    for (size_t i = 1; i < count; i++)
+        for (size_t j = 0; j < i; j++)
+            list[at++] = (pair){j, i, entry(cka, i, j)};
+    qsort(list, pairs, sizeof *list, by_similarity);
+    cst_page_heading(page, "The %d most similar pairs of %zu", TOP_PAIRS, pairs);
+    cst_table table;
+    cst_table_begin(&table, page, "llrr", headers);
+    for (size_t i = 0; i < pairs && i < TOP_PAIRS; i++) {
+        cst_table_cell(&table, CST_PLAIN, "%s", cst_json_string_at(names, list[i].a));
+        cst_table_cell(&table, CST_PLAIN, "%s", cst_json_string_at(names, list[i].b));
+        cst_table_number(&table, CST_PLAIN, 4, list[i].cka);
+        cst_table_number(&table, CST_PLAIN, 4, entry(pearson, list[i].b, list[i].a));
+    }
+    cst_table_end(&table);
+    cst_free(page->context, list);
+}
+
+static void print_similarity(cst_page *page, const json_t *root) {
+    const json_t *info = json_object_get(root, "cka_info");
+    const char *estimator = cst_json_string(info, "estimator");
+    const char *statistic = cst_json_string(info, "statistic");
+    double landmarks = cst_json_number(info, "landmarks_max");
+    double residual = cst_json_number(info, "residual_max");
+    size_t count = json_array_size(json_object_get(root, "models"));
+    if (count < 2)
+        return;
+    if (count <= MATRIX_MEMBERS)
+        print_matrix(page, root);
+    else
+        print_pairs(page, root);
+    if (estimator)
+        cst_page_print(page, "  CKA: %s, %s statistic", estimator, statistic ? statistic : "-");
+    if (estimator && landmarks > 0)
+        cst_page_print(page, ", at most %.0f landmarks, residual trace at most %.2g", landmarks,
+                       residual);
+    if (estimator)
+        cst_page_print(page, "\n");
+    double elbow = cst_json_number(root, "elbow");
+    if (!isnan(elbow))
+        cst_page_print(page, "  Largest gap in the sorted values (elbow): %.4f\n", elbow);
+}
+
+static void print_clusters(cst_page *page, const json_t *root) {
+    const json_t *clusters = json_object_get(root, "clusters");
+    size_t alone = 0;
+    cst_page_heading(page, "Clusters at CKA above %.4g",
+                     cst_json_number(root, "cluster_threshold"));
+    for (size_t i = 0; i < json_array_size(clusters); i++) {
+        const json_t *cluster = json_array_get(clusters, i);
+        if (json_array_size(cluster) < 2) {
+            alone++;
+            continue;
+        }
+        cst_text_label(page, "together");
+        cst_text_names(page, cluster);
+    }
+    if (alone)
+        cst_page_print(page, "  %zu member%s on %s own\n", alone, alone == 1 ? "" : "s",
+                       alone == 1 ? "its" : "their");
+}
+
+/* ---- spectrum -------------------------------------------------------------------------------- */
+
+static void print_spectrum(cst_page *page, const json_t *root) {
+    const json_t *values = json_object_get(root, "eigenvalues");
+    size_t count = json_array_size(values);
+    cst_page_heading(page, "Spectrum of the meta-design");
+    cst_text_label(page, "eigenvalues");
+    for (size_t i = 0; i < count && i < EIGENVALUES_SHOWN; i++) {
+        cst_page_print(page, i ? ", " : "");
+        cst_text_number(page, 3, cst_json_number_at(values, i));
+    }
+    cst_page_print(page, count > EIGENVALUES_SHOWN ? ", ... (%zu)\n" : "\n", count);
+    cst_text_label(page, "kappa");
+    cst_text_number(page, 4, cst_json_number(root, "kappa"));
+    cst_page_print(page, "\n");
+    cst_text_label(page, "noise");
+    cst_page_print(page, "sigma2 ");
+    cst_text_number(page, 4, cst_json_number(root, "sigma2"));
+    cst_page_print(page, ", Marchenko-Pastur edge ");
+    cst_text_number(page, 4, cst_json_number(root, "mp_edge"));
+    cst_page_print(page, ", SNR ");
+    cst_text_number(page, 4, cst_json_number(root, "snr"));
+    cst_page_print(page, "\n");
+}
+
+static void print_lambdas(cst_page *page, const json_t *root) {
+    static const char *const keys[] = {"star", "cv", "gcv", "evidence"};
+    const json_t *lambda = json_object_get(root, "lambda");
+    cst_text_label(page, "lambda");
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        cst_page_print(page, "%s%s ", i ? ", " : "", keys[i]);
+        cst_text_number(page, 4, cst_json_number(lambda, keys[i]));
+    }
+    cst_page_print(page, "\n");
+}
+
+static void print_classes(cst_page *page, const json_t *root) {
+    const json_t *counts = json_object_get(root, "class_counts");
+    size_t count = json_array_size(counts);
+    double least = INFINITY;
+    double most = 0;
+    for (size_t i = 0; i < count; i++) {
+        least = fmin(least, cst_json_number_at(counts, i));
+        most = fmax(most, cst_json_number_at(counts, i));
+    }
+    if (count)
+        cst_page_print(page, "  samples of a class: %.0f to %.0f\n", least, most);
+}
+
+void cst_text_inspect(cst_page *page, const json_t *root) {
+    const char *split = cst_json_string(root, "split");
+    cst_page_styled(page, CST_BOLD, "corestack inspect");
+    cst_page_print(page, ": split %s, %.0f samples, %.0f classes, %zu members\n",
+                   split ? split : "-", cst_json_number(root, "samples"),
+                   cst_json_number(root, "classes"),
+                   json_array_size(json_object_get(root, "models")));
+    print_classes(page, root);
+    print_members(page, root);
+    print_similarity(page, root);
+    print_clusters(page, root);
+    print_spectrum(page, root);
+    print_lambdas(page, root);
+    cst_text_bullets(page, root, "problems", "Problems");
+    cst_text_bullets(page, root, "notices", "Notices");
+}

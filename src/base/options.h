@@ -74,8 +74,9 @@
       "Share of the l1 norm in the elastic net's penalty.")                                        \
     X(LOGLINEAR_BIAS, "loglinear.bias", BOOLEAN, "true", 0, 1, "",                                 \
       "One bias per class in the log-linear pool.")                                                \
-    X(LOGLINEAR_EVIDENCE, "loglinear.evidence", BOOLEAN, "true", 0, 1, "",                         \
-      "Set the prior precisions by the evidence instead of the two below.")                        \
+    X(LOGLINEAR_PRIOR, "loglinear.prior", CHOICE, "cv", 0, 0, "cv|evidence|fixed",                 \
+      "Prior precisions of the log-linear pool: weights by held-out loss, both by the evidence, "  \
+      "or the two below.")                                                                         \
     X(LOGLINEAR_PRIOR_WEIGHTS, "loglinear.prior_weights", REAL, "10", 1e-6, 1e12, "",              \
       "Prior precision of the log-linear weights around 1/K, total scale.")                        \
     X(LOGLINEAR_PRIOR_BIAS, "loglinear.prior_bias", REAL, "30", 1e-6, 1e12, "",                    \

@@ -1,6 +1,7 @@
 /*
- * Stages S2 to S4 on a fixed set of members. Every learner is fitted on all rows and, for its out-of-fold loss,
- * again without each fold; gate, moments, penalties and curvature belong to the rows they are fitted on.
+ * Stages S2 to S4 on a fixed set of members. Every learner is fitted on all rows and, for its
+ * out-of-fold loss, again without each fold; gate, moments, penalties and curvature belong to the
+ * rows they are fitted on.
  */
 #include "pipeline/learners.h"
 
@@ -15,7 +16,8 @@
 /* Blend weights below this are taken out of the model. */
 static const double NEGLIGIBLE_WEIGHT = 1e-6;
 
-/* ---- one fit on one set of rows ----------------------------------------------------------------- */
+/* ---- one fit on one set of rows -----------------------------------------------------------------
+ */
 
 static bool wants(const cst_settings *settings, cst_learner_kind kind) {
     return (settings->learners >> kind & 1U) != 0;
@@ -37,7 +39,8 @@ static cst_status lowest_risk(cst_context *context, const cst_view *view, int32_
     return status;
 }
 
-static cst_status keep_linear(cst_context *context, const cst_linear *linear, cst_learner *learner) {
+static cst_status keep_linear(cst_context *context, const cst_linear *linear,
+                              cst_learner *learner) {
     learner->kind = linear->kind == CST_LINEAR_RIDGE         ? CST_LEARNER_RIDGE
                     : linear->kind == CST_LINEAR_ELASTIC_NET ? CST_LEARNER_ELASTIC_NET
                                                              : CST_LEARNER_LASSO;
@@ -47,12 +50,14 @@ static cst_status keep_linear(cst_context *context, const cst_linear *linear, cs
     learner->bias = cst_alloc(context, 1, sizeof *learner->bias);
     if (!learner->weights || !learner->bias)
         return CST_ERROR_MEMORY;
-    memcpy(learner->weights, linear->coefficients, (size_t)linear->columns * sizeof *learner->weights);
+    memcpy(learner->weights, linear->coefficients,
+           (size_t)linear->columns * sizeof *learner->weights);
     learner->bias[0] = linear->intercept;
     return CST_OK;
 }
 
-/* The penalty of one linear kind: the ridge's rule; with `cv` each l1 kind searches its own path. */
+/* The penalty of one linear kind: the ridge's rule; with `cv` each l1 kind searches its own path.
+ */
 static cst_status penalty_of(cst_context *context, const cst_moments *moments,
                              const cst_settings *settings, cst_linear_kind kind, double ridge,
                              double *lambda) {
@@ -68,15 +73,17 @@ static cst_status penalty_of(cst_context *context, const cst_moments *moments,
 static cst_status fit_linear(cst_context *context, const cst_moments *moments,
                              const cst_standardised *standardised, const cst_settings *settings,
                              cst_meta_fit *fit) {
-    static const cst_linear_kind kinds[] = {CST_LINEAR_RIDGE, CST_LINEAR_ELASTIC_NET, CST_LINEAR_LASSO};
+    static const cst_linear_kind kinds[] = {CST_LINEAR_RIDGE, CST_LINEAR_ELASTIC_NET,
+                                            CST_LINEAR_LASSO};
     static const cst_learner_kind learners[] = {CST_LEARNER_RIDGE, CST_LEARNER_ELASTIC_NET,
                                                 CST_LEARNER_LASSO};
     cst_spectrum spectrum = {0};
     cst_penalty_grid grid = cst_penalty_grid_default();
-    cst_status status = cst_spectrum_compute(context, standardised, settings->noise_rule, &spectrum);
+    cst_status status =
+        cst_spectrum_compute(context, standardised, settings->noise_rule, &spectrum);
     if (status == CST_OK)
-        status = cst_penalty_choose(context, moments, standardised, &spectrum, settings->penalty_rule,
-                                    &grid, &fit->lambda);
+        status = cst_penalty_choose(context, moments, standardised, &spectrum,
+                                    settings->penalty_rule, &grid, &fit->lambda);
     fit->sigma2 = spectrum.sigma2;
     fit->mp_edge = spectrum.mp_edge;
     fit->snr = spectrum.snr;
@@ -87,7 +94,8 @@ static cst_status fit_linear(cst_context *context, const cst_moments *moments,
         double lambda = 0;
         status = penalty_of(context, moments, settings, kinds[i], fit->lambda, &lambda);
         if (status == CST_OK)
-            status = cst_linear_fit(context, standardised, kinds[i], lambda, settings->l1_ratio, &linear);
+            status = cst_linear_fit(context, standardised, kinds[i], lambda, settings->l1_ratio,
+                                    &linear);
         int32_t at = fit->learners++;
         if (status == CST_OK)
             status = keep_linear(context, &linear, &fit->model->learner[at]);
@@ -121,7 +129,8 @@ static cst_status fit_design(cst_context *context, const cst_view *view, const i
     return status;
 }
 
-static cst_status keep_loglinear(cst_context *context, const cst_loglinear *pool, cst_learner *learner) {
+static cst_status keep_loglinear(cst_context *context, const cst_loglinear *pool,
+                                 cst_learner *learner) {
     learner->kind = CST_LEARNER_LOGLINEAR;
     learner->coefficients = pool->members;
     learner->biases = pool->classes;
@@ -134,20 +143,26 @@ static cst_status keep_loglinear(cst_context *context, const cst_loglinear *pool
     return CST_OK;
 }
 
-static cst_status fit_loglinear(cst_context *context, const cst_view *view, const cst_settings *settings,
+static cst_status fit_loglinear(cst_context *context, const cst_view *view, const int32_t *folds,
+                                int32_t fold_count, const cst_settings *settings,
                                 cst_meta_fit *fit) {
     double start = cst_seconds();
     cst_logtable table = {0};
     cst_loglinear pool = {0};
+    cst_loglinear_options options = settings->loglinear;
     int32_t *active = cst_alloc(context, (size_t)view->members, sizeof *active);
-    cst_status status = active ? cst_uniform_mix_fit(context, view, fit->model->mix) : CST_ERROR_MEMORY;
+    cst_status status =
+        active ? cst_uniform_mix_fit(context, view, fit->model->mix) : CST_ERROR_MEMORY;
     for (int32_t k = 0; active && k < view->members; k++)
         active[k] = k;
+    if (status == CST_OK && settings->prior_cv && view->members > 1)
+        status = cst_loglinear_prior_cv(context, view, folds, fold_count, &options,
+                                        &options.prior_weights);
     if (status == CST_OK)
         status = cst_logtable_build(context, view, fit->model->mix, &table);
     if (status == CST_OK)
-        status = cst_loglinear_fit(context, &table, active, view->members, &settings->loglinear, NULL,
-                                   &pool);
+        status = cst_loglinear_fit(context, &table, active, view->members, &settings->loglinear,
+                                   NULL, &pool);
     int32_t at = fit->learners++;
     double logdet = 0;
     if (status == CST_OK)
@@ -183,10 +198,12 @@ static cst_status fit_rows(cst_context *context, const cst_view *view, const int
     if (wants_linear(settings))
         status = fit_design(context, view, folds, fold_count, settings, fit);
     if (status == CST_OK && wants(settings, CST_LEARNER_LOGLINEAR))
-        status = fit_loglinear(context, view, settings, fit);
+        status = fit_loglinear(context, view, folds, fold_count, settings, fit);
     model->learners = status == CST_OK ? fit->learners : CST_LEARNERS_MAX;
-    for (int32_t m = 0; m < fit->learners; m++)
-        model->learner[m].blend = 1.0 / (double)fit->learners;
+    for (int32_t m = 0; status == CST_OK && m < fit->learners; m++) {
+        fit->kind[m] = model->learner[m].kind;
+        fit->weight[m] = model->learner[m].blend = 1.0 / (double)fit->learners;
+    }
     return status;
 }
 
@@ -196,11 +213,12 @@ void cst_meta_fit_free(cst_context *context, cst_meta_fit *fit) {
     *fit = (cst_meta_fit){0};
 }
 
-/* ---- cross-fitting -------------------------------------------------------------------------------- */
+/* ---- cross-fitting
+ * -------------------------------------------------------------------------------- */
 
 cst_status cst_folds_inside(cst_context *context, const cst_view *in, const int32_t *folds,
-                            int64_t rows, int32_t fold_count, int32_t fold, uint64_t seed, int32_t **out,
-                            int32_t *count) {
+                            int64_t rows, int32_t fold_count, int32_t fold, uint64_t seed,
+                            int32_t **out, int32_t *count) {
     *out = cst_alloc(context, (size_t)in->rows, sizeof **out);
     if (!*out)
         return CST_ERROR_MEMORY;
@@ -260,8 +278,8 @@ static cst_status crossfit_task(cst_context *context, void *user, int64_t task) 
     if (!index)
         return CST_ERROR_MEMORY;
     cst_view_split(job->view, job->folds, fold, index, &in, &out);
-    cst_status status = cst_folds_inside(context, &in, job->folds, job->view->rows, job->fold_count, fold,
-                                         job->settings->seed, &folds, &fold_count);
+    cst_status status = cst_folds_inside(context, &in, job->folds, job->view->rows, job->fold_count,
+                                         fold, job->settings->seed, &folds, &fold_count);
     if (status == CST_OK)
         status = fit_rows(context, &in, folds, fold_count, job->settings, &fit);
     if (status == CST_OK) {
@@ -311,9 +329,10 @@ static cst_status blend(cst_context *context, const crossfit *job, cst_meta_fit 
                         .members = job->learners,
                         .data = held,
                         .labels = labels};
-    cst_status status = cst_blend_weights(context, &mixture, fit->nll, logdet, &job->settings->blend, weights);
+    cst_status status =
+        cst_blend_weights(context, &mixture, fit->nll, logdet, &job->settings->blend, weights);
     for (int32_t m = 0; status == CST_OK && m < job->learners; m++)
-        fit->model->learner[m].blend = weights[m];
+        fit->weight[m] = fit->model->learner[m].blend = weights[m];
     for (int64_t i = 0; status == CST_OK && fit->row_loss && i < job->view->rows; i++) {
         double p = 0;
         for (int32_t m = 0; m < job->learners; m++)

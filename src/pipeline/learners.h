@@ -1,6 +1,7 @@
 /*
- * Stages S2 to S4 on a fixed set of members: gate, penalised fits, log-linear pool, cross-fitted losses and the
- * blend. Paper: sections "Differentiable Meta-Feature Gate" to "Laplace-Approximate Bayesian Blender".
+ * Stages S2 to S4 on a fixed set of members: gate, penalised fits, log-linear pool, cross-fitted
+ * losses and the blend. Paper: sections "Differentiable Meta-Feature Gate" to "Laplace-Approximate
+ * Bayesian Blender".
  */
 #ifndef CST_PIPELINE_LEARNERS_H
 #define CST_PIPELINE_LEARNERS_H
@@ -13,29 +14,34 @@ enum { CST_LEARNERS_MAX = 4 };
 /* What the fit of one set of members gave, besides the model. */
 typedef struct cst_meta_fit {
     cst_model *model; /* every learner with its blend weight; no names */
-    int32_t learners;
-    double nll[CST_LEARNERS_MAX];         /* L_m: total categorical NLL on the held-out folds; NaN when one learner */
+    int32_t learners; /* as fitted; the model may lose some to cst_model_prune */
+    cst_learner_kind kind[CST_LEARNERS_MAX];
+    double weight[CST_LEARNERS_MAX]; /* in the blend */
+    double nll[CST_LEARNERS_MAX]; /* L_m: total categorical NLL on the held-out folds; NaN when one
+                                     learner */
     double half_logdet[CST_LEARNERS_MAX]; /* log det H_m / 2 */
-    double *row_loss;                     /* [rows]: cross-fitted NLL of the blend; NULL when not asked for */
-    double lambda;                        /* of the ridge; NaN without linear learners */
-    double sigma2, mp_edge, snr;          /* of the meta-design's spectrum; NaN without */
+    double *row_loss; /* [rows]: cross-fitted NLL of the blend; NULL when not asked for */
+    double lambda;    /* of the ridge; NaN without linear learners */
+    double sigma2, mp_edge, snr; /* of the meta-design's spectrum; NaN without */
     double seconds_gate, seconds_ridge, seconds_blend;
 } cst_meta_fit;
 
-/* Fits on the view (kept members only). folds [view->rows], 0..fold_count-1. With `losses` the cross-fitted loss of
- * every row is kept. */
+/* Fits on the view (kept members only). folds [view->rows], 0..fold_count-1. With `losses` the
+ * cross-fitted loss of every row is kept. */
 cst_status cst_meta_fit_run(cst_context *context, const cst_view *view, const int32_t *folds,
                             int32_t fold_count, const cst_settings *settings, bool losses,
                             cst_meta_fit *out);
 void cst_meta_fit_free(cst_context *context, cst_meta_fit *fit);
 
-/* Folds for the rows of a view that leaves out fold `fold`: the remaining folds renumbered, or new stratified ones
- * where fewer than two remain. *out [in->rows] is the caller's. `rows` is the view that `folds` belongs to. */
+/* Folds for the rows of a view that leaves out fold `fold`: the remaining folds renumbered, or new
+ * stratified ones where fewer than two remain. *out [in->rows] is the caller's. `rows` is the view
+ * that `folds` belongs to. */
 cst_status cst_folds_inside(cst_context *context, const cst_view *in, const int32_t *folds,
-                            int64_t rows, int32_t fold_count, int32_t fold, uint64_t seed, int32_t **out,
-                            int32_t *count);
+                            int64_t rows, int32_t fold_count, int32_t fold, uint64_t seed,
+                            int32_t **out, int32_t *count);
 
-/* Takes learners that carry less than 1e-6 of the blend out of the model, and the gate with the last linear one. */
+/* Takes learners that carry less than 1e-6 of the blend out of the model, and the gate with the
+ * last linear one. */
 cst_status cst_model_prune(cst_context *context, cst_model *model);
 
 #endif

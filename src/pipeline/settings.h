@@ -13,7 +13,11 @@
 #include "redundancy/redundancy.h"
 #include "select/select.h"
 
-typedef enum cst_measure { CST_MEASURE_CKA = 0, CST_MEASURE_PEARSON = 1, CST_MEASURE_NONE = 2 } cst_measure;
+typedef enum cst_measure {
+    CST_MEASURE_CKA = 0,
+    CST_MEASURE_PEARSON = 1,
+    CST_MEASURE_NONE = 2
+} cst_measure;
 
 typedef enum cst_threshold_rule {
     CST_THRESHOLD_GIVEN = 0,
@@ -41,6 +45,7 @@ typedef struct cst_settings {
     cst_noise_rule noise_rule;
     double l1_ratio;
     cst_loglinear_options loglinear;
+    bool prior_cv; /* precision of the log-linear weights by held-out loss */
     cst_blend_options blend;
     cst_probability_map map;
     bool drop;

@@ -1,0 +1,246 @@
+/*
+ * Stage S1 inside the pipeline: similarity by CKA or Pearson, the threshold by its rule, the
+ * projection. Paper: section "Kernelized Redundancy Projection using CKA".
+ */
+#include "pipeline/redundant.h"
+
+#include "metrics/risk.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { CANDIDATES_MAX = 16 };
+
+int32_t cst_count_cap(const cst_settings *settings, int32_t members) {
+    int32_t cap =
+        settings->keep_max > 0 && settings->keep_max < members ? settings->keep_max : members;
+    if (settings->keep_fraction > 0 && settings->keep_fraction < 1) {
+        /* 1e-9: 0.6 * 15 is 9 although its product in binary is a little less */
+        int32_t share = (int32_t)floor(settings->keep_fraction * (double)members + 1e-9);
+        share = share < 1 ? 1 : share;
+        cap = share < cap ? share : cap;
+    }
+    return cap;
+}
+
+static cst_projection_rule projection_rule(const cst_settings *settings, int32_t members,
+                                           const double *flops, const double *latency,
+                                           const bool *constant) {
+    cst_projection_rule rule = {.tau = settings->threshold, .constant = constant};
+    if (settings->select)
+        return rule;
+    int32_t cap = cst_count_cap(settings, members);
+    rule.cap_count = cap < members ? cap : 0;
+    /* One budget at a time reaches the projection; with both, FLOPs here and latency by selection.
+     */
+    if (settings->keep_flops > 0) {
+        rule.cap_cost = settings->keep_flops;
+        rule.cost = flops;
+    } else if (settings->keep_latency > 0) {
+        rule.cap_cost = settings->keep_latency;
+        rule.cost = latency;
+    }
+    return rule;
+}
+
+/* ---- threshold by cross-validated loss ----------------------------------------------------------
+ */
+
+typedef struct threshold_job {
+    const cst_view *view;
+    const int32_t *folds;
+    const cst_settings *settings;
+    const double *flops;
+    const double *latency;
+    const double *taus;
+    int32_t count;
+    int32_t fold_count;
+    double *loss; /* [count][folds] */
+} threshold_job;
+
+static cst_status similarity_of(cst_context *context, const cst_view *view,
+                                const cst_settings *settings, cst_cka_result *cka,
+                                double *similarity) {
+    size_t cells = (size_t)view->members * (size_t)view->members;
+    if (settings->measure == CST_MEASURE_PEARSON)
+        return cst_pearson(context, view, similarity);
+    cst_status status = cst_cka(context, view, &settings->cka, cka);
+    if (status == CST_OK)
+        memcpy(similarity, cka->cka, cells * sizeof *similarity);
+    return status;
+}
+
+/* Held-out NLL of a log-linear pool on the given members, fitted on `in`, judged on `out`. */
+static cst_status pool_loss(cst_context *context, const cst_view *in, const cst_view *out,
+                            const int32_t *members, int32_t count, const cst_settings *settings,
+                            double *loss) {
+    const float **pointers = cst_alloc(context, 2 * (size_t)count, sizeof *pointers);
+    double *mix = cst_alloc(context, (size_t)count, sizeof *mix);
+    int32_t *active = cst_alloc(context, (size_t)count, sizeof *active);
+    cst_logtable table = {0};
+    cst_logtable held = {0};
+    cst_loglinear pool = {0};
+    cst_status status = pointers && mix && active ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        cst_view fit = cst_view_members(in, members, count, pointers);
+        cst_view judge = cst_view_members(out, members, count, pointers + count);
+        cst_loglinear_options options = settings->loglinear;
+        options.evidence = false;
+        for (int32_t k = 0; k < count; k++)
+            active[k] = k;
+        status = cst_uniform_mix_fit(context, &fit, mix);
+        if (status == CST_OK)
+            status = cst_logtable_build(context, &fit, mix, &table);
+        if (status == CST_OK)
+            status = cst_logtable_build(context, &judge, mix, &held);
+        if (status == CST_OK)
+            status = cst_loglinear_fit(context, &table, active, count, &options, NULL, &pool);
+        if (status == CST_OK)
+            status = cst_loglinear_loss(context, &held, active, count, pool.weights, pool.bias,
+                                        loss, NULL);
+    }
+    cst_loglinear_free(context, &pool);
+    cst_logtable_free(context, &table);
+    cst_logtable_free(context, &held);
+    cst_free(context, pointers);
+    cst_free(context, mix);
+    cst_free(context, active);
+    return status;
+}
+
+static cst_status threshold_fold(cst_context *context, void *user, int64_t fold) {
+    const threshold_job *job = user;
+    size_t members = (size_t)job->view->members;
+    cst_view in;
+    cst_view out;
+    cst_cka_result cka = {0};
+    int64_t *index = cst_alloc(context, (size_t)job->view->rows, sizeof *index);
+    double *similarity = cst_alloc(context, members * members, sizeof *similarity);
+    double *risk = cst_alloc(context, members, sizeof *risk);
+    cst_status status = index && similarity && risk ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        cst_view_split(job->view, job->folds, (int32_t)fold, index, &in, &out);
+        status = similarity_of(context, &in, job->settings, &cka, similarity);
+    }
+    if (status == CST_OK)
+        status = cst_risk_all(context, &in, risk);
+    for (int32_t c = 0; status == CST_OK && c < job->count; c++) {
+        cst_projection projection = {0};
+        cst_projection_rule rule = projection_rule(job->settings, (int32_t)members, job->flops,
+                                                   job->latency, cka.constant);
+        rule.tau = job->taus[c];
+        status = cst_project(context, similarity, (int32_t)members, risk, &rule, &projection);
+        if (status == CST_OK)
+            status = pool_loss(context, &in, &out, projection.kept, projection.kept_count,
+                               job->settings, &job->loss[c * job->fold_count + fold]);
+        cst_projection_free(context, &projection);
+    }
+    cst_cka_result_free(context, &cka);
+    cst_free(context, index);
+    cst_free(context, similarity);
+    cst_free(context, risk);
+    return status;
+}
+
+static cst_status threshold_by_cv(cst_context *context, const cst_view *view, const int32_t *folds,
+                                  int32_t fold_count, const cst_settings *settings,
+                                  const double *flops, const double *latency, cst_stages *out) {
+    double taus[CANDIDATES_MAX];
+    int32_t count = 0;
+    cst_projection_rule rule =
+        projection_rule(settings, view->members, flops, latency, out->cka.constant);
+    cst_status status = cst_threshold_candidates(context, out->similarity, view->members, out->risk,
+                                                 &rule, CANDIDATES_MAX, taus, &count);
+    if (status != CST_OK)
+        return status;
+    threshold_job job = {.view = view,
+                         .folds = folds,
+                         .settings = settings,
+                         .flops = flops,
+                         .latency = latency,
+                         .taus = taus,
+                         .count = count,
+                         .fold_count = fold_count};
+    job.loss = cst_alloc(context, (size_t)count * (size_t)fold_count, sizeof *job.loss);
+    status =
+        job.loss ? cst_parallel_for(context, fold_count, threshold_fold, &job) : CST_ERROR_MEMORY;
+    int32_t chosen = 0;
+    int32_t best = 0;
+    if (status == CST_OK)
+        status = cst_threshold_cv(context, job.loss, count, fold_count, &chosen, &best);
+    if (status == CST_OK)
+        out->threshold = taus[chosen];
+    cst_free(context, job.loss);
+    return status;
+}
+
+/* ---- the stage ----------------------------------------------------------------------------------
+ */
+
+static cst_status choose_threshold(cst_context *context, const cst_view *view, const int32_t *folds,
+                                   int32_t fold_count, const cst_settings *settings,
+                                   const double *flops, const double *latency, cst_stages *out) {
+    bool found = true;
+    out->threshold = settings->threshold;
+    if (settings->threshold_rule == CST_THRESHOLD_CV)
+        return threshold_by_cv(context, view, folds, fold_count, settings, flops, latency, out);
+    if (settings->threshold_rule == CST_THRESHOLD_ELBOW)
+        return cst_elbow_threshold(context, out->similarity, view->members, &out->threshold,
+                                   &found);
+    return CST_OK;
+}
+
+static cst_because reason(cst_drop_reason because) {
+    switch (because) {
+    case CST_KEPT:
+        return CST_BECAUSE_KEPT;
+    case CST_DROPPED_REDUNDANT:
+        return CST_BECAUSE_REDUNDANT;
+    case CST_DROPPED_CONSTANT:
+        return CST_BECAUSE_CONSTANT;
+    case CST_DROPPED_COUNT:
+    case CST_DROPPED_COST:
+        break;
+    }
+    return CST_BECAUSE_CAP;
+}
+
+cst_status cst_redundant_members(cst_context *context, const cst_view *view, const int32_t *folds,
+                                 int32_t fold_count, const cst_settings *settings,
+                                 const double *flops, const double *latency, cst_stages *out) {
+    int32_t members = view->members;
+    cst_projection projection = {0};
+    cst_status status = cst_risk_all(context, view, out->risk);
+    if (status == CST_OK)
+        status = cst_pearson(context, view, out->pearson);
+    if (status == CST_OK)
+        status = cst_gram_kappa(context, out->pearson, members, NULL, members, &out->kappa_before);
+    out->threshold = NAN;
+    cst_settings with = *settings;
+    if (settings->measure == CST_MEASURE_NONE) {
+        with.threshold = INFINITY; /* only caps speak; the similarity that explains is Pearson's */
+        if (status == CST_OK)
+            memcpy(out->similarity, out->pearson,
+                   (size_t)members * (size_t)members * sizeof(double));
+    } else {
+        if (status == CST_OK)
+            status = similarity_of(context, view, settings, &out->cka, out->similarity);
+        if (status == CST_OK)
+            status =
+                choose_threshold(context, view, folds, fold_count, settings, flops, latency, out);
+        with.threshold = out->threshold;
+    }
+    if (status == CST_OK) {
+        cst_projection_rule rule =
+            projection_rule(&with, members, flops, latency, out->cka.constant);
+        status = cst_project(context, out->similarity, members, out->risk, &rule, &projection);
+    }
+    out->kept_count = 0;
+    for (int32_t k = 0; status == CST_OK && k < members; k++) {
+        out->because[k] = reason(projection.because[k]);
+        if (out->because[k] == CST_BECAUSE_KEPT)
+            out->kept[out->kept_count++] = k;
+    }
+    cst_projection_free(context, &projection);
+    return status;
+}

@@ -1,0 +1,18 @@
+/*
+ * Stage S1 inside the pipeline: similarity, threshold, projection.
+ */
+#ifndef CST_PIPELINE_REDUNDANT_H
+#define CST_PIPELINE_REDUNDANT_H
+
+#include "pipeline/stages.h"
+
+/* Fills risk, similarity, pearson, threshold, because, kept and kappa_before of `out`, whose arrays
+ * are allocated. The caps apply here only where no selection follows. */
+cst_status cst_redundant_members(cst_context *context, const cst_view *view, const int32_t *folds,
+                                 int32_t fold_count, const cst_settings *settings,
+                                 const double *flops, const double *latency, cst_stages *out);
+
+/* The most members that the caps by count allow out of K. */
+int32_t cst_count_cap(const cst_settings *settings, int32_t members);
+
+#endif

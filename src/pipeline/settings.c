@@ -1,0 +1,61 @@
+/*
+ * Options decoded once. The order of every choice in the table is the order of the enumeration it
+ * becomes.
+ */
+#include "pipeline/settings.h"
+
+void cst_settings_read(const cst_options *o, cst_settings *out) {
+    *out = (cst_settings){.seed = (uint64_t)cst_option_integer(o, CST_OPT_SEED)};
+    out->folds = (int32_t)cst_option_integer(o, CST_OPT_FOLDS_COUNT);
+    out->nested = cst_option_flag(o, CST_OPT_EVALUATE_NESTED);
+    out->measure = (cst_measure)cst_option_choice(o, CST_OPT_REDUNDANCY_MEASURE);
+    out->threshold_rule = (cst_threshold_rule)cst_option_choice(o, CST_OPT_CKA_RULE);
+    out->threshold = cst_option_real(
+        o, out->measure == CST_MEASURE_PEARSON ? CST_OPT_PEARSON_THRESHOLD : CST_OPT_CKA_THRESHOLD);
+    out->cka = (cst_cka_options){
+        .estimator = (cst_cka_estimator)cst_option_choice(o, CST_OPT_CKA_ESTIMATOR),
+        .statistic = (cst_cka_statistic)cst_option_choice(o, CST_OPT_CKA_STATISTIC),
+        .landmark_rule = (cst_landmark_rule)cst_option_choice(o, CST_OPT_CKA_LANDMARK_RULE),
+        .landmarks = (int32_t)cst_option_integer(o, CST_OPT_CKA_LANDMARKS),
+        .probes = (int32_t)cst_option_integer(o, CST_OPT_CKA_PROBES),
+        .seed = out->seed};
+    out->keep_max = (int32_t)cst_option_integer(o, CST_OPT_KEEP_MAX);
+    out->keep_fraction = cst_option_real(o, CST_OPT_KEEP_FRACTION);
+    out->keep_flops = cst_option_real(o, CST_OPT_KEEP_MAX_FLOPS);
+    out->keep_latency = cst_option_real(o, CST_OPT_KEEP_MAX_LATENCY);
+    int direction = cst_option_choice(o, CST_OPT_SELECT_DIRECTION);
+    out->select = direction > 0;
+    out->selection =
+        (cst_select_options){.direction = (cst_select_direction)(direction > 0 ? direction - 1 : 0),
+                             .rule = (cst_select_rule)cst_option_choice(o, CST_OPT_SELECT_RULE),
+                             .tolerance = cst_option_real(o, CST_OPT_SELECT_TOLERANCE),
+                             .prior = cst_option_real(o, CST_OPT_SELECT_PRIOR)};
+    out->learners = cst_option_set_of(o, CST_OPT_META_LEARNERS);
+    static const cst_gate_mode gates[] = {CST_GATE_LEARNED, CST_GATE_PROTOTYPE, CST_GATE_NONE};
+    out->gate = cst_gate_options_default();
+    out->gate.mode = gates[cst_option_choice(o, CST_OPT_GATE_MODE)];
+    out->gate.hidden = (int32_t)cst_option_integer(o, CST_OPT_GATE_HIDDEN);
+    out->gate.epochs = (int32_t)cst_option_integer(o, CST_OPT_GATE_EPOCHS);
+    out->gate.batch_rows = (int32_t)cst_option_integer(o, CST_OPT_GATE_BATCH);
+    out->gate.learning_rate = cst_option_real(o, CST_OPT_GATE_LEARNING_RATE);
+    out->gate.validation_fraction = cst_option_real(o, CST_OPT_GATE_VALIDATION);
+    out->gate.patience = (int32_t)cst_option_integer(o, CST_OPT_GATE_PATIENCE);
+    out->gate.max_rows = cst_option_integer(o, CST_OPT_GATE_MAX_ROWS);
+    out->gate.seed = out->seed;
+    out->penalty_rule = (cst_penalty_rule)cst_option_choice(o, CST_OPT_LAMBDA_RULE);
+    out->noise_rule = (cst_noise_rule)cst_option_choice(o, CST_OPT_LAMBDA_NOISE);
+    out->l1_ratio = cst_option_real(o, CST_OPT_ELASTIC_NET_L1_RATIO);
+    int prior = cst_option_choice(o, CST_OPT_LOGLINEAR_PRIOR);
+    out->prior_cv = prior == 0;
+    out->loglinear = cst_loglinear_defaults();
+    out->loglinear.bias = cst_option_flag(o, CST_OPT_LOGLINEAR_BIAS);
+    out->loglinear.evidence = prior == 1;
+    out->loglinear.prior_weights = cst_option_real(o, CST_OPT_LOGLINEAR_PRIOR_WEIGHTS);
+    out->loglinear.prior_bias = cst_option_real(o, CST_OPT_LOGLINEAR_PRIOR_BIAS);
+    out->blend = cst_blend_defaults();
+    out->blend.rule = (cst_blend_rule)cst_option_choice(o, CST_OPT_BLEND_RULE);
+    out->blend.temperature = cst_option_real(o, CST_OPT_BLEND_TEMPERATURE);
+    out->blend.mean_loss = cst_option_choice(o, CST_OPT_BLEND_LOSS) == 1;
+    out->map = (cst_probability_map)cst_option_choice(o, CST_OPT_PROBABILITY_MAP);
+    out->drop = cst_option_flag(o, CST_OPT_REFIT_DROP);
+}

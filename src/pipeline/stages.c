@@ -1,0 +1,301 @@
+/*
+ * The whole procedure on one set of rows, and its nested evaluation.
+ * Paper: stages S1 to S4; "Leakage-Freeness of the Nested OOF Construction".
+ */
+#include "pipeline/stages.h"
+
+#include "pipeline/redundant.h"
+
+#include <math.h>
+#include <string.h>
+
+static cst_status stages_alloc(cst_context *context, int32_t members, cst_stages *out) {
+    size_t k = (size_t)members;
+    *out = (cst_stages){.members = members};
+    out->kept = cst_alloc(context, k, sizeof *out->kept);
+    out->because = cst_alloc(context, k, sizeof *out->because);
+    out->risk = cst_alloc(context, k, sizeof *out->risk);
+    out->similarity = cst_alloc(context, k * k, sizeof *out->similarity);
+    out->pearson = cst_alloc(context, k * k, sizeof *out->pearson);
+    out->closest = cst_alloc(context, k, sizeof *out->closest);
+    out->closest_value = cst_alloc(context, k, sizeof *out->closest_value);
+    out->candidates = cst_alloc(context, k, sizeof *out->candidates);
+    out->refit_change = cst_alloc(context, k, sizeof *out->refit_change);
+    if (!out->kept || !out->because || !out->risk || !out->similarity || !out->pearson ||
+        !out->closest || !out->closest_value || !out->candidates || !out->refit_change)
+        return CST_ERROR_MEMORY;
+    for (int32_t j = 0; j < members; j++)
+        out->refit_change[j] = NAN;
+    return CST_OK;
+}
+
+void cst_stages_free(cst_context *context, cst_stages *stages) {
+    cst_free(context, stages->kept);
+    cst_free(context, stages->because);
+    cst_free(context, stages->risk);
+    cst_free(context, stages->similarity);
+    cst_free(context, stages->pearson);
+    cst_free(context, stages->closest);
+    cst_free(context, stages->closest_value);
+    cst_free(context, stages->candidates);
+    cst_free(context, stages->refit_change);
+    cst_cka_result_free(context, &stages->cka);
+    cst_selection_free(context, &stages->selection);
+    cst_meta_fit_free(context, &stages->fit);
+    *stages = (cst_stages){0};
+}
+
+/* ---- selection ----------------------------------------------------------------------------------
+ */
+
+static void gather(const double *from, const int32_t *members, int32_t count, double *to) {
+    for (int32_t j = 0; j < count; j++)
+        to[j] = from[members[j]];
+}
+
+static cst_status select_members(cst_context *context, const cst_view *view, const int32_t *folds,
+                                 int32_t fold_count, const cst_settings *settings,
+                                 const double *flops, const double *latency, cst_stages *out) {
+    int32_t count = out->kept_count;
+    const float **pointers = cst_alloc(context, (size_t)count, sizeof *pointers);
+    double *costs = cst_alloc(context, 2 * (size_t)count, sizeof *costs);
+    cst_status status = pointers && costs ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        cst_view part = cst_view_members(view, out->kept, count, pointers);
+        cst_select_options options = settings->selection;
+        gather(flops, out->kept, count, costs);
+        gather(latency, out->kept, count, costs + count);
+        options.flops = costs;
+        options.latency = costs + count;
+        options.cap_flops = settings->keep_flops;
+        options.cap_latency = settings->keep_latency;
+        options.cap_count = cst_count_cap(settings, view->members);
+        memcpy(out->candidates, out->kept, (size_t)count * sizeof *out->kept);
+        out->candidate_count = count;
+        status = cst_select(context, &part, folds, fold_count, &options, &out->selection);
+    }
+    if (status == CST_OK) {
+        const cst_select_step *step = &out->selection.path[out->selection.chosen];
+        for (int32_t j = 0; j < count; j++)
+            out->because[out->candidates[j]] = CST_BECAUSE_SELECTION;
+        for (int32_t j = 0; j < step->size; j++) {
+            out->kept[j] = out->candidates[step->members[j]];
+            out->because[out->kept[j]] = CST_BECAUSE_KEPT;
+        }
+        out->kept_count = step->size;
+    }
+    cst_free(context, pointers);
+    cst_free(context, costs);
+    return status;
+}
+
+/* ---- drop and refit -----------------------------------------------------------------------------
+ */
+
+static cst_status fit_members(cst_context *context, const cst_view *view, const int32_t *members,
+                              int32_t count, const int32_t *folds, int32_t fold_count,
+                              const cst_settings *settings, bool losses, cst_meta_fit *fit) {
+    const float **pointers = cst_alloc(context, (size_t)count, sizeof *pointers);
+    if (!pointers)
+        return CST_ERROR_MEMORY;
+    cst_view part = cst_view_members(view, members, count, pointers);
+    cst_status status = cst_meta_fit_run(context, &part, folds, fold_count, settings, losses, fit);
+    cst_free(context, pointers);
+    return status;
+}
+
+typedef struct drop_job {
+    const cst_view *view;
+    const int32_t *folds;
+    int32_t fold_count;
+    const cst_settings *settings;
+    const int32_t *kept;
+    int32_t count;
+    const double *with; /* [rows]: cross-fitted loss with every kept member */
+    double *change;     /* [count]: mean loss without the member minus with it */
+    double *change_se;  /* [count] */
+} drop_job;
+
+static cst_status drop_task(cst_context *context, void *user, int64_t task) {
+    const drop_job *job = user;
+    int32_t *members = cst_alloc(context, (size_t)job->count, sizeof *members);
+    if (!members)
+        return CST_ERROR_MEMORY;
+    int32_t count = 0;
+    for (int32_t j = 0; j < job->count; j++)
+        if (j != task)
+            members[count++] = job->kept[j];
+    cst_meta_fit fit = {0};
+    cst_status status = fit_members(context, job->view, members, count, job->folds, job->fold_count,
+                                    job->settings, true, &fit);
+    if (status == CST_OK) {
+        double n = (double)job->view->rows;
+        double sum = 0;
+        double square = 0;
+        for (int64_t i = 0; i < job->view->rows; i++) {
+            double d = fit.row_loss[i] - job->with[i];
+            sum += d;
+            square += d * d;
+        }
+        job->change[task] = sum / n;
+        job->change_se[task] = sqrt(fmax(square / n - sum / n * (sum / n), 0) / n);
+    }
+    cst_meta_fit_free(context, &fit);
+    cst_free(context, members);
+    return status;
+}
+
+/* One member at a time, the one that is missed least, while it is missed by less than a standard
+ * error. */
+static cst_status drop_members(cst_context *context, const cst_view *view, const int32_t *folds,
+                               int32_t fold_count, const cst_settings *settings, cst_stages *out) {
+    double *change = cst_alloc(context, 2 * (size_t)out->members, sizeof *change);
+    cst_status status = change ? CST_OK : CST_ERROR_MEMORY;
+    while (status == CST_OK && out->kept_count > 1) {
+        drop_job job = {.view = view,
+                        .folds = folds,
+                        .fold_count = fold_count,
+                        .settings = settings,
+                        .kept = out->kept,
+                        .count = out->kept_count,
+                        .with = out->fit.row_loss,
+                        .change = change,
+                        .change_se = change + out->members};
+        status = cst_parallel_for(context, out->kept_count, drop_task, &job);
+        int32_t least = 0;
+        for (int32_t j = 1; status == CST_OK && j < out->kept_count; j++)
+            if (change[j] < change[least])
+                least = j;
+        if (status != CST_OK || change[least] >= job.change_se[least])
+            break;
+        out->because[out->kept[least]] = CST_BECAUSE_REFIT;
+        out->refit_change[out->kept[least]] = change[least];
+        memmove(out->kept + least, out->kept + least + 1,
+                (size_t)(out->kept_count - least - 1) * sizeof *out->kept);
+        out->kept_count--;
+        cst_meta_fit_free(context, &out->fit);
+        status = fit_members(context, view, out->kept, out->kept_count, folds, fold_count, settings,
+                             true, &out->fit);
+    }
+    cst_free(context, change);
+    return status;
+}
+
+/* ---- all of it ----------------------------------------------------------------------------------
+ */
+
+/* For each dropped member the kept one it resembles most. */
+static void find_closest(cst_stages *out) {
+    for (int32_t k = 0; k < out->members; k++) {
+        out->closest[k] = -1;
+        out->closest_value[k] = NAN;
+        for (int32_t j = 0; out->because[k] != CST_BECAUSE_KEPT && j < out->kept_count; j++) {
+            double value = out->similarity[(size_t)k * (size_t)out->members + (size_t)out->kept[j]];
+            if (out->closest[k] < 0 || value > out->closest_value[k]) {
+                out->closest[k] = out->kept[j];
+                out->closest_value[k] = value;
+            }
+        }
+    }
+}
+
+cst_status cst_stages_run(cst_context *context, const cst_view *view, const int32_t *folds,
+                          int32_t fold_count, const cst_settings *settings, const double *flops,
+                          const double *latency, cst_stages *out) {
+    cst_status status = stages_alloc(context, view->members, out);
+    double start = cst_seconds();
+    if (status == CST_OK)
+        status =
+            cst_redundant_members(context, view, folds, fold_count, settings, flops, latency, out);
+    out->seconds_redundancy = cst_seconds() - start;
+    start = cst_seconds();
+    bool many = out->kept_count > 1 || settings->keep_flops > 0 || settings->keep_latency > 0;
+    if (status == CST_OK && settings->select && many)
+        status = select_members(context, view, folds, fold_count, settings, flops, latency, out);
+    out->seconds_select = cst_seconds() - start;
+    if (status == CST_OK)
+        status = fit_members(context, view, out->kept, out->kept_count, folds, fold_count, settings,
+                             settings->drop, &out->fit);
+    start = cst_seconds();
+    if (status == CST_OK && settings->drop)
+        status = drop_members(context, view, folds, fold_count, settings, out);
+    out->seconds_drop = cst_seconds() - start;
+    if (status == CST_OK)
+        status = cst_gram_kappa(context, out->pearson, view->members, out->kept, out->kept_count,
+                                &out->kappa_after);
+    if (status == CST_OK)
+        status = cst_model_prune(context, out->fit.model);
+    if (status == CST_OK)
+        find_closest(out);
+    else
+        cst_stages_free(context, out);
+    return status;
+}
+
+/* ---- nested evaluation --------------------------------------------------------------------------
+ */
+
+typedef struct nested_job {
+    const cst_view *view;
+    const int32_t *folds;
+    int32_t fold_count;
+    const cst_settings *settings;
+    const double *flops;
+    const double *latency;
+    float *out;
+} nested_job;
+
+static cst_status nested_task(cst_context *context, void *user, int64_t task) {
+    const nested_job *job = user;
+    int32_t fold = (int32_t)task;
+    size_t classes = (size_t)job->view->classes;
+    cst_view in;
+    cst_view held;
+    cst_stages stages = {0};
+    int32_t *folds = NULL;
+    int32_t fold_count = 0;
+    int64_t *index = cst_alloc(context, (size_t)job->view->rows, sizeof *index);
+    const float **pointers = cst_alloc(context, (size_t)job->view->members, sizeof *pointers);
+    float *part = NULL;
+    cst_status status = index && pointers ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        cst_view_split(job->view, job->folds, fold, index, &in, &held);
+        status = cst_folds_inside(context, &in, job->folds, job->view->rows, job->fold_count, fold,
+                                  job->settings->seed, &folds, &fold_count);
+    }
+    if (status == CST_OK)
+        status = cst_stages_run(context, &in, folds, fold_count, job->settings, job->flops,
+                                job->latency, &stages);
+    if (status == CST_OK) {
+        cst_view kept = cst_view_members(&held, stages.kept, stages.kept_count, pointers);
+        part = cst_alloc(context, (size_t)held.rows * classes, sizeof *part);
+        status =
+            part ? cst_stack_predict(context, stages.fit.model, &kept, part) : CST_ERROR_MEMORY;
+    }
+    const float *from = part;
+    for (int64_t i = 0; status == CST_OK && i < job->view->rows; i++) {
+        if (job->folds[i] != fold)
+            continue;
+        memcpy(job->out + (size_t)i * classes, from, classes * sizeof *from);
+        from += classes;
+    }
+    cst_stages_free(context, &stages);
+    cst_free(context, part);
+    cst_free(context, folds);
+    cst_free(context, index);
+    cst_free(context, pointers);
+    return status;
+}
+
+cst_status cst_stages_nested(cst_context *context, const cst_view *view, const int32_t *folds,
+                             int32_t fold_count, const cst_settings *settings, const double *flops,
+                             const double *latency, float *out) {
+    nested_job job = {.view = view,
+                      .folds = folds,
+                      .fold_count = fold_count,
+                      .settings = settings,
+                      .flops = flops,
+                      .latency = latency,
+                      .out = out};
+    return cst_parallel_for(context, fold_count, nested_task, &job);
+}

@@ -1,0 +1,54 @@
+/*
+ * The whole procedure on one set of rows: projection, selection, meta fit, drop-and-refit. A pure
+ * function of a view, so that nested evaluation is this function on fewer rows. Paper: stages S1 to
+ * S4.
+ */
+#ifndef CST_PIPELINE_STAGES_H
+#define CST_PIPELINE_STAGES_H
+
+#include "pipeline/learners.h"
+
+typedef enum cst_because {
+    CST_BECAUSE_KEPT = 0,
+    CST_BECAUSE_REDUNDANT = 1, /* too similar to a better kept member */
+    CST_BECAUSE_CONSTANT = 2,  /* the same prediction for every sample */
+    CST_BECAUSE_CAP = 3,       /* count, FLOPs or latency */
+    CST_BECAUSE_SELECTION = 4, /* the log-linear pool does as well without it */
+    CST_BECAUSE_REFIT = 5      /* dropped after blending */
+} cst_because;
+
+/* Everything one run found. Positions are those of the view's members. */
+typedef struct cst_stages {
+    int32_t members;         /* K */
+    int32_t kept_count;      /* K_eff */
+    int32_t *kept;           /* [K] used up to kept_count, ascending */
+    cst_because *because;    /* [K] */
+    double *risk;            /* [K]: mean NLL */
+    double *similarity;      /* [K*K]: by the measure asked for; NULL for none */
+    double *pearson;         /* [K*K] */
+    cst_cka_result cka;      /* empty unless the measure is CKA */
+    double threshold;        /* the one used; NaN for measure none */
+    int32_t *closest;        /* [K]: for a dropped member the kept one most similar to it; -1 */
+    double *closest_value;   /* [K]: that similarity */
+    cst_selection selection; /* path in positions of `candidates`; empty without selection */
+    int32_t *candidates;     /* [K]: what selection chose from */
+    int32_t candidate_count;
+    double *refit_change; /* [K]: change of the loss when dropped after blending; NaN otherwise */
+    double kappa_before, kappa_after;
+    cst_meta_fit fit; /* on the kept members, in the order of `kept` */
+    double seconds_redundancy, seconds_select, seconds_drop;
+} cst_stages;
+
+/* flops, latency: [K] with NaN where unknown. folds: [view->rows], 0..fold_count-1. */
+cst_status cst_stages_run(cst_context *context, const cst_view *view, const int32_t *folds,
+                          int32_t fold_count, const cst_settings *settings, const double *flops,
+                          const double *latency, cst_stages *out);
+void cst_stages_free(cst_context *context, cst_stages *stages);
+
+/* Out-of-fold probabilities [view->rows][classes] of the whole procedure: it is run without each
+ * fold and predicts that fold. */
+cst_status cst_stages_nested(cst_context *context, const cst_view *view, const int32_t *folds,
+                             int32_t fold_count, const cst_settings *settings, const double *flops,
+                             const double *latency, float *out);
+
+#endif

@@ -8,7 +8,7 @@
 #   tidy       clang-tidy                                           tsan       ThreadSanitizer, unit tests
 #                                                                   valgrind   unit tests that are not slow
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 2
 : "${JOBS:=$(nproc 2>/dev/null || echo 2)}"
 export JOBS LC_ALL=C
 work=$(mktemp -d)

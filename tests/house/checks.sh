@@ -1,0 +1,166 @@
+#!/bin/sh
+# Plants one fault after the other in a copy and sees that the check for it fails, with a word that names the fault;
+# and that the copy passes without.
+#
+#   tests/house/checks.sh LIB.a
+set -eu
+root=$(cd "$(dirname "$0")/../.." && pwd)
+archive=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+fails() { # what was planted, word in the message, command...
+    planted=$1
+    word=$2
+    shift 2
+    if "$@" >"$work/log" 2>&1; then
+        echo "not seen: $planted" >&2
+        failed=1
+    elif ! grep -q -e "$word" "$work/log"; then
+        echo "seen, but not by its name ($word): $planted" >&2
+        cat "$work/log" >&2
+        failed=1
+    fi
+}
+passes() { # what, command...
+    what=$1
+    shift
+    "$@" >"$work/log" 2>&1 || {
+        echo "fails though nothing is wrong: $what" >&2
+        cat "$work/log" >&2
+        failed=1
+    }
+}
+
+# ---- include graph: a small tree of two folders and a later one
+tree=$work/tree
+fresh() {
+    rm -rf "$tree"
+    mkdir -p "$tree/docs" "$tree/src/low" "$tree/src/high" "$tree/include/corestack" "$tree/cli"
+    cat >"$tree/docs/architecture.md" <<'DOC'
+```include-graph
+low:
+high: low
+later: low high
+```
+```include-graph-later
+later
+```
+```external-headers
+omp.h: low
+```
+DOC
+    printf '#include <omp.h>\n#include <math.h>\n' >"$tree/src/low/low.h"
+    printf '#include "low/low.h"\n#include <corestack/public.h>\n' >"$tree/src/high/high.c"
+    printf '#include <stddef.h>\n' >"$tree/include/corestack/public.h"
+    printf '#include "own.h"\n#include <corestack/public.h>\n' >"$tree/cli/main.c"
+    printf '#include <stdio.h>\n' >"$tree/cli/own.h"
+}
+includes=$root/scripts/check_includes.sh
+plant() { # file, text, word
+    fresh
+    printf '%s\n' "$2" >>"$tree/$1"
+    fails "$1: $2" "$3" "$includes" "$tree"
+}
+fresh
+passes "include graph" "$includes" "$tree"
+plant src/low/low.h '#include "high/high.h"' 'no such file'
+: >"$tree/src/high/high.h"
+fails "an include against the order" 'may not include src/high' "$includes" "$tree"
+plant src/high/high.c '  #  include <omp.h>' 'high may not include it'
+plant src/high/high.c '#include <jansson.h>' 'not a header of C'
+plant cli/main.c '#include "low/low.h"' 'own folder only'
+plant cli/main.c '#include <omp.h>' 'may not include it'
+plant include/corestack/public.h '#include <unistd.h>' 'headers of C only'
+plant include/corestack/public.h '#include "low/low.h"' 'corestack/...> only'
+plant src/low/low.h '#include <corestack/missing.h>' 'no such public header'
+fresh
+mkdir "$tree/src/stray"
+fails "a folder without a line" 'src/stray has no line' "$includes" "$tree"
+fresh
+mkdir "$tree/src/later"
+fails "a folder still listed as planned" 'take it off' "$includes" "$tree"
+fresh
+rm -r "$tree/src/high"
+fails "a line without a folder" 'src/high, which does not exist' "$includes" "$tree"
+fresh
+sed -i 's/^low:$/low: high/' "$tree/docs/architecture.md"
+fails "a cycle" 'no line above' "$includes" "$tree"
+
+# ---- headers
+mkdir -p "$work/include/corestack"
+header=$work/include/corestack/one.h
+headers=$root/scripts/check_headers.sh
+good='#ifndef ONE_H\n#define ONE_H\n#ifdef __cplusplus\nextern "C" {\n#endif\nint one(void);\n#ifdef __cplusplus\n}\n#endif\n'
+# shellcheck disable=SC2059 # the format is the text
+{
+    printf "$good#endif\n" >"$header"
+    passes "header" "$headers" "$work/include"
+    printf "${good}size_t two(void);\n#endif\n" >"$header"
+    fails "a header that leaves out <stddef.h>" 'does not compile alone' "$headers" "$work/include"
+    printf "${good}static inline int f(long x) { return x; }\n#endif\n" >"$header"
+    fails "a conversion that loses bits" 'does not compile alone' "$headers" "$work/include"
+    printf "${good}typedef struct two { int new; } two;\n#endif\n" >"$header"
+    fails "a keyword of C++" 'g++' "$headers" "$work/include"
+    printf "${good}typedef struct two { int x; } two;\n#endif\ntypedef struct t { int x; } t;\n" >"$header"
+    fails "a header without a guard" 'does not compile alone' "$headers" "$work/include"
+}
+
+# ---- symbols
+symbols=$root/scripts/check_symbols.sh
+make_library() { # C text, header text, name
+    printf '%s\n' "$1" >"$work/one.c"
+    printf '%s\n' "$2" >"$header"
+    gcc -fPIC -c "$work/one.c" -o "$work/one.o"
+    rm -f "$work/libone.a"
+    ar rc "$work/libone.a" "$work/one.o"
+    gcc -shared -Wl,-soname,"$3" "$work/one.o" -o "$work/libone.so"
+}
+# shellcheck disable=SC2317 # called through passes and fails
+check_library() {
+    "$symbols" "$work/libone.so" "$work/libone.a" "$work/include"
+}
+api='CST_API int cst_one(int a,
+                int b);'
+make_library 'int cst_one(int a, int b) { return a + b; }' "$api" libcorestack.so.0
+passes "symbols" check_library
+make_library 'int cst_one(int a, int b) { return a + b; } int cst_two(void) { return 2; }' "$api" libcorestack.so.0
+fails "an export that no header has" 'cst_two' check_library
+make_library 'int cst_two(void) { return 2; }' "$api" libcorestack.so.0
+fails "a declared function that is not exported" 'cst_one' check_library
+make_library 'int cst_one(int a, int b) { return a + b; } int helper;' "$api" libcorestack.so.0
+fails "a global without the prefix" 'helper' check_library
+make_library 'int cst_one(int a, int b) { return a + b; }' "$api" libcorestack.so
+fails "no version in the SONAME" 'SONAME' check_library
+[ -f "$archive" ] || failed=1
+
+# ---- files of the repository
+# shellcheck disable=SC2317
+tree_check() {
+    (cd "$work/repository" && scripts/check_tree.sh)
+}
+repository() {
+    rm -rf "$work/repository"
+    mkdir -p "$work/repository/scripts"
+    cp "$root/scripts/check_tree.sh" "$work/repository/scripts/"
+    git -C "$work/repository" init -q
+    printf 'text\n' >"$work/repository/file.txt"
+}
+repository
+git -C "$work/repository" add -A
+passes "files" tree_check
+plant_file() { # what, word
+    git -C "$work/repository" add -A
+    fails "$1" "$2" tree_check
+    repository
+}
+printf 'text \n' >"$work/repository/file.txt"
+plant_file "white space at a line end" 'file.txt: white space'
+printf 'text' >"$work/repository/file.txt"
+plant_file "no newline at the end" 'no newline'
+head -c 2000001 /dev/zero >"$work/repository/large.bin"
+plant_file "a large file" 'large.bin: 2000001 bytes'
+printf 'if true\n' >"$work/repository/broken.sh"
+plant_file "a script that does not parse" 'broken.sh'
+exit $failed

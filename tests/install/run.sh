@@ -1,0 +1,69 @@
+#!/bin/sh
+# Installs a build below a staging folder, moves the tree (nothing in it may name the place it was installed to), and
+# builds and runs a program from outside against it: by pkg-config and by CMake, C and C++, shared and static.
+#
+#   tests/install/run.sh BUILD_DIR
+set -eu
+build=$(cd "$1" && pwd)
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+flags="-Wall -Wextra -Wpedantic -Werror"
+
+DESTDIR=$work/stage cmake --install "$build" --prefix /opt/corestack >"$work/log" || {
+    cat "$work/log" >&2
+    exit 1
+}
+mv "$work/stage/opt/corestack" "$work/prefix"
+[ -z "$(find "$work/stage" -type f)" ] || {
+    echo "installed outside the prefix:" >&2
+    find "$work/stage" -type f >&2
+    exit 1
+}
+export PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig"
+for file in bin/corestack lib/libcorestack.a lib/libcorestack.so lib/libcorestack.so.0 include/corestack/fit.h \
+    share/doc/corestack/LICENSE; do
+    # The tool is there once cli/ is.
+    if [ $file = bin/corestack ] && [ ! -f "$here/../../cli/main.c" ]; then continue; fi
+    [ -e "$work/prefix/$file" ] || {
+        echo "not installed: $file" >&2
+        exit 1
+    }
+done
+if grep -rl -e "$work/stage" -e "$build" "$work/prefix/lib/pkgconfig" "$work/prefix/lib/cmake" >&2; then
+    echo "these files name the build folder" >&2
+    exit 1
+fi
+
+uses_shared() { # yes|no, program
+    if readelf -d "$2" | grep -q 'NEEDED.*libcorestack\.so\.0'; then uses=yes; else uses=no; fi
+    [ $uses = "$1" ] || {
+        echo "$2 was linked with the wrong library" >&2
+        exit 1
+    }
+}
+# shellcheck disable=SC2046,SC2086 # flags are words
+for compiler in gcc clang; do
+    $compiler $flags "$here/program.c" $(pkg-config --cflags --libs corestack) -lm -o "$work/shared-$compiler"
+    uses_shared yes "$work/shared-$compiler"
+    LD_LIBRARY_PATH=$work/prefix/lib "$work/shared-$compiler"
+    $compiler $flags "$here/program.c" $(pkg-config --cflags corestack) "$work/prefix/lib/libcorestack.a" \
+        $(pkg-config --static --libs corestack | sed 's/-lcorestack//') -o "$work/static-$compiler"
+    uses_shared no "$work/static-$compiler"
+    "$work/static-$compiler"
+done
+for language in C CXX; do
+    if ! { cmake -S "$here" -B "$work/$language" -G Ninja -DOUTSIDE_LANGUAGE=$language \
+        -DCMAKE_PREFIX_PATH="$work/prefix" && cmake --build "$work/$language"; } >"$work/log" 2>&1; then
+        cat "$work/log" >&2
+        exit 1
+    fi
+    uses_shared yes "$work/$language/with_shared"
+    uses_shared no "$work/$language/with_static"
+    "$work/$language/with_shared"
+    "$work/$language/with_static"
+done
+if [ -x "$work/prefix/bin/corestack" ]; then
+    uses_shared no "$work/prefix/bin/corestack"
+    "$work/prefix/bin/corestack" --version
+fi

@@ -26,15 +26,26 @@ typedef struct cst_pool_config {
     const char *ids;    /* sample ids file, or NULL */
     const char *folds;  /* fold vector file, or NULL */
     const char *groups; /* group ids file, or NULL */
+    uint64_t zip_limit; /* largest uncompressed size of an npz member in bytes; 0: 64 GiB */
 } cst_pool_config;
 
-/* Opens a manifest (a .json file), a folder (with a pool.json, else every prediction file in it),
+/* Opens a manifest (a .json file) or a folder (with a pool.json, else every prediction file in it),
  * and reads nothing but the manifest and the headers. `config` may be NULL. *out is the caller's to
- * free. */
+ * free.
+ *
+ * A folder without pool.json: oof_NAME.npy and test_NAME.npy, or NAME.oof.npy and NAME.test.npy (or
+ * .npz, .csv), are the predictions of member NAME on the splits "oof" and "test"; where no file is
+ * marked so, each NAME.npy is a member of the one split "oof". The NAMEs labels (or y), ids, folds
+ * and groups are not members but the split's; unmarked they belong to "oof".
+ *
+ * Shapes: [rows, classes], or [conditions, rows, classes] for a split with conditions. For two
+ * classes also [rows] or [rows, 1], the probability (or logit) of class 1. */
 CST_API cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
                                  const cst_pool_config *config);
 
-/* A pool of one split, "oof", from `count` prediction files named by their stems. */
+/* A pool of one split, "oof", from `count` prediction files named by their stems (without "oof_",
+ * ".oof", "test_" and ".test", as in a folder). A path may choose an array of an npz:
+ * "all.npz#resnet50". */
 CST_API cst_status cst_pool_open_files(cst_context *context, cst_pool **out,
                                        const char *const *paths, size_t count,
                                        const cst_pool_config *config);
@@ -47,12 +58,27 @@ CST_API cst_status cst_pool_from_memory(cst_context *context, cst_pool **out, co
                                         const int32_t *labels, cst_output output);
 
 /* Reads, joins by id, converts to float32 probabilities and checks every member of a split. Does
- * nothing if it was loaded already. */
+ * nothing if it was loaded already. Rows and columns in messages count from 0 as in NumPy, lines
+ * and columns of CSV files from 1.
+ *
+ * Labels, predictions, folds and groups may be npy, npz or CSV. The order of rows is that of the
+ * labels (or of the ids file); a file that brings ids of its own is joined to it by id, and a
+ * missing, doubled or extra id is an error. Probabilities may leave [0, 1] by 1e-6 and their sum
+ * may differ from 1 by 1e-3; rows are divided by their sum. Logits go through a softmax. Fold
+ * numbers are renumbered 0.. in increasing order; groups that are strings are numbered by first
+ * appearance. */
 CST_API cst_status cst_pool_load(cst_context *context, cst_pool *pool, const char *split);
+
+/* The same for some members only ([count] positions in the pool); the others stay as they are.
+ * Files of members that are not asked for need not exist. */
+CST_API cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const char *split,
+                                         const int32_t *members, int32_t count);
 
 CST_API void cst_pool_free(cst_context *context, cst_pool *pool);
 
 CST_API int32_t cst_pool_members(const cst_pool *pool);
+/* Position of a member by name, or -1. */
+CST_API int32_t cst_pool_member_index(const cst_pool *pool, const char *name);
 CST_API int32_t cst_pool_classes(const cst_pool *pool);
 /* Name of a class, or NULL where the pool gives only a count. Borrowed. */
 CST_API const char *cst_pool_class_name(const cst_pool *pool, int32_t c);
@@ -64,6 +90,27 @@ CST_API double cst_pool_member_flops(const cst_pool *pool, int32_t member);
 CST_API double cst_pool_member_params(const cst_pool *pool, int32_t member);
 CST_API double cst_pool_member_latency_ms(const cst_pool *pool, int32_t member);
 
+/* Non-zero if the manifest gives the member this tag ("deep-ensemble", "snapshot", "mc-dropout",
+ * ...). */
+CST_API int cst_pool_member_has_tag(const cst_pool *pool, int32_t member, const char *tag);
+
+CST_API int32_t cst_pool_splits(const cst_pool *pool);
+CST_API const char *cst_pool_split_name(const cst_pool *pool, int32_t index); /* borrowed */
+/* Non-zero for a split of out-of-distribution inputs, which has no labels. */
+CST_API int cst_pool_is_ood(const cst_pool *pool, const char *split);
+/* Non-zero if the pool names a file (or holds data) of this member for the split. */
+CST_API int cst_pool_member_has_split(const cst_pool *pool, int32_t member, const char *split);
+/* Number of conditions (corruptions) of a split; 0 where it has none. */
+CST_API int32_t cst_pool_conditions(const cst_pool *pool, const char *split);
+/* Of one condition: its family ("noise"), kind ("gaussian_noise") and severity. NULL, NULL and NaN
+ * where not given. */
+CST_API const char *cst_pool_condition_shift(const cst_pool *pool, const char *split,
+                                             int32_t condition);
+CST_API const char *cst_pool_condition_kind(const cst_pool *pool, const char *split,
+                                            int32_t condition);
+CST_API double cst_pool_condition_severity(const cst_pool *pool, const char *split,
+                                           int32_t condition);
+
 CST_API int cst_pool_has_split(const cst_pool *pool, const char *split);
 /* Rows of a loaded split (of each condition, where it has conditions); -1 if it is not loaded. */
 CST_API int64_t cst_pool_rows(const cst_pool *pool, const char *split);
@@ -71,7 +118,10 @@ CST_API int64_t cst_pool_rows(const cst_pool *pool, const char *split);
 CST_API const int32_t *cst_pool_labels(const cst_pool *pool, const char *split);
 CST_API const int32_t *cst_pool_folds(const cst_pool *pool, const char *split);
 CST_API const int64_t *cst_pool_groups(const cst_pool *pool, const char *split);
-/* [rows][classes] float32 probabilities of a loaded split; NULL if not loaded. Borrowed. */
+/* Sample id of a row of a loaded split; NULL where it has none. Integers in decimal. Borrowed. */
+CST_API const char *cst_pool_id(const cst_pool *pool, const char *split, int64_t row);
+/* [rows][classes] float32 probabilities of a loaded split ([conditions][rows][classes] where it has
+ * conditions); NULL if not loaded. Borrowed. */
 CST_API const float *cst_pool_predictions(const cst_pool *pool, const char *split, int32_t member);
 
 #ifdef __cplusplus

@@ -1,0 +1,72 @@
+/*
+ * NumPy's .npy format, versions 1 to 3, and .npz members: numbers and strings in, float32 and int32
+ * out. The first step of every fit. Paper: the files that hold P_oof and y. Python objects are
+ * never unpickled.
+ */
+#ifndef CST_IO_NPY_H
+#define CST_IO_NPY_H
+
+#include "io/source.h"
+#include "io/strings.h"
+
+enum { CST_NPY_DIMS = 8, CST_NPY_SHAPE_CHARS = 192 };
+
+typedef enum cst_npy_kind {
+    CST_NPY_FLOAT,
+    CST_NPY_INT,
+    CST_NPY_UINT,
+    CST_NPY_BOOL,
+    CST_NPY_BYTES,  /* '|S': bytes padded with NUL */
+    CST_NPY_UNICODE /* '<U': UCS-4 padded with NUL */
+} cst_npy_kind;
+
+/* An open array. One thread at a time. */
+typedef struct cst_npy {
+    cst_source *source;
+    cst_npy_kind kind;
+    size_t item;  /* bytes of an element */
+    bool swapped; /* the other byte order than this machine's */
+    bool fortran; /* the first axis varies fastest */
+    int dims;
+    int64_t shape[CST_NPY_DIMS];
+    int row_axes;         /* how many leading axes together count the rows; 1 unless set */
+    uint64_t data_offset; /* bytes before the first element */
+    char descr[24];       /* the dtype as the file spells it */
+    unsigned char *raw;   /* scratch of the readers */
+    size_t raw_bytes;
+} cst_npy;
+
+/* Reads the header and checks it against the size of the file; nothing of the data is read. `path`
+ * may choose a member of an npz, see cst_source_open. */
+cst_status cst_npy_open(cst_context *context, cst_npy **out, const char *path, uint64_t zip_limit);
+void cst_npy_close(cst_context *context, cst_npy *npy);
+
+bool cst_npy_is_text(const cst_npy *npy);
+int64_t cst_npy_rows(const cst_npy *npy);  /* product of the first row_axes lengths */
+int64_t cst_npy_width(const cst_npy *npy); /* elements of a row */
+/* "(100, 10)" into `buffer`, which is returned. */
+const char *cst_npy_shape_text(const cst_npy *npy, char buffer[CST_NPY_SHAPE_CHARS]);
+
+/* Rows first..first+count-1 as [count][width], C order, whatever the order in the file. C order is
+ * streamed; Fortran order is gathered column by column, and first read whole where the file cannot
+ * be read at any offset (deflated) or rows count over several axes. */
+cst_status cst_npy_read_rows_f32(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
+                                 float *out);
+cst_status cst_npy_read_rows_f64(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
+                                 double *out);
+
+/* A vector ([N] or [N, 1]) of integers; floats are accepted where they are integral, else the error
+ * says row and value. *out is the caller's (cst_free). */
+cst_status cst_npy_read_i64(cst_context *context, cst_npy *npy, int64_t **out, int64_t *count);
+
+/* A vector of strings as UTF-8, or of integers in decimal. *out is the caller's. */
+cst_status cst_npy_read_strings(cst_context *context, cst_npy *npy, cst_strings **out);
+
+/* ---- writers (through io/output.h: all or nothing) ------------------------------------------- */
+
+cst_status cst_npy_write_f32(cst_context *context, const char *path, const float *data,
+                             int64_t rows, int64_t columns);
+cst_status cst_npy_write_i32(cst_context *context, const char *path, const int32_t *data,
+                             int64_t count);
+
+#endif

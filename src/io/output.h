@@ -1,0 +1,23 @@
+/*
+ * Output that appears whole or not at all: written to a temporary name in the same folder, synced,
+ * renamed, and the folder synced. Used by every writer. Paper: none.
+ */
+#ifndef CST_IO_OUTPUT_H
+#define CST_IO_OUTPUT_H
+
+#include "base/base.h"
+
+typedef struct cst_output_file cst_output_file;
+
+/* Starts writing `path`. What is there already stays until commit. A device or pipe (/dev/stdout)
+ * is written directly. */
+cst_status cst_output_open(cst_context *context, cst_output_file **out, const char *path);
+cst_status cst_output_write(cst_context *context, cst_output_file *output, const void *data,
+                            size_t bytes);
+/* Finishes and frees the output. On failure nothing at the final name has changed and the temporary
+ * file is gone. */
+cst_status cst_output_commit(cst_context *context, cst_output_file *output);
+/* Gives up and frees the output; NULL is accepted. */
+void cst_output_abort(cst_context *context, cst_output_file *output);
+
+#endif

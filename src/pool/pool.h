@@ -1,0 +1,27 @@
+/*
+ * The pool inside the library: views of its loaded splits for the statistics. After reading, before
+ * redundancy. Paper: P_oof and y as every later stage sees them.
+ */
+#ifndef CST_POOL_H
+#define CST_POOL_H
+
+#include "pool/view.h"
+#include <corestack/pool.h>
+
+/* All members on all rows of a loaded split; every member must be loaded. Labels are NULL where the
+ * split has none. With conditions, the rows are those of condition 0, then of condition 1, ... and
+ * the labels are repeated. Storage belongs to the pool. */
+cst_status cst_pool_view(cst_context *context, const cst_pool *pool, const char *split,
+                         cst_view *out);
+
+/* The same for the given members ([count], loaded); `pointers` ([count]) must outlive the view. */
+cst_status cst_pool_view_members(cst_context *context, const cst_pool *pool, const char *split,
+                                 const int32_t *members, int32_t count, const float **pointers,
+                                 cst_view *out);
+
+/* The rows of one condition of a split with conditions: a view of `rows` rows and the split's own
+ * labels. `pointers` has one entry per member of the pool and must outlive the view. */
+cst_status cst_pool_view_condition(cst_context *context, const cst_pool *pool, const char *split,
+                                   int32_t condition, const float **pointers, cst_view *out);
+
+#endif

@@ -1,0 +1,11 @@
+#!/bin/sh
+# The long checks: reference computations done again, then tests/long/run.sh where there is one.
+set -eu
+cd "$(dirname "$0")/.."
+failed=0
+scripts/check_oracles.sh || failed=1
+if [ -x tests/long/run.sh ]; then
+    [ -x build/corestack ] || make build
+    tests/long/run.sh || failed=1
+fi
+exit $failed

@@ -1,0 +1,74 @@
+/*
+ * Mean NLL and top-1 of the members of a view, by block. Before S1's projection and in baselines.
+ * method.md sections 2 and 8.
+ */
+#include "metrics/risk.h"
+
+#include <math.h>
+
+typedef struct risk_job {
+    const cst_view *view;
+    int32_t first_member;
+    bool top1; /* count correct rows instead of the NLL */
+    int32_t members;
+} risk_job;
+
+static double row_nll(const float *row, int32_t label) {
+    return -log(fmax((double)row[label], CST_NLL_FLOOR));
+}
+
+static double row_correct(const float *row, int32_t classes, int32_t label) {
+    int32_t best = 0;
+    for (int32_t c = 1; c < classes; c++)
+        best = row[c] > row[best] ? c : best;
+    return best == label ? 1 : 0;
+}
+
+static cst_status risk_block(cst_context *context, void *user, int64_t block, double *sum) {
+    const risk_job *job = user;
+    const cst_view *view = job->view;
+    int64_t first = cst_block_first(block);
+    int64_t count = cst_block_size(view->rows, block);
+    size_t width = (size_t)view->classes;
+    float *scratch = cst_alloc(context, (size_t)count * width, sizeof *scratch);
+    if (!scratch)
+        return CST_ERROR_MEMORY;
+    for (int32_t k = 0; k < job->members; k++) {
+        const float *rows = cst_view_rows(view, job->first_member + k, first, count, scratch);
+        for (int64_t i = 0; i < count; i++) {
+            int32_t label = cst_view_label(view, first + i);
+            const float *row = rows + (size_t)i * width;
+            sum[k] += job->top1 ? row_correct(row, view->classes, label) : row_nll(row, label);
+        }
+    }
+    cst_free(context, scratch);
+    return CST_OK;
+}
+
+static cst_status mean_over_rows(cst_context *context, const risk_job *job, double *out) {
+    int64_t rows = job->view->rows;
+    if (rows < 1 || !job->view->labels)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "the risk of a member needs labelled rows: the split has %s",
+                        rows < 1 ? "no rows" : "no labels");
+    cst_status status = cst_reduce_blocks(context, cst_block_count(rows), (size_t)job->members,
+                                          risk_block, (void *)job, out);
+    for (int32_t k = 0; status == CST_OK && k < job->members; k++)
+        out[k] /= (double)rows;
+    return status;
+}
+
+cst_status cst_risk_nll(cst_context *context, const cst_view *view, int32_t member, double *out) {
+    risk_job job = {.view = view, .first_member = member, .members = 1};
+    return mean_over_rows(context, &job, out);
+}
+
+cst_status cst_risk_all(cst_context *context, const cst_view *view, double *out) {
+    risk_job job = {.view = view, .members = view->members};
+    return mean_over_rows(context, &job, out);
+}
+
+cst_status cst_risk_top1_all(cst_context *context, const cst_view *view, double *out) {
+    risk_job job = {.view = view, .members = view->members, .top1 = true};
+    return mean_over_rows(context, &job, out);
+}

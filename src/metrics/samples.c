@@ -1,0 +1,154 @@
+/*
+ * Per-sample losses, confidence and bins, with the check of labels and probabilities. Before every
+ * score. method.md section 8.
+ */
+#include "metrics/samples.h"
+
+#include "metrics/risk.h"
+
+#include <corestack/metrics.h>
+#include <math.h>
+
+cst_status cst_bins_check(cst_context *context, int bins, int32_t *out) {
+    *out = bins == 0 ? CST_METRIC_BINS : bins;
+    if (*out < 1 || *out > CST_METRIC_BINS_MAX)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "%d calibration bins: use 1 to %d", bins,
+                        CST_METRIC_BINS_MAX);
+    return CST_OK;
+}
+
+int32_t cst_bin_of(double probability, int32_t bins) {
+    if (!(probability > 0))
+        return 0;
+    if (probability >= 1)
+        return bins - 1;
+    double scaled = probability * bins;
+    int32_t bin = (int32_t)scaled;
+    double inside = scaled - bin;
+    if (inside > 1e-9 && inside < 1 - 1e-9)
+        return bin;
+    /* The product above rounds; next to an edge, the edge decides. */
+    if (bin > bins - 1)
+        bin = bins - 1;
+    while (bin > 0 && probability < (double)bin / bins)
+        bin--;
+    while (bin < bins - 1 && probability >= (double)(bin + 1) / bins)
+        bin++;
+    return bin;
+}
+
+typedef struct fill_job {
+    const float *probabilities;
+    const int32_t *labels;
+    int32_t classes;
+    cst_samples *samples;
+} fill_job;
+
+static cst_status bad_row(cst_context *context, const float *row, int32_t classes, int64_t i) {
+    double sum = 0;
+    for (int32_t c = 0; c < classes; c++) {
+        double p = (double)row[c];
+        if (!isfinite(p))
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "row %lld, class %d is %g: probabilities must be finite", (long long)i,
+                            c, p);
+        if (p < -CST_PROBABILITY_TOLERANCE || p > 1 + CST_PROBABILITY_TOLERANCE)
+            return cst_fail(
+                context, CST_ERROR_INPUT,
+                "row %lld, class %d is %g, outside [0, 1]: this looks like logits; apply "
+                "softmax first",
+                (long long)i, c, p);
+        sum += p;
+    }
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "row %lld sums to %g, not 1: give one probability per class", (long long)i,
+                    sum);
+}
+
+static cst_status fill_row(cst_context *context, const fill_job *job, int64_t i) {
+    const cst_samples *to = job->samples;
+    const float *row = job->probabilities + (size_t)i * (size_t)job->classes;
+    int32_t label = job->labels[i];
+    if (label < 0 || label >= job->classes)
+        return cst_fail(context, CST_ERROR_INPUT, "label of row %lld is %d, outside 0..%d",
+                        (long long)i, label, job->classes - 1);
+    double sum = 0;
+    double squares = 0;
+    float least = row[0];
+    int32_t best = 0;
+    for (int32_t c = 0; c < job->classes; c++) {
+        double p = (double)row[c];
+        sum += p;
+        squares += p * p;
+        best = row[c] > row[best] ? c : best;
+        least = row[c] < least ? row[c] : least;
+    }
+    /* A NaN anywhere makes the sum NaN, and then the first comparison fails. */
+    if (!(fabs(sum - 1) <= CST_PROBABILITY_TOLERANCE) ||
+        !((double)least >= -CST_PROBABILITY_TOLERANCE) ||
+        !((double)row[best] <= 1 + CST_PROBABILITY_TOLERANCE))
+        return bad_row(context, row, job->classes, i);
+    double truth = (double)row[label];
+    if (to->nll)
+        to->nll[i] = -log(fmax(truth, CST_NLL_FLOOR));
+    if (to->brier)
+        to->brier[i] = squares - truth * truth + (1 - truth) * (1 - truth);
+    if (to->confidence)
+        to->confidence[i] = (double)row[best];
+    if (to->correct)
+        to->correct[i] = best == label;
+    return CST_OK;
+}
+
+static cst_status fill_block(cst_context *context, void *user, int64_t block) {
+    const fill_job *job = user;
+    int64_t first = cst_block_first(block);
+    int64_t count = cst_block_size(job->samples->rows, block);
+    for (int64_t i = first; i < first + count; i++) {
+        cst_status status = fill_row(context, job, i);
+        if (status != CST_OK)
+            return status;
+    }
+    return CST_OK;
+}
+
+cst_status cst_samples_fill(cst_context *context, const float *probabilities, int64_t rows,
+                            int32_t classes, const int32_t *labels, cst_samples *samples) {
+    if (rows < 1 || classes < 1 || !probabilities || !labels)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "scores need at least one row, one class and labels: got %lld rows of %d "
+                        "classes",
+                        (long long)rows, classes);
+    samples->rows = rows;
+    fill_job job = {probabilities, labels, classes, samples};
+    return cst_parallel_for(context, cst_block_count(rows), fill_block, &job);
+}
+
+cst_status cst_samples_make(cst_context *context, const float *probabilities, int64_t rows,
+                            int32_t classes, const int32_t *labels, cst_samples *out) {
+    *out = (cst_samples){0};
+    size_t count = rows > 0 ? (size_t)rows : 0;
+    out->nll = cst_alloc(context, count, sizeof *out->nll);
+    out->brier = cst_alloc(context, count, sizeof *out->brier);
+    out->confidence = cst_alloc(context, count, sizeof *out->confidence);
+    out->correct = cst_alloc(context, count, sizeof *out->correct);
+    if (!out->nll || !out->brier || !out->confidence || !out->correct)
+        return CST_ERROR_MEMORY;
+    return cst_samples_fill(context, probabilities, rows, classes, labels, out);
+}
+
+void cst_samples_free(cst_context *context, cst_samples *samples) {
+    cst_free(context, samples->nll);
+    cst_free(context, samples->brier);
+    cst_free(context, samples->confidence);
+    cst_free(context, samples->correct);
+    *samples = (cst_samples){0};
+}
+
+cst_status cst_metrics_per_sample(cst_context *context, const float *probabilities, int64_t rows,
+                                  int32_t classes, const int32_t *labels, double *nll,
+                                  double *brier, double *confidence, unsigned char *correct) {
+    cst_samples samples = {
+        .nll = nll, .brier = brier, .confidence = confidence, .correct = correct};
+    return cst_samples_fill(context, probabilities, rows, classes, labels, &samples);
+}

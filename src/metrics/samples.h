@@ -1,0 +1,39 @@
+/*
+ * What every score is made of: per-sample losses, confidence and calibration bin of one method.
+ * Shared by the scores and their bootstrap. method.md section 8.
+ */
+#ifndef CST_METRICS_SAMPLES_H
+#define CST_METRICS_SAMPLES_H
+
+#include "base/base.h"
+
+/* Probabilities may leave [0, 1], and their sum 1, by this much: float32 sums do. */
+#define CST_PROBABILITY_TOLERANCE 1e-3
+
+enum { CST_METRIC_BINS_MAX = 10000 };
+
+typedef struct cst_samples {
+    int64_t rows;
+    double *nll;            /* [rows] */
+    double *brier;          /* [rows] */
+    double *confidence;     /* [rows] largest probability */
+    unsigned char *correct; /* [rows] */
+} cst_samples;
+
+/* Fills whichever arrays are not NULL; checks labels and probabilities. */
+cst_status cst_samples_fill(cst_context *context, const float *probabilities, int64_t rows,
+                            int32_t classes, const int32_t *labels, cst_samples *samples);
+
+/* Allocates all four arrays and fills them. Free with cst_samples_free, also after a failure. */
+cst_status cst_samples_make(cst_context *context, const float *probabilities, int64_t rows,
+                            int32_t classes, const int32_t *labels, cst_samples *out);
+void cst_samples_free(cst_context *context, cst_samples *samples);
+
+/* Bin of a probability among `bins` equal-width ones: the b with b/bins <= p < (b+1)/bins, both
+ * edges as the double quotient; p >= 1 is in the last, p < 0 in the first. */
+int32_t cst_bin_of(double probability, int32_t bins);
+
+/* The number of bins meant: CST_METRIC_BINS for 0. CST_ERROR_ARGUMENT beyond 1..10000. */
+cst_status cst_bins_check(cst_context *context, int bins, int32_t *out);
+
+#endif

@@ -1,0 +1,229 @@
+/*
+ * Scores: against scikit-learn, SciPy and NumPy, by hand at the edges, and with 1 to 4 threads.
+ */
+#include "metrics/risk.h"
+#include "metrics/samples.h"
+
+#include <corestack/metrics.h>
+
+#include "data/metrics.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static int setup(void **state) {
+    return cst_context_create((cst_context **)state) != CST_OK;
+}
+
+static int teardown(void **state) {
+    cst_context_free(*state);
+    return 0;
+}
+
+static void assert_close(double got, double expected) {
+    if (!(fabs(got - expected) <= 1e-9 * fabs(expected) + 1e-12))
+        fail_msg("got %.17g, expected %.17g", got, expected);
+}
+
+static void assert_scores(const cst_metrics *m, const double *expected) {
+    assert_close(m->top1, expected[0]);
+    assert_close(m->nll, expected[1]);
+    assert_close(m->brier, expected[2]);
+    assert_close(m->ece, expected[3]);
+    assert_close(m->ece_mass, expected[4]);
+    assert_close(m->ece_classwise, expected[5]);
+    assert_close(m->ece_debiased, expected[6]);
+    assert_close(m->corp, expected[7]);
+}
+
+static void scores_agree_with_the_oracle(void **state) {
+    cst_context *context = *state;
+    cst_metrics m;
+    assert_int_equal(cst_metrics_evaluate(context, smooth_probabilities, smooth_rows,
+                                          smooth_classes, smooth_labels, 0, &m),
+                     CST_OK);
+    assert_int_equal(m.bins, 15);
+    assert_int_equal(m.samples, smooth_rows);
+    assert_scores(&m, smooth_scores);
+    assert_int_equal(cst_metrics_evaluate(context, coarse_probabilities, coarse_rows,
+                                          coarse_classes, coarse_labels, 15, &m),
+                     CST_OK);
+    assert_scores(&m, coarse_scores);
+}
+
+static void edges_belong_to_the_bin_above(void **state) {
+    (void)state;
+    for (int32_t bins = 1; bins <= 100; bins++) {
+        for (int32_t b = 0; b < bins; b++) {
+            double edge = (double)b / bins;
+            assert_int_equal(cst_bin_of(edge, bins), b);
+            assert_int_equal(cst_bin_of(nextafter(edge, 2), bins), b);
+            if (b > 0)
+                assert_int_equal(cst_bin_of(nextafter(edge, 0), bins), b - 1);
+        }
+        assert_int_equal(cst_bin_of(1.0, bins), bins - 1);
+        assert_int_equal(cst_bin_of(1.0000001, bins), bins - 1);
+        assert_int_equal(cst_bin_of(-1e-7, bins), 0);
+    }
+}
+
+/* Two bins. Confidences 1 (right), 0.5 (wrong: of two equal classes the first counts), 0.75
+ * (right): all in [0.5, 1], accuracy 2/3, mean confidence 0.75. */
+static void values_by_hand(void **state) {
+    cst_context *context = *state;
+    const float p[] = {0, 1, 0, 0.5F, 0.5F, 0, 0.25F, 0, 0.75F};
+    const int32_t labels[] = {1, 1, 2};
+    cst_metrics m;
+    assert_int_equal(cst_metrics_evaluate(context, p, 3, 3, labels, 2, &m), CST_OK);
+    assert_close(m.top1, 2.0 / 3);
+    assert_close(m.nll, (log(2) - log(0.75)) / 3);
+    assert_close(m.brier, (0 + 0.5 + 0.125) / 3);
+    assert_close(m.ece, 0.75 - 2.0 / 3);
+    /* equal mass: the first bin ends with rank ceil(3/2) = 2: {0.5, 0.75} against 1 hit, {1} */
+    assert_close(m.ece_mass, 2.0 / 3 * (0.625 - 0.5));
+    /* class 0: bins {0, 0.25} and {0.5}; class 1: {0} and {1, 0.5}; class 2: {0, 0} and {0.75} */
+    assert_close(m.ece_classwise, (0.25 + 0.5 + 0.5 + 0.25) / 9);
+    /* isotonic: 0.5 -> 0, the others -> 1: recalibrated Brier 0, own (0.25 + 0.0625) / 3 */
+    assert_close(m.corp, 0.3125 / 3);
+}
+
+static void one_certain_sample(void **state) {
+    cst_context *context = *state;
+    const float p[] = {1, 0};
+    const int32_t right = 0;
+    const int32_t wrong = 1;
+    cst_metrics m;
+    assert_int_equal(cst_metrics_evaluate(context, p, 1, 2, &right, 15, &m), CST_OK);
+    assert_true(m.top1 == 1 && m.nll == 0 && m.brier == 0 && m.ece == 0 && m.corp == 0);
+    assert_int_equal(cst_metrics_evaluate(context, p, 1, 2, &wrong, 15, &m), CST_OK);
+    assert_true(m.top1 == 0 && m.brier == 2 && m.ece == 1 && m.ece_mass == 1);
+    assert_close(m.nll, -log(1e-15));
+    assert_close(m.corp, 1);
+}
+
+/* Isotonic confidences with the observed rates at every level are calibrated by definition. */
+static void calibrated_levels_have_no_miscalibration(void **state) {
+    cst_context *context = *state;
+    float p[8];
+    const int32_t labels[] = {0, 0, 0, 1};
+    for (int i = 0; i < 4; i++) {
+        p[2 * i] = 0.75F;
+        p[2 * i + 1] = 0.25F;
+    }
+    cst_metrics m;
+    assert_int_equal(cst_metrics_evaluate(context, p, 4, 2, labels, 15, &m), CST_OK);
+    assert_true(m.ece == 0 && m.ece_mass == 0 && m.ece_classwise == 0 && m.corp == 0);
+}
+
+static void bad_input_is_named(void **state) {
+    cst_context *context = *state;
+    cst_metrics m;
+    int32_t labels[] = {0, 1};
+    float p[] = {0.5F, 0.5F, 2.5F, -1.5F};
+    assert_int_equal(cst_metrics_evaluate(context, p, 2, 2, labels, 0, &m), CST_ERROR_INPUT);
+    assert_non_null(strstr(cst_last_error(context), "row 1, class 0 is 2.5"));
+    assert_non_null(strstr(cst_last_error(context), "logits"));
+    p[2] = 0.5F;
+    p[3] = NAN;
+    assert_int_equal(cst_metrics_evaluate(context, p, 2, 2, labels, 0, &m), CST_ERROR_INPUT);
+    assert_non_null(strstr(cst_last_error(context), "finite"));
+    p[3] = 0.25F;
+    assert_int_equal(cst_metrics_evaluate(context, p, 2, 2, labels, 0, &m), CST_ERROR_INPUT);
+    assert_non_null(strstr(cst_last_error(context), "sums to 0.75"));
+    p[3] = 0.5F;
+    labels[1] = 2;
+    assert_int_equal(cst_metrics_evaluate(context, p, 2, 2, labels, 0, &m), CST_ERROR_INPUT);
+    assert_non_null(strstr(cst_last_error(context), "label of row 1 is 2"));
+    labels[1] = 1;
+    assert_int_equal(cst_metrics_evaluate(context, p, 2, 2, labels, -1, &m), CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_metrics_evaluate(context, p, 0, 2, labels, 15, &m), CST_ERROR_ARGUMENT);
+}
+
+static void threads_do_not_change_a_byte(void **state) {
+    cst_context *context = *state;
+    enum { COPIES = 7, ROWS = smooth_rows * COPIES };
+    float *p = malloc(sizeof smooth_probabilities * COPIES);
+    int32_t labels[ROWS];
+    assert_non_null(p);
+    for (int i = 0; i < COPIES; i++) {
+        memcpy((char *)p + sizeof smooth_probabilities * (size_t)i, smooth_probabilities,
+               sizeof smooth_probabilities);
+        memcpy(labels + i * smooth_rows, smooth_labels, sizeof smooth_labels);
+    }
+    cst_metrics first;
+    double risk = 0;
+    const float *members[] = {p, p};
+    cst_view view = {.rows = ROWS, .classes = 4, .members = 2, .data = members, .labels = labels};
+    for (int threads = 1; threads <= 4; threads++) {
+        cst_metrics m;
+        double again[2];
+        assert_int_equal(cst_context_set_threads(context, threads), CST_OK);
+        assert_int_equal(cst_metrics_evaluate(context, p, ROWS, 4, labels, 15, &m), CST_OK);
+        assert_int_equal(cst_risk_all(context, &view, again), CST_OK);
+        if (threads == 1) {
+            first = m;
+            risk = again[0];
+        }
+        assert_memory_equal(&first, &m, offsetof(cst_metrics, bins));
+        assert_memory_equal(&risk, &again[1], sizeof risk);
+    }
+    assert_close(first.nll, smooth_scores[1]);
+    assert_close(risk, smooth_scores[1]);
+    free(p);
+}
+
+static void risk_reads_the_rows_of_the_view(void **state) {
+    cst_context *context = *state;
+    const float good[] = {0.5F, 0.5F, 1, 0, 0.25F, 0.75F};
+    const float bad[] = {0.5F, 0.5F, 0, 1, 1, 0};
+    const float *members[] = {bad, good};
+    const int32_t labels[] = {0, 0, 1};
+    const int64_t index[] = {1, 2};
+    cst_view view = {
+        .rows = 2, .classes = 2, .members = 2, .data = members, .labels = labels, .index = index};
+    double risk[2];
+    double one = 0;
+    assert_int_equal(cst_risk_all(context, &view, risk), CST_OK);
+    assert_close(risk[0], -log(1e-15));
+    assert_close(risk[1], -log(0.75) / 2);
+    assert_int_equal(cst_risk_nll(context, &view, 1, &one), CST_OK);
+    assert_true(one == risk[1]);
+    assert_int_equal(cst_risk_top1_all(context, &view, risk), CST_OK);
+    assert_true(risk[0] == 0 && risk[1] == 1);
+    view.labels = NULL;
+    assert_int_equal(cst_risk_all(context, &view, risk), CST_ERROR_INPUT);
+}
+
+static void every_score_has_a_definition(void **state) {
+    (void)state;
+    const char *names[] = {"top1",     "nll",           "brier",        "ece",
+                           "ece_mass", "ece_classwise", "ece_debiased", "corp"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_non_null(cst_metric_definition(names[i]));
+        for (size_t j = 0; j < i; j++)
+            assert_string_not_equal(cst_metric_definition(names[i]),
+                                    cst_metric_definition(names[j]));
+    }
+    assert_null(cst_metric_definition("f1"));
+    assert_null(cst_metric_definition(NULL));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(scores_agree_with_the_oracle, setup, teardown),
+        cmocka_unit_test(edges_belong_to_the_bin_above),
+        cmocka_unit_test_setup_teardown(values_by_hand, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_certain_sample, setup, teardown),
+        cmocka_unit_test_setup_teardown(calibrated_levels_have_no_miscalibration, setup, teardown),
+        cmocka_unit_test_setup_teardown(bad_input_is_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(threads_do_not_change_a_byte, setup, teardown),
+        cmocka_unit_test_setup_teardown(risk_reads_the_rows_of_the_view, setup, teardown),
+        cmocka_unit_test(every_score_has_a_definition),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

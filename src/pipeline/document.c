@@ -1,0 +1,274 @@
+/*
+ * The document of a fit. Last step of the pipeline; shows the quantities of the paper's tables for
+ * one's own pool.
+ */
+#include "pipeline/document.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/resource.h>
+
+static const char *const LEARNER_NAMES[] = {"ridge", "elastic-net", "lasso", "log-linear"};
+static const char *const BECAUSE_NAMES[] = {"kept", "redundant", "constant",
+                                            "cap",  "selection", "refit"};
+
+/* ---- member scores ------------------------------------------------------------------------------
+ */
+
+typedef struct metrics_job {
+    const cst_view *view;
+    cst_metrics *out;
+} metrics_job;
+
+static cst_status metrics_task(cst_context *context, void *user, int64_t task) {
+    const metrics_job *job = user;
+    return cst_metrics_evaluate(context, job->view->data[task], job->view->rows, job->view->classes,
+                                job->view->labels, 0, &job->out[task]);
+}
+
+cst_status cst_member_metrics(cst_context *context, const cst_view *view, cst_metrics *out) {
+    metrics_job job = {.view = view, .out = out};
+    return cst_parallel_for(context, view->members, metrics_task, &job);
+}
+
+/* ---- shared parts -------------------------------------------------------------------------------
+ */
+
+void cst_document_scores(cst_report *report, json_t *object, const cst_metrics *scores) {
+    cst_report_number(report, object, "top1", scores->top1);
+    cst_report_number(report, object, "ece", scores->ece);
+    cst_report_number(report, object, "nll", scores->nll);
+    cst_report_number(report, object, "brier", scores->brier);
+}
+
+void cst_document_members(cst_report *report, const cst_pool *pool, const cst_metrics *members,
+                          const cst_because *because) {
+    json_t *list = cst_report_list(report, cst_report_root(report), "members");
+    for (int32_t k = 0; k < cst_pool_members(pool); k++) {
+        json_t *member = cst_report_add_object(report, list);
+        cst_report_string(report, member, "name", cst_pool_member_name(pool, k));
+        cst_report_string(report, member, "family", cst_pool_member_family(pool, k));
+        if (because)
+            cst_report_flag(report, member, "kept", because[k] == CST_BECAUSE_KEPT);
+        cst_document_scores(report, member, &members[k]);
+        cst_report_number(report, member, "flops", cst_pool_member_flops(pool, k));
+    }
+}
+
+void cst_document_cka(cst_report *report, json_t *object, const cst_cka_result *cka,
+                      const cst_settings *settings) {
+    static const char *const estimators[] = {"auto", "exact", "nystrom", "probes"};
+    int32_t landmarks = 0;
+    double residual = 0;
+    for (int32_t k = 0; k < cka->members; k++) {
+        landmarks = cka->landmarks[k] > landmarks ? cka->landmarks[k] : landmarks;
+        residual = fmax(residual, cka->residual[k]);
+    }
+    cst_report_string(report, object, "estimator",
+                      cka->members > 0 ? estimators[cka->estimator] : NULL);
+    cst_report_string(report, object, "statistic",
+                      settings->cka.statistic == CST_CKA_UNBIASED ? "unbiased" : "biased");
+    cst_report_integer(report, object, "landmarks_max", landmarks);
+    cst_report_number(report, object, "residual_max", residual);
+}
+
+/* ---- the parts of a fit -------------------------------------------------------------------------
+ */
+
+static void dropped_sentence(const cst_fit_facts *facts, int32_t k, char *text, size_t size) {
+    const cst_stages *s = facts->stages;
+    const char *to =
+        s->closest[k] >= 0 ? cst_pool_member_name(facts->pool, s->closest[k]) : "nothing";
+    const char *measure =
+        facts->settings->measure == CST_MEASURE_CKA ? "CKA" : "Pearson correlation";
+    switch (s->because[k]) {
+    case CST_BECAUSE_REDUNDANT:
+        (void)snprintf(text, size, "says what %s says better (%s %.4f, threshold %.4f)", to,
+                       measure, s->closest_value[k], s->threshold);
+        break;
+    case CST_BECAUSE_CONSTANT:
+        (void)snprintf(text, size, "gives every sample the same prediction");
+        break;
+    case CST_BECAUSE_CAP:
+        (void)snprintf(text, size,
+                       "over the cap on members, FLOPs or latency; closest kept: %s (%s %.4f)", to,
+                       measure, s->closest_value[k]);
+        break;
+    case CST_BECAUSE_SELECTION:
+        (void)snprintf(
+            text, size,
+            "the log-linear pool of %d members does without it; closest kept: %s (%s %.4f)",
+            (int)s->kept_count, to, measure, s->closest_value[k]);
+        break;
+    case CST_BECAUSE_REFIT:
+        (void)snprintf(
+            text, size,
+            "without it the cross-fitted NLL changes by %+.5f, less than one standard error",
+            s->refit_change[k]);
+        break;
+    case CST_BECAUSE_KEPT:
+        text[0] = '\0';
+        break;
+    }
+}
+
+static void put_fates(cst_report *report, const cst_fit_facts *facts) {
+    const cst_stages *s = facts->stages;
+    json_t *root = cst_report_root(report);
+    cst_report_integer(report, root, "models_in", s->members);
+    cst_report_integer(report, root, "models_kept", s->kept_count);
+    json_t *kept = cst_report_list(report, root, "kept");
+    for (int32_t j = 0; j < s->kept_count; j++)
+        cst_report_add_string(report, kept, cst_pool_member_name(facts->pool, s->kept[j]));
+    json_t *dropped = cst_report_list(report, root, "dropped");
+    for (int32_t k = 0; k < s->members; k++) {
+        if (s->because[k] == CST_BECAUSE_KEPT)
+            continue;
+        char text[512];
+        dropped_sentence(facts, k, text, sizeof text);
+        json_t *entry = cst_report_add_object(report, dropped);
+        cst_report_string(report, entry, "name", cst_pool_member_name(facts->pool, k));
+        cst_report_string(report, entry, "because", BECAUSE_NAMES[s->because[k]]);
+        cst_report_number(report, entry, "cka", s->closest_value[k]);
+        cst_report_string(report, entry, "to",
+                          s->closest[k] >= 0 ? cst_pool_member_name(facts->pool, s->closest[k])
+                                             : NULL);
+        cst_report_string(report, entry, "text", text);
+    }
+}
+
+static void put_redundancy(cst_report *report, const cst_fit_facts *facts) {
+    static const char *const measures[] = {"cka", "pearson", "none"};
+    static const char *const rules[] = {"threshold", "elbow", "cv"};
+    json_t *object = cst_report_object(report, cst_report_root(report), "redundancy");
+    cst_report_string(report, object, "measure", measures[facts->settings->measure]);
+    cst_report_string(report, object, "rule", rules[facts->settings->threshold_rule]);
+    cst_report_number(report, object, "threshold", facts->stages->threshold);
+    cst_document_cka(report, object, &facts->stages->cka, facts->settings);
+}
+
+static void put_path(cst_report *report, const cst_fit_facts *facts) {
+    const cst_stages *s = facts->stages;
+    json_t *path = cst_report_list(report, cst_report_root(report), "path");
+    for (int32_t i = 0; i < s->selection.members; i++) {
+        const cst_select_step *step = &s->selection.path[i];
+        json_t *entry = cst_report_add_object(report, path);
+        cst_report_integer(report, entry, "size", step->size);
+        cst_report_number(report, entry, "loss", step->loss);
+        cst_report_number(report, entry, "excess", step->excess);
+        cst_report_number(report, entry, "excess_se", step->excess_se);
+        cst_report_number(report, entry, "against_all", step->against_all);
+        cst_report_number(report, entry, "against_all_se", step->against_all_se);
+        cst_report_number(report, entry, "flops", step->flops > 0 ? step->flops : NAN);
+        cst_report_number(report, entry, "latency_ms", step->latency > 0 ? step->latency : NAN);
+        cst_report_flag(report, entry, "allowed", step->allowed);
+        cst_report_flag(report, entry, "chosen", i == s->selection.chosen);
+        json_t *members = cst_report_list(report, entry, "members");
+        for (int32_t j = 0; j < step->size; j++)
+            cst_report_add_string(
+                report, members,
+                cst_pool_member_name(facts->pool, s->candidates[step->members[j]]));
+    }
+}
+
+static void put_learners(cst_report *report, const cst_fit_facts *facts) {
+    static const char *const rules[] = {"star", "cv", "gcv", "evidence"};
+    const cst_meta_fit *fit = &facts->stages->fit;
+    json_t *root = cst_report_root(report);
+    cst_report_number(report, root, "lambda", fit->lambda);
+    cst_report_string(report, root, "lambda_rule", rules[facts->settings->penalty_rule]);
+    cst_report_number(report, root, "sigma2", fit->sigma2);
+    cst_report_number(report, root, "mp_edge", fit->mp_edge);
+    cst_report_number(report, root, "snr", fit->snr);
+    json_t *learners = cst_report_list(report, root, "learners");
+    for (int32_t m = 0; m < fit->learners; m++) {
+        json_t *entry = cst_report_add_object(report, learners);
+        cst_report_string(report, entry, "name", LEARNER_NAMES[fit->kind[m]]);
+        cst_report_number(report, entry, "nll", fit->nll[m]);
+        cst_report_number(report, entry, "half_logdet", fit->half_logdet[m]);
+        cst_report_number(report, entry, "weight", fit->weight[m]);
+    }
+    json_t *blend = cst_report_object(report, root, "blend");
+    for (int32_t m = 0; m < fit->learners; m++)
+        cst_report_number(report, blend, LEARNER_NAMES[fit->kind[m]], fit->weight[m]);
+    json_t *weights = cst_report_object(report, root, "weights");
+    for (int32_t m = 0; m < fit->model->learners; m++) {
+        const cst_learner *learner = &fit->model->learner[m];
+        for (int32_t j = 0; learner->kind == CST_LEARNER_LOGLINEAR && j < learner->coefficients;
+             j++)
+            cst_report_number(report, weights,
+                              cst_pool_member_name(facts->pool, facts->stages->kept[j]),
+                              learner->weights[j]);
+    }
+}
+
+static void put_oof(cst_report *report, const cst_fit_facts *facts) {
+    static const cst_metrics unknown = {.top1 = NAN, .ece = NAN, .nll = NAN, .brier = NAN};
+    json_t *root = cst_report_root(report);
+    json_t *oof = cst_report_object(report, root, "oof");
+    cst_document_scores(report, oof, facts->oof ? facts->oof : &unknown);
+    cst_report_flag(report, oof, "nested", facts->oof != NULL);
+    cst_report_string(report, root, "ece_definition", cst_metric_definition("ece"));
+}
+
+/* FLOPs of the kept members over those of all; NaN unless every member's are known. */
+static double relative_flops(const cst_fit_facts *facts) {
+    double all = 0;
+    double kept = 0;
+    for (int32_t k = 0; k < facts->stages->members; k++) {
+        all += facts->source->flops[k];
+        kept += facts->stages->because[k] == CST_BECAUSE_KEPT ? facts->source->flops[k] : 0;
+    }
+    return all > 0 ? kept / all : NAN;
+}
+
+static void put_costs(cst_report *report, const cst_fit_facts *facts) {
+    const cst_stages *s = facts->stages;
+    json_t *root = cst_report_root(report);
+    struct rusage usage = {0};
+    (void)getrusage(RUSAGE_SELF, &usage);
+    cst_report_number(report, root, "flops_rel", relative_flops(facts));
+    json_t *seconds = cst_report_object(report, root, "seconds");
+    cst_report_number(report, seconds, "read", facts->source->seconds_read);
+    cst_report_number(report, seconds, "cka", s->seconds_redundancy);
+    cst_report_number(report, seconds, "select", s->seconds_select);
+    cst_report_number(report, seconds, "gate", s->fit.seconds_gate);
+    cst_report_number(report, seconds, "ridge", s->fit.seconds_ridge);
+    cst_report_number(report, seconds, "blend", s->fit.seconds_blend);
+    cst_report_number(report, seconds, "drop", s->seconds_drop);
+    cst_report_number(report, seconds, "nested", facts->seconds_nested);
+    cst_report_number(report, seconds, "total", facts->seconds_total);
+    cst_report_integer(report, root, "peak_rss_bytes", (int64_t)usage.ru_maxrss * 1024);
+}
+
+cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cst_report **out) {
+    cst_status status = cst_report_create(context, CST_REPORT_FIT, out);
+    if (status != CST_OK)
+        return status;
+    cst_report *report = *out;
+    json_t *root = cst_report_root(report);
+    cst_report_string(report, root, "model", NULL);
+    cst_report_string(report, root, "preset", cst_options_preset_name(facts->options));
+    cst_report_integer(report, root, "seed", (int64_t)facts->settings->seed);
+    cst_report_integer(report, root, "samples", facts->source->view.rows);
+    cst_report_integer(report, root, "classes", facts->source->view.classes);
+    json_t *folds = cst_report_object(report, root, "folds");
+    cst_report_integer(report, folds, "count", facts->source->fold_count);
+    cst_report_string(report, folds, "source", facts->source->folds_given ? "pool" : "made");
+    put_fates(report, facts);
+    cst_document_members(report, facts->pool, facts->members, facts->stages->because);
+    put_redundancy(report, facts);
+    put_path(report, facts);
+    cst_report_number(report, root, "kappa_before", facts->stages->kappa_before);
+    cst_report_number(report, root, "kappa_after", facts->stages->kappa_after);
+    put_learners(report, facts);
+    put_oof(report, facts);
+    put_costs(report, facts);
+    cst_report_notices(report, context);
+    status = cst_report_finish(context, report);
+    if (status != CST_OK) {
+        cst_report_free(context, report);
+        *out = NULL;
+    }
+    return status;
+}

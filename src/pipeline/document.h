@@ -1,0 +1,43 @@
+/*
+ * What a run found, as a report document. Keys: docs/json.md.
+ */
+#ifndef CST_PIPELINE_DOCUMENT_H
+#define CST_PIPELINE_DOCUMENT_H
+
+#include "pipeline/source.h"
+#include "pipeline/stages.h"
+#include "report/report.h"
+
+#include <corestack/metrics.h>
+
+/* Everything a fit's document is made of. */
+typedef struct cst_fit_facts {
+    const cst_pool *pool;
+    const cst_options *options;
+    const cst_settings *settings;
+    const cst_source *source;
+    const cst_stages *stages;
+    const cst_metrics *members; /* [members]: scores of each member on the split */
+    const cst_metrics *oof;     /* nested scores; NULL when not asked for */
+    double seconds_nested;
+    double seconds_total;
+} cst_fit_facts;
+
+cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cst_report **out);
+
+/* "members": a list of objects with name, family, kept (where `because` is given), top1, nll, ece,
+ * brier, flops. */
+void cst_document_members(cst_report *report, const cst_pool *pool, const cst_metrics *members,
+                          const cst_because *because);
+
+/* top1, ece, nll, brier of a score into an object. */
+void cst_document_scores(cst_report *report, json_t *object, const cst_metrics *scores);
+
+/* How CKA was computed: estimator, statistic, landmarks_max, residual_max. */
+void cst_document_cka(cst_report *report, json_t *object, const cst_cka_result *cka,
+                      const cst_settings *settings);
+
+/* Scores of every member of a view. out: [members]. */
+cst_status cst_member_metrics(cst_context *context, const cst_view *view, cst_metrics *out);
+
+#endif

@@ -1,0 +1,136 @@
+/*
+ * cst_fit: stages S0 to S4 in order, nested evaluation, the model and the report.
+ * Paper: section "Method", from the out-of-fold matrix to the blended prediction.
+ */
+#include "la/la.h"
+#include "pipeline/document.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Names, classes and settings: what a model says of itself. */
+static cst_status label_model(cst_context *context, const cst_pool *pool,
+                              const cst_options *options, const cst_stages *stages,
+                              cst_model *model) {
+    model->member_names = cst_alloc(context, (size_t)model->members, sizeof *model->member_names);
+    if (!model->member_names)
+        return CST_ERROR_MEMORY;
+    for (int32_t j = 0; j < model->members; j++) {
+        model->member_names[j] = cst_strdup(context, cst_pool_member_name(pool, stages->kept[j]));
+        if (!model->member_names[j])
+            return CST_ERROR_MEMORY;
+    }
+    if (cst_pool_class_name(pool, 0)) {
+        model->class_names = cst_alloc(context, (size_t)model->classes, sizeof *model->class_names);
+        if (!model->class_names)
+            return CST_ERROR_MEMORY;
+        for (int32_t c = 0; c < model->classes; c++) {
+            model->class_names[c] = cst_strdup(context, cst_pool_class_name(pool, c));
+            if (!model->class_names[c])
+                return CST_ERROR_MEMORY;
+        }
+    }
+    size_t count = cst_option_count() + 2;
+    model->setting = cst_alloc(context, count, sizeof *model->setting);
+    if (!model->setting)
+        return CST_ERROR_MEMORY;
+    model->settings = count;
+    model->setting[0] = cst_format(context, "corestack=%s", cst_version());
+    model->setting[1] = cst_format(context, "preset=%s", cst_options_preset_name(options));
+    for (size_t i = 2; i < count; i++) {
+        const char *key = cst_option_at(i - 2)->key;
+        model->setting[i] = cst_format(context, "%s=%s", key, cst_options_get(options, key));
+    }
+    for (size_t i = 0; i < count; i++)
+        if (!model->setting[i])
+            return CST_ERROR_MEMORY;
+    return CST_OK;
+}
+
+/* Scores of the whole procedure on rows it did not see. */
+static cst_status nested_scores(cst_context *context, const cst_source *source,
+                                const cst_settings *settings, cst_metrics *out) {
+    size_t cells = (size_t)source->view.rows * (size_t)source->view.classes;
+    float *held = cst_alloc(context, cells, sizeof *held);
+    cst_status status = held ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_stages_nested(context, &source->view, source->folds, source->fold_count,
+                                   settings, source->flops, source->latency, held);
+    if (status == CST_OK)
+        status = cst_metrics_evaluate(context, held, source->view.rows, source->view.classes,
+                                      source->view.labels, 0, out);
+    cst_free(context, held);
+    return status;
+}
+
+static cst_status run(cst_context *context, cst_pool *pool, const char *split,
+                      const cst_options *options, cst_model **model, cst_report **report) {
+    double start = cst_seconds();
+    cst_settings settings;
+    cst_source source = {0};
+    cst_stages stages = {0};
+    cst_metrics oof = {0};
+    cst_metrics *members = NULL;
+    double seconds_nested = 0;
+    cst_settings_read(options, &settings);
+    cst_status status = cst_progress(context, "read", 0, 4);
+    if (status == CST_OK)
+        status = cst_source_open(context, pool, split, settings.folds, settings.seed, &source);
+    if (status == CST_OK)
+        status = cst_progress(context, "fit", 1, 4);
+    if (status == CST_OK)
+        status = cst_stages_run(context, &source.view, source.folds, source.fold_count, &settings,
+                                source.flops, source.latency, &stages);
+    if (status == CST_OK)
+        status = label_model(context, pool, options, &stages, stages.fit.model);
+    if (status == CST_OK && report && settings.nested) {
+        double before = cst_seconds();
+        status = cst_progress(context, "nested evaluation", 2, 4);
+        if (status == CST_OK)
+            status = nested_scores(context, &source, &settings, &oof);
+        seconds_nested = cst_seconds() - before;
+    }
+    if (status == CST_OK && report) {
+        members = cst_alloc(context, (size_t)source.view.members, sizeof *members);
+        status = members ? cst_member_metrics(context, &source.view, members) : CST_ERROR_MEMORY;
+    }
+    if (status == CST_OK && report) {
+        cst_fit_facts facts = {.pool = pool,
+                               .options = options,
+                               .settings = &settings,
+                               .source = &source,
+                               .stages = &stages,
+                               .members = members,
+                               .oof = settings.nested ? &oof : NULL,
+                               .seconds_nested = seconds_nested,
+                               .seconds_total = cst_seconds() - start};
+        status = cst_fit_document(context, &facts, report);
+    }
+    if (status == CST_OK)
+        status = cst_progress(context, "fit", 4, 4);
+    if (status == CST_OK && model) {
+        *model = stages.fit.model;
+        stages.fit.model = NULL;
+    }
+    cst_free(context, members);
+    cst_stages_free(context, &stages);
+    cst_source_close(context, &source);
+    return status;
+}
+
+cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
+                   const cst_options *options, cst_model **model, cst_report **report) {
+    if (model)
+        *model = NULL;
+    if (report)
+        *report = NULL;
+    cst_notices_clear(context);
+    cst_la_enter();
+    cst_status status = run(context, pool, split, options, model, report);
+    cst_la_leave();
+    if (status != CST_OK && report) {
+        cst_report_free(context, *report);
+        *report = NULL;
+    }
+    return status;
+}

@@ -1,0 +1,210 @@
+/*
+ * cst_inspect: what a pool looks like before anything is fitted. Redundancy, clusters, spectrum,
+ * the four penalties side by side, data problems. Paper: sections on CKA and on the
+ * spectrum-adaptive penalty.
+ */
+#include "la/la.h"
+#include "meta/penalty.h"
+#include "pipeline/document.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void put_clusters(cst_report *report, const cst_pool *pool, const int32_t *cluster_of) {
+    json_t *clusters = cst_report_list(report, cst_report_root(report), "clusters");
+    int32_t members = cst_pool_members(pool);
+    for (int32_t c = 0; c < members; c++) {
+        json_t *list = NULL;
+        for (int32_t k = 0; k < members; k++) {
+            if (cluster_of[k] != c)
+                continue;
+            if (!list)
+                list = cst_report_add_list(report, clusters);
+            cst_report_add_string(report, list, cst_pool_member_name(pool, k));
+        }
+    }
+}
+
+static cst_status put_redundancy(cst_context *context, cst_report *report, const cst_pool *pool,
+                                 const cst_view *view, const cst_settings *settings) {
+    size_t members = (size_t)view->members;
+    json_t *root = cst_report_root(report);
+    cst_cka_result cka = {0};
+    double *pearson = cst_alloc(context, members * members, sizeof *pearson);
+    int32_t *cluster_of = cst_alloc(context, members, sizeof *cluster_of);
+    double kappa = NAN;
+    double elbow = NAN;
+    bool found = false;
+    cst_status status = pearson && cluster_of ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_cka(context, view, &settings->cka, &cka);
+    if (status == CST_OK)
+        status = cst_pearson(context, view, pearson);
+    if (status == CST_OK)
+        status = cst_gram_kappa(context, pearson, view->members, NULL, view->members, &kappa);
+    if (status == CST_OK)
+        status = cst_elbow_threshold(context, cka.cka, view->members, &elbow, &found);
+    double threshold =
+        settings->threshold_rule == CST_THRESHOLD_ELBOW && found ? elbow : settings->threshold;
+    if (status == CST_OK)
+        status = cst_clusters(context, cka.cka, view->members, threshold, cluster_of);
+    if (status == CST_OK) {
+        cst_report_matrix(report, root, "cka", cka.cka, view->members, view->members);
+        cst_report_matrix(report, root, "pearson", pearson, view->members, view->members);
+        put_clusters(report, pool, cluster_of);
+        cst_report_number(report, root, "cluster_threshold", threshold);
+        cst_document_cka(report, cst_report_object(report, root, "cka_info"), &cka, settings);
+        cst_report_number(report, root, "elbow", found ? elbow : NAN);
+        cst_report_number(report, root, "kappa", kappa);
+        for (int32_t k = 0; k < view->members; k++)
+            if (cka.constant[k])
+                cst_notice(context, "member '%s' gives every sample the same prediction",
+                           cst_pool_member_name(pool, k));
+    }
+    cst_cka_result_free(context, &cka);
+    cst_free(context, pearson);
+    cst_free(context, cluster_of);
+    return status;
+}
+
+static int32_t lowest(const cst_metrics *members, int32_t count) {
+    int32_t best = 0;
+    for (int32_t k = 1; k < count; k++)
+        if (members[k].nll < members[best].nll)
+            best = k;
+    return best;
+}
+
+/* Spectrum of the meta-design of all members and what each rule makes of it. */
+static cst_status put_spectrum(cst_context *context, cst_report *report, const cst_source *source,
+                               const cst_settings *settings, const cst_metrics *members) {
+    json_t *root = cst_report_root(report);
+    cst_gate gate = {0};
+    cst_moments moments = {0};
+    cst_standardised standardised = {0};
+    cst_spectrum spectrum = {0};
+    cst_penalties penalties = {0};
+    cst_penalty_grid grid = cst_penalty_grid_default();
+    cst_status status = cst_gate_fit(context, &source->view, lowest(members, source->view.members),
+                                     &settings->gate, &gate);
+    if (status == CST_OK)
+        status = cst_moments_compute(context, &source->view, &gate, source->folds,
+                                     source->fold_count, &moments);
+    if (status == CST_OK)
+        status = cst_standardise(context, &moments, -1, &standardised);
+    if (status == CST_OK)
+        status = cst_spectrum_compute(context, &standardised, settings->noise_rule, &spectrum);
+    if (status == CST_OK)
+        status =
+            cst_penalties_compute(context, &moments, &standardised, &spectrum, &grid, &penalties);
+    if (status == CST_OK) {
+        cst_report_numbers(report, root, "eigenvalues", spectrum.values, spectrum.columns);
+        cst_report_number(report, root, "sigma2", spectrum.sigma2);
+        cst_report_number(report, root, "mp_edge", spectrum.mp_edge);
+        cst_report_number(report, root, "snr", spectrum.snr);
+        json_t *lambda = cst_report_object(report, root, "lambda");
+        cst_report_number(report, lambda, "star", penalties.star);
+        cst_report_number(report, lambda, "cv", penalties.cv);
+        cst_report_number(report, lambda, "gcv", penalties.gcv);
+        cst_report_number(report, lambda, "evidence", penalties.evidence);
+    }
+    cst_spectrum_free(context, &spectrum);
+    cst_standardised_free(context, &standardised);
+    cst_moments_free(context, &moments);
+    cst_gate_free(context, &gate);
+    return status;
+}
+
+/* Things in the data that a user would want to know before trusting a fit. */
+static cst_status put_problems(cst_context *context, cst_report *report, const cst_pool *pool,
+                               const cst_source *source, const cst_metrics *members) {
+    size_t classes = (size_t)source->view.classes;
+    int64_t *counts = cst_alloc(context, classes, sizeof *counts);
+    if (!counts)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < source->view.rows; i++)
+        counts[cst_view_label(&source->view, i)]++;
+    json_t *root = cst_report_root(report);
+    cst_report_integers(report, root, "class_counts", counts, (int64_t)classes);
+    json_t *problems = cst_report_list(report, root, "problems");
+    char text[512];
+    int64_t most = 0;
+    int64_t absent = 0;
+    for (size_t c = 0; c < classes; c++) {
+        most = counts[c] > most ? counts[c] : most;
+        absent += counts[c] == 0;
+    }
+    if (absent > 0) {
+        (void)snprintf(text, sizeof text, "%lld of %zu classes have no sample", (long long)absent,
+                       classes);
+        cst_report_add_string(report, problems, text);
+    }
+    double guess = 1 - (double)most / (double)source->view.rows;
+    for (int32_t k = 0; k < source->view.members; k++) {
+        if (1 - members[k].top1 >= guess) {
+            (void)snprintf(text, sizeof text,
+                           "member '%s' is no better than always naming the largest class",
+                           cst_pool_member_name(pool, k));
+            cst_report_add_string(report, problems, text);
+        }
+        if (members[k].nll > log((double)classes)) {
+            (void)snprintf(
+                text, sizeof text,
+                "member '%s' has a higher NLL (%.3f) than the uniform distribution (%.3f): it "
+                "gives hard zeros or is overconfident",
+                cst_pool_member_name(pool, k), members[k].nll, log((double)classes));
+            cst_report_add_string(report, problems, text);
+        }
+    }
+    cst_free(context, counts);
+    return CST_OK;
+}
+
+static cst_status fill(cst_context *context, cst_report *report, const cst_pool *pool,
+                       const char *split, const cst_source *source, const cst_settings *settings) {
+    json_t *root = cst_report_root(report);
+    cst_report_string(report, root, "split", split);
+    cst_report_integer(report, root, "samples", source->view.rows);
+    cst_report_integer(report, root, "classes", source->view.classes);
+    json_t *models = cst_report_list(report, root, "models");
+    for (int32_t k = 0; k < source->view.members; k++)
+        cst_report_add_string(report, models, cst_pool_member_name(pool, k));
+    cst_metrics *members = cst_alloc(context, (size_t)source->view.members, sizeof *members);
+    cst_status status =
+        members ? cst_member_metrics(context, &source->view, members) : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = put_redundancy(context, report, pool, &source->view, settings);
+    if (status == CST_OK)
+        status = put_spectrum(context, report, source, settings, members);
+    if (status == CST_OK) {
+        cst_document_members(report, pool, members, NULL);
+        status = put_problems(context, report, pool, source, members);
+    }
+    cst_report_notices(report, context);
+    cst_free(context, members);
+    return status == CST_OK ? cst_report_finish(context, report) : status;
+}
+
+cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
+                       const cst_options *options, cst_report **report) {
+    *report = NULL;
+    cst_settings settings;
+    cst_source source = {0};
+    cst_settings_read(options, &settings);
+    cst_notices_clear(context);
+    cst_la_enter();
+    cst_status status =
+        cst_source_open(context, pool, split, settings.folds, settings.seed, &source);
+    if (status == CST_OK)
+        status = cst_report_create(context, CST_REPORT_INSPECT, report);
+    if (status == CST_OK)
+        status = fill(context, *report, pool, split, &source, &settings);
+    cst_la_leave();
+    cst_source_close(context, &source);
+    if (status != CST_OK) {
+        cst_report_free(context, *report);
+        *report = NULL;
+    }
+    return status;
+}

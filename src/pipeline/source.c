@@ -1,0 +1,79 @@
+/*
+ * Stage S0: loading a split, checking or making its folds.
+ */
+#include "pipeline/source.h"
+
+#include "pool/folds.h"
+
+#include <string.h>
+
+static cst_status prepare_folds(cst_context *context, const cst_pool *pool, const char *split,
+                                int32_t folds, uint64_t seed, cst_source *out) {
+    const int32_t *labels = cst_pool_labels(pool, split);
+    const int32_t *given = cst_pool_folds(pool, split);
+    const int64_t *groups = cst_pool_groups(pool, split);
+    int64_t rows = out->view.rows;
+    out->folds_given = given != NULL;
+    if (given) {
+        cst_status status = cst_folds_check(context, given, labels, rows);
+        if (status != CST_OK)
+            return status;
+        memcpy(out->folds, given, (size_t)rows * sizeof *given);
+        out->fold_count = cst_folds_count(given, rows);
+        return CST_OK;
+    }
+    out->fold_count = folds;
+    if (groups)
+        return cst_folds_grouped(context, labels, groups, rows, folds, seed, out->folds);
+    return cst_folds_stratified(context, labels, rows, folds, seed, out->folds);
+}
+
+cst_status cst_source_open(cst_context *context, cst_pool *pool, const char *split, int32_t folds,
+                           uint64_t seed, cst_source *out) {
+    *out = (cst_source){0};
+    double start = cst_seconds();
+    cst_status status = cst_pool_load(context, pool, split);
+    if (status != CST_OK)
+        return status;
+    out->seconds_read = cst_seconds() - start;
+    if (!cst_pool_labels(pool, split))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "split '%s' has no labels; a stack is fitted on rows whose class is known",
+                        split);
+    if (cst_pool_conditions(pool, split) > 0)
+        return cst_fail(
+            context, CST_ERROR_INPUT,
+            "split '%s' holds several conditions of the same samples; fit on a split without "
+            "conditions",
+            split);
+    size_t members = (size_t)cst_pool_members(pool);
+    int64_t rows = cst_pool_rows(pool, split);
+    out->data = cst_alloc(context, members, sizeof *out->data);
+    out->folds = cst_alloc(context, (size_t)rows, sizeof *out->folds);
+    out->flops = cst_alloc(context, members, sizeof *out->flops);
+    out->latency = cst_alloc(context, members, sizeof *out->latency);
+    status = out->data && out->folds && out->flops && out->latency ? CST_OK : CST_ERROR_MEMORY;
+    for (size_t k = 0; status == CST_OK && k < members; k++) {
+        out->data[k] = cst_pool_predictions(pool, split, (int32_t)k);
+        out->flops[k] = cst_pool_member_flops(pool, (int32_t)k);
+        out->latency[k] = cst_pool_member_latency_ms(pool, (int32_t)k);
+    }
+    out->view = (cst_view){.rows = rows,
+                           .classes = cst_pool_classes(pool),
+                           .members = (int32_t)members,
+                           .data = out->data,
+                           .labels = cst_pool_labels(pool, split)};
+    if (status == CST_OK)
+        status = prepare_folds(context, pool, split, folds, seed, out);
+    if (status != CST_OK)
+        cst_source_close(context, out);
+    return status;
+}
+
+void cst_source_close(cst_context *context, cst_source *source) {
+    cst_free(context, source->data);
+    cst_free(context, source->folds);
+    cst_free(context, source->flops);
+    cst_free(context, source->latency);
+    *source = (cst_source){0};
+}

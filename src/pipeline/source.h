@@ -1,0 +1,30 @@
+/*
+ * What a fit or an inspection takes from a pool: a view of a loaded, labelled split, folds, costs.
+ * Stage S0.
+ */
+#ifndef CST_PIPELINE_SOURCE_H
+#define CST_PIPELINE_SOURCE_H
+
+#include "base/base.h"
+#include "pool/view.h"
+
+#include <corestack/pool.h>
+
+typedef struct cst_source {
+    cst_view view;      /* every member */
+    const float **data; /* [members] */
+    int32_t *folds;     /* [rows], 0..fold_count-1 */
+    int32_t fold_count;
+    bool folds_given; /* by the pool */
+    double *flops;    /* [members], NaN where unknown */
+    double *latency;  /* [members], NaN where unknown */
+    double seconds_read;
+} cst_source;
+
+/* Loads the split and prepares folds: the pool's (checked), else grouped, else stratified ones from
+ * the seed. A split without labels or with conditions cannot be fitted on. */
+cst_status cst_source_open(cst_context *context, cst_pool *pool, const char *split, int32_t folds,
+                           uint64_t seed, cst_source *out);
+void cst_source_close(cst_context *context, cst_source *source);
+
+#endif

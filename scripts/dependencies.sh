@@ -33,7 +33,7 @@ libomp-14-dev       OpenMP runtime that ThreadSanitizer understands
 clang-format        checks the layout of the sources
 clang-tidy          checks the sources for mistakes
 valgrind            checks memory use of the release build
-man-db              checks that the manual pages read well
+groff-base          checks that the manual pages are well formed
 python3             runs the tests of the command line
 python3-numpy       arrays for the tests of the command line
 LIST

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/../.."
 failed=0
 for page in docs/man/*.1; do
     [ -f "$page" ] || continue
-    # Without unminimize, a container's `man` is a stub: groff is what man-db brings and runs.
+    # Not through `man`, which is a stub in containers.
     warnings=$(groff -man -ww -z -Tutf8 "$page" 2>&1)
     if [ -n "$warnings" ]; then
         printf '%s\n' "$warnings" >&2

@@ -27,6 +27,7 @@ typedef struct cst_spectrum {
     double rows;     /* n */
     double *values;  /* [k], ascending, none below 0 */
     double *vectors; /* [k][k], row-major: column j belongs to values[j] */
+    double *cross;   /* [k]: V'X'y/n, the target's correlations along the eigenvectors */
     double gamma;    /* k / n */
     double sigma2;
     double mp_edge;     /* tau_sp = sigma^2 (1 + sqrt(gamma))^2 */

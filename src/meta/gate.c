@@ -1,0 +1,148 @@
+/*
+ * A fitted gate: its values for a tile of (sample, class) pairs, and its memory.
+ * Stage S2 after training, and the costly part of prediction.
+ * Paper: section "Differentiable Meta-Feature Gate"; method.md section 3.
+ */
+#include "meta/gate.h"
+
+#include <string.h>
+
+int64_t cst_gate_parameter_count(int32_t inputs, int32_t hidden) {
+    int64_t k = inputs;
+    int64_t h = hidden;
+    return k * h + h + CST_AGGREGATORS * h + CST_AGGREGATORS;
+}
+
+void cst_gate_free(cst_context *context, cst_gate *gate) {
+    if (!gate)
+        return;
+    cst_free(context, gate->w1);
+    cst_free(context, gate->b1);
+    cst_free(context, gate->w2);
+    cst_free(context, gate->b2);
+    memset(gate, 0, sizeof *gate);
+}
+
+/* Floats: a tile of the inputs, of the hidden layer, and of the output for cst_gate_values. */
+size_t cst_gate_scratch(const cst_gate *gate) {
+    return ((size_t)gate->inputs + (size_t)gate->hidden + CST_AGGREGATORS) * CST_TILE / 2;
+}
+
+/* out[r][e] = bias[r] + sum_k weights[r][k] in[k][e] for `rows` rows r; in [count][CST_TILE], out
+ * [rows][CST_TILE]. Four inputs at a time, added in a fixed order. */
+static inline __attribute__((always_inline)) void layer(const float *restrict in, int32_t count,
+                                                        const float *restrict weights,
+                                                        const float *restrict bias, int32_t rows,
+                                                        int64_t size, float *restrict out) {
+    for (int32_t r = 0; r < rows; r++) {
+        const float *w = weights + (size_t)r * (size_t)count;
+        float *restrict z = out + (size_t)r * CST_TILE;
+        float constant = bias[r];
+        for (int64_t e = 0; e < size; e++)
+            z[e] = constant;
+        int32_t k = 0;
+        for (; k + 4 <= count; k += 4) {
+            const float *restrict x = in + (size_t)k * CST_TILE;
+            float a = w[k];
+            float b = w[k + 1];
+            float c = w[k + 2];
+            float d = w[k + 3];
+            for (int64_t e = 0; e < size; e++)
+                z[e] += (a * x[e] + b * x[e + CST_TILE]) +
+                        (c * x[e + 2 * CST_TILE] + d * x[e + 3 * CST_TILE]);
+        }
+        for (; k < count; k++) {
+            const float *restrict x = in + (size_t)k * CST_TILE;
+            float a = w[k];
+            for (int64_t e = 0; e < size; e++)
+                z[e] += a * x[e];
+        }
+    }
+}
+
+/* 1 / (1 + exp(-z)), within a few units in the last place of a float; z is cut at +-30, beyond
+ * which a float's sigmoid is 1e-13 from its limit. exp(x) = 2^n exp(r), |r| <= log(2)/2. */
+static inline __attribute__((always_inline)) float sigmoid(float z) {
+    float x = -z;
+    x = x > 30.0F ? 30.0F : x;
+    x = x < -30.0F ? -30.0F : x;
+    float shifted = x * 1.44269504F + 12582912.0F; /* rounds to the nearest integer */
+    float n = shifted - 12582912.0F;
+    float r = x - n * 0.693359375F;
+    r = r - n * -2.12194440e-4F;
+    float series = 1.9875691500e-4F;
+    series = series * r + 1.3981999507e-3F;
+    series = series * r + 8.3334519073e-3F;
+    series = series * r + 4.1665795894e-2F;
+    series = series * r + 1.6666665459e-1F;
+    series = series * r + 5.0000001201e-1F;
+    series = series * (r * r) + r + 1.0F;
+    int32_t power_bits = ((int32_t)n + 127) << 23;
+    float power = 0;
+    memcpy(&power, &power_bits, sizeof power);
+    return 1.0F / (1.0F + series * power);
+}
+
+CST_WIDE_BODY perceptron_body(const cst_gate *gate, const float *restrict in, int64_t size,
+                              float *restrict hidden, float *restrict out) {
+    layer(in, gate->inputs, gate->w1, gate->b1, gate->hidden, size, hidden);
+    for (int32_t j = 0; j < gate->hidden; j++) {
+        float *restrict h = hidden + (size_t)j * CST_TILE;
+        for (int64_t e = 0; e < size; e++)
+            h[e] = h[e] > 0.0F ? h[e] : 0.0F;
+    }
+    layer(hidden, gate->hidden, gate->w2, gate->b2, CST_AGGREGATORS, size, out);
+    for (int32_t a = 0; a < CST_AGGREGATORS; a++) {
+        float *restrict z = out + (size_t)a * CST_TILE;
+        for (int64_t e = 0; e < size; e++)
+            z[e] = sigmoid(z[e]);
+    }
+}
+CST_WIDE(perceptron,
+         (const cst_gate *gate, const float *restrict in, int64_t size, float *restrict hidden,
+          float *restrict out),
+         (gate, in, size, hidden, out))
+
+void cst_gate_tile(const cst_gate *gate, const float *const *members, int64_t first, int64_t size,
+                   float *out, double *scratch) {
+    float *in = (float *)scratch;
+    for (int32_t k = 0; k < gate->inputs; k++)
+        memcpy(in + (size_t)k * CST_TILE, members[k] + first, (size_t)size * sizeof *in);
+    perceptron(gate, in, size, in + (size_t)gate->inputs * CST_TILE, out);
+}
+
+/* The prototype's gate, which is a constant. */
+static double prototype_value(int32_t column) {
+    switch (column) {
+    case CST_AGGREGATE_MEAN:
+    case CST_AGGREGATE_SD:
+    case CST_AGGREGATE_MEDIAN:
+    case CST_AGGREGATE_RANGE:
+    case CST_AGGREGATE_MEAN_SD:
+    case CST_AGGREGATE_RANGE_SD:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+void cst_gate_values(const cst_gate *gate, const float *const *members, int64_t count, double *out,
+                     double *scratch) {
+    if (gate->mode != CST_GATE_LEARNED) {
+        for (int64_t e = 0; e < count; e++)
+            for (int32_t a = 0; a < CST_AGGREGATORS; a++)
+                out[e * CST_AGGREGATORS + a] =
+                    gate->mode == CST_GATE_PROTOTYPE ? prototype_value(a) : 0;
+        return;
+    }
+    size_t floats = ((size_t)gate->inputs + (size_t)gate->hidden) * CST_TILE;
+    float *columns = (float *)scratch + floats;
+    for (int64_t first = 0; first < count; first += CST_TILE) {
+        int64_t size = count - first < CST_TILE ? count - first : CST_TILE;
+        cst_gate_tile(gate, members, first, size, columns, scratch);
+        double *rows = out + first * CST_AGGREGATORS;
+        for (int64_t e = 0; e < size; e++)
+            for (int32_t a = 0; a < CST_AGGREGATORS; a++)
+                rows[e * CST_AGGREGATORS + a] = (double)columns[a * CST_TILE + e];
+    }
+}

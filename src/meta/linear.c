@@ -1,0 +1,460 @@
+/*
+ * Ridge by Cholesky, elastic net and lasso by coordinate descent on the Gram, and their scores.
+ * Stage S3 after the penalty, and the second half of prediction.
+ * Paper: section "Spectrum-Adaptive Regularization"; method.md sections 4 and 5.
+ */
+#include "meta/linear.h"
+#include "la/la.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Sweeps at most; sweeps between checks; tolerance of the KKT residual relative to max|X'y/n|, for
+ * a fit and along a cross-validation path. */
+enum { FIT_SWEEPS = 50000, PATH_SWEEPS = 2000, CHECK_EVERY = 10 };
+static const double fit_tolerance = 1e-10;
+static const double path_tolerance = 1e-7;
+
+void cst_linear_free(cst_context *context, cst_linear *linear) {
+    if (!linear)
+        return;
+    cst_free(context, linear->coefficients);
+    memset(linear, 0, sizeof *linear);
+}
+
+/* ---- coordinate descent -------------------------------------------------------------------- */
+
+/* minimise w'Gw - 2c'w + quadratic |w|^2 + 2 absolute |w|_1, G of unit diagonal. */
+typedef struct problem {
+    int32_t k;
+    const double *gram;
+    const double *cross;
+    double absolute;  /* lambda l1_ratio */
+    double quadratic; /* lambda (1 - l1_ratio) */
+} problem;
+
+typedef struct descent {
+    double *w;        /* [k], the coefficients; the start on entry */
+    double *gradient; /* [k], c - Gw */
+    double *trial;    /* [k] */
+    double *packed;   /* [k]: right-hand side on the active set */
+    double *factor;   /* [k][k] */
+    int32_t *active;  /* [k] */
+} descent;
+
+static cst_status make_descent(cst_context *context, int32_t k, descent *d) {
+    memset(d, 0, sizeof *d);
+    size_t n = (size_t)k;
+    d->w = cst_alloc(context, n, sizeof(double));
+    d->gradient = cst_alloc(context, n, sizeof(double));
+    d->trial = cst_alloc(context, n, sizeof(double));
+    d->packed = cst_alloc(context, n, sizeof(double));
+    d->factor = cst_alloc(context, n * n, sizeof(double));
+    d->active = cst_alloc(context, n, sizeof(int32_t));
+    return d->w && d->gradient && d->trial && d->packed && d->factor && d->active
+               ? CST_OK
+               : CST_ERROR_MEMORY;
+}
+
+static void free_descent(cst_context *context, descent *d) {
+    cst_free(context, d->w);
+    cst_free(context, d->gradient);
+    cst_free(context, d->trial);
+    cst_free(context, d->packed);
+    cst_free(context, d->factor);
+    cst_free(context, d->active);
+}
+
+static double soft(double x, double threshold) {
+    if (x > threshold)
+        return x - threshold;
+    return x < -threshold ? x + threshold : 0;
+}
+
+static double largest_absolute(const double *x, int32_t count) {
+    double most = 0;
+    for (int32_t j = 0; j < count; j++)
+        most = fmax(most, fabs(x[j]));
+    return most;
+}
+
+/* gradient = c - Gw, and the largest violation of the optimality conditions at w. */
+static double kkt_residual(const problem *p, const double *w, double *gradient) {
+    double worst = 0;
+    for (int32_t j = 0; j < p->k; j++) {
+        double g = p->cross[j];
+        for (int32_t i = 0; i < p->k; i++)
+            g -= p->gram[(size_t)j * (size_t)p->k + (size_t)i] * w[i];
+        gradient[j] = g;
+        double off = fabs(g) - p->absolute;
+        if (w[j] != 0)
+            off = fabs(g - p->quadratic * w[j] - copysign(p->absolute, w[j]));
+        worst = fmax(worst, off);
+    }
+    return worst;
+}
+
+/* One sweep over all coordinates. True when no coefficient changed its sign, to or from 0. */
+static bool sweep(const problem *p, double *w, double *gradient) {
+    bool same = true;
+    for (int32_t j = 0; j < p->k; j++) {
+        const double *column = p->gram + (size_t)j * (size_t)p->k;
+        double next = soft(gradient[j] + w[j], p->absolute) / (1 + p->quadratic);
+        double change = next - w[j];
+        if (change == 0)
+            continue;
+        same = same && ((next > 0) - (next < 0)) == ((w[j] > 0) - (w[j] < 0));
+        w[j] = next;
+        for (int32_t i = 0; i < p->k; i++)
+            gradient[i] -= change * column[i];
+    }
+    return same;
+}
+
+/* Lower Cholesky factor in place; false where a pivot is not above 1e-13 (the diagonal is 1 or
+ * more), that is, where columns of the active set depend on one another. */
+static bool try_cholesky(int32_t n, double *a) {
+    for (int32_t i = 0; i < n; i++) {
+        double *row = a + (size_t)i * (size_t)n;
+        for (int32_t j = 0; j <= i; j++) {
+            const double *other = a + (size_t)j * (size_t)n;
+            double sum = row[j];
+            for (int32_t m = 0; m < j; m++)
+                sum -= row[m] * other[m];
+            if (i != j)
+                row[j] = sum / other[j];
+            else if (sum > 1e-13)
+                row[j] = sqrt(sum);
+            else
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Indices of the non-zero entries of w to d->active, and G + quadratic I on them to d->factor. */
+static int32_t active_matrix(const problem *p, const double *w, double ridge, descent *d) {
+    int32_t count = 0;
+    for (int32_t j = 0; j < p->k; j++)
+        if (w[j] != 0)
+            d->active[count++] = j;
+    for (int32_t a = 0; a < count; a++) {
+        const double *row = p->gram + (size_t)d->active[a] * (size_t)p->k;
+        for (int32_t b = 0; b < count; b++)
+            d->factor[(size_t)a * (size_t)count + (size_t)b] =
+                row[d->active[b]] + (a == b ? ridge : 0);
+    }
+    return count;
+}
+
+/* Solves the optimality conditions exactly for the signs of d->w. True, with d->w replaced, when
+ * the solution has those signs and is no worse. */
+static bool polish(const problem *p, descent *d, double *residual) {
+    int32_t count = active_matrix(p, d->w, p->quadratic, d);
+    if (count == 0 || !try_cholesky(count, d->factor))
+        return false;
+    for (int32_t a = 0; a < count; a++)
+        d->packed[a] = p->cross[d->active[a]] - copysign(p->absolute, d->w[d->active[a]]);
+    cst_cholesky_solve(count, d->factor, d->packed);
+    memset(d->trial, 0, (size_t)p->k * sizeof *d->trial);
+    for (int32_t a = 0; a < count; a++) {
+        if (p->absolute > 0 && d->packed[a] * d->w[d->active[a]] <= 0)
+            return false;
+        d->trial[d->active[a]] = d->packed[a];
+    }
+    double reached = kkt_residual(p, d->trial, d->gradient);
+    if (!(reached <= *residual)) {
+        (void)kkt_residual(p, d->w, d->gradient);
+        return false;
+    }
+    memcpy(d->w, d->trial, (size_t)p->k * sizeof *d->w);
+    *residual = reached;
+    return true;
+}
+
+/* Sweeps from d->w until the KKT residual is small. Returns the number of sweeps. */
+static int32_t descend(const problem *p, double tolerance, int32_t most, descent *d,
+                       double *residual) {
+    double enough = tolerance * largest_absolute(p->cross, p->k);
+    *residual = kkt_residual(p, d->w, d->gradient);
+    int32_t sweeps = 0;
+    bool same = false;
+    while (*residual > enough && sweeps < most) {
+        same = sweep(p, d->w, d->gradient);
+        sweeps++;
+        if (sweeps % CHECK_EVERY != 0)
+            continue;
+        *residual = kkt_residual(p, d->w, d->gradient);
+        if (*residual > enough && same)
+            (void)polish(p, d, residual);
+    }
+    return sweeps;
+}
+
+/* ---- fits ---------------------------------------------------------------------------------- */
+
+static cst_status check_penalty(cst_context *context, double lambda, double l1_ratio) {
+    if (!(lambda >= 0) || !isfinite(lambda))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "a penalty of %g: lambda must be a number that is not negative", lambda);
+    if (!(l1_ratio >= 0 && l1_ratio <= 1))
+        return cst_fail(context, CST_ERROR_ARGUMENT, "l1_ratio %g is not in [0, 1]", l1_ratio);
+    return CST_OK;
+}
+
+static double ratio_of(cst_linear_kind kind, double l1_ratio) {
+    if (kind == CST_LINEAR_RIDGE)
+        return 0;
+    return kind == CST_LINEAR_LASSO ? 1 : l1_ratio;
+}
+
+/* Raw units from standardised coefficients. */
+static void unscale(const cst_standardised *s, const double *w, double *coefficients,
+                    double *intercept) {
+    memset(coefficients, 0, (size_t)s->columns * sizeof *coefficients);
+    *intercept = s->target_mean;
+    for (int32_t j = 0; j < s->kept; j++) {
+        double raw = w[j] / s->scale[j];
+        coefficients[s->index[j]] = raw;
+        *intercept -= raw * s->mean[j];
+    }
+}
+
+/* Ridge: (G + lambda I) w = c. */
+static cst_status solve_ridge(cst_context *context, const problem *p, descent *d) {
+    size_t k = (size_t)p->k;
+    memcpy(d->factor, p->gram, k * k * sizeof *d->factor);
+    for (size_t j = 0; j < k; j++)
+        d->factor[j * k + j] += p->quadratic;
+    if (cst_cholesky(context, p->k, d->factor) != CST_OK)
+        return cst_fail(context, CST_ERROR_NUMERIC,
+                        "the ridge system of %d columns is singular at lambda = %g: use a larger "
+                        "penalty",
+                        (int)p->k, p->quadratic);
+    memcpy(d->w, p->cross, k * sizeof *d->w);
+    cst_cholesky_solve(p->k, d->factor, d->w);
+    return CST_OK;
+}
+
+/* log det of 2n (G + quadratic I) on the coefficients it is taken over. */
+static void hessian(const problem *p, double rows, descent *d, cst_linear *out) {
+    out->active = p->k;
+    if (out->kind != CST_LINEAR_RIDGE) {
+        for (int32_t j = 0; p->absolute == 0 && j < p->k; j++)
+            d->trial[j] = 1;
+        const double *support = p->absolute == 0 ? d->trial : d->w;
+        out->active = active_matrix(p, support, p->quadratic, d);
+        if (!try_cholesky(out->active, d->factor)) {
+            (void)active_matrix(p, support, p->quadratic + 1e-10, d);
+            (void)try_cholesky(out->active, d->factor);
+        }
+    }
+    out->logdet_hessian = out->active * log(2 * rows) + cst_cholesky_logdet(out->active, d->factor);
+}
+
+/* Loss and objective at d->w; d->gradient is c - Gw. */
+static void describe(const problem *p, const cst_standardised *s, const descent *d,
+                     cst_linear *out) {
+    double loss = s->target_square;
+    double square = 0;
+    double absolute = 0;
+    for (int32_t j = 0; j < p->k; j++) {
+        loss -= d->w[j] * (p->cross[j] + d->gradient[j]);
+        square += d->w[j] * d->w[j];
+        absolute += fabs(d->w[j]);
+    }
+    out->loss = fmax(loss, 0);
+    out->objective = out->loss + p->quadratic * square + 2 * p->absolute * absolute;
+}
+
+cst_status cst_linear_fit(cst_context *context, const cst_standardised *standardised,
+                          cst_linear_kind kind, double lambda, double l1_ratio, cst_linear *out) {
+    memset(out, 0, sizeof *out);
+    double ratio = ratio_of(kind, l1_ratio);
+    cst_status status = check_penalty(context, lambda, ratio);
+    if (status != CST_OK)
+        return status;
+    problem p = {.k = standardised->kept,
+                 .gram = standardised->gram,
+                 .cross = standardised->cross,
+                 .absolute = lambda * ratio,
+                 .quadratic = lambda * (1 - ratio)};
+    descent d;
+    status = make_descent(context, p.k, &d);
+    out->coefficients =
+        cst_alloc(context, (size_t)standardised->columns, sizeof *out->coefficients);
+    if (!out->coefficients)
+        status = CST_ERROR_MEMORY;
+    if (status != CST_OK)
+        goto cleanup;
+    cst_la_enter();
+    out->kind = kind;
+    out->columns = standardised->columns;
+    out->lambda = lambda;
+    out->l1_ratio = ratio;
+    if (kind == CST_LINEAR_RIDGE)
+        status = solve_ridge(context, &p, &d);
+    else
+        out->iterations = descend(&p, fit_tolerance, FIT_SWEEPS, &d, &out->kkt_residual);
+    if (status == CST_OK) {
+        out->kkt_residual = kkt_residual(&p, d.w, d.gradient);
+        describe(&p, standardised, &d, out);
+        hessian(&p, standardised->rows, &d, out);
+        unscale(standardised, d.w, out->coefficients, &out->intercept);
+        if (out->iterations >= FIT_SWEEPS)
+            cst_notice(context,
+                       "coordinate descent stopped after %d sweeps with a KKT residual of %.2g "
+                       "(lambda %g, l1_ratio %g): the columns are close to dependent",
+                       (int)out->iterations, out->kkt_residual, lambda, ratio);
+    }
+    cst_la_leave();
+cleanup:
+    free_descent(context, &d);
+    if (status != CST_OK)
+        cst_linear_free(context, out);
+    return status;
+}
+
+double cst_linear_lambda_max(const cst_standardised *standardised, double l1_ratio) {
+    return largest_absolute(standardised->cross, standardised->kept) / l1_ratio;
+}
+
+/* ---- path ---------------------------------------------------------------------------------- */
+
+static double path_at(double top, double low, int32_t points, int32_t point) {
+    return top * pow(low, (double)point / (double)(points - 1));
+}
+
+/* Adds one fold's squared error at each point of the path, from the largest penalty down. */
+static cst_status add_path(cst_context *context, const cst_moments *moments, int32_t fold,
+                           double ratio, double top, double low, int32_t points, double *losses) {
+    cst_standardised s = {0};
+    descent d = {0};
+    double *coefficients = NULL;
+    cst_status status = cst_standardise(context, moments, fold, &s);
+    if (status != CST_OK)
+        return status;
+    status = make_descent(context, s.kept, &d);
+    coefficients = cst_alloc(context, (size_t)s.columns, sizeof *coefficients);
+    if (!coefficients)
+        status = CST_ERROR_MEMORY;
+    for (int32_t i = 0; status == CST_OK && i < points; i++) {
+        double lambda = path_at(top, low, points, i);
+        problem p = {.k = s.kept,
+                     .gram = s.gram,
+                     .cross = s.cross,
+                     .absolute = lambda * ratio,
+                     .quadratic = lambda * (1 - ratio)};
+        double residual = 0;
+        double intercept = 0;
+        (void)descend(&p, path_tolerance, PATH_SWEEPS, &d, &residual);
+        unscale(&s, d.w, coefficients, &intercept);
+        losses[i] += cst_moments_loss(moments, fold, coefficients, intercept, NULL);
+    }
+    cst_free(context, coefficients);
+    free_descent(context, &d);
+    cst_standardised_free(context, &s);
+    return status;
+}
+
+cst_status cst_linear_path_cv(cst_context *context, const cst_moments *moments,
+                              cst_linear_kind kind, double l1_ratio, double low, int32_t points,
+                              double *lambda, double *lambdas, double *losses) {
+    double ratio = ratio_of(kind, l1_ratio);
+    if (!(ratio > 0 && ratio <= 1) || !(low > 0 && low < 1) || points < 2)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "a path of %d penalties down to %g of the largest with l1_ratio %g: it "
+                        "needs two points, 0 < low < 1 and 0 < l1_ratio <= 1",
+                        (int)points, low, ratio);
+    if (moments->folds < 2)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cross-validation of the penalty needs at least two folds, and there is %d",
+                        (int)moments->folds);
+    cst_standardised all = {0};
+    double *sums = NULL;
+    cst_status status = cst_standardise(context, moments, -1, &all);
+    if (status != CST_OK)
+        return status;
+    double top = cst_linear_lambda_max(&all, ratio);
+    double rows = all.rows;
+    cst_standardised_free(context, &all);
+    if (!(top > 0)) /* nothing correlates with the target: every penalty gives the same fit */
+        top = 1;
+    sums = cst_alloc(context, (size_t)points, sizeof *sums);
+    status = sums ? CST_OK : CST_ERROR_MEMORY;
+    cst_la_enter();
+    for (int32_t f = 0; status == CST_OK && f < moments->folds; f++)
+        status = add_path(context, moments, f, ratio, top, low, points, sums);
+    cst_la_leave();
+    if (status == CST_OK) {
+        int32_t best = 0;
+        for (int32_t i = 1; i < points; i++)
+            if (sums[i] < sums[best])
+                best = i;
+        *lambda = path_at(top, low, points, best);
+        for (int32_t i = 0; i < points; i++) {
+            if (lambdas)
+                lambdas[i] = path_at(top, low, points, i);
+            if (losses)
+                losses[i] = sums[i] / rows;
+        }
+    }
+    cst_free(context, sums);
+    return status;
+}
+
+/* ---- scores -------------------------------------------------------------------------------- */
+
+CST_WIDE_BODY add_member_body(const float *restrict x, double coefficient, int64_t size,
+                              double *restrict out) {
+    for (int64_t e = 0; e < size; e++)
+        out[e] += coefficient * (double)x[e];
+}
+CST_WIDE(add_member,
+         (const float *restrict x, double coefficient, int64_t size, double *restrict out),
+         (x, coefficient, size, out))
+
+CST_WIDE_BODY add_column_body(const double *restrict x, double coefficient, int64_t size,
+                              double *restrict out) {
+    for (int64_t e = 0; e < size; e++)
+        out[e] += coefficient * x[e];
+}
+CST_WIDE(add_column,
+         (const double *restrict x, double coefficient, int64_t size, double *restrict out),
+         (x, coefficient, size, out))
+
+size_t cst_linear_scratch(const cst_gate *gate, int64_t count) {
+    return cst_design_scratch(gate, count);
+}
+
+void cst_linear_scores(const cst_gate *gate, const cst_linear *linear, const float *const *members,
+                       int64_t count, int32_t classes, double *out, double *scratch) {
+    int32_t inputs = gate->inputs;
+    int32_t gated = linear->columns - inputs;
+    const double *weights = linear->coefficients + inputs;
+    bool any = false; /* a lasso may have dropped every gated column: then the gate need not run */
+    for (int32_t j = 0; j < gated; j++)
+        any = any || weights[j] != 0;
+    double *columns = scratch;
+    double *samples = columns + (size_t)CST_AGGREGATORS * CST_TILE;
+    double *work = samples + (gate->mode == CST_GATE_LEARNED ? 2 * (size_t)count : 0);
+    if (any && gate->mode == CST_GATE_LEARNED)
+        cst_aggregate_samples(members, inputs, gate->best, count, classes, samples, samples + count,
+                              work);
+    int64_t pairs = count * (int64_t)classes;
+    for (int64_t first = 0; first < pairs; first += CST_TILE) {
+        int64_t size = pairs - first < CST_TILE ? pairs - first : CST_TILE;
+        double *scores = out + first;
+        for (int64_t e = 0; e < size; e++)
+            scores[e] = linear->intercept;
+        for (int32_t k = 0; k < inputs; k++)
+            if (linear->coefficients[k] != 0)
+                add_member(members[k] + first, linear->coefficients[k], size, scores);
+        if (!any)
+            continue;
+        cst_design_tile(gate, members, count, classes, first, size, samples, columns, work);
+        for (int32_t j = 0; j < gated; j++)
+            if (weights[j] != 0)
+                add_column(columns + (size_t)j * CST_TILE, weights[j], size, scores);
+    }
+}

@@ -25,21 +25,20 @@ size_t cst_aggregate_scratch(int32_t members) {
 /* ---- elementwise kernels ------------------------------------------------------------------- */
 
 /* Natural logarithm of a positive normal double, within 2 ulp; some finite number for 0. Written
- * out so that it vectorises and gives the same bytes on every machine. x = 2^e m with m in
- * [sqrt(1/2), sqrt(2)), log m = 2 atanh((m - 1)/(m + 1)). */
+ * out, without branches, so that it vectorises and gives the same bytes on every machine. x = 2^e m
+ * with m in [sqrt(1/2), sqrt(2)), log m = 2 atanh((m - 1)/(m + 1)). */
 static inline __attribute__((always_inline)) double log_finite(double x) {
+    const uint64_t root_half = UINT64_C(0x3fe6a09e667f3bcd); /* sqrt(1/2) as bits */
     uint64_t bits = 0;
     memcpy(&bits, &x, sizeof bits);
-    uint64_t exponent_bits = (bits >> 52) | UINT64_C(0x4330000000000000);
-    uint64_t mantissa_bits = (bits & UINT64_C(0x000fffffffffffff)) | UINT64_C(0x3ff0000000000000);
+    bits += UINT64_C(0x3ff0000000000000) - root_half;
+    uint64_t exponent_bits = (bits >> 52) | UINT64_C(0x4330000000000000); /* 2^52 + e + 1023 */
+    uint64_t mantissa_bits = (bits & UINT64_C(0x000fffffffffffff)) + root_half;
     double exponent = 0;
     double mantissa = 0;
     memcpy(&exponent, &exponent_bits, sizeof exponent);
     memcpy(&mantissa, &mantissa_bits, sizeof mantissa);
     exponent -= 0x1p52 + 1023.0;
-    bool high = mantissa > 1.4142135623730951;
-    mantissa = high ? 0.5 * mantissa : mantissa;
-    exponent = high ? exponent + 1.0 : exponent;
     double s = (mantissa - 1.0) / (mantissa + 1.0);
     double z = s * s;
     double series = 1.0 / 21;

@@ -28,44 +28,54 @@ size_t cst_gate_scratch(const cst_gate *gate) {
     return ((size_t)gate->inputs + (size_t)gate->hidden + CST_AGGREGATORS) * CST_TILE / 2;
 }
 
-/* out[r][e] = bias[r] + sum_k weights[r][k] in[k][e] for `rows` rows r; in [count][CST_TILE], out
- * [rows][CST_TILE]. Four inputs at a time, added in a fixed order. */
-static inline __attribute__((always_inline)) void layer(const float *restrict in, int32_t count,
-                                                        const float *restrict weights,
-                                                        const float *restrict bias, int32_t rows,
-                                                        int64_t size, float *restrict out) {
+/* Pairs that a step of the perceptron handles in registers, and rows of weights beside them. Eight
+ * floats of GCC's and clang's vector extension are one AVX2 register or two of SSE2. */
+enum { STEP = 16, ROWS = 4 };
+typedef float lanes __attribute__((vector_size(32)));
+
+/* out[r][e..e+15] = bias[r] + sum_k weights[r][k] in[k][e..e+15], added in the order of k, for
+ * `rows` (constant, at most ROWS) rows r; in [count][CST_TILE], out [rows][CST_TILE]. */
+static inline __attribute__((always_inline)) void step(const float *in, int32_t count,
+                                                       const float *weights, const float *bias,
+                                                       int32_t rows, float *out) {
+    lanes sum[ROWS][2];
     for (int32_t r = 0; r < rows; r++) {
-        const float *w = weights + (size_t)r * (size_t)count;
-        float *restrict z = out + (size_t)r * CST_TILE;
-        float constant = bias[r];
-        for (int64_t e = 0; e < size; e++)
-            z[e] = constant;
-        int32_t k = 0;
-        for (; k + 4 <= count; k += 4) {
-            const float *restrict x = in + (size_t)k * CST_TILE;
-            float a = w[k];
-            float b = w[k + 1];
-            float c = w[k + 2];
-            float d = w[k + 3];
-            for (int64_t e = 0; e < size; e++)
-                z[e] += (a * x[e] + b * x[e + CST_TILE]) +
-                        (c * x[e + 2 * CST_TILE] + d * x[e + 3 * CST_TILE]);
+        sum[r][0] = (lanes){0} + bias[r];
+        sum[r][1] = sum[r][0];
+    }
+    for (int32_t k = 0; k < count; k++) {
+        lanes low;
+        lanes high;
+        memcpy(&low, in + (size_t)k * CST_TILE, sizeof low);
+        memcpy(&high, in + (size_t)k * CST_TILE + STEP / 2, sizeof high);
+        for (int32_t r = 0; r < rows; r++) {
+            float w = weights[(size_t)r * (size_t)count + (size_t)k];
+            sum[r][0] += w * low;
+            sum[r][1] += w * high;
         }
-        for (; k < count; k++) {
-            const float *restrict x = in + (size_t)k * CST_TILE;
-            float a = w[k];
-            for (int64_t e = 0; e < size; e++)
-                z[e] += a * x[e];
-        }
+    }
+    for (int32_t r = 0; r < rows; r++)
+        memcpy(out + (size_t)r * CST_TILE, sum[r], sizeof sum[r]);
+}
+
+/* All rows of a layer for `size` pairs, a multiple of STEP. */
+static inline __attribute__((always_inline)) void layer(const float *in, int32_t count,
+                                                        const float *weights, const float *bias,
+                                                        int32_t rows, int64_t size, float *out) {
+    for (int64_t e = 0; e < size; e += STEP) {
+        int32_t r = 0;
+        for (; r + ROWS <= rows; r += ROWS)
+            step(in + e, count, weights + (size_t)r * (size_t)count, bias + r, ROWS,
+                 out + (size_t)r * CST_TILE + e);
+        for (; r < rows; r++)
+            step(in + e, count, weights + (size_t)r * (size_t)count, bias + r, 1,
+                 out + (size_t)r * CST_TILE + e);
     }
 }
 
-/* 1 / (1 + exp(-z)), within a few units in the last place of a float; z is cut at +-30, beyond
- * which a float's sigmoid is 1e-13 from its limit. exp(x) = 2^n exp(r), |r| <= log(2)/2. */
-static inline __attribute__((always_inline)) float sigmoid(float z) {
-    float x = -z;
-    x = x > 30.0F ? 30.0F : x;
-    x = x < -30.0F ? -30.0F : x;
+/* exp(x) within a few units in the last place of a float, |x| <= 30. exp(x) = 2^n exp(r), |r| <=
+ * log(2)/2; the polynomial is Cephes's. */
+static inline __attribute__((always_inline)) float exp_small(float x) {
     float shifted = x * 1.44269504F + 12582912.0F; /* rounds to the nearest integer */
     float n = shifted - 12582912.0F;
     float r = x - n * 0.693359375F;
@@ -80,7 +90,18 @@ static inline __attribute__((always_inline)) float sigmoid(float z) {
     int32_t power_bits = ((int32_t)n + 127) << 23;
     float power = 0;
     memcpy(&power, &power_bits, sizeof power);
-    return 1.0F / (1.0F + series * power);
+    return series * power;
+}
+
+/* z = 1 / (1 + exp(-z)), z cut at +-30, beyond which a sigmoid is 1e-13 from its limit. One loop
+ * per cut: both in one become a branch, and the loop no longer vectorises. */
+static inline __attribute__((always_inline)) void sigmoid(float *restrict z, int64_t size) {
+    for (int64_t e = 0; e < size; e++)
+        z[e] = z[e] > 30.0F ? 30.0F : z[e];
+    for (int64_t e = 0; e < size; e++)
+        z[e] = z[e] < -30.0F ? -30.0F : z[e];
+    for (int64_t e = 0; e < size; e++)
+        z[e] = 1.0F / (1.0F + exp_small(-z[e]));
 }
 
 CST_WIDE_BODY perceptron_body(const cst_gate *gate, const float *restrict in, int64_t size,
@@ -92,11 +113,8 @@ CST_WIDE_BODY perceptron_body(const cst_gate *gate, const float *restrict in, in
             h[e] = h[e] > 0.0F ? h[e] : 0.0F;
     }
     layer(hidden, gate->hidden, gate->w2, gate->b2, CST_AGGREGATORS, size, out);
-    for (int32_t a = 0; a < CST_AGGREGATORS; a++) {
-        float *restrict z = out + (size_t)a * CST_TILE;
-        for (int64_t e = 0; e < size; e++)
-            z[e] = sigmoid(z[e]);
-    }
+    for (int32_t a = 0; a < CST_AGGREGATORS; a++)
+        sigmoid(out + (size_t)a * CST_TILE, size);
 }
 CST_WIDE(perceptron,
          (const cst_gate *gate, const float *restrict in, int64_t size, float *restrict hidden,
@@ -106,9 +124,14 @@ CST_WIDE(perceptron,
 void cst_gate_tile(const cst_gate *gate, const float *const *members, int64_t first, int64_t size,
                    float *out, double *scratch) {
     float *in = (float *)scratch;
-    for (int32_t k = 0; k < gate->inputs; k++)
-        memcpy(in + (size_t)k * CST_TILE, members[k] + first, (size_t)size * sizeof *in);
-    perceptron(gate, in, size, in + (size_t)gate->inputs * CST_TILE, out);
+    int64_t padded = (size + STEP - 1) / STEP * STEP;
+    for (int32_t k = 0; k < gate->inputs; k++) {
+        float *column = in + (size_t)k * CST_TILE;
+        memcpy(column, members[k] + first, (size_t)size * sizeof *in);
+        for (int64_t e = size; e < padded; e++)
+            column[e] = 0;
+    }
+    perceptron(gate, in, padded, in + (size_t)gate->inputs * CST_TILE, out);
 }
 
 /* The prototype's gate, which is a constant. */

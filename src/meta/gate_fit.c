@@ -19,7 +19,7 @@ cst_gate_options cst_gate_options_default(void) {
     cst_gate_options options = {.mode = CST_GATE_LEARNED,
                                 .hidden = 32,
                                 .epochs = 60,
-                                .batch_rows = 512,
+                                .batch_rows = 256,
                                 .learning_rate = 1e-3,
                                 .validation_fraction = 0.2,
                                 .patience = 6,

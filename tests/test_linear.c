@@ -1,0 +1,269 @@
+/*
+ * Ridge, elastic net and lasso against scikit-learn, with their optimality conditions, Hessians and
+ * paths; scores. method.md sections 4 and 5.
+ */
+#include "data/meta_check.h"
+#include "data/meta_linear.h"
+#include "meta/linear.h"
+#include "meta/penalty.h"
+
+enum { K = LINEAR_COLUMNS };
+
+static cst_standardised standardise(cst_context *context, const double *x, const double *y,
+                                    int64_t rows, int32_t columns) {
+    cst_moments moments;
+    cst_standardised s;
+    assert_int_equal(cst_moments_from_rows(context, rows, columns, x, y, NULL, 0, &moments),
+                     CST_OK);
+    assert_int_equal(cst_standardise(context, &moments, -1, &s), CST_OK);
+    cst_moments_free(context, &moments);
+    return s;
+}
+
+/* The optimality conditions of |y - Xw|^2/n + lambda ((1 - r) |w|^2 + 2 r |w|_1), from the rows and
+ * not from the Gram: for each standardised column x, x'(y - f)/n - lambda (1 - r) w must be
+ * lambda r sign(w), or within +-lambda r where w = 0; and the residuals sum to 0. */
+static void check_optimality(const cst_linear *linear, const cst_standardised *s, const double *x,
+                             const double *y, int64_t rows, double tolerance) {
+    double mean_residual = 0;
+    double square = 0;
+    double correlation[64] = {0};
+    for (int64_t i = 0; i < rows; i++) {
+        double residual = y[i] - linear->intercept;
+        for (int32_t j = 0; j < s->columns; j++)
+            residual -= linear->coefficients[j] * x[i * s->columns + j];
+        mean_residual += residual / (double)rows;
+        square += residual * residual / (double)rows;
+        for (int32_t a = 0; a < s->kept; a++)
+            correlation[a] += residual * (x[i * s->columns + s->index[a]] - s->mean[a]) /
+                              (s->scale[a] * (double)rows);
+    }
+    assert_close(mean_residual, 0, tolerance, 1);
+    assert_close(linear->loss, square, 1e-9, 1e-6);
+    double l1 = linear->lambda * linear->l1_ratio;
+    double l2 = linear->lambda * (1 - linear->l1_ratio);
+    double penalty = 0;
+    for (int32_t a = 0; a < s->kept; a++) {
+        double w = linear->coefficients[s->index[a]] * s->scale[a];
+        penalty += l2 * w * w + 2 * l1 * fabs(w);
+        if (w != 0)
+            assert_close(correlation[a] - l2 * w, copysign(l1, w), tolerance, 1);
+        else
+            assert_true(fabs(correlation[a]) <= l1 + tolerance);
+    }
+    assert_close(linear->objective, square + penalty, 1e-9, 1e-6);
+}
+
+static void fits_match_scikit_learn(void **state) {
+    cst_context *context = *state;
+    cst_standardised s = standardise(context, linear_x, linear_y, LINEAR_ROWS, K);
+    const double *expected[3] = {linear_ridge, linear_elastic_net, linear_lasso};
+    const double *determinants[3] = {linear_ridge_logdet, linear_elastic_net_logdet,
+                                     linear_lasso_logdet};
+    for (int kind = 0; kind < 3; kind++) {
+        for (int i = 0; i < 4; i++) {
+            cst_linear linear;
+            double lambda = kind == 0 ? linear_lambdas[i] : linear_l1_lambdas[i];
+            assert_int_equal(
+                cst_linear_fit(context, &s, (cst_linear_kind)kind, lambda, 0.5, &linear), CST_OK);
+            const double *row = expected[kind] + (size_t)i * (K + 1);
+            assert_all_close(linear.coefficients, row, K, 1e-7, 1e-2);
+            assert_close(linear.intercept, row[K], 1e-7, 1e-2);
+            assert_close(linear.logdet_hessian, determinants[kind][i], 1e-9, 1);
+            check_optimality(&linear, &s, linear_x, linear_y, LINEAR_ROWS, 1e-10);
+            assert_true(linear.kkt_residual < 1e-9);
+            cst_linear_free(context, &linear);
+        }
+    }
+    cst_standardised_free(context, &s);
+}
+
+static void elastic_net_without_l1_is_ridge(void **state) {
+    cst_context *context = *state;
+    cst_standardised s = standardise(context, linear_x, linear_y, LINEAR_ROWS, K);
+    cst_linear ridge;
+    cst_linear net;
+    assert_int_equal(cst_linear_fit(context, &s, CST_LINEAR_RIDGE, 0.05, 0.5, &ridge), CST_OK);
+    assert_int_equal(cst_linear_fit(context, &s, CST_LINEAR_ELASTIC_NET, 0.05, 0, &net), CST_OK);
+    assert_all_close(net.coefficients, ridge.coefficients, K, 1e-8, 1e-2);
+    assert_close(net.logdet_hessian, ridge.logdet_hessian, 1e-10, 1);
+    assert_close(net.objective, ridge.objective, 1e-10, 0);
+    assert_int_equal(net.active, K);
+    cst_linear_free(context, &ridge);
+    cst_linear_free(context, &net);
+    cst_standardised_free(context, &s);
+}
+
+static void more_columns_than_rows(void **state) {
+    cst_context *context = *state;
+    cst_standardised s = standardise(context, wide_x, wide_y, WIDE_ROWS, WIDE_COLUMNS);
+    cst_linear linear;
+    assert_int_equal(cst_linear_fit(context, &s, CST_LINEAR_RIDGE, 0.2, 0, &linear), CST_OK);
+    assert_all_close(linear.coefficients, wide_ridge, WIDE_COLUMNS, 1e-8, 1e-2);
+    assert_close(linear.intercept, wide_ridge[WIDE_COLUMNS], 1e-8, 1e-2);
+    check_optimality(&linear, &s, wide_x, wide_y, WIDE_ROWS, 1e-10);
+    cst_linear_free(context, &linear);
+    assert_int_equal(cst_linear_fit(context, &s, CST_LINEAR_ELASTIC_NET, 0.2, 0.5, &linear),
+                     CST_OK);
+    assert_all_close(linear.coefficients, wide_elastic_net, WIDE_COLUMNS, 1e-7, 1e-2);
+    check_optimality(&linear, &s, wide_x, wide_y, WIDE_ROWS, 1e-10);
+    cst_linear_free(context, &linear);
+    /* lasso with a tiny penalty: at most 8 coefficients can be active */
+    assert_int_equal(cst_linear_fit(context, &s, CST_LINEAR_LASSO, 1e-3, 0, &linear), CST_OK);
+    check_optimality(&linear, &s, wide_x, wide_y, WIDE_ROWS, 1e-8);
+    assert_true(linear.active <= 8);
+    cst_linear_free(context, &linear);
+    /* without a penalty the ridge system is singular */
+    assert_int_equal(cst_linear_fit(context, &s, CST_LINEAR_RIDGE, 0, 0, &linear),
+                     CST_ERROR_NUMERIC);
+    assert_null(linear.coefficients);
+    cst_standardised_free(context, &s);
+}
+
+/* Columns that are nearly or exactly the same: still optimal, determinant finite. */
+static void dependent_columns(void **state) {
+    cst_context *context = *state;
+    enum { ROWS = 400, COLUMNS = 12 };
+    static double x[ROWS * COLUMNS];
+    static double y[ROWS];
+    cst_rng rng;
+    cst_rng_init(&rng, 31, CST_STREAM_TEST, 0);
+    for (int i = 0; i < ROWS; i++) {
+        double common = cst_rng_normal(&rng);
+        for (int j = 0; j < COLUMNS; j++)
+            x[i * COLUMNS + j] = common + 0.03 * cst_rng_normal(&rng);
+        x[i * COLUMNS + 1] = x[i * COLUMNS]; /* an exact copy */
+        y[i] = common + 0.3 * x[i * COLUMNS + 5] + 0.5 * cst_rng_normal(&rng);
+    }
+    cst_standardised s = standardise(context, x, y, ROWS, COLUMNS);
+    for (int kind = 1; kind < 3; kind++) {
+        for (double lambda = 1e-6; lambda < 1; lambda *= 10) {
+            cst_linear linear;
+            assert_int_equal(
+                cst_linear_fit(context, &s, (cst_linear_kind)kind, lambda, 0.5, &linear), CST_OK);
+            check_optimality(&linear, &s, x, y, ROWS, 1e-9);
+            assert_true(isfinite(linear.logdet_hessian));
+            cst_linear_free(context, &linear);
+        }
+    }
+    assert_int_equal(cst_notice_count(context), 0);
+    cst_standardised_free(context, &s);
+}
+
+static void lambda_max_is_where_everything_is_zero(void **state) {
+    cst_context *context = *state;
+    cst_standardised s = standardise(context, linear_x, linear_y, LINEAR_ROWS, K);
+    cst_linear linear;
+    double top = cst_linear_lambda_max(&s, 0.5);
+    assert_int_equal(
+        cst_linear_fit(context, &s, CST_LINEAR_ELASTIC_NET, top * 1.0000001, 0.5, &linear), CST_OK);
+    assert_int_equal(linear.active, 0);
+    assert_true(linear.logdet_hessian == 0);
+    assert_close(linear.intercept, s.target_mean, 1e-15, 1);
+    cst_linear_free(context, &linear);
+    assert_int_equal(cst_linear_fit(context, &s, CST_LINEAR_ELASTIC_NET, top * 0.999, 0.5, &linear),
+                     CST_OK);
+    assert_int_equal(linear.active, 1);
+    cst_linear_free(context, &linear);
+    cst_standardised_free(context, &s);
+}
+
+static void path_matches_refits(void **state) {
+    cst_context *context = *state;
+    cst_moments moments;
+    double lambda = 0;
+    double lambdas[9];
+    double losses[9];
+    assert_int_equal(cst_moments_from_rows(context, LINEAR_ROWS, K, linear_x, linear_y,
+                                           linear_folds, 4, &moments),
+                     CST_OK);
+    assert_int_equal(cst_linear_path_cv(context, &moments, CST_LINEAR_ELASTIC_NET, 0.5, 1e-3, 9,
+                                        &lambda, lambdas, losses),
+                     CST_OK);
+    assert_all_close(lambdas, path_lambdas, 9, 1e-10, 0);
+    assert_all_close(losses, path_losses, 9, 1e-6, 0);
+    int best = 0;
+    for (int i = 1; i < 9; i++)
+        if (path_losses[i] < path_losses[best])
+            best = i;
+    assert_true(lambda == lambdas[best]);
+    assert_int_equal(
+        cst_linear_path_cv(context, &moments, CST_LINEAR_RIDGE, 0.5, 1e-3, 9, &lambda, NULL, NULL),
+        CST_ERROR_ARGUMENT);
+    cst_moments_free(context, &moments);
+}
+
+static void bad_penalties_are_refused(void **state) {
+    cst_context *context = *state;
+    cst_standardised s = standardise(context, linear_x, linear_y, LINEAR_ROWS, K);
+    cst_linear linear;
+    assert_int_equal(cst_linear_fit(context, &s, CST_LINEAR_RIDGE, -1, 0, &linear),
+                     CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_linear_fit(context, &s, CST_LINEAR_LASSO, (double)NAN, 0, &linear),
+                     CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_linear_fit(context, &s, CST_LINEAR_ELASTIC_NET, 1, 1.5, &linear),
+                     CST_ERROR_ARGUMENT);
+    cst_linear_free(context, NULL);
+    cst_standardised_free(context, &s);
+}
+
+/* Scores are the design times the coefficients, the same alone and in a batch, in every mode. */
+static void scores_are_design_times_coefficients(void **state) {
+    cst_context *context = *state;
+    random_pool p = make_pool(15, 90, 7, 4, 2);
+    for (int mode = 0; mode < 3; mode++) {
+        cst_gate_options options = cst_gate_options_default();
+        options.mode = (cst_gate_mode)mode;
+        options.epochs = 2;
+        cst_gate gate;
+        cst_moments moments;
+        cst_standardised s;
+        cst_linear linear;
+        assert_int_equal(cst_gate_fit(context, &p.view, 1, &options, &gate), CST_OK);
+        assert_int_equal(cst_moments_compute(context, &p.view, &gate, NULL, 0, &moments), CST_OK);
+        assert_int_equal(cst_standardise(context, &moments, -1, &s), CST_OK);
+        assert_int_equal(cst_linear_fit(context, &s, CST_LINEAR_ELASTIC_NET, 1e-3, 0.5, &linear),
+                         CST_OK);
+        size_t d = (size_t)linear.columns;
+        double scores[630];
+        double alone[7];
+        double *rows = cst_alloc(context, 630 * d, sizeof *rows);
+        double *scratch = cst_alloc(context, cst_linear_scratch(&gate, 90), sizeof *scratch);
+        cst_design_rows(&gate, p.members, 90, 7, rows, scratch);
+        cst_linear_scores(&gate, &linear, p.members, 90, 7, scores, scratch);
+        for (size_t i = 0; i < 630; i++) {
+            double expected = linear.intercept;
+            for (size_t j = 0; j < d; j++)
+                expected += linear.coefficients[j] * rows[i * d + j];
+            assert_close(scores[i], expected, 1e-12, 1);
+        }
+        for (size_t i = 0; i < 90; i++) {
+            const float *members[4];
+            for (int k = 0; k < 4; k++)
+                members[k] = p.members[k] + i * 7;
+            cst_linear_scores(&gate, &linear, members, 1, 7, alone, scratch);
+            assert_memory_equal(alone, scores + i * 7, sizeof alone);
+        }
+        cst_free(context, rows);
+        cst_free(context, scratch);
+        cst_linear_free(context, &linear);
+        cst_standardised_free(context, &s);
+        cst_moments_free(context, &moments);
+        cst_gate_free(context, &gate);
+    }
+    free_pool(&p);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(fits_match_scikit_learn, setup, teardown),
+        cmocka_unit_test_setup_teardown(elastic_net_without_l1_is_ridge, setup, teardown),
+        cmocka_unit_test_setup_teardown(more_columns_than_rows, setup, teardown),
+        cmocka_unit_test_setup_teardown(dependent_columns, setup, teardown),
+        cmocka_unit_test_setup_teardown(lambda_max_is_where_everything_is_zero, setup, teardown),
+        cmocka_unit_test_setup_teardown(path_matches_refits, setup, teardown),
+        cmocka_unit_test_setup_teardown(bad_penalties_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(scores_are_design_times_coefficients, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

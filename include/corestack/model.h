@@ -40,13 +40,18 @@ CST_API const char *cst_model_class_name(const cst_model *model, int32_t c);
 CST_API const char *cst_model_setting(const cst_model *model, size_t index);
 
 /* Probabilities for `rows` samples. predictions[k]: [rows][classes] float32 probabilities of member
- * k, C order, in the model's member order. out: [rows][classes], the caller's. */
+ * k, C order, in the model's member order. out: [rows][classes], the caller's; each row sums to 1
+ * within 1e-6. CST_ERROR_INPUT, naming member and row, for numbers that are not finite, leave
+ * [0, 1] by more than 1e-6 or sum to something further than 1e-3 from 1; within that, rows are
+ * clipped and divided by their sum as in a pool. For a regression model (1 class): values [rows].
+ */
 CST_API cst_status cst_model_predict(cst_context *context, const cst_model *model,
                                      const float *const *predictions, int64_t rows, float *out);
 
-/* Loads what the model needs of a split (members are matched by name; a missing one is an error
- * that names it) and predicts. *out: [rows][classes], freed with cst_free; *rows counts every
- * condition's rows. */
+/* Loads what the model needs of a split and predicts. Members are matched by name: others in the
+ * pool are ignored, a missing one is an error that names it. Number and, where both give them,
+ * names of the classes must agree. *out: [rows][classes], freed with cst_free; *rows counts every
+ * condition's rows, condition by condition. */
 CST_API cst_status cst_model_predict_pool(cst_context *context, const cst_model *model,
                                           cst_pool *pool, const char *split, float **out,
                                           int64_t *rows);

@@ -13,6 +13,11 @@
 
 #include <corestack/model.h>
 
+typedef enum cst_task { /* values are stored in files: pinned */
+                        CST_TASK_CLASSIFICATION = 0,
+                        CST_TASK_REGRESSION = 1 /* one class; values instead of probabilities */
+} cst_task;
+
 typedef enum cst_learner_kind { /* values are stored in files: pinned */
                                 CST_LEARNER_RIDGE = 0,
                                 CST_LEARNER_ELASTIC_NET = 1,
@@ -22,10 +27,10 @@ typedef enum cst_learner_kind { /* values are stored in files: pinned */
 
 /* One meta-learner. Linear kinds score a (sample, class) row of the meta-design: coefficients
  * [design columns] in raw units, and one intercept in bias[0]. The log-linear pool has weights
- * [members] and bias [classes]. */
+ * [members] and bias [classes], or no biases at all. */
 typedef struct cst_learner {
     cst_learner_kind kind;
-    double blend;         /* weight in the mixture of probabilities; all sum to 1 */
+    double blend;         /* weight >= 0 in the mixture of probabilities; all sum to 1 */
     int32_t coefficients; /* length of `weights` */
     int32_t biases;       /* length of `bias` */
     double *weights;
@@ -33,28 +38,46 @@ typedef struct cst_learner {
 } cst_learner;
 
 struct cst_model {
+    cst_task task;
     int32_t classes;
     int32_t members;     /* kept ones, K_eff */
     char **class_names;  /* [classes]; NULL where the pool gives only a count */
-    char **member_names; /* [members] */
+    char **member_names; /* [members], all different */
     double *mix;   /* [members]: share of the uniform distribution mixed in before logarithms */
-    cst_gate gate; /* mode CST_GATE_NONE where no linear meta-learner is in the blend */
+    cst_gate gate; /* mode CST_GATE_NONE where no linear meta-learner is in the blend; `inputs` is
+                      the number of members wherever there is one */
     cst_probability_map map;
     int32_t learners;
     cst_learner *learner;
     size_t settings;
-    char **setting; /* "key=value" */
+    char **setting; /* "key=value", no key twice */
 };
 
-/* An empty model; fill it and free it with cst_model_free. */
+/* An empty model; fill it (every array and string from cst_alloc or cst_strdup) and free it with
+ * cst_model_free. */
 cst_status cst_stack_create(cst_context *context, cst_model **out);
 
+/* The bytes of the model's file, the same for the same model on every machine. A model that the
+ * loader would refuse is refused here, with CST_ERROR_ARGUMENT and the reason. *bytes is the
+ * caller's, freed with cst_free. */
+cst_status cst_stack_encode(cst_context *context, const cst_model *model, uint8_t **bytes,
+                            size_t *size);
+
+/* The model in `bytes`; `name` (a path) opens every message. */
+cst_status cst_stack_decode(cst_context *context, const char *name, const uint8_t *bytes,
+                            size_t size, cst_model **out);
+
 /* Probabilities of the rows of a view whose members are the model's, in its order. out:
- * [rows][classes]. Any number of threads, same bytes. */
+ * [rows][classes]; for regression, values [rows]. Any number of threads, same bytes. The view's
+ * numbers are taken as checked. */
 cst_status cst_stack_predict(cst_context *context, const cst_model *model, const cst_view *view,
                              float *out);
 
-/* Probabilities of one meta-learner alone. out: [rows][classes]. */
+/* The same, telling progress (stage "predict") to the context's callback, which may stop it. */
+cst_status cst_stack_predict_reported(cst_context *context, const cst_model *model,
+                                      const cst_view *view, float *out);
+
+/* Probabilities of one meta-learner alone, whatever its blend weight. out: [rows][classes]. */
 cst_status cst_stack_predict_learner(cst_context *context, const cst_model *model, int32_t learner,
                                      const cst_view *view, float *out);
 

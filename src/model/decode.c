@@ -1,0 +1,448 @@
+/*
+ * Reads the bytes of a model file into a fitted stack, trusting nothing: every count is held
+ * against the bytes that are left before memory is taken, every number and name is checked.
+ * Before prediction. docs/model-format.md.
+ */
+#include "meta/design.h"
+#include "model/crc32c.h"
+#include "model/format.h"
+#include "model/stack.h"
+#include "model/utf8.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Reads at `at`, never beyond `end`. After a failure every call gives 0 or NULL and `status` says
+ * why. */
+typedef struct reader {
+    cst_context *context;
+    const char *name; /* opens every message */
+    const uint8_t *bytes;
+    size_t at;
+    size_t end;
+    cst_status status;
+} reader;
+
+CST_PRINTF(3, 4) static void refuse(reader *r, size_t at, const char *format, ...) {
+    if (r->status != CST_OK)
+        return;
+    char what[768];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    r->status = cst_fail(r->context, CST_ERROR_FORMAT, "%s: byte %zu: %s", r->name, at, what);
+}
+
+static const uint8_t *take(reader *r, size_t count) {
+    if (r->status != CST_OK)
+        return NULL;
+    if (count > r->end - r->at) {
+        refuse(r, r->at,
+               "%zu bytes are announced and %zu are left: the file is damaged, fit or copy it "
+               "again",
+               count, r->end - r->at);
+        return NULL;
+    }
+    const uint8_t *from = r->bytes + r->at;
+    r->at += count;
+    return from;
+}
+
+static uint32_t load_u32(const uint8_t *from) {
+    uint32_t value = 0;
+    for (int i = 0; i < 4; i++)
+        value |= (uint32_t)from[i] << (8 * i);
+    return value;
+}
+
+static uint64_t load_u64(const uint8_t *from) {
+    return load_u32(from) | (uint64_t)load_u32(from + 4) << 32;
+}
+
+static uint32_t get_u32(reader *r) {
+    const uint8_t *from = take(r, 4);
+    return from ? load_u32(from) : 0;
+}
+
+/* A count or code from `least` to `most`. */
+static int32_t get_int(reader *r, const char *what, int32_t least, int32_t most) {
+    size_t at = r->at;
+    uint32_t value = get_u32(r);
+    if (r->status == CST_OK && (value > (uint32_t)most || value < (uint32_t)least))
+        refuse(r, at, "%s is %" PRIu32 ", which is not from %" PRId32 " to %" PRId32, what, value,
+               least, most);
+    return r->status == CST_OK ? (int32_t)value : least;
+}
+
+/* A double from `least` to `most`, which are finite; NaN and infinities are refused. */
+static double get_f64(reader *r, const char *what, double least, double most) {
+    size_t at = r->at;
+    const uint8_t *from = take(r, 8);
+    if (!from)
+        return 0;
+    uint64_t bits = load_u64(from);
+    double value = 0;
+    memcpy(&value, &bits, sizeof value);
+    if (!(value >= least && value <= most)) {
+        refuse(r, at, "%s is %g, which is not from %g to %g", what, value, least, most);
+        return 0;
+    }
+    return value;
+}
+
+static double *get_f64s(reader *r, size_t count, const char *what, double bound) {
+    if (r->status == CST_OK && count > (r->end - r->at) / 8)
+        refuse(r, r->at, "%zu numbers (%s) are announced and %zu bytes are left", count, what,
+               r->end - r->at);
+    double *values = r->status == CST_OK ? cst_alloc(r->context, count, sizeof *values) : NULL;
+    if (!values) {
+        r->status = r->status == CST_OK ? CST_ERROR_MEMORY : r->status;
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++)
+        values[i] = get_f64(r, what, -bound, bound);
+    return values;
+}
+
+static float *get_f32s(reader *r, size_t count, const char *what, double bound) {
+    if (r->status == CST_OK && count > (r->end - r->at) / 4)
+        refuse(r, r->at, "%zu numbers (%s) are announced and %zu bytes are left", count, what,
+               r->end - r->at);
+    float *values = r->status == CST_OK ? cst_alloc(r->context, count, sizeof *values) : NULL;
+    if (!values) {
+        r->status = r->status == CST_OK ? CST_ERROR_MEMORY : r->status;
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        size_t at = r->at;
+        uint32_t bits = get_u32(r);
+        memcpy(&values[i], &bits, sizeof bits);
+        if (!(fabs((double)values[i]) <= bound))
+            refuse(r, at, "%s is %g, which is not from %g to %g", what, (double)values[i], -bound,
+                   bound);
+    }
+    return values;
+}
+
+/* A name of one byte or more, UTF-8 without control characters. */
+static char *get_string(reader *r, const char *what, size_t index) {
+    size_t at = r->at;
+    size_t length = get_u32(r);
+    const uint8_t *from = take(r, length);
+    if (!from)
+        return NULL;
+    size_t good = cst_utf8_text(from, length);
+    if (length == 0)
+        refuse(r, at, "%s %zu (counted from 0) is empty", what, index);
+    else if (good < length)
+        refuse(r, at + 4 + good, "%s %zu (counted from 0) is not UTF-8 text", what, index);
+    char *text = r->status == CST_OK ? cst_alloc(r->context, length + 1, 1) : NULL;
+    if (text)
+        memcpy(text, from, length);
+    else if (r->status == CST_OK)
+        r->status = CST_ERROR_MEMORY;
+    return text;
+}
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Refuses a string that stands twice among strings [count]. */
+static void check_different(reader *r, size_t at, char *const *strings, size_t count,
+                            const char *what) {
+    if (r->status != CST_OK || count < 2)
+        return;
+    char **sorted = cst_alloc(r->context, count, sizeof *sorted);
+    if (!sorted) {
+        r->status = CST_ERROR_MEMORY;
+        return;
+    }
+    memcpy(sorted, strings, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, by_text);
+    for (size_t i = 1; i < count; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0)
+            refuse(r, at, "%s '%s' stands twice", what, sorted[i]);
+    cst_free(r->context, sorted);
+}
+
+/* Room for `count` pointers or structs of which each takes `least` bytes of the file or more. */
+static void *get_room(reader *r, size_t count, size_t size, size_t least, const char *what) {
+    if (r->status == CST_OK && count > (r->end - r->at) / least)
+        refuse(r, r->at, "%zu %s are announced and %zu bytes are left", count, what,
+               r->end - r->at);
+    void *room = r->status == CST_OK ? cst_alloc(r->context, count, size) : NULL;
+    if (!room && r->status == CST_OK)
+        r->status = CST_ERROR_MEMORY;
+    return room;
+}
+
+/* ---- sections -------------------------------------------------------------------------------- */
+
+static void get_task(reader *r, cst_model *model) {
+    model->task = (cst_task)get_int(r, "the task", 0, CST_TASK_REGRESSION);
+    int32_t least = model->task == CST_TASK_REGRESSION ? 1 : 2;
+    int32_t most = model->task == CST_TASK_REGRESSION ? 1 : CST_MODEL_CLASSES_MAX;
+    int32_t classes = get_int(r, "the number of classes", least, most);
+    int32_t members = get_int(r, "the number of members", 1, CST_MODEL_MEMBERS_MAX);
+    if (r->status != CST_OK)
+        return;
+    model->classes = classes;
+    model->members = members;
+}
+
+static void get_members(reader *r, cst_model *model) {
+    size_t at = r->at;
+    size_t count = (size_t)model->members;
+    model->member_names = get_room(r, count, sizeof *model->member_names, 13, "members");
+    model->mix = get_room(r, count, sizeof *model->mix, 13, "members");
+    for (size_t k = 0; k < count && r->status == CST_OK; k++) {
+        model->member_names[k] = get_string(r, "member name", k);
+        model->mix[k] = get_f64(r, "a member's share of the uniform distribution", 0, 1);
+    }
+    check_different(r, at, model->member_names, count, "member name");
+}
+
+/* Class names may repeat (two of ImageNet's are "crane"): nothing is looked up by them. */
+static void get_classes(reader *r, cst_model *model) {
+    size_t count = (size_t)model->classes;
+    model->class_names = get_room(r, count, sizeof *model->class_names, 5, "class names");
+    for (size_t c = 0; c < count && r->status == CST_OK; c++)
+        model->class_names[c] = get_string(r, "class name", c);
+}
+
+static void get_gate(reader *r, cst_model *model) {
+    cst_gate *gate = &model->gate;
+    gate->inputs = model->members;
+    gate->mode = (cst_gate_mode)get_int(r, "the gate's mode", 0, CST_GATE_LEARNED);
+    bool learned = gate->mode == CST_GATE_LEARNED;
+    int32_t last = gate->mode == CST_GATE_NONE ? 0 : model->members - 1;
+    gate->best = get_int(r, "the position of the best member", 0, last);
+    gate->hidden = get_int(r, "the number of hidden units", learned ? 1 : 0,
+                           learned ? CST_MODEL_HIDDEN_MAX : 0);
+    if (!learned || r->status != CST_OK)
+        return;
+    size_t inputs = (size_t)gate->inputs;
+    size_t hidden = (size_t)gate->hidden; /* no product overflows: at most 2^20 * 2^16 */
+    static const char what[] = "a weight of the gate";
+    gate->w1 = get_f32s(r, hidden * inputs, what, CST_MODEL_GATE_MAX);
+    gate->b1 = get_f32s(r, hidden, what, CST_MODEL_GATE_MAX);
+    gate->w2 = get_f32s(r, CST_AGGREGATORS * hidden, what, CST_MODEL_GATE_MAX);
+    gate->b2 = get_f32s(r, CST_AGGREGATORS, what, CST_MODEL_GATE_MAX);
+}
+
+/* How many coefficients and biases a learner of this kind has. */
+static void check_lengths(reader *r, size_t at, const cst_model *model, const cst_learner *learner,
+                          int32_t index) {
+    bool linear = learner->kind != CST_LEARNER_LOGLINEAR;
+    int32_t coefficients = linear ? cst_design_columns(&model->gate) : model->members;
+    int32_t biases = linear ? 1 : model->classes;
+    if (learner->coefficients != coefficients)
+        refuse(r, at, "meta-learner %" PRId32 " has %" PRId32 " coefficients instead of %" PRId32,
+               index, learner->coefficients, coefficients);
+    if (learner->biases != biases && (linear || learner->biases != 0))
+        refuse(r, at, "meta-learner %" PRId32 " has %" PRId32 " biases instead of %" PRId32, index,
+               learner->biases, biases);
+}
+
+static void get_learner(reader *r, const cst_model *model, cst_learner *learner, int32_t index) {
+    size_t at = r->at;
+    uint32_t kind = get_u32(r);
+    if (r->status == CST_OK && kind > CST_LEARNER_LOGLINEAR)
+        refuse(r, at, "meta-learner %" PRId32 " is of the unknown kind %" PRIu32, index, kind);
+    learner->kind = r->status == CST_OK ? (cst_learner_kind)kind : CST_LEARNER_RIDGE;
+    if (learner->kind == CST_LEARNER_LOGLINEAR && model->task == CST_TASK_REGRESSION)
+        refuse(r, at, "meta-learner %" PRId32 " is a log-linear pool, and the task is regression",
+               index);
+    learner->coefficients = get_int(r, "the number of coefficients", 0, INT32_MAX);
+    learner->biases = get_int(r, "the number of biases", 0, INT32_MAX);
+    learner->blend = get_f64(r, "a blend weight", 0, 1 + CST_MODEL_BLEND_TOLERANCE);
+    check_lengths(r, at, model, learner, index);
+    for (int32_t k = 0; learner->kind == CST_LEARNER_LOGLINEAR && k < model->members; k++)
+        if (!(model->mix[k] >= CST_MODEL_MIX_MIN && model->mix[k] < 1))
+            refuse(r, at,
+                   "meta-learner %" PRId32 " takes logarithms, and member '%s' is mixed with a "
+                   "share %g of the uniform distribution, which is not from %g to 1",
+                   index, model->member_names[k], model->mix[k], CST_MODEL_MIX_MIN);
+    if (r->status != CST_OK)
+        return;
+    learner->weights =
+        get_f64s(r, (size_t)learner->coefficients, "a coefficient", CST_MODEL_COEFFICIENT_MAX);
+    learner->bias = get_f64s(r, (size_t)learner->biases, "a bias", CST_MODEL_COEFFICIENT_MAX);
+}
+
+static void get_learners(reader *r, cst_model *model) {
+    model->map = (cst_probability_map)get_int(r, "the map from scores to probabilities", 0,
+                                              CST_PROBABILITY_SIMPLEX);
+    size_t at = r->at;
+    int32_t count = get_int(r, "the number of meta-learners", 1, INT32_MAX);
+    model->learner = get_room(r, (size_t)count, sizeof *model->learner, 20, "meta-learners");
+    if (!model->learner)
+        return;
+    model->learners = count;
+    double sum = 0;
+    for (int32_t l = 0; l < count && r->status == CST_OK; l++) {
+        get_learner(r, model, &model->learner[l], l);
+        sum += model->learner[l].blend;
+    }
+    if (r->status == CST_OK && !(fabs(sum - 1) <= CST_MODEL_BLEND_TOLERANCE))
+        refuse(r, at, "the blend weights sum to %.12g instead of 1", sum);
+}
+
+static void get_settings(reader *r, cst_model *model) {
+    size_t first = r->at;
+    size_t count = get_u32(r);
+    model->setting = get_room(r, count, sizeof *model->setting, 5, "settings");
+    if (!model->setting)
+        return;
+    model->settings = count;
+    char **keys = get_room(r, count, sizeof *keys, 5, "settings");
+    for (size_t i = 0; i < count && r->status == CST_OK; i++) {
+        size_t at = r->at;
+        model->setting[i] = get_string(r, "setting", i);
+        const char *equals = model->setting[i] ? strchr(model->setting[i], '=') : NULL;
+        if (r->status == CST_OK && (!equals || equals == model->setting[i]))
+            refuse(r, at, "setting %zu is not of the form key=value", i);
+        if (r->status != CST_OK)
+            break;
+        keys[i] = cst_strdup(r->context, model->setting[i]);
+        if (keys[i])
+            keys[i][equals - model->setting[i]] = 0;
+        else
+            r->status = CST_ERROR_MEMORY;
+    }
+    check_different(r, first, keys, count, "setting");
+    for (size_t i = 0; keys && i < count; i++)
+        cst_free(r->context, keys[i]);
+    cst_free(r->context, keys);
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+/* Magic, version, length and checksum: whether these are the bytes that were written. */
+static uint32_t check_envelope(reader *r) {
+    static const char unlike[] = "this is not a corestack model";
+    size_t size = r->end;
+    size_t known = size < CST_MODEL_MAGIC_BYTES ? size : CST_MODEL_MAGIC_BYTES;
+    if (size == 0)
+        refuse(r, 0, "%s, it is empty", unlike);
+    else if (memcmp(r->bytes, CST_MODEL_MAGIC, known) != 0)
+        refuse(r, 0, "%s", unlike);
+    if (r->status == CST_OK && size >= 12) {
+        uint32_t version = load_u32(r->bytes + 8);
+        if (version > CST_MODEL_VERSION)
+            r->status = cst_fail(r->context, CST_ERROR_UNSUPPORTED,
+                                 "%s: byte 8: written by a newer corestack (format %" PRIu32
+                                 ", this program reads up to %d); upgrade corestack",
+                                 r->name, version, (int)CST_MODEL_VERSION);
+        else if (version == 0)
+            refuse(r, 8, "the format version is 0, and the first one was 1");
+    }
+    size_t least = CST_MODEL_HEADER_BYTES + CST_MODEL_CHECKSUM_BYTES;
+    if (size < least)
+        refuse(r, size, "truncated: the smallest model has %zu bytes; copy the file again", least);
+    if (r->status != CST_OK)
+        return 0;
+    uint64_t length = load_u64(r->bytes + 16);
+    if (length > size)
+        refuse(r, size, "truncated: it had %" PRIu64 " bytes when written; copy the file again",
+               length);
+    else if (length < size)
+        refuse(r, (size_t)length, "more bytes follow the end of the model");
+    r->end = size - CST_MODEL_CHECKSUM_BYTES;
+    uint32_t stored = load_u32(r->bytes + r->end);
+    if (r->status == CST_OK && stored != cst_crc32c(r->bytes, r->end))
+        refuse(r, r->end,
+               "the checksum does not fit: the file was damaged after it was written; copy it "
+               "again");
+    r->at = CST_MODEL_HEADER_BYTES;
+    return load_u32(r->bytes + 12);
+}
+
+typedef void (*section_fn)(reader *r, cst_model *model);
+
+static void get_payload(reader *r, cst_model *model, cst_section section, size_t length) {
+    static const section_fn payloads[CST_SECTIONS] = {
+        [CST_SECTION_TASK] = get_task,         [CST_SECTION_MEMBERS] = get_members,
+        [CST_SECTION_CLASSES] = get_classes,   [CST_SECTION_GATE] = get_gate,
+        [CST_SECTION_LEARNERS] = get_learners, [CST_SECTION_SETTINGS] = get_settings,
+    };
+    size_t end = r->end;
+    r->end = r->at + length;
+    payloads[section](r, model);
+    if (r->status == CST_OK && r->at != r->end)
+        refuse(r, r->at, "%zu bytes are left over in section %s", r->end - r->at,
+               cst_section_info[section].tag);
+    r->end = end;
+}
+
+/* Refuses when one of the sections from..to-1 has to be there. */
+static void check_skipped(reader *r, int from, int to) {
+    for (int s = from; s < to; s++)
+        if (cst_section_info[s].present)
+            refuse(r, r->at, "section %s is missing here", cst_section_info[s].tag);
+}
+
+/* Reads one section. *next: the first known section that may still come. */
+static void get_section(reader *r, cst_model *model, int *next) {
+    size_t at = r->at;
+    const uint8_t *head = take(r, CST_MODEL_SECTION_BYTES);
+    if (!head)
+        return;
+    uint32_t flags = load_u32(head + 4);
+    uint64_t length = load_u64(head + 8);
+    if (length > r->end - r->at) {
+        refuse(r, at + 8, "a section of %" PRIu64 " bytes is announced and %zu are left", length,
+               r->end - r->at);
+        return;
+    }
+    int found = 0;
+    while (found < CST_SECTIONS && memcmp(head, cst_section_info[found].tag, 4) != 0)
+        found++;
+    if (found < CST_SECTIONS) {
+        if (found < *next)
+            refuse(r, at, "section %s stands twice or out of order", cst_section_info[found].tag);
+        if (flags != cst_section_info[found].flags)
+            refuse(r, at + 4, "section %s has the flags 0x%" PRIx32 " instead of 0x%" PRIx32,
+                   cst_section_info[found].tag, flags, cst_section_info[found].flags);
+        r->at = at; /* where a section before this one is missed */
+        check_skipped(r, *next, found);
+        r->at = at + CST_MODEL_SECTION_BYTES;
+        *next = found + 1;
+        if (r->status == CST_OK)
+            get_payload(r, model, (cst_section)found, (size_t)length);
+    } else if (flags & CST_MODEL_REQUIRED) {
+        r->status = cst_fail(r->context, CST_ERROR_UNSUPPORTED,
+                             "%s: byte %zu: prediction needs the section with tag 0x%08" PRIx32
+                             ", which this corestack does not know; upgrade corestack",
+                             r->name, at, load_u32(head));
+    } else {
+        (void)take(r, (size_t)length);
+    }
+}
+
+cst_status cst_stack_decode(cst_context *context, const char *name, const uint8_t *bytes,
+                            size_t size, cst_model **out) {
+    *out = NULL;
+    reader r = {.context = context, .name = name, .bytes = bytes, .end = size};
+    cst_model *model = NULL;
+    uint32_t sections = check_envelope(&r);
+    if (r.status == CST_OK)
+        r.status = cst_stack_create(context, &model);
+    int next = 0;
+    for (uint32_t s = 0; s < sections && r.status == CST_OK; s++)
+        get_section(&r, model, &next);
+    if (r.status == CST_OK)
+        check_skipped(&r, next, CST_SECTIONS);
+    if (r.status == CST_OK && r.at != r.end)
+        refuse(&r, r.at, "%zu bytes follow the last section", r.end - r.at);
+    if (r.status == CST_OK)
+        *out = model;
+    else
+        cst_model_free(context, model);
+    return r.status;
+}

@@ -1,0 +1,238 @@
+/*
+ * Writes a fitted stack as the bytes of a model file: little-endian, IEEE-754, no time, no machine.
+ * After stage S4.
+ * docs/model-format.md.
+ */
+#include "model/crc32c.h"
+#include "model/format.h"
+#include "model/stack.h"
+
+#include <string.h>
+
+/* A growing array of bytes. After a failure every call does nothing and `status` says why. */
+typedef struct writer {
+    cst_context *context;
+    uint8_t *bytes;
+    size_t used;
+    size_t capacity;
+    cst_status status;
+} writer;
+
+static void put(writer *w, const void *bytes, size_t count) {
+    if (w->status != CST_OK)
+        return;
+    if (count > w->capacity - w->used) {
+        size_t capacity = 0;
+        if (!cst_size_add(w->used, count, &capacity) || !cst_size_mul(capacity, 2, &capacity)) {
+            w->status = cst_fail(w->context, CST_ERROR_LIMIT, "the model is too large to save");
+            return;
+        }
+        uint8_t *grown = cst_grow(w->context, w->bytes, w->used, capacity, 1);
+        if (!grown) {
+            w->status = CST_ERROR_MEMORY;
+            return;
+        }
+        w->bytes = grown;
+        w->capacity = capacity;
+    }
+    memcpy(w->bytes + w->used, bytes, count);
+    w->used += count;
+}
+
+static void store_u32(uint8_t *to, uint32_t value) {
+    for (int i = 0; i < 4; i++)
+        to[i] = (uint8_t)(value >> (8 * i));
+}
+
+static void store_u64(uint8_t *to, uint64_t value) {
+    for (int i = 0; i < 8; i++)
+        to[i] = (uint8_t)(value >> (8 * i));
+}
+
+static void put_u32(writer *w, uint32_t value) {
+    uint8_t bytes[4];
+    store_u32(bytes, value);
+    put(w, bytes, sizeof bytes);
+}
+
+static void put_u64(writer *w, uint64_t value) {
+    uint8_t bytes[8];
+    store_u64(bytes, value);
+    put(w, bytes, sizeof bytes);
+}
+
+static void put_f64(writer *w, double value) {
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof bits);
+    put_u64(w, bits);
+}
+
+static void put_f32s(writer *w, const float *values, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits = 0;
+        memcpy(&bits, &values[i], sizeof bits);
+        put_u32(w, bits);
+    }
+}
+
+static void put_string(writer *w, const char *text) {
+    size_t length = strlen(text);
+    if (length > UINT32_MAX) {
+        w->status = cst_fail(w->context, CST_ERROR_LIMIT, "a name in the model is too long");
+        return;
+    }
+    put_u32(w, (uint32_t)length);
+    put(w, text, length);
+}
+
+/* ---- sections -------------------------------------------------------------------------------- */
+
+static void put_task(writer *w, const cst_model *model) {
+    put_u32(w, (uint32_t)model->task);
+    put_u32(w, (uint32_t)model->classes);
+    put_u32(w, (uint32_t)model->members);
+}
+
+static void put_members(writer *w, const cst_model *model) {
+    for (int32_t k = 0; k < model->members; k++) {
+        put_string(w, model->member_names[k]);
+        put_f64(w, model->mix[k]);
+    }
+}
+
+static void put_classes(writer *w, const cst_model *model) {
+    for (int32_t c = 0; c < model->classes; c++)
+        put_string(w, model->class_names[c]);
+}
+
+static void put_gate(writer *w, const cst_model *model) {
+    const cst_gate *gate = &model->gate;
+    bool learned = gate->mode == CST_GATE_LEARNED;
+    size_t hidden = learned ? (size_t)gate->hidden : 0;
+    put_u32(w, (uint32_t)gate->mode);
+    put_u32(w, gate->mode == CST_GATE_NONE ? 0 : (uint32_t)gate->best);
+    put_u32(w, (uint32_t)hidden);
+    if (!learned)
+        return;
+    put_f32s(w, gate->w1, hidden * (size_t)gate->inputs);
+    put_f32s(w, gate->b1, hidden);
+    put_f32s(w, gate->w2, CST_AGGREGATORS * hidden);
+    put_f32s(w, gate->b2, CST_AGGREGATORS);
+}
+
+static void put_learners(writer *w, const cst_model *model) {
+    put_u32(w, (uint32_t)model->map);
+    put_u32(w, (uint32_t)model->learners);
+    for (int32_t l = 0; l < model->learners; l++) {
+        const cst_learner *learner = &model->learner[l];
+        put_u32(w, (uint32_t)learner->kind);
+        put_u32(w, (uint32_t)learner->coefficients);
+        put_u32(w, (uint32_t)learner->biases);
+        put_f64(w, learner->blend);
+        for (int32_t j = 0; j < learner->coefficients; j++)
+            put_f64(w, learner->weights[j]);
+        for (int32_t j = 0; j < learner->biases; j++)
+            put_f64(w, learner->bias[j]);
+    }
+}
+
+static void put_settings(writer *w, const cst_model *model) {
+    if (model->settings > UINT32_MAX) {
+        w->status = cst_fail(w->context, CST_ERROR_LIMIT, "the model has too many settings");
+        return;
+    }
+    put_u32(w, (uint32_t)model->settings);
+    for (size_t i = 0; i < model->settings; i++)
+        put_string(w, model->setting[i]);
+}
+
+typedef void (*section_fn)(writer *w, const cst_model *model);
+
+static void put_section(writer *w, const cst_model *model, const cst_section_spec *spec,
+                        section_fn payload) {
+    put(w, spec->tag, 4);
+    put_u32(w, spec->flags);
+    size_t length_at = w->used;
+    put_u64(w, 0);
+    size_t first = w->used;
+    payload(w, model);
+    if (w->status == CST_OK)
+        store_u64(w->bytes + length_at, w->used - first);
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+/* Whether every array the writer reads is there. What the numbers may be is the reader's to say. */
+static bool complete(const cst_model *model) {
+    const cst_gate *gate = &model->gate;
+    bool whole = model->members > 0 && model->classes > 0 && model->learners > 0 &&
+                 model->member_names && model->mix && model->learner &&
+                 (model->setting || model->settings == 0);
+    for (int32_t k = 0; whole && k < model->members; k++)
+        whole = model->member_names[k];
+    for (int32_t c = 0; whole && model->class_names && c < model->classes; c++)
+        whole = model->class_names[c];
+    for (size_t i = 0; whole && i < model->settings; i++)
+        whole = model->setting[i];
+    for (int32_t l = 0; whole && l < model->learners; l++) {
+        const cst_learner *learner = &model->learner[l];
+        whole = learner->coefficients >= 0 && learner->biases >= 0 &&
+                (learner->weights || learner->coefficients == 0) &&
+                (learner->bias || learner->biases == 0);
+        if (whole && learner->kind != CST_LEARNER_LOGLINEAR)
+            whole = gate->inputs == model->members;
+    }
+    if (whole && gate->mode != CST_GATE_NONE)
+        whole = gate->inputs == model->members && gate->best >= 0;
+    if (whole && gate->mode == CST_GATE_LEARNED)
+        whole = gate->hidden > 0 && gate->w1 && gate->b1 && gate->w2 && gate->b2;
+    return whole;
+}
+
+static void write_file(writer *w, const cst_model *model) {
+    static const section_fn payloads[CST_SECTIONS] = {
+        [CST_SECTION_TASK] = put_task,         [CST_SECTION_MEMBERS] = put_members,
+        [CST_SECTION_CLASSES] = put_classes,   [CST_SECTION_GATE] = put_gate,
+        [CST_SECTION_LEARNERS] = put_learners, [CST_SECTION_SETTINGS] = put_settings,
+    };
+    put(w, CST_MODEL_MAGIC, CST_MODEL_MAGIC_BYTES);
+    put_u32(w, CST_MODEL_VERSION);
+    put_u32(w, CST_SECTIONS - (model->class_names ? 0U : 1U));
+    size_t length_at = w->used;
+    put_u64(w, 0);
+    for (int s = 0; s < CST_SECTIONS; s++)
+        if (s != CST_SECTION_CLASSES || model->class_names)
+            put_section(w, model, &cst_section_info[s], payloads[s]);
+    if (w->status == CST_OK) {
+        store_u64(w->bytes + length_at, w->used + CST_MODEL_CHECKSUM_BYTES);
+        put_u32(w, cst_crc32c(w->bytes, w->used));
+    }
+}
+
+cst_status cst_stack_encode(cst_context *context, const cst_model *model, uint8_t **bytes,
+                            size_t *size) {
+    *bytes = NULL;
+    *size = 0;
+    if (!complete(model))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "the model is not complete (members, learners or gate are missing), so it "
+                        "cannot be saved");
+    writer w = {.context = context};
+    cst_model *again = NULL;
+    write_file(&w, model);
+    cst_status status = w.status;
+    if (status == CST_OK) {
+        /* What the reader would refuse must not be written. */
+        status = cst_stack_decode(context, "the model to be saved", w.bytes, w.used, &again);
+        if (status != CST_OK && status != CST_ERROR_MEMORY)
+            status = CST_ERROR_ARGUMENT;
+    }
+    cst_model_free(context, again);
+    if (status == CST_OK) {
+        *bytes = w.bytes;
+        *size = w.used;
+    } else {
+        cst_free(context, w.bytes);
+    }
+    return status;
+}

@@ -1,0 +1,58 @@
+/*
+ * Layout of a model file, shared by the writer (encode.c) and the reader (decode.c).
+ * Between fitting and prediction. Every byte is described in docs/model-format.md.
+ */
+#ifndef CST_MODEL_FORMAT_H
+#define CST_MODEL_FORMAT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* As in PNG: a byte that is not ASCII, a name, and line ends that a transfer as text would spoil.
+ */
+#define CST_MODEL_MAGIC "\211CST\r\n\032\n"
+
+enum {
+    CST_MODEL_VERSION = 1,
+    CST_MODEL_MAGIC_BYTES = 8,
+    CST_MODEL_HEADER_BYTES = 24,  /* magic, version, number of sections, total length */
+    CST_MODEL_SECTION_BYTES = 16, /* tag, flags, length of the payload */
+    CST_MODEL_CHECKSUM_BYTES = 4,
+    CST_MODEL_REQUIRED = 1 /* section flag: who does not know the tag must not use the model */
+};
+
+/* Sections in the order of the file: X(identifier, tag, flags, must be there). */
+#define CST_MODEL_SECTIONS(X)                                                                      \
+    X(TASK, "TASK", CST_MODEL_REQUIRED, 1)                                                         \
+    X(MEMBERS, "MEMB", CST_MODEL_REQUIRED, 1)                                                      \
+    X(CLASSES, "CLAS", 0, 0)                                                                       \
+    X(GATE, "GATE", CST_MODEL_REQUIRED, 1)                                                         \
+    X(LEARNERS, "LEAR", CST_MODEL_REQUIRED, 1)                                                     \
+    X(SETTINGS, "SETT", 0, 1)
+
+#define CST_MODEL_SECTION_ENUM(id, tag, flags, present) CST_SECTION_##id,
+typedef enum cst_section { CST_MODEL_SECTIONS(CST_MODEL_SECTION_ENUM) CST_SECTIONS } cst_section;
+#undef CST_MODEL_SECTION_ENUM
+
+typedef struct cst_section_spec {
+    char tag[5];
+    uint32_t flags;
+    int present; /* non-zero: a file without it is damaged */
+} cst_section_spec;
+
+#define CST_MODEL_SECTION_SPEC(id, tag, flags, present) {tag, flags, present},
+static const cst_section_spec cst_section_info[CST_SECTIONS] = {
+    CST_MODEL_SECTIONS(CST_MODEL_SECTION_SPEC)};
+#undef CST_MODEL_SECTION_SPEC
+
+/* Bounds beyond which a file is taken as damaged or hostile rather than large. */
+static const size_t CST_MODEL_BYTES_MAX = (size_t)1 << 30;
+static const int32_t CST_MODEL_CLASSES_MAX = 1 << 24;
+static const int32_t CST_MODEL_MEMBERS_MAX = 1 << 20;
+static const int32_t CST_MODEL_HIDDEN_MAX = 1 << 16;
+static const double CST_MODEL_COEFFICIENT_MAX = 1e30; /* scores stay finite */
+static const double CST_MODEL_GATE_MAX = 1e12;        /* two layers of floats stay finite */
+static const double CST_MODEL_MIX_MIN = 1e-12;        /* logarithms stay finite */
+static const double CST_MODEL_BLEND_TOLERANCE = 1e-9;
+
+#endif

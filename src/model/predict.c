@@ -1,0 +1,371 @@
+/*
+ * Prediction: each meta-learner's probabilities, mixed with the blend weights, block by block.
+ * The last stage, and the only one that a service runs.
+ * Paper: the blended prediction of "Laplace-Approximate Bayesian Blender"; method.md section 5.
+ */
+#include "meta/design.h"
+#include "model/kernels.h"
+#include "model/stack.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    CHUNK_CELLS = 2048, /* (sample, class) pairs worked on at a time: what stays in the cache */
+    WAVE_BLOCKS = 256   /* blocks between two reports of progress */
+};
+
+/* How far the sum of a member's row may be from 1, and beyond which distance it is divided by it:
+ * what the pool's reader does to files. */
+static const double SUM_TOLERANCE = 1e-3;
+static const double SUM_EXACT = 1e-6;
+
+typedef struct predict_job {
+    const cst_model *model;
+    const cst_view *view;
+    const double *blend; /* [learners]; 0: not needed */
+    int32_t linear;      /* linear learners with a weight */
+    bool gated;          /* some of them reads an aggregator column */
+    bool check;          /* the members' numbers are a caller's, not a pool's */
+    bool report;         /* progress is told */
+    int64_t chunk;       /* samples worked on at a time */
+    int64_t wave;        /* first block of the present wave */
+    float *out;          /* [rows][classes] */
+} predict_job;
+
+typedef struct predict_scratch {
+    float *gathered;       /* [members][chunk * classes] where the view's rows are scattered or
+                              may have to be changed */
+    const float **members; /* [members] */
+    double *mixture;       /* [chunk * classes] */
+    double *scores;        /* [learners that are linear, at least 1][chunk * classes] */
+    double *columns;       /* [12][CST_TILE] */
+    double *samples;       /* [2][chunk] */
+    double *design;        /* scratch of cst_design_tile */
+} predict_scratch;
+
+/* ---- what a caller hands over ------------------------------------------------------------------
+ */
+
+static cst_status refuse_row(cst_context *worker, const predict_job *job, int32_t member,
+                             int64_t row, const float *values, double sum) {
+    const cst_model *model = job->model;
+    const char *name = model->member_names[member];
+    for (int32_t c = 0; c < model->classes; c++) {
+        double value = (double)values[c];
+        if (!isfinite(value))
+            return cst_fail(worker, CST_ERROR_INPUT,
+                            "member '%s', row %lld, class %d: the prediction is %g; remove or "
+                            "repair the sample",
+                            name, (long long)row, (int)c, value);
+        if (model->task == CST_TASK_CLASSIFICATION &&
+            (value < -CST_ROW_MARGIN || value > 1 + CST_ROW_MARGIN))
+            return cst_fail(worker, CST_ERROR_INPUT,
+                            "member '%s', row %lld, class %d: %g is not a probability; if these "
+                            "are logits, apply the softmax first",
+                            name, (long long)row, (int)c, value);
+    }
+    return cst_fail(worker, CST_ERROR_INPUT,
+                    "member '%s', row %lld: the probabilities sum to %g instead of 1", name,
+                    (long long)row, sum);
+}
+
+/* Clips a row to [0, 1] and divides it by its sum, in the chunk's own copy of the member. */
+static void repair_row(const predict_job *job, const predict_scratch *s, int32_t member,
+                       int64_t row, int64_t count) {
+    size_t classes = (size_t)job->model->classes;
+    float *copy = s->gathered + (size_t)member * (size_t)job->chunk * classes;
+    if (s->members[member] != copy) {
+        memcpy(copy, s->members[member], (size_t)count * classes * sizeof *copy);
+        s->members[member] = copy;
+    }
+    float *values = copy + (size_t)row * classes;
+    double sum = 0;
+    for (size_t c = 0; c < classes; c++) {
+        values[c] = values[c] < 0.0F ? 0.0F : values[c] > 1.0F ? 1.0F : values[c];
+        sum += (double)values[c];
+    }
+    for (size_t c = 0; c < classes; c++)
+        values[c] = (float)((double)values[c] / sum);
+}
+
+static cst_status check_rows(cst_context *worker, const predict_job *job, const predict_scratch *s,
+                             int64_t first, int64_t count) {
+    int32_t classes = job->model->classes;
+    bool values = job->model->task == CST_TASK_REGRESSION;
+    for (int64_t i = 0; i < count; i++)
+        for (int32_t k = 0; k < job->model->members; k++) {
+            const float *row = s->members[k] + i * classes;
+            cst_row_check found = cst_check_row(row, classes);
+            double off = fabs(found.sum - 1);
+            if (values ? !isfinite(found.sum) : found.outside || !(off <= SUM_TOLERANCE))
+                return refuse_row(worker, job, k, first + i, row, found.sum);
+            if (!values && (found.beyond || off > SUM_EXACT))
+                repair_row(job, s, k, i, count);
+        }
+    return CST_OK;
+}
+
+/* ---- meta-learners --------------------------------------------------------------------------- */
+
+/* Adds the members' part to one tile of a linear learner's scores, and sets the intercept. */
+static void start_scores(const cst_learner *learner, const predict_scratch *s, int32_t members,
+                         int64_t first, int64_t size, double *scores) {
+    for (int64_t e = 0; e < size; e++)
+        scores[first + e] = learner->bias[0];
+    for (int32_t k = 0; k < members; k++)
+        if (learner->weights[k] != 0)
+            cst_add_scaled_f32(s->members[k] + first, size, learner->weights[k], scores + first);
+}
+
+/* Scores of all linear learners that have a weight: the meta-design is made once for all of them.
+ */
+static void linear_scores(const predict_job *job, const predict_scratch *s, int64_t count) {
+    const cst_model *model = job->model;
+    const cst_gate *gate = &model->gate;
+    int64_t cells = count * model->classes;
+    int32_t gated = cst_design_columns(gate) - model->members;
+    if (job->gated && gate->mode == CST_GATE_LEARNED)
+        cst_aggregate_samples(s->members, model->members, gate->best, count, model->classes,
+                              s->samples, s->samples + count, s->design);
+    for (int64_t first = 0; first < cells; first += CST_TILE) {
+        int64_t size = cells - first < CST_TILE ? cells - first : CST_TILE;
+        if (job->gated)
+            cst_design_tile(gate, s->members, count, model->classes, first, size, s->samples,
+                            s->columns, s->design);
+        double *scores = s->scores;
+        for (int32_t l = 0; l < model->learners; l++) {
+            const cst_learner *learner = &model->learner[l];
+            if (job->blend[l] == 0 || learner->kind == CST_LEARNER_LOGLINEAR)
+                continue;
+            start_scores(learner, s, model->members, first, size, scores);
+            for (int32_t j = 0; job->gated && j < gated; j++) {
+                double weight = learner->weights[model->members + j];
+                if (weight != 0)
+                    cst_add_scaled_f64(s->columns + (size_t)j * CST_TILE, size, weight,
+                                       scores + first);
+            }
+            scores += job->chunk * model->classes;
+        }
+    }
+}
+
+/* The linear learners' share of the mixture. */
+static void add_linear(const predict_job *job, const predict_scratch *s, int64_t count) {
+    const cst_model *model = job->model;
+    int64_t cells = count * model->classes;
+    linear_scores(job, s, count);
+    double *scores = s->scores;
+    for (int32_t l = 0; l < model->learners; l++) {
+        if (job->blend[l] == 0 || model->learner[l].kind == CST_LEARNER_LOGLINEAR)
+            continue;
+        if (model->task == CST_TASK_CLASSIFICATION)
+            cst_probability_rows(model->map, count, model->classes, scores);
+        cst_add_scaled_f64(scores, cells, job->blend[l], s->mixture);
+        scores += job->chunk * model->classes;
+    }
+}
+
+static void add_loglinear(const predict_job *job, const predict_scratch *s,
+                          const cst_learner *learner, double blend, int64_t count) {
+    const cst_model *model = job->model;
+    size_t classes = (size_t)model->classes;
+    int64_t cells = count * model->classes;
+    double *scores = s->scores;
+    for (int64_t i = 0; i < count; i++) {
+        double *row = scores + (size_t)i * classes;
+        if (learner->biases > 0)
+            memcpy(row, learner->bias, classes * sizeof *row);
+        else
+            memset(row, 0, classes * sizeof *row);
+    }
+    for (int32_t k = 0; k < model->members; k++)
+        if (learner->weights[k] != 0)
+            cst_add_mixed_logs(s->members[k], cells, model->mix[k], model->classes,
+                               learner->weights[k], scores);
+    for (int64_t i = 0; i < count; i++)
+        cst_softmax(model->classes, scores + (size_t)i * classes);
+    cst_add_scaled_f64(scores, cells, blend, s->mixture);
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+static cst_status predict_chunk(cst_context *worker, const predict_job *job,
+                                const predict_scratch *s, int64_t first, int64_t count) {
+    const cst_model *model = job->model;
+    int64_t cells = count * model->classes;
+    for (int32_t k = 0; k < model->members; k++) {
+        float *place = s->gathered
+                           ? s->gathered + (size_t)k * (size_t)job->chunk * (size_t)model->classes
+                           : NULL;
+        s->members[k] = cst_view_rows(job->view, k, first, count, place);
+    }
+    cst_status status = job->check ? check_rows(worker, job, s, first, count) : CST_OK;
+    if (status != CST_OK)
+        return status;
+    memset(s->mixture, 0, (size_t)cells * sizeof *s->mixture);
+    if (job->linear > 0)
+        add_linear(job, s, count);
+    for (int32_t l = 0; l < model->learners; l++)
+        if (job->blend[l] != 0 && model->learner[l].kind == CST_LEARNER_LOGLINEAR)
+            add_loglinear(job, s, &model->learner[l], job->blend[l], count);
+    float *out = job->out + (size_t)first * (size_t)model->classes;
+    for (int64_t e = 0; e < cells; e++)
+        out[e] = (float)s->mixture[e];
+    return CST_OK;
+}
+
+/* Memory of one block's work, in one piece of doubles and one of floats. */
+static cst_status make_scratch(cst_context *worker, const predict_job *job, predict_scratch *s,
+                               double **memory) {
+    const cst_model *model = job->model;
+    size_t chunk = (size_t)job->chunk;
+    size_t cells = chunk * (size_t)model->classes; /* at most the larger of CHUNK_CELLS and C */
+    size_t lines = 1 + (size_t)(job->linear > 1 ? job->linear : 1);
+    size_t tile = job->gated ? (size_t)CST_AGGREGATORS * CST_TILE : 0;
+    size_t design = job->gated ? cst_design_scratch(&model->gate, job->chunk) : 0;
+    size_t gathered = 0;
+    size_t total = 0;
+    *s = (predict_scratch){0};
+    if (!cst_size_mul(cells, (size_t)model->members, &gathered) ||
+        !cst_size_mul(cells, lines, &total) ||
+        !cst_size_add(total, tile + 2 * chunk + design, &total))
+        return cst_fail(worker, CST_ERROR_LIMIT, "a row of %d members and %d classes is too large",
+                        (int)model->members, (int)model->classes);
+    s->members = cst_alloc(worker, (size_t)model->members, sizeof *s->members);
+    *memory = s->members ? cst_alloc(worker, total, sizeof **memory) : NULL;
+    if (!*memory)
+        return CST_ERROR_MEMORY;
+    s->mixture = *memory;
+    s->scores = s->mixture + cells;
+    s->columns = s->mixture + lines * cells;
+    s->samples = s->columns + tile;
+    s->design = s->samples + 2 * chunk;
+    if (job->view->index || job->check) {
+        s->gathered = cst_alloc(worker, gathered, sizeof *s->gathered);
+        if (!s->gathered)
+            return CST_ERROR_MEMORY;
+    }
+    return CST_OK;
+}
+
+static cst_status predict_block(cst_context *worker, void *user, int64_t task) {
+    const predict_job *job = user;
+    int64_t block = job->wave + task;
+    int64_t first = cst_block_first(block);
+    int64_t end = first + cst_block_size(job->view->rows, block);
+    predict_scratch s;
+    double *memory = NULL;
+    cst_status status = make_scratch(worker, job, &s, &memory);
+    for (; status == CST_OK && first < end; first += job->chunk) {
+        int64_t left = end - first;
+        status = predict_chunk(worker, job, &s, first, left < job->chunk ? left : job->chunk);
+    }
+    cst_free(worker, s.gathered);
+    cst_free(worker, memory);
+    cst_free(worker, s.members);
+    return status;
+}
+
+/* Which parts of the model the blend reaches. */
+static void plan(predict_job *job) {
+    const cst_model *model = job->model;
+    for (int32_t l = 0; l < model->learners; l++) {
+        const cst_learner *learner = &model->learner[l];
+        if (job->blend[l] == 0 || learner->kind == CST_LEARNER_LOGLINEAR)
+            continue;
+        job->linear++;
+        for (int32_t j = model->members; j < learner->coefficients; j++)
+            job->gated = job->gated || learner->weights[j] != 0;
+    }
+    int64_t chunk = CHUNK_CELLS / model->classes;
+    job->chunk = chunk < 1 ? 1 : chunk > CST_BLOCK_ROWS ? CST_BLOCK_ROWS : chunk;
+    if (job->chunk > job->view->rows)
+        job->chunk = job->view->rows;
+}
+
+static cst_status predict_view(cst_context *context, predict_job *job) {
+    const cst_view *view = job->view;
+    if (view->members != job->model->members || view->classes != job->model->classes)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "the model has %d members and %d classes, the data %d and %d",
+                        (int)job->model->members, (int)job->model->classes, (int)view->members,
+                        (int)view->classes);
+    if (view->rows <= 0)
+        return CST_OK;
+    plan(job);
+    int64_t blocks = cst_block_count(view->rows);
+    cst_status status = CST_OK;
+    for (job->wave = 0; status == CST_OK && job->wave < blocks; job->wave += WAVE_BLOCKS) {
+        int64_t left = blocks - job->wave;
+        status =
+            cst_parallel_for(context, left < WAVE_BLOCKS ? left : WAVE_BLOCKS, predict_block, job);
+        int64_t done = cst_block_first(job->wave + (left < WAVE_BLOCKS ? left : WAVE_BLOCKS));
+        if (status == CST_OK)
+            status =
+                cst_progress(context, "predict", done < view->rows ? done : view->rows, view->rows);
+    }
+    return status;
+}
+
+/* The blend weights, or weight 1 for one learner (only >= 0). The caller frees *out. */
+static cst_status blend_weights(cst_context *context, const cst_model *model, int32_t only,
+                                double **out) {
+    *out = cst_alloc(context, (size_t)model->learners, sizeof **out);
+    if (!*out)
+        return CST_ERROR_MEMORY;
+    for (int32_t l = 0; l < model->learners; l++)
+        (*out)[l] = only < 0 ? model->learner[l].blend : (double)(l == only);
+    return CST_OK;
+}
+
+static cst_status predict_with(cst_context *context, const cst_model *model, int32_t only,
+                               const cst_view *view, bool check, bool report, float *out) {
+    double *blend = NULL;
+    cst_status status = blend_weights(context, model, only, &blend);
+    predict_job job = {
+        .model = model, .view = view, .blend = blend, .check = check, .report = report, .out = out};
+    if (status == CST_OK)
+        status = predict_view(context, &job);
+    cst_free(context, blend);
+    return status;
+}
+
+cst_status cst_stack_predict_reported(cst_context *context, const cst_model *model,
+                                      const cst_view *view, float *out) {
+    return predict_with(context, model, -1, view, false, true, out);
+}
+
+cst_status cst_stack_predict(cst_context *context, const cst_model *model, const cst_view *view,
+                             float *out) {
+    return predict_with(context, model, -1, view, false, false, out);
+}
+
+cst_status cst_stack_predict_learner(cst_context *context, const cst_model *model, int32_t learner,
+                                     const cst_view *view, float *out) {
+    if (learner < 0 || learner >= model->learners)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "there is no meta-learner %d of %d",
+                        (int)learner, (int)model->learners);
+    return predict_with(context, model, learner, view, false, false, out);
+}
+
+cst_status cst_model_predict(cst_context *context, const cst_model *model,
+                             const float *const *predictions, int64_t rows, float *out) {
+    if (!model || rows < 0 || (rows > 0 && (!predictions || !out)))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_predict: a model, predictions, rows >= 0 and a place for the "
+                        "result are needed");
+    for (int32_t k = 0; rows > 0 && k < model->members; k++)
+        if (!predictions[k])
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "cst_model_predict: the predictions of member %d, '%s', are missing",
+                            (int)k, model->member_names[k]);
+    size_t cells = 0;
+    if (!cst_size_mul((size_t)rows, (size_t)model->classes, &cells) ||
+        !cst_size_mul(cells, sizeof(double), &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "%lld rows of %d classes are too many",
+                        (long long)rows, (int)model->classes);
+    cst_view view = {
+        .rows = rows, .classes = model->classes, .members = model->members, .data = predictions};
+    return predict_with(context, model, -1, &view, true, true, out);
+}

@@ -1,0 +1,109 @@
+/*
+ * Prediction on a split of a pool: members matched by name, classes compared, only what the model
+ * needs loaded. The last stage, for files instead of arrays.
+ * Paper: the blended prediction of "Laplace-Approximate Bayesian Blender".
+ */
+#include "model/stack.h"
+
+#include <string.h>
+
+static cst_status check_classes(cst_context *context, const cst_model *model,
+                                const cst_pool *pool) {
+    if (cst_pool_classes(pool) != model->classes)
+        return cst_fail(context, CST_ERROR_MISMATCH, "the model has %d classes and the pool %d",
+                        (int)model->classes, (int)cst_pool_classes(pool));
+    for (int32_t c = 0; c < model->classes; c++) {
+        const char *ours = cst_model_class_name(model, c);
+        const char *theirs = cst_pool_class_name(pool, c);
+        if (ours && theirs && strcmp(ours, theirs) != 0)
+            return cst_fail(context, CST_ERROR_MISMATCH,
+                            "class %d (counted from 0) is '%s' in the model and '%s' in the pool; "
+                            "both must list the same classes in the same order",
+                            (int)c, ours, theirs);
+    }
+    return CST_OK;
+}
+
+/* Positions of the model's members in the pool. */
+static cst_status match_members(cst_context *context, const cst_model *model, const cst_pool *pool,
+                                const char *split, int32_t *positions) {
+    for (int32_t k = 0; k < model->members; k++) {
+        positions[k] = cst_pool_member_index(pool, model->member_names[k]);
+        if (positions[k] < 0)
+            return cst_fail(context, CST_ERROR_MISMATCH,
+                            "the model needs member '%s', and the pool has none of that name",
+                            model->member_names[k]);
+        if (!cst_pool_member_has_split(pool, positions[k], split))
+            return cst_fail(context, CST_ERROR_MISMATCH,
+                            "the model needs member '%s', and the pool has no predictions of it "
+                            "for split '%s'",
+                            model->member_names[k], split);
+    }
+    return CST_OK;
+}
+
+/* The members' probabilities on all rows of a loaded split: those of condition 0, then of 1, ... */
+static cst_status make_view(cst_context *context, const cst_model *model, const cst_pool *pool,
+                            const char *split, const int32_t *positions, const float **pointers,
+                            cst_view *view) {
+    int64_t rows = cst_pool_rows(pool, split);
+    int64_t conditions = cst_pool_conditions(pool, split);
+    for (int32_t k = 0; k < model->members; k++) {
+        pointers[k] = cst_pool_predictions(pool, split, positions[k]);
+        if (rows < 0 || !pointers[k])
+            return cst_fail(context, CST_ERROR_INTERNAL,
+                            "split '%s' of member '%s' was loaded and is not there", split,
+                            model->member_names[k]);
+    }
+    *view = (cst_view){.rows = conditions > 0 ? conditions * rows : rows,
+                       .classes = model->classes,
+                       .members = model->members,
+                       .data = pointers};
+    return CST_OK;
+}
+
+cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, cst_pool *pool,
+                                  const char *split, float **out, int64_t *rows) {
+    if (!model || !pool || !split || !out || !rows)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_predict_pool: a model, a pool, a split and places for the "
+                        "results are needed");
+    *out = NULL;
+    *rows = 0;
+    if (!cst_pool_has_split(pool, split))
+        return cst_fail(context, CST_ERROR_MISMATCH, "the pool has no split '%s'", split);
+    cst_status status = check_classes(context, model, pool);
+    if (status != CST_OK)
+        return status;
+    cst_view view = {0};
+    float *result = NULL;
+    const float **pointers = NULL;
+    int32_t *positions = cst_alloc(context, (size_t)model->members, sizeof *positions);
+    if (positions)
+        pointers = cst_alloc(context, (size_t)model->members, sizeof *pointers);
+    if (!pointers) {
+        status = CST_ERROR_MEMORY;
+        goto cleanup;
+    }
+    status = match_members(context, model, pool, split, positions);
+    if (status == CST_OK)
+        status = cst_pool_load_members(context, pool, split, positions, model->members);
+    if (status == CST_OK)
+        status = make_view(context, model, pool, split, positions, pointers, &view);
+    if (status != CST_OK)
+        goto cleanup;
+    size_t cells = 0;
+    if (cst_size_mul((size_t)view.rows, (size_t)view.classes, &cells))
+        result = cst_alloc(context, cells, sizeof *result);
+    status = result ? cst_stack_predict_reported(context, model, &view, result) : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        *out = result;
+        *rows = view.rows;
+        result = NULL;
+    }
+cleanup:
+    cst_free(context, result);
+    cst_free(context, pointers);
+    cst_free(context, positions);
+    return status;
+}

@@ -1,0 +1,53 @@
+/*
+ * The fitted stack in memory: made empty, looked at, freed.
+ * After stage S4, between fitting and prediction.
+ * Paper: the ensemble of "Laplace-Approximate Bayesian Blender", as plain data.
+ */
+#include "model/stack.h"
+
+cst_status cst_stack_create(cst_context *context, cst_model **out) {
+    *out = cst_alloc(context, 1, sizeof **out);
+    return *out ? CST_OK : CST_ERROR_MEMORY;
+}
+
+static void free_strings(cst_context *context, char **strings, size_t count) {
+    for (size_t i = 0; strings && i < count; i++)
+        cst_free(context, strings[i]);
+    cst_free(context, strings);
+}
+
+void cst_model_free(cst_context *context, cst_model *model) {
+    if (!model)
+        return;
+    free_strings(context, model->class_names, (size_t)model->classes);
+    free_strings(context, model->member_names, (size_t)model->members);
+    free_strings(context, model->setting, model->settings);
+    cst_free(context, model->mix);
+    cst_gate_free(context, &model->gate);
+    for (int32_t l = 0; model->learner && l < model->learners; l++) {
+        cst_free(context, model->learner[l].weights);
+        cst_free(context, model->learner[l].bias);
+    }
+    cst_free(context, model->learner);
+    cst_free(context, model);
+}
+
+int32_t cst_model_members(const cst_model *model) {
+    return model->members;
+}
+
+int32_t cst_model_classes(const cst_model *model) {
+    return model->classes;
+}
+
+const char *cst_model_member_name(const cst_model *model, int32_t member) {
+    return member >= 0 && member < model->members ? model->member_names[member] : NULL;
+}
+
+const char *cst_model_class_name(const cst_model *model, int32_t c) {
+    return model->class_names && c >= 0 && c < model->classes ? model->class_names[c] : NULL;
+}
+
+const char *cst_model_setting(const cst_model *model, size_t index) {
+    return index < model->settings ? model->setting[index] : NULL;
+}

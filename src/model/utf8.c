@@ -1,0 +1,36 @@
+/*
+ * Checks UTF-8 by the table of well-formed sequences (The Unicode Standard, table 3-7): no overlong
+ * forms, no surrogates, nothing beyond U+10FFFF. Part of reading a model.
+ * docs/model-format.md, "Strings".
+ */
+#include "model/utf8.h"
+
+/* Length of the well-formed sequence at bytes[0..left-1]; 0 when there is none. */
+static size_t sequence(const uint8_t *bytes, size_t left) {
+    uint8_t lead = bytes[0];
+    if (lead < 0x80)
+        return lead >= 0x20 && lead != 0x7f;
+    size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+    if (lead < 0xc2 || lead > 0xf4 || length > left)
+        return 0;
+    /* The second byte is narrower after four lead bytes; the others are 0x80..0xbf. */
+    uint8_t low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
+    uint8_t high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+    if (bytes[1] < low || bytes[1] > high)
+        return 0;
+    for (size_t i = 2; i < length; i++)
+        if (bytes[i] < 0x80 || bytes[i] > 0xbf)
+            return 0;
+    return length;
+}
+
+size_t cst_utf8_text(const uint8_t *bytes, size_t size) {
+    size_t at = 0;
+    while (at < size) {
+        size_t length = sequence(bytes + at, size - at);
+        if (length == 0)
+            break;
+        at += length;
+    }
+    return at;
+}

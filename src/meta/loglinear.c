@@ -497,7 +497,7 @@ static cst_status newton_result(cst_context *context, const newton *s, cst_logli
 cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, const int32_t *active,
                              int32_t count, const cst_loglinear_options *options,
                              const double *start, cst_loglinear *out) {
-    enum { EVIDENCE_ROUNDS = 20 };
+    enum { EVIDENCE_ROUNDS = 100 };
     *out = (cst_loglinear){.members = count, .classes = table->classes};
     newton s = {.table = table,
                 .active = active,
@@ -512,7 +512,7 @@ cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, co
     for (int32_t j = 0; status == CST_OK && j < count; j++)
         s.theta[j] = start ? start[j] : s.center;
     double change = options->evidence ? 1 : 0;
-    for (int round = 0; status == CST_OK && round < EVIDENCE_ROUNDS && change > 1e-2; round++) {
+    for (int round = 0; status == CST_OK && round < EVIDENCE_ROUNDS && change > 1e-3; round++) {
         status =
             newton_run(context, &s, 1e-4, options->iterations, &out->decrement, &out->iterations);
         if (status == CST_OK)

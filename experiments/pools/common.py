@@ -15,6 +15,7 @@ from typing import Callable
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.ensemble import (AdaBoostClassifier, ExtraTreesClassifier, HistGradientBoostingClassifier,
@@ -22,6 +23,7 @@ from sklearn.ensemble import (AdaBoostClassifier, ExtraTreesClassifier, HistGrad
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF
+from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.naive_bayes import GaussianNB
@@ -85,17 +87,16 @@ def classical_members(width, seed, without=()):
     def forest(offset):
         return lambda: RandomForestClassifier(150, random_state=seed + offset, n_jobs=1)
 
-    reduced = min(16, width)
     members = [
         Member("logistic", "linear", lambda: scaled(LogisticRegression(C=0.02, max_iter=500))),
         Member("linear_svm", "linear", lambda: scaled(CalibratedClassifierCV(
             LinearSVC(C=0.02, dual=False, random_state=seed), method="sigmoid", cv=3))),
         Member("lda", "discriminant", lambda: LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")),
         Member("qda", "discriminant", lambda: scaled(QuadraticDiscriminantAnalysis(reg_param=0.3))),
-        Member("gaussian_nb", "naive_bayes", lambda: GaussianNB(var_smoothing=1e-3)),
+        Member("gaussian_nb", "naive_bayes", lambda: scaled(GaussianNB(var_smoothing=1e-2))),
         Member("knn_5", "neighbours", lambda: scaled(KNeighborsClassifier(5, weights="distance"))),
         Member("knn_25", "neighbours", lambda: make_pipeline(
-            StandardScaler(), PCA(reduced, random_state=seed), KNeighborsClassifier(25, weights="distance"))),
+            StandardScaler(), PCA(min(16, width), random_state=seed), KNeighborsClassifier(25, weights="distance"))),
         Member("tree", "tree", lambda: DecisionTreeClassifier(min_samples_leaf=5, random_state=seed)),
         Member("forest_a", "forest", forest(0)),
         Member("forest_b", "forest", forest(1000)),
@@ -114,6 +115,19 @@ def classical_members(width, seed, without=()):
     return [m for m in members if m.name not in without]
 
 
+def reduced(member, components, seed):
+    """The same member on the leading principal components, which are fitted with it (inside each fold)."""
+    return Member(member.name, member.family,
+                  lambda: make_pipeline(PCA(components, random_state=seed), member.make()))
+
+
+def noisy_digits(seed, noise):
+    """Images [1797, 64] with seeded noise (not clipped), labels [1797], and the row number in scikit-learn's set."""
+    digits = load_digits()
+    x = digits.data + np.random.default_rng(seed).normal(0.0, noise, digits.data.shape)
+    return x, digits.target, np.arange(len(x))
+
+
 def tree_cost(tree, classes):
     """One comparison per level, down to the deepest leaf; a threshold and a feature per node, a value per leaf."""
     return tree.get_depth(), 2 * tree.tree_.node_count + tree.get_n_leaves() * classes
@@ -125,16 +139,22 @@ def cost(model, width):
     def total(parts):
         return tuple(sum(column) for column in zip(*parts))
 
+    if hasattr(model, "cost"):  # networks.py: a network counts itself
+        return model.cost()
     if isinstance(model, Pipeline):
         parts = []
         for _, step in model.steps:
             parts.append(cost(step, width))
             width = getattr(step, "n_components_", width)
+            width = len(step.components_) if isinstance(step, Nystroem) else width
         return total(parts)
     if isinstance(model, StandardScaler):
         return 2 * width, 2 * width
     if isinstance(model, PCA):
         return 2 * model.components_.size, model.components_.size + width
+    if isinstance(model, Nystroem):
+        return (2 * (model.components_.size + model.normalization_.size),
+                model.components_.size + model.normalization_.size)
     if isinstance(model, CalibratedClassifierCV):
         return total(cost(part.estimator, width) for part in model.calibrated_classifiers_)
     if isinstance(model, (LogisticRegression, LinearSVC, LinearDiscriminantAnalysis)):
@@ -169,9 +189,9 @@ def cost(model, width):
 
 
 def probabilities(model, x):
-    """[rows, classes] float32 whose rows sum to 1 as well as float32 can."""
+    """[rows, classes] float32 in C order (two-class scikit-learn models give Fortran order) whose rows sum to 1."""
     p = np.clip(np.asarray(model.predict_proba(x), dtype=np.float64), 0.0, 1.0)
-    return (p / p.sum(axis=1, keepdims=True)).astype(np.float32)
+    return (p / p.sum(axis=1, keepdims=True)).astype(np.float32, order="C")
 
 
 def split_rows(labels, test_rows, seed, limit=None):
@@ -211,16 +231,33 @@ def train_frozen(member, x, y, scored):
     return Trained(member.name, member.family, {s: probabilities(model, xs) for s, xs in scored.items()}, flops, params)
 
 
+def train_members(pool, members, train, threads):
+    """Appends train(member) of each member to the pool, and prints the time of each."""
+    with threadpool_limits(threads):
+        for member in members:
+            start = time.perf_counter()
+            pool.members.append(train(member))
+            print(f"{member.name:18s} {time.perf_counter() - start:7.1f} s", flush=True)
+
+
+def frozen_pool(x, y, ids, classes, members, rows, seed, threads=1):
+    """A frozen pool: `rows` = numbers of (train, oof, test) rows, disjoint and stratified. No fold vector: the members
+    never see the oof rows."""
+    train_count, oof_count, test_count = rows
+    rest, test = split_rows(y, test_count, seed, train_count + oof_count)
+    train, oof = (rest[part] for part in split_rows(y[rest], oof_count, seed))
+    scored = {"oof": x[oof], "test": x[test]}
+    pool = Pool(list(classes), {s: Split(y[r], ids[r]) for s, r in (("oof", oof), ("test", test))})
+    train_members(pool, members, lambda member: train_frozen(member, x[train], y[train], scored), threads)
+    return pool
+
+
 def true_oof_pool(x, y, ids, classes, members, test_rows, seed, threads=1, limit=None):
     """Splits, folds, and every member's out-of-fold and test predictions."""
     rows, test = split_rows(y, test_rows, seed, limit)
     folds = stratified_folds(y[rows], seed)
     pool = Pool(list(classes), {"oof": Split(y[rows], ids[rows], folds), "test": Split(y[test], ids[test])})
-    with threadpool_limits(threads):
-        for member in members:
-            start = time.perf_counter()
-            pool.members.append(train_out_of_fold(member, x[rows], y[rows], folds, x[test]))
-            print(f"{member.name:18s} {time.perf_counter() - start:7.1f} s", flush=True)
+    train_members(pool, members, lambda member: train_out_of_fold(member, x[rows], y[rows], folds, x[test]), threads)
     return pool
 
 
@@ -249,6 +286,7 @@ def check(pool):
         for member in pool.members:
             p = member.predictions[name]
             assert p.shape == (len(split.labels), len(pool.classes)) and p.dtype == np.float32, member.name
+            assert p.flags.c_contiguous, member.name
             assert np.isfinite(p).all() and p.min() >= 0.0 and p.max() <= 1.0, member.name
             assert np.abs(p.sum(axis=1, dtype=np.float64) - 1.0).max() < 1e-5, member.name
     both = [split.ids for split in pool.splits.values()]
@@ -279,11 +317,20 @@ def write_pool(folder, pool):
     os.replace(partial, folder / "pool.json")
 
 
-def arguments(description, name=None):
-    """The options all scripts share; --out defaults to data/pools/<name>, which git ignores."""
+def finish(folder, pool):
+    """Writes the pool and prints its scores."""
+    write_pool(folder, pool)
+    report(pool)
+
+
+def default_folder(name):
+    return ROOT / "data" / "pools" / name
+
+
+def arguments(description):
+    """The options all scripts share."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--out", type=Path, default=ROOT / "data" / "pools" / name if name else None,
-                        help="folder to write the pool into" + (f" (default: data/pools/{name})" if name else ""))
+    parser.add_argument("--out", type=Path, help="folder to write the pool into (default: data/pools/NAME)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the splits, the noise and the members")
     parser.add_argument("--threads", type=int, default=1, help="threads of BLAS, OpenMP and PyTorch")
     return parser

@@ -254,6 +254,88 @@ static void scores_are_design_times_coefficients(void **state) {
     free_pool(&p);
 }
 
+typedef struct meter {
+    int64_t left; /* allocations that still succeed */
+    int64_t live;
+} meter;
+
+static void *metered(void *user, void *pointer, size_t bytes) {
+    meter *m = user;
+    if (bytes == 0) {
+        m->live -= pointer != NULL;
+        free(pointer);
+        return NULL;
+    }
+    if (m->left-- <= 0)
+        return NULL;
+    m->live += pointer == NULL;
+    return realloc(pointer, bytes);
+}
+
+/* Everything from the gate to the path, stopping at the first failure. */
+static cst_status everything(cst_context *context, const cst_view *view, const int32_t *folds) {
+    cst_gate_options options = cst_gate_options_default();
+    options.epochs = 1;
+    cst_penalty_grid grid = cst_penalty_grid_default();
+    cst_gate gate = {0};
+    cst_moments moments = {0};
+    cst_standardised s = {0};
+    cst_spectrum spectrum = {0};
+    cst_penalties penalties;
+    cst_linear linear = {0};
+    double lambda = 0;
+    cst_status status = cst_gate_fit(context, view, 0, &options, &gate);
+    if (status == CST_OK)
+        status = cst_moments_compute(context, view, &gate, folds, 2, &moments);
+    if (status == CST_OK)
+        status = cst_standardise(context, &moments, -1, &s);
+    if (status == CST_OK)
+        status = cst_spectrum_compute(context, &s, CST_NOISE_BULK, &spectrum);
+    if (status == CST_OK)
+        status = cst_penalties_compute(context, &moments, &s, &spectrum, &grid, &penalties);
+    if (status == CST_OK)
+        status = cst_linear_path_cv(context, &moments, CST_LINEAR_LASSO, 1, 0.01, 3, &lambda, NULL,
+                                    NULL);
+    if (status == CST_OK)
+        status = cst_linear_fit(context, &s, CST_LINEAR_LASSO, lambda, 1, &linear);
+    cst_linear_free(context, &linear);
+    cst_spectrum_free(context, &spectrum);
+    cst_standardised_free(context, &s);
+    cst_moments_free(context, &moments);
+    cst_gate_free(context, &gate);
+    return status;
+}
+
+/* The first, second, ... nth allocation fails until all succeed: an error each time, never a leak.
+ */
+static void every_allocation_may_fail(void **state) {
+    (void)state;
+    random_pool p = make_pool(15, 30, 3, 3, 1);
+    int32_t folds[30];
+    for (int i = 0; i < 30; i++)
+        folds[i] = i % 2;
+    cst_status status = CST_ERROR_MEMORY;
+    int64_t allowed = 0;
+    cst_la_enter();
+    while (status != CST_OK) {
+        meter m = {.left = INT64_MAX};
+        cst_context *context = NULL;
+        assert_int_equal(cst_context_create_with(&context, metered, &m), CST_OK);
+        assert_int_equal(cst_context_set_threads(context, 1), CST_OK);
+        int64_t before = m.live;
+        m.left = allowed++;
+        status = everything(context, &p.view, folds);
+        assert_true(status == CST_OK || status == CST_ERROR_MEMORY);
+        assert_true(m.live <=
+                    before + (int64_t)cst_notice_count(context) + 2); /* its own messages */
+        cst_context_free(context);
+        assert_int_equal(m.live, 0);
+    }
+    cst_la_leave();
+    assert_true(allowed > 50);
+    free_pool(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(fits_match_scikit_learn, setup, teardown),
@@ -263,6 +345,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(lambda_max_is_where_everything_is_zero, setup, teardown),
         cmocka_unit_test_setup_teardown(path_matches_refits, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_penalties_are_refused, setup, teardown),
+        cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test_setup_teardown(scores_are_design_times_coefficients, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

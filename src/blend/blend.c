@@ -1,0 +1,249 @@
+/*
+ * Blend weights by each rule: Laplace, inverse RMSE, minimum variance, greedy, uniform. Stage S4.
+ * Paper: "Laplace-Approximate Bayesian Blender", theorem "Optimal blending"; method.md section 5.
+ */
+#include "blend/blend.h"
+
+#include "blend/greedy.h"
+#include "la/la.h"
+
+#include <math.h>
+#include <string.h>
+
+cst_blend_options cst_blend_defaults(void) {
+    return (cst_blend_options){.rule = CST_BLEND_LAPLACE, .temperature = 1};
+}
+
+static void uniform(int32_t count, double *weights) {
+    for (int32_t m = 0; m < count; m++)
+        weights[m] = 1.0 / (double)count;
+}
+
+/* ---- Laplace ------------------------------------------------------------------------------------
+ */
+
+cst_status cst_blend_laplace(cst_context *context, int32_t count, const double *nll,
+                             const double *logdet, double temperature, double scale,
+                             double *weights) {
+    if (!(temperature > 0) || !(scale > 0))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "blend temperature %g and scale %g must be above 0", temperature, scale);
+    double least = INFINITY;
+    for (int32_t m = 0; m < count; m++) {
+        weights[m] = nll[m] + (logdet ? 0.5 * logdet[m] : 0);
+        if (isfinite(weights[m]))
+            least = fmin(least, weights[m]);
+    }
+    if (least == INFINITY)
+        return cst_fail(context, CST_ERROR_NUMERIC,
+                        "no meta-learner has a finite loss and curvature: nothing to blend");
+    double sum = 0;
+    for (int32_t m = 0; m < count; m++) { /* exponents are at most 0: nothing overflows */
+        weights[m] = isfinite(weights[m]) ? exp(-((weights[m] - least) / scale) / temperature) : 0;
+        sum += weights[m];
+    }
+    for (int32_t m = 0; m < count; m++)
+        weights[m] /= sum;
+    return CST_OK;
+}
+
+/* ---- residual moments
+ * ----------------------------------------------------------------------------- */
+
+/* sum_c (y_c - p_c)(y_c - q_c) of one sample. */
+static double residual_product(const float *p, const float *q, size_t classes, size_t truth) {
+    double sum = (1 - (double)p[truth]) * (1 - (double)q[truth]);
+    for (size_t c = 0; c < truth; c++)
+        sum += (double)p[c] * (double)q[c];
+    for (size_t c = truth + 1; c < classes; c++)
+        sum += (double)p[c] * (double)q[c];
+    return sum;
+}
+
+/* Adds the upper triangle of the residuals' products of one block of rows. */
+static cst_status moment_block(cst_context *context, void *user, int64_t block, double *sum) {
+    const cst_view *oof = user;
+    int64_t first = cst_block_first(block);
+    int64_t count = cst_block_size(oof->rows, block);
+    size_t members = (size_t)oof->members;
+    size_t width = (size_t)oof->classes;
+    cst_status status = CST_OK;
+    size_t copied = oof->index ? (size_t)count * width : 0; /* rows that lie together are not */
+    float *scratch = cst_alloc(context, copied * members, sizeof *scratch);
+    const float **rows = cst_alloc(context, members, sizeof *rows);
+    if (!scratch || !rows) {
+        status = CST_ERROR_MEMORY;
+        goto cleanup;
+    }
+    for (size_t m = 0; m < members; m++)
+        rows[m] = cst_view_rows(oof, (int32_t)m, first, count, scratch + m * copied);
+    for (int64_t i = 0; i < count; i++) {
+        size_t truth = (size_t)cst_view_label(oof, first + i);
+        size_t at = (size_t)i * width;
+        for (size_t a = 0; a < members; a++)
+            for (size_t b = a; b < members; b++)
+                sum[a * members + b] += residual_product(rows[a] + at, rows[b] + at, width, truth);
+    }
+cleanup:
+    cst_free(context, scratch);
+    cst_free(context, rows);
+    return status;
+}
+
+cst_status cst_residual_moments(cst_context *context, const cst_view *oof, double *moments) {
+    size_t members = (size_t)oof->members;
+    if (oof->rows < 1 || !oof->labels)
+        return cst_fail(context, CST_ERROR_INPUT, "blend weights need labelled rows");
+    cst_status status = cst_reduce_blocks(context, cst_block_count(oof->rows), members * members,
+                                          moment_block, (void *)oof, moments);
+    double n = (double)oof->rows * (double)oof->classes;
+    for (size_t a = 0; status == CST_OK && a < members; a++) {
+        for (size_t b = a; b < members; b++) {
+            moments[a * members + b] /= n;
+            moments[b * members + a] = moments[a * members + b];
+        }
+    }
+    return status;
+}
+
+/* ---- inverse RMSE
+ * ---------------------------------------------------------------------------------- */
+
+static void inverse_rmse(int32_t members, const double *moments, double *weights) {
+    double least = INFINITY;
+    for (int32_t m = 0; m < members; m++)
+        least = fmin(least, fmax(moments[(size_t)m * (size_t)members + (size_t)m], 0));
+    double sum = 0;
+    for (int32_t m = 0; m < members; m++) { /* relative to the best: nothing overflows */
+        double own = fmax(moments[(size_t)m * (size_t)members + (size_t)m], 0);
+        weights[m] = own == least ? 1 : sqrt(least / own);
+        sum += weights[m];
+    }
+    for (int32_t m = 0; m < members; m++)
+        weights[m] /= sum;
+}
+
+/* ---- minimum variance
+ * -------------------------------------------------------------------------------- */
+
+/* S with its diagonal raised until it has a Cholesky factor; `factor` gets the factor. */
+static cst_status regularise(cst_context *context, int32_t count, double *moments, double *factor) {
+    size_t n = (size_t)count;
+    double mean = 0;
+    for (size_t j = 0; j < n; j++)
+        mean += moments[j * n + j] / (double)n;
+    if (!(mean > 0) || !isfinite(mean))
+        return cst_fail(context, CST_ERROR_NUMERIC,
+                        "residual variances are zero or not finite: no minimum-variance weights");
+    double raised = 0;
+    for (double ridge = 1e-10; ridge < 10; ridge *= 10) {
+        memcpy(factor, moments, n * n * sizeof *factor);
+        if (cst_cholesky(context, count, factor) == CST_OK) {
+            double least = INFINITY; /* a pivot at rounding level is as good as none */
+            for (size_t j = 0; j < n; j++)
+                least = fmin(least, factor[j * n + j] * factor[j * n + j]);
+            if (least > 1e-14 * mean)
+                return CST_OK;
+        }
+        for (size_t j = 0; j < n; j++)
+            moments[j * n + j] += (ridge - raised) * mean;
+        raised = ridge;
+    }
+    return cst_fail(context, CST_ERROR_NUMERIC, "the residual covariance is not positive definite");
+}
+
+cst_status cst_blend_minimum_variance(cst_context *context, int32_t count, const double *moments,
+                                      bool allow_negative, double *weights) {
+    size_t n = (size_t)count;
+    cst_status status = CST_OK;
+    double *s = cst_alloc(context, n * n, sizeof *s);
+    double *factor = cst_alloc(context, n * n, sizeof *factor);
+    double *ones = cst_alloc(context, n, sizeof *ones);
+    if (!s || !factor || !ones) {
+        status = CST_ERROR_MEMORY;
+        goto cleanup;
+    }
+    memcpy(s, moments, n * n * sizeof *s);
+    status = regularise(context, count, s, factor);
+    if (status != CST_OK)
+        goto cleanup;
+    for (size_t j = 0; j < n; j++) {
+        ones[j] = 1;
+        weights[j] = 1;
+    }
+    cst_cholesky_solve(count, factor, weights);
+    bool negative = false;
+    for (size_t j = 0; j < n; j++)
+        negative = negative || weights[j] < 0;
+    /* min w'Sw on the simplex is min v'Sv/2 - 1'v over v >= 0, scaled to sum 1. */
+    if (negative && !allow_negative)
+        status = cst_nonnegative_quadratic(context, count, s, ones, weights);
+    double sum = 0;
+    for (size_t j = 0; j < n; j++)
+        sum += weights[j];
+    for (size_t j = 0; j < n; j++)
+        weights[j] /= sum;
+cleanup:
+    cst_free(context, s);
+    cst_free(context, factor);
+    cst_free(context, ones);
+    return status;
+}
+
+/* ---- all rules
+ * --------------------------------------------------------------------------------------- */
+
+static cst_status from_moments(cst_context *context, const cst_view *oof,
+                               const cst_blend_options *options, double *weights) {
+    size_t members = (size_t)oof->members;
+    double *moments = cst_alloc(context, members * members, sizeof *moments);
+    cst_status status = moments ? cst_residual_moments(context, oof, moments) : CST_ERROR_MEMORY;
+    if (status == CST_OK && options->rule == CST_BLEND_INVERSE_RMSE)
+        inverse_rmse(oof->members, moments, weights);
+    else if (status == CST_OK)
+        status = cst_blend_minimum_variance(context, oof->members, moments, options->allow_negative,
+                                            weights);
+    cst_free(context, moments);
+    return status;
+}
+
+cst_status cst_blend_inverse_rmse(cst_context *context, const cst_view *oof, double *weights) {
+    cst_blend_options options = {.rule = CST_BLEND_INVERSE_RMSE};
+    return from_moments(context, oof, &options, weights);
+}
+
+static cst_status greedy(cst_context *context, const cst_view *oof, double *weights) {
+    cst_greedy found = {0};
+    cst_status status = cst_greedy_select(context, oof, CST_GREEDY_ROUNDS, 0, &found);
+    if (status == CST_OK)
+        memcpy(weights, found.weights, (size_t)oof->members * sizeof *weights);
+    cst_greedy_free(context, &found);
+    return status;
+}
+
+cst_status cst_blend_weights(cst_context *context, const cst_view *oof, const double *nll,
+                             const double *logdet, const cst_blend_options *options,
+                             double *weights) {
+    if (oof->members < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "there is nothing to blend");
+    if (oof->members == 1) {
+        weights[0] = 1;
+        return CST_OK;
+    }
+    switch (options->rule) {
+    case CST_BLEND_LAPLACE:
+        return cst_blend_laplace(context, oof->members, nll, logdet, options->temperature,
+                                 options->mean_loss ? (double)oof->rows : 1, weights);
+    case CST_BLEND_INVERSE_RMSE:
+    case CST_BLEND_MINIMUM_VARIANCE:
+        return from_moments(context, oof, options, weights);
+    case CST_BLEND_GREEDY:
+        return greedy(context, oof, weights);
+    case CST_BLEND_STACKING:
+        return cst_blend_stacking(context, oof, weights, NULL);
+    case CST_BLEND_UNIFORM:
+        uniform(oof->members, weights);
+        return CST_OK;
+    }
+    return cst_fail(context, CST_ERROR_ARGUMENT, "blend rule %d is not known", (int)options->rule);
+}

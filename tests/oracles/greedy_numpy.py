@@ -1,0 +1,108 @@
+"""Greedy ensemble selection in plain NumPy, and the fixtures of tests/test_greedy.c.
+
+select() repeats the arithmetic of AutoGluon's EnsembleSelection (log loss, multiclass) over all classes, with
+scikit-learn's log_loss as the loss. Fixtures: small synthetic cases for the corners, and, given a folder of
+caseN.npz with expected.json made by AutoGluon's own class, some of those (the order is AutoGluon's; select() must
+agree on all of them). A fixture is int32 K, N, C, rounds; int32 order[rounds]; double loss; int32 labels[N];
+float32 predictions[K][N][C].
+"""
+import json
+import pathlib
+import sys
+import warnings
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.metrics import log_loss
+
+ROUNDS = 25
+
+
+def select(predictions, labels, rounds=ROUNDS, seed=0):
+    random = np.random.RandomState(seed)
+    count, rows, classes = predictions.shape
+    mean = np.zeros((rows, classes))
+    order, trajectory, rounding = [], [], False
+    for i in range(rounds):
+        if i:
+            mean *= (i - 1) / i
+            mean += predictions[order[-1]] / i
+        scores = np.zeros(count)
+        for k in range(count):
+            mixed = (i / float(i + 1)) * mean + (1.0 / float(i + 1)) * predictions[k]
+            mixed /= mixed.sum(axis=1, keepdims=True)
+            scores[k] = log_loss(labels, mixed, labels=np.arange(classes))
+            if rounding:
+                scores[k] = scores[k].round(6)
+        tied = [k for k in range(count) if abs(scores[k] - scores.min()) <= 1e-12 * abs(scores.min())]
+        if len(tied) > 1 and any(k in order for k in tied):
+            tied = [k for k in tied if k in order]
+        best = int(random.choice(tied))
+        score = scores[best]
+        if i == 0 and abs(score) > 1e-4:
+            rounding = True
+            score = score.round(6)
+        order.append(best)
+        trajectory.append(float(score))
+        if count == 1:
+            break
+    first = trajectory.index(min(trajectory))
+    return order[: first + 1], trajectory[first]
+
+
+def write(path, predictions, labels, order, loss):
+    with open(path, "wb") as file:
+        file.write(np.array([*predictions.shape, len(order), *order], "<i4").tobytes())
+        file.write(np.array([loss], "<f8").tobytes())
+        file.write(labels.astype("<i4").tobytes())
+        file.write(predictions.astype("<f4").tobytes())
+
+
+def noisy_pool(rng, count, rows, classes, noise, sharp):
+    truth = rng.normal(size=(rows, classes)) * 2
+    labels = np.array([rng.choice(classes, p=p) for p in softmax(truth, axis=1)])
+    logits = truth + rng.normal(size=(count, rows, classes)) * noise
+    return softmax(logits * sharp, axis=2).astype(np.float32), labels
+
+
+def synthetic():
+    rng = np.random.default_rng(4)
+    pool, labels = noisy_pool(rng, 6, 80, 3, 1.5, 1.3)
+    yield "plain", pool, labels
+    twins = pool.copy()
+    loss = [log_loss(labels, p, labels=range(3)) for p in pool]
+    twins[[1, 3, 4]] = pool[np.argmin(loss)]  # a tie in the first round: the draw decides
+    yield "twins", twins, labels
+    yield "one", pool[:1], labels
+    hard = (pool > 0.4).astype(np.float32) + np.float32(0)  # zeros for the true class are clipped
+    hard[hard.sum(2) == 0] = 1 / 3
+    hard /= hard.sum(2, keepdims=True)
+    yield "hard", hard, labels
+    sure = np.full((4, 40, 3), 1e-6, np.float32)  # loss below 1e-4: no rounding
+    answer = rng.integers(0, 3, 40)
+    sure[:, np.arange(40), answer] = 1 - rng.random((4, 40)).astype(np.float32) * 1e-4
+    yield "sure", sure, answer
+    close, labels = noisy_pool(rng, 6, 90, 4, 0.02, 1.0)  # losses a few roundings apart
+    yield "close", close, labels
+
+
+def main():
+    warnings.simplefilter("ignore")
+    out = pathlib.Path(__file__).parent.parent / "data" / "greedy"
+    out.mkdir(exist_ok=True)
+    for name, predictions, labels in synthetic():
+        write(out / f"{name}.bin", predictions, labels, *select(predictions, labels))
+    if len(sys.argv) > 1:
+        folder = pathlib.Path(sys.argv[1])
+        keep = [int(c) for c in sys.argv[2:]]
+        for case in json.loads((folder / "expected.json").read_text()):
+            data = np.load(folder / f"case{case['case']}.npz")
+            predictions, labels = data["predictions"], data["labels"]
+            order, loss = select(predictions, labels)
+            assert order == case["order"] and abs(loss - case["train_log_loss"]) < 1e-12, case["case"]
+            if case["case"] in keep:
+                write(out / f"autogluon{case['case']}.bin", predictions, labels, order, loss)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+/*
+ * Greedy selection: orders, weights and losses of AutoGluon's class and of its arithmetic in NumPy.
+ * An argument names another folder of cases.
+ */
+#include "blend/greedy.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char *folder = CST_TEST_DATA "/greedy";
+
+/* A fixture of tests/oracles/greedy_numpy.py. */
+typedef struct expected {
+    int32_t members;
+    int32_t rows;
+    int32_t classes;
+    int32_t rounds;
+    int32_t *order;
+    double loss;
+    int32_t *labels;
+    float *predictions;
+} expected;
+
+static void read_exactly(FILE *file, void *to, size_t size, size_t count) {
+    assert_int_equal(fread(to, size, count, file), count);
+}
+
+static expected read_case(const char *name) {
+    char path[1024];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    expected e = {0};
+    int32_t head[4];
+    read_exactly(file, head, sizeof *head, 4);
+    e.members = head[0];
+    e.rows = head[1];
+    e.classes = head[2];
+    e.rounds = head[3];
+    size_t cells = (size_t)e.members * (size_t)e.rows * (size_t)e.classes;
+    e.order = calloc((size_t)e.rounds, sizeof *e.order);
+    e.labels = calloc((size_t)e.rows, sizeof *e.labels);
+    e.predictions = calloc(cells, sizeof *e.predictions);
+    assert_true(e.order && e.labels && e.predictions);
+    read_exactly(file, e.order, sizeof *e.order, (size_t)e.rounds);
+    read_exactly(file, &e.loss, sizeof e.loss, 1);
+    read_exactly(file, e.labels, sizeof *e.labels, (size_t)e.rows);
+    read_exactly(file, e.predictions, sizeof *e.predictions, cells);
+    (void)fclose(file);
+    return e;
+}
+
+static void free_case(expected *e) {
+    free(e->order);
+    free(e->labels);
+    free(e->predictions);
+}
+
+static void check_case(cst_context *context, const expected *e) {
+    const float **data = calloc((size_t)e->members, sizeof *data);
+    assert_non_null(data);
+    for (int32_t k = 0; k < e->members; k++)
+        data[k] = e->predictions + (size_t)k * (size_t)e->rows * (size_t)e->classes;
+    cst_view view = {.rows = e->rows,
+                     .classes = e->classes,
+                     .members = e->members,
+                     .data = data,
+                     .labels = e->labels};
+    cst_greedy got;
+    assert_int_equal(cst_greedy_select(context, &view, CST_GREEDY_ROUNDS, 0, &got), CST_OK);
+    assert_int_equal(got.rounds, e->rounds);
+    assert_memory_equal(got.order, e->order, (size_t)e->rounds * sizeof *e->order);
+    assert_true(fabs(got.loss[got.rounds - 1] - e->loss) <= 1e-12);
+    for (int32_t k = 0; k < e->members; k++) {
+        int32_t times = 0;
+        for (int32_t i = 0; i < e->rounds; i++)
+            times += e->order[i] == k;
+        assert_true(fabs(got.weights[k] - (double)times / e->rounds) < 1e-15);
+    }
+    cst_greedy_free(context, &got);
+    free(data);
+}
+
+static void every_case_agrees(void **state) {
+    (void)state;
+    cst_context *context = NULL;
+    assert_int_equal(cst_context_create(&context), CST_OK);
+    DIR *cases = opendir(folder);
+    assert_non_null(cases);
+    int seen = 0;
+    for (struct dirent *entry = readdir(cases); entry; entry = readdir(cases)) {
+        size_t length = strlen(entry->d_name);
+        if (length < 4 || strcmp(entry->d_name + length - 4, ".bin") != 0)
+            continue;
+        expected e = read_case(entry->d_name);
+        for (int threads = 1; threads <= 4; threads *= 2) {
+            assert_int_equal(cst_context_set_threads(context, threads), CST_OK);
+            check_case(context, &e);
+        }
+        free_case(&e);
+        seen++;
+    }
+    (void)closedir(cases);
+    assert_true(seen >= 8);
+    cst_context_free(context);
+}
+
+/* The view of the even rows is what selection on a copy of the even rows sees. */
+static void rows_are_those_of_the_view(void **state) {
+    (void)state;
+    cst_context *context = NULL;
+    assert_int_equal(cst_context_create(&context), CST_OK);
+    enum { ROWS = 60, CLASSES = 2, MEMBERS = 3 };
+    float all[MEMBERS][2 * ROWS][CLASSES];
+    float even[MEMBERS][ROWS][CLASSES];
+    int32_t labels[2 * ROWS];
+    int32_t even_labels[ROWS];
+    int64_t index[ROWS];
+    cst_rng rng;
+    cst_rng_init(&rng, 5, CST_STREAM_TEST, 0);
+    for (int i = 0; i < 2 * ROWS; i++) {
+        labels[i] = (int32_t)cst_rng_below(&rng, 2);
+        for (int k = 0; k < MEMBERS; k++) {
+            double p = 1 / (1 + exp(cst_rng_normal(&rng) + 2.0 * labels[i] - 1));
+            all[k][i][0] = (float)p;
+            all[k][i][1] = 1 - (float)p;
+            if (i % 2 == 0)
+                memcpy(even[k][i / 2], all[k][i], sizeof all[k][i]);
+        }
+        index[i / 2] = i / 2 * 2;
+        even_labels[i / 2] = labels[i / 2 * 2];
+    }
+    const float *a[] = {all[0][0], all[1][0], all[2][0]};
+    const float *b[] = {even[0][0], even[1][0], even[2][0]};
+    cst_view part = {ROWS, CLASSES, MEMBERS, a, labels, index};
+    cst_view copy = {ROWS, CLASSES, MEMBERS, b, even_labels, NULL};
+    cst_greedy x;
+    cst_greedy y;
+    assert_int_equal(cst_greedy_select(context, &part, 25, 0, &x), CST_OK);
+    assert_int_equal(cst_greedy_select(context, &copy, 25, 0, &y), CST_OK);
+    assert_true(x.rounds > 1);
+    assert_int_equal(x.rounds, y.rounds);
+    assert_memory_equal(x.order, y.order, (size_t)x.rounds * sizeof *x.order);
+    assert_memory_equal(x.loss, y.loss, (size_t)x.rounds * sizeof *x.loss);
+    cst_greedy_free(context, &x);
+    cst_greedy_free(context, &y);
+    part.labels = NULL;
+    assert_int_equal(cst_greedy_select(context, &part, 25, 0, &x), CST_ERROR_INPUT);
+    assert_int_equal(cst_greedy_select(context, &copy, 0, 0, &x), CST_ERROR_ARGUMENT);
+    all[1][4][0] = NAN;
+    part.labels = labels;
+    assert_int_equal(cst_greedy_select(context, &part, 25, 0, &x), CST_ERROR_INPUT);
+    assert_non_null(strstr(cst_last_error(context), "row 2"));
+    cst_context_free(context);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1)
+        folder = argv[1];
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_case_agrees),
+        cmocka_unit_test(rows_are_those_of_the_view),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,18 @@
+/*
+ * All of corestack's public interface.
+ */
+#ifndef CORESTACK_CORESTACK_H
+#define CORESTACK_CORESTACK_H
+
+#include <corestack/baselines.h>
+#include <corestack/context.h>
+#include <corestack/fit.h>
+#include <corestack/folds.h>
+#include <corestack/metrics.h>
+#include <corestack/model.h>
+#include <corestack/options.h>
+#include <corestack/pool.h>
+#include <corestack/report.h>
+#include <corestack/status.h>
+
+#endif

@@ -164,8 +164,8 @@ static void change_cell(cst_table *table, const json_t *before, const json_t *no
 }
 
 static void print_path(cst_page *page, const json_t *root) {
-    static const char *const headers[] = {"",      "size", "NLL",     "excess", "+/- s.e.",
-                                          "FLOPs", "ms",   "allowed", "change"};
+    static const char *const headers[] = {"",     "size",  "NLL", "vs. best", "s.e.",  "vs. all",
+                                          "s.e.", "FLOPs", "ms",  "allowed",  "change"};
     const json_t *path = json_object_get(root, "path");
     size_t count = json_array_size(path);
     if (count == 0)
@@ -174,9 +174,9 @@ static void print_path(cst_page *page, const json_t *root) {
     for (size_t i = 0; i < count; i++)
         if (cst_json_flag(json_array_get(path, i), "chosen"))
             chosen = i;
-    cst_page_heading(page, "Size of the set against held-out loss (> marks the choice)");
+    cst_page_heading(page, "Held-out loss by size of the set (> marks the choice)");
     cst_table table;
-    cst_table_begin(&table, page, "lrrrrrrll", headers);
+    cst_table_begin(&table, page, "lrrrrrrrrll", headers);
     for (size_t i = 0; i < count; i++) {
         bool near = i + PATH_AROUND >= chosen && i <= chosen + PATH_AROUND;
         if (count > PATH_ROWS && !near && i != 0 && i != count - 1)
@@ -189,6 +189,8 @@ static void print_path(cst_page *page, const json_t *root) {
         cst_table_number(&table, style, 4, cst_json_number(step, "loss"));
         cst_table_number(&table, style, 4, cst_json_number(step, "excess"));
         cst_table_number(&table, style, 4, cst_json_number(step, "excess_se"));
+        cst_table_number(&table, style, 4, cst_json_number(step, "against_all"));
+        cst_table_number(&table, style, 4, cst_json_number(step, "against_all_se"));
         cst_table_quantity(&table, style, cst_json_number(step, "flops"));
         cst_table_quantity(&table, style, cst_json_number(step, "latency_ms"));
         cst_table_cell(&table, style, "%s", cst_json_flag(step, "allowed") ? "yes" : "no");

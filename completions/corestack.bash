@@ -1,0 +1,50 @@
+# Completion of corestack for bash.
+
+_corestack_options() {
+    local common="--json --threads --color --quiet --verbose --help"
+    local pool="--labels --ids --folds --groups --values --allow-outside"
+    case $1 in
+        fit) echo "--output --preset --set --seed --split $pool $common" ;;
+        predict) echo "--output --split $pool $common" ;;
+        evaluate) echo "--split --baselines --resamples --seed $pool $common" ;;
+        inspect) echo "--preset --set --seed --split $pool $common" ;;
+        folds) echo "--labels --count --groups --output --seed $common" ;;
+        options) echo "--markdown $common" ;;
+        help) echo "$common" ;;
+    esac
+}
+
+_corestack() {
+    local commands="fit predict evaluate inspect folds options help"
+    local current=${COMP_WORDS[COMP_CWORD]}
+    local previous=${COMP_WORDS[COMP_CWORD - 1]}
+    local command=${COMP_WORDS[1]}
+    COMPREPLY=()
+    if ((COMP_CWORD == 1)); then
+        mapfile -t COMPREPLY < <(compgen -W "$commands --help --version" -- "$current")
+        return
+    fi
+    case $previous in
+        --preset | -p) mapfile -t COMPREPLY < <(compgen -W "default paper prototype" -- "$current") ;;
+        --color) mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$current") ;;
+        --values) mapfile -t COMPREPLY < <(compgen -W "probability logit" -- "$current") ;;
+        --split) mapfile -t COMPREPLY < <(compgen -W "oof test" -- "$current") ;;
+        --set | -s)
+            compopt -o nospace
+            mapfile -t COMPREPLY < <(compgen -W "$(corestack options 2>/dev/null |
+                sed -n 's/^  \([a-z][a-z0-9_.]*\) = .*/\1=/p')" -- "$current")
+            ;;
+        --threads | -t | --seed | --count | -L | --resamples | -r) ;;
+        help) mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current") ;;
+        *)
+            if [[ $current == -* ]]; then
+                mapfile -t COMPREPLY < <(compgen -W "$(_corestack_options "$command")" -- "$current")
+            else
+                compopt -o filenames
+                mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            fi
+            ;;
+    esac
+}
+
+complete -F _corestack corestack

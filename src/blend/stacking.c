@@ -140,7 +140,8 @@ static cst_status line_search(cst_context *context, stacking *s, double *w, bool
         for (size_t m = 0; m < n; m++) /* the best scale of any w is the one with sum 1 */
             s->trial[m] /= sum;
         status = evaluate(context, s, s->trial);
-        *moved = s->sums[0] <= loss + 1e-4 * length * slope;
+        /* Next to the optimum the loss cannot tell two points apart; Newton's step still can. */
+        *moved = s->sums[0] <= loss + 1e-4 * length * slope + 1e-14 * (1 + fabs(loss));
     }
     if (status == CST_OK && *moved)
         memcpy(w, s->trial, n * sizeof *w);

@@ -1,0 +1,455 @@
+/*
+ * Reading .npy: rows of numbers as float32 or float64, vectors of integers or strings. The header
+ * is npy_header.c's. Paper: the files that hold P_oof and y.
+ */
+#include "io/npy.h"
+#include "io/npy_header.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CHUNK = 4096 /* elements converted at a time where no row structure is needed */ };
+
+cst_status cst_npy_open(cst_context *context, cst_npy **out, const char *path, uint64_t zip_limit) {
+    *out = NULL;
+    cst_npy *npy = cst_alloc(context, 1, sizeof *npy);
+    if (!npy)
+        return CST_ERROR_MEMORY;
+    npy->row_axes = 1;
+    cst_status status = cst_source_open(context, &npy->source, path, zip_limit);
+    if (status == CST_OK)
+        status = cst_npy_read_header(context, npy);
+    if (status != CST_OK) {
+        cst_npy_close(context, npy);
+        return status;
+    }
+    *out = npy;
+    return CST_OK;
+}
+
+void cst_npy_close(cst_context *context, cst_npy *npy) {
+    if (!npy)
+        return;
+    cst_source_close(context, npy->source);
+    cst_free(context, npy->raw);
+    cst_free(context, npy);
+}
+
+bool cst_npy_is_text(const cst_npy *npy) {
+    return npy->kind == CST_NPY_BYTES || npy->kind == CST_NPY_UNICODE;
+}
+
+/* The header was checked: no product of lengths overflows unless a length is 0. */
+static int64_t product(const cst_npy *npy, int from, int to) {
+    for (int d = from; d < to; d++)
+        if (npy->shape[d] == 0)
+            return 0;
+    int64_t count = 1;
+    for (int d = from; d < to; d++)
+        if (__builtin_mul_overflow(count, npy->shape[d], &count))
+            return INT64_MAX; /* another axis is empty, so nothing of this size is ever read */
+    return count;
+}
+
+int64_t cst_npy_rows(const cst_npy *npy) {
+    return product(npy, 0, npy->row_axes < npy->dims ? npy->row_axes : npy->dims);
+}
+
+int64_t cst_npy_width(const cst_npy *npy) {
+    return npy->row_axes < npy->dims ? product(npy, npy->row_axes, npy->dims) : 1;
+}
+
+const char *cst_npy_shape_text(const cst_npy *npy, char buffer[CST_NPY_SHAPE_CHARS]) {
+    size_t used = 1;
+    (void)snprintf(buffer, CST_NPY_SHAPE_CHARS, "(");
+    for (int d = 0; d < npy->dims; d++) {
+        int wrote = snprintf(buffer + used, CST_NPY_SHAPE_CHARS - used, "%s%" PRId64, d ? ", " : "",
+                             npy->shape[d]);
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
+    (void)snprintf(buffer + used, CST_NPY_SHAPE_CHARS - used, npy->dims == 1 ? ",)" : ")");
+    return buffer;
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+/* Position, in elements, of the C-order element `flat` of a Fortran-order array. */
+static uint64_t fortran_offset(const cst_npy *npy, uint64_t flat) {
+    uint64_t axis[CST_NPY_DIMS];
+    for (int d = npy->dims - 1; d >= 0; d--) {
+        uint64_t length = (uint64_t)npy->shape[d];
+        axis[d] = flat % length;
+        flat /= length;
+    }
+    uint64_t offset = 0;
+    for (int d = npy->dims - 1; d >= 0; d--)
+        offset = offset * (uint64_t)npy->shape[d] + axis[d];
+    return offset;
+}
+
+static cst_status gather_from_memory(cst_context *context, cst_npy *npy, int64_t first,
+                                     int64_t count, unsigned char *out) {
+    const unsigned char *memory = NULL;
+    cst_status status = cst_source_slurp(context, npy->source, &memory);
+    if (status != CST_OK)
+        return status;
+    uint64_t width = (uint64_t)cst_npy_width(npy);
+    uint64_t begin = (uint64_t)first * width;
+    uint64_t elements = (uint64_t)count * width;
+    for (uint64_t i = 0; i < elements; i++)
+        memcpy(out + i * npy->item,
+               memory + npy->data_offset + fortran_offset(npy, begin + i) * npy->item, npy->item);
+    return CST_OK;
+}
+
+/* One axis of rows in Fortran order: the rows of one column lie together. */
+static cst_status gather_columns(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
+                                 unsigned char *out) {
+    size_t width = (size_t)cst_npy_width(npy);
+    size_t rows = (size_t)count;
+    unsigned char *column = cst_alloc(context, rows, npy->item);
+    cst_status status = column ? CST_OK : CST_ERROR_MEMORY;
+    for (size_t j = 0; status == CST_OK && j < width; j++) {
+        uint64_t start = fortran_offset(npy, (uint64_t)first * width + j);
+        status = cst_source_read(context, npy->source, npy->data_offset + start * npy->item, column,
+                                 rows * npy->item);
+        for (size_t i = 0; status == CST_OK && i < rows; i++)
+            memcpy(out + (i * width + j) * npy->item, column + i * npy->item, npy->item);
+    }
+    cst_free(context, column);
+    return status;
+}
+
+/* The elements of some rows in C order, as they are in the file. */
+static cst_status read_raw(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
+                           unsigned char *out) {
+    size_t elements = (size_t)count * (size_t)cst_npy_width(npy);
+    if (elements == 0)
+        return CST_OK;
+    if (!npy->fortran || npy->dims < 2) {
+        uint64_t start = (uint64_t)first * (uint64_t)cst_npy_width(npy) * npy->item;
+        return cst_source_read(context, npy->source, npy->data_offset + start, out,
+                               elements * npy->item);
+    }
+    if (npy->row_axes > 1 || !cst_source_seekable(npy->source))
+        return gather_from_memory(context, npy, first, count, out);
+    return gather_columns(context, npy, first, count, out);
+}
+
+/* read_raw into the array's own scratch. */
+static cst_status read_scratch(cst_context *context, cst_npy *npy, int64_t first, int64_t count) {
+    if (first < 0 || count < 0 || first > cst_npy_rows(npy) || count > cst_npy_rows(npy) - first)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%s: rows %" PRId64 " to %" PRId64 " of %" PRId64 " do not exist",
+                        cst_source_name(npy->source), first, first + count - 1, cst_npy_rows(npy));
+    size_t bytes = (size_t)count * (size_t)cst_npy_width(npy) * npy->item;
+    if (bytes > npy->raw_bytes) {
+        cst_free(context, npy->raw);
+        npy->raw_bytes = 0;
+        npy->raw = cst_alloc(context, bytes, 1);
+        if (!npy->raw)
+            return CST_ERROR_MEMORY;
+        npy->raw_bytes = bytes;
+    }
+    return read_raw(context, npy, first, count, npy->raw);
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+/* IEEE half to single; exact. Written without float arithmetic on subnormals, so that a caller who
+ * flushes them to zero gets the same numbers. */
+static inline float half_to_float(uint16_t half) {
+    uint32_t rest = (uint32_t)(half & 0x7fff) << 13;
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16;
+    uint32_t bits = rest + (112u << 23);
+    float value = 0;
+    if ((half & 0x7c00) == 0x7c00)
+        bits = rest | 0x7f800000u;
+    else if ((half & 0x7c00) == 0) {
+        bits = rest | (113u << 23);
+        memcpy(&value, &bits, sizeof value);
+        value -= 0x1p-14f;
+        memcpy(&bits, &value, sizeof bits);
+    }
+    bits |= sign;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline uint16_t load16(const unsigned char *p, bool swapped) {
+    uint16_t v = 0;
+    memcpy(&v, p, sizeof v);
+    return swapped ? __builtin_bswap16(v) : v;
+}
+static inline uint32_t load32(const unsigned char *p, bool swapped) {
+    uint32_t v = 0;
+    memcpy(&v, p, sizeof v);
+    return swapped ? __builtin_bswap32(v) : v;
+}
+static inline uint64_t load64(const unsigned char *p, bool swapped) {
+    uint64_t v = 0;
+    memcpy(&v, p, sizeof v);
+    return swapped ? __builtin_bswap64(v) : v;
+}
+static inline float load_f32(const unsigned char *p, bool swapped) {
+    uint32_t bits = load32(p, swapped);
+    float value = 0;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+static inline double load_f64(const unsigned char *p, bool swapped) {
+    uint64_t bits = load64(p, swapped);
+    double value = 0;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* An integer of any width; *beyond is set where an unsigned one exceeds int64. */
+static int64_t load_int(const cst_npy *npy, const unsigned char *p, bool *beyond) {
+    bool is_signed = npy->kind == CST_NPY_INT;
+    switch (npy->item) {
+    case 1:
+        return is_signed ? (int64_t)(int8_t)*p : (int64_t)*p;
+    case 2: {
+        uint16_t v = load16(p, npy->swapped);
+        return is_signed ? (int64_t)(int16_t)v : (int64_t)v;
+    }
+    case 4: {
+        uint32_t v = load32(p, npy->swapped);
+        return is_signed ? (int64_t)(int32_t)v : (int64_t)v;
+    }
+    default: {
+        uint64_t v = load64(p, npy->swapped);
+        *beyond = !is_signed && v > (uint64_t)INT64_MAX;
+        return (int64_t)v;
+    }
+    }
+}
+
+static void decode(const cst_npy *npy, const unsigned char *raw, size_t count, double *out) {
+    bool swapped = npy->swapped;
+    if (npy->kind == CST_NPY_FLOAT && npy->item == 4)
+        for (size_t i = 0; i < count; i++)
+            out[i] = (double)load_f32(raw + 4 * i, swapped);
+    else if (npy->kind == CST_NPY_FLOAT && npy->item == 2)
+        for (size_t i = 0; i < count; i++)
+            out[i] = (double)half_to_float(load16(raw + 2 * i, swapped));
+    else if (npy->kind == CST_NPY_FLOAT)
+        for (size_t i = 0; i < count; i++)
+            out[i] = load_f64(raw + 8 * i, swapped);
+    else
+        for (size_t i = 0; i < count; i++) {
+            bool beyond = false;
+            int64_t value = load_int(npy, raw + npy->item * i, &beyond);
+            out[i] = beyond ? (double)(uint64_t)value : (double)value;
+        }
+}
+
+static cst_status need_numbers(cst_context *context, const cst_npy *npy) {
+    if (!cst_npy_is_text(npy))
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: holds strings (dtype %s) where numbers are needed",
+                    cst_source_name(npy->source), npy->descr);
+}
+
+cst_status cst_npy_read_rows_f64(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
+                                 double *out) {
+    cst_status status = need_numbers(context, npy);
+    if (status == CST_OK)
+        status = read_scratch(context, npy, first, count);
+    if (status == CST_OK)
+        decode(npy, npy->raw, (size_t)count * (size_t)cst_npy_width(npy), out);
+    return status;
+}
+
+cst_status cst_npy_read_rows_f32(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
+                                 float *out) {
+    cst_status status = need_numbers(context, npy);
+    if (status == CST_OK)
+        status = read_scratch(context, npy, first, count);
+    if (status != CST_OK)
+        return status;
+    size_t elements = (size_t)count * (size_t)cst_npy_width(npy);
+    if (npy->kind == CST_NPY_FLOAT && npy->item <= 4) {
+        for (size_t i = 0; i < elements; i++)
+            out[i] = npy->item == 4 ? load_f32(npy->raw + 4 * i, npy->swapped)
+                                    : half_to_float(load16(npy->raw + 2 * i, npy->swapped));
+        return CST_OK;
+    }
+    double chunk[256];
+    for (size_t i = 0; i < elements; i += 256) {
+        size_t part = elements - i < 256 ? elements - i : 256;
+        decode(npy, npy->raw + i * npy->item, part, chunk);
+        for (size_t j = 0; j < part; j++)
+            out[i + j] = (float)chunk[j];
+    }
+    return CST_OK;
+}
+
+/* ---- vectors --------------------------------------------------------------------------------- */
+
+static cst_status need_vector(cst_context *context, const cst_npy *npy) {
+    char shape[CST_NPY_SHAPE_CHARS];
+    if (npy->dims == 1 || (npy->dims == 2 && npy->shape[1] == 1))
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: has shape %s; one value per sample is needed, shape (N,)",
+                    cst_source_name(npy->source), cst_npy_shape_text(npy, shape));
+}
+
+/* One element as an integer, or an error that says row and value. */
+static cst_status integral(cst_context *context, const cst_npy *npy, const unsigned char *p,
+                           int64_t row, int64_t *out) {
+    if (npy->kind != CST_NPY_FLOAT) {
+        bool beyond = false;
+        *out = load_int(npy, p, &beyond);
+        if (beyond)
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "%s: row %" PRId64 " is %" PRIu64 ", beyond a signed 64-bit integer",
+                            cst_source_name(npy->source), row, (uint64_t)*out);
+        return CST_OK;
+    }
+    double value = 0;
+    decode(npy, p, 1, &value);
+    /* 2^63 is exact in double; NaN fails the comparison */
+    if (!(value >= -0x1p63 && value < 0x1p63) || value != floor(value))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: row %" PRId64 " is %.9g, not an integer; save whole numbers",
+                        cst_source_name(npy->source), row, value);
+    *out = (int64_t)value;
+    return CST_OK;
+}
+
+cst_status cst_npy_read_i64(cst_context *context, cst_npy *npy, int64_t **out, int64_t *count) {
+    *out = NULL;
+    *count = 0;
+    cst_status status = need_vector(context, npy);
+    if (status == CST_OK)
+        status = need_numbers(context, npy);
+    if (status != CST_OK)
+        return status;
+    int64_t rows = cst_npy_rows(npy);
+    int64_t *values = cst_alloc(context, (size_t)rows, sizeof *values);
+    status = values ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t first = 0; status == CST_OK && first < rows; first += CHUNK) {
+        int64_t part = rows - first < CHUNK ? rows - first : CHUNK;
+        status = read_scratch(context, npy, first, part);
+        for (int64_t i = 0; status == CST_OK && i < part; i++)
+            status = integral(context, npy, npy->raw + (size_t)i * npy->item, first + i,
+                              &values[first + i]);
+    }
+    if (status != CST_OK) {
+        cst_free(context, values);
+        return status;
+    }
+    *out = values;
+    *count = rows;
+    return CST_OK;
+}
+
+/* UTF-8 of one code point; 0 bytes for one that does not exist. */
+static size_t utf8(uint32_t code, char out[4]) {
+    if (code < 0x80) {
+        out[0] = (char)code;
+        return 1;
+    }
+    if (code < 0x800) {
+        out[0] = (char)(0xc0 | code >> 6);
+        out[1] = (char)(0x80 | (code & 0x3f));
+        return 2;
+    }
+    if (code >= 0x110000 || (code >= 0xd800 && code < 0xe000))
+        return 0;
+    if (code < 0x10000) {
+        out[0] = (char)(0xe0 | code >> 12);
+        out[1] = (char)(0x80 | (code >> 6 & 0x3f));
+        out[2] = (char)(0x80 | (code & 0x3f));
+        return 3;
+    }
+    out[0] = (char)(0xf0 | code >> 18);
+    out[1] = (char)(0x80 | (code >> 12 & 0x3f));
+    out[2] = (char)(0x80 | (code >> 6 & 0x3f));
+    out[3] = (char)(0x80 | (code & 0x3f));
+    return 4;
+}
+
+/* The text of one element into `text` (room for 4 bytes per character). */
+static cst_status element_text(cst_context *context, const cst_npy *npy, const unsigned char *p,
+                               int64_t row, char *text, size_t *length) {
+    size_t unit = npy->kind == CST_NPY_UNICODE ? 4 : 1;
+    size_t units = npy->item / unit;
+    size_t used = 0;
+    *length = 0;
+    for (size_t i = 0; i < units; i++) {
+        uint32_t code = unit == 4 ? load32(p + 4 * i, npy->swapped) : p[i];
+        if (code == 0) /* padding, unless something follows it */
+            continue;
+        if (i > 0 && (unit == 4 ? load32(p + 4 * (i - 1), npy->swapped) : p[i - 1]) == 0)
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "%s: the string in row %" PRId64 " has a NUL inside",
+                            cst_source_name(npy->source), row);
+        size_t bytes = 1;
+        if (unit == 1)
+            text[used] = (char)code;
+        else
+            bytes = utf8(code, text + used);
+        if (bytes == 0)
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "%s: the string in row %" PRId64
+                            " has the invalid character U+%" PRIX32,
+                            cst_source_name(npy->source), row, code);
+        used += bytes;
+    }
+    *length = used;
+    return CST_OK;
+}
+
+/* One element of a vector of strings or integers, appended to `strings`. */
+static cst_status add_element(cst_context *context, const cst_npy *npy, const unsigned char *p,
+                              int64_t row, char *text, cst_strings *strings) {
+    if (!cst_npy_is_text(npy)) {
+        int64_t value = 0;
+        cst_status status = integral(context, npy, p, row, &value);
+        return status == CST_OK ? cst_strings_add_int(context, strings, value) : status;
+    }
+    size_t length = 0;
+    cst_status status = element_text(context, npy, p, row, text, &length);
+    return status == CST_OK ? cst_strings_add(context, strings, text, length) : status;
+}
+
+cst_status cst_npy_read_strings(cst_context *context, cst_npy *npy, cst_strings **out) {
+    *out = NULL;
+    cst_strings *strings = NULL;
+    char *text = NULL;
+    cst_status status = need_vector(context, npy);
+    if (status != CST_OK)
+        return status;
+    status = cst_strings_create(context, &strings);
+    if (status != CST_OK)
+        goto cleanup;
+    /* A UCS-4 unit takes at most four bytes of UTF-8, so an element's own size is enough. */
+    text = cst_alloc(context, npy->item + 4, 1);
+    if (!text) {
+        status = CST_ERROR_MEMORY;
+        goto cleanup;
+    }
+    int64_t rows = cst_npy_rows(npy);
+    int64_t chunk = npy->item > (1 << 20) ? 1 : (int64_t)((1 << 20) / (npy->item + 1)) + 1;
+    for (int64_t first = 0; status == CST_OK && first < rows; first += chunk) {
+        int64_t part = rows - first < chunk ? rows - first : chunk;
+        status = read_scratch(context, npy, first, part);
+        for (int64_t i = 0; status == CST_OK && i < part; i++)
+            status = add_element(context, npy, npy->raw + (size_t)i * npy->item, first + i, text,
+                                 strings);
+    }
+cleanup:
+    cst_free(context, text);
+    if (status != CST_OK)
+        cst_strings_free(context, strings);
+    else
+        *out = strings;
+    return status;
+}

@@ -1,0 +1,186 @@
+/*
+ * Sources: plain files read by offset with pread, zip members handed to zip.c. Under every reader.
+ * Paper: none.
+ */
+#include "io/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct cst_source {
+    char *name;
+    int fd; /* -1 for a zip member */
+    cst_zip_member *member;
+    uint64_t size;
+    unsigned char *memory; /* the whole content once slurped */
+};
+
+size_t cst_path_member(const char *path) {
+    size_t found = 0;
+    for (const char *p = path; (p = strstr(p, ".npz")) != NULL; p += 4)
+        if (p[4] == '#' || p[4] == ':')
+            found = (size_t)(p - path) + 4;
+    return found;
+}
+
+/* Opens a regular, non-empty file for reading. */
+static cst_status open_plain(cst_context *context, const char *path, int *fd, uint64_t *size) {
+    struct stat info;
+    *fd = -1;
+    /* O_NONBLOCK: a named pipe must not hang the caller; it is refused below. */
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0)
+        return cst_fail(context, CST_ERROR_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    if (fstat(file, &info) != 0) {
+        int reason = errno;
+        (void)close(file);
+        return cst_fail(context, CST_ERROR_IO, "%s: cannot be examined: %s", path,
+                        strerror(reason));
+    }
+    if (!S_ISREG(info.st_mode)) {
+        (void)close(file);
+        return cst_fail(context, CST_ERROR_IO, "%s: is %s, not a file; give the file's own path",
+                        path, S_ISDIR(info.st_mode) ? "a folder" : "a device or pipe");
+    }
+    if (info.st_size == 0) {
+        (void)close(file);
+        return cst_fail(context, CST_ERROR_FORMAT,
+                        "%s: the file is empty (0 bytes); was it written to the end?", path);
+    }
+    *fd = file;
+    *size = (uint64_t)info.st_size;
+    return CST_OK;
+}
+
+static bool has_suffix(const char *text, const char *suffix) {
+    size_t length = strlen(text);
+    size_t tail = strlen(suffix);
+    return length >= tail && strcmp(text + length - tail, suffix) == 0;
+}
+
+static cst_status open_member(cst_context *context, cst_source *source, const char *path,
+                              size_t separator, uint64_t zip_limit) {
+    char *archive = cst_strdup(context, path);
+    if (!archive)
+        return CST_ERROR_MEMORY;
+    if (separator)
+        archive[separator] = '\0';
+    uint64_t bytes = 0;
+    int fd = -1;
+    cst_status status = open_plain(context, archive, &fd, &bytes);
+    if (fd >= 0)
+        (void)close(fd);
+    if (status == CST_OK)
+        status = cst_zip_open(context, &source->member, archive, bytes,
+                              separator ? path + separator + 1 : NULL,
+                              zip_limit ? zip_limit : CST_ZIP_LIMIT_DEFAULT);
+    if (status == CST_OK)
+        source->size = cst_zip_size(source->member);
+    cst_free(context, archive);
+    return status;
+}
+
+cst_status cst_source_open(cst_context *context, cst_source **out, const char *path,
+                           uint64_t zip_limit) {
+    *out = NULL;
+    cst_source *source = cst_alloc(context, 1, sizeof *source);
+    if (!source)
+        return CST_ERROR_MEMORY;
+    source->fd = -1;
+    source->name = cst_strdup(context, path);
+    cst_status status = source->name ? CST_OK : CST_ERROR_MEMORY;
+    size_t separator = cst_path_member(path);
+    if (status == CST_OK && (separator || has_suffix(path, ".npz")))
+        status = open_member(context, source, path, separator, zip_limit);
+    else if (status == CST_OK)
+        status = open_plain(context, path, &source->fd, &source->size);
+    if (status != CST_OK) {
+        cst_source_close(context, source);
+        return status;
+    }
+    *out = source;
+    return CST_OK;
+}
+
+void cst_source_close(cst_context *context, cst_source *source) {
+    if (!source)
+        return;
+    if (source->fd >= 0)
+        (void)close(source->fd);
+    cst_zip_close(context, source->member);
+    cst_free(context, source->memory);
+    cst_free(context, source->name);
+    cst_free(context, source);
+}
+
+uint64_t cst_source_size(const cst_source *source) {
+    return source->size;
+}
+
+const char *cst_source_name(const cst_source *source) {
+    return source->name;
+}
+
+bool cst_source_seekable(const cst_source *source) {
+    return source->fd >= 0 || source->memory;
+}
+
+static cst_status read_plain(cst_context *context, cst_source *source, uint64_t offset,
+                             unsigned char *out, size_t bytes) {
+    size_t done = 0;
+    while (done < bytes) {
+        size_t want = bytes - done < ((size_t)1 << 30) ? bytes - done : (size_t)1 << 30;
+        ssize_t got = pread(source->fd, out + done, want, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return cst_fail(context, CST_ERROR_IO, "%s: reading at byte %llu failed: %s",
+                            source->name, (unsigned long long)(offset + done), strerror(errno));
+        if (got == 0)
+            return cst_fail(context, CST_ERROR_IO,
+                            "%s: ends at byte %llu although it had %llu bytes when opened; was it "
+                            "changed meanwhile?",
+                            source->name, (unsigned long long)(offset + done),
+                            (unsigned long long)source->size);
+        done += (size_t)got;
+    }
+    return CST_OK;
+}
+
+cst_status cst_source_read(cst_context *context, cst_source *source, uint64_t offset, void *out,
+                           size_t bytes) {
+    if (offset > source->size || bytes > source->size - offset)
+        return cst_fail(context, CST_ERROR_FORMAT,
+                        "%s: truncated: %zu bytes are expected at byte %llu, but it ends at byte "
+                        "%llu",
+                        source->name, bytes, (unsigned long long)offset,
+                        (unsigned long long)source->size);
+    if (bytes == 0)
+        return CST_OK;
+    if (source->memory) {
+        memcpy(out, source->memory + offset, bytes);
+        return CST_OK;
+    }
+    if (source->member)
+        return cst_zip_read(context, source->member, offset, out, bytes);
+    return read_plain(context, source, offset, out, bytes);
+}
+
+cst_status cst_source_slurp(cst_context *context, cst_source *source, const unsigned char **out) {
+    if (!source->memory) {
+        unsigned char *memory = cst_alloc(context, (size_t)source->size, 1);
+        if (!memory)
+            return CST_ERROR_MEMORY;
+        cst_status status = cst_source_read(context, source, 0, memory, (size_t)source->size);
+        if (status != CST_OK) {
+            cst_free(context, memory);
+            return status;
+        }
+        source->memory = memory;
+    }
+    *out = source->memory;
+    return CST_OK;
+}

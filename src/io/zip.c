@@ -1,0 +1,230 @@
+/*
+ * Members of npz archives through libzip: stored or deflated, inflated as they are read, never
+ * beyond what the archive promises. Under cst_source. Paper: none.
+ */
+#include "io/source.h"
+#include "io/strings.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <zip.h>
+
+/* Deflate cannot expand a byte to more than 1032; anything beyond 1100:1 lies about its size. The
+ * slack is for tiny members. */
+enum { RATIO_MAX = 1100, RATIO_SLACK = 4096, NAMES_SHOWN = 8, ENTRIES_MAX = 100000 };
+
+struct cst_zip_member {
+    char *name; /* archive#member, for messages */
+    zip_t *archive;
+    zip_file_t *file;
+    zip_uint64_t index;
+    uint64_t size;
+    uint64_t position; /* of `file` */
+};
+
+static bool is_npy_entry(const char *entry, const char *name) {
+    size_t length = strlen(name);
+    if (strncmp(entry, name, length) != 0)
+        return false;
+    return entry[length] == '\0' || strcmp(entry + length, ".npy") == 0;
+}
+
+/* The first few names of an archive, for a message. */
+static void list_entries(zip_t *archive, zip_int64_t entries, char *text, size_t room) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (zip_int64_t i = 0; i < entries && i < NAMES_SHOWN && used < room; i++) {
+        const char *entry = zip_get_name(archive, (zip_uint64_t)i, 0);
+        char quoted[CST_QUOTE_CHARS];
+        int wrote = snprintf(text + used, room - used, "%s%s", i ? ", " : "",
+                             cst_quote(quoted, entry ? entry : "?"));
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
+    if (entries > NAMES_SHOWN && used < room)
+        (void)snprintf(text + used, room - used, ", ...");
+}
+
+/* Finds the member called `name` ("x" finds "x.npy"), or the only one where name is NULL. */
+static cst_status choose(cst_context *context, zip_t *archive, const char *path, const char *name,
+                         zip_uint64_t *index) {
+    zip_int64_t entries = zip_get_num_entries(archive, 0);
+    char list[1024];
+    if (entries > ENTRIES_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT, "%s: has %lld members; at most %d are read", path,
+                        (long long)entries, ENTRIES_MAX);
+    if (entries < 1)
+        return cst_fail(context, CST_ERROR_FORMAT, "%s: the archive has no members", path);
+    if (!name && entries == 1) {
+        *index = 0;
+        return CST_OK;
+    }
+    for (zip_int64_t i = 0; name && i < entries; i++) {
+        const char *entry = zip_get_name(archive, (zip_uint64_t)i, 0);
+        if (entry && is_npy_entry(entry, name)) {
+            *index = (zip_uint64_t)i;
+            return CST_OK;
+        }
+    }
+    list_entries(archive, entries, list, sizeof list);
+    if (!name)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: has %lld arrays (%s); choose one with FILE.npz#NAME", path,
+                        (long long)entries, list);
+    char quoted[CST_QUOTE_CHARS];
+    return cst_fail(context, CST_ERROR_INPUT, "%s: has no array '%s'; it holds %s", path,
+                    cst_quote(quoted, name), list);
+}
+
+/* Refuses what cannot be read safely before a byte of it is inflated. */
+static cst_status check_member(cst_context *context, cst_zip_member *member, uint64_t archive_bytes,
+                               uint64_t limit) {
+    zip_stat_t info;
+    zip_stat_init(&info);
+    if (zip_stat_index(member->archive, member->index, 0, &info) != 0)
+        return cst_fail(context, CST_ERROR_FORMAT, "%s: %s", member->name,
+                        zip_strerror(member->archive));
+    const zip_uint64_t needed = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
+    if ((info.valid & needed) != needed)
+        return cst_fail(context, CST_ERROR_FORMAT, "%s: the archive does not say the size",
+                        member->name);
+    if ((info.valid & ZIP_STAT_ENCRYPTION_METHOD) && info.encryption_method != ZIP_EM_NONE)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "%s: is encrypted; save it without a password", member->name);
+    if (info.comp_method != ZIP_CM_STORE && info.comp_method != ZIP_CM_DEFLATE)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "%s: compression method %d is not supported; save it with numpy.savez or "
+                        "numpy.savez_compressed",
+                        member->name, (int)info.comp_method);
+    if (info.comp_size > archive_bytes)
+        return cst_fail(context, CST_ERROR_FORMAT,
+                        "%s: claims %llu compressed bytes in an archive of %llu bytes",
+                        member->name, (unsigned long long)info.comp_size,
+                        (unsigned long long)archive_bytes);
+    if (info.size == 0)
+        return cst_fail(context, CST_ERROR_FORMAT,
+                        "%s: the member is empty (0 bytes); was it written to the end?",
+                        member->name);
+    if (info.size / RATIO_MAX > info.comp_size + RATIO_SLACK / RATIO_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT,
+                        "%s: declares %llu bytes from %llu compressed, beyond what deflate can do "
+                        "(1032 to 1): a zip bomb or a damaged archive",
+                        member->name, (unsigned long long)info.size,
+                        (unsigned long long)info.comp_size);
+    if (info.size > limit)
+        return cst_fail(context, CST_ERROR_LIMIT,
+                        "%s: declares %llu bytes; the limit for an archive member is %llu (raise "
+                        "it, or save as .npy)",
+                        member->name, (unsigned long long)info.size, (unsigned long long)limit);
+    member->size = info.size;
+    return CST_OK;
+}
+
+cst_status cst_zip_open(cst_context *context, cst_zip_member **out, const char *archive,
+                        uint64_t bytes, const char *name, uint64_t limit) {
+    *out = NULL;
+    cst_zip_member *member = cst_alloc(context, 1, sizeof *member);
+    if (!member)
+        return CST_ERROR_MEMORY;
+    cst_status status = CST_OK;
+    int code = 0;
+    member->archive = zip_open(archive, ZIP_RDONLY, &code);
+    if (!member->archive) {
+        zip_error_t error;
+        zip_error_init_with_code(&error, code);
+        status = cst_fail(context, CST_ERROR_FORMAT, "%s: cannot be read as a zip archive: %s",
+                          archive, zip_error_strerror(&error));
+        zip_error_fini(&error);
+    }
+    if (status == CST_OK)
+        status = choose(context, member->archive, archive, name, &member->index);
+    if (status == CST_OK) {
+        const char *entry = zip_get_name(member->archive, member->index, 0);
+        char quoted[CST_QUOTE_CHARS];
+        member->name =
+            cst_format(context, "%s#%s", archive, cst_quote(quoted, entry ? entry : "?"));
+        status = member->name ? check_member(context, member, bytes, limit) : CST_ERROR_MEMORY;
+    }
+    if (status != CST_OK) {
+        cst_zip_close(context, member);
+        return status;
+    }
+    *out = member;
+    return CST_OK;
+}
+
+void cst_zip_close(cst_context *context, cst_zip_member *member) {
+    if (!member)
+        return;
+    if (member->file)
+        (void)zip_fclose(member->file);
+    if (member->archive)
+        zip_discard(member->archive);
+    cst_free(context, member->name);
+    cst_free(context, member);
+}
+
+uint64_t cst_zip_size(const cst_zip_member *member) {
+    return member->size;
+}
+
+/* Reads on from the current position; all of it or an error. */
+static cst_status read_on(cst_context *context, cst_zip_member *member, unsigned char *out,
+                          size_t bytes) {
+    while (bytes > 0) {
+        size_t want = bytes < ((size_t)1 << 24) ? bytes : (size_t)1 << 24;
+        zip_int64_t got = zip_fread(member->file, out, want);
+        if (got < 0)
+            return cst_fail(context, CST_ERROR_FORMAT, "%s: damaged at byte %llu: %s", member->name,
+                            (unsigned long long)member->position, zip_file_strerror(member->file));
+        if (got == 0)
+            return cst_fail(context, CST_ERROR_FORMAT,
+                            "%s: truncated: %llu bytes are declared, %llu were found", member->name,
+                            (unsigned long long)member->size, (unsigned long long)member->position);
+        out += got;
+        bytes -= (size_t)got;
+        member->position += (uint64_t)got;
+    }
+    return CST_OK;
+}
+
+/* At the declared end nothing more may come; asking once more also makes libzip check the CRC. */
+static cst_status check_end(cst_context *context, cst_zip_member *member) {
+    unsigned char extra = 0;
+    zip_int64_t got = zip_fread(member->file, &extra, 1);
+    if (got < 0)
+        return cst_fail(context, CST_ERROR_FORMAT, "%s: damaged: %s", member->name,
+                        zip_file_strerror(member->file));
+    if (got > 0)
+        return cst_fail(context, CST_ERROR_FORMAT,
+                        "%s: inflates to more than the %llu bytes it declares: a zip bomb or a "
+                        "damaged archive",
+                        member->name, (unsigned long long)member->size);
+    return CST_OK;
+}
+
+cst_status cst_zip_read(cst_context *context, cst_zip_member *member, uint64_t offset, void *out,
+                        size_t bytes) {
+    unsigned char skipped[4096];
+    if (member->file && offset < member->position) {
+        (void)zip_fclose(member->file);
+        member->file = NULL;
+    }
+    if (!member->file) {
+        member->position = 0;
+        member->file = zip_fopen_index(member->archive, member->index, 0);
+        if (!member->file)
+            return cst_fail(context, CST_ERROR_FORMAT, "%s: %s", member->name,
+                            zip_strerror(member->archive));
+    }
+    cst_status status = CST_OK;
+    while (status == CST_OK && member->position < offset) {
+        uint64_t gap = offset - member->position;
+        status =
+            read_on(context, member, skipped, gap < sizeof skipped ? (size_t)gap : sizeof skipped);
+    }
+    if (status == CST_OK)
+        status = read_on(context, member, out, bytes);
+    if (status == CST_OK && member->position == member->size)
+        status = check_end(context, member);
+    return status;
+}

@@ -301,7 +301,7 @@ static cst_status predict_view(cst_context *context, predict_job *job) {
         status =
             cst_parallel_for(context, left < WAVE_BLOCKS ? left : WAVE_BLOCKS, predict_block, job);
         int64_t done = cst_block_first(job->wave + (left < WAVE_BLOCKS ? left : WAVE_BLOCKS));
-        if (status == CST_OK)
+        if (status == CST_OK && job->report)
             status =
                 cst_progress(context, "predict", done < view->rows ? done : view->rows, view->rows);
     }

@@ -47,7 +47,8 @@ check() { # name, command...
 }
 
 build() { # preset
-    cmake --preset "$1" -Wno-dev && cmake --build --preset "$1" --parallel "$JOBS"
+    # Everything that can be built is, so that one run shows every error.
+    cmake --preset "$1" -Wno-dev && cmake --build --preset "$1" --parallel "$JOBS" -- -k 0
 }
 
 # Every test of a build, each counted; output of those that fail.

@@ -31,6 +31,15 @@
 cst_status cst_fail(cst_context *context, cst_status code, const char *format, ...)
     CST_PRINTF(3, 4);
 
+#ifdef __clang_analyzer__
+/* The analyzer sees one file at a time: this tells it that what cst_fail returns is `code`. */
+static inline cst_status cst_same_code(cst_status code, cst_status returned) {
+    (void)returned;
+    return code;
+}
+#define cst_fail(context, code, ...) cst_same_code(code, cst_fail(context, code, __VA_ARGS__))
+#endif
+
 /* A thing the user should know although the work goes on. Goes to the logger as a warning and is
  * kept in the context for the report, unless the context is muted (nested refits repeat what was
  * said). */

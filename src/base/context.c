@@ -106,7 +106,8 @@ const char *cst_version(void) {
     return CST_VERSION_STRING;
 }
 
-cst_status cst_fail(cst_context *context, cst_status code, const char *format, ...) {
+/* In brackets: a macro stands in its place under the analyzer. */
+cst_status(cst_fail)(cst_context *context, cst_status code, const char *format, ...) {
     if (!context)
         return code;
     va_list args;

@@ -1,0 +1,36 @@
+/*
+ * Reading and writing the vectors and matrices that stand around a pool: labels, groups, folds and
+ * predictions, as npy files (or members of npz files).
+ */
+#ifndef CORESTACK_FILES_H
+#define CORESTACK_FILES_H
+
+#include <corestack/context.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Labels [rows], integers from 0 on ([rows] or [rows, 1] in the file; floats where integral).
+ * CST_ERROR_INPUT with the row for one that is negative or beyond int32. *out is the caller's,
+ * freed with cst_free. */
+CST_API cst_status cst_read_labels(cst_context *context, const char *path, int32_t **out,
+                                   int64_t *rows);
+
+/* Group ids [rows], any integers. *out is the caller's. */
+CST_API cst_status cst_read_groups(cst_context *context, const char *path, int64_t **out,
+                                   int64_t *rows);
+
+/* Probabilities [rows][classes] as a float32 npy file. Nothing appears at `path` unless all of it
+ * was written. */
+CST_API cst_status cst_write_predictions(cst_context *context, const char *path,
+                                         const float *probabilities, int64_t rows, int32_t classes);
+
+/* A fold vector [rows] as an int32 npy file, written whole or not at all. */
+CST_API cst_status cst_write_folds(cst_context *context, const char *path, const int32_t *folds,
+                                   int64_t rows);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

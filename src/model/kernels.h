@@ -20,6 +20,10 @@ void cst_softmax(int32_t classes, double *scores);
 void cst_add_scaled_f32(const float *x, int64_t count, double weight, double *z);
 void cst_add_scaled_f64(const double *x, int64_t count, double weight, double *z);
 
+/* z[e] += sum_j weights[j] columns[j * stride + e], for `count` columns j and e < size. */
+void cst_add_columns(const double *columns, int64_t stride, int32_t count, int64_t size,
+                     const double *weights, double *z);
+
 /* How far a probability may leave [0, 1] before it is refused. */
 #define CST_ROW_MARGIN 1e-6
 

@@ -139,12 +139,9 @@ static void linear_scores(const predict_job *job, const predict_scratch *s, int6
             if (job->blend[l] == 0 || learner->kind == CST_LEARNER_LOGLINEAR)
                 continue;
             start_scores(learner, s, model->members, first, size, scores);
-            for (int32_t j = 0; job->gated && j < gated; j++) {
-                double weight = learner->weights[model->members + j];
-                if (weight != 0)
-                    cst_add_scaled_f64(s->columns + (size_t)j * CST_TILE, size, weight,
-                                       scores + first);
-            }
+            if (job->gated)
+                cst_add_columns(s->columns, CST_TILE, gated, size,
+                                learner->weights + model->members, scores + first);
             scores += job->chunk * model->classes;
         }
     }

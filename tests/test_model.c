@@ -596,6 +596,54 @@ static void files_are_read_whole_or_refused_with_their_path(void **state) {
     assert_int_equal(remove(path), 0);
 }
 
+static void saved_twice_the_bytes_are_the_same(void **state) {
+    cst_context *context = *state;
+    for (int s = 0; s < STACKS; s++) {
+        uint8_t bytes[2][2 * FILE_BYTES];
+        size_t size[2];
+        cst_model *model = build_stack(context, s);
+        for (int round = 0; round < 2; round++) {
+            const char *path = "test_model_save.model";
+            cst_model *again = NULL;
+            assert_int_equal(cst_model_save(context, model, path), CST_OK);
+            assert_int_equal(cst_model_load(context, &again, path), CST_OK);
+            cst_model_free(context, model);
+            model = again;
+            FILE *file = fopen(path, "rb");
+            assert_non_null(file);
+            size[round] = fread(bytes[round], 1, sizeof bytes[round], file);
+            assert_int_equal(fclose(file), 0);
+            assert_int_equal(remove(path), 0);
+        }
+        cst_model_free(context, model);
+        assert_int_equal(size[0], size[1]);
+        assert_memory_equal(bytes[0], bytes[1], size[0]);
+        if (s == 0)
+            assert_memory_equal(bytes[0], model_file, FILE_BYTES);
+    }
+}
+
+static void a_save_that_fails_leaves_the_old_file(void **state) {
+    cst_context *context = *state;
+    const char *path = "test_model_kept.model";
+    cst_model *model = build_stack(context, 0);
+    assert_int_equal(cst_model_save(context, model, "no/such/folder/a.model"), CST_ERROR_IO);
+    assert_non_null(strstr(cst_last_error(context), "no/such/folder/a.model"));
+    assert_int_equal(cst_model_save(context, model, NULL), CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_model_save(context, NULL, path), CST_ERROR_ARGUMENT);
+    write_file(path, "old", 3);
+    model->learner[0].bias[0] = INFINITY;
+    assert_int_equal(cst_model_save(context, model, path), CST_ERROR_ARGUMENT);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    char old[8];
+    assert_int_equal(fread(old, 1, sizeof old, file), 3);
+    assert_int_equal(fclose(file), 0);
+    assert_memory_equal(old, "old", 3);
+    assert_int_equal(remove(path), 0);
+    cst_model_free(context, model);
+}
+
 /* ---- memory that runs out -------------------------------------------------------------------- */
 
 /* Lets the 1st, 2nd, ... allocation of reading and writing fail until none does. */
@@ -639,6 +687,15 @@ static void failing_allocations_leave_nothing_behind(void **state) {
         assert_null(bytes);
         assert_int_equal(heap.live, base);
     }
+    for (long n = 0;; n++) {
+        heap.left = n;
+        cst_status status = cst_model_save(context, model, path);
+        heap.left = -1;
+        assert_int_equal(heap.live, base);
+        if (status == CST_OK)
+            break;
+        assert_int_equal(status, CST_ERROR_MEMORY);
+    }
     cst_model_free(context, model);
     cst_context_free(context);
     assert_int_equal(heap.live, 0);
@@ -666,6 +723,8 @@ int main(void) {
         cmocka_unit_test(signed_noise_is_survived),
         cmocka_unit_test(what_could_not_be_read_is_not_written),
         cmocka_unit_test(files_are_read_whole_or_refused_with_their_path),
+        cmocka_unit_test(saved_twice_the_bytes_are_the_same),
+        cmocka_unit_test(a_save_that_fails_leaves_the_old_file),
         cmocka_unit_test(failing_allocations_leave_nothing_behind),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

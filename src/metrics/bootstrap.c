@@ -3,8 +3,8 @@
  * prediction, beside every reported score. method.md section 8.
  *
  * LANES resamples run side by side: each draws how often every sample occurs (counts
- * [rows][LANES]), and one pass over the samples in order then gives every method's sums for all
- * lanes. A lane's arithmetic does not depend on its neighbours, so that the result has the same
+ * [rows][LANES]), and one pass over the samples, bin after bin, then gives every method's sums for
+ * all lanes. A lane's arithmetic does not depend on its neighbours, so that the result has the same
  * bytes for any number of threads and any width of vector instructions.
  */
 #include <corestack/metrics.h>
@@ -27,14 +27,24 @@ enum { TOP1, NLL, BRIER, ECE };
 #define VECTOR_CLONES
 #endif
 
+/* One number for each lane, in a register where there is one so wide. */
+typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
+typedef float lane_counts __attribute__((vector_size(LANES * sizeof(float))));
+
 /* What a method's scores are sums of, packed for the inner loop. */
 typedef struct packed {
     double nll;
     double brier;
     double gap; /* correct - confidence */
     double correct;
-    int64_t bin;
+    int64_t row;
 } packed;
+
+/* Samples of a method in order of their bins, ascending rows within a bin. */
+typedef struct binned {
+    packed *samples; /* [rows] */
+    int64_t *end;    /* [bins]: bin b ends before samples[end[b]] */
+} binned;
 
 typedef struct bootstrap {
     int64_t rows;
@@ -42,8 +52,8 @@ typedef struct bootstrap {
     int32_t methods;
     int32_t resamples;
     uint64_t seed;
-    packed **samples; /* [methods] -> [rows] */
-    double *scores;   /* [methods][SCORES][resamples] */
+    binned *method; /* [methods] */
+    double *scores; /* [methods][SCORES][resamples] */
 } bootstrap;
 
 /* ---- drawing ----------------------------------------------------------------------------------
@@ -117,43 +127,33 @@ static void draw_counts(const bootstrap *job, uint32_t first_resample, float *co
 /* ---- sums
  * ---------------------------------------------------------------------------------------- */
 
-/* sums [3][LANES]: top-1, NLL, Brier; gaps [bins][LANES]; both zeroed by the caller. */
+/* sums [SCORES][LANES]: of correct, NLL, Brier, and of the absolute gaps of the bins. counts:
+ * [rows][LANES]. */
 VECTOR_CLONES
-static void weigh(const packed *samples, int64_t rows, const float *counts, double *sums,
-                  double *gaps) {
-    double top1[LANES] = {0};
-    double nll[LANES] = {0};
-    double brier[LANES] = {0};
-    for (int64_t i = 0; i < rows; i++) {
-        const packed *s = &samples[i];
-        const float *count = counts + i * LANES;
-        double *gap = gaps + s->bin * LANES;
-        for (int l = 0; l < LANES; l++) {
-            double times = (double)count[l];
-            top1[l] += times * s->correct;
-            nll[l] += times * s->nll;
-            brier[l] += times * s->brier;
-            gap[l] += times * s->gap;
+static void weigh(const binned *method, int32_t bins, const float *counts, double *sums) {
+    lanes top1 = {0};
+    lanes nll = {0};
+    lanes brier = {0};
+    lanes error = {0};
+    const packed *s = method->samples;
+    for (int32_t b = 0; b < bins; b++) {
+        lanes gap = {0};
+        for (const packed *end = method->samples + method->end[b]; s < end; s++) {
+            lane_counts count;
+            memcpy(&count, counts + s->row * LANES, sizeof count);
+            lanes times = __builtin_convertvector(count, lanes);
+            top1 += times * s->correct;
+            nll += times * s->nll;
+            brier += times * s->brier;
+            gap += times * s->gap;
         }
+        for (int l = 0; l < LANES; l++)
+            error[l] += fabs(gap[l]);
     }
-    memcpy(sums + TOP1 * LANES, top1, sizeof top1);
-    memcpy(sums + NLL * LANES, nll, sizeof nll);
-    memcpy(sums + BRIER * LANES, brier, sizeof brier);
-}
-
-static void keep_scores(const bootstrap *job, int32_t method, int64_t first, const double *sums,
-                        const double *gaps) {
-    double *to = job->scores + (size_t)method * SCORES * (size_t)job->resamples;
-    double scale = 1 / (double)job->rows;
-    for (int64_t l = 0; l < LANES && first + l < job->resamples; l++) {
-        double error = 0;
-        for (int32_t b = 0; b < job->bins; b++)
-            error += fabs(gaps[(int64_t)b * LANES + l]);
-        to[TOP1 * (int64_t)job->resamples + first + l] = sums[TOP1 * LANES + l] * scale;
-        to[NLL * (int64_t)job->resamples + first + l] = sums[NLL * LANES + l] * scale;
-        to[BRIER * (int64_t)job->resamples + first + l] = sums[BRIER * LANES + l] * scale;
-        to[ECE * (int64_t)job->resamples + first + l] = error * scale;
-    }
+    memcpy(sums + TOP1 * LANES, &top1, sizeof top1);
+    memcpy(sums + NLL * LANES, &nll, sizeof nll);
+    memcpy(sums + BRIER * LANES, &brier, sizeof brier);
+    memcpy(sums + ECE * LANES, &error, sizeof error);
 }
 
 /* Batches of lanes that one task runs, so that scratch is not made anew for each. */
@@ -161,24 +161,24 @@ enum { BATCHES = 16 };
 
 static cst_status resample_task(cst_context *context, void *user, int64_t task) {
     const bootstrap *job = user;
-    size_t bins = (size_t)job->bins;
-    double sums[3 * LANES];
     float *counts = cst_alloc(context, (size_t)job->rows * LANES, sizeof *counts);
-    double *gaps = cst_alloc(context, bins * LANES, sizeof *gaps);
-    cst_status status = counts && gaps ? CST_OK : CST_ERROR_MEMORY;
+    if (!counts)
+        return CST_ERROR_MEMORY;
+    int64_t resamples = job->resamples;
     int64_t first = task * BATCHES * LANES;
-    for (int b = 0; status == CST_OK && b < BATCHES && first < job->resamples; b++) {
+    for (int b = 0; b < BATCHES && first < resamples; b++, first += LANES) {
         draw_counts(job, (uint32_t)first, counts);
         for (int32_t m = 0; m < job->methods; m++) {
-            memset(gaps, 0, bins * LANES * sizeof *gaps);
-            weigh(job->samples[m], job->rows, counts, sums, gaps);
-            keep_scores(job, m, first, sums, gaps);
+            double sums[SCORES * LANES];
+            double *to = job->scores + (int64_t)m * SCORES * resamples + first;
+            weigh(&job->method[m], job->bins, counts, sums);
+            for (int s = 0; s < SCORES; s++)
+                for (int l = 0; l < LANES && first + l < resamples; l++)
+                    to[s * resamples + l] = sums[s * LANES + l] / (double)job->rows;
         }
-        first += LANES;
     }
     cst_free(context, counts);
-    cst_free(context, gaps);
-    return status;
+    return CST_OK;
 }
 
 /* ---- intervals
@@ -220,56 +220,58 @@ static cst_metric_intervals intervals_of(const double *value, double *scores, in
 /* ---- all methods
  * -------------------------------------------------------------------------------------- */
 
-static cst_status pack(cst_context *context, bootstrap *job, int32_t method,
-                       const float *probabilities, int32_t classes, const int32_t *labels) {
-    cst_samples samples = {0};
-    cst_status status =
-        cst_samples_make(context, probabilities, job->rows, classes, labels, &samples);
-    packed *to = status == CST_OK ? cst_alloc(context, (size_t)job->rows, sizeof *to) : NULL;
-    if (status == CST_OK && !to)
-        status = CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < job->rows; i++)
-        to[i] = (packed){.nll = samples.nll[i],
-                         .brier = samples.brier[i],
-                         .gap = samples.correct[i] - samples.confidence[i],
-                         .correct = samples.correct[i],
-                         .bin = cst_bin_of(samples.confidence[i], job->bins)};
-    job->samples[method] = to;
-    cst_samples_free(context, &samples);
-    return status;
+/* Sorts a method's samples into bins by counting. */
+static cst_status pack(cst_context *context, const bootstrap *job, const cst_samples *samples,
+                       binned *out) {
+    out->samples = cst_alloc(context, (size_t)job->rows, sizeof *out->samples);
+    out->end = cst_alloc(context, (size_t)job->bins, sizeof *out->end);
+    if (!out->samples || !out->end)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < job->rows; i++)
+        out->end[cst_bin_of(samples->confidence[i], job->bins)]++;
+    int64_t start = 0;
+    for (int32_t b = 0; b < job->bins; b++) {
+        int64_t count = out->end[b];
+        out->end[b] = start; /* moves to the end of the bin as it fills */
+        start += count;
+    }
+    for (int64_t i = 0; i < job->rows; i++) {
+        int64_t at = out->end[cst_bin_of(samples->confidence[i], job->bins)]++;
+        out->samples[at] = (packed){.nll = samples->nll[i],
+                                    .brier = samples->brier[i],
+                                    .gap = samples->correct[i] - samples->confidence[i],
+                                    .correct = samples->correct[i],
+                                    .row = i};
+    }
+    return CST_OK;
 }
 
 static void bootstrap_free(cst_context *context, bootstrap *job) {
-    for (int32_t m = 0; job->samples && m < job->methods; m++)
-        cst_free(context, job->samples[m]);
-    cst_free(context, job->samples);
+    for (int32_t m = 0; job->method && m < job->methods; m++) {
+        cst_free(context, job->method[m].samples);
+        cst_free(context, job->method[m].end);
+    }
+    cst_free(context, job->method);
     cst_free(context, job->scores);
 }
 
 /* The scores of every method on the samples themselves: value [methods][SCORES]. The same sums as
- * a resample that draws each row once. */
+ * of a resample that draws each row once. */
 static cst_status values(cst_context *context, const bootstrap *job, double *value) {
-    double sums[3 * LANES];
-    size_t rows = (size_t)job->rows;
-    size_t bins = (size_t)job->bins;
-    float *once = cst_alloc(context, rows * LANES, sizeof *once);
-    double *gaps = cst_alloc(context, bins * LANES, sizeof *gaps);
-    cst_status status = once && gaps ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t i = 0; status == CST_OK && i < rows * LANES; i++)
+    double sums[SCORES * LANES];
+    size_t cells = (size_t)job->rows * LANES;
+    float *once = cst_alloc(context, cells, sizeof *once);
+    if (!once)
+        return CST_ERROR_MEMORY;
+    for (size_t i = 0; i < cells; i++)
         once[i] = 1;
-    for (int32_t m = 0; status == CST_OK && m < job->methods; m++) {
-        double error = 0;
-        memset(gaps, 0, bins * LANES * sizeof *gaps);
-        weigh(job->samples[m], job->rows, once, sums, gaps);
-        for (size_t b = 0; b < bins; b++)
-            error += fabs(gaps[b * LANES]);
-        for (int s = 0; s < ECE; s++)
+    for (int32_t m = 0; m < job->methods; m++) {
+        weigh(&job->method[m], job->bins, once, sums);
+        for (int s = 0; s < SCORES; s++)
             value[m * SCORES + s] = sums[s * LANES] / (double)job->rows;
-        value[m * SCORES + ECE] = error / (double)job->rows;
     }
     cst_free(context, once);
-    cst_free(context, gaps);
-    return status;
+    return CST_OK;
 }
 
 static cst_status run(cst_context *context, const float *const *probabilities, int32_t classes,
@@ -285,12 +287,17 @@ static cst_status run(cst_context *context, const float *const *probabilities, i
         return cst_fail(context, CST_ERROR_LIMIT, "%lld rows are too many to resample",
                         (long long)job->rows);
     size_t methods = (size_t)job->methods;
-    job->samples = cst_alloc(context, methods, sizeof *job->samples);
+    job->method = cst_alloc(context, methods, sizeof *job->method);
     job->scores = cst_alloc(context, methods * SCORES * (size_t)job->resamples, sizeof(double));
-    if (!job->samples || !job->scores)
+    if (!job->method || !job->scores)
         return CST_ERROR_MEMORY;
-    for (int32_t m = 0; status == CST_OK && m < job->methods; m++)
-        status = pack(context, job, m, probabilities[m], classes, labels);
+    for (int32_t m = 0; status == CST_OK && m < job->methods; m++) {
+        cst_samples samples = {0};
+        status = cst_samples_make(context, probabilities[m], job->rows, classes, labels, &samples);
+        if (status == CST_OK)
+            status = pack(context, job, &samples, &job->method[m]);
+        cst_samples_free(context, &samples);
+    }
     if (status == CST_OK)
         status = values(context, job, value);
     int64_t batch = (int64_t)BATCHES * LANES;

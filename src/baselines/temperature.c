@@ -1,0 +1,185 @@
+/*
+ * Temperature scaling of a mixture on its own out-of-fold rows. After any baseline. method.md
+ * section 8; Guo et al. (2017), on log-probabilities instead of logits.
+ *
+ * The mean NLL is convex in the inverse temperature, so that its derivative has one root at most:
+ * Newton's method on log(1/T) inside a bracket that only shrinks.
+ */
+#include "baselines/baselines.h"
+
+#include "metrics/risk.h"
+
+#include <math.h>
+
+typedef struct temperature_job {
+    const cst_view *view;
+    const double *weights;
+    float *logs; /* [rows][classes] log of the floored mixture */
+    double inverse;
+} temperature_job;
+
+static cst_status log_block(cst_context *context, void *user, int64_t block) {
+    temperature_job *job = user;
+    const cst_view *view = job->view;
+    int64_t first = cst_block_first(block);
+    int64_t count = cst_block_size(view->rows, block);
+    size_t cells = (size_t)count * (size_t)view->classes;
+    float *to = job->logs + (size_t)first * (size_t)view->classes;
+    cst_status status = CST_OK;
+    float *scratch = cst_alloc(context, view->index ? cells : 0, sizeof *scratch);
+    double *mixture = cst_alloc(context, cells, sizeof *mixture);
+    if (!scratch || !mixture) {
+        status = CST_ERROR_MEMORY;
+        goto cleanup;
+    }
+    for (int32_t k = 0; k < view->members; k++) {
+        if (job->weights[k] == 0)
+            continue;
+        const float *rows = cst_view_rows(view, k, first, count, scratch);
+        for (size_t j = 0; j < cells; j++)
+            mixture[j] += job->weights[k] * (double)rows[j];
+    }
+    for (size_t j = 0; j < cells; j++)
+        to[j] = (float)log(fmax(mixture[j], CST_NLL_FLOOR));
+cleanup:
+    cst_free(context, scratch);
+    cst_free(context, mixture);
+    return status;
+}
+
+/* sum: [0] NLL at the job's inverse temperature b, [1] its derivative in b, [2] the second. */
+static cst_status loss_block(cst_context *context, void *user, int64_t block, double *sum) {
+    (void)context;
+    const temperature_job *job = user;
+    int64_t first = cst_block_first(block);
+    int64_t end = first + cst_block_size(job->view->rows, block);
+    int32_t classes = job->view->classes;
+    for (int64_t i = first; i < end; i++) {
+        const float *row = job->logs + (size_t)i * (size_t)classes;
+        double top = (double)row[0];
+        for (int32_t c = 1; c < classes; c++)
+            top = fmax(top, (double)row[c]);
+        double total = 0;
+        double mean = 0;
+        double square = 0;
+        for (int32_t c = 0; c < classes; c++) {
+            double below = (double)row[c] - top;
+            double weight = exp(job->inverse * below);
+            total += weight;
+            mean += weight * below;
+            square += weight * below * below;
+        }
+        mean /= total;
+        double own = (double)row[cst_view_label(job->view, i)] - top;
+        sum[0] += log(total) - job->inverse * own;
+        sum[1] += mean - own;
+        sum[2] += square / total - mean * mean;
+    }
+    return CST_OK;
+}
+
+static cst_status evaluate(cst_context *context, temperature_job *job, double log_inverse,
+                           double *sums) {
+    job->inverse = exp(log_inverse);
+    cst_status status =
+        cst_reduce_blocks(context, cst_block_count(job->view->rows), 3, loss_block, job, sums);
+    for (int j = 0; j < 3; j++)
+        sums[j] /= (double)job->view->rows;
+    return status;
+}
+
+/* Next point after `at`: Newton's, if it lies inside the bracket; the bound itself the first time
+ * it would be left; otherwise the middle. */
+static double next_point(double at, const double *sums, double low, double high, bool *low_seen,
+                         bool *high_seen) {
+    double slope = sums[1];
+    double curvature = sums[2] * exp(at);
+    double next = curvature > 0 ? at - slope / curvature : (slope > 0 ? -INFINITY : INFINITY);
+    if (next > low && next < high)
+        return next;
+    if (next >= high && !*high_seen) {
+        *high_seen = true;
+        return high;
+    }
+    if (next <= low && !*low_seen) {
+        *low_seen = true;
+        return low;
+    }
+    return 0.5 * (low + high);
+}
+
+static cst_status search(cst_context *context, temperature_job *job, double *temperature,
+                         double *nll) {
+    const double least = log(1 / CST_TEMPERATURE_HIGH);
+    const double most = log(1 / CST_TEMPERATURE_LOW);
+    double low = least;
+    double high = most;
+    bool low_seen = false;
+    bool high_seen = false;
+    double at = 0;
+    double sums[3];
+    cst_status status = CST_OK;
+    for (int i = 0; i < 200; i++) {
+        status = evaluate(context, job, at, sums);
+        if (status != CST_OK)
+            return status;
+        if (sums[1] == 0 || (sums[1] > 0 && at == least) || (sums[1] < 0 && at == most))
+            break;
+        if (sums[1] > 0)
+            high = at;
+        else
+            low = at;
+        double next = next_point(at, sums, low, high, &low_seen, &high_seen);
+        if (fabs(next - at) < 1e-12 || high - low < 1e-12)
+            break;
+        at = next;
+    }
+    *temperature = at == least ? CST_TEMPERATURE_HIGH : at == most ? CST_TEMPERATURE_LOW : exp(-at);
+    *nll = sums[0];
+    return status;
+}
+
+cst_status cst_temperature_fit(cst_context *context, const cst_view *view, const double *weights,
+                               double *temperature, double *nll) {
+    if (view->rows < 1 || !view->labels)
+        return cst_fail(context, CST_ERROR_INPUT, "temperature scaling needs labelled rows");
+    temperature_job job = {.view = view, .weights = weights};
+    double loss = 0;
+    size_t cells = 0;
+    if (!cst_size_mul((size_t)view->rows, (size_t)view->classes, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "%lld rows of %d classes are too many",
+                        (long long)view->rows, view->classes);
+    job.logs = cst_alloc(context, cells, sizeof *job.logs);
+    cst_status status = job.logs ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_parallel_for(context, cst_block_count(view->rows), log_block, &job);
+    if (status == CST_OK)
+        status = search(context, &job, temperature, &loss);
+    if (status == CST_OK &&
+        (*temperature <= CST_TEMPERATURE_LOW || *temperature >= CST_TEMPERATURE_HIGH))
+        cst_notice(context,
+                   "temperature scaling ends at its bound, T = %g: the predictions are right (or "
+                   "wrong) on every row",
+                   *temperature);
+    if (nll)
+        *nll = loss;
+    cst_free(context, job.logs);
+    return status;
+}
+
+void cst_temperature_rows(double temperature, int64_t count, int32_t classes,
+                          double *probabilities) {
+    for (int64_t i = 0; i < count; i++) {
+        double *row = probabilities + (size_t)i * (size_t)classes;
+        double top = 0;
+        double total = 0;
+        for (int32_t c = 0; c < classes; c++)
+            top = fmax(top, fmax(row[c], CST_NLL_FLOOR));
+        for (int32_t c = 0; c < classes; c++) {
+            row[c] = exp(log(fmax(row[c], CST_NLL_FLOOR) / top) / temperature);
+            total += row[c];
+        }
+        for (int32_t c = 0; c < classes; c++)
+            row[c] /= total;
+    }
+}

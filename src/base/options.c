@@ -33,6 +33,7 @@ static const preset_value PRESET_VALUES[] = {
     {"paper", CST_OPT_KEEP_FRACTION, "0"},
     {"paper", CST_OPT_SELECT_DIRECTION, "none"},
     {"paper", CST_OPT_META_LEARNERS, "ridge,elastic-net,lasso"},
+    {"paper", CST_OPT_LAMBDA_RULE, "star"},
     {"paper", CST_OPT_REFIT_DROP, "true"},
     /* CoRe-Stack: Pearson 0.95, hand-crafted features, cross-validated penalty, inverse RMSE. */
     {"prototype", CST_OPT_REDUNDANCY_MEASURE, "pearson"},
@@ -40,7 +41,6 @@ static const preset_value PRESET_VALUES[] = {
     {"prototype", CST_OPT_SELECT_DIRECTION, "none"},
     {"prototype", CST_OPT_META_LEARNERS, "ridge,elastic-net,lasso"},
     {"prototype", CST_OPT_GATE_MODE, "prototype"},
-    {"prototype", CST_OPT_LAMBDA_RULE, "cv"},
     {"prototype", CST_OPT_BLEND_RULE, "inverse-rmse"},
 };
 

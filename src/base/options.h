@@ -66,7 +66,7 @@
       "Epochs without improvement before the gate's training stops.")                              \
     X(GATE_MAX_ROWS, "gate.max_rows", INTEGER, "20000", 1, 1e9, "",                                \
       "Most (sample, class) rows the gate is trained on; beyond it, an importance sample.")        \
-    X(LAMBDA_RULE, "lambda.rule", CHOICE, "star", 0, 0, "star|cv|gcv|evidence",                    \
+    X(LAMBDA_RULE, "lambda.rule", CHOICE, "cv", 0, 0, "star|cv|gcv|evidence",                      \
       "How the penalty of the linear meta-learners is set (S3).")                                  \
     X(LAMBDA_NOISE, "lambda.noise", CHOICE, "median", 0, 0, "median|mp",                           \
       "Noise level of the spectrum: median of its lower half, or Marchenko-Pastur bulk.")          \

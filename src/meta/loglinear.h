@@ -63,13 +63,12 @@ cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, co
                              const double *start, cst_loglinear *out);
 void cst_loglinear_free(cst_context *context, cst_loglinear *fit);
 
-/* The precision of the weights with the least held-out NLL over the folds, from the grid 1, 3, 10,
- * 30, 100; it stays at 10 unless another is better by more than the paired standard error. Mixing
- * is refitted without each fold. folds: [view->rows], 0..fold_count-1, none empty.
- */
+/* Chooses the prior by held-out NLL over the folds and sets it in `options`: precision 10 of the
+ * weights or both precisions by the evidence, whichever is better, unless one of 1, 3, 30, 100 is
+ * better by more than the paired standard error. Mixing is refitted without each fold. folds:
+ * [view->rows], 0..fold_count-1, none empty. */
 cst_status cst_loglinear_prior_cv(cst_context *context, const cst_view *view, const int32_t *folds,
-                                  int32_t fold_count, const cst_loglinear_options *options,
-                                  double *prior);
+                                  int32_t fold_count, cst_loglinear_options *options);
 
 /* Gradient [count] and Hessian (in out->hessian, full) of the total NLL without biases at given
  * weights, each with the prior's curvature `prior` on the Hessian's diagonal: what a score test

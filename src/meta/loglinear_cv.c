@@ -7,8 +7,13 @@
 
 #include <math.h>
 
-static const double PRIOR_GRID[] = {1, 3, 10, 30, 100};
-enum { PRIOR_COUNT = sizeof PRIOR_GRID / sizeof PRIOR_GRID[0], PRIOR_START = 2 };
+/* Precisions of the weights; the last candidate, 0, stands for both precisions by the evidence. */
+static const double PRIOR_GRID[] = {1, 3, 10, 30, 100, 0};
+enum {
+    PRIOR_COUNT = sizeof PRIOR_GRID / sizeof PRIOR_GRID[0],
+    PRIOR_MIDDLE = 2,
+    PRIOR_EVIDENCE = 5
+};
 
 typedef struct prior_job {
     const cst_view *view;
@@ -23,7 +28,6 @@ static cst_status fold_losses(cst_context *context, const prior_job *job, const 
     int32_t *active = cst_alloc(context, (size_t)members, sizeof *active);
     double *per_row = cst_alloc(context, (size_t)held->rows, sizeof *per_row);
     cst_loglinear_options options = *job->options;
-    options.evidence = false;
     options.tolerance = 1e-4;
     cst_loglinear fit = {0};
     cst_status status = active && per_row ? CST_OK : CST_ERROR_MEMORY;
@@ -32,7 +36,8 @@ static cst_status fold_losses(cst_context *context, const prior_job *job, const 
     for (int g = PRIOR_COUNT - 1; status == CST_OK && g >= 0; g--) {
         cst_loglinear next = {0};
         double mean = 0;
-        options.prior_weights = PRIOR_GRID[g];
+        options.evidence = g == PRIOR_EVIDENCE;
+        options.prior_weights = options.evidence ? job->options->prior_weights : PRIOR_GRID[g];
         status = cst_loglinear_fit(context, table, active, members, &options, fit.weights, &next);
         if (status == CST_OK)
             status = cst_loglinear_loss(context, held, active, members, next.weights, next.bias,
@@ -80,12 +85,12 @@ static cst_status prior_task(cst_context *context, void *user, int64_t task) {
     return status;
 }
 
-/* Mean over rows of the loss at g minus that at the starting precision, and its standard error. */
-static double paired_gain(const double *loss, int64_t rows, int g, double *se) {
+/* Mean over rows of the loss at g minus that at `start`, and its standard error. */
+static double paired_gain(const double *loss, int64_t rows, int g, int start, double *se) {
     double sum = 0;
     double square = 0;
     for (int64_t i = 0; i < rows; i++) {
-        double d = loss[i * PRIOR_COUNT + g] - loss[i * PRIOR_COUNT + PRIOR_START];
+        double d = loss[i * PRIOR_COUNT + g] - loss[i * PRIOR_COUNT + start];
         sum += d;
         square += d * d;
     }
@@ -95,23 +100,36 @@ static double paired_gain(const double *loss, int64_t rows, int g, double *se) {
     return mean;
 }
 
+/* The better of the middle of the grid and the evidence, unless another is better by more than a
+ * standard error. */
+static int best_prior(const double *loss, int64_t rows) {
+    double se = 0;
+    int start = paired_gain(loss, rows, PRIOR_EVIDENCE, PRIOR_MIDDLE, &se) < 0 ? PRIOR_EVIDENCE
+                                                                               : PRIOR_MIDDLE;
+    int best = start;
+    double least = 0;
+    for (int g = 0; g < PRIOR_COUNT; g++) {
+        double mean = paired_gain(loss, rows, g, start, &se);
+        if (mean + se < 0 && mean < least) {
+            least = mean;
+            best = g;
+        }
+    }
+    return best;
+}
+
 cst_status cst_loglinear_prior_cv(cst_context *context, const cst_view *view, const int32_t *folds,
-                                  int32_t fold_count, const cst_loglinear_options *options,
-                                  double *prior) {
-    *prior = PRIOR_GRID[PRIOR_START];
+                                  int32_t fold_count, cst_loglinear_options *options) {
     prior_job job = {.view = view, .folds = folds, .options = options};
     job.loss = cst_alloc(context, (size_t)view->rows * PRIOR_COUNT, sizeof *job.loss);
     cst_status status = job.loss ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK)
         status = cst_parallel_for(context, fold_count, prior_task, &job);
-    double least = 0;
-    for (int g = 0; status == CST_OK && g < PRIOR_COUNT; g++) {
-        double se = 0;
-        double mean = paired_gain(job.loss, view->rows, g, &se);
-        if (mean + se < 0 && mean < least) {
-            least = mean;
-            *prior = PRIOR_GRID[g];
-        }
+    if (status == CST_OK) {
+        int best = best_prior(job.loss, view->rows);
+        options->evidence = best == PRIOR_EVIDENCE;
+        if (!options->evidence)
+            options->prior_weights = PRIOR_GRID[best];
     }
     cst_free(context, job.loss);
     return status;

@@ -156,13 +156,11 @@ static cst_status fit_loglinear(cst_context *context, const cst_view *view, cons
     for (int32_t k = 0; active && k < view->members; k++)
         active[k] = k;
     if (status == CST_OK && settings->prior_cv && view->members > 1)
-        status = cst_loglinear_prior_cv(context, view, folds, fold_count, &options,
-                                        &options.prior_weights);
+        status = cst_loglinear_prior_cv(context, view, folds, fold_count, &options);
     if (status == CST_OK)
         status = cst_logtable_build(context, view, fit->model->mix, &table);
     if (status == CST_OK)
-        status = cst_loglinear_fit(context, &table, active, view->members, &settings->loglinear,
-                                   NULL, &pool);
+        status = cst_loglinear_fit(context, &table, active, view->members, &options, NULL, &pool);
     int32_t at = fit->learners++;
     double logdet = 0;
     if (status == CST_OK)

@@ -1,0 +1,277 @@
+/*
+ * Centred kernel alignment of all pairs of members: which estimator, with which landmarks, and the
+ * normalisation. Stage S1, the first thing done with a pool. Paper: equation (2); method section 2.
+ */
+#include "la/la.h"
+#include "redundancy/hsic.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { PROBES_DEFAULT = 256, LANDMARKS_USUAL = 512, LANDMARKS_MOST = 2048 };
+
+/* Landmarks are added until the trace they miss is at most this share of |H K H|. */
+#define RESIDUAL_TOLERANCE 0.02
+
+/* Share of |H K H| that compression may drop: by Cauchy-Schwarz at most twice that in a CKA. The
+ * paper's landmarks are not compressed, except for what is zero to rounding. */
+#define COMPRESSION_TAIL 1e-3
+
+/* Up to this many floating-point operations exact CKA takes about a second. */
+#define EXACT_OPERATIONS 2e10
+
+/* Random signs stand in for cross-Grams only if they are this much cheaper, and their standard
+ * error, relative to HSIC, is this small. */
+#define PROBES_CHEAPER 3.0
+#define PROBES_ERROR 0.003
+
+typedef struct cka_job {
+    const cst_kernels *kernels;
+    const cst_cka_options *options;
+    const int64_t *uniform; /* [uniform_count] landmarks of every member; NULL for `residual` */
+    int64_t uniform_count;
+    int64_t floor;
+    int64_t cap;
+    cst_features *features; /* [K] */
+    bool *converged;        /* [K] */
+} cka_job;
+
+static int64_t ceil_root(int64_t rows) {
+    int64_t root = (int64_t)ceil(sqrt((double)rows));
+    return root < 1 ? 1 : root;
+}
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static cst_status fit_member(cst_context *worker, void *user, int64_t task) {
+    const cka_job *job = user;
+    int32_t k = (int32_t)task;
+    job->converged[k] = true;
+    if (job->kernels->constant[k])
+        return CST_OK;
+    if (job->uniform)
+        return cst_features_fit(worker, job->kernels, k, job->uniform, job->uniform_count, 0,
+                                &job->features[k]);
+    int64_t *landmarks = cst_alloc(worker, (size_t)job->cap, sizeof *landmarks);
+    if (!landmarks)
+        return CST_ERROR_MEMORY;
+    int64_t count = 0;
+    cst_status status =
+        cst_landmarks_residual(worker, job->kernels, k, job->floor, job->cap, RESIDUAL_TOLERANCE,
+                               job->options->seed, landmarks, &count, &job->converged[k]);
+    if (status == CST_OK)
+        status = cst_features_fit(worker, job->kernels, k, landmarks, count, COMPRESSION_TAIL,
+                                  &job->features[k]);
+    cst_free(worker, landmarks);
+    return status;
+}
+
+/* The predictions of C classes fall into about C groups, each of which needs a landmark: fewer miss
+ * whole groups, and not the same ones for every member. */
+static int64_t landmarks_cap(const cst_view *view) {
+    int64_t wanted = most(LANDMARKS_USUAL, 4 * ceil_root(view->rows));
+    wanted = most(wanted, least(2 * (int64_t)view->classes, LANDMARKS_MOST));
+    return least(wanted, view->rows);
+}
+
+static void notice_residual(cst_context *context, const cka_job *job) {
+    int32_t short_of = 0;
+    double worst = 0;
+    for (int32_t k = 0; k < job->kernels->view->members; k++) {
+        short_of += !job->converged[k];
+        if (!job->converged[k])
+            worst = fmax(worst, job->features[k].residual);
+    }
+    if (short_of > 0)
+        cst_notice(context,
+                   "CKA is approximate: the landmarks of %d of %d members leave up to %.3g of the "
+                   "kernel's trace out; more of them (cka.landmarks) or cka.estimator=exact is "
+                   "closer",
+                   (int)short_of, (int)job->kernels->view->members, worst);
+}
+
+static cst_status fit_features(cst_context *context, cka_job *job) {
+    const cst_view *view = job->kernels->view;
+    int64_t given = least(job->options->landmarks, view->rows);
+    int64_t *uniform = NULL;
+    cst_status status = CST_OK;
+    if (job->options->landmark_rule == CST_LANDMARKS_UNIFORM) {
+        job->uniform_count = given > 0 ? given : ceil_root(view->rows);
+        uniform = cst_alloc(context, (size_t)job->uniform_count, sizeof *uniform);
+        status = uniform ? cst_sample_rows(context, view->rows, job->uniform_count,
+                                           job->options->seed, CST_STREAM_LANDMARKS, 0, uniform)
+                         : CST_ERROR_MEMORY;
+        job->uniform = uniform;
+    }
+    job->floor = given > 0 ? given : ceil_root(view->rows);
+    job->cap = given > 0 ? given : landmarks_cap(view);
+    if (status == CST_OK)
+        status = cst_parallel_for(context, view->members, fit_member, job);
+    if (status == CST_OK)
+        notice_residual(context, job);
+    cst_free(context, uniform);
+    job->uniform = NULL;
+    return status;
+}
+
+/* Random signs estimate tr(A^2) with relative variance 2 tr(A^4)/(s tr(A^2)^2). */
+static bool probes_are_better(const cka_job *job, int64_t probes) {
+    double direct = 0;
+    double columns = 0;
+    double members = job->kernels->view->members;
+    for (int32_t k = 0; k < job->kernels->view->members; k++) {
+        const cst_features *f = &job->features[k];
+        double second = 0;
+        double fourth = 0;
+        for (int64_t j = 0; j < f->rank; j++) {
+            double square = f->spectrum[j] * f->spectrum[j];
+            second += square;
+            fourth += square * square;
+        }
+        double variance = 2 * fourth / ((double)probes * second * second);
+        if (f->rank > 0 && variance > PROBES_ERROR * PROBES_ERROR)
+            return false;
+        columns += (double)f->rank;
+        direct += (double)f->rank * (double)f->rank;
+    }
+    direct = (columns * columns + direct) / 2;
+    double probed = (double)probes * (2 * columns + members * members);
+    return probed * PROBES_CHEAPER < direct;
+}
+
+static bool exact_is_cheap(const cst_view *view) {
+    double rows = (double)view->rows;
+    double members = view->members;
+    double kernel = 2.0 * view->classes + 50; /* an exponential is about 50 operations */
+    return rows * rows * members * (kernel / 2 + members) <= EXACT_OPERATIONS;
+}
+
+static cst_status estimate(cst_context *context, cka_job *job, double *hsic, cst_cka_result *out) {
+    const cst_view *view = job->kernels->view;
+    const cst_cka_options *options = job->options;
+    out->estimator = options->estimator;
+    if (out->estimator == CST_CKA_AUTO && exact_is_cheap(view))
+        out->estimator = CST_CKA_EXACT;
+    if (out->estimator == CST_CKA_EXACT)
+        return cst_hsic_exact(context, job->kernels, options->statistic, hsic);
+    cst_status status = fit_features(context, job);
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        out->landmarks[k] = (int32_t)job->features[k].landmarks;
+        out->rank[k] = (int32_t)job->features[k].rank;
+        out->residual[k] = job->features[k].residual;
+    }
+    int64_t probes = options->probes > 0 ? options->probes : PROBES_DEFAULT;
+    if (status == CST_OK && out->estimator == CST_CKA_AUTO)
+        out->estimator = probes_are_better(job, probes) ? CST_CKA_PROBES : CST_CKA_NYSTROM;
+    if (status == CST_OK && out->estimator == CST_CKA_NYSTROM)
+        status = cst_hsic_features(context, job->kernels, job->features, options->statistic, hsic);
+    if (status == CST_OK && out->estimator == CST_CKA_PROBES) {
+        out->probes = (int32_t)probes;
+        status = cst_hsic_probes(context, job->kernels, job->features, probes, options->seed,
+                                 options->statistic, hsic);
+    }
+    return status;
+}
+
+static void normalise(const double *hsic, cst_cka_statistic statistic, cst_cka_result *out) {
+    size_t k = (size_t)out->members;
+    double lowest = statistic == CST_CKA_UNBIASED ? -1 : 0;
+    for (size_t a = 0; a < k; a++) {
+        out->cka[a * k + a] = 1;
+        for (size_t b = a + 1; b < k; b++) {
+            double self_a = hsic[a * k + a];
+            double self_b = hsic[b * k + b];
+            bool defined = !out->constant[a] && !out->constant[b] && self_a > 0 && self_b > 0;
+            double value = defined ? hsic[a * k + b] / (sqrt(self_a) * sqrt(self_b)) : 0;
+            value = value > 1 ? 1 : value < lowest ? lowest : value;
+            out->cka[a * k + b] = value;
+            out->cka[b * k + a] = value;
+        }
+    }
+}
+
+static cst_status check(cst_context *context, const cst_view *view,
+                        const cst_cka_options *options) {
+    int64_t rows = options->statistic == CST_CKA_UNBIASED ? 4 : 2;
+    if (view->rows < rows || view->members < 1 || view->classes < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "CKA needs at least %lld rows, a member and a class, got %lld, %d and %d",
+                        (long long)rows, (long long)view->rows, (int)view->members,
+                        (int)view->classes);
+    if (options->landmarks < 0 || options->probes < 0)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "the numbers of landmarks and probes must be 0 (chosen) or more, got %d "
+                        "and %d",
+                        (int)options->landmarks, (int)options->probes);
+    return CST_OK;
+}
+
+static cst_status make_result(cst_context *context, int32_t members, cst_cka_result *out) {
+    size_t k = (size_t)members;
+    out->members = members;
+    out->cka = cst_alloc(context, k, k * sizeof *out->cka);
+    out->sigma = cst_alloc(context, k, sizeof *out->sigma);
+    out->constant = cst_alloc(context, k, sizeof *out->constant);
+    out->landmarks = cst_alloc(context, k, sizeof *out->landmarks);
+    out->rank = cst_alloc(context, k, sizeof *out->rank);
+    out->residual = cst_alloc(context, k, sizeof *out->residual);
+    bool made =
+        out->cka && out->sigma && out->constant && out->landmarks && out->rank && out->residual;
+    return made ? CST_OK : CST_ERROR_MEMORY;
+}
+
+cst_status cst_cka(cst_context *context, const cst_view *view, const cst_cka_options *options,
+                   cst_cka_result *out) {
+    cst_kernels kernels = {0};
+    cka_job job = {.kernels = &kernels, .options = options};
+    double *hsic = NULL;
+    memset(out, 0, sizeof *out);
+    cst_status status = check(context, view, options);
+    if (status != CST_OK)
+        return status;
+    size_t k = (size_t)view->members;
+    cst_la_enter();
+    hsic = cst_alloc(context, k, k * sizeof *hsic);
+    job.features = cst_alloc(context, k, sizeof *job.features);
+    job.converged = cst_alloc(context, k, sizeof *job.converged);
+    status = make_result(context, view->members, out);
+    if (!hsic || !job.features || !job.converged)
+        status = CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_kernels_create(context, view, options->seed, &kernels);
+    if (status == CST_OK) {
+        memcpy(out->sigma, kernels.sigma, k * sizeof *out->sigma);
+        memcpy(out->constant, kernels.constant, k * sizeof *out->constant);
+        status = estimate(context, &job, hsic, out);
+    }
+    if (status == CST_OK)
+        normalise(hsic, options->statistic, out);
+    for (size_t i = 0; job.features && i < k; i++)
+        cst_features_free(context, &job.features[i]);
+    cst_free(context, job.features);
+    cst_free(context, job.converged);
+    cst_free(context, hsic);
+    cst_kernels_free(context, &kernels);
+    cst_la_leave();
+    if (status != CST_OK)
+        cst_cka_result_free(context, out);
+    return status;
+}
+
+void cst_cka_result_free(cst_context *context, cst_cka_result *result) {
+    if (!result)
+        return;
+    cst_free(context, result->cka);
+    cst_free(context, result->sigma);
+    cst_free(context, result->constant);
+    cst_free(context, result->landmarks);
+    cst_free(context, result->rank);
+    cst_free(context, result->residual);
+    memset(result, 0, sizeof *result);
+}

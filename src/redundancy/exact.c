@@ -1,0 +1,174 @@
+/*
+ * HSIC by every pair of rows, tile by tile: no N x N matrix is held. Stage S1, the reference of the
+ * low-rank estimators. Paper: equation (1); method section 2.
+ */
+#include "redundancy/hsic.h"
+
+#include "la/la.h"
+
+#include <string.h>
+
+/* Rows of a tile; fewer where the tiles of many members would not fit in the cache's reach. Must
+ * not depend on the number of threads. */
+static int64_t tile_rows(int32_t members) {
+    return members <= 64 ? 128 : 64;
+}
+
+/* Sums over off-diagonal entries of the uncentred kernels. Tiles go in rounds: round d pairs strip
+ * i with strip i + d (cyclically), so that in a round a strip is the upper side of one tile and the
+ * other side of one tile, and its row sums have one writer at a time, in an order of their own. */
+typedef struct exact_job {
+    const cst_kernels *kernels;
+    int64_t tile;
+    int64_t strips;
+    int64_t round;
+    double *row_sums;    /* [K][N], from tiles whose rows a strip is */
+    double *column_sums; /* [K][N], from tiles whose columns it is */
+} exact_job;
+
+typedef struct tile_scratch {
+    float *raw;
+    double *a, *a_norms, *b, *b_norms;
+    double *values; /* [K][na * nb] */
+} tile_scratch;
+
+static void free_scratch(cst_context *worker, tile_scratch *s) {
+    cst_free(worker, s->raw);
+    cst_free(worker, s->a);
+    cst_free(worker, s->a_norms);
+    cst_free(worker, s->b);
+    cst_free(worker, s->b_norms);
+    cst_free(worker, s->values);
+}
+
+static cst_status make_scratch(cst_context *worker, const exact_job *job, tile_scratch *s) {
+    size_t tile = (size_t)job->tile;
+    size_t entries = tile * (size_t)job->kernels->view->classes;
+    s->raw = cst_alloc(worker, entries, sizeof *s->raw);
+    s->a = cst_alloc(worker, entries, sizeof *s->a);
+    s->b = cst_alloc(worker, entries, sizeof *s->b);
+    s->a_norms = cst_alloc(worker, tile, sizeof *s->a_norms);
+    s->b_norms = cst_alloc(worker, tile, sizeof *s->b_norms);
+    s->values =
+        cst_alloc(worker, (size_t)job->kernels->view->members, tile * tile * sizeof *s->values);
+    return s->raw && s->a && s->b && s->a_norms && s->b_norms && s->values ? CST_OK
+                                                                           : CST_ERROR_MEMORY;
+}
+
+/* Adds the sums of a tile's rows and columns where its strips keep them. A tile on the diagonal is
+ * whole, so its rows are enough. */
+static void add_margins(const exact_job *job, int32_t member, int64_t i, int64_t j, int64_t na,
+                        int64_t nb, const double *values) {
+    int64_t rows = job->kernels->view->rows;
+    double *row_sums = job->row_sums + member * rows + i * job->tile;
+    double *column_sums = job->column_sums + member * rows + j * job->tile;
+    for (int64_t x = 0; x < na; x++) {
+        double sum = 0;
+        for (int64_t y = 0; y < nb; y++)
+            sum += values[x * nb + y];
+        row_sums[x] += sum;
+    }
+    for (int64_t x = 0; i != j && x < na; x++)
+        for (int64_t y = 0; y < nb; y++)
+            column_sums[y] += values[x * nb + y];
+}
+
+/* One tile of every member: their products into sum [K*K], their margins in place. */
+static cst_status add_tile(cst_context *worker, void *user, int64_t task, double *sum) {
+    const exact_job *job = user;
+    const cst_kernels *kernels = job->kernels;
+    int32_t members = kernels->view->members;
+    int64_t i = task;
+    int64_t j = (task + job->round) % job->strips;
+    int64_t rows = kernels->view->rows;
+    int64_t na = rows - i * job->tile < job->tile ? rows - i * job->tile : job->tile;
+    int64_t nb = rows - j * job->tile < job->tile ? rows - j * job->tile : job->tile;
+    tile_scratch s = {0};
+    cst_status status = make_scratch(worker, job, &s);
+    for (int32_t k = 0; status == CST_OK && k < members; k++) {
+        if (kernels->constant[k])
+            continue;
+        double *values = s.values + (size_t)k * (size_t)(na * nb);
+        cst_kernel_rows(kernels, k, NULL, i * job->tile, na, s.raw, s.a, s.a_norms);
+        cst_kernel_rows(kernels, k, NULL, j * job->tile, nb, s.raw, s.b, s.b_norms);
+        status =
+            cst_kernel_tile(worker, kernels, k, s.a, s.a_norms, na, s.b, s.b_norms, nb, values);
+        for (int64_t x = 0; i == j && x < na; x++)
+            values[x * nb + x] = 0;
+        if (status == CST_OK)
+            add_margins(job, k, i, j, na, nb, values);
+    }
+    if (status == CST_OK)
+        status = cst_gemm_f64(worker, false, true, members, members, na * nb, i == j ? 1 : 2,
+                              s.values, na * nb, s.values, na * nb, 0, sum, members);
+    free_scratch(worker, &s);
+    return status;
+}
+
+/* From the sums without diagonals, for two members: products = sum K_ij L_ij, margins = sum_i k_i
+ * l_i with the row sums k_i, l_i, and the totals. The biased statistic adds the diagonals of ones
+ * back. */
+static double combine(cst_cka_statistic statistic, double n, double products, double margins,
+                      double total_a, double total_b) {
+    if (statistic == CST_CKA_UNBIASED)
+        return products + total_a * total_b / ((n - 1) * (n - 2)) - 2 / (n - 2) * margins;
+    return (products + n) - 2 / n * (n + total_a + total_b + margins) +
+           (n + total_a) * (n + total_b) / (n * n);
+}
+
+static cst_status combine_all(cst_context *context, const exact_job *job,
+                              cst_cka_statistic statistic, double *hsic) {
+    int32_t members = job->kernels->view->members;
+    int64_t rows = job->kernels->view->rows;
+    size_t k = (size_t)members;
+    double *margins = cst_alloc(context, k, k * sizeof *margins);
+    double *totals = cst_alloc(context, k, sizeof *totals);
+    cst_status status = margins && totals ? CST_OK : CST_ERROR_MEMORY;
+    for (size_t a = 0; status == CST_OK && a < k; a++)
+        for (int64_t i = 0; i < rows; i++) {
+            job->row_sums[(int64_t)a * rows + i] += job->column_sums[(int64_t)a * rows + i];
+            totals[a] += job->row_sums[(int64_t)a * rows + i];
+        }
+    if (status == CST_OK)
+        status = cst_gemm_f64(context, false, true, members, members, rows, 1, job->row_sums, rows,
+                              job->row_sums, rows, 0, margins, members);
+    for (size_t a = 0; status == CST_OK && a < k; a++)
+        for (size_t b = 0; b < k; b++) {
+            bool constant = job->kernels->constant[a] || job->kernels->constant[b];
+            hsic[a * k + b] = constant ? 0
+                                       : combine(statistic, (double)rows, hsic[a * k + b],
+                                                 margins[a * k + b], totals[a], totals[b]);
+        }
+    cst_free(context, margins);
+    cst_free(context, totals);
+    return status;
+}
+
+cst_status cst_hsic_exact(cst_context *context, const cst_kernels *kernels,
+                          cst_cka_statistic statistic, double *hsic) {
+    size_t members = (size_t)kernels->view->members;
+    size_t rows = (size_t)kernels->view->rows;
+    exact_job job = {.kernels = kernels, .tile = tile_rows(kernels->view->members)};
+    job.strips = (kernels->view->rows + job.tile - 1) / job.tile;
+    double *round = cst_alloc(context, members, members * sizeof *round);
+    job.row_sums = cst_alloc(context, members, rows * sizeof *job.row_sums);
+    job.column_sums = cst_alloc(context, members, rows * sizeof *job.column_sums);
+    cst_status status = round && job.row_sums && job.column_sums ? CST_OK : CST_ERROR_MEMORY;
+    int64_t rounds = job.strips / 2 + 1;
+    memset(hsic, 0, members * members * sizeof *hsic);
+    for (job.round = 0; status == CST_OK && job.round < rounds; job.round++) {
+        /* Half-way round an even circle the pairs would come twice. */
+        int64_t tasks = job.round > 0 && 2 * job.round == job.strips ? job.round : job.strips;
+        status = cst_reduce_blocks(context, tasks, members * members, add_tile, &job, round);
+        for (size_t i = 0; status == CST_OK && i < members * members; i++)
+            hsic[i] += round[i];
+        if (status == CST_OK)
+            status = cst_progress(context, "cka", job.round + 1, rounds);
+    }
+    if (status == CST_OK)
+        status = combine_all(context, &job, statistic, hsic);
+    cst_free(context, round);
+    cst_free(context, job.row_sums);
+    cst_free(context, job.column_sums);
+    return status;
+}

@@ -1,0 +1,231 @@
+/*
+ * Nystrom features: each member's kernel as an inner product of a few columns. Stage S1, between
+ * the landmarks and the HSIC of pairs. Paper: section "Scalability"; method section 2.
+ */
+#include "redundancy/hsic.h"
+
+#include "la/la.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Eigenvalues of the features' Gram below this share of the largest are zero to rounding. */
+#define RANK_CUTOFF 1e-13
+
+/* Kernel of rows first..first+count-1 with the landmarks, out [count][m]. */
+static cst_status against_landmarks(cst_context *context, const cst_kernels *kernels,
+                                    int32_t member, const cst_features *f, int64_t first,
+                                    int64_t count, double *out) {
+    size_t entries = (size_t)count * (size_t)kernels->view->classes;
+    float *scratch = cst_alloc(context, entries, sizeof *scratch);
+    double *rows = cst_alloc(context, entries, sizeof *rows);
+    double *norms = cst_alloc(context, (size_t)count, sizeof *norms);
+    cst_status status = scratch && rows && norms ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        cst_kernel_rows(kernels, member, NULL, first, count, scratch, rows, norms);
+        status = cst_kernel_tile(context, kernels, member, rows, norms, count, f->points, f->norms,
+                                 f->landmarks, out);
+    }
+    cst_free(context, scratch);
+    cst_free(context, rows);
+    cst_free(context, norms);
+    return status;
+}
+
+/* Columns of a [n][n] matrix of eigenvectors from the largest eigenvalue down, each scaled, into
+ * out [n][keep]. */
+static void top_columns(const double *vectors, int64_t n, int64_t keep, const double *scale,
+                        double *out) {
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < keep; j++)
+            out[i * keep + j] = vectors[i * n + (n - 1 - j)] * (scale ? scale[n - 1 - j] : 1);
+}
+
+/* W^(-1/2) up to a rotation: eigenvectors over roots of eigenvalues, root [m][*kept]. */
+static cst_status inverse_root(cst_context *context, const cst_kernels *kernels, int32_t member,
+                               const cst_features *f, double *root, int64_t *kept) {
+    int64_t m = f->landmarks;
+    double *w = cst_alloc(context, (size_t)m, (size_t)m * sizeof *w);
+    double *values = cst_alloc(context, (size_t)m, sizeof *values);
+    cst_status status = w && values ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_kernel_tile(context, kernels, member, f->points, f->norms, m, f->points,
+                                 f->norms, m, w);
+    for (int64_t i = 0; status == CST_OK && i < m; i++)
+        w[i * m + i] = 1;
+    if (status == CST_OK)
+        status = cst_eigh(context, m, w, values);
+    *kept = 0;
+    for (int64_t i = m - 1; status == CST_OK && i >= 0; i--) {
+        if (!(values[i] > CST_LANDMARK_CUTOFF * values[m - 1]))
+            break;
+        values[i] = 1 / sqrt(values[i]);
+        ++*kept;
+    }
+    if (status == CST_OK)
+        top_columns(w, m, *kept, values, root);
+    cst_free(context, w);
+    cst_free(context, values);
+    return status;
+}
+
+/* Sum over rows of k k' ([m][m]) and of k ([m]), k the kernel of a row with the landmarks. */
+static cst_status sum_rows(cst_context *context, const cst_kernels *kernels, int32_t member,
+                           const cst_features *f, double *gram, double *sums) {
+    int64_t m = f->landmarks;
+    int64_t rows = kernels->view->rows;
+    double *block = cst_alloc(context, CST_BLOCK_ROWS, (size_t)m * sizeof *block);
+    cst_status status = block ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t b = 0; status == CST_OK && b < cst_block_count(rows); b++) {
+        int64_t count = cst_block_size(rows, b);
+        status = against_landmarks(context, kernels, member, f, cst_block_first(b), count, block);
+        if (status == CST_OK)
+            status =
+                cst_gemm_f64(context, true, false, m, m, count, 1, block, m, block, m, 1, gram, m);
+        for (int64_t i = 0; status == CST_OK && i < count; i++)
+            for (int64_t j = 0; j < m; j++)
+                sums[j] += block[i * m + j];
+    }
+    cst_free(context, block);
+    return status;
+}
+
+/* How many of the `n` ascending eigenvalues to keep from the top. */
+static int64_t numerical_rank(const double *values, int64_t n, double tail) {
+    double squares = 0;
+    for (int64_t i = 0; i < n; i++)
+        squares += values[i] > 0 ? values[i] * values[i] : 0;
+    int64_t dropped = 0;
+    double lost = 0;
+    while (dropped < n) {
+        double value = values[dropped];
+        lost += value > 0 ? value * value : 0;
+        if (value > RANK_CUTOFF * values[n - 1] && lost > tail * tail * squares)
+            break;
+        dropped++;
+    }
+    return n - dropped;
+}
+
+/* From the sums over rows and W^(-1/2) [m][q]: the axes of the features' centred Gram. */
+static cst_status rotate(cst_context *context, double rows, const double *root, int64_t q,
+                         const double *gram, const double *sums, double tail, cst_features *out) {
+    int64_t m = out->landmarks;
+    size_t qq = (size_t)q * (size_t)q;
+    double *half = cst_alloc(context, (size_t)m, (size_t)q * sizeof *half);
+    double *centred = cst_alloc(context, qq, sizeof *centred);
+    double *mean = cst_alloc(context, (size_t)q, sizeof *mean);
+    double *values = cst_alloc(context, (size_t)q, sizeof *values);
+    double *axes = cst_alloc(context, qq, sizeof *axes);
+    cst_status status = half && centred && mean && values && axes ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_gemm_f64(context, false, false, m, q, m, 1, gram, m, root, q, 0, half, q);
+    if (status == CST_OK)
+        status = cst_gemm_f64(context, true, false, q, q, m, 1, root, q, half, q, 0, centred, q);
+    if (status == CST_OK)
+        status =
+            cst_gemm_f64(context, true, false, q, 1, m, 1 / rows, root, q, sums, 1, 0, mean, 1);
+    double trace = 0;
+    for (int64_t i = 0; status == CST_OK && i < q; i++) {
+        trace += centred[i * q + i];
+        for (int64_t j = 0; j < q; j++)
+            centred[i * q + j] -= rows * mean[i] * mean[j];
+    }
+    double residual = 1 - trace / rows;
+    out->residual = residual < 0 ? 0 : residual;
+    if (status == CST_OK)
+        status = cst_eigh(context, q, centred, values);
+    if (status != CST_OK)
+        goto cleanup;
+    out->rank = numerical_rank(values, q, tail);
+    size_t r = (size_t)out->rank;
+    out->projection = cst_alloc(context, (size_t)m, r * sizeof *out->projection);
+    out->mean = cst_alloc(context, r, sizeof *out->mean);
+    out->spectrum = cst_alloc(context, r, sizeof *out->spectrum);
+    if (!out->projection || !out->mean || !out->spectrum) {
+        status = CST_ERROR_MEMORY;
+        goto cleanup;
+    }
+    for (size_t j = 0; j < r; j++)
+        out->spectrum[j] = values[(size_t)q - 1 - j];
+    top_columns(centred, q, out->rank, NULL, axes);
+    status = cst_gemm_f64(context, false, false, m, out->rank, q, 1, root, q, axes, out->rank, 0,
+                          out->projection, out->rank);
+    if (status == CST_OK)
+        status = cst_gemm_f64(context, true, false, out->rank, 1, q, 1, axes, out->rank, mean, 1, 0,
+                              out->mean, 1);
+
+cleanup:
+    cst_free(context, half);
+    cst_free(context, centred);
+    cst_free(context, mean);
+    cst_free(context, values);
+    cst_free(context, axes);
+    return status;
+}
+
+cst_status cst_features_fit(cst_context *context, const cst_kernels *kernels, int32_t member,
+                            const int64_t *landmarks, int64_t count, double tail,
+                            cst_features *out) {
+    memset(out, 0, sizeof *out);
+    size_t m = (size_t)count;
+    size_t classes = (size_t)kernels->view->classes;
+    int64_t kept = 0;
+    float *scratch = cst_alloc(context, classes, sizeof *scratch);
+    double *root = cst_alloc(context, m, m * sizeof *root);
+    double *gram = cst_alloc(context, m, m * sizeof *gram);
+    double *sums = cst_alloc(context, m, sizeof *sums);
+    out->landmarks = count;
+    out->points = cst_alloc(context, m, classes * sizeof *out->points);
+    out->norms = cst_alloc(context, m, sizeof *out->norms);
+    cst_status status = CST_OK;
+    if (!scratch || !root || !gram || !sums || !out->points || !out->norms) {
+        status = CST_ERROR_MEMORY;
+        goto cleanup;
+    }
+    cst_kernel_rows(kernels, member, landmarks, 0, count, scratch, out->points, out->norms);
+    status = inverse_root(context, kernels, member, out, root, &kept);
+    if (status == CST_OK)
+        status = sum_rows(context, kernels, member, out, gram, sums);
+    if (status == CST_OK)
+        status = rotate(context, (double)kernels->view->rows, root, kept, gram, sums, tail, out);
+
+cleanup:
+    cst_free(context, scratch);
+    cst_free(context, root);
+    cst_free(context, gram);
+    cst_free(context, sums);
+    if (status != CST_OK)
+        cst_features_free(context, out);
+    return status;
+}
+
+void cst_features_free(cst_context *context, cst_features *features) {
+    cst_free(context, features->points);
+    cst_free(context, features->norms);
+    cst_free(context, features->projection);
+    cst_free(context, features->mean);
+    cst_free(context, features->spectrum);
+    memset(features, 0, sizeof *features);
+}
+
+cst_status cst_features_rows(cst_context *context, const cst_kernels *kernels, int32_t member,
+                             const cst_features *features, int64_t first, int64_t count,
+                             double *out) {
+    if (features->rank == 0)
+        return CST_OK;
+    int64_t m = features->landmarks;
+    int64_t r = features->rank;
+    double *block = cst_alloc(context, (size_t)count, (size_t)m * sizeof *block);
+    cst_status status = block ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = against_landmarks(context, kernels, member, features, first, count, block);
+    for (int64_t i = 0; status == CST_OK && i < count; i++)
+        for (int64_t j = 0; j < r; j++)
+            out[i * r + j] = -features->mean[j];
+    if (status == CST_OK)
+        status = cst_gemm_f64(context, false, false, count, r, m, 1, block, m, features->projection,
+                              r, 1, out, r);
+    cst_free(context, block);
+    return status;
+}

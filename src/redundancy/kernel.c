@@ -1,0 +1,243 @@
+/*
+ * The Gaussian kernel of each member: bandwidth by the median heuristic, and blocks of its matrix.
+ * Stage S1, under every CKA estimator. Paper: section "Empirical CKA"; method section 2.
+ */
+#include "redundancy/kernel.h"
+
+#include "la/la.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int compare_rows(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+cst_status cst_sample_rows(cst_context *context, int64_t rows, int64_t count, uint64_t seed,
+                           cst_stream stream, uint32_t substream, int64_t *sample) {
+    int64_t *all = cst_alloc(context, (size_t)rows, sizeof *all);
+    if (!all)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < rows; i++)
+        all[i] = i;
+    cst_rng rng;
+    cst_rng_init(&rng, seed, stream, substream);
+    for (int64_t i = 0; count < rows && i < count; i++) { /* the first steps of a shuffle */
+        int64_t j = i + cst_rng_below(&rng, rows - i);
+        int64_t keep = all[i];
+        all[i] = all[j];
+        all[j] = keep;
+    }
+    memcpy(sample, all, (size_t)count * sizeof *sample);
+    qsort(sample, (size_t)count, sizeof *sample, compare_rows);
+    cst_free(context, all);
+    return CST_OK;
+}
+
+void cst_kernel_rows(const cst_kernels *kernels, int32_t member, const int64_t *index,
+                     int64_t first, int64_t count, float *scratch, double *rows, double *norms) {
+    const cst_view *view = kernels->view;
+    size_t classes = (size_t)view->classes;
+    const double *origin = kernels->origin + (size_t)member * classes;
+    const float *data = index ? NULL : cst_view_rows(view, member, first, count, scratch);
+    for (int64_t i = 0; i < count; i++) {
+        const float *p =
+            index ? cst_view_rows(view, member, index[i], 1, scratch) : data + (size_t)i * classes;
+        double *row = rows + (size_t)i * classes;
+        double norm = 0;
+        for (size_t c = 0; c < classes; c++) {
+            row[c] = (double)p[c] - origin[c];
+            norm += row[c] * row[c];
+        }
+        norms[i] = norm;
+    }
+}
+
+/* |a_i - b_j|^2 into out [na][nb]. Rounding can leave a small distance negative: 0 then. */
+static cst_status squared_distances(cst_context *context, int64_t classes, const double *a,
+                                    const double *a_norms, int64_t na, const double *b,
+                                    const double *b_norms, int64_t nb, double *out) {
+    cst_status status =
+        cst_gemm_f64(context, false, true, na, nb, classes, -2, a, classes, b, classes, 0, out, nb);
+    for (int64_t i = 0; status == CST_OK && i < na; i++) {
+        double *row = out + (size_t)i * (size_t)nb;
+        for (int64_t j = 0; j < nb; j++) {
+            double square = row[j] + (a_norms[i] + b_norms[j]);
+            row[j] = square > 0 ? square : 0;
+        }
+    }
+    return status;
+}
+
+cst_status cst_kernel_tile(cst_context *context, const cst_kernels *kernels, int32_t member,
+                           const double *a, const double *a_norms, int64_t na, const double *b,
+                           const double *b_norms, int64_t nb, double *out) {
+    cst_status status =
+        squared_distances(context, kernels->view->classes, a, a_norms, na, b, b_norms, nb, out);
+    double sigma = kernels->sigma[member];
+    double scale = -0.5 / (sigma * sigma);
+    size_t count = (size_t)na * (size_t)nb;
+    for (size_t i = 0; status == CST_OK && i < count; i++)
+        out[i] = exp(scale * out[i]);
+    return status;
+}
+
+/* ---- bandwidths ------------------------------------------------------------------------------ */
+
+/* Squared distances far below the rows' norms have lost their digits to cancellation. */
+static double careful_distance(const double *a, const double *b, int64_t classes, double square,
+                               double norms) {
+    if (square > 1e-6 * norms)
+        return sqrt(square);
+    double sum = 0;
+    for (int64_t c = 0; c < classes; c++)
+        sum += (a[c] - b[c]) * (a[c] - b[c]);
+    return sqrt(sum);
+}
+
+static int compare_doubles(const void *a, const void *b) {
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Median of the values (the mean of the middle two of an even number), or their mean where the
+ * median is 0. Sorts them. */
+static double median_or_mean(double *values, int64_t count) {
+    qsort(values, (size_t)count, sizeof *values, compare_doubles);
+    double median =
+        count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
+    if (median > 0)
+        return median;
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += values[i];
+    return sum / (double)count;
+}
+
+typedef struct bandwidth_job {
+    cst_kernels *kernels;
+    const int64_t *sample;
+    int64_t count;
+} bandwidth_job;
+
+/* Root mean square distance of all pairs of rows, 0 when they are all equal: for a member that is
+ * the same on the whole sample, so that the few rows that differ decide. */
+static cst_status spread(cst_context *context, const cst_kernels *kernels, int32_t member,
+                         double *sigma) {
+    const cst_view *view = kernels->view;
+    size_t classes = (size_t)view->classes;
+    float *scratch = cst_alloc(context, CST_BLOCK_ROWS * classes, sizeof *scratch);
+    double *sum = cst_alloc(context, classes, sizeof *sum);
+    cst_status status = scratch && sum ? CST_OK : CST_ERROR_MEMORY;
+    const double *origin = kernels->origin + (size_t)member * classes;
+    double squares = 0;
+    for (int64_t b = 0; status == CST_OK && b < cst_block_count(view->rows); b++) {
+        int64_t rows = cst_block_size(view->rows, b);
+        const float *p = cst_view_rows(view, member, cst_block_first(b), rows, scratch);
+        for (size_t i = 0; i < (size_t)rows * classes; i++) {
+            double x = (double)p[i] - origin[i % classes];
+            sum[i % classes] += x;
+            squares += x * x;
+        }
+    }
+    double rows = (double)view->rows;
+    for (size_t c = 0; status == CST_OK && c < classes; c++)
+        squares -= sum[c] * sum[c] / rows;
+    if (status == CST_OK)
+        *sigma = squares > 0 ? sqrt(2 * squares / (rows - 1)) : 0;
+    cst_free(context, scratch);
+    cst_free(context, sum);
+    return status;
+}
+
+static void set_origin(const bandwidth_job *job, int32_t member, float *scratch) {
+    const cst_view *view = job->kernels->view;
+    const float *p = cst_view_rows(view, member, job->sample[0], 1, scratch);
+    double *origin = job->kernels->origin + (size_t)member * (size_t)view->classes;
+    for (int32_t c = 0; c < view->classes; c++)
+        origin[c] = (double)p[c];
+}
+
+static cst_status pair_distances(cst_context *worker, const bandwidth_job *job, int32_t member,
+                                 double *values) {
+    int64_t n = job->count;
+    int64_t classes = job->kernels->view->classes;
+    float *scratch = cst_alloc(worker, (size_t)classes, sizeof *scratch);
+    double *rows = cst_alloc(worker, (size_t)n * (size_t)classes, sizeof *rows);
+    double *norms = cst_alloc(worker, (size_t)n, sizeof *norms);
+    double *squares = cst_alloc(worker, (size_t)n * (size_t)n, sizeof *squares);
+    cst_status status = scratch && rows && norms && squares ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        set_origin(job, member, scratch);
+        cst_kernel_rows(job->kernels, member, job->sample, 0, n, scratch, rows, norms);
+        status = squared_distances(worker, classes, rows, norms, n, rows, norms, n, squares);
+    }
+    for (int64_t i = 0, at = 0; status == CST_OK && i < n; i++)
+        for (int64_t j = i + 1; j < n; j++)
+            values[at++] = careful_distance(rows + i * classes, rows + j * classes, classes,
+                                            squares[i * n + j], norms[i] + norms[j]);
+    cst_free(worker, scratch);
+    cst_free(worker, rows);
+    cst_free(worker, norms);
+    cst_free(worker, squares);
+    return status;
+}
+
+static cst_status find_bandwidth(cst_context *worker, void *user, int64_t task) {
+    const bandwidth_job *job = user;
+    int64_t pairs = job->count * (job->count - 1) / 2;
+    double *values = cst_alloc(worker, (size_t)pairs, sizeof *values);
+    if (!values)
+        return CST_ERROR_MEMORY;
+    double sigma = 0;
+    cst_status status = pair_distances(worker, job, (int32_t)task, values);
+    for (int64_t i = 0; status == CST_OK && i < pairs; i++)
+        if (!isfinite(values[i]))
+            status = cst_fail(worker, CST_ERROR_INPUT,
+                              "the predictions of member %lld hold NaN or infinity; remove them",
+                              (long long)task);
+    if (status == CST_OK)
+        sigma = median_or_mean(values, pairs);
+    if (status == CST_OK && !(sigma > 0))
+        status = spread(worker, job->kernels, (int32_t)task, &sigma);
+    if (status == CST_OK) {
+        job->kernels->sigma[task] = sigma;
+        job->kernels->constant[task] = !(sigma > 0);
+    }
+    cst_free(worker, values);
+    return status;
+}
+
+cst_status cst_kernels_create(cst_context *context, const cst_view *view, uint64_t seed,
+                              cst_kernels *out) {
+    size_t members = (size_t)view->members;
+    int64_t count = view->rows < CST_BANDWIDTH_ROWS ? view->rows : CST_BANDWIDTH_ROWS;
+    memset(out, 0, sizeof *out);
+    out->view = view;
+    out->sigma = cst_alloc(context, members, sizeof *out->sigma);
+    out->constant = cst_alloc(context, members, sizeof *out->constant);
+    out->origin = cst_alloc(context, members, (size_t)view->classes * sizeof *out->origin);
+    int64_t *sample = cst_alloc(context, (size_t)count, sizeof *sample);
+    bandwidth_job job = {.kernels = out, .sample = sample, .count = count};
+    cst_status status =
+        out->sigma && out->constant && out->origin && sample ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_sample_rows(context, view->rows, count, seed, CST_STREAM_BANDWIDTH, 0, sample);
+    if (status == CST_OK)
+        status = cst_parallel_for(context, view->members, find_bandwidth, &job);
+    cst_free(context, sample);
+    if (status != CST_OK)
+        cst_kernels_free(context, out);
+    return status;
+}
+
+void cst_kernels_free(cst_context *context, cst_kernels *kernels) {
+    cst_free(context, kernels->sigma);
+    cst_free(context, kernels->constant);
+    cst_free(context, kernels->origin);
+    memset(kernels, 0, sizeof *kernels);
+}

@@ -1,0 +1,42 @@
+/*
+ * The Gaussian kernel of each member: bandwidth by the median heuristic, and blocks of its matrix.
+ * Stage S1, under every CKA estimator. Paper: section "Empirical CKA"; method section 2.
+ */
+#ifndef CST_KERNEL_H
+#define CST_KERNEL_H
+
+#include "pool/view.h"
+
+/* Rows that the bandwidths are taken from, at most. */
+enum { CST_BANDWIDTH_ROWS = 1000 };
+
+/* One kernel per member of a view. `origin` is subtracted from a member's rows before distances are
+ * taken by products, |a - b|^2 = |a|^2 + |b|^2 - 2ab, so that the cancellation is relative to the
+ * spread of the rows and not to their size. */
+typedef struct cst_kernels {
+    const cst_view *view; /* borrowed */
+    double *sigma;        /* [K]; 0 for a constant member */
+    bool *constant;       /* [K] */
+    double *origin;       /* [K][C] */
+} cst_kernels;
+
+cst_status cst_kernels_create(cst_context *context, const cst_view *view, uint64_t seed,
+                              cst_kernels *out);
+void cst_kernels_free(cst_context *context, cst_kernels *kernels);
+
+/* `count` of 0..rows-1 without repetition, ascending. */
+cst_status cst_sample_rows(cst_context *context, int64_t rows, int64_t count, uint64_t seed,
+                           cst_stream stream, uint32_t substream, int64_t *sample);
+
+/* Rows of a member less its origin ([count][C]) and their squared norms ([count]). The rows are
+ * first..first+count-1, or, with `index`, those it names. `scratch` holds count * C floats. */
+void cst_kernel_rows(const cst_kernels *kernels, int32_t member, const int64_t *index,
+                     int64_t first, int64_t count, float *scratch, double *rows, double *norms);
+
+/* exp(-|a_i - b_j|^2 / (2 sigma^2)) of na rows with nb rows, both from cst_kernel_rows, into out
+ * [na][nb]. */
+cst_status cst_kernel_tile(cst_context *context, const cst_kernels *kernels, int32_t member,
+                           const double *a, const double *a_norms, int64_t na, const double *b,
+                           const double *b_norms, int64_t nb, double *out);
+
+#endif

@@ -1,0 +1,147 @@
+/*
+ * Pearson correlation of the flattened predictions and the condition number of its matrix. Stage
+ * S1: the prototype's filter, and the kappa that the report gives before and after the projection.
+ * Paper: sections "Kernelized Redundancy Projection" and "Spectral preconditioning".
+ */
+#include "la/la.h"
+#include "redundancy/redundancy.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Doubles of centred predictions that a block's term holds at a time (4 MiB). */
+enum { PIECE_DOUBLES = 1 << 19 };
+
+typedef struct columns {
+    const cst_view *view;
+    const double *shift; /* [K], subtracted from every entry of a member */
+} columns;
+
+/* A member's first entry. Subtracted first, it makes a constant column exactly zero. */
+static double origin_of(const cst_view *view, int32_t member) {
+    return (double)
+        view->data[member][view->index ? (size_t)view->index[0] * (size_t)view->classes : 0];
+}
+
+static cst_status add_sums(cst_context *worker, void *user, int64_t block, double *sum) {
+    const columns *job = user;
+    const cst_view *view = job->view;
+    int64_t rows = cst_block_size(view->rows, block);
+    size_t entries = (size_t)rows * (size_t)view->classes;
+    float *scratch = cst_alloc(worker, entries, sizeof *scratch);
+    if (!scratch)
+        return CST_ERROR_MEMORY;
+    for (int32_t k = 0; k < view->members; k++) {
+        const float *p = cst_view_rows(view, k, cst_block_first(block), rows, scratch);
+        for (size_t i = 0; i < entries; i++)
+            sum[k] += (double)p[i] - job->shift[k];
+    }
+    cst_free(worker, scratch);
+    return CST_OK;
+}
+
+static cst_status add_products(cst_context *worker, void *user, int64_t block, double *sum) {
+    const columns *job = user;
+    const cst_view *view = job->view;
+    int64_t rows = cst_block_size(view->rows, block);
+    size_t members = (size_t)view->members;
+    int64_t piece = PIECE_DOUBLES / ((int64_t)view->members * view->classes);
+    piece = piece < 1 ? 1 : piece > rows ? rows : piece;
+    size_t entries = (size_t)piece * (size_t)view->classes;
+    float *scratch = cst_alloc(worker, entries, sizeof *scratch);
+    double *centred = cst_alloc(worker, entries, members * sizeof *centred);
+    cst_status status = scratch && centred ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t at = 0; status == CST_OK && at < rows; at += piece) {
+        int64_t count = rows - at < piece ? rows - at : piece;
+        size_t length = (size_t)count * (size_t)view->classes;
+        for (int32_t k = 0; k < view->members; k++) {
+            const float *p = cst_view_rows(view, k, cst_block_first(block) + at, count, scratch);
+            for (size_t i = 0; i < length; i++)
+                centred[(size_t)k * length + i] = (double)p[i] - job->shift[k];
+        }
+        status =
+            cst_gemm_f64(worker, false, true, view->members, view->members, (int64_t)length, 1,
+                         centred, (int64_t)length, centred, (int64_t)length, 1, sum, view->members);
+    }
+    cst_free(worker, scratch);
+    cst_free(worker, centred);
+    return status;
+}
+
+static void normalise(double *pearson, size_t members, const double *products) {
+    for (size_t a = 0; a < members; a++) {
+        for (size_t b = 0; b < members; b++) {
+            double scale = sqrt(products[a * members + a]) * sqrt(products[b * members + b]);
+            double r = scale > 0 ? products[a * members + b] / scale : 0;
+            pearson[a * members + b] = a == b ? 1 : r > 1 ? 1 : r < -1 ? -1 : r;
+        }
+    }
+    for (size_t a = 0; a < members; a++)
+        for (size_t b = a + 1; b < members; b++)
+            pearson[b * members + a] = pearson[a * members + b];
+}
+
+cst_status cst_pearson(cst_context *context, const cst_view *view, double *pearson) {
+    if (view->rows < 1 || view->members < 1 || view->classes < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "a correlation needs rows, classes and members, got %lld, %d and %d",
+                        (long long)view->rows, (int)view->classes, (int)view->members);
+    size_t members = (size_t)view->members;
+    double *sums = NULL;
+    double *products = NULL;
+    double *shift = cst_alloc(context, members, sizeof *shift);
+    sums = cst_alloc(context, members, sizeof *sums);
+    products = cst_alloc(context, members, members * sizeof *products);
+    cst_status status = shift && sums && products ? CST_OK : CST_ERROR_MEMORY;
+    columns job = {.view = view, .shift = shift};
+    int64_t blocks = cst_block_count(view->rows);
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++)
+        shift[k] = origin_of(view, k);
+    cst_la_enter();
+    if (status == CST_OK)
+        status = cst_reduce_blocks(context, blocks, members, add_sums, &job, sums);
+    for (size_t k = 0; status == CST_OK && k < members; k++)
+        shift[k] += sums[k] / ((double)view->rows * (double)view->classes);
+    if (status == CST_OK)
+        status =
+            cst_reduce_blocks(context, blocks, members * members, add_products, &job, products);
+    cst_la_leave();
+    if (status == CST_OK)
+        normalise(pearson, members, products);
+    cst_free(context, shift);
+    cst_free(context, sums);
+    cst_free(context, products);
+    return status;
+}
+
+cst_status cst_gram_kappa(cst_context *context, const double *correlation, int32_t members,
+                          const int32_t *subset, int32_t count, double *kappa) {
+    int32_t size = subset ? count : members;
+    if (size < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "a condition number needs at least one member, got %d", (int)size);
+    size_t n = (size_t)size;
+    double *matrix = cst_alloc(context, n, n * sizeof *matrix);
+    double *values = cst_alloc(context, n, sizeof *values);
+    cst_status status = matrix && values ? CST_OK : CST_ERROR_MEMORY;
+    for (size_t a = 0; status == CST_OK && a < n; a++) {
+        for (size_t b = 0; b < n; b++) {
+            size_t i = subset ? (size_t)subset[a] : a;
+            size_t j = subset ? (size_t)subset[b] : b;
+            matrix[a * n + b] = correlation[i * (size_t)members + j];
+        }
+    }
+    cst_la_enter();
+    if (status == CST_OK)
+        status = cst_eigh(context, size, matrix, values);
+    cst_la_leave();
+    for (size_t i = 0; status == CST_OK && i < n; i++) {
+        if (values[i] >= 1e-10 * values[n - 1]) {
+            *kappa = values[n - 1] / values[i];
+            break;
+        }
+    }
+    cst_free(context, matrix);
+    cst_free(context, values);
+    return status;
+}

@@ -22,5 +22,5 @@ for script in tests/oracles/*.py; do
         failed=1
     fi
 done
-$python scripts/compare_fixtures.py tests/data "$work/tests/data" || failed=1
+$python scripts/compare_fixtures.py tests/data "$work/tests/data" tests/oracles/external.txt || failed=1
 exit $failed

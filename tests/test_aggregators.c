@@ -3,9 +3,9 @@
  * probabilities. method.md sections 3 and 5.
  */
 #include "data/meta_aggregators.h"
-#include "data/meta_check.h"
 #include "meta/aggregators.h"
 #include "meta/probability.h"
+#include "meta_check.h"
 
 static double *aggregate(cst_context *context, const float *values, int32_t members, int32_t best,
                          int64_t count, int32_t classes) {

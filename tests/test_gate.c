@@ -2,9 +2,9 @@
  * The gate: gradient against PyTorch and finite differences, training, reproducibility, limits.
  * method.md section 3.
  */
-#include "data/meta_check.h"
 #include "data/meta_gate.h"
 #include "meta/linear.h"
+#include "meta_check.h"
 
 static cst_gate_problem fixture(void) {
     return (cst_gate_problem){.rows = GATE_ROWS,

@@ -2,10 +2,10 @@
  * Ridge, elastic net and lasso against scikit-learn, with their optimality conditions, Hessians and
  * paths; scores. method.md sections 4 and 5.
  */
-#include "data/meta_check.h"
 #include "data/meta_linear.h"
 #include "meta/linear.h"
 #include "meta/penalty.h"
+#include "meta_check.h"
 
 enum { K = LINEAR_COLUMNS };
 

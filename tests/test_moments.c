@@ -2,9 +2,9 @@
  * The meta-design and its moments: the prototype's design against NumPy, sums per fold, constant
  * columns, threads. method.md sections 1, 3 and 4.
  */
-#include "data/meta_check.h"
 #include "data/meta_design.h"
 #include "meta/linear.h"
+#include "meta_check.h"
 
 enum { PAIRS = DESIGN_ROWS * DESIGN_CLASSES, D = DESIGN_MEMBERS + 6 };
 

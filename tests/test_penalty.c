@@ -2,9 +2,9 @@
  * The spectrum, its noise edge and the four penalties, against NumPy and SciPy. method.md
  * section 4.
  */
-#include "data/meta_check.h"
 #include "data/meta_linear.h"
 #include "meta/penalty.h"
+#include "meta_check.h"
 
 typedef struct fixture {
     cst_moments moments;

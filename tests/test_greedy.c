@@ -1,6 +1,6 @@
 /*
  * Greedy selection: orders, weights and losses of AutoGluon's class and of its arithmetic in NumPy.
- * An argument names another folder of cases.
+ * Arguments name other folders of cases.
  */
 #include "blend/greedy.h"
 
@@ -14,7 +14,10 @@
 
 #include <cmocka.h>
 
-static const char *folder = CST_TEST_DATA "/greedy";
+/* What NumPy computed, and what AutoGluon's class gave. */
+static const char *const known[] = {CST_TEST_DATA "/greedy", CST_TEST_DATA "/../reference/greedy"};
+static const char *const *folders = known;
+static int folder_count = 2;
 
 /* A fixture of tests/oracles/greedy_numpy.py. */
 typedef struct expected {
@@ -32,7 +35,7 @@ static void read_exactly(FILE *file, void *to, size_t size, size_t count) {
     assert_int_equal(fread(to, size, count, file), count);
 }
 
-static expected read_case(const char *name) {
+static expected read_case(const char *folder, const char *name) {
     char path[1024];
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "rb");
@@ -77,7 +80,7 @@ static void check_case(cst_context *context, const expected *e) {
     assert_int_equal(cst_greedy_select(context, &view, CST_GREEDY_ROUNDS, 0, &got), CST_OK);
     assert_int_equal(got.rounds, e->rounds);
     assert_memory_equal(got.order, e->order, (size_t)e->rounds * sizeof *e->order);
-    assert_true(fabs(got.loss[got.rounds - 1] - e->loss) <= 1e-12);
+    assert_true(fabs(got.loss[got.rounds - 1] - e->loss) <= 2e-12);
     for (int32_t k = 0; k < e->members; k++) {
         int32_t times = 0;
         for (int32_t i = 0; i < e->rounds; i++)
@@ -88,10 +91,7 @@ static void check_case(cst_context *context, const expected *e) {
     free(data);
 }
 
-static void every_case_agrees(void **state) {
-    (void)state;
-    cst_context *context = NULL;
-    assert_int_equal(cst_context_create(&context), CST_OK);
+static int check_folder(cst_context *context, const char *folder) {
     DIR *cases = opendir(folder);
     assert_non_null(cases);
     int seen = 0;
@@ -99,7 +99,7 @@ static void every_case_agrees(void **state) {
         size_t length = strlen(entry->d_name);
         if (length < 4 || strcmp(entry->d_name + length - 4, ".bin") != 0)
             continue;
-        expected e = read_case(entry->d_name);
+        expected e = read_case(folder, entry->d_name);
         for (int threads = 1; threads <= 4; threads *= 2) {
             assert_int_equal(cst_context_set_threads(context, threads), CST_OK);
             check_case(context, &e);
@@ -108,6 +108,16 @@ static void every_case_agrees(void **state) {
         seen++;
     }
     (void)closedir(cases);
+    return seen;
+}
+
+static void every_case_agrees(void **state) {
+    (void)state;
+    cst_context *context = NULL;
+    assert_int_equal(cst_context_create(&context), CST_OK);
+    int seen = 0;
+    for (int i = 0; i < folder_count; i++)
+        seen += check_folder(context, folders[i]);
     assert_true(seen >= 8);
     cst_context_free(context);
 }
@@ -162,8 +172,10 @@ static void rows_are_those_of_the_view(void **state) {
 }
 
 int main(int argc, char **argv) {
-    if (argc > 1)
-        folder = argv[1];
+    if (argc > 1) {
+        folders = (const char *const *)argv + 1;
+        folder_count = argc - 1;
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_case_agrees),
         cmocka_unit_test(rows_are_those_of_the_view),

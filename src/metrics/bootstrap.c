@@ -276,6 +276,7 @@ static cst_status values(cst_context *context, const bootstrap *job, double *val
 
 static cst_status run(cst_context *context, const float *const *probabilities, int32_t classes,
                       const int32_t *labels, int bins, bootstrap *job, double *value) {
+    const int32_t methods = job->methods;
     cst_status status = cst_bins_check(context, bins, &job->bins);
     if (status != CST_OK)
         return status;
@@ -286,12 +287,12 @@ static cst_status run(cst_context *context, const float *const *probabilities, i
     if (job->rows > UINT32_MAX)
         return cst_fail(context, CST_ERROR_LIMIT, "%lld rows are too many to resample",
                         (long long)job->rows);
-    size_t methods = (size_t)job->methods;
-    job->method = cst_alloc(context, methods, sizeof *job->method);
-    job->scores = cst_alloc(context, methods * SCORES * (size_t)job->resamples, sizeof(double));
+    job->method = cst_alloc(context, (size_t)methods, sizeof *job->method);
+    job->scores =
+        cst_alloc(context, (size_t)methods * SCORES * (size_t)job->resamples, sizeof(double));
     if (!job->method || !job->scores)
         return CST_ERROR_MEMORY;
-    for (int32_t m = 0; status == CST_OK && m < job->methods; m++) {
+    for (int32_t m = 0; status == CST_OK && m < methods; m++) {
         cst_samples samples = {0};
         status = cst_samples_make(context, probabilities[m], job->rows, classes, labels, &samples);
         if (status == CST_OK)
@@ -334,7 +335,7 @@ cst_status cst_bootstrap_difference(cst_context *context, const float *a, const 
                                     int64_t rows, int32_t classes, const int32_t *labels, int bins,
                                     int32_t resamples, uint64_t seed, cst_metric_intervals *out) {
     const float *pair[] = {a, b};
-    double value[2 * SCORES];
+    double value[2 * SCORES] = {0};
     bootstrap job = {.rows = rows, .methods = 2, .resamples = resamples, .seed = seed};
     cst_status status = run(context, pair, classes, labels, bins, &job, value);
     if (status == CST_OK) {

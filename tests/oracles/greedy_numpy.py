@@ -1,10 +1,10 @@
 """Greedy ensemble selection in plain NumPy, and the fixtures of tests/test_greedy.c.
 
 select() repeats the arithmetic of AutoGluon's EnsembleSelection (log loss, multiclass) over all classes, with
-scikit-learn's log_loss as the loss. Fixtures: small synthetic cases for the corners, and, given a folder of
-caseN.npz with expected.json made by AutoGluon's own class, some of those (the order is AutoGluon's; select() must
-agree on all of them). A fixture is int32 K, N, C, rounds; int32 order[rounds]; double loss; int32 labels[N];
-float32 predictions[K][N][C].
+scikit-learn's log_loss as the loss. It writes small synthetic cases for the corners to tests/data/greedy, and must
+give the order that AutoGluon's own class gave on the cases in tests/reference/greedy. With a folder of caseN.npz and
+expected.json made by that class and some N as arguments, these are what is put into tests/reference/greedy.
+A case is int32 K, N, C, rounds; int32 order[rounds]; double loss; int32 labels[N]; float32 predictions[K][N][C].
 """
 import json
 import pathlib
@@ -50,10 +50,20 @@ def select(predictions, labels, rounds=ROUNDS, seed=0):
     return order[: first + 1], trajectory[first]
 
 
+def read(path):
+    data = path.read_bytes()
+    count, rows, classes, rounds = np.frombuffer(data, "<i4", 4)
+    order = np.frombuffer(data, "<i4", rounds, 16)
+    at = 16 + 4 * rounds
+    labels = np.frombuffer(data, "<i4", rows, at + 8)
+    predictions = np.frombuffer(data, "<f4", offset=at + 8 + 4 * rows).reshape(count, rows, classes)
+    return predictions, labels, order.tolist(), np.frombuffer(data, "<f8", 1, at)[0]
+
+
 def write(path, predictions, labels, order, loss):
     with open(path, "wb") as file:
         file.write(np.array([*predictions.shape, len(order), *order], "<i4").tobytes())
-        file.write(np.array([loss], "<f8").tobytes())
+        file.write(np.array([round(loss, 12)], "<f8").tobytes())
         file.write(labels.astype("<i4").tobytes())
         file.write(predictions.astype("<f4").tobytes())
 
@@ -62,7 +72,8 @@ def noisy_pool(rng, count, rows, classes, noise, sharp):
     truth = rng.normal(size=(rows, classes)) * 2
     labels = np.array([rng.choice(classes, p=p) for p in softmax(truth, axis=1)])
     logits = truth + rng.normal(size=(count, rows, classes)) * noise
-    return softmax(logits * sharp, axis=2).astype(np.float32), labels
+    p = np.round(softmax(logits * sharp, axis=2) * 2**20) / 2**20  # so that processors agree on every bit
+    return p.astype(np.float32), labels
 
 
 def synthetic():
@@ -88,20 +99,21 @@ def synthetic():
 
 def main():
     warnings.simplefilter("ignore")
-    out = pathlib.Path(__file__).parent.parent / "data" / "greedy"
-    out.mkdir(exist_ok=True)
+    tests = pathlib.Path(__file__).parent.parent
+    out, reference = tests / "data" / "greedy", tests / "reference" / "greedy"
+    out.mkdir(parents=True, exist_ok=True)
     for name, predictions, labels in synthetic():
         write(out / f"{name}.bin", predictions, labels, *select(predictions, labels))
     if len(sys.argv) > 1:
         folder = pathlib.Path(sys.argv[1])
-        keep = [int(c) for c in sys.argv[2:]]
         for case in json.loads((folder / "expected.json").read_text()):
-            data = np.load(folder / f"case{case['case']}.npz")
-            predictions, labels = data["predictions"], data["labels"]
-            order, loss = select(predictions, labels)
-            assert order == case["order"] and abs(loss - case["train_log_loss"]) < 1e-12, case["case"]
-            if case["case"] in keep:
-                write(out / f"autogluon{case['case']}.bin", predictions, labels, order, loss)
+            if str(case["case"]) in sys.argv[2:]:
+                data = np.load(folder / f"case{case['case']}.npz")
+                write(reference / f"autogluon{case['case']}.bin", data["predictions"], data["labels"], case["order"],
+                      case["train_log_loss"])
+    for path in sorted(reference.glob("*.bin")):
+        predictions, labels, order, loss = read(path)
+        assert select(predictions, labels) == (order, loss), path
 
 
 if __name__ == "__main__":

@@ -1,0 +1,270 @@
+/*
+ * The pipeline: held-out rows cannot reach what is predicted for them, a planted leak is seen,
+ * stages agree with their parts, same bytes for any number of threads.
+ */
+#include "la/la.h"
+#include "metrics/risk.h"
+#include "pipeline/stages.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ROWS = 180, CLASSES = 3, MEMBERS = 6, FOLDS = 4, TWIN = 4, NOISE = 5 };
+
+typedef struct fixture {
+    cst_context *context;
+    float predictions[MEMBERS][ROWS * CLASSES];
+    const float *data[MEMBERS];
+    int32_t labels[ROWS];
+    int32_t folds[ROWS];
+    double unknown[MEMBERS];
+    cst_view view;
+    cst_options *options;
+} fixture;
+
+static fixture shared;
+
+/* Softmax of noise plus signal: member k knows the label through its own noise. */
+static void make_member(cst_rng *rng, const int32_t *labels, double signal, float *out) {
+    for (int i = 0; i < ROWS; i++) {
+        double p[CLASSES];
+        double sum = 0;
+        for (int c = 0; c < CLASSES; c++)
+            sum += p[c] = exp(cst_rng_normal(rng) + signal * (labels[i] == c));
+        for (int c = 0; c < CLASSES; c++)
+            out[i * CLASSES + c] = (float)(p[c] / sum);
+    }
+}
+
+static int setup(void **state) {
+    fixture *f = &shared;
+    memset(f, 0, sizeof *f);
+    cst_la_enter();
+    if (cst_context_create(&f->context) != CST_OK ||
+        cst_options_create(f->context, &f->options) != CST_OK)
+        return 1;
+    cst_rng rng;
+    cst_rng_init(&rng, 3, CST_STREAM_TEST, 1);
+    for (int i = 0; i < ROWS; i++) {
+        f->labels[i] = (int32_t)cst_rng_below(&rng, CLASSES);
+        f->folds[i] = i % FOLDS;
+    }
+    for (int k = 0; k < MEMBERS; k++) {
+        f->unknown[k] = NAN;
+        f->data[k] = f->predictions[k];
+        make_member(&rng, f->labels, k == NOISE ? 0 : 1.5, f->predictions[k]);
+    }
+    memcpy(f->predictions[TWIN], f->predictions[1], sizeof f->predictions[1]);
+    f->view = (cst_view){
+        .rows = ROWS, .classes = CLASSES, .members = MEMBERS, .data = f->data, .labels = f->labels};
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    fixture *f = *state;
+    cst_options_free(f->context, f->options);
+    cst_context_free(f->context);
+    cst_la_leave();
+    return 0;
+}
+
+static cst_settings settings_of(fixture *f, const char *preset) {
+    cst_settings settings;
+    assert_int_equal(cst_options_preset(f->context, f->options, preset), CST_OK);
+    assert_int_equal(cst_options_set(f->context, f->options, "gate.epochs", "5"), CST_OK);
+    cst_settings_read(f->options, &settings);
+    return settings;
+}
+
+static void nested(fixture *f, const cst_settings *settings, float *out) {
+    cst_status status = cst_stages_nested(f->context, &f->view, f->folds, FOLDS, settings,
+                                          f->unknown, f->unknown, out);
+    if (status != CST_OK)
+        fail_msg("%s", cst_last_error(f->context));
+}
+
+/* What is predicted for a fold must not change by a single bit when the fold's labels change. The
+ * other folds' predictions must, or the test would see nothing. */
+static void labels_of_a_fold_do_not_reach_its_predictions(void **state) {
+    static const char *const presets[] = {"default", "paper", "prototype"};
+    fixture *f = *state;
+    int32_t keep[ROWS];
+    memcpy(keep, f->labels, sizeof keep);
+    for (size_t p = 0; p < 3; p++) {
+        float before[ROWS * CLASSES];
+        float after[ROWS * CLASSES];
+        cst_settings settings = settings_of(f, presets[p]);
+        nested(f, &settings, before);
+        for (int i = 0; i < ROWS; i++)
+            if (f->folds[i] == 2)
+                f->labels[i] = (keep[i] + 1) % CLASSES;
+        nested(f, &settings, after);
+        memcpy(f->labels, keep, sizeof keep);
+        bool elsewhere = false;
+        for (int i = 0; i < ROWS; i++) {
+            int differ =
+                memcmp(before + i * CLASSES, after + i * CLASSES, CLASSES * sizeof *before);
+            if (f->folds[i] == 2)
+                assert_int_equal(differ, 0);
+            else
+                elsewhere |= differ != 0;
+        }
+        assert_true(elsewhere);
+    }
+}
+
+static double mean_nll(const fixture *f, const float *probabilities) {
+    double sum = 0;
+    for (int i = 0; i < ROWS; i++)
+        sum -= log((double)probabilities[i * CLASSES + f->labels[i]]);
+    return sum / ROWS;
+}
+
+/* Labels that no member knows: in-sample scores look better than chance, nested ones must not. */
+static void a_planted_leak_is_seen(void **state) {
+    fixture *f = *state;
+    int32_t keep[ROWS];
+    float held[ROWS * CLASSES];
+    float leaky[ROWS * CLASSES];
+    const float *pointers[MEMBERS];
+    memcpy(keep, f->labels, sizeof keep);
+    cst_rng rng;
+    cst_rng_init(&rng, 99, CST_STREAM_TEST, 2);
+    for (int i = 0; i < ROWS; i++)
+        f->labels[i] = (int32_t)cst_rng_below(&rng, CLASSES);
+    cst_settings settings = settings_of(f, "default");
+    settings.loglinear.prior_weights = 0.01; /* free to fit noise, so that a leak would pay */
+    settings.prior_cv = false;
+    settings.loglinear.evidence = false;
+    nested(f, &settings, held);
+    cst_stages stages;
+    assert_int_equal(cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, f->unknown,
+                                    f->unknown, &stages),
+                     CST_OK);
+    cst_view kept = cst_view_members(&f->view, stages.kept, stages.kept_count, pointers);
+    assert_int_equal(cst_stack_predict(f->context, stages.fit.model, &kept, leaky), CST_OK);
+    double chance = log(CLASSES);
+    assert_true(mean_nll(f, held) > chance - 0.005);
+    assert_true(mean_nll(f, leaky) < chance - 0.005);
+    cst_stages_free(f->context, &stages);
+    memcpy(f->labels, keep, sizeof keep);
+}
+
+static void twins_and_noise_go(void **state) {
+    fixture *f = *state;
+    cst_settings settings = settings_of(f, "default");
+    cst_stages stages;
+    assert_int_equal(cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, f->unknown,
+                                    f->unknown, &stages),
+                     CST_OK);
+    assert_int_equal(stages.because[TWIN], CST_BECAUSE_REDUNDANT);
+    assert_true(stages.similarity[1 * MEMBERS + TWIN] > 1 - 1e-6);
+    assert_int_equal(stages.because[NOISE], CST_BECAUSE_SELECTION);
+    assert_true(stages.kept_count <= 3); /* 60% of six */
+    assert_true(stages.kappa_after < stages.kappa_before);
+    cst_stages_free(f->context, &stages);
+}
+
+static void dropping_is_by_cross_fitted_loss(void **state) {
+    fixture *f = *state;
+    cst_settings settings = settings_of(f, "default");
+    settings.select = false;
+    settings.keep_fraction = 0;
+    settings.drop = true;
+    cst_stages stages;
+    assert_int_equal(cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, f->unknown,
+                                    f->unknown, &stages),
+                     CST_OK);
+    assert_int_equal(stages.because[NOISE], CST_BECAUSE_REFIT);
+    for (int k = 0; k < MEMBERS; k++)
+        assert_true((stages.because[k] == CST_BECAUSE_REFIT) == !isnan(stages.refit_change[k]));
+    cst_stages_free(f->context, &stages);
+}
+
+/* Every blend rule and learner set gives distributions and weights that sum to 1. */
+static void every_rule_blends(void **state) {
+    static const char *const rules[] = {"laplace", "inverse-rmse", "minimum-variance",
+                                        "greedy",  "stacking",     "uniform"};
+    fixture *f = *state;
+    for (size_t r = 0; r < 6; r++) {
+        cst_settings settings = settings_of(f, "paper");
+        settings.drop = false;
+        settings.learners = 15;
+        assert_int_equal(cst_options_set(f->context, f->options, "blend.rule", rules[r]), CST_OK);
+        settings.blend.rule = (cst_blend_rule)cst_option_choice(f->options, CST_OPT_BLEND_RULE);
+        float out[ROWS * CLASSES];
+        const float *pointers[MEMBERS];
+        cst_stages stages;
+        assert_int_equal(cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings,
+                                        f->unknown, f->unknown, &stages),
+                         CST_OK);
+        double sum = 0;
+        for (int32_t m = 0; m < stages.fit.learners; m++) {
+            assert_true(isfinite(stages.fit.nll[m]) && isfinite(stages.fit.half_logdet[m]));
+            sum += stages.fit.weight[m];
+        }
+        assert_int_equal(stages.fit.learners, 4);
+        assert_true(fabs(sum - 1) < 1e-9);
+        cst_view kept = cst_view_members(&f->view, stages.kept, stages.kept_count, pointers);
+        assert_int_equal(cst_stack_predict(f->context, stages.fit.model, &kept, out), CST_OK);
+        for (int i = 0; i < ROWS; i++)
+            assert_true(fabs((double)out[i * CLASSES] + (double)out[i * CLASSES + 1] +
+                             (double)out[i * CLASSES + 2] - 1) < 1e-5);
+        assert_true(mean_nll(f, out) < log(CLASSES));
+        cst_stages_free(f->context, &stages);
+    }
+}
+
+static void thresholds_are_found(void **state) {
+    static const char *const rules[] = {"elbow", "cv"};
+    fixture *f = *state;
+    for (size_t r = 0; r < 2; r++) {
+        cst_settings settings = settings_of(f, "default");
+        settings.threshold_rule = r == 0 ? CST_THRESHOLD_ELBOW : CST_THRESHOLD_CV;
+        cst_stages stages;
+        assert_int_equal(cst_options_set(f->context, f->options, "cka.rule", rules[r]), CST_OK);
+        assert_int_equal(cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings,
+                                        f->unknown, f->unknown, &stages),
+                         CST_OK);
+        assert_true(stages.threshold >= -1 && stages.threshold <= 1);
+        assert_int_equal(stages.because[TWIN], CST_BECAUSE_REDUNDANT);
+        cst_stages_free(f->context, &stages);
+    }
+}
+
+static void same_bytes_for_any_threads(void **state) {
+    static const char *const presets[] = {"default", "paper", "prototype"};
+    fixture *f = *state;
+    for (size_t p = 0; p < 3; p++) {
+        float first[ROWS * CLASSES];
+        cst_settings settings = settings_of(f, presets[p]);
+        assert_int_equal(cst_context_set_threads(f->context, 1), CST_OK);
+        nested(f, &settings, first);
+        for (int threads = 2; threads <= 4; threads += 2) {
+            float again[ROWS * CLASSES];
+            assert_int_equal(cst_context_set_threads(f->context, threads), CST_OK);
+            nested(f, &settings, again);
+            assert_memory_equal(first, again, sizeof first);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(labels_of_a_fold_do_not_reach_its_predictions),
+        cmocka_unit_test(a_planted_leak_is_seen),
+        cmocka_unit_test(twins_and_noise_go),
+        cmocka_unit_test(dropping_is_by_cross_fitted_loss),
+        cmocka_unit_test(every_rule_blends),
+        cmocka_unit_test(thresholds_are_found),
+        cmocka_unit_test(same_bytes_for_any_threads),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

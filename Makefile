@@ -13,8 +13,8 @@ help: ## This list
 
 build: ## The libraries and the tool, optimised, in build/
 	@scripts/dependencies.sh --check build
-	@cmake --preset release -Wno-dev >.build-configure.log 2>&1 || { cat .build-configure.log; exit 1; }
-	@rm -f .build-configure.log
+	@mkdir -p build
+	@cmake --preset release -Wno-dev >build/configure.log 2>&1 || { cat build/configure.log >&2; exit 1; }
 	@cmake --build --preset release --parallel $(JOBS)
 
 dependencies: ## Installs through apt what building and testing need and is missing
@@ -48,8 +48,6 @@ check-long: ## The long checks: oracles computed again, long tests
 	@scripts/check_long.sh
 
 bench: ## Speed and memory, both sides of each ratio in one run
-	@scripts/dependencies.sh build oracles
-	@$(MAKE) --no-print-directory build
 	@scripts/bench.sh
 
 clean: ## Removes the build folders

@@ -171,6 +171,42 @@ static void rows_are_those_of_the_view(void **state) {
     cst_context_free(context);
 }
 
+/* Rows over and over, so many that the threads share a round. */
+static void threads_do_not_change_a_byte(void **state) {
+    (void)state;
+    cst_context *context = NULL;
+    assert_int_equal(cst_context_create(&context), CST_OK);
+    enum { ROWS = 400000, ROUNDS = 4 };
+    expected e = read_case(known[0], "plain.bin");
+    int64_t *index = malloc(ROWS * sizeof *index);
+    const float *data[6];
+    assert_true(index && e.members == 6);
+    for (int64_t i = 0; i < ROWS; i++)
+        index[i] = i % e.rows;
+    for (int k = 0; k < 6; k++)
+        data[k] = e.predictions + (size_t)k * (size_t)e.rows * (size_t)e.classes;
+    cst_view view = {ROWS, e.classes, 6, data, e.labels, index};
+    int32_t order[ROUNDS] = {0};
+    double loss[ROUNDS] = {0};
+    for (int threads = 1; threads <= 4; threads++) {
+        cst_greedy got;
+        assert_int_equal(cst_context_set_threads(context, threads), CST_OK);
+        assert_int_equal(cst_greedy_select(context, &view, ROUNDS, 0, &got), CST_OK);
+        assert_int_equal(cst_context_threads(context), threads);
+        if (threads == 1) {
+            memcpy(order, got.order, (size_t)got.rounds * sizeof *order);
+            memcpy(loss, got.loss, (size_t)got.rounds * sizeof *loss);
+            assert_true(got.rounds > 1);
+        }
+        assert_memory_equal(order, got.order, (size_t)got.rounds * sizeof *order);
+        assert_memory_equal(loss, got.loss, (size_t)got.rounds * sizeof *loss);
+        cst_greedy_free(context, &got);
+    }
+    free(index);
+    free_case(&e);
+    cst_context_free(context);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) {
         folders = (const char *const *)argv + 1;
@@ -179,6 +215,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_case_agrees),
         cmocka_unit_test(rows_are_those_of_the_view),
+        cmocka_unit_test(threads_do_not_change_a_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

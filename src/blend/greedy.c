@@ -22,6 +22,9 @@ static const double HALF_ULP = 0x1p-24;   /* relative rounding error of a float3
 static const double ROUNDING_FROM = 1e-4; /* losses are rounded if the first best exceeds this */
 static const double TIE = 1e-12;          /* relative */
 
+/* Cells read in a round from which on threads share it: below, starting them costs more. */
+static const double SHARED_FROM = 8e6;
+
 typedef struct greedy_state {
     const cst_view *view;
     float *truth;       /* [members][rows] true-class probabilities */
@@ -309,6 +312,8 @@ static void cut(cst_greedy *out, int32_t rounds, int32_t members) {
 static cst_status select_rounds(cst_context *context, greedy_state *s, int32_t rounds,
                                 uint32_t seed, cst_greedy *out) {
     int32_t members = s->view->members;
+    int threads = cst_context_threads(context);
+    double cells = (double)s->view->rows * (s->view->classes + 4.0 * members);
     cst_status status = CST_OK;
     double *loss = cst_alloc(context, (size_t)members, sizeof *loss);
     double *again = cst_alloc(context, (size_t)members, sizeof *again);
@@ -321,6 +326,8 @@ static cst_status select_rounds(cst_context *context, greedy_state *s, int32_t r
         goto cleanup;
     }
     mersenne_seed(random, seed);
+    if (cells < SHARED_FROM)
+        status = cst_context_set_threads(context, 1);
     if (members == 1)
         rounds = 1;
     for (int32_t i = 0; status == CST_OK && i < rounds; i++) {
@@ -341,6 +348,7 @@ static cst_status select_rounds(cst_context *context, greedy_state *s, int32_t r
     }
     if (status == CST_OK)
         cut(out, rounds, members);
+    (void)cst_context_set_threads(context, threads); /* was valid before */
 cleanup:
     cst_free(context, loss);
     cst_free(context, again);

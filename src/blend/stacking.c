@@ -15,6 +15,9 @@ static const double GAP = 1e-9;
 
 enum { ITERATIONS = 200 };
 
+/* Products in one pass from which on threads share it: below, starting them costs more. */
+static const double SHARED_FROM = 4e6;
+
 typedef struct stacking {
     const cst_view *oof;
     float *likelihood; /* [rows][members] true-class probabilities, floored */
@@ -197,8 +200,12 @@ cst_status cst_blend_stacking(cst_context *context, const cst_view *oof, double 
         status = CST_ERROR_MEMORY;
     if (status == CST_OK)
         status = cst_parallel_for(context, cst_block_count(oof->rows), gather_block, &s);
+    int threads = cst_context_threads(context);
+    if (status == CST_OK && (double)cells * (double)n < SHARED_FROM)
+        status = cst_context_set_threads(context, 1);
     if (status == CST_OK)
         status = minimise(context, &s, weights, &reached);
+    (void)cst_context_set_threads(context, threads); /* was valid before */
     if (gap)
         *gap = reached;
     stacking_free(context, &s);

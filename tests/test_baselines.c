@@ -3,8 +3,12 @@
  */
 #include "baselines/baselines.h"
 
+#include "blend/blend.h"
 #include "blend/greedy.h"
 #include "metrics/risk.h"
+#include "pool/folds.h"
+
+#include <corestack/metrics.h>
 
 #include "data/baselines.h"
 
@@ -194,6 +198,81 @@ static void every_kind_has_a_name(void **state) {
     assert_null(cst_baseline_name((cst_baseline_kind)77));
 }
 
+/* Fails the allocation number `left` counts down to; counts what is held. */
+typedef struct meter {
+    int64_t left;
+    int64_t held;
+} meter;
+
+static void *metered(void *user, void *pointer, size_t bytes) {
+    meter *m = user;
+    if (bytes == 0) {
+        m->held -= pointer != NULL;
+        free(pointer);
+        return NULL;
+    }
+    if (m->left-- <= 0)
+        return NULL;
+    m->held += pointer == NULL;
+    return realloc(pointer, bytes);
+}
+
+static cst_status everything(cst_context *context) {
+    cst_view view = pool();
+    cst_baseline b = {0};
+    cst_metrics metrics;
+    cst_metric_intervals intervals;
+    int32_t folds[POOL_ROWS];
+    int64_t groups[POOL_ROWS];
+    double weights[POOL_MEMBERS];
+    float out[CELLS];
+    for (int i = 0; i < POOL_ROWS; i++)
+        groups[i] = i / 3;
+    cst_status status = cst_baseline_fit_view(context, &view, CST_BASELINE_GREEDY, true, &b);
+    if (status == CST_OK)
+        status = cst_baseline_predict_view(context, &b, &view, out);
+    cst_baseline_free(context, &b);
+    if (status == CST_OK)
+        status = cst_baseline_best_single(context, &view, true, weights);
+    for (int rule = CST_BLEND_INVERSE_RMSE; status == CST_OK && rule <= CST_BLEND_STACKING;
+         rule++) {
+        cst_blend_options options = {.rule = (cst_blend_rule)rule};
+        status = cst_blend_weights(context, &view, NULL, NULL, &options, weights);
+    }
+    if (status == CST_OK)
+        status = cst_folds_stratified(context, pool_labels, POOL_ROWS, 5, 0, folds);
+    if (status == CST_OK)
+        status = cst_folds_check(context, folds, pool_labels, POOL_ROWS);
+    if (status == CST_OK)
+        status = cst_folds_grouped(context, pool_labels, groups, POOL_ROWS, 5, 0, folds);
+    if (status == CST_OK)
+        status = cst_metrics_evaluate(context, view.data[0], POOL_ROWS, POOL_CLASSES, pool_labels,
+                                      15, &metrics);
+    if (status == CST_OK)
+        status = cst_bootstrap_difference(context, view.data[0], view.data[1], POOL_ROWS,
+                                          POOL_CLASSES, pool_labels, 15, 9, 0, &intervals);
+    return status;
+}
+
+/* The 1st, 2nd, ... allocation fails until all succeed: every failure is reported, none leaks. */
+static void memory_may_run_out_anywhere(void **state) {
+    (void)state;
+    cst_status status = CST_ERROR_MEMORY;
+    int64_t allowed = 1;
+    for (; status != CST_OK; allowed++) {
+        meter m = {.left = allowed};
+        cst_context *context = NULL;
+        assert_int_equal(cst_context_create_with(&context, metered, &m), CST_OK);
+        assert_int_equal(cst_context_set_threads(context, 1), CST_OK);
+        status = everything(context);
+        assert_true(status == CST_OK || status == CST_ERROR_MEMORY);
+        assert_true(status == CST_OK || strstr(cst_last_error(context), "out of memory"));
+        cst_context_free(context);
+        assert_int_equal(m.held, 0);
+    }
+    assert_true(allowed > 100);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(best_single_by_either_measure, setup, teardown),
@@ -204,6 +283,7 @@ int main(void) {
         cmocka_unit_test(rows_by_hand),
         cmocka_unit_test_setup_teardown(threads_and_rows_of_a_view, setup, teardown),
         cmocka_unit_test(every_kind_has_a_name),
+        cmocka_unit_test(memory_may_run_out_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,8 +4,8 @@
 #ifndef CST_PIPELINE_DOCUMENT_H
 #define CST_PIPELINE_DOCUMENT_H
 
-#include "pipeline/source.h"
 #include "pipeline/stages.h"
+#include "pipeline/training.h"
 #include "report/report.h"
 
 #include <corestack/metrics.h>
@@ -15,7 +15,7 @@ typedef struct cst_fit_facts {
     const cst_pool *pool;
     const cst_options *options;
     const cst_settings *settings;
-    const cst_source *source;
+    const cst_training *source;
     const cst_stages *stages;
     const cst_metrics *members; /* [members]: scores of each member on the split */
     const cst_metrics *oof;     /* nested scores; NULL when not asked for */

@@ -5,7 +5,7 @@
 #include "la/la.h"
 #include "pipeline/document.h"
 
-#include <stdio.h>
+#include <math.h>
 #include <string.h>
 
 /* Names, classes and settings: what a model says of itself. */
@@ -47,8 +47,23 @@ static cst_status label_model(cst_context *context, const cst_pool *pool,
     return CST_OK;
 }
 
+/* Penalty and spectrum for the report where no linear learner has computed them. */
+static cst_status diagnose(cst_context *context, const cst_training *source,
+                           const cst_settings *settings, cst_stages *stages) {
+    if (!isnan(stages->fit.lambda))
+        return CST_OK;
+    const float **pointers = cst_alloc(context, (size_t)stages->kept_count, sizeof *pointers);
+    if (!pointers)
+        return CST_ERROR_MEMORY;
+    cst_view kept = cst_view_members(&source->view, stages->kept, stages->kept_count, pointers);
+    cst_status status = cst_meta_diagnose(context, &kept, source->folds, source->fold_count,
+                                          settings, &stages->fit);
+    cst_free(context, pointers);
+    return status;
+}
+
 /* Scores of the whole procedure on rows it did not see. */
-static cst_status nested_scores(cst_context *context, const cst_source *source,
+static cst_status nested_scores(cst_context *context, const cst_training *source,
                                 const cst_settings *settings, cst_metrics *out) {
     size_t cells = (size_t)source->view.rows * (size_t)source->view.classes;
     float *held = cst_alloc(context, cells, sizeof *held);
@@ -67,7 +82,7 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
                       const cst_options *options, cst_model **model, cst_report **report) {
     double start = cst_seconds();
     cst_settings settings;
-    cst_source source = {0};
+    cst_training source = {0};
     cst_stages stages = {0};
     cst_metrics oof = {0};
     cst_metrics *members = NULL;
@@ -75,7 +90,7 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     cst_settings_read(options, &settings);
     cst_status status = cst_progress(context, "read", 0, 4);
     if (status == CST_OK)
-        status = cst_source_open(context, pool, split, settings.folds, settings.seed, &source);
+        status = cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
     if (status == CST_OK)
         status = cst_progress(context, "fit", 1, 4);
     if (status == CST_OK)
@@ -83,6 +98,8 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
                                 source.flops, source.latency, &stages);
     if (status == CST_OK)
         status = label_model(context, pool, options, &stages, stages.fit.model);
+    if (status == CST_OK && report)
+        status = diagnose(context, &source, &settings, &stages);
     if (status == CST_OK && report && settings.nested) {
         double before = cst_seconds();
         status = cst_progress(context, "nested evaluation", 2, 4);
@@ -114,7 +131,7 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     }
     cst_free(context, members);
     cst_stages_free(context, &stages);
-    cst_source_close(context, &source);
+    cst_training_close(context, &source);
     return status;
 }
 

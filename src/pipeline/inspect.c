@@ -77,7 +77,7 @@ static int32_t lowest(const cst_metrics *members, int32_t count) {
 }
 
 /* Spectrum of the meta-design of all members and what each rule makes of it. */
-static cst_status put_spectrum(cst_context *context, cst_report *report, const cst_source *source,
+static cst_status put_spectrum(cst_context *context, cst_report *report, const cst_training *source,
                                const cst_settings *settings, const cst_metrics *members) {
     json_t *root = cst_report_root(report);
     cst_gate gate = {0};
@@ -118,7 +118,7 @@ static cst_status put_spectrum(cst_context *context, cst_report *report, const c
 
 /* Things in the data that a user would want to know before trusting a fit. */
 static cst_status put_problems(cst_context *context, cst_report *report, const cst_pool *pool,
-                               const cst_source *source, const cst_metrics *members) {
+                               const cst_training *source, const cst_metrics *members) {
     size_t classes = (size_t)source->view.classes;
     int64_t *counts = cst_alloc(context, classes, sizeof *counts);
     if (!counts)
@@ -162,7 +162,8 @@ static cst_status put_problems(cst_context *context, cst_report *report, const c
 }
 
 static cst_status fill(cst_context *context, cst_report *report, const cst_pool *pool,
-                       const char *split, const cst_source *source, const cst_settings *settings) {
+                       const char *split, const cst_training *source,
+                       const cst_settings *settings) {
     json_t *root = cst_report_root(report);
     cst_report_string(report, root, "split", split);
     cst_report_integer(report, root, "samples", source->view.rows);
@@ -190,18 +191,18 @@ cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
                        const cst_options *options, cst_report **report) {
     *report = NULL;
     cst_settings settings;
-    cst_source source = {0};
+    cst_training source = {0};
     cst_settings_read(options, &settings);
     cst_notices_clear(context);
     cst_la_enter();
     cst_status status =
-        cst_source_open(context, pool, split, settings.folds, settings.seed, &source);
+        cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
     if (status == CST_OK)
         status = cst_report_create(context, CST_REPORT_INSPECT, report);
     if (status == CST_OK)
         status = fill(context, *report, pool, split, &source, &settings);
     cst_la_leave();
-    cst_source_close(context, &source);
+    cst_training_close(context, &source);
     if (status != CST_OK) {
         cst_report_free(context, *report);
         *report = NULL;

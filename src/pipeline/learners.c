@@ -106,26 +106,48 @@ static cst_status fit_linear(cst_context *context, const cst_moments *moments,
     return status;
 }
 
+/* Design under a gate, moments by fold, standardised columns, then the wanted linear learners. */
+static cst_status fit_gated(cst_context *context, const cst_view *view, const int32_t *folds,
+                            int32_t fold_count, const cst_settings *settings, const cst_gate *gate,
+                            cst_meta_fit *fit) {
+    cst_moments moments = {0};
+    cst_standardised standardised = {0};
+    cst_status status = cst_moments_compute(context, view, gate, folds, fold_count, &moments);
+    if (status == CST_OK)
+        status = cst_standardise(context, &moments, -1, &standardised);
+    if (status == CST_OK)
+        status = fit_linear(context, &moments, &standardised, settings, fit);
+    cst_standardised_free(context, &standardised);
+    cst_moments_free(context, &moments);
+    return status;
+}
+
 static cst_status fit_design(cst_context *context, const cst_view *view, const int32_t *folds,
                              int32_t fold_count, const cst_settings *settings, cst_meta_fit *fit) {
     double start = cst_seconds();
     int32_t best = 0;
-    cst_moments moments = {0};
-    cst_standardised standardised = {0};
     cst_status status = lowest_risk(context, view, &best);
     if (status == CST_OK)
         status = cst_gate_fit(context, view, best, &settings->gate, &fit->model->gate);
     fit->seconds_gate = cst_seconds() - start;
     start = cst_seconds();
     if (status == CST_OK)
-        status = cst_moments_compute(context, view, &fit->model->gate, folds, fold_count, &moments);
-    if (status == CST_OK)
-        status = cst_standardise(context, &moments, -1, &standardised);
-    if (status == CST_OK)
-        status = fit_linear(context, &moments, &standardised, settings, fit);
+        status = fit_gated(context, view, folds, fold_count, settings, &fit->model->gate, fit);
     fit->seconds_ridge = cst_seconds() - start;
-    cst_standardised_free(context, &standardised);
-    cst_moments_free(context, &moments);
+    return status;
+}
+
+cst_status cst_meta_diagnose(cst_context *context, const cst_view *view, const int32_t *folds,
+                             int32_t fold_count, const cst_settings *settings, cst_meta_fit *fit) {
+    cst_gate gate = {0};
+    cst_gate_options options = settings->gate;
+    cst_settings nothing_to_fit = *settings;
+    options.mode = CST_GATE_PROTOTYPE;
+    nothing_to_fit.learners = 0;
+    cst_status status = cst_gate_fit(context, view, 0, &options, &gate);
+    if (status == CST_OK)
+        status = fit_gated(context, view, folds, fold_count, &nothing_to_fit, &gate, fit);
+    cst_gate_free(context, &gate);
     return status;
 }
 

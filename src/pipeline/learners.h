@@ -33,6 +33,11 @@ cst_status cst_meta_fit_run(cst_context *context, const cst_view *view, const in
                             cst_meta_fit *out);
 void cst_meta_fit_free(cst_context *context, cst_meta_fit *fit);
 
+/* Penalty and spectrum of the design of the view's members with the prototype's features, for a
+ * report whose blend has no linear learner: fills lambda, sigma2, mp_edge and snr of `fit`. */
+cst_status cst_meta_diagnose(cst_context *context, const cst_view *view, const int32_t *folds,
+                             int32_t fold_count, const cst_settings *settings, cst_meta_fit *fit);
+
 /* Folds for the rows of a view that leaves out fold `fold`: the remaining folds renumbered, or new
  * stratified ones where fewer than two remain. *out [in->rows] is the caller's. `rows` is the view
  * that `folds` belongs to. */

@@ -1,14 +1,14 @@
 /*
  * Stage S0: loading a split, checking or making its folds.
  */
-#include "pipeline/source.h"
+#include "pipeline/training.h"
 
 #include "pool/folds.h"
 
 #include <string.h>
 
 static cst_status prepare_folds(cst_context *context, const cst_pool *pool, const char *split,
-                                int32_t folds, uint64_t seed, cst_source *out) {
+                                int32_t folds, uint64_t seed, cst_training *out) {
     const int32_t *labels = cst_pool_labels(pool, split);
     const int32_t *given = cst_pool_folds(pool, split);
     const int64_t *groups = cst_pool_groups(pool, split);
@@ -28,9 +28,9 @@ static cst_status prepare_folds(cst_context *context, const cst_pool *pool, cons
     return cst_folds_stratified(context, labels, rows, folds, seed, out->folds);
 }
 
-cst_status cst_source_open(cst_context *context, cst_pool *pool, const char *split, int32_t folds,
-                           uint64_t seed, cst_source *out) {
-    *out = (cst_source){0};
+cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *split, int32_t folds,
+                             uint64_t seed, cst_training *out) {
+    *out = (cst_training){0};
     double start = cst_seconds();
     cst_status status = cst_pool_load(context, pool, split);
     if (status != CST_OK)
@@ -66,14 +66,14 @@ cst_status cst_source_open(cst_context *context, cst_pool *pool, const char *spl
     if (status == CST_OK)
         status = prepare_folds(context, pool, split, folds, seed, out);
     if (status != CST_OK)
-        cst_source_close(context, out);
+        cst_training_close(context, out);
     return status;
 }
 
-void cst_source_close(cst_context *context, cst_source *source) {
+void cst_training_close(cst_context *context, cst_training *source) {
     cst_free(context, source->data);
     cst_free(context, source->folds);
     cst_free(context, source->flops);
     cst_free(context, source->latency);
-    *source = (cst_source){0};
+    *source = (cst_training){0};
 }

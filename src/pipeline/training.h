@@ -2,15 +2,15 @@
  * What a fit or an inspection takes from a pool: a view of a loaded, labelled split, folds, costs.
  * Stage S0.
  */
-#ifndef CST_PIPELINE_SOURCE_H
-#define CST_PIPELINE_SOURCE_H
+#ifndef CST_PIPELINE_TRAINING_H
+#define CST_PIPELINE_TRAINING_H
 
 #include "base/base.h"
 #include "pool/view.h"
 
 #include <corestack/pool.h>
 
-typedef struct cst_source {
+typedef struct cst_training {
     cst_view view;      /* every member */
     const float **data; /* [members] */
     int32_t *folds;     /* [rows], 0..fold_count-1 */
@@ -19,12 +19,12 @@ typedef struct cst_source {
     double *flops;    /* [members], NaN where unknown */
     double *latency;  /* [members], NaN where unknown */
     double seconds_read;
-} cst_source;
+} cst_training;
 
 /* Loads the split and prepares folds: the pool's (checked), else grouped, else stratified ones from
  * the seed. A split without labels or with conditions cannot be fitted on. */
-cst_status cst_source_open(cst_context *context, cst_pool *pool, const char *split, int32_t folds,
-                           uint64_t seed, cst_source *out);
-void cst_source_close(cst_context *context, cst_source *source);
+cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *split, int32_t folds,
+                             uint64_t seed, cst_training *out);
+void cst_training_close(cst_context *context, cst_training *source);
 
 #endif

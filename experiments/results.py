@@ -21,6 +21,7 @@ FITS = [
     ("**corestack**", []),
     ("log-linear, all members", ["--set", "redundancy.measure=none", "--set", "select.direction=none", "--set",
                                  "keep.fraction=0", "--set", "meta.learners=log-linear"]),
+    ("four meta-learners, Laplace", ["--set", "meta.learners=ridge,elastic-net,lasso,log-linear"]),
     ("preset paper", ["--preset", "paper"]),
     ("preset prototype", ["--preset", "prototype"]),
 ]

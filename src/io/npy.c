@@ -18,7 +18,7 @@ cst_status cst_npy_open(cst_context *context, cst_npy **out, const char *path, u
     if (!npy)
         return CST_ERROR_MEMORY;
     npy->row_axes = 1;
-    cst_status status = cst_source_open(context, &npy->source, path, zip_limit);
+    cst_status status = cst_bytes_open(context, &npy->source, path, zip_limit);
     if (status == CST_OK)
         status = cst_npy_read_header(context, npy);
     if (status != CST_OK) {
@@ -32,7 +32,7 @@ cst_status cst_npy_open(cst_context *context, cst_npy **out, const char *path, u
 void cst_npy_close(cst_context *context, cst_npy *npy) {
     if (!npy)
         return;
-    cst_source_close(context, npy->source);
+    cst_bytes_close(context, npy->source);
     cst_free(context, npy->raw);
     cst_free(context, npy);
 }
@@ -92,7 +92,7 @@ static uint64_t fortran_offset(const cst_npy *npy, uint64_t flat) {
 static cst_status gather_from_memory(cst_context *context, cst_npy *npy, int64_t first,
                                      int64_t count, unsigned char *out) {
     const unsigned char *memory = NULL;
-    cst_status status = cst_source_slurp(context, npy->source, &memory);
+    cst_status status = cst_bytes_slurp(context, npy->source, &memory);
     if (status != CST_OK)
         return status;
     uint64_t width = (uint64_t)cst_npy_width(npy);
@@ -113,8 +113,8 @@ static cst_status gather_columns(cst_context *context, cst_npy *npy, int64_t fir
     cst_status status = column ? CST_OK : CST_ERROR_MEMORY;
     for (size_t j = 0; status == CST_OK && j < width; j++) {
         uint64_t start = fortran_offset(npy, (uint64_t)first * width + j);
-        status = cst_source_read(context, npy->source, npy->data_offset + start * npy->item, column,
-                                 rows * npy->item);
+        status = cst_bytes_read(context, npy->source, npy->data_offset + start * npy->item, column,
+                                rows * npy->item);
         for (size_t i = 0; status == CST_OK && i < rows; i++)
             memcpy(out + (i * width + j) * npy->item, column + i * npy->item, npy->item);
     }
@@ -130,10 +130,10 @@ static cst_status read_raw(cst_context *context, cst_npy *npy, int64_t first, in
         return CST_OK;
     if (!npy->fortran || npy->dims < 2) {
         uint64_t start = (uint64_t)first * (uint64_t)cst_npy_width(npy) * npy->item;
-        return cst_source_read(context, npy->source, npy->data_offset + start, out,
-                               elements * npy->item);
+        return cst_bytes_read(context, npy->source, npy->data_offset + start, out,
+                              elements * npy->item);
     }
-    if (npy->row_axes > 1 || !cst_source_seekable(npy->source))
+    if (npy->row_axes > 1 || !cst_bytes_seekable(npy->source))
         return gather_from_memory(context, npy, first, count, out);
     return gather_columns(context, npy, first, count, out);
 }
@@ -143,7 +143,7 @@ static cst_status read_scratch(cst_context *context, cst_npy *npy, int64_t first
     if (first < 0 || count < 0 || first > cst_npy_rows(npy) || count > cst_npy_rows(npy) - first)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%s: rows %" PRId64 " to %" PRId64 " of %" PRId64 " do not exist",
-                        cst_source_name(npy->source), first, first + count - 1, cst_npy_rows(npy));
+                        cst_bytes_name(npy->source), first, first + count - 1, cst_npy_rows(npy));
     size_t bytes = (size_t)count * (size_t)cst_npy_width(npy) * npy->item;
     if (bytes > npy->raw_bytes) {
         cst_free(context, npy->raw);
@@ -252,7 +252,7 @@ static cst_status need_numbers(cst_context *context, const cst_npy *npy) {
         return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
                     "%s: holds strings (dtype %s) where numbers are needed",
-                    cst_source_name(npy->source), npy->descr);
+                    cst_bytes_name(npy->source), npy->descr);
 }
 
 cst_status cst_npy_read_rows_f64(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
@@ -297,7 +297,7 @@ static cst_status need_vector(cst_context *context, const cst_npy *npy) {
         return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
                     "%s: has shape %s; one value per sample is needed, shape (N,)",
-                    cst_source_name(npy->source), cst_npy_shape_text(npy, shape));
+                    cst_bytes_name(npy->source), cst_npy_shape_text(npy, shape));
 }
 
 /* One element as an integer, or an error that says row and value. */
@@ -309,7 +309,7 @@ static cst_status integral(cst_context *context, const cst_npy *npy, const unsig
         if (beyond)
             return cst_fail(context, CST_ERROR_INPUT,
                             "%s: row %" PRId64 " is %" PRIu64 ", beyond a signed 64-bit integer",
-                            cst_source_name(npy->source), row, (uint64_t)*out);
+                            cst_bytes_name(npy->source), row, (uint64_t)*out);
         return CST_OK;
     }
     double value = 0;
@@ -318,7 +318,7 @@ static cst_status integral(cst_context *context, const cst_npy *npy, const unsig
     if (!(value >= -0x1p63 && value < 0x1p63) || value != floor(value))
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: row %" PRId64 " is %.9g, not an integer; save whole numbers",
-                        cst_source_name(npy->source), row, value);
+                        cst_bytes_name(npy->source), row, value);
     *out = (int64_t)value;
     return CST_OK;
 }
@@ -390,7 +390,7 @@ static cst_status element_text(cst_context *context, const cst_npy *npy, const u
         if (i > 0 && (unit == 4 ? load32(p + 4 * (i - 1), npy->swapped) : p[i - 1]) == 0)
             return cst_fail(context, CST_ERROR_INPUT,
                             "%s: the string in row %" PRId64 " has a NUL inside",
-                            cst_source_name(npy->source), row);
+                            cst_bytes_name(npy->source), row);
         size_t bytes = 1;
         if (unit == 1)
             text[used] = (char)code;
@@ -400,7 +400,7 @@ static cst_status element_text(cst_context *context, const cst_npy *npy, const u
             return cst_fail(context, CST_ERROR_INPUT,
                             "%s: the string in row %" PRId64
                             " has the invalid character U+%" PRIX32,
-                            cst_source_name(npy->source), row, code);
+                            cst_bytes_name(npy->source), row, code);
         used += bytes;
     }
     *length = used;

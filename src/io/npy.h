@@ -6,7 +6,7 @@
 #ifndef CST_IO_NPY_H
 #define CST_IO_NPY_H
 
-#include "io/source.h"
+#include "io/bytes.h"
 #include "io/strings.h"
 
 enum { CST_NPY_DIMS = 8, CST_NPY_SHAPE_CHARS = 192 };
@@ -22,7 +22,7 @@ typedef enum cst_npy_kind {
 
 /* An open array. One thread at a time. */
 typedef struct cst_npy {
-    cst_source *source;
+    cst_bytes *source;
     cst_npy_kind kind;
     size_t item;  /* bytes of an element */
     bool swapped; /* the other byte order than this machine's */
@@ -37,7 +37,7 @@ typedef struct cst_npy {
 } cst_npy;
 
 /* Reads the header and checks it against the size of the file; nothing of the data is read. `path`
- * may choose a member of an npz, see cst_source_open. */
+ * may choose a member of an npz, see cst_bytes_open. */
 cst_status cst_npy_open(cst_context *context, cst_npy **out, const char *path, uint64_t zip_limit);
 void cst_npy_close(cst_context *context, cst_npy *npy);
 

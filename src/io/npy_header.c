@@ -229,9 +229,9 @@ cst_status cst_npy_parse_dict(cst_context *context, cst_npy *npy, const char *te
 
 /* Compares what the header promises with what the file has. */
 static cst_status check_size(cst_context *context, const cst_npy *npy) {
-    const char *where = cst_source_name(npy->source);
+    const char *where = cst_bytes_name(npy->source);
     char shape[CST_NPY_SHAPE_CHARS];
-    uint64_t found = cst_source_size(npy->source) - npy->data_offset;
+    uint64_t found = cst_bytes_size(npy->source) - npy->data_offset;
     uint64_t promised = npy->item;
     bool empty = false;
     bool overflow = false;
@@ -261,17 +261,17 @@ static cst_status check_size(cst_context *context, const cst_npy *npy) {
 }
 
 /* Magic, version and length of the header: where the dict starts and how long it is. */
-static cst_status read_prefix(cst_context *context, cst_source *source, size_t *start,
+static cst_status read_prefix(cst_context *context, cst_bytes *source, size_t *start,
                               size_t *length) {
-    const char *where = cst_source_name(source);
+    const char *where = cst_bytes_name(source);
     unsigned char prefix[12] = {0};
-    uint64_t size = cst_source_size(source);
+    uint64_t size = cst_bytes_size(source);
     if (size < 10)
         return cst_fail(context, CST_ERROR_FORMAT,
                         "%s: truncated: an npy header has at least 10 bytes, %" PRIu64
                         " were found",
                         where, size);
-    cst_status status = cst_source_read(context, source, 0, prefix, 10);
+    cst_status status = cst_bytes_read(context, source, 0, prefix, 10);
     if (status != CST_OK)
         return status;
     if (memcmp(prefix, "\x93NUMPY", MAGIC_BYTES) != 0)
@@ -288,14 +288,14 @@ static cst_status read_prefix(cst_context *context, cst_source *source, size_t *
         if (size < 12)
             return cst_fail(context, CST_ERROR_FORMAT, "%s: truncated inside the npy header",
                             where);
-        status = cst_source_read(context, source, 10, prefix + 10, 2);
+        status = cst_bytes_read(context, source, 10, prefix + 10, 2);
         *length |= (size_t)prefix[10] << 16 | (size_t)prefix[11] << 24;
     }
     return status;
 }
 
 cst_status cst_npy_read_header(cst_context *context, cst_npy *npy) {
-    const char *where = cst_source_name(npy->source);
+    const char *where = cst_bytes_name(npy->source);
     size_t start = 0;
     size_t length = 0;
     cst_status status = read_prefix(context, npy->source, &start, &length);
@@ -305,14 +305,14 @@ cst_status cst_npy_read_header(cst_context *context, cst_npy *npy) {
         return cst_fail(context, CST_ERROR_LIMIT,
                         "%s: the npy header says it has %zu bytes; more than %d are not read",
                         where, length, HEADER_MAX);
-    if (length > cst_source_size(npy->source) - start)
+    if (length > cst_bytes_size(npy->source) - start)
         return cst_fail(context, CST_ERROR_FORMAT,
                         "%s: truncated: the npy header has %zu bytes, %" PRIu64 " were found",
-                        where, length, cst_source_size(npy->source) - start);
+                        where, length, cst_bytes_size(npy->source) - start);
     char *text = cst_alloc(context, length + 1, 1);
     if (!text)
         return CST_ERROR_MEMORY;
-    status = cst_source_read(context, npy->source, start, text, length);
+    status = cst_bytes_read(context, npy->source, start, text, length);
     if (status == CST_OK)
         status = cst_npy_parse_dict(context, npy, text, length, start, where);
     cst_free(context, text);

@@ -1,8 +1,8 @@
 /*
  * Members of npz archives through libzip: stored or deflated, inflated as they are read, never
- * beyond what the archive promises. Under cst_source. Paper: none.
+ * beyond what the archive promises. Under cst_bytes. Paper: none.
  */
-#include "io/source.h"
+#include "io/bytes.h"
 #include "io/strings.h"
 
 #include <stdio.h>

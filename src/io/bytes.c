@@ -2,7 +2,7 @@
  * Sources: plain files read by offset with pread, zip members handed to zip.c. Under every reader.
  * Paper: none.
  */
-#include "io/source.h"
+#include "io/bytes.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct cst_source {
+struct cst_bytes {
     char *name;
     int fd; /* -1 for a zip member */
     cst_zip_member *member;
@@ -61,7 +61,7 @@ static bool has_suffix(const char *text, const char *suffix) {
     return length >= tail && strcmp(text + length - tail, suffix) == 0;
 }
 
-static cst_status open_member(cst_context *context, cst_source *source, const char *path,
+static cst_status open_member(cst_context *context, cst_bytes *source, const char *path,
                               size_t separator, uint64_t zip_limit) {
     char *archive = cst_strdup(context, path);
     if (!archive)
@@ -83,10 +83,10 @@ static cst_status open_member(cst_context *context, cst_source *source, const ch
     return status;
 }
 
-cst_status cst_source_open(cst_context *context, cst_source **out, const char *path,
-                           uint64_t zip_limit) {
+cst_status cst_bytes_open(cst_context *context, cst_bytes **out, const char *path,
+                          uint64_t zip_limit) {
     *out = NULL;
-    cst_source *source = cst_alloc(context, 1, sizeof *source);
+    cst_bytes *source = cst_alloc(context, 1, sizeof *source);
     if (!source)
         return CST_ERROR_MEMORY;
     source->fd = -1;
@@ -98,14 +98,14 @@ cst_status cst_source_open(cst_context *context, cst_source **out, const char *p
     else if (status == CST_OK)
         status = open_plain(context, path, &source->fd, &source->size);
     if (status != CST_OK) {
-        cst_source_close(context, source);
+        cst_bytes_close(context, source);
         return status;
     }
     *out = source;
     return CST_OK;
 }
 
-void cst_source_close(cst_context *context, cst_source *source) {
+void cst_bytes_close(cst_context *context, cst_bytes *source) {
     if (!source)
         return;
     if (source->fd >= 0)
@@ -116,19 +116,19 @@ void cst_source_close(cst_context *context, cst_source *source) {
     cst_free(context, source);
 }
 
-uint64_t cst_source_size(const cst_source *source) {
+uint64_t cst_bytes_size(const cst_bytes *source) {
     return source->size;
 }
 
-const char *cst_source_name(const cst_source *source) {
+const char *cst_bytes_name(const cst_bytes *source) {
     return source->name;
 }
 
-bool cst_source_seekable(const cst_source *source) {
+bool cst_bytes_seekable(const cst_bytes *source) {
     return source->fd >= 0 || source->memory;
 }
 
-static cst_status read_plain(cst_context *context, cst_source *source, uint64_t offset,
+static cst_status read_plain(cst_context *context, cst_bytes *source, uint64_t offset,
                              unsigned char *out, size_t bytes) {
     size_t done = 0;
     while (done < bytes) {
@@ -150,8 +150,8 @@ static cst_status read_plain(cst_context *context, cst_source *source, uint64_t 
     return CST_OK;
 }
 
-cst_status cst_source_read(cst_context *context, cst_source *source, uint64_t offset, void *out,
-                           size_t bytes) {
+cst_status cst_bytes_read(cst_context *context, cst_bytes *source, uint64_t offset, void *out,
+                          size_t bytes) {
     if (offset > source->size || bytes > source->size - offset)
         return cst_fail(context, CST_ERROR_FORMAT,
                         "%s: truncated: %zu bytes are expected at byte %llu, but it ends at byte "
@@ -169,12 +169,12 @@ cst_status cst_source_read(cst_context *context, cst_source *source, uint64_t of
     return read_plain(context, source, offset, out, bytes);
 }
 
-cst_status cst_source_slurp(cst_context *context, cst_source *source, const unsigned char **out) {
+cst_status cst_bytes_slurp(cst_context *context, cst_bytes *source, const unsigned char **out) {
     if (!source->memory) {
         unsigned char *memory = cst_alloc(context, (size_t)source->size, 1);
         if (!memory)
             return CST_ERROR_MEMORY;
-        cst_status status = cst_source_read(context, source, 0, memory, (size_t)source->size);
+        cst_status status = cst_bytes_read(context, source, 0, memory, (size_t)source->size);
         if (status != CST_OK) {
             cst_free(context, memory);
             return status;

@@ -3,41 +3,41 @@
  * file or one member of a zip archive (npz). Every reader of predictions stands on it. Paper:
  * none; it keeps hostile or broken files from costing more than an error message.
  */
-#ifndef CST_IO_SOURCE_H
-#define CST_IO_SOURCE_H
+#ifndef CST_IO_BYTES_H
+#define CST_IO_BYTES_H
 
 #include "base/base.h"
 
 /* Largest uncompressed size of a zip member that is accepted when the caller gives 0. */
 #define CST_ZIP_LIMIT_DEFAULT ((uint64_t)64 << 30)
 
-typedef struct cst_source cst_source;
+typedef struct cst_bytes cst_bytes;
 
 /* Opens `path`. "a.npz#name" and "a.npz:name" choose a member of an archive ("name" finds
  * "name.npy" as well); "a.npz" alone is its only member. An empty file is an error of its own.
  * `zip_limit` caps the declared uncompressed size of a member (0: CST_ZIP_LIMIT_DEFAULT). A source
  * serves one thread at a time. */
-cst_status cst_source_open(cst_context *context, cst_source **out, const char *path,
-                           uint64_t zip_limit);
-void cst_source_close(cst_context *context, cst_source *source);
+cst_status cst_bytes_open(cst_context *context, cst_bytes **out, const char *path,
+                          uint64_t zip_limit);
+void cst_bytes_close(cst_context *context, cst_bytes *source);
 
 /* Bytes in all: the file's size, or what the archive declares for the member. */
-uint64_t cst_source_size(const cst_source *source);
+uint64_t cst_bytes_size(const cst_bytes *source);
 
 /* The path for messages. Borrowed. */
-const char *cst_source_name(const cst_source *source);
+const char *cst_bytes_name(const cst_bytes *source);
 
 /* Reads exactly `bytes` bytes at `offset`; fewer is an error that says how many were found. For a
  * zip member, going back inflates again from its beginning. */
-cst_status cst_source_read(cst_context *context, cst_source *source, uint64_t offset, void *out,
-                           size_t bytes);
+cst_status cst_bytes_read(cst_context *context, cst_bytes *source, uint64_t offset, void *out,
+                          size_t bytes);
 
 /* Reads the rest into memory, for readers that jump about; *out is borrowed and holds
- * cst_source_size bytes. */
-cst_status cst_source_slurp(cst_context *context, cst_source *source, const unsigned char **out);
+ * cst_bytes_size bytes. */
+cst_status cst_bytes_slurp(cst_context *context, cst_bytes *source, const unsigned char **out);
 
 /* True where reading at any offset is cheap (a plain file, or slurped already). */
-bool cst_source_seekable(const cst_source *source);
+bool cst_bytes_seekable(const cst_bytes *source);
 
 /* Splits "a.npz#name" (or with ':'): returns the position of the separator, or 0 where there is
  * none. */

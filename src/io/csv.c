@@ -1,0 +1,380 @@
+/*
+ * Records of delimited text, read in chunks. Under cst_table. Paper: none.
+ */
+#define _XOPEN_SOURCE 700 /* newlocale, uselocale */
+#include "io/csv.h"
+
+#include <inttypes.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK_BYTES = 1 << 16, CELLS_MAX = 1 << 24, END = -1 };
+#define RECORD_BYTES_MAX ((size_t)1 << 28)
+
+struct cst_csv {
+    cst_bytes *source;
+    locale_t locale; /* "C": a number's decimal point is a point */
+    unsigned char *chunk;
+    size_t chunk_used;
+    size_t chunk_at;
+    uint64_t offset; /* of the byte after the chunk */
+    int64_t line;    /* of the next byte */
+    int64_t record_line;
+    int64_t records;
+    int32_t columns; /* of the first record; 0 before it */
+    char delimiter;
+    char *text; /* the cells of the record, each closed by a NUL */
+    size_t text_used;
+    size_t text_room;
+    size_t *cells; /* offsets into text */
+    int32_t cell_count;
+    int32_t cell_room;
+};
+
+static cst_status fill(cst_context *context, cst_csv *csv) {
+    uint64_t left = cst_bytes_size(csv->source) - csv->offset;
+    size_t bytes = left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES;
+    cst_status status = cst_bytes_read(context, csv->source, csv->offset, csv->chunk, bytes);
+    if (status != CST_OK)
+        return status;
+    csv->offset += bytes;
+    csv->chunk_used = bytes;
+    csv->chunk_at = 0;
+    return CST_OK;
+}
+
+/* The next byte without taking it, or END. A NUL is an error: text has none. */
+static cst_status peek(cst_context *context, cst_csv *csv, int *byte) {
+    *byte = END;
+    if (csv->chunk_at == csv->chunk_used) {
+        if (csv->offset == cst_bytes_size(csv->source))
+            return CST_OK;
+        cst_status status = fill(context, csv);
+        if (status != CST_OK)
+            return status;
+    }
+    *byte = csv->chunk[csv->chunk_at];
+    if (*byte == 0)
+        return cst_fail(context, CST_ERROR_FORMAT,
+                        "%s: line %" PRId64 ", column %d: a NUL byte; this is not a text file",
+                        cst_bytes_name(csv->source), csv->line, csv->cell_count + 1);
+    return CST_OK;
+}
+
+static cst_status put(cst_context *context, cst_csv *csv, char byte) {
+    if (csv->text_used == csv->text_room) {
+        size_t room = csv->text_room ? csv->text_room * 2 : 1024;
+        if (room > RECORD_BYTES_MAX)
+            return cst_fail(context, CST_ERROR_LIMIT,
+                            "%s: line %" PRId64 " is longer than %zu bytes; is a quote not closed?",
+                            cst_bytes_name(csv->source), csv->record_line, RECORD_BYTES_MAX);
+        char *text = cst_grow(context, csv->text, csv->text_used, room, 1);
+        if (!text)
+            return CST_ERROR_MEMORY;
+        csv->text = text;
+        csv->text_room = room;
+    }
+    csv->text[csv->text_used++] = byte;
+    return CST_OK;
+}
+
+static cst_status start_cell(cst_context *context, cst_csv *csv) {
+    if (csv->cell_count == csv->cell_room) {
+        int32_t room = csv->cell_room ? csv->cell_room * 2 : 64;
+        if (room > CELLS_MAX)
+            return cst_fail(context, CST_ERROR_LIMIT, "%s: line %" PRId64 " has more than %d cells",
+                            cst_bytes_name(csv->source), csv->record_line, CELLS_MAX);
+        size_t *cells =
+            cst_grow(context, csv->cells, (size_t)csv->cell_room, (size_t)room, sizeof *cells);
+        if (!cells)
+            return CST_ERROR_MEMORY;
+        csv->cells = cells;
+        csv->cell_room = room;
+    }
+    csv->cells[csv->cell_count] = csv->text_used;
+    return CST_OK;
+}
+
+/* Closes the current cell; spaces around an unquoted one are dropped. */
+static cst_status end_cell(cst_context *context, cst_csv *csv, bool quoted) {
+    size_t start = csv->cells[csv->cell_count];
+    while (!quoted && csv->text_used > start &&
+           (csv->text[csv->text_used - 1] == ' ' || csv->text[csv->text_used - 1] == '\t'))
+        csv->text_used--;
+    csv->cell_count++;
+    return put(context, csv, '\0');
+}
+
+/* The inside of a quoted cell and its closing quote. */
+static cst_status read_quoted(cst_context *context, cst_csv *csv) {
+    int64_t opened = csv->line;
+    for (;;) {
+        int byte = 0;
+        cst_status status = peek(context, csv, &byte);
+        if (status != CST_OK)
+            return status;
+        if (byte == END)
+            return cst_fail(context, CST_ERROR_FORMAT,
+                            "%s: line %" PRId64 ", column %d: a quoted cell is never closed",
+                            cst_bytes_name(csv->source), opened, csv->cell_count + 1);
+        csv->chunk_at++;
+        csv->line += byte == '\n';
+        if (byte == '"') {
+            status = peek(context, csv, &byte);
+            if (status != CST_OK || byte != '"')
+                return status;
+            csv->chunk_at++;
+        }
+        status = put(context, csv, (char)byte);
+        if (status != CST_OK)
+            return status;
+    }
+}
+
+/* Takes the line end that `byte` begins. */
+static cst_status take_line_end(cst_context *context, cst_csv *csv, int byte) {
+    csv->chunk_at++;
+    csv->line++;
+    if (byte != '\r')
+        return CST_OK;
+    cst_status status = peek(context, csv, &byte);
+    if (status == CST_OK && byte == '\n')
+        csv->chunk_at++;
+    return status;
+}
+
+/* One cell. *last is set when the record ends with it; *blank when nothing at all was there. */
+static cst_status read_cell(cst_context *context, cst_csv *csv, bool *last, bool *blank) {
+    bool quoted = false;
+    bool started = false; /* something other than a space was seen */
+    *last = false;
+    cst_status status = start_cell(context, csv);
+    for (;;) {
+        int byte = 0;
+        if (status == CST_OK)
+            status = peek(context, csv, &byte);
+        if (status != CST_OK)
+            return status;
+        if (byte == END || byte == '\n' || byte == '\r' || byte == csv->delimiter) {
+            *last = byte != csv->delimiter;
+            *blank = *last && !started;
+            if (!*last)
+                csv->chunk_at++;
+            else if (byte != END)
+                status = take_line_end(context, csv, byte);
+            return status == CST_OK ? end_cell(context, csv, quoted) : status;
+        }
+        csv->chunk_at++;
+        if (!started && (byte == ' ' || byte == '\t'))
+            continue;
+        if (!started && byte == '"') {
+            quoted = true;
+            started = true;
+            status = read_quoted(context, csv);
+        } else if (quoted && byte != ' ' && byte != '\t') {
+            status = cst_fail(context, CST_ERROR_FORMAT,
+                              "%s: line %" PRId64 ", column %d: text follows a closing quote",
+                              cst_bytes_name(csv->source), csv->line, csv->cell_count + 1);
+        } else if (!quoted) {
+            started = true;
+            status = put(context, csv, (char)byte);
+        }
+    }
+}
+
+static cst_status read_record(cst_context *context, cst_csv *csv, bool *end, bool *blank) {
+    int byte = 0;
+    csv->cell_count = 0;
+    csv->text_used = 0;
+    csv->record_line = csv->line;
+    *blank = false;
+    cst_status status = peek(context, csv, &byte);
+    *end = status == CST_OK && byte == END;
+    bool last = *end;
+    while (status == CST_OK && !last) {
+        bool nothing = false;
+        status = read_cell(context, csv, &last, &nothing);
+        *blank = nothing && csv->cell_count == 1;
+    }
+    return status;
+}
+
+cst_status cst_csv_next(cst_context *context, cst_csv *csv, bool *end) {
+    bool blank = false;
+    cst_status status = read_record(context, csv, end, &blank);
+    int64_t empty_line = csv->record_line;
+    while (status == CST_OK && blank && !*end) {
+        status = read_record(context, csv, end, &blank);
+        if (status == CST_OK && !*end && !blank)
+            return cst_fail(context, CST_ERROR_FORMAT,
+                            "%s: line %" PRId64 " is empty although data follow; remove it",
+                            cst_bytes_name(csv->source), empty_line);
+    }
+    if (status != CST_OK || *end)
+        return status;
+    csv->records++;
+    if (csv->columns == 0)
+        csv->columns = csv->cell_count;
+    if (csv->cell_count != csv->columns)
+        return cst_fail(context, CST_ERROR_FORMAT,
+                        "%s: line %" PRId64 " has %d cells where the first line has %d; the last "
+                        "one read is column %d",
+                        cst_bytes_name(csv->source), csv->record_line, csv->cell_count,
+                        csv->columns, csv->cell_count);
+    return CST_OK;
+}
+
+/* Skips a byte order mark; UTF-16 is named as such. */
+static cst_status skip_mark(cst_context *context, cst_csv *csv) {
+    cst_status status = fill(context, csv);
+    const unsigned char *b = csv->chunk;
+    if (status != CST_OK || csv->chunk_used < 2)
+        return status;
+    if ((b[0] == 0xff && b[1] == 0xfe) || (b[0] == 0xfe && b[1] == 0xff))
+        return cst_fail(context, CST_ERROR_FORMAT,
+                        "%s: line 1, column 1: this is UTF-16 text; save it as UTF-8",
+                        cst_bytes_name(csv->source));
+    if (csv->chunk_used >= 3 && b[0] == 0xef && b[1] == 0xbb && b[2] == 0xbf)
+        csv->chunk_at = 3;
+    return CST_OK;
+}
+
+cst_status cst_csv_rewind(cst_context *context, cst_csv *csv) {
+    csv->offset = 0;
+    csv->chunk_used = 0;
+    csv->chunk_at = 0;
+    csv->line = 1;
+    csv->records = 0;
+    return skip_mark(context, csv);
+}
+
+/* The delimiter is the one that the first line has most of. */
+static char find_delimiter(const cst_csv *csv) {
+    static const char candidates[] = ",;\t";
+    int counts[3] = {0, 0, 0};
+    bool quoted = false;
+    for (size_t i = csv->chunk_at; i < csv->chunk_used; i++) {
+        char byte = (char)csv->chunk[i];
+        if (byte == '"')
+            quoted = !quoted;
+        if (!quoted && (byte == '\n' || byte == '\r'))
+            break;
+        for (int k = 0; k < 3 && !quoted; k++)
+            counts[k] += byte == candidates[k];
+    }
+    int best = 0;
+    for (int k = 1; k < 3; k++)
+        if (counts[k] > counts[best])
+            best = k;
+    return candidates[best];
+}
+
+cst_status cst_csv_open(cst_context *context, cst_csv **out, const char *path) {
+    *out = NULL;
+    cst_csv *csv = cst_alloc(context, 1, sizeof *csv);
+    if (!csv)
+        return CST_ERROR_MEMORY;
+    cst_status status = CST_OK;
+    csv->chunk = cst_alloc(context, CHUNK_BYTES, 1);
+    csv->locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (!csv->chunk || !csv->locale)
+        status = cst_fail(context, CST_ERROR_MEMORY, "%s: out of memory for reading it", path);
+    if (status == CST_OK)
+        status = cst_bytes_open(context, &csv->source, path, 0);
+    if (status == CST_OK)
+        status = cst_csv_rewind(context, csv);
+    if (status != CST_OK) {
+        cst_csv_close(context, csv);
+        return status;
+    }
+    csv->delimiter = find_delimiter(csv);
+    *out = csv;
+    return CST_OK;
+}
+
+void cst_csv_close(cst_context *context, cst_csv *csv) {
+    if (!csv)
+        return;
+    cst_bytes_close(context, csv->source);
+    if (csv->locale)
+        freelocale(csv->locale);
+    cst_free(context, csv->chunk);
+    cst_free(context, csv->text);
+    cst_free(context, csv->cells);
+    cst_free(context, csv);
+}
+
+const char *cst_csv_name(const cst_csv *csv) {
+    return cst_bytes_name(csv->source);
+}
+
+int32_t cst_csv_cells(const cst_csv *csv) {
+    return csv->cell_count;
+}
+
+const char *cst_csv_cell(const cst_csv *csv, int32_t cell) {
+    return csv->text + csv->cells[cell];
+}
+
+int64_t cst_csv_line(const cst_csv *csv) {
+    return csv->record_line;
+}
+
+/* "nan", "inf" or "infinity" in any case. */
+static bool is_named_number(const char *text) {
+    static const char *const names[] = {"nan", "inf", "infinity"};
+    for (size_t k = 0; k < 3; k++) {
+        size_t i = 0;
+        while (names[k][i] && (text[i] | 0x20) == names[k][i])
+            i++;
+        if (!names[k][i] && !text[i])
+            return true;
+    }
+    return false;
+}
+
+bool cst_csv_is_number(const char *text) {
+    const char *p = text;
+    if (*p == '+' || *p == '-')
+        p++;
+    if (is_named_number(p))
+        return true;
+    size_t digits = 0;
+    for (; *p >= '0' && *p <= '9'; p++)
+        digits++;
+    if (*p == '.')
+        for (p++; *p >= '0' && *p <= '9'; p++)
+            digits++;
+    if (digits == 0)
+        return false;
+    if (*p == 'e' || *p == 'E') {
+        p++;
+        if (*p == '+' || *p == '-')
+            p++;
+        if (*p < '0' || *p > '9')
+            return false;
+        while (*p >= '0' && *p <= '9')
+            p++;
+    }
+    return *p == '\0';
+}
+
+cst_status cst_csv_number(cst_context *context, const cst_csv *csv, int32_t cell, double *out) {
+    const char *text = cst_csv_cell(csv, cell);
+    char quoted[CST_QUOTE_CHARS];
+    if (!cst_csv_is_number(text)) {
+        if (*text == '\0')
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "%s: line %" PRId64 ", column %d is empty; every cell needs a number",
+                            cst_csv_name(csv), csv->record_line, cell + 1);
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: line %" PRId64 ", column %d: '%s' is not a number%s",
+                        cst_csv_name(csv), csv->record_line, cell + 1, cst_quote(quoted, text),
+                        strchr(text, ',') ? " (write a decimal point, not a comma)" : "");
+    }
+    locale_t before = uselocale(csv->locale);
+    *out = strtod(text, NULL);
+    (void)uselocale(before);
+    return CST_OK;
+}

@@ -1,0 +1,314 @@
+/*
+ * Rows, columns and ids from npy, npz or delimited text. Between the formats and the pool. Paper:
+ * the rows of P_oof and y.
+ */
+#include "io/rows.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PEEK_BYTES = 512 };
+
+static bool has_extension(const char *path, const char *extension) {
+    size_t length = strlen(path);
+    size_t tail = strlen(extension);
+    if (length < tail)
+        return false;
+    for (size_t i = 0; i < tail; i++)
+        if ((path[length - tail + i] | 0x20) != (extension[i] | 0x20))
+            return false;
+    return true;
+}
+
+/* Whether a file is delimited text: by its extension, else by what it begins with. */
+static cst_status is_text(cst_context *context, const char *path, bool *text) {
+    *text =
+        has_extension(path, ".csv") || has_extension(path, ".tsv") || has_extension(path, ".txt");
+    if (*text || cst_path_member(path) || has_extension(path, ".npy") ||
+        has_extension(path, ".npz"))
+        return CST_OK;
+    cst_bytes *source = NULL;
+    unsigned char begin[PEEK_BYTES];
+    cst_status status = cst_bytes_open(context, &source, path, 0);
+    if (status != CST_OK)
+        return status;
+    size_t bytes =
+        cst_bytes_size(source) < PEEK_BYTES ? (size_t)cst_bytes_size(source) : (size_t)PEEK_BYTES;
+    status = cst_bytes_read(context, source, 0, begin, bytes);
+    *text = status == CST_OK;
+    for (size_t i = 0; i < bytes && *text; i++)
+        *text = begin[i] >= 0x20 || begin[i] == '\n' || begin[i] == '\r' || begin[i] == '\t';
+    cst_bytes_close(context, source);
+    return status;
+}
+
+cst_status cst_rows_open(cst_context *context, cst_rows **out, const char *path,
+                         uint64_t zip_limit) {
+    *out = NULL;
+    bool text = false;
+    cst_rows *rows = cst_alloc(context, 1, sizeof *rows);
+    if (!rows)
+        return CST_ERROR_MEMORY;
+    rows->path = cst_strdup(context, path);
+    cst_status status = rows->path ? is_text(context, path, &text) : CST_ERROR_MEMORY;
+    if (status == CST_OK && text) {
+        status = cst_table_open(context, &rows->table, path, CST_TABLE_MATRIX, NULL);
+        rows->row_count = -1;
+        rows->width = status == CST_OK ? rows->table->width : 0;
+    } else if (status == CST_OK) {
+        status = cst_npy_open(context, &rows->npy, path, zip_limit);
+        if (status == CST_OK) {
+            rows->row_count = cst_npy_rows(rows->npy);
+            rows->width = cst_npy_width(rows->npy);
+        }
+    }
+    if (status != CST_OK) {
+        cst_rows_close(context, rows);
+        return status;
+    }
+    *out = rows;
+    return CST_OK;
+}
+
+void cst_rows_close(cst_context *context, cst_rows *rows) {
+    if (!rows)
+        return;
+    cst_npy_close(context, rows->npy);
+    cst_table_close(context, rows->table);
+    cst_free(context, rows->lines);
+    cst_free(context, rows->path);
+    cst_free(context, rows);
+}
+
+const char *cst_rows_shape_text(const cst_rows *rows, char buffer[CST_NPY_SHAPE_CHARS]) {
+    if (rows->npy)
+        return cst_npy_shape_text(rows->npy, buffer);
+    if (rows->row_count < 0)
+        (void)snprintf(buffer, CST_NPY_SHAPE_CHARS, "(?, %" PRId64 ")", rows->width);
+    else
+        (void)snprintf(buffer, CST_NPY_SHAPE_CHARS, "(%" PRId64 ", %" PRId64 ")", rows->row_count,
+                       rows->width);
+    return buffer;
+}
+
+int cst_rows_dims(const cst_rows *rows) {
+    return rows->npy ? rows->npy->dims : 2;
+}
+
+bool cst_rows_has_ids(const cst_rows *rows) {
+    return rows->table && rows->table->id_column >= 0;
+}
+
+static cst_status add_cell(cst_context *context, const cst_csv *csv, int32_t cell,
+                           cst_strings *strings) {
+    const char *text = cst_csv_cell(csv, cell);
+    if (*text == '\0')
+        return cst_fail(context, CST_ERROR_INPUT, "%s: line %" PRId64 ", column %d is empty",
+                        cst_csv_name(csv), cst_csv_line(csv), cell + 1);
+    return cst_strings_add(context, strings, text, strlen(text));
+}
+
+cst_status cst_rows_scan(cst_context *context, cst_rows *rows, cst_strings **ids) {
+    *ids = NULL;
+    if (!rows->table)
+        return CST_OK;
+    cst_table *table = rows->table;
+    int64_t count = 0;
+    bool end = false;
+    cst_status status = CST_OK;
+    if (table->id_column >= 0)
+        status = cst_strings_create(context, ids);
+    if (status == CST_OK)
+        status = cst_table_rewind(context, table);
+    while (status == CST_OK) {
+        status = cst_csv_next(context, table->csv, &end);
+        if (status != CST_OK || end)
+            break;
+        count++;
+        if (*ids)
+            status = add_cell(context, table->csv, table->id_column, *ids);
+    }
+    if (status == CST_OK)
+        status = cst_table_rewind(context, table);
+    if (status != CST_OK) {
+        cst_strings_free(context, *ids);
+        *ids = NULL;
+    }
+    rows->row_count = count;
+    rows->next = 0;
+    return status;
+}
+
+static cst_status read_text_rows(cst_context *context, cst_rows *rows, int64_t count, double *out) {
+    cst_table *table = rows->table;
+    cst_status status = CST_OK;
+    if (count > rows->lines_room) {
+        cst_free(context, rows->lines);
+        rows->lines_room = 0;
+        rows->lines = cst_alloc(context, (size_t)count, sizeof *rows->lines);
+        if (!rows->lines)
+            return CST_ERROR_MEMORY;
+        rows->lines_room = count;
+    }
+    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+        bool end = false;
+        status = cst_csv_next(context, table->csv, &end);
+        if (status == CST_OK && end)
+            status = cst_fail(context, CST_ERROR_FORMAT,
+                              "%s: ends after %" PRId64 " rows where it had more before",
+                              rows->path, rows->next + i);
+        if (status != CST_OK)
+            break;
+        rows->lines[i] = cst_csv_line(table->csv);
+        for (int32_t j = 0; status == CST_OK && j < table->columns; j++)
+            if (j != table->id_column)
+                status = cst_csv_number(context, table->csv, j, out++);
+    }
+    return status;
+}
+
+cst_status cst_rows_read(cst_context *context, cst_rows *rows, int64_t count, double *out) {
+    cst_status status = rows->table
+                            ? read_text_rows(context, rows, count, out)
+                            : cst_npy_read_rows_f64(context, rows->npy, rows->next, count, out);
+    rows->next += count;
+    return status;
+}
+
+const char *cst_rows_where(const cst_rows *rows, int64_t first, int64_t i, int64_t column,
+                           char buffer[CST_WHERE_CHARS]) {
+    int used = snprintf(buffer, CST_WHERE_CHARS, "row %" PRId64, first + i);
+    size_t at = used > 0 ? (size_t)used : 0;
+    if (rows && rows->table) {
+        int64_t cell = column < 0 ? -1 : column + 1;
+        if (cell > 0 && rows->table->id_column >= 0 && column >= rows->table->id_column)
+            cell++;
+        used = cell > 0 ? snprintf(buffer + at, CST_WHERE_CHARS - at,
+                                   " (line %" PRId64 ", column %" PRId64 ")", rows->lines[i], cell)
+                        : snprintf(buffer + at, CST_WHERE_CHARS - at, " (line %" PRId64 ")",
+                                   rows->lines[i]);
+        return buffer;
+    }
+    if (column >= 0)
+        (void)snprintf(buffer + at, CST_WHERE_CHARS - at, ", column %" PRId64, column);
+    return buffer;
+}
+
+/* ---- one value per sample -------------------------------------------------------------------- */
+
+/* Text as an integer ("3", "3.0"); false where it is something else. */
+static bool to_integer(const char *text, int64_t *out) {
+    if (!cst_csv_is_number(text))
+        return false;
+    char *end = NULL;
+    errno = 0;
+    long long whole = strtoll(text, &end, 10);
+    *out = (int64_t)whole;
+    if (errno != 0)
+        return false;
+    if (*end == '.')
+        for (end++; *end == '0'; end++)
+            ;
+    return *end == '\0';
+}
+
+/* Turns a column of texts into numbers where every one of them is an integer. */
+static cst_status texts_to_numbers(cst_context *context, cst_column *column) {
+    int64_t value = 0;
+    for (int64_t i = 0; i < column->count; i++)
+        if (!to_integer(cst_strings_at(column->texts, i), &value))
+            return CST_OK;
+    column->numbers = cst_alloc(context, (size_t)column->count, sizeof *column->numbers);
+    if (!column->numbers)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < column->count; i++)
+        (void)to_integer(cst_strings_at(column->texts, i), &column->numbers[i]);
+    cst_strings_free(context, column->texts);
+    column->texts = NULL;
+    return CST_OK;
+}
+
+static cst_status read_table_column(cst_context *context, cst_column *column, cst_table *table) {
+    cst_status status = cst_strings_create(context, &column->texts);
+    if (status == CST_OK && table->id_column >= 0)
+        status = cst_strings_create(context, &column->ids);
+    while (status == CST_OK) {
+        bool end = false;
+        status = cst_csv_next(context, table->csv, &end);
+        if (status != CST_OK || end)
+            break;
+        status = add_cell(context, table->csv, table->value_column, column->texts);
+        if (status == CST_OK && column->ids)
+            status = add_cell(context, table->csv, table->id_column, column->ids);
+    }
+    column->count = status == CST_OK ? column->texts->count : 0;
+    return status == CST_OK ? texts_to_numbers(context, column) : status;
+}
+
+cst_status cst_column_read(cst_context *context, cst_column *out, const char *path,
+                           const char *const *wanted, uint64_t zip_limit) {
+    memset(out, 0, sizeof *out);
+    cst_npy *npy = NULL;
+    cst_table *table = NULL;
+    bool text = false;
+    cst_status status = is_text(context, path, &text);
+    if (status == CST_OK && text) {
+        status = cst_table_open(context, &table, path, CST_TABLE_COLUMN, wanted);
+        if (status == CST_OK)
+            status = read_table_column(context, out, table);
+    } else if (status == CST_OK) {
+        status = cst_npy_open(context, &npy, path, zip_limit);
+        if (status == CST_OK && cst_npy_is_text(npy)) {
+            status = cst_npy_read_strings(context, npy, &out->texts);
+            out->count = status == CST_OK ? out->texts->count : 0;
+        } else if (status == CST_OK)
+            status = cst_npy_read_i64(context, npy, &out->numbers, &out->count);
+    }
+    cst_npy_close(context, npy);
+    cst_table_close(context, table);
+    if (status != CST_OK)
+        cst_column_clear(context, out);
+    return status;
+}
+
+void cst_column_clear(cst_context *context, cst_column *column) {
+    cst_free(context, column->numbers);
+    cst_strings_free(context, column->texts);
+    cst_strings_free(context, column->ids);
+    memset(column, 0, sizeof *column);
+}
+
+cst_status cst_ids_read(cst_context *context, cst_strings **out, const char *path,
+                        uint64_t zip_limit) {
+    *out = NULL;
+    cst_npy *npy = NULL;
+    cst_table *table = NULL;
+    bool text = false;
+    bool end = false;
+    cst_status status = is_text(context, path, &text);
+    if (status == CST_OK && text) {
+        status = cst_table_open(context, &table, path, CST_TABLE_IDS, NULL);
+        if (status == CST_OK)
+            status = cst_strings_create(context, out);
+        while (status == CST_OK && !end) {
+            status = cst_csv_next(context, table->csv, &end);
+            if (status == CST_OK && !end)
+                status = add_cell(context, table->csv, table->value_column, *out);
+        }
+    } else if (status == CST_OK) {
+        status = cst_npy_open(context, &npy, path, zip_limit);
+        if (status == CST_OK)
+            status = cst_npy_read_strings(context, npy, out);
+    }
+    cst_npy_close(context, npy);
+    cst_table_close(context, table);
+    if (status != CST_OK) {
+        cst_strings_free(context, *out);
+        *out = NULL;
+    }
+    return status;
+}

@@ -1,0 +1,66 @@
+/*
+ * Predictions, labels and ids whatever the file they are in: npy, npz or delimited text. The pool
+ * reads through this. Paper: the rows of P_oof and y.
+ */
+#ifndef CST_IO_ROWS_H
+#define CST_IO_ROWS_H
+
+#include "io/csv.h"
+#include "io/npy.h"
+
+enum { CST_WHERE_CHARS = 96 };
+
+/* A matrix of numbers, read row by row from the top. */
+typedef struct cst_rows {
+    char *path;
+    cst_npy *npy;      /* or */
+    cst_table *table;  /* ... */
+    int64_t row_count; /* -1: delimited text that was not scanned yet */
+    int64_t width;
+    int64_t next;       /* row that cst_rows_read gives next */
+    int64_t *lines;     /* of the block read last, delimited text only */
+    int64_t lines_room; /* of lines */
+} cst_rows;
+
+/* Opens and looks at the header only. */
+cst_status cst_rows_open(cst_context *context, cst_rows **out, const char *path,
+                         uint64_t zip_limit);
+void cst_rows_close(cst_context *context, cst_rows *rows);
+
+/* Shape as "(100, 10)"; "(?, 10)" for text that was not scanned. Returns `buffer`. */
+const char *cst_rows_shape_text(const cst_rows *rows, char buffer[CST_NPY_SHAPE_CHARS]);
+int cst_rows_dims(const cst_rows *rows);
+
+/* Whether the file has an id column of its own. */
+bool cst_rows_has_ids(const cst_rows *rows);
+
+/* Counts the rows of delimited text and collects its ids: *ids (the caller's) is NULL where it has
+ * none. Nothing to do for npy. */
+cst_status cst_rows_scan(cst_context *context, cst_rows *rows, cst_strings **ids);
+
+/* The next `count` rows as [count][width]; they must exist. */
+cst_status cst_rows_read(cst_context *context, cst_rows *rows, int64_t count, double *out);
+
+/* "row 17, column 3" (for text also the line) of a place in the block read last; `column` -1 leaves
+ * it out. Returns `buffer`. */
+const char *cst_rows_where(const cst_rows *rows, int64_t first, int64_t i, int64_t column,
+                           char buffer[CST_WHERE_CHARS]);
+
+/* One value per sample: labels, folds or groups. */
+typedef struct cst_column {
+    int64_t count;
+    int64_t *numbers;   /* where every value is an integer, else NULL */
+    cst_strings *texts; /* otherwise */
+    cst_strings *ids;   /* the file's own id column, or NULL */
+} cst_column;
+
+/* `wanted`: names of the column in a table that has several. */
+cst_status cst_column_read(cst_context *context, cst_column *out, const char *path,
+                           const char *const *wanted, uint64_t zip_limit);
+void cst_column_clear(cst_context *context, cst_column *column);
+
+/* A file of sample ids: integers or strings. *out is the caller's. */
+cst_status cst_ids_read(cst_context *context, cst_strings **out, const char *path,
+                        uint64_t zip_limit);
+
+#endif

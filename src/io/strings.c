@@ -93,9 +93,10 @@ static size_t find_slot(const cst_id_index *index, const char *text) {
     return slot;
 }
 
-cst_status cst_id_index_create(cst_context *context, cst_id_index **out, const cst_strings *ids,
-                               const char *where) {
+cst_status cst_id_index_build(cst_context *context, cst_id_index **out, const cst_strings *ids,
+                              const char *where, int64_t twice[2]) {
     *out = NULL;
+    twice[0] = -1;
     cst_id_index *index = cst_alloc(context, 1, sizeof *index);
     if (!index)
         return CST_ERROR_MEMORY;
@@ -109,15 +110,12 @@ cst_status cst_id_index_create(cst_context *context, cst_id_index **out, const c
     cst_status status = index->slots ? CST_OK : CST_ERROR_MEMORY;
     for (int64_t i = 0; status == CST_OK && i < ids->count; i++) {
         size_t slot = find_slot(index, cst_strings_at(ids, i));
-        char quoted[CST_QUOTE_CHARS];
-        if (index->slots[slot])
-            status = cst_fail(context, CST_ERROR_INPUT,
-                              "%s: id '%s' is there twice (rows %" PRId64 " and %" PRId64
-                              "); every sample needs an id of its own",
-                              where, cst_quote(quoted, cst_strings_at(ids, i)),
-                              index->slots[slot] - 1, i);
-        else
-            index->slots[slot] = i + 1;
+        if (index->slots[slot]) {
+            twice[0] = index->slots[slot] - 1;
+            twice[1] = i;
+            status = CST_ERROR_INPUT;
+        }
+        index->slots[slot] = i + 1;
     }
     if (status != CST_OK) {
         cst_id_index_free(context, index);
@@ -125,6 +123,24 @@ cst_status cst_id_index_create(cst_context *context, cst_id_index **out, const c
     }
     *out = index;
     return CST_OK;
+}
+
+static cst_status doubled(cst_context *context, const char *where, const char *id, int64_t first,
+                          int64_t second) {
+    char quoted[CST_QUOTE_CHARS];
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: id '%s' is there twice (rows %" PRId64 " and %" PRId64
+                    "); every sample needs an id of its own",
+                    where, cst_quote(quoted, id), first, second);
+}
+
+cst_status cst_id_index_create(cst_context *context, cst_id_index **out, const cst_strings *ids,
+                               const char *where) {
+    int64_t twice[2] = {-1, -1};
+    cst_status status = cst_id_index_build(context, out, ids, where, twice);
+    if (twice[0] >= 0)
+        status = doubled(context, where, cst_strings_at(ids, twice[0]), twice[0], twice[1]);
+    return status;
 }
 
 void cst_id_index_free(cst_context *context, cst_id_index *index) {
@@ -157,10 +173,7 @@ cst_status cst_id_join(cst_context *context, const cst_id_index *reference, cons
                               "add it there",
                               where, cst_quote(quoted, id), i, rows, reference->where);
         else if (taken[row])
-            status = cst_fail(context, CST_ERROR_INPUT,
-                              "%s: id '%s' is there twice (rows %" PRId64 " and %" PRId64
-                              "); every sample needs an id of its own",
-                              where, cst_quote(quoted, id), taken[row] - 1, i);
+            status = doubled(context, where, id, taken[row] - 1, i);
         else {
             taken[row] = i + 1;
             target[i] = row;

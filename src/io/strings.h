@@ -33,6 +33,10 @@ typedef struct cst_id_index cst_id_index;
  * both rows. */
 cst_status cst_id_index_create(cst_context *context, cst_id_index **out, const cst_strings *ids,
                                const char *where);
+/* The same, but of a string that is there twice only the rows are told (twice[0] >= 0, no message),
+ * for tables that are not ids. */
+cst_status cst_id_index_build(cst_context *context, cst_id_index **out, const cst_strings *ids,
+                              const char *where, int64_t twice[2]);
 void cst_id_index_free(cst_context *context, cst_id_index *index);
 /* The row of `text`, or -1. */
 int64_t cst_id_index_find(const cst_id_index *index, const char *text);

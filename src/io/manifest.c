@@ -1,0 +1,197 @@
+/*
+ * The description of a pool: its lifetime, lookups and the rule that files stay in its folder. The
+ * JSON reading is manifest_read.c. Method: the pool manifest.
+ */
+#define _XOPEN_SOURCE 700 /* realpath */
+#include "io/manifest.h"
+#include "io/bytes.h"
+#include "io/strings.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_MAX_BYTES = 255 };
+
+cst_status cst_manifest_create(cst_context *context, cst_manifest **out, const char *path) {
+    *out = NULL;
+    cst_manifest *manifest = cst_alloc(context, 1, sizeof *manifest);
+    if (!manifest)
+        return CST_ERROR_MEMORY;
+    manifest->path = cst_strdup(context, path);
+    if (!manifest->path) {
+        cst_manifest_free(context, manifest);
+        return CST_ERROR_MEMORY;
+    }
+    *out = manifest;
+    return CST_OK;
+}
+
+static void free_list(cst_context *context, char **list, int32_t count) {
+    for (int32_t i = 0; list && i < count; i++)
+        cst_free(context, list[i]);
+    cst_free(context, list);
+}
+
+static void free_split(cst_context *context, cst_manifest_split *split) {
+    cst_free(context, split->name);
+    cst_free(context, split->labels);
+    cst_free(context, split->ids);
+    cst_free(context, split->folds);
+    cst_free(context, split->groups);
+    for (int32_t i = 0; i < split->condition_count; i++) {
+        cst_free(context, split->conditions[i].shift);
+        cst_free(context, split->conditions[i].kind);
+    }
+    cst_free(context, split->conditions);
+}
+
+void cst_manifest_free(cst_context *context, cst_manifest *manifest) {
+    if (!manifest)
+        return;
+    for (int32_t k = 0; k < manifest->member_count; k++) {
+        cst_manifest_member *member = &manifest->members[k];
+        cst_free(context, member->name);
+        cst_free(context, member->family);
+        free_list(context, member->tags, member->tag_count);
+        free_list(context, member->paths, manifest->split_count);
+        free_list(context, member->ids, manifest->split_count);
+    }
+    for (int32_t s = 0; s < manifest->split_count; s++)
+        free_split(context, &manifest->splits[s]);
+    free_list(context, manifest->class_names, manifest->classes);
+    cst_free(context, manifest->splits);
+    cst_free(context, manifest->members);
+    cst_free(context, manifest->folder);
+    cst_free(context, manifest->path);
+    cst_free(context, manifest);
+}
+
+int32_t cst_manifest_find_split(const cst_manifest *manifest, const char *name) {
+    for (int32_t s = 0; s < manifest->split_count; s++)
+        if (strcmp(manifest->splits[s].name, name) == 0)
+            return s;
+    return -1;
+}
+
+int32_t cst_manifest_find_member(const cst_manifest *manifest, const char *name) {
+    for (int32_t k = 0; k < manifest->member_count; k++)
+        if (strcmp(manifest->members[k].name, name) == 0)
+            return k;
+    return -1;
+}
+
+/* Names go into messages, reports and model files: short, and without control characters. */
+static cst_status check_name(cst_context *context, const cst_manifest *manifest, const char *what,
+                             const char *name) {
+    size_t length = strlen(name);
+    bool fit = length > 0 && length <= NAME_MAX_BYTES;
+    for (size_t i = 0; i < length && fit; i++)
+        fit = (unsigned char)name[i] >= 0x20 && name[i] != 0x7f;
+    char quoted[CST_QUOTE_CHARS];
+    if (fit)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: the %s name '%s' is empty, longer than %d bytes or has control "
+                    "characters; rename it",
+                    manifest->path, what, cst_quote(quoted, name), NAME_MAX_BYTES);
+}
+
+cst_status cst_manifest_add_split(cst_context *context, cst_manifest *manifest, const char *name,
+                                  int32_t *out) {
+    *out = cst_manifest_find_split(manifest, name);
+    if (*out >= 0)
+        return CST_OK;
+    cst_status status = check_name(context, manifest, "split", name);
+    if (status != CST_OK)
+        return status;
+    size_t count = (size_t)manifest->split_count;
+    cst_manifest_split *splits =
+        cst_grow(context, manifest->splits, count, count + 1, sizeof *splits);
+    if (!splits)
+        return CST_ERROR_MEMORY;
+    manifest->splits = splits;
+    splits[count] = (cst_manifest_split){.name = cst_strdup(context, name)};
+    if (!splits[count].name)
+        return CST_ERROR_MEMORY;
+    *out = manifest->split_count++;
+    return CST_OK;
+}
+
+cst_status cst_manifest_add_member(cst_context *context, cst_manifest *manifest, const char *name,
+                                   int32_t *out) {
+    *out = cst_manifest_find_member(manifest, name);
+    if (*out >= 0)
+        return CST_OK;
+    cst_status status = check_name(context, manifest, "model", name);
+    if (status != CST_OK)
+        return status;
+    size_t count = (size_t)manifest->member_count;
+    cst_manifest_member *members =
+        cst_grow(context, manifest->members, count, count + 1, sizeof *members);
+    if (!members)
+        return CST_ERROR_MEMORY;
+    manifest->members = members;
+    cst_manifest_member *member = &members[count];
+    *member = (cst_manifest_member){.flops = NAN, .params = NAN, .latency_ms = NAN};
+    member->name = cst_strdup(context, name);
+    member->paths = cst_alloc(context, (size_t)manifest->split_count, sizeof *member->paths);
+    member->ids = cst_alloc(context, (size_t)manifest->split_count, sizeof *member->ids);
+    if (!member->name || !member->paths || !member->ids) {
+        cst_free(context, member->paths);
+        cst_free(context, member->ids);
+        cst_free(context, member->name);
+        return CST_ERROR_MEMORY;
+    }
+    *out = manifest->member_count++;
+    return CST_OK;
+}
+
+/* Whether `path` (a real path) is inside `folder` (a real path). */
+static bool is_inside(const char *folder, const char *path) {
+    size_t length = strlen(folder);
+    if (strncmp(folder, path, length) != 0)
+        return false;
+    return path[length] == '/' || (length > 0 && folder[length - 1] == '/');
+}
+
+/* The real path of the nearest part of `path` that exists, so that a missing file behind a link out
+ * of the folder is refused as well. The result is malloc's. */
+static char *nearest_real_path(char *path) {
+    char *real = realpath(path, NULL);
+    while (!real && errno == ENOENT) {
+        char *slash = strrchr(path, '/');
+        if (!slash)
+            return realpath(".", NULL);
+        if (slash == path)
+            return realpath("/", NULL);
+        *slash = '\0';
+        real = realpath(path, NULL);
+    }
+    return real;
+}
+
+cst_status cst_manifest_confine(cst_context *context, const cst_manifest *manifest,
+                                const char *path) {
+    if (!manifest->folder)
+        return CST_OK;
+    char *copy = cst_strdup(context, path);
+    if (!copy)
+        return CST_ERROR_MEMORY;
+    size_t member = cst_path_member(copy);
+    if (member)
+        copy[member] = '\0';
+    char *real = nearest_real_path(copy);
+    cst_status status = CST_OK;
+    if (!real)
+        status = cst_fail(context, CST_ERROR_IO, "%s: cannot be found: %s", path, strerror(errno));
+    else if (strcmp(real, manifest->folder) != 0 && !is_inside(manifest->folder, real))
+        status = cst_fail(context, CST_ERROR_INPUT,
+                          "%s: leaves the folder of %s (it leads to %s); move the file into the "
+                          "folder, or allow files outside it",
+                          path, manifest->path, real);
+    free(real);
+    cst_free(context, copy);
+    return status;
+}

@@ -1,0 +1,76 @@
+/*
+ * The pool manifest (pool.json) and the same description made from a folder or a list of files. The
+ * first thing the pool reads. Method: the pool manifest of the user guide.
+ */
+#ifndef CST_IO_MANIFEST_H
+#define CST_IO_MANIFEST_H
+
+#include "base/base.h"
+
+typedef struct cst_manifest_condition {
+    char *shift;     /* family of the corruption, or NULL */
+    char *kind;      /* or NULL */
+    double severity; /* NaN if not given */
+} cst_manifest_condition;
+
+typedef struct cst_manifest_split {
+    char *name;
+    char *labels; /* paths as they are opened, NULL if not given */
+    char *ids;
+    char *folds;
+    char *groups;
+    cst_manifest_condition *conditions;
+    int32_t condition_count;
+    bool ood; /* out-of-distribution inputs: no labels */
+} cst_manifest_split;
+
+typedef struct cst_manifest_member {
+    char *name;
+    char *family; /* or NULL */
+    double flops; /* of one prediction; NaN if not given, like the next two */
+    double params;
+    double latency_ms;
+    char **tags;
+    int32_t tag_count;
+    char **paths; /* [splits], NULL where the member has no file for a split */
+    char **ids;   /* [splits], the member's own ids file, or NULL */
+} cst_manifest_member;
+
+typedef struct cst_manifest {
+    char *path;         /* of the manifest or folder, for messages */
+    char *folder;       /* real path that files must stay in; NULL: they may be anywhere */
+    char **class_names; /* [classes], or NULL */
+    int32_t classes;    /* 0: not said */
+    bool output_given;
+    bool logits; /* where output_given */
+    cst_manifest_split *splits;
+    int32_t split_count;
+    cst_manifest_member *members;
+    int32_t member_count;
+} cst_manifest;
+
+/* Reads and checks a manifest. `outside`: files may be outside its folder. Files named in it need
+ * not exist yet, but none may point out of the folder. */
+cst_status cst_manifest_read(cst_context *context, cst_manifest **out, const char *path,
+                             bool outside);
+
+/* An empty description to be filled with the next two. */
+cst_status cst_manifest_create(cst_context *context, cst_manifest **out, const char *path);
+/* Adds a split, or finds it where it is there already; *out is its position. */
+cst_status cst_manifest_add_split(cst_context *context, cst_manifest *manifest, const char *name,
+                                  int32_t *out);
+/* The same for a member. Add the splits first. */
+cst_status cst_manifest_add_member(cst_context *context, cst_manifest *manifest, const char *name,
+                                   int32_t *out);
+/* Position by name, or -1. */
+int32_t cst_manifest_find_split(const cst_manifest *manifest, const char *name);
+int32_t cst_manifest_find_member(const cst_manifest *manifest, const char *name);
+
+/* Refuses a file that leaves the manifest's folder, also through symbolic links. Called again right
+ * before a file is opened. */
+cst_status cst_manifest_confine(cst_context *context, const cst_manifest *manifest,
+                                const char *path);
+
+void cst_manifest_free(cst_context *context, cst_manifest *manifest);
+
+#endif

@@ -1,0 +1,454 @@
+/*
+ * pool.json to a cst_manifest, strictly: unknown keys, doubled keys and wrong types are errors that
+ * say where. Before anything else is opened. Method: the pool manifest.
+ */
+#define _XOPEN_SOURCE 700 /* realpath */
+#include "io/bytes.h"
+#include "io/manifest.h"
+#include "io/strings.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MANIFEST_BYTES_MAX = 1 << 26, CLASSES_MAX = 1 << 24, PLACE_CHARS = 160 };
+
+/* What every step needs. */
+typedef struct reader {
+    cst_context *context;
+    cst_manifest *manifest;
+    const char *path; /* of the manifest */
+    size_t folder;    /* length of the folder part of `path`, with its slash */
+    bool outside;
+} reader;
+
+static cst_status wrong(const reader *r, const char *place, const char *key, const char *expected) {
+    return cst_fail(r->context, CST_ERROR_INPUT, "%s: %s%s%s must be %s", r->path, place,
+                    *place ? "." : "", key, expected);
+}
+
+/* Every key of `object` must be in `known` (NULL-terminated). */
+static cst_status check_keys(const reader *r, const char *place, const json_t *object,
+                             const char *const *known) {
+    if (!json_is_object(object))
+        return cst_fail(r->context, CST_ERROR_INPUT, "%s: %s must be an object {...}", r->path,
+                        *place ? place : "the manifest");
+    for (void *i = json_object_iter((json_t *)object); i;
+         i = json_object_iter_next((json_t *)object, i)) {
+        const char *key = json_object_iter_key(i);
+        size_t k = 0;
+        while (known[k] && strcmp(known[k], key) != 0)
+            k++;
+        if (known[k])
+            continue;
+        char list[256] = "";
+        for (k = 0; known[k]; k++) {
+            strncat(list, k ? ", " : "", sizeof list - strlen(list) - 1);
+            strncat(list, known[k], sizeof list - strlen(list) - 1);
+        }
+        char quoted[CST_QUOTE_CHARS];
+        return cst_fail(r->context, CST_ERROR_INPUT,
+                        "%s: unknown key '%s' in %s; the keys there are %s", r->path,
+                        cst_quote(quoted, key), *place ? place : "the manifest", list);
+    }
+    return CST_OK;
+}
+
+/* Text of object[key] into *out (the caller's); NULL where it is not there. */
+static cst_status read_text(const reader *r, const char *place, const json_t *object,
+                            const char *key, char **out) {
+    const json_t *value = json_object_get(object, key);
+    *out = NULL;
+    if (!value)
+        return CST_OK;
+    if (!json_is_string(value) || json_string_length(value) == 0)
+        return wrong(r, place, key, "a text that is not empty");
+    *out = cst_strdup(r->context, json_string_value(value));
+    return *out ? CST_OK : CST_ERROR_MEMORY;
+}
+
+/* A path relative to the manifest, as it will be opened; it must not leave the folder. */
+static cst_status resolve(const reader *r, const char *place, const char *key, const json_t *value,
+                          char **out) {
+    *out = NULL;
+    if (!json_is_string(value) || json_string_length(value) == 0)
+        return wrong(r, place, key, "a file name");
+    const char *text = json_string_value(value);
+    char quoted[CST_QUOTE_CHARS];
+    if (text[0] == '/' && !r->outside)
+        return cst_fail(r->context, CST_ERROR_INPUT,
+                        "%s: %s.%s leaves the manifest's folder: '%s' is an absolute path; make it "
+                        "relative, or allow files outside the folder",
+                        r->path, place, key, cst_quote(quoted, text));
+    *out = text[0] == '/' ? cst_strdup(r->context, text)
+                          : cst_format(r->context, "%.*s%s", (int)r->folder, r->path, text);
+    if (!*out)
+        return CST_ERROR_MEMORY;
+    return cst_manifest_confine(r->context, r->manifest, *out);
+}
+
+static cst_status read_path(const reader *r, const char *place, const json_t *object,
+                            const char *key, char **out) {
+    const json_t *value = json_object_get(object, key);
+    return value ? resolve(r, place, key, value, out) : CST_OK;
+}
+
+/* A finite number, not negative; NaN where it is not there. */
+static cst_status read_number(const reader *r, const char *place, const json_t *object,
+                              const char *key, double *out) {
+    const json_t *value = json_object_get(object, key);
+    *out = NAN;
+    if (!value)
+        return CST_OK;
+    double number = json_is_number(value) ? json_number_value(value) : -1;
+    if (!(number >= 0) || isinf(number))
+        return wrong(r, place, key, "a number that is not negative");
+    *out = number;
+    return CST_OK;
+}
+
+/* ---- the parts of a manifest ----------------------------------------------------------------- */
+
+static cst_status read_head(const reader *r, const json_t *root) {
+    static const char *const keys[] = {"corestack_pool", "task",   "classes", "output",
+                                       "splits",         "models", NULL};
+    cst_status status = check_keys(r, "", root, keys);
+    if (status != CST_OK)
+        return status;
+    const json_t *version = json_object_get(root, "corestack_pool");
+    if (!version)
+        return cst_fail(r->context, CST_ERROR_INPUT,
+                        "%s: is not a pool manifest: the key corestack_pool (1) is missing",
+                        r->path);
+    if (!json_is_integer(version) || json_integer_value(version) != 1)
+        return wrong(r, "", "corestack_pool", "1, the only version there is");
+    const json_t *task = json_object_get(root, "task");
+    const char *word = json_is_string(task) ? json_string_value(task)
+                       : task               ? ""
+                                            : "classification";
+    if (strcmp(word, "regression") == 0 || strcmp(word, "segmentation") == 0 ||
+        strcmp(word, "detection") == 0)
+        return cst_fail(r->context, CST_ERROR_UNSUPPORTED,
+                        "%s: task '%s' is not supported yet; this version reads classification",
+                        r->path, word);
+    if (strcmp(word, "classification") != 0)
+        return wrong(r, "", "task",
+                     "\"classification\", \"regression\", \"segmentation\" or \"detection\"");
+    const json_t *output = json_object_get(root, "output");
+    if (!output)
+        return CST_OK;
+    word = json_is_string(output) ? json_string_value(output) : "";
+    if (strcmp(word, "probability") != 0 && strcmp(word, "logit") != 0)
+        return wrong(r, "", "output", "\"probability\" or \"logit\"");
+    r->manifest->output_given = true;
+    r->manifest->logits = strcmp(word, "logit") == 0;
+    return CST_OK;
+}
+
+static cst_status read_class_names(const reader *r, const json_t *classes) {
+    cst_manifest *m = r->manifest;
+    size_t count = json_array_size(classes);
+    cst_strings *names = NULL;
+    cst_id_index *index = NULL;
+    m->class_names = cst_alloc(r->context, count, sizeof *m->class_names);
+    cst_status status = m->class_names ? cst_strings_create(r->context, &names) : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        m->classes = (int32_t)count;
+    for (size_t c = 0; status == CST_OK && c < count; c++) {
+        const json_t *name = json_array_get(classes, c);
+        if (!json_is_string(name) || json_string_length(name) == 0) {
+            status =
+                cst_fail(r->context, CST_ERROR_INPUT,
+                         "%s: classes[%zu] must be a class name that is not empty", r->path, c);
+            break;
+        }
+        m->class_names[c] = cst_strdup(r->context, json_string_value(name));
+        status = m->class_names[c] ? cst_strings_add(r->context, names, json_string_value(name),
+                                                     json_string_length(name))
+                                   : CST_ERROR_MEMORY;
+    }
+    int64_t twice[2] = {-1, -1};
+    char quoted[CST_QUOTE_CHARS];
+    if (status == CST_OK)
+        status = cst_id_index_build(r->context, &index, names, "classes", twice);
+    if (twice[0] >= 0)
+        status = cst_fail(r->context, CST_ERROR_INPUT,
+                          "%s: classes[%" PRId64 "] and classes[%" PRId64
+                          "] are both '%s'; class names must differ",
+                          r->path, twice[0], twice[1],
+                          cst_quote(quoted, cst_strings_at(names, twice[0])));
+    cst_id_index_free(r->context, index);
+    cst_strings_free(r->context, names);
+    return status;
+}
+
+static cst_status read_classes(const reader *r, const json_t *root) {
+    const json_t *classes = json_object_get(root, "classes");
+    if (!classes)
+        return CST_OK;
+    json_int_t count = json_is_array(classes)     ? (json_int_t)json_array_size(classes)
+                       : json_is_integer(classes) ? json_integer_value(classes)
+                                                  : -1;
+    if (count == -1)
+        return wrong(r, "", "classes", "a list of names or a count");
+    if (count < 2 || count > CLASSES_MAX)
+        return cst_fail(r->context, CST_ERROR_INPUT,
+                        "%s: classes: %" PRId64 " classes; at least 2 and at most %d are needed",
+                        r->path, (int64_t)count, CLASSES_MAX);
+    r->manifest->classes = json_is_array(classes) ? 0 : (int32_t)count;
+    return json_is_array(classes) ? read_class_names(r, classes) : CST_OK;
+}
+
+static cst_status read_conditions(const reader *r, const char *place, const json_t *list,
+                                  cst_manifest_split *split) {
+    static const char *const keys[] = {"shift", "kind", "severity", NULL};
+    if (!list)
+        return CST_OK;
+    size_t count = json_array_size(list);
+    if (!json_is_array(list) || count == 0 || count > 1000000)
+        return wrong(r, place, "conditions", "a list of objects that is not empty");
+    split->conditions = cst_alloc(r->context, count, sizeof *split->conditions);
+    if (!split->conditions)
+        return CST_ERROR_MEMORY;
+    split->condition_count = (int32_t)count;
+    for (size_t i = 0; i < count; i++) {
+        char at[PLACE_CHARS + 32];
+        (void)snprintf(at, sizeof at, "%s.conditions[%zu]", place, i);
+        const json_t *item = json_array_get(list, i);
+        cst_manifest_condition *condition = &split->conditions[i];
+        cst_status status = check_keys(r, at, item, keys);
+        if (status == CST_OK)
+            status = read_text(r, at, item, "shift", &condition->shift);
+        if (status == CST_OK)
+            status = read_text(r, at, item, "kind", &condition->kind);
+        if (status == CST_OK)
+            status = read_number(r, at, item, "severity", &condition->severity);
+        if (status != CST_OK)
+            return status;
+    }
+    return CST_OK;
+}
+
+static cst_status read_split(const reader *r, const char *name, const json_t *object) {
+    static const char *const keys[] = {"labels",     "ids", "folds", "groups",
+                                       "conditions", "ood", NULL};
+    char place[PLACE_CHARS];
+    char quoted[CST_QUOTE_CHARS];
+    (void)snprintf(place, sizeof place, "splits.%s", cst_quote(quoted, name));
+    cst_status status = check_keys(r, place, object, keys);
+    if (status != CST_OK)
+        return status;
+    int32_t index = -1;
+    status = cst_manifest_add_split(r->context, r->manifest, name, &index);
+    if (status != CST_OK)
+        return status;
+    cst_manifest_split *split = &r->manifest->splits[index];
+    const json_t *ood = json_object_get(object, "ood");
+    if (ood && !json_is_boolean(ood))
+        return wrong(r, place, "ood", "true or false");
+    split->ood = json_is_true(ood);
+    status = read_path(r, place, object, "labels", &split->labels);
+    if (status == CST_OK)
+        status = read_path(r, place, object, "ids", &split->ids);
+    if (status == CST_OK)
+        status = read_path(r, place, object, "folds", &split->folds);
+    if (status == CST_OK)
+        status = read_path(r, place, object, "groups", &split->groups);
+    if (status == CST_OK && split->ood && split->labels)
+        status =
+            cst_fail(r->context, CST_ERROR_INPUT,
+                     "%s: %s is ood (out of distribution) and has labels; remove one of the two",
+                     r->path, place);
+    if (status == CST_OK)
+        status = read_conditions(r, place, json_object_get(object, "conditions"), split);
+    return status;
+}
+
+static cst_status read_splits(const reader *r, const json_t *root) {
+    json_t *splits = json_object_get(root, "splits");
+    if (!json_is_object(splits) || json_object_size(splits) == 0)
+        return wrong(r, "", "splits", "an object with at least one split, such as \"oof\"");
+    cst_status status = CST_OK;
+    for (void *i = json_object_iter(splits); i && status == CST_OK;
+         i = json_object_iter_next(splits, i))
+        status = read_split(r, json_object_iter_key(i), json_object_iter_value(i));
+    return status;
+}
+
+static cst_status read_tags(const reader *r, const char *place, const json_t *object,
+                            cst_manifest_member *member) {
+    const json_t *tags = json_object_get(object, "tags");
+    if (!tags)
+        return CST_OK;
+    size_t count = json_array_size(tags);
+    if (!json_is_array(tags) || count > 1000)
+        return wrong(r, place, "tags", "a list of texts");
+    member->tags = cst_alloc(r->context, count, sizeof *member->tags);
+    if (!member->tags)
+        return CST_ERROR_MEMORY;
+    member->tag_count = (int32_t)count;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *tag = json_array_get(tags, i);
+        if (!json_is_string(tag))
+            return wrong(r, place, "tags", "a list of texts");
+        member->tags[i] = cst_strdup(r->context, json_string_value(tag));
+        if (!member->tags[i])
+            return CST_ERROR_MEMORY;
+    }
+    return CST_OK;
+}
+
+/* predictions: {split: "file"} or {split: {"path": "file", "ids": "file"}}. */
+static cst_status read_predictions(const reader *r, const char *place, json_t *object,
+                                   cst_manifest_member *member) {
+    static const char *const keys[] = {"path", "ids", NULL};
+    json_t *predictions = json_object_get(object, "predictions");
+    if (!json_is_object(predictions))
+        return wrong(r, place, "predictions", "an object that gives a file for each split");
+    cst_status status = CST_OK;
+    for (void *i = json_object_iter(predictions); i && status == CST_OK;
+         i = json_object_iter_next(predictions, i)) {
+        const char *name = json_object_iter_key(i);
+        const json_t *value = json_object_iter_value(i);
+        char at[PLACE_CHARS + CST_QUOTE_CHARS + 32];
+        char quoted[CST_QUOTE_CHARS];
+        (void)snprintf(at, sizeof at, "%s.predictions.%s", place, cst_quote(quoted, name));
+        int32_t split = cst_manifest_find_split(r->manifest, name);
+        if (split < 0)
+            return cst_fail(r->context, CST_ERROR_INPUT,
+                            "%s: %s: there is no split '%s' in splits; add it there", r->path, at,
+                            quoted);
+        if (!json_is_object(value)) {
+            status = resolve(r, place, at + strlen(place) + 1, value, &member->paths[split]);
+            continue;
+        }
+        status = check_keys(r, at, value, keys);
+        if (status == CST_OK)
+            status = resolve(r, at, "path", json_object_get(value, "path"), &member->paths[split]);
+        if (status == CST_OK)
+            status = read_path(r, at, value, "ids", &member->ids[split]);
+    }
+    return status;
+}
+
+static cst_status read_model(const reader *r, size_t position, json_t *object) {
+    static const char *const keys[] = {"name",       "family", "flops",       "params",
+                                       "latency_ms", "tags",   "predictions", NULL};
+    char place[PLACE_CHARS];
+    (void)snprintf(place, sizeof place, "models[%zu]", position);
+    cst_status status = check_keys(r, place, object, keys);
+    if (status != CST_OK)
+        return status;
+    const char *name = json_string_value(json_object_get(object, "name"));
+    char quoted[CST_QUOTE_CHARS];
+    if (!name)
+        return wrong(r, place, "name", "the model's name");
+    int32_t before = cst_manifest_find_member(r->manifest, name);
+    if (before >= 0)
+        return cst_fail(r->context, CST_ERROR_INPUT,
+                        "%s: %s has the name '%s' of models[%d]; names must differ", r->path, place,
+                        cst_quote(quoted, name), before);
+    int32_t index = -1;
+    status = cst_manifest_add_member(r->context, r->manifest, name, &index);
+    if (status != CST_OK)
+        return status;
+    cst_manifest_member *member = &r->manifest->members[index];
+    status = read_text(r, place, object, "family", &member->family);
+    if (status == CST_OK)
+        status = read_number(r, place, object, "flops", &member->flops);
+    if (status == CST_OK)
+        status = read_number(r, place, object, "params", &member->params);
+    if (status == CST_OK)
+        status = read_number(r, place, object, "latency_ms", &member->latency_ms);
+    if (status == CST_OK)
+        status = read_tags(r, place, object, member);
+    return status == CST_OK ? read_predictions(r, place, object, member) : status;
+}
+
+static cst_status read_models(const reader *r, const json_t *root) {
+    const json_t *models = json_object_get(root, "models");
+    if (!json_is_array(models) || json_array_size(models) == 0)
+        return wrong(r, "", "models", "a list with at least one model");
+    cst_status status = CST_OK;
+    for (size_t i = 0; i < json_array_size(models) && status == CST_OK; i++)
+        status = read_model(r, i, json_array_get(models, i));
+    return status;
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static cst_status parse(cst_context *context, const char *path, json_t **root) {
+    cst_bytes *source = NULL;
+    const unsigned char *text = NULL;
+    json_error_t error;
+    *root = NULL;
+    cst_status status = cst_bytes_open(context, &source, path, 0);
+    if (status == CST_OK && cst_bytes_size(source) > MANIFEST_BYTES_MAX)
+        status = cst_fail(context, CST_ERROR_LIMIT,
+                          "%s: a manifest of %" PRIu64 " bytes; at most %d are read", path,
+                          cst_bytes_size(source), MANIFEST_BYTES_MAX);
+    if (status == CST_OK)
+        status = cst_bytes_slurp(context, source, &text);
+    if (status == CST_OK) {
+        char quoted[CST_QUOTE_CHARS];
+        *root = json_loadb((const char *)text, (size_t)cst_bytes_size(source),
+                           JSON_REJECT_DUPLICATES, &error);
+        if (!*root)
+            status =
+                cst_fail(context, CST_ERROR_FORMAT, "%s: line %d, column %d (byte %d): %s", path,
+                         error.line, error.column, error.position, cst_quote(quoted, error.text));
+    }
+    cst_bytes_close(context, source);
+    return status;
+}
+
+/* The real path of the folder that the manifest is in. */
+static cst_status set_folder(const reader *r) {
+    char *folder = r->folder ? cst_strdup(r->context, r->path) : cst_strdup(r->context, ".");
+    if (!folder)
+        return CST_ERROR_MEMORY;
+    if (r->folder)
+        folder[r->folder] = '\0';
+    char *real = realpath(folder, NULL);
+    cst_free(r->context, folder);
+    if (!real)
+        return cst_fail(r->context, CST_ERROR_IO, "%s: its folder cannot be found: %s", r->path,
+                        strerror(errno));
+    r->manifest->folder = cst_strdup(r->context, real);
+    free(real);
+    return r->manifest->folder ? CST_OK : CST_ERROR_MEMORY;
+}
+
+cst_status cst_manifest_read(cst_context *context, cst_manifest **out, const char *path,
+                             bool outside) {
+    *out = NULL;
+    json_t *root = NULL;
+    const char *slash = strrchr(path, '/');
+    reader r = {.context = context,
+                .path = path,
+                .folder = slash ? (size_t)(slash - path) + 1 : 0,
+                .outside = outside};
+    cst_status status = parse(context, path, &root);
+    if (status == CST_OK)
+        status = cst_manifest_create(context, &r.manifest, path);
+    if (status == CST_OK && !outside)
+        status = set_folder(&r);
+    if (status == CST_OK)
+        status = read_head(&r, root);
+    if (status == CST_OK)
+        status = read_classes(&r, root);
+    if (status == CST_OK)
+        status = read_splits(&r, root);
+    if (status == CST_OK)
+        status = read_models(&r, root);
+    json_decref(root);
+    if (status != CST_OK) {
+        cst_manifest_free(context, r.manifest);
+        return status;
+    }
+    *out = r.manifest;
+    return CST_OK;
+}

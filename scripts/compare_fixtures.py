@@ -1,9 +1,7 @@
 """Compares two folders of fixtures: numbers to a relative 1e-7 (of the largest of an array, since
 processors differ in the last digits), everything else exactly.
 
-    scripts/compare_fixtures.py COMMITTED COMPUTED [EXTERNAL]
-
-EXTERNAL lists fixtures of another origin, the name first on each line.
+    scripts/compare_fixtures.py COMMITTED COMPUTED
 """
 import pathlib
 import re
@@ -58,14 +56,8 @@ def main():
     committed, computed = (pathlib.Path(argument) for argument in sys.argv[1:3])
     files = [sorted(p.relative_to(root) for p in root.rglob("*") if p.is_file())
              for root in (committed, computed)]
-    external = set()
-    if len(sys.argv) > 3:
-        lines = pathlib.Path(sys.argv[3]).read_text().splitlines()
-        external = {line.split()[0] for line in lines if line.strip() and not line.startswith("#")}
     failed = 0
     for name in sorted(set(files[0]) | set(files[1])):
-        if str(name) in external and name not in files[1]:
-            continue
         if name not in files[1]:
             problem = "no script in tests/oracles writes it"
         elif name not in files[0]:

@@ -216,7 +216,7 @@ static cst_status centred_norm(cst_context *context, const pivoting *p, double *
 
 static cst_status grow_to(cst_context *context, pivoting *p, int64_t floor, int64_t cap,
                           double tolerance, bool *converged) {
-    int64_t proposed[PROPOSALS];
+    int64_t proposed[PROPOSALS] = {0};
     int64_t taken[PROPOSALS];
     double norm = 0;
     int64_t norm_at = 0;

@@ -69,6 +69,16 @@ cst_status cst_gemm_f64(cst_context *context, bool transpose_a, bool transpose_b
     return CST_OK;
 }
 
+cst_status cst_syrk_f64(cst_context *context, int64_t n, int64_t k, double alpha, const double *a,
+                        int64_t lda, double beta, double *c, int64_t ldc) {
+    cst_status status = check_dims(context, n, n, k, largest(lda, ldc, k));
+    if (status != CST_OK || n == 0)
+        return status;
+    cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)n, (int)k, alpha, a, (int)lda, beta, c,
+                (int)ldc);
+    return CST_OK;
+}
+
 cst_status cst_eigh(cst_context *context, int64_t n, double *a, double *values) {
     cst_status status = check_dims(context, n, n, n, n);
     if (status != CST_OK || n == 0)

@@ -22,6 +22,11 @@ cst_status cst_gemm_f64(cst_context *context, bool transpose_a, bool transpose_b
                         int64_t n, int64_t k, double alpha, const double *a, int64_t lda,
                         const double *b, int64_t ldb, double beta, double *c, int64_t ldc);
 
+/* Lower triangle of C (n x n) = alpha * A' A + beta * C, A k x n; the upper triangle is not touched.
+ */
+cst_status cst_syrk_f64(cst_context *context, int64_t n, int64_t k, double alpha, const double *a,
+                        int64_t lda, double beta, double *c, int64_t ldc);
+
 /* Eigendecomposition of a symmetric n x n matrix. `a` is overwritten with the eigenvectors as
  * columns (row-major: a[i*n + j] is entry i of eigenvector j); values ascending. */
 cst_status cst_eigh(cst_context *context, int64_t n, double *a, double *values);

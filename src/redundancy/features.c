@@ -56,8 +56,9 @@ static cst_status inverse_root(cst_context *context, const cst_kernels *kernels,
     if (status == CST_OK)
         status = cst_eigh(context, m, w, values);
     *kept = 0;
+    double cutoff = status == CST_OK ? CST_LANDMARK_CUTOFF * values[m - 1] : 0;
     for (int64_t i = m - 1; status == CST_OK && i >= 0; i--) {
-        if (!(values[i] > CST_LANDMARK_CUTOFF * values[m - 1]))
+        if (!(values[i] > cutoff))
             break;
         values[i] = 1 / sqrt(values[i]);
         ++*kept;
@@ -69,24 +70,31 @@ static cst_status inverse_root(cst_context *context, const cst_kernels *kernels,
     return status;
 }
 
-/* Sum over rows of k k' ([m][m]) and of k ([m]), k the kernel of a row with the landmarks. */
+/* Sum over rows of z z' (lower triangle of [q][q]) and of z ([q]), where z = k' root is a row's
+ * features before rotation. Summing k k' instead would be cheaper, but 1/eigenvalue of W would then
+ * multiply its rounding errors, where here only the root of that does. */
 static cst_status sum_rows(cst_context *context, const cst_kernels *kernels, int32_t member,
-                           const cst_features *f, double *gram, double *sums) {
+                           const cst_features *f, const double *root, int64_t q, double *gram,
+                           double *sums) {
     int64_t m = f->landmarks;
     int64_t rows = kernels->view->rows;
     double *block = cst_alloc(context, CST_BLOCK_ROWS, (size_t)m * sizeof *block);
-    cst_status status = block ? CST_OK : CST_ERROR_MEMORY;
+    double *z = cst_alloc(context, CST_BLOCK_ROWS, (size_t)q * sizeof *z);
+    cst_status status = block && z ? CST_OK : CST_ERROR_MEMORY;
     for (int64_t b = 0; status == CST_OK && b < cst_block_count(rows); b++) {
         int64_t count = cst_block_size(rows, b);
         status = against_landmarks(context, kernels, member, f, cst_block_first(b), count, block);
         if (status == CST_OK)
             status =
-                cst_gemm_f64(context, true, false, m, m, count, 1, block, m, block, m, 1, gram, m);
+                cst_gemm_f64(context, false, false, count, q, m, 1, block, m, root, q, 0, z, q);
+        if (status == CST_OK)
+            status = cst_syrk_f64(context, q, count, 1, z, q, 1, gram, q);
         for (int64_t i = 0; status == CST_OK && i < count; i++)
-            for (int64_t j = 0; j < m; j++)
-                sums[j] += block[i * m + j];
+            for (int64_t j = 0; j < q; j++)
+                sums[j] += z[i * q + j];
     }
     cst_free(context, block);
+    cst_free(context, z);
     return status;
 }
 
@@ -107,34 +115,26 @@ static int64_t numerical_rank(const double *values, int64_t n, double tail) {
     return n - dropped;
 }
 
-/* From the sums over rows and W^(-1/2) [m][q]: the axes of the features' centred Gram. */
+/* From the sums over rows and W^(-1/2) [m][q]: the axes of the features' centred Gram. `gram` is
+ * overwritten. */
 static cst_status rotate(cst_context *context, double rows, const double *root, int64_t q,
-                         const double *gram, const double *sums, double tail, cst_features *out) {
+                         double *gram, const double *sums, double tail, cst_features *out) {
     int64_t m = out->landmarks;
-    size_t qq = (size_t)q * (size_t)q;
-    double *half = cst_alloc(context, (size_t)m, (size_t)q * sizeof *half);
-    double *centred = cst_alloc(context, qq, sizeof *centred);
     double *mean = cst_alloc(context, (size_t)q, sizeof *mean);
     double *values = cst_alloc(context, (size_t)q, sizeof *values);
-    double *axes = cst_alloc(context, qq, sizeof *axes);
-    cst_status status = half && centred && mean && values && axes ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_gemm_f64(context, false, false, m, q, m, 1, gram, m, root, q, 0, half, q);
-    if (status == CST_OK)
-        status = cst_gemm_f64(context, true, false, q, q, m, 1, root, q, half, q, 0, centred, q);
-    if (status == CST_OK)
-        status =
-            cst_gemm_f64(context, true, false, q, 1, m, 1 / rows, root, q, sums, 1, 0, mean, 1);
+    double *axes = cst_alloc(context, (size_t)q, (size_t)q * sizeof *axes);
+    cst_status status = mean && values && axes ? CST_OK : CST_ERROR_MEMORY;
     double trace = 0;
     for (int64_t i = 0; status == CST_OK && i < q; i++) {
-        trace += centred[i * q + i];
-        for (int64_t j = 0; j < q; j++)
-            centred[i * q + j] -= rows * mean[i] * mean[j];
+        mean[i] = sums[i] / rows;
+        trace += gram[i * q + i];
+        for (int64_t j = 0; j <= i; j++)
+            gram[i * q + j] -= rows * mean[i] * mean[j];
     }
     double residual = 1 - trace / rows;
     out->residual = residual < 0 ? 0 : residual;
     if (status == CST_OK)
-        status = cst_eigh(context, q, centred, values);
+        status = cst_eigh(context, q, gram, values);
     if (status != CST_OK)
         goto cleanup;
     out->rank = numerical_rank(values, q, tail);
@@ -148,7 +148,7 @@ static cst_status rotate(cst_context *context, double rows, const double *root, 
     }
     for (size_t j = 0; j < r; j++)
         out->spectrum[j] = values[(size_t)q - 1 - j];
-    top_columns(centred, q, out->rank, NULL, axes);
+    top_columns(gram, q, out->rank, NULL, axes);
     status = cst_gemm_f64(context, false, false, m, out->rank, q, 1, root, q, axes, out->rank, 0,
                           out->projection, out->rank);
     if (status == CST_OK)
@@ -156,8 +156,6 @@ static cst_status rotate(cst_context *context, double rows, const double *root, 
                               out->mean, 1);
 
 cleanup:
-    cst_free(context, half);
-    cst_free(context, centred);
     cst_free(context, mean);
     cst_free(context, values);
     cst_free(context, axes);
@@ -186,7 +184,7 @@ cst_status cst_features_fit(cst_context *context, const cst_kernels *kernels, in
     cst_kernel_rows(kernels, member, landmarks, 0, count, scratch, out->points, out->norms);
     status = inverse_root(context, kernels, member, out, root, &kept);
     if (status == CST_OK)
-        status = sum_rows(context, kernels, member, out, gram, sums);
+        status = sum_rows(context, kernels, member, out, root, kept, gram, sums);
     if (status == CST_OK)
         status = rotate(context, (double)kernels->view->rows, root, kept, gram, sums, tail, out);
 

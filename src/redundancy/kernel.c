@@ -98,18 +98,47 @@ static double careful_distance(const double *a, const double *b, int64_t classes
     return sqrt(sum);
 }
 
-static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
+/* Reorders the values so that the one of rank `rank` is in its place, none before it is larger and
+ * none after it is smaller (Hoare's selection, pivot in the middle). */
+static void select_rank(double *values, int64_t count, int64_t rank) {
+    int64_t low = 0;
+    int64_t high = count - 1;
+    while (low < high) {
+        double pivot = values[low + (high - low) / 2];
+        int64_t i = low;
+        int64_t j = high;
+        while (i <= j) {
+            while (values[i] < pivot)
+                i++;
+            while (values[j] > pivot)
+                j--;
+            if (i <= j) {
+                double keep = values[i];
+                values[i++] = values[j];
+                values[j--] = keep;
+            }
+        }
+        if (rank <= j)
+            high = j;
+        else if (rank >= i)
+            low = i;
+        else
+            return;
+    }
 }
 
 /* Median of the values (the mean of the middle two of an even number), or their mean where the
- * median is 0. Sorts them. */
+ * median is 0. Reorders them. */
 static double median_or_mean(double *values, int64_t count) {
-    qsort(values, (size_t)count, sizeof *values, compare_doubles);
-    double median =
-        count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
+    int64_t middle = count / 2;
+    select_rank(values, count, middle);
+    double median = values[middle];
+    if (count % 2 == 0) {
+        double below = values[0];
+        for (int64_t i = 1; i < middle; i++)
+            below = values[i] > below ? values[i] : below;
+        median = 0.5 * (below + median);
+    }
     if (median > 0)
         return median;
     double sum = 0;

@@ -119,6 +119,18 @@ cst_status cst_uniform_mix_fit(cst_context *context, const cst_view *view, doubl
     return status;
 }
 
+cst_status cst_logtable_pair(cst_context *context, const cst_view *fit, const cst_view *judge,
+                             cst_logtable *table, cst_logtable *held) {
+    double *mix = cst_alloc(context, (size_t)fit->members, sizeof *mix);
+    cst_status status = mix ? cst_uniform_mix_fit(context, fit, mix) : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_logtable_build(context, fit, mix, table);
+    if (status == CST_OK && judge)
+        status = cst_logtable_build(context, judge, mix, held);
+    cst_free(context, mix);
+    return status;
+}
+
 /* ---- one pass: loss, gradient, Hessian ------------------------------------------------------- */
 
 typedef struct pass {

@@ -28,6 +28,11 @@ void cst_logtable_free(cst_context *context, cst_logtable *table);
  * the grid 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1. mix: [view->members]. */
 cst_status cst_uniform_mix_fit(cst_context *context, const cst_view *view, double *mix);
 
+/* Mixing fitted on `fit`, and the log tables of both views under it: what fitting on some rows and
+ * judging on others needs. `judge` and `held` may be NULL. Free both tables. */
+cst_status cst_logtable_pair(cst_context *context, const cst_view *fit, const cst_view *judge,
+                             cst_logtable *table, cst_logtable *held);
+
 typedef struct cst_loglinear_options {
     bool bias;     /* fit one bias per class */
     bool evidence; /* set the prior precisions by MacKay's evidence, starting from those below */

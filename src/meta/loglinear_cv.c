@@ -61,25 +61,19 @@ static cst_status prior_task(cst_context *context, void *user, int64_t task) {
     cst_logtable held = {0};
     int64_t *index = cst_alloc(context, (size_t)job->view->rows, sizeof *index);
     int64_t *rows = cst_alloc(context, (size_t)job->view->rows, sizeof *rows);
-    double *mix = cst_alloc(context, (size_t)job->view->members, sizeof *mix);
-    cst_status status = index && rows && mix ? CST_OK : CST_ERROR_MEMORY;
+    cst_status status = index && rows ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK) {
         int64_t held_rows = 0;
         for (int64_t i = 0; i < job->view->rows; i++)
             if (job->folds[i] == task)
                 rows[held_rows++] = i;
         cst_view_split(job->view, job->folds, (int32_t)task, index, &in, &out);
-        status = cst_uniform_mix_fit(context, &in, mix);
+        status = cst_logtable_pair(context, &in, &out, &table, &held);
     }
-    if (status == CST_OK)
-        status = cst_logtable_build(context, &in, mix, &table);
-    if (status == CST_OK)
-        status = cst_logtable_build(context, &out, mix, &held);
     if (status == CST_OK)
         status = fold_losses(context, job, &table, &held, rows);
     cst_logtable_free(context, &table);
     cst_logtable_free(context, &held);
-    cst_free(context, mix);
     cst_free(context, rows);
     cst_free(context, index);
     return status;

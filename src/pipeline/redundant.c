@@ -75,12 +75,11 @@ static cst_status pool_loss(cst_context *context, const cst_view *in, const cst_
                             const int32_t *members, int32_t count, const cst_settings *settings,
                             double *loss) {
     const float **pointers = cst_alloc(context, 2 * (size_t)count, sizeof *pointers);
-    double *mix = cst_alloc(context, (size_t)count, sizeof *mix);
     int32_t *active = cst_alloc(context, (size_t)count, sizeof *active);
     cst_logtable table = {0};
     cst_logtable held = {0};
     cst_loglinear pool = {0};
-    cst_status status = pointers && mix && active ? CST_OK : CST_ERROR_MEMORY;
+    cst_status status = pointers && active ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK) {
         cst_view fit = cst_view_members(in, members, count, pointers);
         cst_view judge = cst_view_members(out, members, count, pointers + count);
@@ -88,11 +87,7 @@ static cst_status pool_loss(cst_context *context, const cst_view *in, const cst_
         options.evidence = false;
         for (int32_t k = 0; k < count; k++)
             active[k] = k;
-        status = cst_uniform_mix_fit(context, &fit, mix);
-        if (status == CST_OK)
-            status = cst_logtable_build(context, &fit, mix, &table);
-        if (status == CST_OK)
-            status = cst_logtable_build(context, &judge, mix, &held);
+        status = cst_logtable_pair(context, &fit, &judge, &table, &held);
         if (status == CST_OK)
             status = cst_loglinear_fit(context, &table, active, count, &options, NULL, &pool);
         if (status == CST_OK)
@@ -103,7 +98,6 @@ static cst_status pool_loss(cst_context *context, const cst_view *in, const cst_
     cst_logtable_free(context, &table);
     cst_logtable_free(context, &held);
     cst_free(context, pointers);
-    cst_free(context, mix);
     cst_free(context, active);
     return status;
 }

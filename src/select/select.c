@@ -64,18 +64,6 @@ static cst_status build_path(cst_context *context, const cst_logtable *table,
     return status;
 }
 
-static cst_status table_of(cst_context *context, const cst_view *view, const cst_view *fit_on,
-                           cst_logtable *table) {
-    double *mix = cst_alloc(context, (size_t)view->members, sizeof *mix);
-    cst_status status = mix ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_uniform_mix_fit(context, fit_on, mix);
-    if (status == CST_OK)
-        status = cst_logtable_build(context, view, mix, table);
-    cst_free(context, mix);
-    return status;
-}
-
 /* Sums over held-out rows of the loss at each size and of the products of losses at two sizes. */
 static cst_status held_out(cst_context *context, const cst_logtable *table, const cst_path *path,
                            double *moments) {
@@ -121,11 +109,9 @@ static cst_status fold_task(cst_context *context, void *user, int64_t task) {
             return CST_ERROR_MEMORY;
         cst_view_split(view, job->folds, (int32_t)task, index, &in, &out);
     }
-    status = table_of(context, &in, &in, &table);
+    status = cst_logtable_pair(context, &in, whole ? NULL : &out, &table, &held);
     if (status == CST_OK)
         status = build_path(context, &table, job->options, whole ? job->whole : &path);
-    if (status == CST_OK && !whole)
-        status = table_of(context, &out, &in, &held);
     if (status == CST_OK && !whole)
         status = held_out(context, &held, &path,
                           job->moments + (size_t)task * (members + members * members));

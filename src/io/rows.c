@@ -200,8 +200,7 @@ const char *cst_rows_where(const cst_rows *rows, int64_t first, int64_t i, int64
 
 /* ---- one value per sample -------------------------------------------------------------------- */
 
-/* Text as an integer ("3", "3.0"); false where it is something else. */
-static bool to_integer(const char *text, int64_t *out) {
+bool cst_text_integer(const char *text, int64_t *out) {
     if (!cst_csv_is_number(text))
         return false;
     char *end = NULL;
@@ -220,13 +219,13 @@ static bool to_integer(const char *text, int64_t *out) {
 static cst_status texts_to_numbers(cst_context *context, cst_column *column) {
     int64_t value = 0;
     for (int64_t i = 0; i < column->count; i++)
-        if (!to_integer(cst_strings_at(column->texts, i), &value))
+        if (!cst_text_integer(cst_strings_at(column->texts, i), &value))
             return CST_OK;
     column->numbers = cst_alloc(context, (size_t)column->count, sizeof *column->numbers);
     if (!column->numbers)
         return CST_ERROR_MEMORY;
     for (int64_t i = 0; i < column->count; i++)
-        (void)to_integer(cst_strings_at(column->texts, i), &column->numbers[i]);
+        (void)cst_text_integer(cst_strings_at(column->texts, i), &column->numbers[i]);
     cst_strings_free(context, column->texts);
     column->texts = NULL;
     return CST_OK;

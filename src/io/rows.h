@@ -46,6 +46,9 @@ cst_status cst_rows_read(cst_context *context, cst_rows *rows, int64_t count, do
 const char *cst_rows_where(const cst_rows *rows, int64_t first, int64_t i, int64_t column,
                            char buffer[CST_WHERE_CHARS]);
 
+/* Text as an integer ("3", "3.0"); false where it is something else. */
+bool cst_text_integer(const char *text, int64_t *out);
+
 /* One value per sample: labels, folds or groups. */
 typedef struct cst_column {
     int64_t count;

@@ -93,10 +93,10 @@ static size_t find_slot(const cst_id_index *index, const char *text) {
     return slot;
 }
 
-cst_status cst_id_index_build(cst_context *context, cst_id_index **out, const cst_strings *ids,
-                              const char *where, int64_t twice[2]) {
+/* An index of `count` strings to come, with every slot free. */
+static cst_status create_index(cst_context *context, cst_id_index **out, const cst_strings *ids,
+                               const char *where) {
     *out = NULL;
-    twice[0] = -1;
     cst_id_index *index = cst_alloc(context, 1, sizeof *index);
     if (!index)
         return CST_ERROR_MEMORY;
@@ -107,7 +107,20 @@ cst_status cst_id_index_build(cst_context *context, cst_id_index **out, const cs
     index->where = where;
     index->mask = size - 1;
     index->slots = cst_alloc(context, size, sizeof *index->slots);
-    cst_status status = index->slots ? CST_OK : CST_ERROR_MEMORY;
+    if (!index->slots) {
+        cst_id_index_free(context, index);
+        return CST_ERROR_MEMORY;
+    }
+    *out = index;
+    return CST_OK;
+}
+
+cst_status cst_id_index_build(cst_context *context, cst_id_index **out, const cst_strings *ids,
+                              const char *where, int64_t twice[2]) {
+    cst_id_index *index = NULL;
+    twice[0] = -1;
+    *out = NULL;
+    cst_status status = create_index(context, &index, ids, where);
     for (int64_t i = 0; status == CST_OK && i < ids->count; i++) {
         size_t slot = find_slot(index, cst_strings_at(ids, i));
         if (index->slots[slot]) {
@@ -123,6 +136,23 @@ cst_status cst_id_index_build(cst_context *context, cst_id_index **out, const cs
     }
     *out = index;
     return CST_OK;
+}
+
+cst_status cst_strings_number(cst_context *context, const cst_strings *strings, int64_t *out) {
+    cst_id_index *index = NULL;
+    int64_t next = 0;
+    cst_status status = create_index(context, &index, strings, "");
+    for (int64_t i = 0; status == CST_OK && i < strings->count; i++) {
+        size_t slot = find_slot(index, cst_strings_at(strings, i));
+        if (index->slots[slot])
+            out[i] = out[index->slots[slot] - 1];
+        else {
+            index->slots[slot] = i + 1;
+            out[i] = next++;
+        }
+    }
+    cst_id_index_free(context, index);
+    return status;
 }
 
 static cst_status doubled(cst_context *context, const char *where, const char *id, int64_t first,

@@ -47,6 +47,10 @@ int64_t cst_id_index_find(const cst_id_index *index, const char *text);
 cst_status cst_id_join(cst_context *context, const cst_id_index *reference, const cst_strings *ids,
                        const char *where, int64_t *target);
 
+/* Numbers strings by first appearance: out[i] is 0 for the first string and those equal to it, 1
+ * for the next that differs, ... `out` has strings->count entries. */
+cst_status cst_strings_number(cst_context *context, const cst_strings *strings, int64_t *out);
+
 /* Text made fit for a one-line message: control characters become '?', long text is cut. Returns
  * `buffer`. */
 enum { CST_QUOTE_CHARS = 96 };

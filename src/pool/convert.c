@@ -1,0 +1,151 @@
+/*
+ * Rows of probabilities or logits to float32 probabilities in float64 arithmetic, with the checks
+ * that catch one declared as the other. While a member is loaded. Method, section 0.
+ */
+#include "pool/state.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+/* A value may leave [0, 1] by this much and is clipped: float32 softmax does. */
+static const double RANGE_TOLERANCE = 1e-6;
+static const double SUM_TOLERANCE = 1e-3;
+
+/* What a row is made of, in one pass. */
+typedef struct row_facts {
+    double sum;  /* of the values, those just below 0 as 0 */
+    bool inside; /* every value in [0, 1] within tolerance; false if one is NaN */
+} row_facts;
+
+/* Four partial sums let the compiler use vectors; their order is fixed. */
+static row_facts look(const double *values, int32_t width) {
+    double sums[4] = {0, 0, 0, 0};
+    int outside = 0;
+    int32_t j = 0;
+    for (; j + 4 <= width; j += 4)
+        for (int32_t k = 0; k < 4; k++) {
+            double v = values[j + k];
+            outside |= !(v >= -RANGE_TOLERANCE && v <= 1 + RANGE_TOLERANCE);
+            sums[k] += v > 0 ? v : 0;
+        }
+    for (; j < width; j++) {
+        double v = values[j];
+        outside |= !(v >= -RANGE_TOLERANCE && v <= 1 + RANGE_TOLERANCE);
+        sums[j & 3] += v > 0 ? v : 0;
+    }
+    return (row_facts){.sum = (sums[0] + sums[1]) + (sums[2] + sums[3]), .inside = !outside};
+}
+
+/* First value that is NaN or infinite, or -1. */
+static int32_t find_not_finite(const double *values, int32_t width) {
+    for (int32_t j = 0; j < width; j++)
+        if (!isfinite(values[j]))
+            return j;
+    return -1;
+}
+
+static cst_status not_finite(cst_context *context, const cst_convert *c, int64_t first, int64_t i,
+                             const double *values, int32_t column) {
+    char place[CST_WHERE_CHARS];
+    double v = values[column];
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: %s is %s; every prediction must be a finite number", c->where,
+                    cst_rows_where(c->rows, first, i, column, place),
+                    isnan(v) ? "NaN"
+                    : v > 0  ? "infinity"
+                             : "-infinity");
+}
+
+/* Why a row is not one of probabilities. */
+static cst_status not_probabilities(cst_context *context, const cst_convert *c, int64_t first,
+                                    int64_t i, const double *values) {
+    char place[CST_WHERE_CHARS];
+    int32_t column = find_not_finite(values, c->width);
+    if (column >= 0)
+        return not_finite(context, c, first, i, values, column);
+    double sum = 0;
+    double low = values[0];
+    for (int32_t j = c->width - 1; j >= 0; j--) {
+        sum += values[j];
+        low = fmin(low, values[j]);
+        if (values[j] < -RANGE_TOLERANCE || values[j] > 1 + RANGE_TOLERANCE)
+            column = j;
+    }
+    if (c->width == 1)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: %s is %.6g, not a probability of class 1 in [0, 1]; looks like "
+                        "logits: declare output \"logit\"",
+                        c->where, cst_rows_where(c->rows, first, i, column, place),
+                        values[column < 0 ? 0 : column]);
+    const char *row = cst_rows_where(c->rows, first, i, -1, place);
+    if (column >= 0 && low >= 0 && fabs(sum - 100) <= 0.5)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: %s sums to %.6g; looks like percentages: divide by 100", c->where, row,
+                        sum);
+    if (column >= 0)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: %s sums to %.6g and has %.6g in column %d, outside [0, 1]; looks like "
+                        "logits: declare output \"logit\"",
+                        c->where, row, sum, values[column], column);
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: %s sums to %.6g, not to 1 within %g; looks like independent scores or a "
+                    "missing class: divide each row by its sum if that is meant",
+                    c->where, row, sum, SUM_TOLERANCE);
+}
+
+/* Overwrites the values with their exponentials. */
+static void softmax(double *values, int32_t width, float *out) {
+    double top = values[0];
+    for (int32_t j = 1; j < width; j++)
+        top = values[j] > top ? values[j] : top;
+    double sum = 0;
+    for (int32_t j = 0; j < width; j++) {
+        values[j] = exp(values[j] - top);
+        sum += values[j];
+    }
+    for (int32_t j = 0; j < width; j++)
+        out[j] = (float)(values[j] / sum);
+}
+
+cst_status cst_convert_row(cst_context *context, cst_convert *c, int64_t first, int64_t i,
+                           double *values, float *out) {
+    row_facts facts = look(values, c->width);
+    bool binary = c->width == 1;
+    bool fits = facts.inside && (binary || fabs(facts.sum - 1) <= SUM_TOLERANCE);
+    c->total++;
+    if (!c->logits) {
+        if (!fits)
+            return not_probabilities(context, c, first, i, values);
+        if (binary) {
+            double p = fmin(fmax(values[0], 0), 1);
+            out[0] = (float)(1 - p);
+            out[1] = (float)p;
+            return CST_OK;
+        }
+        for (int32_t j = 0; j < c->width; j++)
+            out[j] = (float)((values[j] > 0 ? values[j] : 0) / facts.sum);
+        return CST_OK;
+    }
+    c->like_probabilities += fits;
+    if (!facts.inside) { /* only then can one of them not be finite */
+        int32_t column = find_not_finite(values, c->width);
+        if (column >= 0)
+            return not_finite(context, c, first, i, values, column);
+    }
+    if (binary) {
+        out[0] = (float)(1 / (1 + exp(values[0])));
+        out[1] = (float)(1 / (1 + exp(-values[0])));
+    } else
+        softmax(values, c->width, out);
+    return CST_OK;
+}
+
+cst_status cst_convert_finish(cst_context *context, const cst_convert *c) {
+    if (c->logits && c->total > 0 && c->like_probabilities == c->total)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: declared as logits, but every row (0 to %" PRId64
+                        ") is in [0, 1] and sums to 1; looks like probabilities: declare output "
+                        "\"probability\"",
+                        c->where, c->total - 1);
+    return CST_OK;
+}

@@ -1,0 +1,368 @@
+/*
+ * Loading the members of a split: headers compared first, then every member read, joined and
+ * converted in parallel, block by block. Before redundancy. Method, section 0.
+ */
+#include "pool/state.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Values converted at a time by one thread, about half a megabyte as float64. */
+enum { BLOCK_VALUES = 1 << 16 };
+
+/* One member's file as it is opened and joined. */
+typedef struct member_file {
+    const char *path;
+    cst_rows *rows;
+    int64_t count;         /* rows of each condition in the file */
+    int32_t width;         /* values of a row: classes, or 1 */
+    int64_t *target;       /* row of the split of each row in the file; NULL: the same */
+    int32_t *column_class; /* class of each column where a header names them; NULL: the same */
+} member_file;
+
+/* What a parallel task needs. */
+typedef struct load_job {
+    cst_pool *pool;
+    int32_t split;
+    const int32_t *members; /* positions in the pool of those to load */
+} load_job;
+
+static void close_member(cst_context *context, member_file *file) {
+    cst_rows_close(context, file->rows);
+    cst_free(context, file->target);
+    cst_free(context, file->column_class);
+    *file = (member_file){0};
+}
+
+/* The shape of a file as rows and values, or an error that names a file it does not go with. */
+static cst_status check_shape(cst_context *context, const cst_pool *pool, int32_t split,
+                              member_file *file) {
+    const cst_pool_split *state = &pool->splits[split];
+    int32_t conditions = pool->manifest->splits[split].condition_count;
+    cst_rows *rows = file->rows;
+    int dims = cst_rows_dims(rows);
+    int lead = conditions > 0 ? 2 : 1; /* axes that count rows */
+    char shape[CST_NPY_SHAPE_CHARS];
+    (void)cst_rows_shape_text(rows, shape);
+    if (dims != lead && dims != lead + 1)
+        return cst_fail(context, CST_ERROR_INPUT, "%s: has shape %s; split '%s' needs %s",
+                        file->path, shape, pool->manifest->splits[split].name,
+                        conditions > 0 ? "[conditions, rows, classes]" : "[rows, classes]");
+    if (conditions > 0 && !rows->npy)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: is a table; split '%s' has conditions, which need an npy of "
+                        "[conditions, rows, classes]",
+                        file->path, pool->manifest->splits[split].name);
+    if (conditions > 0 && rows->npy->shape[0] != conditions)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "%s: has shape %s; split '%s' has %d conditions, which must be the first "
+                        "length",
+                        file->path, shape, pool->manifest->splits[split].name, conditions);
+    if (rows->npy)
+        rows->npy->row_axes = lead;
+    int64_t width = rows->npy ? cst_npy_width(rows->npy) : rows->width;
+    rows->width = width;
+    bool binary = width == 1 && pool->classes == 2;
+    if (width != pool->classes && !binary) {
+        if (state->first_path)
+            return cst_fail(
+                context, CST_ERROR_MISMATCH,
+                "%s: shape %s does not go with shape %s of %s: %" PRId64 " classes instead of %d",
+                file->path, shape, state->first_shape, state->first_path, width, pool->classes);
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "%s: has shape %s, %" PRId64 " classes, where %s has %d classes",
+                        file->path, shape, width, pool->manifest->path, pool->classes);
+    }
+    file->width = (int32_t)width;
+    file->count = !rows->npy ? rows->row_count : rows->npy->shape[lead - 1];
+    if (rows->npy)
+        rows->row_count = cst_npy_rows(rows->npy);
+    return CST_OK;
+}
+
+/* A file without ids must have the rows of the split; the message names another member where one
+ * was read, since its shape is what the user will compare. */
+static cst_status check_count(cst_context *context, cst_pool_split *state,
+                              const member_file *file) {
+    char shape[CST_NPY_SHAPE_CHARS];
+    (void)cst_rows_shape_text(file->rows, shape);
+    if (state->rows >= 0 && file->count != state->rows && state->first_path)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "%s: shape %s does not go with shape %s of %s: %" PRId64
+                        " rows instead of %" PRId64 "; give sample ids if some are missing",
+                        file->path, shape, state->first_shape, state->first_path, file->count,
+                        state->rows);
+    if (state->rows >= 0 && file->count != state->rows)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "%s: shape %s has %" PRId64 " rows where %s has %" PRId64
+                        "; give sample ids if some are missing",
+                        file->path, shape, file->count, state->rows_source, state->rows);
+    return cst_pool_set_rows(context, state, file->count, file->path);
+}
+
+/* Opens a member's file and checks its shape. */
+static cst_status open_member(cst_context *context, const cst_pool *pool, int32_t split,
+                              int32_t member, member_file *file) {
+    const cst_manifest_member *spec = &pool->manifest->members[member];
+    *file = (member_file){.path = spec->paths[split]};
+    if (!file->path)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: member '%s' has no predictions for split '%s'; add its file or remove "
+                        "the member",
+                        pool->manifest->path, spec->name, pool->manifest->splits[split].name);
+    cst_status status = cst_manifest_confine(context, pool->manifest, file->path);
+    if (status == CST_OK)
+        status = cst_rows_open(context, &file->rows, file->path, pool->zip_limit);
+    return status == CST_OK ? check_shape(context, pool, split, file) : status;
+}
+
+/* The member's own ids: an ids file, or the id column of delimited text; NULL where it has none.
+ * Counts the rows of delimited text. */
+static cst_status read_ids(cst_context *context, const cst_pool *pool, int32_t split,
+                           int32_t member, member_file *file, cst_strings **ids,
+                           const char **where) {
+    const char *path = pool->manifest->members[member].ids[split];
+    cst_status status = cst_rows_scan(context, file->rows, ids);
+    *where = file->path;
+    if (status == CST_OK && file->rows->table)
+        file->count = file->rows->row_count;
+    if (status != CST_OK || !path)
+        return status;
+    cst_strings_free(context, *ids);
+    *ids = NULL;
+    *where = path;
+    status = cst_manifest_confine(context, pool->manifest, path);
+    if (status == CST_OK)
+        status = cst_ids_read(context, ids, path, pool->zip_limit);
+    if (status == CST_OK && (*ids)->count != file->count)
+        status = cst_fail(context, CST_ERROR_MISMATCH,
+                          "%s: has %" PRId64 " ids where %s has %" PRId64 " rows", path,
+                          (*ids)->count, file->path, file->count);
+    return status;
+}
+
+/* The classes of the columns where the header of a table names them; some names but not all of them
+ * is an error, since the order would be a guess. */
+static cst_status match_columns(cst_context *context, const cst_pool *pool, member_file *file) {
+    const cst_table *table = file->rows->table;
+    if (!table || !table->names || !pool->class_index || file->width == 1)
+        return CST_OK;
+    bool *taken = cst_alloc(context, (size_t)pool->classes, sizeof *taken);
+    file->column_class = cst_alloc(context, (size_t)pool->classes, sizeof *file->column_class);
+    cst_status status = taken && file->column_class ? CST_OK : CST_ERROR_MEMORY;
+    int32_t matched = 0;
+    int32_t column = 0;
+    const char *stranger = NULL;
+    for (int32_t j = 0; status == CST_OK && j < table->columns; j++) {
+        if (j == table->id_column)
+            continue;
+        const char *name = cst_strings_at(table->names, j);
+        int64_t c = cst_id_index_find(pool->class_index, name);
+        if (c >= 0 && !taken[c]) {
+            taken[c] = true;
+            matched++;
+            file->column_class[column] = (int32_t)c;
+        } else
+            stranger = stranger ? stranger : name;
+        column++;
+    }
+    char quoted[CST_QUOTE_CHARS];
+    if (status == CST_OK && matched > 0 && stranger)
+        status =
+            cst_fail(context, CST_ERROR_MISMATCH,
+                     "%s: line 1: column '%s' is not a class of its own although other columns "
+                     "are named after classes; name all of them or none",
+                     file->path, cst_quote(quoted, stranger));
+    if (matched == 0) {
+        cst_free(context, file->column_class);
+        file->column_class = NULL;
+    }
+    cst_free(context, taken);
+    return status;
+}
+
+/* Compares the headers of the members that are to be loaded, and settles the split's rows and order
+ * where labels and ids have not. */
+static cst_status survey(cst_context *context, cst_pool *pool, int32_t split,
+                         const int32_t *members, int32_t count) {
+    cst_pool_split *state = &pool->splits[split];
+    cst_status status = CST_OK;
+    for (int32_t i = 0; status == CST_OK && i < count; i++) {
+        member_file file;
+        cst_strings *ids = NULL;
+        const char *where = NULL;
+        int64_t *target = NULL;
+        status = open_member(context, pool, split, members[i], &file);
+        bool own_ids = status == CST_OK && (pool->manifest->members[members[i]].ids[split] ||
+                                            cst_rows_has_ids(file.rows));
+        bool settle = own_ids ? !state->index : state->rows < 0;
+        if (status == CST_OK && settle)
+            status = read_ids(context, pool, split, members[i], &file, &ids, &where);
+        if (status == CST_OK && settle && own_ids)
+            status = cst_pool_order(context, state, &ids, where, false, &target);
+        if (status == CST_OK && !own_ids && file.count >= 0)
+            status = check_count(context, state, &file);
+        if (status == CST_OK && !state->first_path) {
+            char shape[CST_NPY_SHAPE_CHARS];
+            state->first_path = cst_strdup(context, file.path);
+            state->first_shape = cst_strdup(context, cst_rows_shape_text(file.rows, shape));
+            status = state->first_path && state->first_shape ? CST_OK : CST_ERROR_MEMORY;
+        }
+        cst_free(context, target);
+        cst_strings_free(context, ids);
+        close_member(context, &file);
+    }
+    return status;
+}
+
+/* Reads all blocks of a joined member into `out`, [conditions * rows][classes]. */
+static cst_status read_blocks(cst_context *context, const load_job *job, member_file *file,
+                              float *out) {
+    const cst_pool *pool = job->pool;
+    size_t classes = (size_t)pool->classes;
+    size_t width = (size_t)file->width;
+    int64_t total = file->rows->row_count;
+    int64_t block = BLOCK_VALUES / file->width > 0 ? BLOCK_VALUES / file->width : 1;
+    if (block > total)
+        block = total;
+    cst_convert convert = {.where = file->path,
+                           .rows = file->rows,
+                           .classes = pool->classes,
+                           .width = file->width,
+                           .logits = pool->logits};
+    double *values = cst_alloc(context, (size_t)block * width, sizeof *values);
+    double *sorted = cst_alloc(context, width, sizeof *sorted);
+    cst_status status = values && sorted ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t first = 0; status == CST_OK && first < total; first += block) {
+        int64_t part = total - first < block ? total - first : block;
+        status = cst_rows_read(context, file->rows, part, values);
+        for (int64_t i = 0; status == CST_OK && i < part; i++) {
+            double *row = values + (size_t)i * width;
+            int64_t at = first + i;
+            if (file->target)
+                at = at / file->count * file->count + file->target[at % file->count];
+            if (file->column_class) {
+                for (size_t j = 0; j < width; j++)
+                    sorted[file->column_class[j]] = row[j];
+                row = sorted;
+            }
+            status = cst_convert_row(context, &convert, first, i, row, out + (size_t)at * classes);
+        }
+    }
+    cst_free(context, values);
+    cst_free(context, sorted);
+    return status == CST_OK ? cst_convert_finish(context, &convert) : status;
+}
+
+/* One member, on whatever thread: opened, joined, read, stored in a place of its own. */
+static cst_status load_member(cst_context *worker, void *user, int64_t task) {
+    const load_job *job = user;
+    cst_pool *pool = job->pool;
+    cst_pool_split *state = &pool->splits[job->split];
+    int32_t member = job->members[task];
+    member_file file;
+    cst_strings *ids = NULL;
+    const char *where = NULL;
+    float *out = NULL;
+    size_t values = 0;
+    cst_status status = open_member(worker, pool, job->split, member, &file);
+    if (status == CST_OK)
+        status = read_ids(worker, pool, job->split, member, &file, &ids, &where);
+    /* The reference exists by now, so this only reads the split. */
+    if (status == CST_OK && ids)
+        status = cst_pool_order(worker, state, &ids, where, false, &file.target);
+    if (status == CST_OK && !ids)
+        status = check_count(worker, state, &file);
+    if (status == CST_OK)
+        status = match_columns(worker, pool, &file);
+    if (status == CST_OK &&
+        !cst_size_mul((size_t)file.rows->row_count, (size_t)pool->classes, &values))
+        status = cst_fail(worker, CST_ERROR_LIMIT, "%s: too many values to hold", file.path);
+    if (status == CST_OK) {
+        out = cst_alloc(worker, values, sizeof *out);
+        status = out ? read_blocks(worker, job, &file, out) : CST_ERROR_MEMORY;
+    }
+    cst_strings_free(worker, ids);
+    close_member(worker, &file);
+    if (status != CST_OK) {
+        cst_free(worker, out);
+        return status;
+    }
+    state->data[member] = out;
+    return CST_OK;
+}
+
+/* Loads `count` members that are not loaded yet, some at a time so that progress can be told. */
+static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t split,
+                               const int32_t *members, int32_t count) {
+    int32_t wave = 4 * cst_context_threads(context);
+    cst_status status = cst_pool_describe(context, pool, split);
+    if (status == CST_OK)
+        status = survey(context, pool, split, members, count);
+    for (int32_t first = 0; status == CST_OK && first < count; first += wave) {
+        int32_t part = count - first < wave ? count - first : wave;
+        load_job job = {.pool = pool, .split = split, .members = members + first};
+        status = cst_progress(context, "read", first, count);
+        if (status == CST_OK)
+            status = cst_parallel_for(context, part, load_member, &job);
+    }
+    return status == CST_OK ? cst_progress(context, "read", count, count) : status;
+}
+
+cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const char *split,
+                                 const int32_t *members, int32_t count) {
+    if (!pool || !split || (!members && count > 0) || count < 0)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_pool_load_members: a pool, a split and members are needed");
+    int32_t index = cst_manifest_find_split(pool->manifest, split);
+    if (index < 0)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "%s: there is no split '%s'",
+                        pool->manifest->path, split);
+    cst_pool_split *state = &pool->splits[index];
+    int32_t all = pool->manifest->member_count;
+    int32_t *missing = cst_alloc(context, (size_t)all, sizeof *missing);
+    bool *asked = cst_alloc(context, (size_t)all, sizeof *asked);
+    cst_status status = missing && asked ? CST_OK : CST_ERROR_MEMORY;
+    int32_t missing_count = 0;
+    int32_t loaded = 0;
+    for (int32_t i = 0; status == CST_OK && i < count; i++) {
+        if (members[i] < 0 || members[i] >= all)
+            status =
+                cst_fail(context, CST_ERROR_ARGUMENT,
+                         "cst_pool_load_members: member %d of %d does not exist", members[i], all);
+        else
+            asked[members[i]] = true;
+    }
+    for (int32_t k = 0; status == CST_OK && k < all; k++) {
+        loaded += state->data[k] != NULL;
+        if (asked[k] && !state->data[k])
+            missing[missing_count++] = k;
+    }
+    if (status == CST_OK && missing_count > 0) {
+        status = load_missing(context, pool, index, missing, missing_count);
+        for (int32_t i = 0; status != CST_OK && i < missing_count; i++) {
+            cst_free(context, state->data[missing[i]]);
+            state->data[missing[i]] = NULL;
+        }
+        if (status != CST_OK && loaded == 0)
+            cst_pool_split_clear(context, pool, state);
+    }
+    cst_free(context, missing);
+    cst_free(context, asked);
+    return status;
+}
+
+cst_status cst_pool_load(cst_context *context, cst_pool *pool, const char *split) {
+    if (!pool || !split)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_pool_load: a pool and a split are needed");
+    int32_t count = pool->manifest->member_count;
+    int32_t *members = cst_alloc(context, (size_t)count, sizeof *members);
+    if (!members)
+        return CST_ERROR_MEMORY;
+    for (int32_t k = 0; k < count; k++)
+        members[k] = k;
+    cst_status status = cst_pool_load_members(context, pool, split, members, count);
+    cst_free(context, members);
+    return status;
+}

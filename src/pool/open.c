@@ -1,0 +1,478 @@
+/*
+ * Opening a pool: a manifest, a folder by naming convention, a list of files, or arrays in memory.
+ * The first call of every program. Method, section 0.
+ */
+#define _XOPEN_SOURCE 700
+#include "io/bytes.h"
+#include "pool/state.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* What a file of a folder is for, from its name. */
+typedef enum file_role { ROLE_MEMBER, ROLE_LABELS, ROLE_IDS, ROLE_FOLDS, ROLE_GROUPS } file_role;
+
+typedef struct file_name {
+    char stem[256];    /* without folder, extension and mark */
+    const char *split; /* "oof", "test", or NULL where the name is not marked */
+    file_role role;
+} file_name;
+
+static bool ends_with(const char *text, size_t length, const char *tail) {
+    size_t bytes = strlen(tail);
+    return length > bytes && memcmp(text + length - bytes, tail, bytes) == 0;
+}
+
+static file_role role_of(const char *stem) {
+    static const struct {
+        const char *name;
+        file_role role;
+    } roles[] = {{"labels", ROLE_LABELS},  {"label", ROLE_LABELS},  {"y", ROLE_LABELS},
+                 {"targets", ROLE_LABELS}, {"target", ROLE_LABELS}, {"ids", ROLE_IDS},
+                 {"id", ROLE_IDS},         {"folds", ROLE_FOLDS},   {"fold", ROLE_FOLDS},
+                 {"groups", ROLE_GROUPS},  {"group", ROLE_GROUPS}};
+    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
+        if (strcmp(stem, roles[i].name) == 0)
+            return roles[i].role;
+    return ROLE_MEMBER;
+}
+
+/* Removes "oof_" or ".oof" and the like from stem and says which split it was. */
+static const char *take_mark(char *stem) {
+    static const char *const splits[] = {"oof", "test"};
+    for (size_t s = 0; s < 2; s++)
+        for (size_t k = 0; k < 2; k++) {
+            char separator = "_."[k];
+            size_t mark = strlen(splits[s]);
+            size_t length = strlen(stem);
+            if (length > mark + 1 && strncmp(stem, splits[s], mark) == 0 &&
+                stem[mark] == separator) {
+                memmove(stem, stem + mark + 1, length - mark);
+                return splits[s];
+            }
+            if (length > mark + 1 && strcmp(stem + length - mark, splits[s]) == 0 &&
+                stem[length - mark - 1] == separator) {
+                stem[length - mark - 1] = '\0';
+                return splits[s];
+            }
+        }
+    return NULL;
+}
+
+/* Understands a path; false where its extension is not one of prediction files. */
+static bool understand(const char *path, file_name *out) {
+    static const char *const extensions[] = {".npy", ".npz", ".csv", ".tsv"};
+    size_t member = cst_path_member(path);
+    const char *base = member ? path + member + 1 : path;
+    const char *slash = strrchr(base, '/');
+    base = slash ? slash + 1 : base;
+    size_t length = strlen(base);
+    bool known = member > 0;
+    for (size_t e = 0; e < 4; e++)
+        if (ends_with(base, length, extensions[e])) {
+            length -= strlen(extensions[e]);
+            known = true;
+            break;
+        }
+    if (length >= sizeof out->stem)
+        length = sizeof out->stem - 1;
+    memcpy(out->stem, base, length);
+    out->stem[length] = '\0';
+    out->split = take_mark(out->stem);
+    out->role = role_of(out->stem);
+    return known;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* Where nothing says how many classes there are, the first prediction file does. */
+static cst_status find_classes(cst_context *context, cst_pool *pool) {
+    const cst_manifest *m = pool->manifest;
+    const char *path = NULL;
+    int32_t split = 0;
+    for (int32_t k = 0; !path && k < m->member_count; k++)
+        for (split = 0; split < m->split_count; split++)
+            if ((path = m->members[k].paths[split]) != NULL)
+                break;
+    if (pool->classes > 0)
+        return CST_OK;
+    if (!path)
+        return cst_fail(context, CST_ERROR_INPUT, "%s: no member has predictions", m->path);
+    cst_rows *rows = NULL;
+    char shape[CST_NPY_SHAPE_CHARS];
+    cst_status status = cst_manifest_confine(context, m, path);
+    if (status == CST_OK)
+        status = cst_rows_open(context, &rows, path, pool->zip_limit);
+    if (status != CST_OK)
+        return status;
+    int dims = cst_rows_dims(rows);
+    int lead = m->splits[split].condition_count > 0 ? 2 : 1;
+    int64_t width = dims == lead + 1 ? (rows->npy ? rows->npy->shape[lead] : rows->width)
+                    : dims == lead   ? 1
+                                     : -1;
+    if (width == 1)
+        width = 2; /* the probability of class 1 */
+    if (width < 2 || width > INT32_MAX / 2)
+        status =
+            cst_fail(context, CST_ERROR_INPUT,
+                     "%s: has shape %s; predictions are [rows, classes] with at least 2 classes",
+                     path, cst_rows_shape_text(rows, shape));
+    pool->classes = (int32_t)width;
+    cst_rows_close(context, rows);
+    return status;
+}
+
+/* The pool of a description, which is taken also on failure. */
+static cst_status finish(cst_context *context, cst_pool **out, cst_manifest *manifest,
+                         const cst_pool_config *config) {
+    cst_pool *pool = NULL;
+    cst_status status = cst_pool_create(context, &pool, manifest, config);
+    if (status == CST_OK)
+        status = find_classes(context, pool);
+    if (status != CST_OK) {
+        cst_pool_free(context, pool);
+        return status;
+    }
+    *out = pool;
+    return CST_OK;
+}
+
+/* Puts a copy of `path` into an empty place. */
+static cst_status put_path(cst_context *context, char **place, const char *path) {
+    if (*place)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s and %s are for the same thing; keep one, or give a manifest", *place,
+                        path);
+    *place = cst_strdup(context, path);
+    return *place ? CST_OK : CST_ERROR_MEMORY;
+}
+
+/* What the caller named explicitly, instead of what was found. */
+static cst_status put_config(cst_context *context, cst_manifest_split *split,
+                             const cst_pool_config *config) {
+    if (!config)
+        return CST_OK;
+    const char *const given[] = {config->labels, config->ids, config->folds, config->groups};
+    char **const places[] = {&split->labels, &split->ids, &split->folds, &split->groups};
+    cst_status status = CST_OK;
+    for (size_t i = 0; i < 4 && status == CST_OK; i++)
+        if (given[i]) {
+            cst_free(context, *places[i]);
+            *places[i] = NULL;
+            status = put_path(context, places[i], given[i]);
+        }
+    return status;
+}
+
+static cst_status open_manifest(cst_context *context, cst_pool **out, const char *path,
+                                const cst_pool_config *config) {
+    cst_manifest *manifest = NULL;
+    if (config && (config->labels || config->ids || config->folds || config->groups))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%s: a manifest names its own labels, ids, folds and groups; change them "
+                        "there",
+                        path);
+    cst_status status = cst_manifest_read(context, &manifest, path, config && config->outside);
+    return status == CST_OK ? finish(context, out, manifest, config) : status;
+}
+
+/* ---- a folder -------------------------------------------------------------------------------- */
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Paths of the prediction files of a folder, sorted. */
+static cst_status list_folder(cst_context *context, const char *path, char ***out, size_t *count) {
+    DIR *folder = opendir(path);
+    *out = NULL;
+    *count = 0;
+    if (!folder)
+        return cst_fail(context, CST_ERROR_IO, "%s: cannot be listed: %s", path, strerror(errno));
+    cst_status status = CST_OK;
+    size_t length = strlen(path);
+    const char *slash = length > 0 && path[length - 1] == '/' ? "" : "/";
+    for (const struct dirent *entry; status == CST_OK && (entry = readdir(folder)) != NULL;) {
+        file_name name;
+        if (entry->d_name[0] == '.' || !understand(entry->d_name, &name))
+            continue;
+        char **grown = cst_grow(context, *out, *count, *count + 1, sizeof *grown);
+        status = grown ? CST_OK : CST_ERROR_MEMORY;
+        if (!grown)
+            break;
+        *out = grown;
+        grown[*count] = cst_format(context, "%s%s%s", path, slash, entry->d_name);
+        status = grown[*count] ? CST_OK : CST_ERROR_MEMORY;
+        *count += status == CST_OK;
+    }
+    (void)closedir(folder);
+    if (*count > 1)
+        qsort(*out, *count, sizeof **out, compare_names);
+    return status;
+}
+
+static void free_paths(cst_context *context, char **paths, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        cst_free(context, paths[i]);
+    cst_free(context, paths);
+}
+
+/* The splits that the names of the members speak of: "oof" first, and alone where none is marked.
+ */
+static cst_status add_folder_splits(cst_context *context, cst_manifest *manifest, char **paths,
+                                    size_t count, bool *marked) {
+    bool oof = false;
+    bool test = false;
+    int32_t index = 0;
+    for (size_t i = 0; i < count; i++) {
+        file_name name;
+        (void)understand(paths[i], &name);
+        if (name.role != ROLE_MEMBER || !name.split)
+            continue;
+        oof = oof || strcmp(name.split, "oof") == 0;
+        test = test || strcmp(name.split, "test") == 0;
+    }
+    *marked = oof || test;
+    cst_status status = CST_OK;
+    if (oof || !test)
+        status = cst_manifest_add_split(context, manifest, "oof", &index);
+    if (status == CST_OK && test)
+        status = cst_manifest_add_split(context, manifest, "test", &index);
+    return status;
+}
+
+/* Puts one file of a folder where its name says. `marked`: members' names say their split. */
+static cst_status place_file(cst_context *context, cst_manifest *manifest, const char *path,
+                             bool marked) {
+    file_name name;
+    (void)understand(path, &name);
+    int32_t split = name.split ? cst_manifest_find_split(manifest, name.split) : 0;
+    if (split < 0 || (name.role == ROLE_MEMBER && marked && !name.split)) {
+        cst_notice(context, "%s is not used: its name does not say which split it belongs to",
+                   path);
+        return CST_OK;
+    }
+    cst_manifest_split *s = &manifest->splits[split];
+    switch (name.role) {
+    case ROLE_LABELS:
+        return put_path(context, &s->labels, path);
+    case ROLE_IDS:
+        return put_path(context, &s->ids, path);
+    case ROLE_FOLDS:
+        return put_path(context, &s->folds, path);
+    case ROLE_GROUPS:
+        return put_path(context, &s->groups, path);
+    case ROLE_MEMBER:
+        break;
+    }
+    int32_t member = -1;
+    cst_status status = cst_manifest_add_member(context, manifest, name.stem, &member);
+    return status == CST_OK ? put_path(context, &manifest->members[member].paths[split], path)
+                            : status;
+}
+
+static cst_status open_folder(cst_context *context, cst_pool **out, const char *path,
+                              const cst_pool_config *config) {
+    char **paths = NULL;
+    size_t count = 0;
+    bool marked = false;
+    cst_manifest *manifest = NULL;
+    cst_status status = list_folder(context, path, &paths, &count);
+    if (status == CST_OK)
+        status = cst_manifest_create(context, &manifest, path);
+    if (status == CST_OK)
+        status = add_folder_splits(context, manifest, paths, count, &marked);
+    for (size_t i = 0; status == CST_OK && i < count; i++)
+        status = place_file(context, manifest, paths[i], marked);
+    if (status == CST_OK && manifest->member_count == 0)
+        status =
+            cst_fail(context, CST_ERROR_INPUT,
+                     "%s: the folder has no pool.json and no prediction files (oof_NAME.npy or "
+                     "NAME.oof.npy)",
+                     path);
+    if (status == CST_OK)
+        status = put_config(context, &manifest->splits[0], config);
+    free_paths(context, paths, count);
+    if (status != CST_OK) {
+        cst_manifest_free(context, manifest);
+        return status;
+    }
+    return finish(context, out, manifest, config);
+}
+
+cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
+                         const cst_pool_config *config) {
+    if (!out || !path)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_pool_open: a path is needed");
+    *out = NULL;
+    struct stat info;
+    if (stat(path, &info) != 0)
+        return cst_fail(context, CST_ERROR_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    if (!S_ISDIR(info.st_mode)) {
+        file_name name;
+        if (understand(path, &name))
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "%s: is a prediction file; a pool is a manifest or a folder (or give "
+                            "labels and a list of files)",
+                            path);
+        return open_manifest(context, out, path, config);
+    }
+    char *manifest = cst_format(context, "%s/pool.json", path);
+    if (!manifest)
+        return CST_ERROR_MEMORY;
+    cst_status status = stat(manifest, &info) == 0 ? open_manifest(context, out, manifest, config)
+                                                   : open_folder(context, out, path, config);
+    cst_free(context, manifest);
+    return status;
+}
+
+/* ---- files and memory ------------------------------------------------------------------------ */
+
+static cst_status add_file(cst_context *context, cst_manifest *manifest, const char *path) {
+    file_name name;
+    int32_t member = -1;
+    (void)understand(path, &name);
+    int32_t before = cst_manifest_find_member(manifest, name.stem);
+    if (before >= 0)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s and %s would both be member '%s'; rename one, or give a manifest",
+                        manifest->members[before].paths[0], path, name.stem);
+    cst_status status = cst_manifest_add_member(context, manifest, name.stem, &member);
+    return status == CST_OK ? put_path(context, &manifest->members[member].paths[0], path) : status;
+}
+
+cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char *const *paths,
+                               size_t count, const cst_pool_config *config) {
+    if (!out || !paths || count == 0)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_pool_open_files: at least one prediction file is needed");
+    *out = NULL;
+    cst_manifest *manifest = NULL;
+    int32_t split = 0;
+    cst_status status = cst_manifest_create(context, &manifest, "the list of files");
+    if (status == CST_OK)
+        status = cst_manifest_add_split(context, manifest, "oof", &split);
+    for (size_t i = 0; status == CST_OK && i < count; i++)
+        status = paths[i] ? add_file(context, manifest, paths[i])
+                          : cst_fail(context, CST_ERROR_ARGUMENT,
+                                     "cst_pool_open_files: path %zu is NULL", i);
+    if (status == CST_OK)
+        status = put_config(context, &manifest->splits[0], config);
+    if (status != CST_OK) {
+        cst_manifest_free(context, manifest);
+        return status;
+    }
+    return finish(context, out, manifest, config);
+}
+
+/* Copies and checks one member of a pool from memory. */
+static cst_status copy_member(cst_context *context, cst_pool *pool, int32_t member, int64_t rows,
+                              const float *predictions) {
+    size_t classes = (size_t)pool->classes;
+    cst_convert convert = {.where = pool->manifest->members[member].name,
+                           .classes = pool->classes,
+                           .width = pool->classes,
+                           .logits = pool->logits};
+    size_t values = 0;
+    if (!cst_size_mul((size_t)rows, classes, &values))
+        return cst_fail(context, CST_ERROR_LIMIT, "%s: too many values to hold", convert.where);
+    float *data = cst_alloc(context, values, sizeof *data);
+    double *row = cst_alloc(context, classes, sizeof *row);
+    cst_status status = data && row ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t i = 0; status == CST_OK && i < rows; i++) {
+        for (size_t j = 0; j < classes; j++)
+            row[j] = (double)predictions[(size_t)i * classes + j];
+        status = cst_convert_row(context, &convert, 0, i, row, data + (size_t)i * classes);
+    }
+    if (status == CST_OK)
+        status = cst_convert_finish(context, &convert);
+    cst_free(context, row);
+    pool->splits[0].data[member] = data; /* freed with the pool, also after a failure */
+    return status;
+}
+
+static cst_status copy_labels(cst_context *context, cst_pool *pool, int64_t rows,
+                              const int32_t *labels) {
+    if (!labels)
+        return CST_OK;
+    int32_t *copy = cst_alloc(context, (size_t)rows, sizeof *copy);
+    if (!copy)
+        return CST_ERROR_MEMORY;
+    pool->splits[0].labels = copy;
+    for (int64_t i = 0; i < rows; i++) {
+        if (labels[i] < 0 || labels[i] >= pool->classes)
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "labels: row %" PRId64
+                            " is label %d; labels must be 0 to %d (%d classes)",
+                            i, labels[i], pool->classes - 1, pool->classes);
+        copy[i] = labels[i];
+    }
+    return CST_OK;
+}
+
+/* The description of a pool from memory. */
+static cst_status describe_memory(cst_context *context, cst_manifest **out, const char *split,
+                                  const char *const *names, int32_t members, int32_t classes,
+                                  cst_output output) {
+    int32_t index = 0;
+    cst_status status = cst_manifest_create(context, out, "the pool in memory");
+    if (status == CST_OK)
+        status = cst_manifest_add_split(context, *out, split, &index);
+    for (int32_t k = 0; status == CST_OK && k < members; k++) {
+        status = !names[k] || cst_manifest_find_member(*out, names[k]) >= 0
+                     ? cst_fail(context, CST_ERROR_ARGUMENT,
+                                "cst_pool_from_memory: name %d ('%s') is missing or there twice", k,
+                                names[k] ? names[k] : "")
+                     : cst_manifest_add_member(context, *out, names[k], &index);
+    }
+    if (status != CST_OK) {
+        cst_manifest_free(context, *out);
+        *out = NULL;
+        return status;
+    }
+    (*out)->classes = classes;
+    (*out)->output_given = true;
+    (*out)->logits = output == CST_OUTPUT_LOGIT;
+    return CST_OK;
+}
+
+cst_status cst_pool_from_memory(cst_context *context, cst_pool **out, const char *split,
+                                const float *const *predictions, const char *const *names,
+                                int32_t members, int64_t rows, int32_t classes,
+                                const int32_t *labels, cst_output output) {
+    cst_manifest *manifest = NULL;
+    cst_pool *pool = NULL;
+    if (!out || !split || !predictions || !names || members < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_pool_from_memory: a split, predictions and names of at least one "
+                        "member are needed");
+    *out = NULL;
+    if (classes < 2 || rows < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_pool_from_memory: %" PRId64
+                        " rows and %d classes; at least 1 row and 2 classes are needed",
+                        rows, classes);
+    cst_status status = describe_memory(context, &manifest, split, names, members, classes, output);
+    if (status == CST_OK)
+        status = cst_pool_create(context, &pool, manifest, NULL);
+    if (status == CST_OK) {
+        pool->splits[0].described = true;
+        status = cst_pool_set_rows(context, &pool->splits[0], rows, manifest->path);
+    }
+    if (status == CST_OK)
+        status = copy_labels(context, pool, rows, labels);
+    for (int32_t k = 0; status == CST_OK && k < members; k++)
+        status = predictions[k] ? copy_member(context, pool, k, rows, predictions[k])
+                                : cst_fail(context, CST_ERROR_ARGUMENT,
+                                           "cst_pool_from_memory: predictions[%d] is NULL", k);
+    if (status != CST_OK) {
+        cst_pool_free(context, pool);
+        return status;
+    }
+    *out = pool;
+    return CST_OK;
+}

@@ -1,0 +1,320 @@
+/*
+ * A pool's lifetime, what it answers, and views of its loaded splits. After reading, before every
+ * statistic. Paper: P_oof and y.
+ */
+#include "pool/state.h"
+
+#include <math.h>
+#include <string.h>
+
+static cst_status index_classes(cst_context *context, cst_pool *pool) {
+    const cst_manifest *m = pool->manifest;
+    if (!m->class_names)
+        return CST_OK;
+    cst_status status = cst_strings_create(context, &pool->class_names);
+    for (int32_t c = 0; status == CST_OK && c < m->classes; c++)
+        status = cst_strings_add(context, pool->class_names, m->class_names[c],
+                                 strlen(m->class_names[c]));
+    if (status == CST_OK)
+        status = cst_id_index_create(context, &pool->class_index, pool->class_names, m->path);
+    return status;
+}
+
+cst_status cst_pool_create(cst_context *context, cst_pool **out, cst_manifest *manifest,
+                           const cst_pool_config *config) {
+    *out = NULL;
+    cst_pool *pool = cst_alloc(context, 1, sizeof *pool);
+    if (!pool) {
+        cst_manifest_free(context, manifest);
+        return CST_ERROR_MEMORY;
+    }
+    pool->manifest = manifest;
+    pool->classes = manifest->classes;
+    pool->logits = manifest->output_given && manifest->logits;
+    if (config && config->output_given)
+        pool->logits = config->output == CST_OUTPUT_LOGIT;
+    pool->zip_limit = config ? config->zip_limit : 0;
+    pool->splits = cst_alloc(context, (size_t)manifest->split_count, sizeof *pool->splits);
+    cst_status status = pool->splits ? index_classes(context, pool) : CST_ERROR_MEMORY;
+    for (int32_t s = 0; status == CST_OK && s < manifest->split_count; s++) {
+        pool->splits[s].rows = -1;
+        pool->splits[s].data = cst_alloc(context, (size_t)manifest->member_count, sizeof(float *));
+        if (!pool->splits[s].data)
+            status = CST_ERROR_MEMORY;
+    }
+    if (status != CST_OK) {
+        cst_pool_free(context, pool);
+        return status;
+    }
+    *out = pool;
+    return CST_OK;
+}
+
+/* Back to not loaded; the array of member pointers stays. */
+void cst_pool_split_clear(cst_context *context, cst_pool *pool, cst_pool_split *split) {
+    float **data = split->data;
+    for (int32_t k = 0; data && k < pool->manifest->member_count; k++) {
+        cst_free(context, data[k]);
+        data[k] = NULL;
+    }
+    cst_free(context, split->rows_source);
+    cst_free(context, split->labels);
+    cst_free(context, split->repeated);
+    cst_free(context, split->folds);
+    cst_free(context, split->groups);
+    cst_id_index_free(context, split->index);
+    cst_strings_free(context, split->ids);
+    cst_free(context, split->ids_where);
+    cst_free(context, split->first_path);
+    cst_free(context, split->first_shape);
+    *split = (cst_pool_split){.rows = -1, .data = data};
+}
+
+void cst_pool_free(cst_context *context, cst_pool *pool) {
+    if (!pool)
+        return;
+    for (int32_t s = 0; pool->splits && s < pool->manifest->split_count; s++) {
+        cst_pool_split_clear(context, pool, &pool->splits[s]);
+        cst_free(context, pool->splits[s].data);
+    }
+    cst_free(context, pool->splits);
+    cst_id_index_free(context, pool->class_index);
+    cst_strings_free(context, pool->class_names);
+    cst_manifest_free(context, pool->manifest);
+    cst_free(context, pool);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static int32_t find_split(const cst_pool *pool, const char *name) {
+    return pool && name ? cst_manifest_find_split(pool->manifest, name) : -1;
+}
+
+/* The state of a loaded split, or NULL. */
+static const cst_pool_split *find_loaded(const cst_pool *pool, const char *name) {
+    int32_t s = find_split(pool, name);
+    return s >= 0 && pool->splits[s].described && pool->splits[s].rows >= 0 ? &pool->splits[s]
+                                                                            : NULL;
+}
+
+static const cst_manifest_member *find_member(const cst_pool *pool, int32_t member) {
+    return pool && member >= 0 && member < pool->manifest->member_count
+               ? &pool->manifest->members[member]
+               : NULL;
+}
+
+static const cst_manifest_condition *find_condition(const cst_pool *pool, const char *split,
+                                                    int32_t condition) {
+    int32_t s = find_split(pool, split);
+    return s >= 0 && condition >= 0 && condition < pool->manifest->splits[s].condition_count
+               ? &pool->manifest->splits[s].conditions[condition]
+               : NULL;
+}
+
+int32_t cst_pool_members(const cst_pool *pool) {
+    return pool ? pool->manifest->member_count : 0;
+}
+
+int32_t cst_pool_member_index(const cst_pool *pool, const char *name) {
+    return pool && name ? cst_manifest_find_member(pool->manifest, name) : -1;
+}
+
+int32_t cst_pool_classes(const cst_pool *pool) {
+    return pool ? pool->classes : 0;
+}
+
+const char *cst_pool_class_name(const cst_pool *pool, int32_t c) {
+    if (!pool || !pool->manifest->class_names || c < 0 || c >= pool->classes)
+        return NULL;
+    return pool->manifest->class_names[c];
+}
+
+const char *cst_pool_member_name(const cst_pool *pool, int32_t member) {
+    const cst_manifest_member *m = find_member(pool, member);
+    return m ? m->name : NULL;
+}
+
+const char *cst_pool_member_family(const cst_pool *pool, int32_t member) {
+    const cst_manifest_member *m = find_member(pool, member);
+    return m ? m->family : NULL;
+}
+
+double cst_pool_member_flops(const cst_pool *pool, int32_t member) {
+    const cst_manifest_member *m = find_member(pool, member);
+    return m ? m->flops : NAN;
+}
+
+double cst_pool_member_params(const cst_pool *pool, int32_t member) {
+    const cst_manifest_member *m = find_member(pool, member);
+    return m ? m->params : NAN;
+}
+
+double cst_pool_member_latency_ms(const cst_pool *pool, int32_t member) {
+    const cst_manifest_member *m = find_member(pool, member);
+    return m ? m->latency_ms : NAN;
+}
+
+int cst_pool_member_has_tag(const cst_pool *pool, int32_t member, const char *tag) {
+    const cst_manifest_member *m = find_member(pool, member);
+    for (int32_t i = 0; m && tag && i < m->tag_count; i++)
+        if (strcmp(m->tags[i], tag) == 0)
+            return 1;
+    return 0;
+}
+
+int32_t cst_pool_splits(const cst_pool *pool) {
+    return pool ? pool->manifest->split_count : 0;
+}
+
+const char *cst_pool_split_name(const cst_pool *pool, int32_t index) {
+    return index >= 0 && index < cst_pool_splits(pool) ? pool->manifest->splits[index].name : NULL;
+}
+
+int cst_pool_has_split(const cst_pool *pool, const char *split) {
+    return find_split(pool, split) >= 0;
+}
+
+int cst_pool_is_ood(const cst_pool *pool, const char *split) {
+    int32_t s = find_split(pool, split);
+    return s >= 0 && pool->manifest->splits[s].ood;
+}
+
+int cst_pool_member_has_split(const cst_pool *pool, int32_t member, const char *split) {
+    const cst_manifest_member *m = find_member(pool, member);
+    int32_t s = find_split(pool, split);
+    return m && s >= 0 && (m->paths[s] || pool->splits[s].data[member]);
+}
+
+int32_t cst_pool_conditions(const cst_pool *pool, const char *split) {
+    int32_t s = find_split(pool, split);
+    return s >= 0 ? pool->manifest->splits[s].condition_count : 0;
+}
+
+const char *cst_pool_condition_shift(const cst_pool *pool, const char *split, int32_t condition) {
+    const cst_manifest_condition *c = find_condition(pool, split, condition);
+    return c ? c->shift : NULL;
+}
+
+const char *cst_pool_condition_kind(const cst_pool *pool, const char *split, int32_t condition) {
+    const cst_manifest_condition *c = find_condition(pool, split, condition);
+    return c ? c->kind : NULL;
+}
+
+double cst_pool_condition_severity(const cst_pool *pool, const char *split, int32_t condition) {
+    const cst_manifest_condition *c = find_condition(pool, split, condition);
+    return c ? c->severity : NAN;
+}
+
+int64_t cst_pool_rows(const cst_pool *pool, const char *split) {
+    const cst_pool_split *s = find_loaded(pool, split);
+    return s ? s->rows : -1;
+}
+
+const int32_t *cst_pool_labels(const cst_pool *pool, const char *split) {
+    const cst_pool_split *s = find_loaded(pool, split);
+    return s ? s->labels : NULL;
+}
+
+const int32_t *cst_pool_folds(const cst_pool *pool, const char *split) {
+    const cst_pool_split *s = find_loaded(pool, split);
+    return s ? s->folds : NULL;
+}
+
+const int64_t *cst_pool_groups(const cst_pool *pool, const char *split) {
+    const cst_pool_split *s = find_loaded(pool, split);
+    return s ? s->groups : NULL;
+}
+
+const char *cst_pool_id(const cst_pool *pool, const char *split, int64_t row) {
+    const cst_pool_split *s = find_loaded(pool, split);
+    return s && s->ids && row >= 0 && row < s->ids->count ? cst_strings_at(s->ids, row) : NULL;
+}
+
+const float *cst_pool_predictions(const cst_pool *pool, const char *split, int32_t member) {
+    const cst_pool_split *s = find_loaded(pool, split);
+    return s && find_member(pool, member) ? s->data[member] : NULL;
+}
+
+/* ---- views ----------------------------------------------------------------------------------- */
+
+/* The loaded split, or an error that says what to do. */
+static cst_status need_loaded(cst_context *context, const cst_pool *pool, const char *split,
+                              const cst_pool_split **out) {
+    *out = find_loaded(pool, split);
+    if (*out)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_ARGUMENT, "split '%s' is not loaded; call cst_pool_load",
+                    split ? split : "(none)");
+}
+
+static cst_status need_member(cst_context *context, const cst_pool *pool, const char *split,
+                              const cst_pool_split *state, int32_t member) {
+    if (find_member(pool, member) && state->data[member])
+        return CST_OK;
+    const char *name = cst_pool_member_name(pool, member);
+    return cst_fail(context, CST_ERROR_ARGUMENT, "member '%s' of split '%s' is not loaded",
+                    name ? name : "(none)", split);
+}
+
+/* A view of all rows, those of every condition one after another. */
+static cst_view whole_view(const cst_pool *pool, const char *split, const cst_pool_split *state) {
+    int32_t conditions = cst_pool_conditions(pool, split);
+    return (cst_view){.rows = conditions > 0 ? state->rows * conditions : state->rows,
+                      .classes = pool->classes,
+                      .labels = conditions > 0 ? state->repeated : state->labels};
+}
+
+cst_status cst_pool_view(cst_context *context, const cst_pool *pool, const char *split,
+                         cst_view *out) {
+    const cst_pool_split *state = NULL;
+    cst_status status = need_loaded(context, pool, split, &state);
+    for (int32_t k = 0; status == CST_OK && k < cst_pool_members(pool); k++)
+        status = need_member(context, pool, split, state, k);
+    if (status != CST_OK)
+        return status;
+    *out = whole_view(pool, split, state);
+    out->members = cst_pool_members(pool);
+    out->data = (const float *const *)state->data;
+    return CST_OK;
+}
+
+cst_status cst_pool_view_members(cst_context *context, const cst_pool *pool, const char *split,
+                                 const int32_t *members, int32_t count, const float **pointers,
+                                 cst_view *out) {
+    const cst_pool_split *state = NULL;
+    cst_status status = need_loaded(context, pool, split, &state);
+    for (int32_t k = 0; status == CST_OK && k < count; k++) {
+        status = need_member(context, pool, split, state, members[k]);
+        if (status == CST_OK)
+            pointers[k] = state->data[members[k]];
+    }
+    if (status != CST_OK)
+        return status;
+    *out = whole_view(pool, split, state);
+    out->members = count;
+    out->data = pointers;
+    return CST_OK;
+}
+
+cst_status cst_pool_view_condition(cst_context *context, const cst_pool *pool, const char *split,
+                                   int32_t condition, const float **pointers, cst_view *out) {
+    const cst_pool_split *state = NULL;
+    cst_status status = need_loaded(context, pool, split, &state);
+    if (status == CST_OK && !find_condition(pool, split, condition))
+        status = cst_fail(context, CST_ERROR_ARGUMENT, "split '%s' has no condition %d", split,
+                          condition);
+    for (int32_t k = 0; status == CST_OK && k < cst_pool_members(pool); k++) {
+        status = need_member(context, pool, split, state, k);
+        if (status == CST_OK)
+            pointers[k] =
+                state->data[k] + (size_t)condition * (size_t)state->rows * (size_t)pool->classes;
+    }
+    if (status != CST_OK)
+        return status;
+    *out = (cst_view){.rows = state->rows,
+                      .classes = pool->classes,
+                      .members = cst_pool_members(pool),
+                      .data = pointers,
+                      .labels = state->labels};
+    return CST_OK;
+}

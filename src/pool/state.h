@@ -1,0 +1,79 @@
+/*
+ * What a pool holds, shared by the files of src/pool that open, load and answer. Paper: P_oof, y.
+ */
+#ifndef CST_POOL_STATE_H
+#define CST_POOL_STATE_H
+
+#include "io/manifest.h"
+#include "io/rows.h"
+#include "pool/pool.h"
+
+/* A split as far as it is loaded. */
+typedef struct cst_pool_split {
+    bool described;    /* labels, ids, folds and groups were read */
+    int64_t rows;      /* of each condition; -1: not known yet */
+    char *rows_source; /* what says so, for messages */
+    int32_t *labels;   /* [rows], or NULL */
+    int32_t *repeated; /* [conditions * rows] labels, where there are conditions and labels */
+    int32_t *folds;    /* [rows], or NULL */
+    int64_t *groups;   /* [rows], or NULL */
+    cst_strings *ids;  /* the reference order, or NULL */
+    char *ids_where;   /* the file they come from */
+    cst_id_index *index;
+    bool
+        anchored; /* the ids are those of the labels; otherwise other files must keep their order */
+    float **data; /* [members] -> [conditions * rows][classes], NULL where not loaded */
+    char *first_path; /* the first member whose shape was accepted, for messages */
+    char *first_shape;
+} cst_pool_split;
+
+struct cst_pool {
+    cst_manifest *manifest;
+    int32_t classes;
+    bool logits;
+    uint64_t zip_limit;
+    cst_strings *class_names; /* as a table, where the manifest names the classes */
+    cst_id_index *class_index;
+    cst_pool_split *splits; /* [manifest->split_count] */
+};
+
+/* A pool over a description, which it takes (also on failure); nothing is loaded. */
+cst_status cst_pool_create(cst_context *context, cst_pool **out, cst_manifest *manifest,
+                           const cst_pool_config *config);
+
+void cst_pool_split_clear(cst_context *context, cst_pool *pool, cst_pool_split *split);
+
+/* Reads ids, labels, folds and groups of a split. */
+cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t split);
+
+/* Makes `ids` (taken on success where it becomes the reference) part of the split's order: *target
+ * is NULL where rows stay as they are, else the caller's array of the reference row of each id. */
+cst_status cst_pool_order(cst_context *context, cst_pool_split *split, cst_strings **ids,
+                          const char *where, bool anchor, int64_t **target);
+
+/* Says that `where` has `rows` rows: sets the split's count, or compares with it. */
+cst_status cst_pool_set_rows(cst_context *context, cst_pool_split *split, int64_t rows,
+                             const char *where);
+
+/* ---- conversion, in convert.c ---------------------------------------------------------------- */
+
+/* Turns rows as they are in a file into float32 probabilities, checking each. */
+typedef struct cst_convert {
+    const char *where;    /* file or member, for messages */
+    const cst_rows *rows; /* to name the line of delimited text; NULL for memory */
+    int32_t classes;
+    int32_t width; /* values of a row: classes, or 1 (class 1 of two) */
+    bool logits;
+    int64_t like_probabilities; /* rows so far that look like probabilities, of logits */
+    int64_t total;              /* rows so far */
+} cst_convert;
+
+/* One row: `values` [width], which may be overwritten, to `out` [classes]. `first` and `i` say
+ * which row of the block it is.
+ */
+cst_status cst_convert_row(cst_context *context, cst_convert *convert, int64_t first, int64_t i,
+                           double *values, float *out);
+/* After the last row. */
+cst_status cst_convert_finish(cst_context *context, const cst_convert *convert);
+
+#endif

@@ -64,12 +64,14 @@ static cst_status make_view(cst_context *context, const cst_model *model, const 
 
 cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, cst_pool *pool,
                                   const char *split, float **out, int64_t *rows) {
+    if (out)
+        *out = NULL;
+    if (rows)
+        *rows = 0;
     if (!model || !pool || !split || !out || !rows)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict_pool: a model, a pool, a split and places for the "
                         "results are needed");
-    *out = NULL;
-    *rows = 0;
     if (!cst_pool_has_split(pool, split))
         return cst_fail(context, CST_ERROR_MISMATCH, "the pool has no split '%s'", split);
     cst_status status = check_classes(context, model, pool);

@@ -35,10 +35,11 @@ _corestack() {
                 sed -n 's/^  \([a-z][a-z0-9_.]*\) = .*/\1=/p')" -- "$current")
             ;;
         --threads | -t | --seed | --count | -L | --resamples | -r) ;;
-        help) mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current") ;;
         *)
             if [[ $current == -* ]]; then
                 mapfile -t COMPREPLY < <(compgen -W "$(_corestack_options "$command")" -- "$current")
+            elif [[ $command == help ]]; then
+                mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current")
             else
                 compopt -o filenames
                 mapfile -t COMPREPLY < <(compgen -f -- "$current")

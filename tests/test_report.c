@@ -149,10 +149,11 @@ static void fit_text_says_what_matters(void **state) {
     assert_contains(text, "98.76  0.0612  0.0113  0.0190  kept\n");
     assert_contains(text, "constant\n");
     assert_contains(text, "1.235e+04 before -> 1 after");
-    assert_contains(text, "(not used: no linear meta-learner has weight)");
+    assert_contains(text, "lambda              -  (rule: star)\n");
     assert_contains(text, "log-linear 0.7500, ridge 0.2500\n");
     assert_contains(text, "- twin\n");
-    assert_contains(text, "ECE: top-label, 15 equal-width bins\n");
+    assert_contains(text,
+                    "  ECE: top-label, 15 equal-width bins. NLL: mean over samples, in nats.\n");
     assert_contains(text, "0.333 of all members'");
     assert_contains(text, "1.50 s: read 0.50\n");
     assert_contains(text, "10 MiB");
@@ -180,6 +181,10 @@ static void fit_text_names_the_twin(void **state) {
                      0);
     char *text = text_of(context, report, 0);
     assert_contains(text, "redundant; CKA 0.9971 to svm\n");
+    assert_int_equal(json_object_del(json_object_get(report->root, "blend"), "ridge"), 0);
+    cst_free(context, text);
+    text = text_of(context, report, 0);
+    assert_contains(text, "(rule: star; not used, since no linear meta-learner has weight)\n");
     cst_free(context, text);
     cst_report_free(context, report);
 }

@@ -1,6 +1,6 @@
 /*
  * Reading and writing the vectors and matrices that stand around a pool: labels, groups, folds and
- * predictions, as npy files (or members of npz files).
+ * predictions. Read from npy, npz ("a.npz#name") or CSV, written as npy.
  */
 #ifndef CORESTACK_FILES_H
 #define CORESTACK_FILES_H
@@ -11,13 +11,13 @@
 extern "C" {
 #endif
 
-/* Labels [rows], integers from 0 on ([rows] or [rows, 1] in the file; floats where integral).
- * CST_ERROR_INPUT with the row for one that is negative or beyond int32. *out is the caller's,
- * freed with cst_free. */
+/* Labels [rows], integers from 0 on ([rows] or [rows, 1] in the file; floats where integral; text
+ * is numbered by first appearance). CST_ERROR_INPUT with the row for one that is negative or beyond
+ * int32. *out is the caller's, freed with cst_free. */
 CST_API cst_status cst_read_labels(cst_context *context, const char *path, int32_t **out,
                                    int64_t *rows);
 
-/* Group ids [rows], any integers. *out is the caller's. */
+/* Group ids [rows], any integers or text. *out is the caller's. */
 CST_API cst_status cst_read_groups(cst_context *context, const char *path, int64_t **out,
                                    int64_t *rows);
 

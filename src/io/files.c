@@ -1,34 +1,52 @@
 /*
- * The public readers and writers of single vectors and matrices, over the npy reader.
+ * The public readers and writers of single vectors and matrices.
  * Around the pool: labels and groups in, folds and predictions out.
  * Paper: the files that hold y, the partition and the stack's probabilities.
  */
-#include "io/npy.h"
+#include "io/rows.h"
 
 #include <corestack/files.h>
+#include <inttypes.h>
+#include <string.h>
 
-static cst_status read_integers(cst_context *context, const char *path, int64_t **out,
-                                int64_t *rows) {
+/* Whole numbers as they are; text numbered by first appearance. */
+static cst_status read_numbers(cst_context *context, const char *path, const char *const *wanted,
+                               int64_t **out, int64_t *rows) {
+    cst_column column = {0};
     *out = NULL;
     *rows = 0;
     if (!path)
         return cst_fail(context, CST_ERROR_ARGUMENT, "no file was named");
-    cst_npy *npy = NULL;
-    cst_status status = cst_npy_open(context, &npy, path, 0);
-    if (status == CST_OK)
-        status = cst_npy_read_i64(context, npy, out, rows);
-    cst_npy_close(context, npy);
+    cst_status status = cst_column_read(context, &column, path, wanted, 0);
+    if (status != CST_OK)
+        return status;
+    int64_t *numbers = cst_alloc(context, (size_t)column.count, sizeof *numbers);
+    if (!numbers)
+        status = CST_ERROR_MEMORY;
+    else if (column.texts)
+        status = cst_strings_number(context, column.texts, numbers);
+    else
+        memcpy(numbers, column.numbers, (size_t)column.count * sizeof *numbers);
+    if (status == CST_OK) {
+        *out = numbers;
+        *rows = column.count;
+    } else {
+        cst_free(context, numbers);
+    }
+    cst_column_clear(context, &column);
     return status;
 }
 
 cst_status cst_read_groups(cst_context *context, const char *path, int64_t **out, int64_t *rows) {
-    return read_integers(context, path, out, rows);
+    static const char *const wanted[] = {"group", "groups", NULL};
+    return read_numbers(context, path, wanted, out, rows);
 }
 
 cst_status cst_read_labels(cst_context *context, const char *path, int32_t **out, int64_t *rows) {
+    static const char *const wanted[] = {"label", "labels", "y", "target", "class", NULL};
     int64_t *values = NULL;
     *out = NULL;
-    cst_status status = read_integers(context, path, &values, rows);
+    cst_status status = read_numbers(context, path, wanted, &values, rows);
     if (status != CST_OK)
         return status;
     int32_t *labels = cst_alloc(context, (size_t)*rows, sizeof *labels);
@@ -36,9 +54,10 @@ cst_status cst_read_labels(cst_context *context, const char *path, int32_t **out
         status = CST_ERROR_MEMORY;
     for (int64_t i = 0; status == CST_OK && i < *rows; i++) {
         if (values[i] < 0 || values[i] > INT32_MAX)
-            status = cst_fail(context, CST_ERROR_INPUT,
-                              "%s, row %lld: label %lld is not a class number (0, 1, ...)", path,
-                              (long long)i, (long long)values[i]);
+            status =
+                cst_fail(context, CST_ERROR_INPUT,
+                         "%s: row %" PRId64 ": label %" PRId64 " is not a class number (0, 1, ...)",
+                         path, i, values[i]);
         else
             labels[i] = (int32_t)values[i];
     }

@@ -96,13 +96,13 @@ void cst_page_heading(cst_page *page, const char *format, ...) {
 
 /* ---- table ----------------------------------------------------------------------------------- */
 
-void cst_table_begin(cst_table *table, cst_page *page, const char *align,
-                     const char *const *headers) {
-    *table = (cst_table){.page = page, .align = align, .headers = headers};
+void cst_grid_begin(cst_grid *table, cst_page *page, const char *align,
+                    const char *const *headers) {
+    *table = (cst_grid){.page = page, .align = align, .headers = headers};
     table->columns = (int)strlen(align);
 }
 
-static void add_cell(cst_table *table, cst_style style, char *text) {
+static void add_cell(cst_grid *table, cst_style style, char *text) {
     cst_page *page = table->page;
     if (text && table->count == table->size) {
         size_t size = table->size * 2 + 64;
@@ -122,7 +122,7 @@ static void add_cell(cst_table *table, cst_style style, char *text) {
     table->cells[table->count++] = (cst_cell){.text = text, .style = style};
 }
 
-void cst_table_cell(cst_table *table, cst_style style, const char *format, ...) {
+void cst_grid_cell(cst_grid *table, cst_style style, const char *format, ...) {
     if (table->page->status != CST_OK)
         return;
     va_list args;
@@ -132,26 +132,26 @@ void cst_table_cell(cst_table *table, cst_style style, const char *format, ...) 
     add_cell(table, style, text);
 }
 
-void cst_table_number(cst_table *table, cst_style style, int decimals, double value) {
+void cst_grid_number(cst_grid *table, cst_style style, int decimals, double value) {
     if (isnan(value))
-        cst_table_cell(table, style, "-");
+        cst_grid_cell(table, style, "-");
     else if (fabs(value) >= 1e6)
-        cst_table_cell(table, style, "%.3e", value);
+        cst_grid_cell(table, style, "%.3e", value);
     else
-        cst_table_cell(table, style, "%.*f", decimals, value);
+        cst_grid_cell(table, style, "%.*f", decimals, value);
 }
 
-void cst_table_quantity(cst_table *table, cst_style style, double value) {
+void cst_grid_quantity(cst_grid *table, cst_style style, double value) {
     static const char prefixes[] = " kMGTPE";
     size_t step = 0;
     for (; fabs(value) >= 999.5 && prefixes[step + 1]; step++)
         value /= 1000;
     if (isnan(value))
-        cst_table_cell(table, style, "-");
+        cst_grid_cell(table, style, "-");
     else if (step == 0)
-        cst_table_cell(table, style, "%.4g", value);
+        cst_grid_cell(table, style, "%.4g", value);
     else
-        cst_table_cell(table, style, "%.3g%c", value, prefixes[step]);
+        cst_grid_cell(table, style, "%.3g%c", value, prefixes[step]);
 }
 
 /* Columns a UTF-8 string takes, one for each code point. */
@@ -168,7 +168,7 @@ static void pad(cst_page *page, int width) {
         append(page, spaces, (size_t)(width < 32 ? width : 32));
 }
 
-static void print_row(const cst_table *table, const int *widths, size_t row, bool header) {
+static void print_row(const cst_grid *table, const int *widths, size_t row, bool header) {
     cst_page *page = table->page;
     int owed = 2; /* spaces not yet written, so that no line ends in one */
     for (int c = 0; c < table->columns; c++) {
@@ -191,7 +191,7 @@ static void print_row(const cst_table *table, const int *widths, size_t row, boo
 }
 
 /* Widths of the columns; -1 for one without content. */
-static void column_widths(const cst_table *table, size_t rows, int *widths) {
+static void column_widths(const cst_grid *table, size_t rows, int *widths) {
     for (int c = 0; c < table->columns; c++) {
         bool content = false;
         widths[c] = display_width(table->headers[c]);
@@ -206,10 +206,10 @@ static void column_widths(const cst_table *table, size_t rows, int *widths) {
     }
 }
 
-void cst_table_end(cst_table *table) {
+void cst_grid_end(cst_grid *table) {
     cst_page *page = table->page;
     size_t rows = table->count / (size_t)table->columns;
-    int widths[CST_TABLE_COLUMNS];
+    int widths[CST_GRID_COLUMNS];
     if (page->status == CST_OK && rows) {
         column_widths(table, rows, widths);
         print_row(table, widths, 0, true);

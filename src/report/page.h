@@ -29,14 +29,14 @@ void cst_page_styled(cst_page *page, cst_style style, const char *format, ...) C
 /* An empty line and a bold heading. */
 void cst_page_heading(cst_page *page, const char *format, ...) CST_PRINTF(2, 3);
 
-enum { CST_TABLE_COLUMNS = 32 };
+enum { CST_GRID_COLUMNS = 32 };
 
 typedef struct cst_cell {
     char *text;
     cst_style style;
 } cst_cell;
 
-typedef struct cst_table {
+typedef struct cst_grid {
     cst_page *page;
     int columns;
     const char *align; /* 'l' or 'r' for each column */
@@ -44,20 +44,19 @@ typedef struct cst_table {
     size_t count; /* cells so far, row after row */
     size_t size;
     cst_cell *cells;
-} cst_table;
+} cst_grid;
 
-/* Starts a table of strlen(align) <= CST_TABLE_COLUMNS columns. Columns in which every cell is
+/* Starts a table of strlen(align) <= CST_GRID_COLUMNS columns. Columns in which every cell is
  * empty or "-" are left out. */
-void cst_table_begin(cst_table *table, cst_page *page, const char *align,
-                     const char *const *headers);
+void cst_grid_begin(cst_grid *table, cst_page *page, const char *align, const char *const *headers);
 /* Appends a cell; newlines in it become '?'. */
-void cst_table_cell(cst_table *table, cst_style style, const char *format, ...) CST_PRINTF(3, 4);
+void cst_grid_cell(cst_grid *table, cst_style style, const char *format, ...) CST_PRINTF(3, 4);
 /* The number in the form given (one conversion of a double), or "-" for NaN. */
-void cst_table_number(cst_table *table, cst_style style, int decimals, double value);
+void cst_grid_number(cst_grid *table, cst_style style, int decimals, double value);
 /* A large quantity with an SI prefix: 4.1G; "-" for NaN. */
-void cst_table_quantity(cst_table *table, cst_style style, double value);
+void cst_grid_quantity(cst_grid *table, cst_style style, double value);
 /* Prints the table, indented by two, and frees it. */
-void cst_table_end(cst_table *table);
+void cst_grid_end(cst_grid *table);
 
 /* What a document holds at a key: NaN, NULL or false where it is absent, null or of another type.
  * Strings are borrowed. */

@@ -131,6 +131,35 @@ void cst_text_names(cst_page *page, const json_t *list) {
     cst_page_print(page, json_array_size(list) ? "\n" : "-\n");
 }
 
+void cst_text_paragraph(cst_page *page, const char *text) {
+    int column = 0;
+    while (*text) {
+        text += strspn(text, " ");
+        int length = (int)strcspn(text, " ");
+        bool wraps = column > 0 && column + 1 + length > LINE_WIDTH;
+        if (column == 0 || wraps) {
+            cst_page_print(page, "%s  %.*s", wraps ? "\n" : "", length, text);
+            column = 2 + length;
+        } else {
+            cst_page_print(page, " %.*s", length, text);
+            column += 1 + length;
+        }
+        text += length;
+    }
+    cst_page_print(page, "\n");
+}
+
+void cst_text_definition(cst_page *page, const char *ece) {
+    if (!ece)
+        return;
+    char *text = cst_format(page->context, "ECE: %s. NLL: mean over samples, in nats.", ece);
+    if (text)
+        cst_text_paragraph(page, text);
+    else
+        page->status = CST_ERROR_MEMORY;
+    cst_free(page->context, text);
+}
+
 void cst_text_bullets(cst_page *page, const json_t *root, const char *key, const char *heading) {
     const json_t *list = json_object_get(root, key);
     if (json_array_size(list) == 0)

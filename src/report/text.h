@@ -26,6 +26,12 @@ void cst_text_weights(cst_page *page, const json_t *object);
 /* "a, b, c" from a list of strings, wrapped like cst_text_weights. */
 void cst_text_names(cst_page *page, const json_t *list);
 
+/* A paragraph indented by two, its lines broken between words at the usual width. */
+void cst_text_paragraph(cst_page *page, const char *text);
+
+/* What the ECE of a report means; nothing for NULL. */
+void cst_text_definition(cst_page *page, const char *ece);
+
 /* Position of `value` for "sorted by": -1 when a < b, 1 when a > b, 0 else; NaN comes last. */
 int cst_text_order(double a, double b);
 

@@ -43,19 +43,19 @@ static double best_value(const json_t *root, const struct metric *metric) {
     return best;
 }
 
-static void metric_cells(cst_table *table, const json_t *row, const struct metric *metric,
+static void metric_cells(cst_grid *table, const json_t *row, const struct metric *metric,
                          bool best) {
     cst_style style = best ? CST_BOLD : CST_PLAIN;
     const json_t *interval = json_object_get(row, metric->interval);
     double low = cst_json_number_at(interval, 0);
     double high = cst_json_number_at(interval, 1);
-    cst_table_number(table, style, metric->decimals,
-                     metric->scale * cst_json_number(row, metric->key));
+    cst_grid_number(table, style, metric->decimals,
+                    metric->scale * cst_json_number(row, metric->key));
     if (isnan(low) || isnan(high))
-        cst_table_cell(table, CST_DIM, "%s", "");
+        cst_grid_cell(table, CST_DIM, "%s", "");
     else
-        cst_table_cell(table, CST_DIM, "[%.*f, %.*f]", metric->decimals, metric->scale * low,
-                       metric->decimals, metric->scale * high);
+        cst_grid_cell(table, CST_DIM, "[%.*f, %.*f]", metric->decimals, metric->scale * low,
+                      metric->decimals, metric->scale * high);
 }
 
 static void print_table(cst_page *page, const json_t *root) {
@@ -65,22 +65,22 @@ static void print_table(cst_page *page, const json_t *root) {
     double best[METRICS];
     for (size_t m = 0; m < METRICS; m++)
         best[m] = several ? best_value(root, &METRIC[m]) : NAN;
-    cst_table table;
-    cst_table_begin(&table, page, "lrrlrlrlrll", headers);
+    cst_grid table;
+    cst_grid_begin(&table, page, "lrrlrlrlrll", headers);
     for (size_t i = 0; row_at(root, i); i++) {
         const json_t *row = row_at(root, i);
         const char *method = cst_json_string(row, "method");
         const char *detail = cst_json_string(row, "detail");
         const char *self = several || cst_json_string(root, "split") ? "corestack" : "predictions";
-        cst_table_cell(&table, CST_PLAIN, "%s", method ? method : self);
-        cst_table_number(&table, CST_PLAIN, 0, cst_json_number(row, "models"));
+        cst_grid_cell(&table, CST_PLAIN, "%s", method ? method : self);
+        cst_grid_number(&table, CST_PLAIN, 0, cst_json_number(row, "models"));
         for (size_t m = 0; m < METRICS; m++) {
             double value = cst_json_number(row, METRIC[m].key);
             metric_cells(&table, row, &METRIC[m], value >= best[m] && value <= best[m]);
         }
-        cst_table_cell(&table, CST_DIM, "%s", detail ? detail : "");
+        cst_grid_cell(&table, CST_DIM, "%s", detail ? detail : "");
     }
-    cst_table_end(&table);
+    cst_grid_end(&table);
 }
 
 /* Scores by condition of a split that has several (corruptions, severities). */
@@ -91,20 +91,20 @@ static void print_conditions(cst_page *page, const json_t *root) {
     if (json_array_size(conditions) == 0)
         return;
     cst_page_heading(page, "Conditions");
-    cst_table table;
-    cst_table_begin(&table, page, "llrrrrr", headers);
+    cst_grid table;
+    cst_grid_begin(&table, page, "llrrrrr", headers);
     for (size_t i = 0; i < json_array_size(conditions); i++) {
         const json_t *row = json_array_get(conditions, i);
         const char *shift = cst_json_string(row, "shift");
         const char *kind = cst_json_string(row, "kind");
-        cst_table_cell(&table, CST_PLAIN, "%s", shift ? shift : "-");
-        cst_table_cell(&table, CST_PLAIN, "%s", kind ? kind : "-");
-        cst_table_number(&table, CST_PLAIN, 0, cst_json_number(row, "severity"));
+        cst_grid_cell(&table, CST_PLAIN, "%s", shift ? shift : "-");
+        cst_grid_cell(&table, CST_PLAIN, "%s", kind ? kind : "-");
+        cst_grid_number(&table, CST_PLAIN, 0, cst_json_number(row, "severity"));
         for (size_t m = 0; m < METRICS; m++)
-            cst_table_number(&table, CST_PLAIN, METRIC[m].decimals,
-                             METRIC[m].scale * cst_json_number(row, METRIC[m].key));
+            cst_grid_number(&table, CST_PLAIN, METRIC[m].decimals,
+                            METRIC[m].scale * cst_json_number(row, METRIC[m].key));
     }
-    cst_table_end(&table);
+    cst_grid_end(&table);
 }
 
 void cst_text_evaluate(cst_page *page, const json_t *root) {
@@ -116,8 +116,7 @@ void cst_text_evaluate(cst_page *page, const json_t *root) {
                    split ? split : "", cst_json_number(root, "samples"));
     print_table(page, root);
     print_conditions(page, root);
-    if (definition)
-        cst_page_print(page, "  ECE: %s. NLL: mean over samples, in nats.\n", definition);
+    cst_text_definition(page, definition);
     if (resamples > 0)
         cst_page_print(page, "  Brackets: 95%% bootstrap intervals, %.0f resamples, seed %.0f.\n",
                        resamples, cst_json_number(root, "seed"));

@@ -66,9 +66,9 @@ static const char *reason_words(const char *because) {
     return because ? because : "dropped";
 }
 
-static void fate_cell(cst_table *table, const json_t *root, const json_t *member) {
+static void fate_cell(cst_grid *table, const json_t *root, const json_t *member) {
     if (cst_json_flag(member, "kept")) {
-        cst_table_cell(table, CST_PLAIN, "kept");
+        cst_grid_cell(table, CST_PLAIN, "kept");
         return;
     }
     const json_t *entry = find_dropped(root, cst_json_string(member, "name"));
@@ -79,10 +79,10 @@ static void fate_cell(cst_table *table, const json_t *root, const json_t *member
     const char *measure = cst_json_string(redundancy, "measure");
     bool pearson = measure && strcmp(measure, "pearson") == 0;
     if (to && !isnan(cka))
-        cst_table_cell(table, CST_DIM, "%s; %s %.4f to %s", reason, pearson ? "Pearson" : "CKA",
-                       cka, to);
+        cst_grid_cell(table, CST_DIM, "%s; %s %.4f to %s", reason, pearson ? "Pearson" : "CKA", cka,
+                      to);
     else
-        cst_table_cell(table, CST_DIM, "%s", reason);
+        cst_grid_cell(table, CST_DIM, "%s", reason);
 }
 
 static void print_members(cst_page *page, const json_t *root) {
@@ -101,8 +101,8 @@ static void print_members(cst_page *page, const json_t *root) {
     }
     qsort(rows, count, sizeof *rows, by_nll);
     cst_page_heading(page, "Members by out-of-fold NLL");
-    cst_table table;
-    cst_table_begin(&table, page, "llrrrrrll", headers);
+    cst_grid table;
+    cst_grid_begin(&table, page, "llrrrrrll", headers);
     size_t left_out = 0;
     for (size_t i = 0; i < count; i++) {
         const json_t *member = rows[i].member;
@@ -114,17 +114,17 @@ static void print_members(cst_page *page, const json_t *root) {
         cst_style style = kept ? CST_BOLD : CST_DIM;
         const char *name = cst_json_string(member, "name");
         const char *family = cst_json_string(member, "family");
-        cst_table_cell(&table, style, "%s", kept ? "*" : "");
-        cst_table_cell(&table, style, "%s", name ? name : "-");
-        cst_table_number(&table, style, 2, 100 * cst_json_number(member, "top1"));
-        cst_table_number(&table, style, 4, rows[i].nll);
-        cst_table_number(&table, style, 4, cst_json_number(member, "ece"));
-        cst_table_number(&table, style, 4, cst_json_number(member, "brier"));
-        cst_table_quantity(&table, style, cst_json_number(member, "flops"));
-        cst_table_cell(&table, style, "%s", family ? family : "-");
+        cst_grid_cell(&table, style, "%s", kept ? "*" : "");
+        cst_grid_cell(&table, style, "%s", name ? name : "-");
+        cst_grid_number(&table, style, 2, 100 * cst_json_number(member, "top1"));
+        cst_grid_number(&table, style, 4, rows[i].nll);
+        cst_grid_number(&table, style, 4, cst_json_number(member, "ece"));
+        cst_grid_number(&table, style, 4, cst_json_number(member, "brier"));
+        cst_grid_quantity(&table, style, cst_json_number(member, "flops"));
+        cst_grid_cell(&table, style, "%s", family ? family : "-");
         fate_cell(&table, root, member);
     }
-    cst_table_end(&table);
+    cst_grid_end(&table);
     if (left_out)
         cst_page_print(page, "  and %zu more that were dropped (--json lists them all)\n",
                        left_out);
@@ -144,7 +144,7 @@ static bool in_list(const json_t *list, const char *name) {
 
 /* What the set has that the one before it on the path had not, or has lost, where that is one
  * member. */
-static void change_cell(cst_table *table, const json_t *before, const json_t *now) {
+static void change_cell(cst_grid *table, const json_t *before, const json_t *now) {
     bool grows = json_array_size(now) > json_array_size(before);
     const json_t *larger = grows ? now : before;
     const json_t *smaller = grows ? before : now;
@@ -158,14 +158,14 @@ static void change_cell(cst_table *table, const json_t *before, const json_t *no
         }
     }
     if (before && changes == 1)
-        cst_table_cell(table, CST_PLAIN, "%c %s", grows ? '+' : '-', changed);
+        cst_grid_cell(table, CST_PLAIN, "%c %s", grows ? '+' : '-', changed);
     else
-        cst_table_cell(table, CST_PLAIN, "%s", "");
+        cst_grid_cell(table, CST_PLAIN, "%s", "");
 }
 
 static void print_path(cst_page *page, const json_t *root) {
-    static const char *const headers[] = {"",     "size",  "NLL", "vs. best", "s.e.",  "vs. all",
-                                          "s.e.", "FLOPs", "ms",  "allowed",  "change"};
+    static const char *const headers[] = {"",     "size",  "NLL", "vs. best",    "s.e.",  "vs. all",
+                                          "s.e.", "FLOPs", "ms",  "within caps", "change"};
     const json_t *path = json_object_get(root, "path");
     size_t count = json_array_size(path);
     if (count == 0)
@@ -175,8 +175,8 @@ static void print_path(cst_page *page, const json_t *root) {
         if (cst_json_flag(json_array_get(path, i), "chosen"))
             chosen = i;
     cst_page_heading(page, "Held-out loss by size of the set (> marks the choice)");
-    cst_table table;
-    cst_table_begin(&table, page, "lrrrrrrrrll", headers);
+    cst_grid table;
+    cst_grid_begin(&table, page, "lrrrrrrrrll", headers);
     for (size_t i = 0; i < count; i++) {
         bool near = i + PATH_AROUND >= chosen && i <= chosen + PATH_AROUND;
         if (count > PATH_ROWS && !near && i != 0 && i != count - 1)
@@ -184,32 +184,37 @@ static void print_path(cst_page *page, const json_t *root) {
         const json_t *step = json_array_get(path, i);
         const json_t *before = i ? json_array_get(path, i - 1) : NULL;
         cst_style style = i == chosen ? CST_BOLD : CST_PLAIN;
-        cst_table_cell(&table, style, "%s", cst_json_flag(step, "chosen") ? ">" : "");
-        cst_table_number(&table, style, 0, cst_json_number(step, "size"));
-        cst_table_number(&table, style, 4, cst_json_number(step, "loss"));
-        cst_table_number(&table, style, 4, cst_json_number(step, "excess"));
-        cst_table_number(&table, style, 4, cst_json_number(step, "excess_se"));
-        cst_table_number(&table, style, 4, cst_json_number(step, "against_all"));
-        cst_table_number(&table, style, 4, cst_json_number(step, "against_all_se"));
-        cst_table_quantity(&table, style, cst_json_number(step, "flops"));
-        cst_table_quantity(&table, style, cst_json_number(step, "latency_ms"));
-        cst_table_cell(&table, style, "%s", cst_json_flag(step, "allowed") ? "yes" : "no");
+        cst_grid_cell(&table, style, "%s", cst_json_flag(step, "chosen") ? ">" : "");
+        cst_grid_number(&table, style, 0, cst_json_number(step, "size"));
+        cst_grid_number(&table, style, 4, cst_json_number(step, "loss"));
+        cst_grid_number(&table, style, 4, cst_json_number(step, "excess"));
+        cst_grid_number(&table, style, 4, cst_json_number(step, "excess_se"));
+        cst_grid_number(&table, style, 4, cst_json_number(step, "against_all"));
+        cst_grid_number(&table, style, 4, cst_json_number(step, "against_all_se"));
+        cst_grid_quantity(&table, style, cst_json_number(step, "flops"));
+        cst_grid_quantity(&table, style, cst_json_number(step, "latency_ms"));
+        cst_grid_cell(&table, style, "%s", cst_json_flag(step, "allowed") ? "yes" : "no");
         change_cell(&table, json_object_get(before, "members"), json_object_get(step, "members"));
     }
-    cst_table_end(&table);
+    cst_grid_end(&table);
 }
 
 /* ---- the stack ------------------------------------------------------------------------------- */
 
+static bool has_linear_learner(const json_t *blend) {
+    return cst_json_number(blend, "ridge") > 0 || cst_json_number(blend, "elastic-net") > 0 ||
+           cst_json_number(blend, "lasso") > 0;
+}
+
 static void print_lambda(cst_page *page, const json_t *root) {
     const char *rule = cst_json_string(root, "lambda_rule");
-    double lambda = cst_json_number(root, "lambda");
     cst_text_label(page, "lambda");
-    cst_text_number(page, 4, lambda);
-    if (isnan(lambda))
-        cst_page_print(page, "  (not used: no linear meta-learner has weight)\n");
-    else
+    cst_text_number(page, 4, cst_json_number(root, "lambda"));
+    if (has_linear_learner(json_object_get(root, "blend")))
         cst_page_print(page, "  (rule: %s)\n", rule ? rule : "-");
+    else
+        cst_page_print(page, "  (rule: %s; not used, since no linear meta-learner has weight)\n",
+                       rule ? rule : "-");
     if (isnan(cst_json_number(root, "sigma2")) && isnan(cst_json_number(root, "snr")))
         return;
     cst_text_label(page, "spectrum");
@@ -228,17 +233,17 @@ static void print_learners(cst_page *page, const json_t *root) {
     if (json_array_size(learners) == 0)
         return;
     cst_page_heading(page, "Blend");
-    cst_table table;
-    cst_table_begin(&table, page, "lrrr", headers);
+    cst_grid table;
+    cst_grid_begin(&table, page, "lrrr", headers);
     for (size_t i = 0; i < json_array_size(learners); i++) {
         const json_t *learner = json_array_get(learners, i);
         const char *name = cst_json_string(learner, "name");
-        cst_table_cell(&table, CST_PLAIN, "%s", name ? name : "-");
-        cst_table_number(&table, CST_PLAIN, 4, cst_json_number(learner, "weight"));
-        cst_table_number(&table, CST_PLAIN, 3, cst_json_number(learner, "nll"));
-        cst_table_number(&table, CST_PLAIN, 3, cst_json_number(learner, "half_logdet"));
+        cst_grid_cell(&table, CST_PLAIN, "%s", name ? name : "-");
+        cst_grid_number(&table, CST_PLAIN, 4, cst_json_number(learner, "weight"));
+        cst_grid_number(&table, CST_PLAIN, 3, cst_json_number(learner, "nll"));
+        cst_grid_number(&table, CST_PLAIN, 3, cst_json_number(learner, "half_logdet"));
     }
-    cst_table_end(&table);
+    cst_grid_end(&table);
 }
 
 static void print_stack(cst_page *page, const json_t *root) {
@@ -275,8 +280,7 @@ static void print_scores(cst_page *page, const json_t *root) {
     cst_page_print(page, ", Brier ");
     cst_text_number(page, 4, cst_json_number(oof, "brier"));
     cst_page_print(page, "\n");
-    if (definition)
-        cst_page_print(page, "  ECE: %s\n", definition);
+    cst_text_definition(page, definition);
 }
 
 static void print_costs(cst_page *page, const json_t *root) {

@@ -23,36 +23,36 @@ static void print_members(cst_page *page, const json_t *root) {
     if (count == 0)
         return;
     cst_page_heading(page, "Members");
-    cst_table table;
-    cst_table_begin(&table, page, "rlrrrrrl", headers);
+    cst_grid table;
+    cst_grid_begin(&table, page, "rlrrrrrl", headers);
     for (size_t i = 0; i < count && i < MEMBER_ROWS; i++) {
         const json_t *member = json_array_get(members, i);
         const char *name = cst_json_string(member, "name");
         const char *family = cst_json_string(member, "family");
-        cst_table_cell(&table, CST_DIM, "%zu", i + 1);
-        cst_table_cell(&table, CST_PLAIN, "%s", name ? name : "-");
-        cst_table_number(&table, CST_PLAIN, 2, 100 * cst_json_number(member, "top1"));
-        cst_table_number(&table, CST_PLAIN, 4, cst_json_number(member, "nll"));
-        cst_table_number(&table, CST_PLAIN, 4, cst_json_number(member, "ece"));
-        cst_table_number(&table, CST_PLAIN, 4, cst_json_number(member, "brier"));
-        cst_table_quantity(&table, CST_PLAIN, cst_json_number(member, "flops"));
-        cst_table_cell(&table, CST_PLAIN, "%s", family ? family : "-");
+        cst_grid_cell(&table, CST_DIM, "%zu", i + 1);
+        cst_grid_cell(&table, CST_PLAIN, "%s", name ? name : "-");
+        cst_grid_number(&table, CST_PLAIN, 2, 100 * cst_json_number(member, "top1"));
+        cst_grid_number(&table, CST_PLAIN, 4, cst_json_number(member, "nll"));
+        cst_grid_number(&table, CST_PLAIN, 4, cst_json_number(member, "ece"));
+        cst_grid_number(&table, CST_PLAIN, 4, cst_json_number(member, "brier"));
+        cst_grid_quantity(&table, CST_PLAIN, cst_json_number(member, "flops"));
+        cst_grid_cell(&table, CST_PLAIN, "%s", family ? family : "-");
     }
-    cst_table_end(&table);
+    cst_grid_end(&table);
     if (count > MEMBER_ROWS)
         cst_page_print(page, "  and %zu more (--json lists them all)\n", count - MEMBER_ROWS);
 }
 
 /* ---- similarity ------------------------------------------------------------------------------ */
 
-static void similarity_cell(cst_table *table, double value, double threshold) {
+static void similarity_cell(cst_grid *table, double value, double threshold) {
     cst_style style = value > threshold ? CST_BOLD : value < 0.5 ? CST_DIM : CST_PLAIN;
     if (isnan(value))
-        cst_table_cell(table, CST_DIM, "-");
+        cst_grid_cell(table, CST_DIM, "-");
     else if (fabs(value) < 0.9995)
-        cst_table_cell(table, style, "%s.%03.0f", value < -0.0005 ? "-" : "", 1000 * fabs(value));
+        cst_grid_cell(table, style, "%s.%03.0f", value < -0.0005 ? "-" : "", 1000 * fabs(value));
     else
-        cst_table_cell(table, style, "%.2f", value);
+        cst_grid_cell(table, style, "%.2f", value);
 }
 
 /* CKA below the diagonal, Pearson above it: both are symmetric. */
@@ -69,24 +69,24 @@ static void print_matrix(cst_page *page, const json_t *root) {
     bool both = json_array_size(pearson) > 0;
     cst_page_heading(page, both ? "CKA below the diagonal, Pearson correlation above"
                                 : "CKA (the matrix is symmetric)");
-    cst_table table;
+    cst_grid table;
     memset(align + 2, 'r', count);
-    cst_table_begin(&table, page, align, headers);
+    cst_grid_begin(&table, page, align, headers);
     for (size_t i = 0; i < count; i++) {
-        cst_table_cell(&table, CST_DIM, "%zu", i + 1);
-        cst_table_cell(&table, CST_PLAIN, "%s", cst_json_string_at(names, i));
+        cst_grid_cell(&table, CST_DIM, "%zu", i + 1);
+        cst_grid_cell(&table, CST_PLAIN, "%s", cst_json_string_at(names, i));
         for (size_t j = 0; j < count; j++) {
             if (i == j)
-                cst_table_cell(&table, CST_DIM, ".");
+                cst_grid_cell(&table, CST_DIM, ".");
             else if (j < i)
                 similarity_cell(&table, entry(cka, i, j), threshold);
             else if (both)
                 similarity_cell(&table, entry(pearson, i, j), NAN);
             else
-                cst_table_cell(&table, CST_PLAIN, "%s", "");
+                cst_grid_cell(&table, CST_PLAIN, "%s", "");
         }
     }
-    cst_table_end(&table);
+    cst_grid_end(&table);
 }
 
 typedef struct pair {
@@ -122,15 +122,15 @@ static void print_pairs(cst_page *page, const json_t *root) {
             list[at++] = (pair){j, i, entry(cka, i, j)};
     qsort(list, pairs, sizeof *list, by_similarity);
     cst_page_heading(page, "The %d most similar pairs of %zu", TOP_PAIRS, pairs);
-    cst_table table;
-    cst_table_begin(&table, page, "llrr", headers);
+    cst_grid table;
+    cst_grid_begin(&table, page, "llrr", headers);
     for (size_t i = 0; i < pairs && i < TOP_PAIRS; i++) {
-        cst_table_cell(&table, CST_PLAIN, "%s", cst_json_string_at(names, list[i].a));
-        cst_table_cell(&table, CST_PLAIN, "%s", cst_json_string_at(names, list[i].b));
-        cst_table_number(&table, CST_PLAIN, 4, list[i].cka);
-        cst_table_number(&table, CST_PLAIN, 4, entry(pearson, list[i].b, list[i].a));
+        cst_grid_cell(&table, CST_PLAIN, "%s", cst_json_string_at(names, list[i].a));
+        cst_grid_cell(&table, CST_PLAIN, "%s", cst_json_string_at(names, list[i].b));
+        cst_grid_number(&table, CST_PLAIN, 4, list[i].cka);
+        cst_grid_number(&table, CST_PLAIN, 4, entry(pearson, list[i].b, list[i].a));
     }
-    cst_table_end(&table);
+    cst_grid_end(&table);
     cst_free(page->context, list);
 }
 
@@ -183,11 +183,12 @@ static void print_clusters(cst_page *page, const json_t *root) {
 static void print_spectrum(cst_page *page, const json_t *root) {
     const json_t *values = json_object_get(root, "eigenvalues");
     size_t count = json_array_size(values);
+    bool ascending = cst_json_number_at(values, 0) < cst_json_number_at(values, count - 1);
     cst_page_heading(page, "Spectrum of the meta-design");
     cst_text_label(page, "eigenvalues");
     for (size_t i = 0; i < count && i < EIGENVALUES_SHOWN; i++) {
         cst_page_print(page, i ? ", " : "");
-        cst_text_number(page, 3, cst_json_number_at(values, i));
+        cst_text_number(page, 3, cst_json_number_at(values, ascending ? count - 1 - i : i));
     }
     cst_page_print(page, count > EIGENVALUES_SHOWN ? ", ... (%zu)\n" : "\n", count);
     cst_text_label(page, "kappa");

@@ -1,0 +1,205 @@
+/*
+ * Reading the command line: options by name or letter, values, suggestions for mistyped words.
+ * First step of every command. Paper: none.
+ */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int collect(const cli_command *command, const cli_option **out) {
+    const cli_option *const lists[] = {
+        command->options, command->takes_pool ? CLI_POOL_OPTIONS : NULL, CLI_COMMON_OPTIONS};
+    int count = 0;
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        for (const cli_option *option = lists[i]; option && option->name; option++)
+            if (count < CLI_MAX_OPTIONS)
+                out[count++] = option;
+    return count;
+}
+
+/* ---- suggestions ----------------------------------------------------------------------------- */
+
+enum { WORD_CHARS = 48 };
+
+/* Least number of letters to insert, delete, replace or swap with a neighbour to get from a to b.
+ */
+static int edit_distance(const char *a, const char *b) {
+    int table[WORD_CHARS + 1][WORD_CHARS + 1];
+    int rows = (int)strlen(a);
+    int columns = (int)strlen(b);
+    if (rows > WORD_CHARS || columns > WORD_CHARS)
+        return WORD_CHARS;
+    for (int i = 0; i <= rows; i++)
+        for (int j = 0; j <= columns; j++) {
+            if (i == 0 || j == 0) {
+                table[i][j] = i + j;
+                continue;
+            }
+            int best = table[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            if (table[i - 1][j] + 1 < best)
+                best = table[i - 1][j] + 1;
+            if (table[i][j - 1] + 1 < best)
+                best = table[i][j - 1] + 1;
+            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (swapped && table[i - 2][j - 2] + 1 < best)
+                best = table[i - 2][j - 2] + 1;
+            table[i][j] = best;
+        }
+    return table[rows][columns];
+}
+
+const char *cli_nearest(const char *word, const char *const *words, int count) {
+    const char *nearest = NULL;
+    int least = (int)strlen(word) / 3 + 1;
+    for (int i = 0; i < count; i++) {
+        bool begins = strlen(word) >= 3 && strncmp(words[i], word, strlen(word)) == 0;
+        int distance = begins ? 0 : edit_distance(word, words[i]);
+        if (distance < least || (distance == least && !nearest)) {
+            least = distance;
+            nearest = words[i];
+        }
+    }
+    return nearest;
+}
+
+static int unknown_option(cli_call *call, const char *text, const cli_option *const *options,
+                          int count) {
+    const char *names[CLI_MAX_OPTIONS];
+    char word[WORD_CHARS + 1];
+    const char *start = text + strspn(text, "-");
+    (void)snprintf(word, sizeof word, "%.*s", (int)strcspn(start, "="), start);
+    for (int i = 0; i < count; i++)
+        names[i] = options[i]->name;
+    const char *nearest = text[1] == '-' ? cli_nearest(word, names, count) : NULL;
+    if (nearest)
+        return cli_fail(call, "unknown option %.*s; did you mean --%s?", (int)strcspn(text, "="),
+                        text, nearest);
+    return cli_fail(call, "unknown option %.*s; `corestack %s --help` lists the options",
+                    (int)strcspn(text, "="), text, call->command->name);
+}
+
+/* ---- parsing --------------------------------------------------------------------------------- */
+
+static void remember(cli_call *call, const cli_option *option, const char *value) {
+    call->given[call->given_count++] = (cli_given){option, value};
+}
+
+/* "--name", "--name value", "--name=value". Moves *at past the value. */
+static int parse_long(cli_call *call, const cli_option *const *options, int count, char **argv,
+                      int argc, int *at) {
+    const char *text = argv[*at];
+    size_t length = strcspn(text + 2, "=");
+    const char *value = text[2 + length] == '=' ? text + 3 + length : NULL;
+    const cli_option *option = NULL;
+    for (int i = 0; i < count; i++)
+        if (strlen(options[i]->name) == length && strncmp(options[i]->name, text + 2, length) == 0)
+            option = options[i];
+    if (!option)
+        return unknown_option(call, text, options, count);
+    if (!option->value && value)
+        return cli_fail(call, "option --%s takes no value", option->name);
+    if (option->value && !value) {
+        if (*at + 1 >= argc)
+            return cli_fail(call, "option --%s needs a value: --%s %s", option->name, option->name,
+                            option->value);
+        value = argv[++*at];
+    }
+    remember(call, option, value);
+    return CLI_OK;
+}
+
+/* "-q", "-o value", "-ovalue", "-qo value". */
+static int parse_letters(cli_call *call, const cli_option *const *options, int count, char **argv,
+                         int argc, int *at) {
+    const char *text = argv[*at];
+    for (const char *letter = text + 1; *letter; letter++) {
+        const cli_option *option = NULL;
+        for (int i = 0; i < count; i++)
+            if (options[i]->letter == *letter)
+                option = options[i];
+        if (!option)
+            return unknown_option(call, text, options, count);
+        if (!option->value) {
+            remember(call, option, NULL);
+            continue;
+        }
+        if (letter[1]) {
+            remember(call, option, letter + 1);
+        } else if (*at + 1 < argc) {
+            remember(call, option, argv[++*at]);
+        } else {
+            return cli_fail(call, "option -%c needs a value: -%c %s", *letter, *letter,
+                            option->value);
+        }
+        break;
+    }
+    return CLI_OK;
+}
+
+int cli_parse(cli_call *call, int argc, char **argv) {
+    const cli_option *options[CLI_MAX_OPTIONS];
+    int count = collect(call->command, options);
+    size_t letters = 1;
+    for (int i = 0; i < argc; i++)
+        letters += strlen(argv[i]) + 1; /* at most this many options */
+    call->arguments = calloc((size_t)argc + 1, sizeof *call->arguments);
+    call->given = calloc(letters, sizeof *call->given);
+    if (!call->arguments || !call->given) {
+        (void)cli_fail(call, "out of memory");
+        return CLI_INTERNAL;
+    }
+    bool only_arguments = false;
+    for (int at = 0; at < argc; at++) {
+        const char *text = argv[at];
+        int code = CLI_OK;
+        if (only_arguments || text[0] != '-' || text[1] == '\0')
+            call->arguments[call->argument_count++] = text;
+        else if (strcmp(text, "--") == 0)
+            only_arguments = true;
+        else if (text[1] == '-')
+            code = parse_long(call, options, count, argv, argc, &at);
+        else
+            code = parse_letters(call, options, count, argv, argc, &at);
+        if (code != CLI_OK)
+            return code;
+    }
+    return CLI_OK;
+}
+
+void cli_release(cli_call *call) {
+    free(call->arguments);
+    free(call->given);
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+const char *cli_value(const cli_call *call, const char *name) {
+    for (int i = call->given_count - 1; i >= 0; i--)
+        if (strcmp(call->given[i].option->name, name) == 0)
+            return call->given[i].value;
+    return NULL;
+}
+
+bool cli_flag(const cli_call *call, const char *name) {
+    for (int i = 0; i < call->given_count; i++)
+        if (strcmp(call->given[i].option->name, name) == 0)
+            return true;
+    return false;
+}
+
+int cli_integer(cli_call *call, const char *name, long long least, long long most, long long *out) {
+    const char *text = cli_value(call, name);
+    if (!text)
+        return CLI_OK;
+    char *end = NULL;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end || errno == ERANGE || value < least || value > most)
+        return cli_fail(call, "option --%s: '%s' is not a whole number from %lld to %lld", name,
+                        text, least, most);
+    *out = value;
+    return CLI_OK;
+}

@@ -1,0 +1,128 @@
+/*
+ * What the commands share: options, messages, progress, output, opening a pool.
+ * The tool includes the library's public headers only and computes nothing itself.
+ * Paper: none.
+ */
+#ifndef CLI_H
+#define CLI_H
+
+#include <corestack/fit.h>
+#include <stdbool.h>
+
+/* Exit codes. 1 is kept for commands that answer a question with "no". */
+enum { CLI_OK = 0, CLI_NO = 1, CLI_BAD_INPUT = 2, CLI_INTERNAL = 3 };
+
+enum { CLI_MAX_OPTIONS = 32 };
+
+typedef struct cli_option {
+    const char *name;  /* without the dashes; NULL ends a list */
+    char letter;       /* 0: none */
+    const char *value; /* what stands after it, for the help; NULL: a flag */
+    const char *help;
+} cli_option;
+
+typedef struct cli_call cli_call;
+
+typedef struct cli_command {
+    const char *name;
+    const char *summary;        /* a sentence without its full stop */
+    const char *usage;          /* lines of what follows "corestack " */
+    const char *details;        /* paragraphs, or NULL */
+    const char *example;        /* lines */
+    const cli_option *options;  /* its own */
+    bool takes_pool;            /* has the options that describe a POOL as well */
+    bool lists_options;         /* its help ends with the table of options */
+    bool reports_notices;       /* its report holds the notices, so they are not logged */
+    int (*run)(cli_call *call); /* returns an exit code */
+} cli_command;
+
+typedef struct cli_given {
+    const cli_option *option;
+    const char *value; /* NULL for a flag */
+} cli_given;
+
+/* One run of one command. */
+struct cli_call {
+    const cli_command *command;
+    cst_context *context;
+    const char **arguments; /* those that are not options */
+    int argument_count;
+    cli_given *given; /* options in the order given */
+    int given_count;
+    bool quiet;
+    bool verbose;
+    bool notices_held;  /* the report will show them */
+    bool progress;      /* progress is shown: stderr is a terminal */
+    bool progress_on;   /* a progress line stands there */
+    char stage[48];     /* of the progress line */
+    double stage_start; /* seconds */
+    double stage_shown;
+};
+
+extern const cli_command *const CLI_COMMANDS[]; /* NULL ends it */
+extern const cli_command CLI_FIT, CLI_PREDICT, CLI_EVALUATE, CLI_INSPECT, CLI_FOLDS, CLI_OPTIONS,
+    CLI_HELP;
+
+/* ---- args.c ---------------------------------------------------------------------------------- */
+
+/* Reads argv (after the command's name) into `call`; an exit code other than 0 after a message. */
+int cli_parse(cli_call *call, int argc, char **argv);
+void cli_release(cli_call *call);
+
+/* The last value given for an option, or NULL; whether a flag was given. */
+const char *cli_value(const cli_call *call, const char *name);
+bool cli_flag(const cli_call *call, const char *name);
+
+/* A whole number from `least` to `most`; *out is left alone when the option was not given. */
+int cli_integer(cli_call *call, const char *name, long long least, long long most, long long *out);
+
+/* The nearest of `count` words to a mistyped one, or NULL when none is near. */
+const char *cli_nearest(const char *word, const char *const *words, int count);
+
+/* ---- help.c ---------------------------------------------------------------------------------- */
+
+int cli_help_all(void);
+int cli_help_command(const cli_command *command);
+const cli_command *cli_find_command(const char *name);
+extern const cli_option CLI_COMMON_OPTIONS[];
+extern const cli_option CLI_POOL_OPTIONS[];
+
+/* ---- terminal.c ------------------------------------------------------------------------------ */
+
+/* One line "corestack COMMAND: message" on stderr. Returns CLI_BAD_INPUT. */
+int cli_fail(cli_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* 0 for CST_OK; else the library's message on stderr and the exit code that goes with it. */
+int cli_check(cli_call *call, cst_status status);
+
+/* Attaches log and progress to the context, as the options say; stops on the first interrupt. */
+int cli_attach(cli_call *call);
+
+/* Prints the report on stdout as text or, with --json, as JSON. */
+int cli_print_report(cli_call *call, const cst_report *report);
+
+/* Writes to stdout; failures show in cli_finish_output. */
+void cli_out(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Flushes and closes stdout; CLI_BAD_INPUT with a message when something did not get there. */
+int cli_finish_output(const char *command, int code);
+
+/* ---- files.c --------------------------------------------------------------------------------- */
+
+/* Opens the POOL named by the arguments from `first` on and by the pool options. */
+int cli_open_pool(cli_call *call, int first, cst_pool **out);
+
+/* The split to use: --split, or `usual`; "oof" for a list of files, which has no other. */
+const char *cli_split(const cli_call *call, int first, const char *usual);
+
+/* Whether -o names a file that can be written: refuses folders, devices and missing folders before
+ * any work is done. `what` says in the message what goes there. */
+int cli_check_output(cli_call *call, const char *what, const char **out);
+
+/* Whether the file starts as an npy file does. */
+bool cli_is_npy(const char *path);
+
+/* Options from --preset, --seed and --set. */
+int cli_make_options(cli_call *call, cst_options **out);
+
+#endif

@@ -1,0 +1,103 @@
+/*
+ * corestack evaluate: scores of a prediction file, or of a model on a split, beside baselines.
+ * After a fit. Paper: section "Experiments".
+ */
+#include "cli.h"
+
+#include <string.h>
+
+static bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text);
+    size_t tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+/* A model is not an array, so the file says itself what it is; a name that ends as predictions do
+ * decides for those that cannot be read as either, so that the message speaks of the right thing.
+ */
+static bool holds_predictions(const char *path) {
+    return cli_is_npy(path) || ends_with(path, ".npy") || ends_with(path, ".npz") ||
+           strstr(path, ".npz#") || ends_with(path, ".csv");
+}
+
+static int score_file(cli_call *call, int32_t resamples, uint64_t seed, cst_report **report) {
+    cst_pool *pool = NULL;
+    if (call->argument_count > 1)
+        return cli_fail(call, "%s holds predictions: give it alone, with --labels",
+                        call->arguments[0]);
+    if (!cli_value(call, "labels"))
+        return cli_fail(call, "%s holds predictions: give the labels with --labels L.npy",
+                        call->arguments[0]);
+    if (cli_flag(call, "baselines"))
+        return cli_fail(call, "--baselines needs a model and a pool instead of %s",
+                        call->arguments[0]);
+    const char *split = "oof"; /* what the one split of a list of files is called */
+    int code = cli_open_pool(call, 0, &pool);
+    call->notices_held = false; /* the report holds those of the scoring, not of the reading */
+    if (code == CLI_OK)
+        code = cli_check(call, cst_pool_load(call->context, pool, split));
+    call->notices_held = true;
+    if (code == CLI_OK)
+        code = cli_check(call, cst_evaluate(call->context, cst_pool_predictions(pool, split, 0),
+                                            cst_pool_rows(pool, split), cst_pool_classes(pool),
+                                            cst_pool_labels(pool, split), resamples, seed, report));
+    cst_pool_free(call->context, pool);
+    return code;
+}
+
+static int score_model(cli_call *call, int32_t resamples, uint64_t seed, cst_report **report) {
+    cst_model *model = NULL;
+    cst_pool *pool = NULL;
+    int code = cli_check(call, cst_model_load(call->context, &model, call->arguments[0]));
+    if (code == CLI_OK)
+        code = cli_open_pool(call, 1, &pool);
+    if (code == CLI_OK)
+        code = cli_check(call,
+                         cst_evaluate_model(call->context, model, pool, cli_split(call, 1, "test"),
+                                            cli_flag(call, "baselines"), resamples, seed, report));
+    cst_pool_free(call->context, pool);
+    cst_model_free(call->context, model);
+    return code;
+}
+
+static int run(cli_call *call) {
+    cst_report *report = NULL;
+    long long resamples = 0;
+    long long seed = 0;
+    if (call->argument_count < 1)
+        return cli_fail(call, "no prediction file or model given; see `corestack evaluate --help`");
+    int code = cli_integer(call, "resamples", 0, 10000000, &resamples);
+    if (code == CLI_OK)
+        code = cli_integer(call, "seed", 0, 9007199254740992LL, &seed);
+    if (code == CLI_OK && holds_predictions(call->arguments[0]))
+        code = score_file(call, (int32_t)resamples, (uint64_t)seed, &report);
+    else if (code == CLI_OK)
+        code = score_model(call, (int32_t)resamples, (uint64_t)seed, &report);
+    if (code == CLI_OK)
+        code = cli_print_report(call, report);
+    cst_report_free(call->context, report);
+    return code;
+}
+
+static const cli_option OPTIONS[] = {
+    {"split", 0, "NAME", "the split to score (test; oof where files are listed)"},
+    {"baselines", 'b', NULL,
+     "beside the stack: best single model, average, greedy selection, fitted on split oof"},
+    {"resamples", 'r', "N", "bootstrap resamples for 95% intervals, for example 5000 (0: none)"},
+    {"seed", 0, "S", "seed of the resamples (0)"},
+    {NULL, 0, NULL, NULL},
+};
+
+const cli_command CLI_EVALUATE = {
+    .name = "evaluate",
+    .summary = "score predictions against labels",
+    .usage = "evaluate OUT.npy --labels L.npy [options]\n"
+             "evaluate MODEL POOL [--split NAME] [--baselines] [options]",
+    .details = "Top-1 accuracy, ECE, NLL and Brier score, each with its definition.",
+    .example = "corestack evaluate out.npy --labels examples/digits/test_labels.npy\n"
+               "corestack evaluate digits.cstack examples/digits/pool.json --baselines -r 5000",
+    .options = OPTIONS,
+    .takes_pool = true,
+    .reports_notices = true,
+    .run = run,
+};

@@ -1,0 +1,149 @@
+/*
+ * Pools, output paths and options as the options give them.
+ * Between reading the command line and calling the library. Paper: none.
+ */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A manifest or a folder; anything else is taken for a prediction file. */
+static bool is_pool_path(const char *path) {
+    struct stat info;
+    size_t length = strlen(path);
+    if (length > 5 && strcmp(path + length - 5, ".json") == 0)
+        return true;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+static bool is_file_list(const cli_call *call, int first) {
+    int count = call->argument_count - first;
+    return count > 1 || (count == 1 && !is_pool_path(call->arguments[first]));
+}
+
+int cli_open_pool(cli_call *call, int first, cst_pool **out) {
+    *out = NULL;
+    int count = call->argument_count - first;
+    cst_pool_config config = {
+        .outside = cli_flag(call, "allow-outside"),
+        .labels = cli_value(call, "labels"),
+        .ids = cli_value(call, "ids"),
+        .folds = cli_value(call, "folds"),
+        .groups = cli_value(call, "groups"),
+    };
+    const char *values = cli_value(call, "values");
+    if (values) {
+        bool logit = strcmp(values, "logit") == 0;
+        if (!logit && strcmp(values, "probability") != 0)
+            return cli_fail(call, "option --values: '%s' is not probability or logit", values);
+        config.output_given = 1;
+        config.output = logit ? CST_OUTPUT_LOGIT : CST_OUTPUT_PROBABILITY;
+    }
+    if (count <= 0)
+        return cli_fail(call,
+                        "no pool given: name a pool.json, a folder, or --labels y.npy a.npy "
+                        "b.npy ...; see `corestack %s --help`",
+                        call->command->name);
+    if (is_file_list(call, first))
+        return cli_check(call, cst_pool_open_files(call->context, out, call->arguments + first,
+                                                   (size_t)count, &config));
+    return cli_check(call, cst_pool_open(call->context, out, call->arguments[first], &config));
+}
+
+const char *cli_split(const cli_call *call, int first, const char *usual) {
+    const char *split = cli_value(call, "split");
+    if (split)
+        return split;
+    return is_file_list(call, first) ? "oof" : usual;
+}
+
+/* The folder of a path: "" means the present one. */
+static int check_folder(cli_call *call, const char *path) {
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) : 0;
+    if (length >= sizeof folder)
+        return cli_fail(call, "-o: the path is too long");
+    if (slash && length == 0)
+        length = 1; /* the root */
+    (void)snprintf(folder, sizeof folder, "%.*s", (int)length, path);
+    const char *name = length ? folder : ".";
+    struct stat info;
+    if (stat(name, &info) != 0)
+        return cli_fail(call, "-o %s: the folder %s cannot be used: %s", path, name,
+                        strerror(errno));
+    if (!S_ISDIR(info.st_mode))
+        return cli_fail(call, "-o %s: %s is not a folder", path, name);
+    if (access(name, W_OK) != 0)
+        return cli_fail(call, "-o %s: the folder %s cannot be written: %s", path, name,
+                        strerror(errno));
+    return CLI_OK;
+}
+
+int cli_check_output(cli_call *call, const char *what, const char **out) {
+    const char *path = cli_value(call, "output");
+    *out = path;
+    if (!path || !*path)
+        return cli_fail(call, "say where %s goes: -o FILE", what);
+    struct stat info;
+    if (stat(path, &info) == 0) {
+        if (S_ISDIR(info.st_mode))
+            return cli_fail(call, "-o %s: it is a folder; name a file", path);
+        if (!S_ISREG(info.st_mode))
+            return CLI_OK; /* a device or a pipe, written directly */
+    }
+    return check_folder(call, path);
+}
+
+bool cli_is_npy(const char *path) {
+    static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
+    unsigned char start[6] = {0};
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return false;
+    size_t got = fread(start, 1, sizeof start, file);
+    (void)fclose(file);
+    return got == sizeof start && memcmp(start, magic, sizeof magic) == 0;
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+enum { KEY_CHARS = 64, KEYS = 256 };
+
+static int set_pair(cli_call *call, cst_options *options, const char *pair) {
+    char key[KEY_CHARS];
+    const char *equals = strchr(pair, '=');
+    if (!equals || equals == pair || (size_t)(equals - pair) >= sizeof key)
+        return cli_fail(call, "option --set: '%s' is not KEY=VALUE", pair);
+    (void)snprintf(key, sizeof key, "%.*s", (int)(equals - pair), pair);
+    if (!cst_options_get(options, key)) {
+        const char *keys[KEYS];
+        int count = 0;
+        for (size_t i = 0; cst_option_at(i) && count < KEYS; i++)
+            keys[count++] = cst_option_at(i)->key;
+        const char *nearest = cli_nearest(key, keys, count);
+        if (nearest)
+            return cli_fail(call, "there is no option '%s' to --set; did you mean '%s'?", key,
+                            nearest);
+        return cli_fail(call, "there is no option '%s' to --set; `corestack options` lists them",
+                        key);
+    }
+    return cli_check(call, cst_options_set(call->context, options, key, equals + 1));
+}
+
+int cli_make_options(cli_call *call, cst_options **out) {
+    const char *preset = cli_value(call, "preset");
+    const char *seed = cli_value(call, "seed");
+    int code = cli_check(call, cst_options_create(call->context, out));
+    if (code == CLI_OK && preset)
+        code = cli_check(call, cst_options_preset(call->context, *out, preset));
+    if (code == CLI_OK && seed)
+        code = cli_check(call, cst_options_set(call->context, *out, "seed", seed));
+    for (int i = 0; code == CLI_OK && i < call->given_count; i++)
+        if (strcmp(call->given[i].option->name, "set") == 0)
+            code = set_pair(call, *out, call->given[i].value);
+    return code;
+}

@@ -1,0 +1,129 @@
+/*
+ * corestack folds: a fold for every row, stratified by label, groups kept together.
+ * Before the members are trained. Paper: the L-fold partition behind the out-of-fold matrix.
+ */
+#include "cli.h"
+
+#include <corestack/files.h>
+#include <corestack/folds.h>
+#include <corestack/report.h>
+#include <stdlib.h>
+
+enum { MOST_FOLDS = 1000 };
+
+typedef struct folds_request {
+    const char *path;
+    int32_t folds;
+    uint64_t seed;
+    int32_t *labels;
+    int64_t *groups; /* NULL: every row on its own */
+    int64_t rows;
+} folds_request;
+
+static int read_input(cli_call *call, folds_request *request) {
+    const char *groups = cli_value(call, "groups");
+    const char *labels = cli_value(call, "labels");
+    int64_t rows = 0;
+    int code =
+        cli_check(call, cst_read_labels(call->context, labels, &request->labels, &request->rows));
+    if (code != CLI_OK || !groups)
+        return code;
+    code = cli_check(call, cst_read_groups(call->context, groups, &request->groups, &rows));
+    if (code == CLI_OK && rows != request->rows)
+        code = cli_fail(call, "%s has %lld rows, %s has %lld: they must be of the same samples",
+                        groups, (long long)rows, labels, (long long)request->rows);
+    return code;
+}
+
+static int report(cli_call *call, const folds_request *request, const int32_t *fold) {
+    cst_context *context = call->context;
+    cst_report *document = NULL;
+    int64_t sizes[MOST_FOLDS] = {0};
+    for (int64_t i = 0; i < request->rows; i++)
+        sizes[fold[i]]++;
+    cst_status status = cst_report_new(context, "folds", &document);
+    if (status == CST_OK)
+        status = cst_report_set_string(context, document, "out", request->path);
+    if (status == CST_OK)
+        status = cst_report_set_integer(context, document, "samples", request->rows);
+    if (status == CST_OK)
+        status = cst_report_set_integer(context, document, "folds", request->folds);
+    if (status == CST_OK)
+        status = cst_report_set_integer(context, document, "seed", (int64_t)request->seed);
+    if (status == CST_OK)
+        status = cst_report_set_string(context, document, "groups", cli_value(call, "groups"));
+    if (status == CST_OK)
+        status = cst_report_set_integers(context, document, "sizes", sizes, request->folds);
+    int code = cli_check(call, status);
+    if (code == CLI_OK)
+        code = cli_print_report(call, document);
+    cst_report_free(context, document);
+    return code;
+}
+
+static int make(cli_call *call, folds_request *request) {
+    cst_context *context = call->context;
+    int code = read_input(call, request);
+    if (code != CLI_OK)
+        return code;
+    int32_t *fold = calloc((size_t)request->rows + 1, sizeof *fold);
+    if (!fold)
+        return cli_check(call, CST_ERROR_MEMORY);
+    cst_status status = request->groups
+                            ? cst_folds_grouped(context, request->labels, request->groups,
+                                                request->rows, request->folds, request->seed, fold)
+                            : cst_folds_stratified(context, request->labels, request->rows,
+                                                   request->folds, request->seed, fold);
+    if (status == CST_OK)
+        status = cst_write_folds(context, request->path, fold, request->rows);
+    code = cli_check(call, status);
+    if (code == CLI_OK)
+        code = report(call, request, fold);
+    free(fold);
+    return code;
+}
+
+static int run(cli_call *call) {
+    long long folds = 5;
+    long long seed = 0;
+    folds_request request = {0};
+    if (call->argument_count > 0)
+        return cli_fail(call, "unexpected argument '%s'; the labels go behind --labels",
+                        call->arguments[0]);
+    if (!cli_value(call, "labels"))
+        return cli_fail(call, "no labels given: --labels y.npy");
+    int code = cli_integer(call, "count", 2, MOST_FOLDS, &folds);
+    if (code == CLI_OK)
+        code = cli_integer(call, "seed", 0, 9007199254740992LL, &seed);
+    if (code == CLI_OK)
+        code = cli_check_output(call, "the fold vector", &request.path);
+    request.folds = (int32_t)folds;
+    request.seed = (uint64_t)seed;
+    if (code == CLI_OK)
+        code = make(call, &request);
+    cst_free(call->context, request.labels);
+    cst_free(call->context, request.groups);
+    return code;
+}
+
+static const cli_option OPTIONS[] = {
+    {"labels", 'l', "Y.npy", "class of every row"},
+    {"count", 'L', "N", "number of folds (5)"},
+    {"groups", 0, "G.npy", "group of every row; the rows of a group stay in one fold"},
+    {"output", 'o', "FOLDS.npy", "the file to write: an int32 vector of 0 to N-1"},
+    {"seed", 0, "S", "seed of the shuffle (0)"},
+    {NULL, 0, NULL, NULL},
+};
+
+const cli_command CLI_FOLDS = {
+    .name = "folds",
+    .summary = "make a stratified fold vector",
+    .usage = "folds --labels Y.npy -L N -o FOLDS.npy [--groups G.npy] [options]",
+    .details =
+        "Every class is spread over the folds with counts that differ by at most one. With\n"
+        "--groups, rows of one group never cross folds. Train each member with these folds,\n"
+        "save what it predicts for the rows left out, and give the same file to fit.",
+    .example = "corestack folds --labels examples/digits/oof_labels.npy -L 5 -o folds.npy",
+    .options = OPTIONS,
+    .run = run,
+};

@@ -1,0 +1,72 @@
+/*
+ * corestack: the command-line tool. Chooses the command and runs it.
+ * Paper: none.
+ */
+#include "cli.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A standard stream that the caller closed would lend its number to the first file opened, and our
+ * output would go there. In its place comes one that fails (stdout) or is empty. */
+static void guard_standard_streams(void) {
+    for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)
+        if (fcntl(stream, F_GETFD) < 0)
+            (void)open("/dev/null", stream == STDOUT_FILENO ? O_RDONLY : O_RDWR);
+}
+
+static int run_command(const cli_command *command, int argc, char **argv) {
+    cli_call call = {.command = command};
+    int code = cli_parse(&call, argc, argv);
+    if (code == CLI_OK && cli_flag(&call, "help")) {
+        code = cli_help_command(command);
+    } else if (code == CLI_OK) {
+        code = cli_check(&call, cst_context_create(&call.context));
+        if (code == CLI_OK)
+            code = cli_attach(&call);
+        if (code == CLI_OK)
+            code = command->run(&call);
+    }
+    cst_context_free(call.context);
+    cli_release(&call);
+    return code;
+}
+
+static int unknown_command(const char *name) {
+    cli_call call = {0};
+    const char *names[16];
+    int count = 0;
+    for (size_t i = 0; CLI_COMMANDS[i] && count < 16; i++)
+        names[count++] = CLI_COMMANDS[i]->name;
+    if (*name == '-')
+        return cli_fail(&call, "unknown option %s; `corestack help` lists the commands", name);
+    const char *nearest = cli_nearest(name, names, count);
+    if (nearest)
+        return cli_fail(&call, "there is no command '%s'; did you mean '%s'?", name, nearest);
+    return cli_fail(&call, "there is no command '%s'; `corestack help` lists them", name);
+}
+
+int main(int argc, char **argv) {
+    guard_standard_streams();
+    /* A closed pipe and a file beyond the size limit show as failed writes. */
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN);
+    const char *name = argc > 1 ? argv[1] : NULL;
+    const cli_command *command = name ? cli_find_command(name) : NULL;
+    cli_call nobody = {0};
+    int code = CLI_OK;
+    if (command)
+        code = run_command(command, argc - 2, argv + 2);
+    else if (!name)
+        code = cli_fail(&nobody, "no command given; `corestack help` lists them");
+    else if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
+        cli_out("corestack %s\n", cst_version());
+    else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        code = cli_help_all();
+    else
+        code = unknown_command(name);
+    return cli_finish_output(command ? command->name : NULL, code);
+}

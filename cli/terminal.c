@@ -1,0 +1,200 @@
+/*
+ * What the user sees: messages and progress on stderr, results on stdout.
+ * Around every command. Paper: none.
+ */
+#include "cli.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The one thing a signal handler may touch. */
+static volatile sig_atomic_t interrupted_by;
+
+static void on_signal(int number) {
+    interrupted_by = number;
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static void clear_progress(cli_call *call) {
+    if (!call->progress_on)
+        return;
+    (void)fputs("\r\033[K", stderr);
+    call->progress_on = false;
+}
+
+/* File names may hold anything; a message stays one line and cannot drive the terminal. */
+static void print_line(cli_call *call, const char *kind, const char *message) {
+    clear_progress(call);
+    (void)fprintf(stderr, "corestack%s%s: %s", call->command ? " " : "",
+                  call->command ? call->command->name : "", kind);
+    for (const unsigned char *at = (const unsigned char *)message; *at; at++) {
+        bool control = *at < 0x20 || *at == 0x7F || (*at == 0xC2 && at[1] >= 0x80 && at[1] < 0xA0);
+        (void)fputc(control ? '?' : *at, stderr);
+    }
+    (void)fputc('\n', stderr);
+}
+
+int cli_fail(cli_call *call, const char *format, ...) {
+    char message[1024];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    print_line(call, "", message);
+    return CLI_BAD_INPUT;
+}
+
+int cli_check(cli_call *call, cst_status status) {
+    if (status == CST_OK)
+        return CLI_OK;
+    const char *message = call->context ? cst_last_error(call->context) : "";
+    print_line(call, "", *message ? message : cst_status_text(status));
+    switch (status) {
+    case CST_ERROR_MEMORY:
+    case CST_ERROR_NUMERIC:
+    case CST_ERROR_INTERNAL:
+        return CLI_INTERNAL;
+    case CST_ERROR_CANCELLED:
+        /* The files are closed and the temporary ones removed: now go the way of the signal. */
+        if (interrupted_by) {
+            (void)signal(interrupted_by, SIG_DFL);
+            (void)raise(interrupted_by);
+        }
+        return CLI_INTERNAL;
+    default:
+        return CLI_BAD_INPUT;
+    }
+}
+
+/* ---- log and progress ------------------------------------------------------------------------ */
+
+static void on_log(void *user, cst_log_level level, const char *message) {
+    cli_call *call = user;
+    if (level == CST_LOG_WARNING) {
+        if (!call->quiet && !call->notices_held)
+            print_line(call, "notice: ", message);
+    } else if (call->verbose) {
+        print_line(call, "", message);
+    }
+}
+
+static double now_seconds(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void show_progress(cli_call *call, const char *stage, int64_t done, int64_t total) {
+    double now = now_seconds();
+    if (strncmp(call->stage, stage, sizeof call->stage - 1) != 0) {
+        (void)snprintf(call->stage, sizeof call->stage, "%s", stage);
+        call->stage_start = now;
+    } else if (now - call->stage_shown < 0.1) {
+        return;
+    }
+    call->stage_shown = now;
+    call->progress_on = true;
+    (void)fprintf(stderr, "\r\033[K%s", call->stage);
+    double elapsed = now - call->stage_start;
+    if (total > 0)
+        (void)fprintf(stderr, "  %3.0f %%  (%lld of %lld)", 100 * (double)done / (double)total,
+                      (long long)done, (long long)total);
+    if (done > 0 && elapsed > 0.2) {
+        double rate = (double)done / elapsed;
+        (void)fprintf(stderr, "  %.3g/s, %.0f s left", rate, (double)(total - done) / rate);
+    }
+    (void)fflush(stderr);
+}
+
+static int on_progress(void *user, const char *stage, int64_t done, int64_t total) {
+    cli_call *call = user;
+    if (call->progress)
+        show_progress(call, stage, done, total);
+    return interrupted_by != 0;
+}
+
+int cli_attach(cli_call *call) {
+    call->quiet = cli_flag(call, "quiet");
+    call->verbose = cli_flag(call, "verbose");
+    call->notices_held = call->command->reports_notices;
+    call->progress = !call->quiet && isatty(STDERR_FILENO);
+    const char *color = cli_value(call, "color");
+    if (color && strcmp(color, "auto") != 0 && strcmp(color, "always") != 0 &&
+        strcmp(color, "never") != 0)
+        return cli_fail(call, "option --color: '%s' is not auto, always or never", color);
+    long long threads = 0;
+    int code = cli_integer(call, "threads", 0, 1024, &threads);
+    if (code == CLI_OK)
+        code = cli_check(call, cst_context_set_threads(call->context, (int)threads));
+    if (code != CLI_OK)
+        return code;
+    cst_context_set_log(call->context, on_log, call);
+    cst_context_set_progress(call->context, on_progress, call);
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_signal;
+    action.sa_flags = (int)SA_RESETHAND; /* a second interrupt ends the program at once */
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+    return CLI_OK;
+}
+
+/* ---- output ---------------------------------------------------------------------------------- */
+
+static bool use_color(const cli_call *call) {
+    const char *color = cli_value(call, "color");
+    if (color && strcmp(color, "auto") != 0)
+        return strcmp(color, "always") == 0;
+    const char *off = getenv("NO_COLOR");
+    const char *terminal = getenv("TERM");
+    if ((off && *off) || (terminal && strcmp(terminal, "dumb") == 0))
+        return false;
+    return isatty(STDOUT_FILENO) != 0;
+}
+
+int cli_print_report(cli_call *call, const cst_report *report) {
+    char *text = NULL;
+    bool json = cli_flag(call, "json");
+    cst_status status = json ? cst_report_json(call->context, report, &text)
+                             : cst_report_text(call->context, report, use_color(call), &text);
+    int code = cli_check(call, status);
+    if (code == CLI_OK) {
+        clear_progress(call);
+        cli_out("%s%s", text, json ? "\n" : "");
+    }
+    cst_free(call->context, text);
+    return code;
+}
+
+/* errno of the first write to stdout that failed. */
+static int output_error;
+
+void cli_out(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    if (vfprintf(stdout, format, args) < 0 && !output_error)
+        output_error = errno;
+    va_end(args);
+}
+
+int cli_finish_output(const char *command, int code) {
+    bool failed = ferror(stdout) != 0;
+    if (fflush(stdout) != 0) {
+        failed = true;
+        output_error = output_error ? output_error : errno;
+    }
+    if (!failed)
+        return code;
+    const char *why = output_error ? strerror(output_error) : "unknown error";
+    (void)fprintf(stderr, "corestack%s%s: the result could not be written to standard output: %s\n",
+                  command ? " " : "", command ? command : "", why);
+    return code == CLI_OK ? CLI_BAD_INPUT : code;
+}

@@ -1,0 +1,14 @@
+#!/bin/sh
+# Runs the tests of the command line: run.sh TOOL SOURCES [unittest arguments]
+set -eu
+CORESTACK_TOOL=$1
+CORESTACK_SOURCES=$2
+shift 2
+export CORESTACK_TOOL CORESTACK_SOURCES
+cd "$CORESTACK_SOURCES/tests/cli"
+PYTHONDONTWRITEBYTECODE=1
+export PYTHONDONTWRITEBYTECODE
+if [ $# -gt 0 ]; then
+    exec /usr/bin/python3 -m unittest "$@"
+fi
+exec /usr/bin/python3 -m unittest discover -p 'test_*.py'

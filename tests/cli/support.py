@@ -1,0 +1,144 @@
+"""Running the tool, and small pools made on the spot."""
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+TOOL = os.environ["CORESTACK_TOOL"]
+SOURCES = os.environ["CORESTACK_SOURCES"]
+DIGITS = os.path.join(SOURCES, "examples", "digits", "pool.json")
+TIMEOUT = 300  # seconds; under sanitizers a fit of the example takes a while
+
+
+class Result:
+    def __init__(self, finished):
+        self.code = finished.returncode
+        self.out = finished.stdout.decode()
+        self.err = finished.stderr.decode()
+
+    def json(self):
+        return json.loads(self.out)
+
+
+def run(*arguments, file_limit=None, stdout=subprocess.PIPE, env=None, cwd=None):
+    """Runs the tool. file_limit: largest file it may write, in bytes."""
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
+
+    finished = subprocess.run(
+        [TOOL, *[str(a) for a in arguments]],
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        timeout=TIMEOUT,
+        preexec_fn=limit if file_limit is not None else None,
+        env={**os.environ, **(env or {})},
+        cwd=cwd,
+        check=False,
+    )
+    if finished.stdout is None:
+        finished.stdout = b""
+    return Result(finished)
+
+
+def softmax(scores):
+    scores = scores - scores.max(axis=1, keepdims=True)
+    e = np.exp(scores)
+    return (e / e.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+def sample(rows, classes, seed, skill=2.0, labels=None):
+    """Labels and one member's probabilities that know something of them."""
+    rng = np.random.default_rng(seed)
+    if labels is None:
+        labels = rng.permutation(np.arange(rows) % classes).astype(np.int32)
+    scores = rng.normal(size=(rows, classes))
+    scores[np.arange(rows), labels] += skill
+    return labels, softmax(scores)
+
+
+class PoolCase(unittest.TestCase):
+    """A case with a temporary folder that holds a pool of three members, two splits and ids."""
+
+    rows, test_rows, classes = 120, 60, 3
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="corestack-cli-")
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.labels = {}
+        self.members = {}
+        for split, rows, seed in (("oof", self.rows, 1), ("test", self.test_rows, 2)):
+            labels, _ = sample(rows, self.classes, seed)
+            self.labels[split] = labels
+            self.save(f"{split}_labels.npy", labels)
+            for k, name in enumerate(("ada", "bob", "cyd")):
+                _, predictions = sample(rows, self.classes, 10 * seed + k, 1.5 + k / 2, labels)
+                self.members[name, split] = predictions
+                self.save(f"{name}.{split}.npy", predictions)
+        self.manifest = {
+            "corestack_pool": 1,
+            "task": "classification",
+            "classes": self.classes,
+            "output": "probability",
+            "splits": {
+                "oof": {"labels": "oof_labels.npy"},
+                "test": {"labels": "test_labels.npy"},
+            },
+            "models": [
+                {"name": name, "predictions": {s: f"{name}.{s}.npy" for s in ("oof", "test")}}
+                for name in ("ada", "bob", "cyd")
+            ],
+        }
+        self.pool = self.path("pool.json")
+        self.model = self.path("model.cstack")
+        self.write_manifest()
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def save(self, name, array):
+        np.save(self.path(name), array)
+        return self.path(name)
+
+    def write_manifest(self):
+        with open(self.pool, "w", encoding="utf-8") as file:
+            json.dump(self.manifest, file)
+
+    def read(self, path):
+        with open(path, "rb") as file:
+            return file.read()
+
+    def listing(self):
+        return sorted(os.listdir(self.folder))
+
+    def works(self, *arguments, **keywords):
+        result = run(*arguments, **keywords)
+        self.assertEqual(result.code, 0, result.err)
+        return result
+
+    def fails(self, *arguments, says=(), code=2, **keywords):
+        """The command fails with one line on stderr that holds every text of `says`, prints
+        nothing and leaves the folder as it was."""
+        before = self.listing()
+        result = run(*arguments, **keywords)
+        self.assertEqual(result.code, code, result.err or result.out)
+        self.assertEqual(result.out, "")
+        self.assertEqual(result.err.count("\n"), 1, result.err)
+        self.assertTrue(result.err.startswith("corestack"), result.err)
+        for text in says:
+            self.assertIn(text, result.err)
+        self.assertEqual(self.listing(), before)
+        return result
+
+    def fit(self, *more, **keywords):
+        return self.works("fit", self.pool, "-o", self.model, *more, **keywords)
+
+    def fit_fails(self, *says, **keywords):
+        return self.fails("fit", self.pool, "-o", self.model, says=says, **keywords)

@@ -1,0 +1,183 @@
+"""Usage: help, version, unknown words, streams; pages that must follow the tool."""
+
+import glob
+import json
+import os
+import re
+import subprocess
+import unittest
+
+from support import SOURCES, TOOL, PoolCase, run
+
+COMMANDS = ["fit", "predict", "evaluate", "inspect", "folds", "options", "help"]
+
+
+def options_of(command):
+    """Long options in a command's help, of the sections before the examples."""
+    text = run(command, "--help").out
+    return set(re.findall(r"^ {2}(?:-\w,| {3}) --([a-z-]+)", text, re.MULTILINE))
+
+
+class Usage(PoolCase):
+    def test_version(self):
+        for word in ("--version", "-V"):
+            result = self.works(word)
+            self.assertRegex(result.out, r"^corestack \d+\.\d+\.\d+\n$")
+
+    def test_help_lists_every_command(self):
+        texts = {self.works(*words).out for words in (["--help"], ["-h"], ["help"])}
+        self.assertEqual(len(texts), 1)
+        for command in COMMANDS:
+            self.assertRegex(texts.copy().pop(), rf"(?m)^  {command} ")
+
+    def test_every_command_has_help_with_an_example(self):
+        for command in COMMANDS:
+            first = self.works(command, "--help").out
+            self.assertEqual(first, self.works("help", command).out)
+            self.assertRegex(first, rf"Example:\n  corestack {command}")
+            self.assertIn("--json", first)
+
+    def test_fit_help_lists_the_options_of_the_method(self):
+        text = self.works("fit", "--help").out
+        for spec in self.works("options", "--json").json()["options"]:
+            self.assertIn(f"  {spec['key']} ", text)
+
+    def test_mistyped_words(self):
+        self.fails(says=["corestack help"])
+        self.fails("fitt", says=["'fitt'", "'fit'"])
+        self.fails("zzzzzz", says=["'zzzzzz'", "corestack help"])
+        self.fails("--nonsense", says=["--nonsense"])
+        self.fails("help", "zzz", says=["'zzz'"])
+        self.fails("fit", "--lables", "x", says=["--lables", "--labels"])
+        self.fails("fit", "--threads=x", self.pool, "-o", self.model, says=["--threads", "'x'"])
+        self.fails("fit", "--threads", "-1", self.pool, "-o", self.model, says=["--threads"])
+        self.fails("fit", "-z", says=["-z"])
+        self.fails("fit", "-o", says=["-o", "MODEL"])
+        self.fails("fit", "--preset", says=["--preset"])
+        self.fails("fit", "--quiet=1", says=["--quiet", "no value"])
+        self.fails("fit", self.pool, says=["-o"])
+        self.fails("fit", "-o", self.model, says=["pool.json"])
+        self.fails("fit", self.pool, "-o", self.model, "--color", "red", says=["'red'"])
+        self.fails("fit", self.pool, "-o", self.model, "--preset", "best", says=["'best'"])
+        self.fails("fit", self.pool, "-o", self.model, "--set", "seed", says=["KEY=VALUE"])
+        self.fails(
+            "fit", self.pool, "-o", self.model, "--set", "cka.treshold=1",
+            says=["cka.treshold", "cka.threshold"],
+        )
+        self.fails(
+            "fit", self.pool, "-o", self.model, "--set", "cka.threshold=2",
+            says=["cka.threshold", "'2'", "0 to 1"],
+        )
+        self.fails("fit", self.pool, "-o", self.model, "--seed", "1.5", says=["seed", "1.5"])
+        self.fails("fit", self.pool, "-o", self.model, "--split", "nope", says=["nope"])
+        self.fails("fit", self.path("none.json"), "-o", self.model, says=["none.json"])
+        self.fails("fit", self.pool, "-o", self.path("no/such/m"), says=["no/such"])
+        self.fails("fit", self.pool, "-o", self.folder, says=["folder"])
+        self.fails("predict", "-o", "x", says=["model"])
+        self.fails("evaluate", says=["model"])
+        self.fails("evaluate", self.path("ada.oof.npy"), says=["--labels"])
+        self.fails("folds", "-o", "f.npy", says=["--labels"])
+        self.fails("folds", "extra", "-o", "f.npy", says=["'extra'"])
+
+    def test_control_characters_do_not_reach_the_terminal(self):
+        result = self.fails("fit", "a\033[2Jb\nc.json", "-o", self.model)
+        self.assertNotIn("\033", result.err)
+
+    def test_standard_output_full_or_closed(self):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            result = run("help", stdout=full)
+        self.assertEqual(result.code, 2)
+        self.assertIn("No space left", result.err)
+        closed = subprocess.run(
+            ["/bin/sh", "-c", '"$0" options >&-', TOOL], stderr=subprocess.PIPE, check=False
+        )
+        self.assertEqual(closed.returncode, 2)
+        self.assertIn(b"standard output", closed.stderr)
+
+    def test_closed_output_does_not_land_in_the_model(self):
+        self.fit()
+        wanted = self.read(self.model)
+        os.remove(self.model)
+        closed = subprocess.run(
+            ["/bin/sh", "-c", '"$0" fit "$1" -o "$2" >&-', TOOL, self.pool, self.model],
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+        self.assertEqual(closed.returncode, 2)
+        self.assertEqual(self.read(self.model), wanted)
+
+    def test_color(self):
+        fit = ("fit", self.pool, "-o", self.model)
+        self.assertNotIn("\033", self.works(*fit).out)
+        self.assertNotIn("\033", self.works(*fit, "--color=never").out)
+        self.assertIn("\033[1m", self.works(*fit, "--color", "always").out)
+
+    def test_nothing_but_results_on_standard_output(self):
+        result = self.fit("--json")
+        json.loads(result.out)
+        self.assertEqual(result.err, "")
+
+
+class Pages(unittest.TestCase):
+    def test_options_page_is_current(self):
+        with open(os.path.join(SOURCES, "docs", "options.md"), encoding="utf-8") as file:
+            self.assertEqual(
+                run("options", "--markdown").out,
+                file.read(),
+                "run: build/corestack options --markdown > docs/options.md",
+            )
+
+    def test_options_as_json(self):
+        document = run("options", "--json").json()
+        self.assertEqual(document["command"], "options")
+        keys = [spec["key"] for spec in document["options"]]
+        self.assertIn("cka.threshold", keys)
+        self.assertEqual(len(keys), len(set(keys)))
+        threshold = document["options"][keys.index("cka.threshold")]
+        self.assertEqual(threshold["paper"], "0.85")
+        self.assertEqual((threshold["least"], threshold["most"]), (0, 1))
+        measure = document["options"][keys.index("redundancy.measure")]
+        self.assertEqual(measure["choices"], ["cka", "pearson", "none"])
+
+    def test_manual_pages_name_every_option(self):
+        for command in COMMANDS[:-1]:
+            with open(os.path.join(SOURCES, f"docs/man/corestack-{command}.1"), encoding="utf-8") as file:
+                page = file.read().replace("\\-", "-")
+            named = set(re.findall(r"--([a-z-]+)", page.split(".SH OPTIONS")[1].split(".SH EXIT")[0]))
+            mentioned = {"set"} if command == "options" else set()
+            self.assertEqual(named - mentioned, options_of(command), command)
+        self.assertEqual(len(glob.glob(os.path.join(SOURCES, "docs/man/*.1"))), len(COMMANDS))
+
+    def test_completions_name_every_option(self):
+        for name in ("corestack.bash", "_corestack", "corestack.fish"):
+            with open(os.path.join(SOURCES, "completions", name), encoding="utf-8") as file:
+                text = file.read()
+            for command in COMMANDS:
+                self.assertIn(command, text)
+                for option in options_of(command):
+                    self.assertRegex(text, rf"(--|-l ){option}\b", f"{name} lacks --{option}")
+
+    def test_bash_completion(self):
+        script = (
+            f'source {SOURCES}/completions/corestack.bash; PATH="{os.path.dirname(TOOL)}:$PATH"; '
+            "compopt() { :; }; COMP_WORDS=($1); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); "
+            '_corestack; echo "${COMPREPLY[@]}"'
+        )
+
+        def complete(line):
+            done = subprocess.run(
+                ["/bin/bash", "-c", script, "bash", line], stdout=subprocess.PIPE, check=True
+            )
+            return done.stdout.decode().split()
+
+        self.assertEqual(complete("corestack ins"), ["inspect"])
+        self.assertEqual(complete("corestack fit --pre"), ["--preset"])
+        self.assertEqual(complete("corestack fit --preset pa"), ["paper"])
+        self.assertIn("cka.threshold=", complete("corestack fit --set cka."))
+        for command in COMMANDS:
+            offered = {word[2:] for word in complete(f"corestack {command} --")}
+            self.assertEqual(offered, options_of(command), command)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -126,9 +126,10 @@ cst_status cst_project(cst_context *context, const double *similarity, int32_t m
 void cst_projection_free(cst_context *context, cst_projection *projection);
 
 /* The thresholds worth trying: every one between two neighbouring similarities that gives another
- * kept set under `rule` (its tau is ignored), thinned evenly to at most `capacity` (>= 1), always
- * with the one that keeps the fewest and the one that keeps the most. Ascending, so that kept sets
- * grow. taus [capacity], *count of them are set. */
+ * kept set under `rule` than the one below it (its tau is ignored), thinned evenly to at most
+ * `capacity` (>= 1; pairs beyond 1,024 are thinned before), always with the lowest and the highest.
+ * Ascending; kept sets mostly grow with tau, but need not: a member let in can push out others.
+ * taus [capacity], *count of them are set. */
 cst_status cst_threshold_candidates(cst_context *context, const double *similarity, int32_t members,
                                     const double *risk, const cst_projection_rule *rule,
                                     int32_t capacity, double *taus, int32_t *count);

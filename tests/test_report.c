@@ -265,6 +265,59 @@ static void many_members_become_pairs(void **state) {
     cst_report_free(context, report);
 }
 
+/* An allocator that grants `left` requests and refuses those after; `held` counts what is not
+ * freed. */
+typedef struct stingy {
+    int left;
+    int held;
+} stingy;
+
+static void *stingy_realloc(void *user, void *pointer, size_t bytes) {
+    stingy *allocator = user;
+    if (bytes == 0) {
+        allocator->held -= pointer != NULL;
+        free(pointer);
+        return NULL;
+    }
+    if (allocator->left <= 0)
+        return NULL;
+    allocator->left--;
+    void *result = realloc(pointer, bytes);
+    allocator->held += !pointer && result;
+    return result;
+}
+
+/* Every allocation of every rendering may fail: the status says so, nothing is left behind. */
+static void memory_may_run_out(void **state) {
+    (void)state;
+    int granted = 0;
+    cst_status status = CST_ERROR_MEMORY;
+    for (; status != CST_OK; granted++) {
+        assert_true(granted < 2000);
+        stingy allocator = {.left = 1000000};
+        cst_context *context = NULL;
+        assert_int_equal(cst_context_create_with(&context, stingy_realloc, &allocator), CST_OK);
+        cst_report *report = parsed(context, CST_REPORT_FIT, FIT);
+        char *text = NULL;
+        char *json = NULL;
+        allocator.left = granted;
+        status = cst_report_text(context, report, 1, &text);
+        if (status == CST_OK)
+            status = cst_report_json(context, report, &json);
+        if (status != CST_OK) {
+            assert_int_equal(status, CST_ERROR_MEMORY);
+            assert_null(json);
+            assert_non_null(strstr(cst_last_error(context), "memory"));
+        }
+        cst_free(context, text);
+        cst_free(context, json);
+        cst_report_free(context, report);
+        cst_context_free(context);
+        assert_int_equal(allocator.held, 0);
+    }
+    assert_true(granted > 100);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_keeps_order_and_nulls),
@@ -275,6 +328,7 @@ int main(void) {
         cmocka_unit_test(evaluate_text_marks_the_best),
         cmocka_unit_test(inspect_text_shows_both_halves),
         cmocka_unit_test(many_members_become_pairs),
+        cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests_name("report", tests, setup, teardown);
 }

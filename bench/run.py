@@ -119,10 +119,9 @@ def main():
         two = kernels(folder, predictions, labels, "predict", 2)["predict_us"]
         rows.append(("prediction with gate, C = 1,000, K = 6, two threads", "one thread", one / two,
                      f"{one:.0f} microseconds a sample on one"))
-    if (ROOT / "build" / "corestack").exists():
-        one, two = seconds_of_fit(1), seconds_of_fit(2)
-        rows.append(("`corestack fit examples/digits/pool.json`, nested, two threads", "one thread", one / two,
-                     f"{two:.1f} s on two"))
+    one, two = seconds_of_fit(1), seconds_of_fit(2)
+    rows.append(("`corestack fit examples/digits/pool.json`, nested, two threads", "one thread", one / two,
+                 f"{two:.1f} s on two"))
     text = ["# Benchmarks", "",
             f"Written by `make bench` on {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
             f"NumPy {np.__version__}. Ratios of times measured in one run; one thread where nothing else is said.", "",

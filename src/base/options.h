@@ -46,7 +46,7 @@
       "Which size on the path: least held-out loss; smallest within one standard error of it; "    \
       "smallest within the tolerance of it; smallest that is within the tolerance of all members " \
       "with confidence.")                                                                          \
-    X(SELECT_TOLERANCE, "select.tolerance", REAL, "0.01", 0, 1, "",                                \
+    X(SELECT_TOLERANCE, "select.tolerance", REAL, "0.005", 0, 1, "",                               \
       "Relative excess of held-out NLL that a smaller set may have.")                              \
     X(SELECT_PRIOR, "select.prior", REAL, "10", 1e-6, 1e12, "",                                    \
       "Precision of the log-linear weights during selection, total scale.")                        \

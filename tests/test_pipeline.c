@@ -165,7 +165,8 @@ static void twins_and_noise_go(void **state) {
                                     f->unknown, &stages),
                      CST_OK);
     assert_int_equal(stages.because[TWIN], CST_BECAUSE_REDUNDANT);
-    assert_true(stages.similarity[1 * MEMBERS + TWIN] > 1 - 1e-6);
+    assert_int_equal(stages.closest[TWIN], 1);
+    assert_true(stages.closest_value[TWIN] > 1 - 1e-6);
     assert_int_equal(stages.because[NOISE], CST_BECAUSE_SELECTION);
     assert_true(stages.kept_count <= 3); /* 60% of six */
     assert_true(stages.kappa_after < stages.kappa_before);

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { CANDIDATES_MAX = 16 };
+enum { CANDIDATES_MAX = 16, FEW = 3 };
 
 int32_t cst_count_cap(const cst_settings *settings, int32_t members) {
     int32_t cap =
@@ -17,7 +17,8 @@ int32_t cst_count_cap(const cst_settings *settings, int32_t members) {
     if (settings->keep_fraction > 0 && settings->keep_fraction < 1) {
         /* 1e-9: 0.6 * 15 is 9 although its product in binary is a little less */
         int32_t share = (int32_t)floor(settings->keep_fraction * (double)members + 1e-9);
-        share = share < 1 ? 1 : share;
+        /* a share of very few members would leave one of three */
+        share = share < FEW ? FEW : share;
         cap = share < cap ? share : cap;
     }
     return cap;
@@ -232,6 +233,8 @@ cst_status cst_redundant_members(cst_context *context, const cst_view *view, con
     out->kept_count = 0;
     for (int32_t k = 0; status == CST_OK && k < members; k++) {
         out->because[k] = reason(projection.because[k]);
+        out->closest[k] = projection.partner[k];
+        out->closest_value[k] = projection.similarity[k];
         if (out->because[k] == CST_BECAUSE_KEPT)
             out->kept[out->kept_count++] = k;
     }

@@ -184,9 +184,12 @@ static cst_status drop_members(cst_context *context, const cst_view *view, const
 /* ---- all of it ----------------------------------------------------------------------------------
  */
 
-/* For each dropped member the kept one it resembles most. */
+/* For each dropped member the kept one it resembles most; a redundant one keeps the partner it was
+ * dropped for, even where that one went later. */
 static void find_closest(cst_stages *out) {
     for (int32_t k = 0; k < out->members; k++) {
+        if (out->because[k] == CST_BECAUSE_REDUNDANT)
+            continue;
         out->closest[k] = -1;
         out->closest_value[k] = NAN;
         for (int32_t j = 0; out->because[k] != CST_BECAUSE_KEPT && j < out->kept_count; j++) {

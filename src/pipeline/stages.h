@@ -28,7 +28,8 @@ typedef struct cst_stages {
     double *pearson;         /* [K*K] */
     cst_cka_result cka;      /* empty unless the measure is CKA */
     double threshold;        /* the one used; NaN for measure none */
-    int32_t *closest;        /* [K]: for a dropped member the kept one most similar to it; -1 */
+    int32_t *closest;        /* [K]: for a redundant member the one it was dropped for, for another
+                                dropped one the kept one most similar to it; -1 */
     double *closest_value;   /* [K]: that similarity */
     cst_selection selection; /* path in positions of `candidates`; empty without selection */
     int32_t *candidates;     /* [K]: what selection chose from */

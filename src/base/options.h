@@ -34,8 +34,7 @@
     X(KEEP_MAX, "keep.max", INTEGER, "0", 0, 1000000, "",                                          \
       "Keep at most this many members; 0: no cap.")                                                \
     X(KEEP_FRACTION, "keep.fraction", REAL, "0.6", 0, 1, "",                                       \
-      "Keep at most this share of the members, but never forces fewer than three; 0 or 1: no "     \
-      "cap.")                                                                                      \
+      "Keep at most this share of the members, and at least three; 0 or 1: no cap.")               \
     X(KEEP_MAX_FLOPS, "keep.max_flops", REAL, "0", 0, 1e30, "",                                    \
       "Keep members of at most this many FLOPs in total; 0: no cap.")                              \
     X(KEEP_MAX_LATENCY, "keep.max_latency", REAL, "0", 0, 1e30, "",                                \

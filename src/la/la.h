@@ -22,7 +22,8 @@ cst_status cst_gemm_f64(cst_context *context, bool transpose_a, bool transpose_b
                         int64_t n, int64_t k, double alpha, const double *a, int64_t lda,
                         const double *b, int64_t ldb, double beta, double *c, int64_t ldc);
 
-/* Lower triangle of C (n x n) = alpha * A' A + beta * C, A k x n; the upper triangle is not touched.
+/* Lower triangle of C (n x n) = alpha * A' A + beta * C, A k x n; the upper triangle is not
+ * touched.
  */
 cst_status cst_syrk_f64(cst_context *context, int64_t n, int64_t k, double alpha, const double *a,
                         int64_t lda, double beta, double *c, int64_t ldc);

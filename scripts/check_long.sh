@@ -1,9 +1,10 @@
 #!/bin/sh
-# The long checks: reference computations done again, then tests/long/run.sh where there is one.
+# The long checks: reference computations done again, slow tests under valgrind, tests/long/run.sh where there is one.
 set -eu
 cd "$(dirname "$0")/.."
 failed=0
 scripts/check_oracles.sh || failed=1
+scripts/test.sh gcc valgrind-slow || failed=1
 if [ -x tests/long/run.sh ]; then
     [ -x build/corestack ] || make build
     tests/long/run.sh || failed=1

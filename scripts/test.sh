@@ -82,11 +82,11 @@ tests() { # name, build folder, ctest arguments...
     fi
 }
 
-run_valgrind() {
+run_valgrind() { # ctest's choice of tests
     if [ ! -d build-gcc ]; then
         check "gcc: build without warnings" build gcc || return
     fi
-    ctest --test-dir build-gcc -N -L unit -LE slow | sed -n 's/^ *Test *#[0-9]*: //p' >"$work/names"
+    ctest --test-dir build-gcc -N "$@" | sed -n 's/^ *Test *#[0-9]*: //p' >"$work/names"
     [ -s "$work/names" ] || check "valgrind: tests to run" false
     start=$(date +%s)
     # OpenBLAS is told its kernels, since it would judge them by a processor that valgrind only imitates.
@@ -119,7 +119,8 @@ part() {
     clang) check "clang: build without warnings" build clang && tests "clang: tests" build-clang ;;
     asan) check "asan: build" build asan-ubsan && tests "asan: tests" build-asan-ubsan ;;
     tsan) check "tsan: build" build tsan && tests "tsan: tests" build-tsan ;;
-    valgrind) run_valgrind ;;
+    valgrind) run_valgrind -L unit -LE slow ;;
+    valgrind-slow) run_valgrind -L slow ;; # not in the list of all: for make check-long
     *)
         echo "test.sh: unknown part '$1'" >&2
         exit 2

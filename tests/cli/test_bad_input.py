@@ -216,18 +216,22 @@ class BadInput(PoolCase):
             self.assertIn("class", result.out)
 
     def test_full_disk(self):
-        self.fails("fit", self.pool, "-o", self.model, file_limit=100, says=["model.cstack"])
+        # 1,100 bytes: clang's OpenMP runtime wants a file of 1,024 for itself.
+        full = 1100
+        self.fails("fit", self.pool, "-o", self.model, file_limit=full, says=["model.cstack"])
         self.fails("fit", self.pool, "-o", "/dev/full", says=["/dev/full", "No space"])
         self.fit()
         wanted = self.read(self.model)
-        self.fails("fit", self.pool, "-o", self.model, file_limit=100, says=["model.cstack"])
+        self.assertGreater(len(wanted), full)
+        self.fails("fit", self.pool, "-o", self.model, file_limit=full, says=["model.cstack"])
         self.assertEqual(self.read(self.model), wanted)
         out = self.path("out.npy")
-        self.fails("predict", self.model, self.pool, "-o", out, file_limit=256, says=["out.npy"])
+        self.assertGreater(self.rows * 3 * 4, full)
+        self.fails("predict", self.model, self.pool, "--split", "oof", "-o", out, file_limit=full, says=["out.npy"])
         self.fails("predict", self.model, self.pool, "-o", "/dev/full", says=["/dev/full"])
         folds = self.path("folds.npy")
-        labels = self.path("oof_labels.npy")
-        self.fails("folds", "-l", labels, "-o", folds, file_limit=256, says=["folds.npy"])
+        self.save("many.npy", np.arange(500, dtype=np.int32) % 3)
+        self.fails("folds", "-l", self.path("many.npy"), "-o", folds, file_limit=full, says=["folds.npy"])
 
 
 class Ids(PoolCase):

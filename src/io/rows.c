@@ -187,10 +187,12 @@ const char *cst_rows_where(const cst_rows *rows, int64_t first, int64_t i, int64
         int64_t cell = column < 0 ? -1 : column + 1;
         if (cell > 0 && rows->table->id_column >= 0 && column >= rows->table->id_column)
             cell++;
-        used = cell > 0 ? snprintf(buffer + at, CST_WHERE_CHARS - at,
-                                   " (line %" PRId64 ", column %" PRId64 ")", rows->lines[i], cell)
-                        : snprintf(buffer + at, CST_WHERE_CHARS - at, " (line %" PRId64 ")",
-                                   rows->lines[i]);
+        if (cell > 0)
+            (void)snprintf(buffer + at, CST_WHERE_CHARS - at,
+                           " (line %" PRId64 ", column %" PRId64 ")", rows->lines[i], cell);
+        else
+            (void)snprintf(buffer + at, CST_WHERE_CHARS - at, " (line %" PRId64 ")",
+                           rows->lines[i]);
         return buffer;
     }
     if (column >= 0)

@@ -206,6 +206,24 @@ static void the_order_is_that_of_the_labels(void **state) {
     cst_pool_free(f->context, pool);
 }
 
+/* Where classes are called by other numbers than their own, the reading of labels is said. */
+static void numeric_class_names_are_pointed_out(void **state) {
+    fixture *f = *state;
+    cst_pool *pool = NULL;
+    put_text(f, "pool.json",
+             "{\"corestack_pool\": 1, \"classes\": [\"1\", \"2\", \"3\"], \"splits\": {\"oof\": "
+             "{\"labels\": \"y.npy\"}}, \"models\": [{\"name\": \"a\", \"predictions\": {\"oof\": "
+             "\"a.npy\"}}]}");
+    put_i32(f, "y.npy", labels, ROWS);
+    put_member(f, "a.npy", 1);
+    expect_ok(f, cst_pool_open(f->context, &pool, f->folder, NULL));
+    expect_ok(f, cst_pool_load(f->context, pool, "oof"));
+    assert_int_equal(cst_notice_count(f->context), 1);
+    assert_non_null(strstr(cst_notice_at(f->context, 0), "class 0 is called '1'"));
+    assert_memory_equal(cst_pool_labels(pool, "oof"), labels, sizeof labels);
+    cst_pool_free(f->context, pool);
+}
+
 /* ---- conversion ------------------------------------------------------------------------------ */
 
 static void logits_go_through_a_softmax(void **state) {
@@ -565,6 +583,7 @@ int main(void) {
         TEST(only_the_members_asked_for_are_read),
         TEST(rows_are_joined_by_id),
         TEST(the_order_is_that_of_the_labels),
+        TEST(numeric_class_names_are_pointed_out),
         TEST(logits_go_through_a_softmax),
         TEST(probabilities_are_divided_by_their_sum),
         TEST(one_column_is_class_one_of_two),

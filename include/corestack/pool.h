@@ -33,13 +33,15 @@ typedef struct cst_pool_config {
  * and reads nothing but the manifest and the headers. `config` may be NULL. *out is the caller's to
  * free.
  *
- * A folder without pool.json: oof_NAME.npy and test_NAME.npy, or NAME.oof.npy and NAME.test.npy (or
- * .npz, .csv), are the predictions of member NAME on the splits "oof" and "test"; where no file is
- * marked so, each NAME.npy is a member of the one split "oof". The NAMEs labels (or y), ids, folds
- * and groups are not members but the split's; unmarked they belong to "oof".
+ * A folder without pool.json: oof_NAME.npy and test_NAME.npy, or NAME.oof.npy and NAME.test.npy
+ * ('_' and '.' do as well before as after; also .npz, .csv, .tsv), are the predictions of member
+ * NAME on the splits "oof" and "test"; where no file is marked so, each NAME.npy is a member of the
+ * one split "oof". The NAMEs labels (or y), ids, folds and groups are not members but the split's;
+ * unmarked they belong to "oof".
  *
  * Shapes: [rows, classes], or [conditions, rows, classes] for a split with conditions. For two
- * classes also [rows] or [rows, 1], the probability (or logit) of class 1. */
+ * classes also [rows] or [rows, 1], the probability (or logit) of class 1. Columns of a CSV whose
+ * header names the classes are matched by name. */
 CST_API cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
                                  const cst_pool_config *config);
 

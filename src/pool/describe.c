@@ -136,6 +136,22 @@ static cst_status convert_label(cst_context *context, const cst_pool *pool, cons
     return CST_OK;
 }
 
+/* Says how numbers were read where the names of the classes are numbers as well, but others: a
+ * label 2 might mean the class called "2". */
+static void note_numeric_names(cst_context *context, const cst_pool *pool, const char *path) {
+    for (int32_t c = 0; pool->class_names && c < pool->classes; c++) {
+        int64_t value = 0;
+        const char *name = cst_strings_at(pool->class_names, c);
+        if (cst_text_integer(name, &value) && value != c) {
+            cst_notice(context,
+                       "%s: labels are read as class numbers from 0, although class %d is called "
+                       "'%s'",
+                       path, c, name);
+            return;
+        }
+    }
+}
+
 /* Labels for each condition, for views over all of them. */
 static cst_status repeat_labels(cst_context *context, cst_pool_split *split, int32_t conditions) {
     size_t rows = (size_t)split->rows;
@@ -168,6 +184,8 @@ static cst_status read_labels(cst_context *context, const cst_pool *pool, cst_po
         int32_t *out = &split->labels[target ? target[i] : i];
         status = convert_label(context, pool, spec->labels, &column, i, out);
     }
+    if (status == CST_OK && column.numbers)
+        note_numeric_names(context, pool, spec->labels);
     if (status == CST_OK)
         status = repeat_labels(context, split, spec->condition_count);
     cst_free(context, target);

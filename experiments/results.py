@@ -107,6 +107,7 @@ def main():
         failed += sum(not ok for _, ok, _ in checks)
         table.append(f"{name}: " + ", ".join(f"{'ok' if ok else 'NO'} {figure}" for _, ok, figure in checks))
         print(table[-1], flush=True)
+    text.append((ROOT / "experiments" / "results-notes.md").read_text())
     pathlib.Path(options.out).write_text("\n".join(text))
     print(f"{failed} of {5 * len(pools)} checks do not hold")
 

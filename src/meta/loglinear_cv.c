@@ -7,6 +7,10 @@
 
 #include <math.h>
 
+/* Standard errors by which a candidate must beat the default; one lets small pools choose at
+ * random. */
+static const double CONFIDENCE = 2;
+
 /* Precisions of the weights; the last candidate, 0, stands for both precisions by the evidence. */
 static const double PRIOR_GRID[] = {1, 3, 10, 30, 100, 0};
 enum {
@@ -104,7 +108,7 @@ static int best_prior(const double *loss, int64_t rows) {
     double least = 0;
     for (int g = 0; g < PRIOR_COUNT; g++) {
         double mean = paired_gain(loss, rows, g, start, &se);
-        if (mean + se < 0 && mean < least) {
+        if (mean + CONFIDENCE * se < 0 && mean < least) {
             least = mean;
             best = g;
         }

@@ -4,7 +4,7 @@
 #
 #   tree       files in the repository: white space, sizes          gcc        build without warnings, all tests
 #   includes   include graph of docs/architecture.md                clang      build without warnings, unit tests
-#   format     clang-format                                         asan       AddressSanitizer and UBSan, unit tests
+#   format     clang-format                                         asan       AddressSanitizer and UBSan, all tests
 #   tidy       clang-tidy                                           tsan       ThreadSanitizer, unit tests
 #                                                                   valgrind   unit tests that are not slow
 set -u
@@ -116,7 +116,7 @@ part() {
     format) check "format: clang-format" scripts/format.sh ;;
     tidy) check "tidy: clang-tidy" scripts/tidy.sh ;;
     gcc) check "gcc: build without warnings" build gcc && tests "gcc: tests" build-gcc ;;
-    clang) check "clang: build without warnings" build clang && tests "clang: tests" build-clang ;;
+    clang) check "clang: build without warnings" build clang && tests "clang: unit tests" build-clang -L unit ;;
     asan) check "asan: build" build asan-ubsan && tests "asan: tests" build-asan-ubsan ;;
     tsan) check "tsan: build" build tsan && tests "tsan: tests" build-tsan ;;
     valgrind) run_valgrind -L unit -LE slow ;;

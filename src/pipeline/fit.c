@@ -59,6 +59,11 @@ static cst_status diagnose(cst_context *context, const cst_training *source,
     cst_status status = cst_meta_diagnose(context, &kept, source->folds, source->fold_count,
                                           settings, &stages->fit);
     cst_free(context, pointers);
+    if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC) {
+        /* Nothing of the fit depends on it: constant members have no spectrum. */
+        cst_notice(context, "penalty and spectrum are not reported: %s", cst_last_error(context));
+        status = CST_OK;
+    }
     return status;
 }
 

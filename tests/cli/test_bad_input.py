@@ -289,6 +289,16 @@ class Ids(PoolCase):
 
 
 class OddButValid(PoolCase):
+    def test_constant_members_only(self):
+        constant = np.full((self.rows, 3), 1 / 3, np.float32)
+        self.save("flat.npy", constant)
+        labels = self.path("oof_labels.npy")
+        result = run("fit", "--labels", labels, self.path("flat.npy"), "-o", self.model, "--json")
+        self.assertEqual(result.code, 0, result.err)
+        document = result.json()
+        self.assertIsNone(document["lambda"])
+        self.assertLess(document["oof"]["nll"], np.log(3) + 0.05)
+
     def test_constant_member(self):
         flat = np.full((self.rows, self.classes), 1 / 3, np.float32)
         self.save("bob.oof.npy", flat)

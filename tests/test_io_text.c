@@ -293,7 +293,8 @@ static void a_whole_manifest(void **state) {
         "\"bad\": {\"labels\": \"y.npy\", \"conditions\": [{\"shift\": \"noise\", \"kind\":"
         " \"gaussian_noise\", \"severity\": 3}, {}]}, \"svhn\": {\"ood\": true}},"
         "\"models\": [{\"name\": \"r\", \"family\": \"cnn\", \"flops\": 4.1e9, \"params\": 25,"
-        "\"latency_ms\": 3.2, \"tags\": [\"snapshot\", \"x\"], \"predictions\": {"
+        "\"latency_ms\": 3.2, \"ensemble\": {\"kind\": \"snapshot\", \"of\": \"x\"}, "
+        "\"predictions\": {"
         "\"oof\": {\"path\": \"r.npy\", \"ids\": \"r_ids.npy\"}, \"svhn\": \"s.npz#r\"}}]}");
     assert_int_equal(mkdir(at(f, "sub"), 0700), 0);
     expect_ok(f, cst_manifest_read(f->context, &m, at(f, "pool.json"), false));
@@ -312,7 +313,9 @@ static void a_whole_manifest(void **state) {
     assert_true(m->splits[2].ood);
     assert_int_equal(m->member_count, 1);
     assert_true(m->members[0].flops == 4.1e9 && m->members[0].latency_ms == 3.2);
-    assert_int_equal(m->members[0].tag_count, 2);
+    assert_int_equal(m->members[0].ensemble, 2);
+    assert_string_equal(m->members[0].ensemble_of, "x");
+    assert_int_equal(m->members[0].ensemble_passes, 1);
     assert_string_equal(m->members[0].paths[0], at(f, "r.npy"));
     assert_string_equal(m->members[0].ids[0], at(f, "r_ids.npy"));
     assert_null(m->members[0].paths[1]);
@@ -353,8 +356,15 @@ static void manifests_that_are_refused(void **state) {
          {"models[0].predictions.tset", "no split 'tset'"}},
         {HEAD SPLITS "\"models\": [{\"name\": \"a\", \"flops\": -1, \"predictions\": {}}]}",
          {"models[0].flops", "not negative"}},
-        {HEAD SPLITS "\"models\": [{\"name\": \"a\", \"tags\": [1], \"predictions\": {}}]}",
-         {"models[0].tags", "list of texts"}},
+        {HEAD SPLITS
+         "\"models\": [{\"name\": \"a\", \"ensemble\": {\"kind\": \"x\"}, \"predictions\": {}}]}",
+         {"models[0].ensemble.kind", "deep-ensemble"}},
+        {HEAD SPLITS "\"models\": [{\"name\": \"a\", \"ensemble\": {\"kind\": \"soup\"}, "
+                     "\"predictions\": {}}]}",
+         {"models[0].ensemble.of", "name"}},
+        {HEAD SPLITS "\"models\": [{\"name\": \"a\", \"ensemble\": {\"kind\": \"soup\", \"of\": "
+                     "\"b\", \"passes\": 0}, \"predictions\": {}}]}",
+         {"models[0].ensemble.passes", "whole number"}},
         {HEAD SPLITS "\"models\": [{\"name\": \"a\"}]}", {"models[0].predictions", "object"}},
         {HEAD "\"splits\": {}, " MODELS, {"splits", "at least one"}},
         {HEAD "\"splits\": {\"o\": {\"ood\": 1}}, " MODELS, {"splits.o.ood", "true or false"}},

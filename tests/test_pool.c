@@ -43,7 +43,8 @@ static void put_pool(fixture *f, const char *extra) {
                    "{\"corestack_pool\": 1, \"classes\": [\"cat\", \"dog\", \"bird\"], \"splits\": "
                    "{\"oof\": {\"labels\": \"y.npy\"%s}}, \"models\": [{\"name\": \"a\", "
                    "\"predictions\": {\"oof\": \"a.npy\"}}, {\"name\": \"b\", \"flops\": 7, "
-                   "\"tags\": [\"snapshot\"], \"predictions\": {\"oof\": \"b.npy\"}}]}",
+                   "\"ensemble\": {\"kind\": \"snapshot\", \"of\": \"run\", \"passes\": 4}, "
+                   "\"predictions\": {\"oof\": \"b.npy\"}}]}",
                    extra);
     put_text(f, "pool.json", text);
     put_i32(f, "y.npy", labels, ROWS);
@@ -68,8 +69,11 @@ static void a_manifest_pool(void **state) {
     assert_null(cst_pool_member_name(pool, 2));
     assert_null(cst_pool_member_family(pool, 0));
     assert_true(isnan(cst_pool_member_flops(pool, 0)) && cst_pool_member_flops(pool, 1) == 7);
-    assert_true(cst_pool_member_has_tag(pool, 1, "snapshot"));
-    assert_false(cst_pool_member_has_tag(pool, 0, "snapshot"));
+    cst_member_ensemble tag = cst_pool_member_ensemble(pool, 1);
+    assert_true(tag.kind == CST_ENSEMBLE_SNAPSHOT && tag.passes == 4);
+    assert_string_equal(tag.of, "run");
+    tag = cst_pool_member_ensemble(pool, 0);
+    assert_true(tag.kind == CST_ENSEMBLE_NONE && tag.passes == 1 && !tag.of);
     assert_int_equal(cst_pool_member_index(pool, "b"), 1);
     assert_int_equal(cst_pool_member_index(pool, "c"), -1);
     assert_true(cst_pool_has_split(pool, "oof") && !cst_pool_has_split(pool, "test"));

@@ -4,7 +4,6 @@
 #ifndef CORESTACK_CORESTACK_H
 #define CORESTACK_CORESTACK_H
 
-#include <corestack/baselines.h>
 #include <corestack/context.h>
 #include <corestack/fit.h>
 #include <corestack/folds.h>

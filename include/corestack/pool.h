@@ -92,9 +92,24 @@ CST_API double cst_pool_member_flops(const cst_pool *pool, int32_t member);
 CST_API double cst_pool_member_params(const cst_pool *pool, int32_t member);
 CST_API double cst_pool_member_latency_ms(const cst_pool *pool, int32_t member);
 
-/* Non-zero if the manifest gives the member this tag ("deep-ensemble", "snapshot", "mc-dropout",
- * ...). */
-CST_API int cst_pool_member_has_tag(const cst_pool *pool, int32_t member, const char *tag);
+/* Ensembles whose parts may be members of a pool, as the manifest tags them. */
+typedef enum cst_ensemble_kind {
+    CST_ENSEMBLE_NONE = 0,
+    CST_ENSEMBLE_DEEP = 1,       /* "deep-ensemble": one architecture, several seeds */
+    CST_ENSEMBLE_SNAPSHOT = 2,   /* "snapshot": checkpoints of one run */
+    CST_ENSEMBLE_MC_DROPOUT = 3, /* "mc-dropout": stochastic passes of one network */
+    CST_ENSEMBLE_SWAG = 4,       /* "swag": samples around averaged weights */
+    CST_ENSEMBLE_SOUP = 5        /* "soup": averaged weights */
+} cst_ensemble_kind;
+
+typedef struct cst_member_ensemble {
+    cst_ensemble_kind kind;
+    const char *of; /* the group's name, borrowed; NULL without a tag */
+    int32_t passes; /* forward passes behind the member's predictions; 1 without a tag */
+} cst_member_ensemble;
+
+/* The ensemble that the manifest says the member is a part of. */
+CST_API cst_member_ensemble cst_pool_member_ensemble(const cst_pool *pool, int32_t member);
 
 CST_API int32_t cst_pool_splits(const cst_pool *pool);
 CST_API const char *cst_pool_split_name(const cst_pool *pool, int32_t index); /* borrowed */

@@ -1,13 +1,18 @@
 /*
- * The uniform average of all members (a deep ensemble, where they differ in their seeds only). A
- * baseline beside the stack. method.md section 8.
+ * The uniform average of all members. A baseline beside the stack. method.md section 8.
  */
 #include "baselines/baselines.h"
 
 #include "blend/blend.h"
 
-cst_status cst_baseline_average(cst_context *context, const cst_view *view, double *weights) {
+static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_baseline_fit *out) {
     cst_blend_options options = cst_blend_defaults();
     options.rule = CST_BLEND_UNIFORM;
-    return cst_blend_weights(context, view, NULL, NULL, &options, weights);
+    return cst_blend_weights(context, data->view, NULL, NULL, &options, out->weights);
 }
+
+const cst_baseline cst_baseline_average = {
+    .name = "average",
+    .definition = "the mean of all members' probabilities",
+    .fit = fit,
+};

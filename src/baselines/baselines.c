@@ -1,58 +1,70 @@
 /*
- * Fit and prediction of the simple baselines on views. Beside the stack, after stage S0. method.md
- * section 8.
+ * The table of baselines, and what all of them share: the fit's arrays, the linear mixture.
+ * method.md section 8.
  */
 #include "baselines/baselines.h"
 
-const char *cst_baseline_name(cst_baseline_kind kind) {
-    switch (kind) {
-    case CST_BASELINE_BEST_SINGLE:
-        return "best-single";
-    case CST_BASELINE_BEST_SINGLE_TOP1:
-        return "best-single-top1";
-    case CST_BASELINE_AVERAGE:
-        return "average";
-    case CST_BASELINE_GREEDY:
-        return "greedy";
-    }
+#include <string.h>
+
+static const cst_baseline *const BASELINES[] = {
+    &cst_baseline_best_single,
+    &cst_baseline_average,
+    &cst_baseline_greedy,
+};
+
+size_t cst_baseline_count(void) {
+    return sizeof BASELINES / sizeof BASELINES[0];
+}
+
+const cst_baseline *cst_baseline_at(size_t index) {
+    return index < cst_baseline_count() ? BASELINES[index] : NULL;
+}
+
+const cst_baseline *cst_baseline_find(const char *name) {
+    for (size_t i = 0; i < cst_baseline_count(); i++)
+        if (strcmp(BASELINES[i]->name, name) == 0)
+            return BASELINES[i];
     return NULL;
 }
 
-static cst_status fit_weights(cst_context *context, const cst_view *view, cst_baseline_kind kind,
-                              double *weights) {
-    switch (kind) {
-    case CST_BASELINE_BEST_SINGLE:
-    case CST_BASELINE_BEST_SINGLE_TOP1:
-        return cst_baseline_best_single(context, view, kind == CST_BASELINE_BEST_SINGLE_TOP1,
-                                        weights);
-    case CST_BASELINE_AVERAGE:
-        return cst_baseline_average(context, view, weights);
-    case CST_BASELINE_GREEDY:
-        return cst_baseline_greedy(context, view, weights);
-    }
-    return cst_fail(context, CST_ERROR_ARGUMENT, "baseline %d is not known", (int)kind);
-}
-
-cst_status cst_baseline_fit_view(cst_context *context, const cst_view *view, cst_baseline_kind kind,
-                                 bool temperature, cst_baseline *out) {
-    *out = (cst_baseline){
-        .kind = kind, .scaled = temperature, .temperature = 1, .members = view->members};
-    if (view->members < 1)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "a baseline needs at least one member");
+cst_status cst_baseline_fit_run(cst_context *context, const cst_baseline *baseline,
+                                const cst_baseline_data *data, cst_baseline_fit *out) {
+    const cst_view *view = data->view;
+    *out = (cst_baseline_fit){
+        .baseline = baseline, .members = view->members, .classes = view->classes};
+    if (view->members < 1 || view->rows < 1 || !view->labels)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%s needs labelled rows of at least one member", baseline->name);
+    if (baseline->applies && !baseline->applies(data))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s does not apply to this pool: no member is tagged for it",
+                        baseline->name);
     out->weights = cst_alloc(context, (size_t)view->members, sizeof *out->weights);
+    out->uses = cst_alloc(context, (size_t)view->members, sizeof *out->uses);
     cst_status status =
-        out->weights ? fit_weights(context, view, kind, out->weights) : CST_ERROR_MEMORY;
-    if (status == CST_OK && temperature)
-        status = cst_temperature_fit(context, view, out->weights, &out->temperature, NULL);
+        out->weights && out->uses ? baseline->fit(context, data, out) : CST_ERROR_MEMORY;
     for (int32_t k = 0; status == CST_OK && k < view->members; k++)
-        out->used += out->weights[k] > 0;
+        out->uses[k] = out->uses[k] || out->weights[k] != 0;
     if (status != CST_OK)
-        cst_baseline_free(context, out);
+        cst_baseline_fit_free(context, out);
     return status;
 }
 
+void cst_mixture_rows(const cst_view *view, const double *weights, int64_t first, int64_t count,
+                      float *scratch, double *out) {
+    size_t cells = (size_t)count * (size_t)view->classes;
+    memset(out, 0, cells * sizeof *out);
+    for (int32_t k = 0; k < view->members; k++) {
+        if (weights[k] == 0)
+            continue;
+        const float *rows = cst_view_rows(view, k, first, count, scratch);
+        for (size_t j = 0; j < cells; j++)
+            out[j] += weights[k] * (double)rows[j];
+    }
+}
+
 typedef struct predict_job {
-    const cst_baseline *baseline;
+    const cst_baseline_fit *fit;
     const cst_view *view;
     float *out;
 } predict_job;
@@ -64,44 +76,39 @@ static cst_status predict_block(cst_context *context, void *user, int64_t block)
     int64_t count = cst_block_size(view->rows, block);
     size_t cells = (size_t)count * (size_t)view->classes;
     float *to = job->out + (size_t)first * (size_t)view->classes;
-    cst_status status = CST_OK;
     float *scratch = cst_alloc(context, view->index ? cells : 0, sizeof *scratch);
     double *mixture = cst_alloc(context, cells, sizeof *mixture);
-    if (!scratch || !mixture) {
-        status = CST_ERROR_MEMORY;
-        goto cleanup;
-    }
-    for (int32_t k = 0; k < view->members; k++) {
-        double weight = job->baseline->weights[k];
-        if (weight == 0)
-            continue;
-        const float *rows = cst_view_rows(view, k, first, count, scratch);
+    cst_status status = scratch && mixture ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        cst_mixture_rows(view, job->fit->weights, first, count, scratch, mixture);
         for (size_t j = 0; j < cells; j++)
-            mixture[j] += weight * (double)rows[j];
+            to[j] = (float)mixture[j];
     }
-    if (job->baseline->scaled)
-        cst_temperature_rows(job->baseline->temperature, count, view->classes, mixture);
-    for (size_t j = 0; j < cells; j++)
-        to[j] = (float)mixture[j];
-cleanup:
     cst_free(context, scratch);
     cst_free(context, mixture);
     return status;
 }
 
-cst_status cst_baseline_predict_view(cst_context *context, const cst_baseline *baseline,
-                                     const cst_view *view, float *out) {
-    if (baseline->members != view->members)
+cst_status cst_baseline_fit_predict(cst_context *context, const cst_baseline_fit *fit,
+                                    const cst_view *view, float *out) {
+    if (fit->members != view->members || fit->classes != view->classes)
         return cst_fail(context, CST_ERROR_MISMATCH,
-                        "the baseline was fitted on %d members and these predictions have %d",
-                        baseline->members, view->members);
-    predict_job job = {baseline, view, out};
+                        "%s was fitted on %d members and %d classes and these predictions have %d "
+                        "and %d",
+                        fit->baseline->name, fit->members, fit->classes, view->members,
+                        view->classes);
+    if (fit->baseline->predict)
+        return fit->baseline->predict(context, fit, view, out);
+    predict_job job = {fit, view, out};
     return cst_parallel_for(context, cst_block_count(view->rows), predict_block, &job);
 }
 
-void cst_baseline_free(cst_context *context, cst_baseline *baseline) {
-    if (!baseline)
+void cst_baseline_fit_free(cst_context *context, cst_baseline_fit *fit) {
+    if (!fit)
         return;
-    cst_free(context, baseline->weights);
-    *baseline = (cst_baseline){0};
+    if (fit->baseline && fit->baseline->release)
+        fit->baseline->release(context, fit->state);
+    cst_free(context, fit->weights);
+    cst_free(context, fit->uses);
+    *fit = (cst_baseline_fit){0};
 }

@@ -1,6 +1,7 @@
 /*
- * Baselines on views: what the public functions of corestack/baselines.h do, for use inside folds.
- * Beside the stack, after stage S0. method.md section 8.
+ * What a stack is compared with: one interface for every method that turns the predictions of a
+ * pool's members into one prediction. Fitted on labelled out-of-fold rows, applied to any rows.
+ * Beside the stack, after stage S0. Paper: section "Experimental Setup"; method.md section 8.
  */
 #ifndef CST_BASELINES_H
 #define CST_BASELINES_H
@@ -8,31 +9,75 @@
 #include "base/base.h"
 #include "pool/view.h"
 
-#include <corestack/baselines.h>
+#include <corestack/pool.h>
 
-/* As cst_baseline_fit and cst_baseline_predict. The view must have labels to be fitted on. */
-cst_status cst_baseline_fit_view(cst_context *context, const cst_view *view, cst_baseline_kind kind,
-                                 bool temperature, cst_baseline *out);
-cst_status cst_baseline_predict_view(cst_context *context, const cst_baseline *baseline,
-                                     const cst_view *view, float *out);
+typedef struct cst_baseline cst_baseline;
 
-/* The weights [members] of each kind. */
-cst_status cst_baseline_best_single(cst_context *context, const cst_view *view, bool by_top1,
-                                    double *weights);
-cst_status cst_baseline_average(cst_context *context, const cst_view *view, double *weights);
-cst_status cst_baseline_greedy(cst_context *context, const cst_view *view, double *weights);
+/* What a baseline is fitted on. */
+typedef struct cst_baseline_data {
+    const cst_view *view; /* labelled rows, every member */
+    const int32_t *folds; /* [view->rows], 0..fold_count-1: for penalties by cross-validation */
+    int32_t fold_count;   /* at least 2 */
+    uint64_t seed;
+    const cst_member_ensemble *ensembles; /* [members]: tags of the manifest; NULL: none */
+} cst_baseline_data;
 
-/* Bounds of a fitted temperature; a fit that ends at one of them leaves a notice. */
-#define CST_TEMPERATURE_LOW 0.01
-#define CST_TEMPERATURE_HIGH 100.0
+typedef enum cst_mix_kind {
+    CST_MIX_LINEAR = 0,    /* sum_k w_k p_k; where weights are negative or do not sum to 1, mapped
+                              to probabilities by the method */
+    CST_MIX_LOGLINEAR = 1, /* weights of log p_k */
+    CST_MIX_OTHER = 2      /* no weight stands for a member */
+} cst_mix_kind;
 
-/* The temperature that gives the mixture with the given weights [members] the least mean NLL on the
- * view. *nll: the loss there; may be NULL. */
-cst_status cst_temperature_fit(cst_context *context, const cst_view *view, const double *weights,
-                               double *temperature, double *nll);
+/* A fitted baseline. Free what it holds with cst_baseline_fit_free. */
+typedef struct cst_baseline_fit {
+    const cst_baseline *baseline;
+    int32_t members; /* K of the view it was fitted on */
+    int32_t classes;
+    cst_mix_kind mix;
+    double *weights;  /* [members]; all 0 for CST_MIX_OTHER */
+    bool *uses;       /* [members]: prediction reads this member */
+    void *state;      /* the method's own */
+    char detail[128]; /* what the fit chose, for a reader; may be empty */
+} cst_baseline_fit;
 
-/* softmax(log(max(p, 1e-15)) / temperature) in place; probabilities: [count][classes]. */
-void cst_temperature_rows(double temperature, int64_t count, int32_t classes,
-                          double *probabilities);
+struct cst_baseline {
+    const char *name;       /* as on the command line */
+    const char *definition; /* one sentence */
+    /* True where the method can be fitted on this data (some need tagged members). NULL: always. */
+    bool (*applies)(const cst_baseline_data *data);
+    /* Fills mix, weights, state and detail of `out`, whose arrays are allocated and zero; `uses`
+     * only where it is not simply weights != 0. */
+    cst_status (*fit)(cst_context *context, const cst_baseline_data *data, cst_baseline_fit *out);
+    /* Probabilities of a view's rows, out [rows][classes]. NULL: the linear mixture itself. */
+    cst_status (*predict)(cst_context *context, const cst_baseline_fit *fit, const cst_view *view,
+                          float *out);
+    void (*release)(cst_context *context, void *state); /* may be NULL where state is NULL */
+};
+
+/* The methods, one file each; the table in baselines.c has them in the order of the report. */
+extern const cst_baseline cst_baseline_best_single;
+extern const cst_baseline cst_baseline_average;
+extern const cst_baseline cst_baseline_greedy;
+
+size_t cst_baseline_count(void);
+const cst_baseline *cst_baseline_at(size_t index);
+const cst_baseline *cst_baseline_find(const char *name); /* NULL where there is none */
+
+/* Fits on labelled rows. *out is zeroed first and empty after an error. */
+cst_status cst_baseline_fit_run(cst_context *context, const cst_baseline *baseline,
+                                const cst_baseline_data *data, cst_baseline_fit *out);
+
+/* Probabilities [view->rows][classes] of rows of the same members in the same order. The same bytes
+ * for any number of threads. */
+cst_status cst_baseline_fit_predict(cst_context *context, const cst_baseline_fit *fit,
+                                    const cst_view *view, float *out);
+
+void cst_baseline_fit_free(cst_context *context, cst_baseline_fit *fit);
+
+/* sum_k weights[k] p_k of `count` rows from `first`, out [count][classes]; scratch [count *
+ * classes] floats where the view has an index. What predictions of linear mixtures start from. */
+void cst_mixture_rows(const cst_view *view, const double *weights, int64_t first, int64_t count,
+                      float *scratch, double *out);
 
 #endif

@@ -1,35 +1,26 @@
 /*
- * The best single model by out-of-fold risk. A baseline beside the stack. method.md section 8.
+ * The member with the least out-of-fold NLL, used alone. method.md section 8.
  */
 #include "baselines/baselines.h"
 
 #include "metrics/risk.h"
 
-#include <string.h>
+#include <stdio.h>
 
-cst_status cst_baseline_best_single(cst_context *context, const cst_view *view, bool by_top1,
-                                    double *weights) {
-    size_t members = (size_t)view->members;
-    cst_status status = CST_OK;
-    double *nll = cst_alloc(context, members, sizeof *nll);
-    double *top1 = cst_alloc(context, members, sizeof *top1);
-    if (!nll || !top1) {
-        status = CST_ERROR_MEMORY;
-        goto cleanup;
-    }
-    status = cst_risk_all(context, view, nll);
-    if (status == CST_OK && by_top1)
-        status = cst_risk_top1_all(context, view, top1);
-    if (status != CST_OK)
-        goto cleanup;
-    size_t best = 0;
-    for (size_t k = 1; k < members; k++)
-        if (top1[k] > top1[best] || (top1[k] == top1[best] && nll[k] < nll[best]))
+static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_baseline_fit *out) {
+    double *nll = cst_alloc(context, (size_t)out->members, sizeof *nll);
+    cst_status status = nll ? cst_risk_all(context, data->view, nll) : CST_ERROR_MEMORY;
+    int32_t best = 0;
+    for (int32_t k = 1; status == CST_OK && k < out->members; k++)
+        if (nll[k] < nll[best])
             best = k;
-    memset(weights, 0, members * sizeof *weights);
-    weights[best] = 1;
-cleanup:
+    out->weights[best] = 1;
     cst_free(context, nll);
-    cst_free(context, top1);
     return status;
 }
+
+const cst_baseline cst_baseline_best_single = {
+    .name = "best-single",
+    .definition = "the member with the least NLL on the out-of-fold rows; the first of equals",
+    .fit = fit,
+};

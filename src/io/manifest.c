@@ -54,7 +54,7 @@ void cst_manifest_free(cst_context *context, cst_manifest *manifest) {
         cst_manifest_member *member = &manifest->members[k];
         cst_free(context, member->name);
         cst_free(context, member->family);
-        free_list(context, member->tags, member->tag_count);
+        cst_free(context, member->ensemble_of);
         free_list(context, member->paths, manifest->split_count);
         free_list(context, member->ids, manifest->split_count);
     }

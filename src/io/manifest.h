@@ -24,14 +24,19 @@ typedef struct cst_manifest_split {
     bool ood; /* out-of-distribution inputs: no labels */
 } cst_manifest_split;
 
+/* Kinds of ensemble a member may be part of, by name; NULL-terminated. Order as cst_ensemble_kind.
+ */
+extern const char *const cst_ensemble_kinds[];
+
 typedef struct cst_manifest_member {
     char *name;
     char *family; /* or NULL */
     double flops; /* of one prediction; NaN if not given, like the next two */
     double params;
     double latency_ms;
-    char **tags;
-    int32_t tag_count;
+    int32_t ensemble;  /* kind, in the order of cst_ensemble_kinds; 0: none */
+    char *ensemble_of; /* what the group is called; NULL without ensemble */
+    int32_t ensemble_passes;
     char **paths; /* [splits], NULL where the member has no file for a split */
     char **ids;   /* [splits], the member's own ids file, or NULL */
 } cst_manifest_member;

@@ -278,27 +278,37 @@ static cst_status read_splits(const reader *r, const json_t *root) {
     return status;
 }
 
-static cst_status read_tags(const reader *r, const char *place, const json_t *object,
-                            cst_manifest_member *member) {
-    const json_t *tags = json_object_get(object, "tags");
-    if (!tags)
+const char *const cst_ensemble_kinds[] = {"",     "deep-ensemble", "snapshot", "mc-dropout",
+                                          "swag", "soup",          NULL};
+
+/* ensemble: {"kind": "deep-ensemble", "of": "resnet14", "passes": 1}. */
+static cst_status read_ensemble(const reader *r, const char *place, const json_t *object,
+                                cst_manifest_member *member) {
+    static const char *const keys[] = {"kind", "of", "passes", NULL};
+    const json_t *ensemble = json_object_get(object, "ensemble");
+    if (!ensemble)
         return CST_OK;
-    size_t count = json_array_size(tags);
-    if (!json_is_array(tags) || count > 1000)
-        return wrong(r, place, "tags", "a list of texts");
-    member->tags = cst_alloc(r->context, count, sizeof *member->tags);
-    if (!member->tags)
-        return CST_ERROR_MEMORY;
-    member->tag_count = (int32_t)count;
-    for (size_t i = 0; i < count; i++) {
-        const json_t *tag = json_array_get(tags, i);
-        if (!json_is_string(tag))
-            return wrong(r, place, "tags", "a list of texts");
-        member->tags[i] = cst_strdup(r->context, json_string_value(tag));
-        if (!member->tags[i])
-            return CST_ERROR_MEMORY;
-    }
-    return CST_OK;
+    char at[PLACE_CHARS + 32];
+    (void)snprintf(at, sizeof at, "%s.ensemble", place);
+    cst_status status = check_keys(r, at, ensemble, keys);
+    if (status != CST_OK)
+        return status;
+    const char *kind = json_string_value(json_object_get(ensemble, "kind"));
+    for (int32_t i = 1; kind && cst_ensemble_kinds[i]; i++)
+        if (strcmp(kind, cst_ensemble_kinds[i]) == 0)
+            member->ensemble = i;
+    if (member->ensemble == 0)
+        return wrong(r, at, "kind",
+                     "\"deep-ensemble\", \"snapshot\", \"mc-dropout\", \"swag\" or \"soup\"");
+    const json_t *passes = json_object_get(ensemble, "passes");
+    json_int_t count = json_is_integer(passes) ? json_integer_value(passes) : passes ? 0 : 1;
+    if (count < 1 || count > 1000000)
+        return wrong(r, at, "passes", "a whole number from 1 to 1000000");
+    member->ensemble_passes = (int32_t)count;
+    status = read_text(r, at, ensemble, "of", &member->ensemble_of);
+    if (status == CST_OK && !member->ensemble_of)
+        status = wrong(r, at, "of", "the name that the members of the ensemble share");
+    return status;
 }
 
 /* predictions: {split: "file"} or {split: {"path": "file", "ids": "file"}}. */
@@ -335,8 +345,8 @@ static cst_status read_predictions(const reader *r, const char *place, json_t *o
 }
 
 static cst_status read_model(const reader *r, size_t position, json_t *object) {
-    static const char *const keys[] = {"name",       "family", "flops",       "params",
-                                       "latency_ms", "tags",   "predictions", NULL};
+    static const char *const keys[] = {"name",       "family",   "flops",       "params",
+                                       "latency_ms", "ensemble", "predictions", NULL};
     char place[PLACE_CHARS];
     (void)snprintf(place, sizeof place, "models[%zu]", position);
     cst_status status = check_keys(r, place, object, keys);
@@ -364,7 +374,7 @@ static cst_status read_model(const reader *r, size_t position, json_t *object) {
     if (status == CST_OK)
         status = read_number(r, place, object, "latency_ms", &member->latency_ms);
     if (status == CST_OK)
-        status = read_tags(r, place, object, member);
+        status = read_ensemble(r, place, object, member);
     return status == CST_OK ? read_predictions(r, place, object, member) : status;
 }
 

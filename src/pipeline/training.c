@@ -52,9 +52,13 @@ cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *s
     out->folds = cst_alloc(context, (size_t)rows, sizeof *out->folds);
     out->flops = cst_alloc(context, members, sizeof *out->flops);
     out->latency = cst_alloc(context, members, sizeof *out->latency);
-    status = out->data && out->folds && out->flops && out->latency ? CST_OK : CST_ERROR_MEMORY;
+    out->ensembles = cst_alloc(context, members, sizeof *out->ensembles);
+    status = out->data && out->folds && out->flops && out->latency && out->ensembles
+                 ? CST_OK
+                 : CST_ERROR_MEMORY;
     for (size_t k = 0; status == CST_OK && k < members; k++) {
         out->data[k] = cst_pool_predictions(pool, split, (int32_t)k);
+        out->ensembles[k] = cst_pool_member_ensemble(pool, (int32_t)k);
         out->flops[k] = cst_pool_member_flops(pool, (int32_t)k);
         out->latency[k] = cst_pool_member_latency_ms(pool, (int32_t)k);
     }
@@ -75,5 +79,6 @@ void cst_training_close(cst_context *context, cst_training *source) {
     cst_free(context, source->folds);
     cst_free(context, source->flops);
     cst_free(context, source->latency);
+    cst_free(context, source->ensembles);
     *source = (cst_training){0};
 }

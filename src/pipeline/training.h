@@ -15,9 +15,10 @@ typedef struct cst_training {
     const float **data; /* [members] */
     int32_t *folds;     /* [rows], 0..fold_count-1 */
     int32_t fold_count;
-    bool folds_given; /* by the pool */
-    double *flops;    /* [members], NaN where unknown */
-    double *latency;  /* [members], NaN where unknown */
+    bool folds_given;               /* by the pool */
+    double *flops;                  /* [members], NaN where unknown */
+    double *latency;                /* [members], NaN where unknown */
+    cst_member_ensemble *ensembles; /* [members]: tags */
     double seconds_read;
 } cst_training;
 

@@ -154,12 +154,12 @@ double cst_pool_member_latency_ms(const cst_pool *pool, int32_t member) {
     return m ? m->latency_ms : NAN;
 }
 
-int cst_pool_member_has_tag(const cst_pool *pool, int32_t member, const char *tag) {
+cst_member_ensemble cst_pool_member_ensemble(const cst_pool *pool, int32_t member) {
     const cst_manifest_member *m = find_member(pool, member);
-    for (int32_t i = 0; m && tag && i < m->tag_count; i++)
-        if (strcmp(m->tags[i], tag) == 0)
-            return 1;
-    return 0;
+    if (!m || m->ensemble == 0)
+        return (cst_member_ensemble){.passes = 1};
+    return (cst_member_ensemble){
+        .kind = (cst_ensemble_kind)m->ensemble, .of = m->ensemble_of, .passes = m->ensemble_passes};
 }
 
 int32_t cst_pool_splits(const cst_pool *pool) {

@@ -1,50 +1,33 @@
 /*
- * Temperature scaling of a mixture on its own out-of-fold rows. After any baseline. method.md
+ * Temperature scaling. After any method. method.md
  * section 8; Guo et al. (2017), on log-probabilities instead of logits.
  *
  * The mean NLL is convex in the inverse temperature, so that its derivative has one root at most:
  * Newton's method on log(1/T) inside a bracket that only shrinks.
  */
-#include "baselines/baselines.h"
+#include "calibration/calibration.h"
 
 #include "metrics/risk.h"
 
 #include <math.h>
 
 typedef struct temperature_job {
-    const cst_view *view;
-    const double *weights;
-    float *logs; /* [rows][classes] log of the floored mixture */
+    const float *probabilities;
+    const int32_t *labels;
+    int64_t rows;
+    int32_t classes;
+    float *logs; /* [rows][classes] log of the floored probabilities */
     double inverse;
 } temperature_job;
 
 static cst_status log_block(cst_context *context, void *user, int64_t block) {
-    temperature_job *job = user;
-    const cst_view *view = job->view;
-    int64_t first = cst_block_first(block);
-    int64_t count = cst_block_size(view->rows, block);
-    size_t cells = (size_t)count * (size_t)view->classes;
-    float *to = job->logs + (size_t)first * (size_t)view->classes;
-    cst_status status = CST_OK;
-    float *scratch = cst_alloc(context, view->index ? cells : 0, sizeof *scratch);
-    double *mixture = cst_alloc(context, cells, sizeof *mixture);
-    if (!scratch || !mixture) {
-        status = CST_ERROR_MEMORY;
-        goto cleanup;
-    }
-    for (int32_t k = 0; k < view->members; k++) {
-        if (job->weights[k] == 0)
-            continue;
-        const float *rows = cst_view_rows(view, k, first, count, scratch);
-        for (size_t j = 0; j < cells; j++)
-            mixture[j] += job->weights[k] * (double)rows[j];
-    }
-    for (size_t j = 0; j < cells; j++)
-        to[j] = (float)log(fmax(mixture[j], CST_NLL_FLOOR));
-cleanup:
-    cst_free(context, scratch);
-    cst_free(context, mixture);
-    return status;
+    (void)context;
+    const temperature_job *job = user;
+    size_t from = (size_t)cst_block_first(block) * (size_t)job->classes;
+    size_t cells = (size_t)cst_block_size(job->rows, block) * (size_t)job->classes;
+    for (size_t j = from; j < from + cells; j++)
+        job->logs[j] = (float)log(fmax((double)job->probabilities[j], CST_NLL_FLOOR));
+    return CST_OK;
 }
 
 /* sum: [0] NLL at the job's inverse temperature b, [1] its derivative in b, [2] the second. */
@@ -52,8 +35,8 @@ static cst_status loss_block(cst_context *context, void *user, int64_t block, do
     (void)context;
     const temperature_job *job = user;
     int64_t first = cst_block_first(block);
-    int64_t end = first + cst_block_size(job->view->rows, block);
-    int32_t classes = job->view->classes;
+    int64_t end = first + cst_block_size(job->rows, block);
+    int32_t classes = job->classes;
     for (int64_t i = first; i < end; i++) {
         const float *row = job->logs + (size_t)i * (size_t)classes;
         double top = (double)row[0];
@@ -70,7 +53,7 @@ static cst_status loss_block(cst_context *context, void *user, int64_t block, do
             square += weight * below * below;
         }
         mean /= total;
-        double own = (double)row[cst_view_label(job->view, i)] - top;
+        double own = (double)row[job->labels[i]] - top;
         sum[0] += log(total) - job->inverse * own;
         sum[1] += mean - own;
         sum[2] += square / total - mean * mean;
@@ -82,9 +65,9 @@ static cst_status evaluate(cst_context *context, temperature_job *job, double lo
                            double *sums) {
     job->inverse = exp(log_inverse);
     cst_status status =
-        cst_reduce_blocks(context, cst_block_count(job->view->rows), 3, loss_block, job, sums);
+        cst_reduce_blocks(context, cst_block_count(job->rows), 3, loss_block, job, sums);
     for (int j = 0; j < 3; j++)
-        sums[j] /= (double)job->view->rows;
+        sums[j] /= (double)job->rows;
     return status;
 }
 
@@ -139,20 +122,22 @@ static cst_status search(cst_context *context, temperature_job *job, double *tem
     return status;
 }
 
-cst_status cst_temperature_fit(cst_context *context, const cst_view *view, const double *weights,
-                               double *temperature, double *nll) {
-    if (view->rows < 1 || !view->labels)
+cst_status cst_temperature_fit(cst_context *context, const float *probabilities, int64_t rows,
+                               int32_t classes, const int32_t *labels, double *temperature,
+                               double *nll) {
+    if (rows < 1 || !labels)
         return cst_fail(context, CST_ERROR_INPUT, "temperature scaling needs labelled rows");
-    temperature_job job = {.view = view, .weights = weights};
+    temperature_job job = {
+        .probabilities = probabilities, .labels = labels, .rows = rows, .classes = classes};
     double loss = 0;
     size_t cells = 0;
-    if (!cst_size_mul((size_t)view->rows, (size_t)view->classes, &cells))
+    if (!cst_size_mul((size_t)rows, (size_t)classes, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "%lld rows of %d classes are too many",
-                        (long long)view->rows, view->classes);
+                        (long long)rows, classes);
     job.logs = cst_alloc(context, cells, sizeof *job.logs);
     cst_status status = job.logs ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK)
-        status = cst_parallel_for(context, cst_block_count(view->rows), log_block, &job);
+        status = cst_parallel_for(context, cst_block_count(rows), log_block, &job);
     if (status == CST_OK)
         status = search(context, &job, temperature, &loss);
     if (status == CST_OK &&

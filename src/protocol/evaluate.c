@@ -5,8 +5,8 @@
  */
 #include "la/la.h"
 #include "pipeline/document.h"
-
-#include <corestack/baselines.h>
+#include "pool/pool.h"
+#include "protocol/method.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -112,50 +112,46 @@ cst_status cst_evaluate(cst_context *context, const float *probabilities, int64_
     return finish(context, status, report);
 }
 
-static cst_status baseline_method(cst_context *context, cst_pool *pool, const char *split,
-                                  cst_baseline_kind kind, int temperature, const char *name,
-                                  method *out) {
-    cst_baseline baseline = {0};
-    cst_status status = cst_baseline_fit(context, pool, "oof", kind, temperature, &baseline);
+/* One method, fitted on the out-of-fold rows, on the rows of `view`. */
+static cst_status run_method(cst_context *context, const char *name, const cst_training *source,
+                             uint64_t seed, const cst_pool *pool, const cst_view *view,
+                             method *out) {
+    cst_method which;
+    cst_method_fit fit = {0};
+    cst_status status = cst_method_parse(context, name, &which);
+    if (status == CST_OK)
+        status = cst_method_fit_run(context, &which, source, seed, &fit);
     if (status != CST_OK)
         return status;
     out->name = name;
-    out->models = baseline.used;
-    if (kind == CST_BASELINE_BEST_SINGLE) {
-        for (int32_t k = 0; k < baseline.members; k++)
-            if (baseline.weights[k] > 0)
-                (void)snprintf(out->detail, sizeof out->detail, "%s",
-                               cst_pool_member_name(pool, k));
-    } else if (temperature) {
-        (void)snprintf(out->detail, sizeof out->detail, "temperature %.4f", baseline.temperature);
-    }
-    size_t cells = (size_t)cst_pool_rows(pool, split) * (size_t)cst_pool_classes(pool);
-    out->probabilities = cst_alloc(context, cells, sizeof(float));
-    status = out->probabilities
-                 ? cst_baseline_predict(context, &baseline, pool, split, out->probabilities)
-                 : CST_ERROR_MEMORY;
-    cst_baseline_free(context, &baseline);
+    out->models = fit.used;
+    (void)snprintf(out->detail, sizeof out->detail, "%s", fit.calibrator.detail);
+    for (int32_t k = 0; k < fit.members && strcmp(name, "best-single") == 0; k++)
+        if (fit.uses[k])
+            (void)snprintf(out->detail, sizeof out->detail, "%s", cst_pool_member_name(pool, k));
+    out->probabilities =
+        cst_alloc(context, (size_t)view->rows * (size_t)view->classes, sizeof(float));
+    status = out->probabilities ? cst_method_fit_predict(context, &fit, view, out->probabilities)
+                                : CST_ERROR_MEMORY;
+    cst_method_fit_free(context, &fit);
     return status;
 }
 
 static cst_status all_baselines(cst_context *context, cst_pool *pool, const char *split,
-                                method *methods, int32_t *count) {
-    static const struct {
-        cst_baseline_kind kind;
-        int temperature;
-        const char *name;
-    } wanted[] = {{CST_BASELINE_BEST_SINGLE, 0, "best-single"},
-                  {CST_BASELINE_AVERAGE, 0, "average"},
-                  {CST_BASELINE_GREEDY, 0, "greedy"},
-                  {CST_BASELINE_GREEDY, 1, "greedy+temperature"}};
-    cst_status status = cst_pool_load(context, pool, "oof");
+                                uint64_t seed, method *methods, int32_t *count) {
+    static const char *const wanted[] = {"best-single", "average", "greedy", "greedy+temperature"};
+    cst_training source = {0};
+    cst_view view = {0};
+    cst_status status = cst_training_open(context, pool, "oof", 5, seed, &source);
     if (status == CST_OK)
         status = cst_pool_load(context, pool, split);
+    if (status == CST_OK)
+        status = cst_pool_view(context, pool, split, &view);
     for (size_t i = 0; status == CST_OK && i < sizeof wanted / sizeof wanted[0]; i++) {
-        status = baseline_method(context, pool, split, wanted[i].kind, wanted[i].temperature,
-                                 wanted[i].name, &methods[*count]);
+        status = run_method(context, wanted[i], &source, seed, pool, &view, &methods[*count]);
         ++*count;
     }
+    cst_training_close(context, &source);
     return status;
 }
 
@@ -179,7 +175,7 @@ static cst_status score_model(cst_context *context, const cst_model *model, cst_
         status =
             cst_fail(context, CST_ERROR_INPUT, "split '%s' has no labels to score against", split);
     if (status == CST_OK && baselines)
-        status = all_baselines(context, pool, split, methods, &count);
+        status = all_baselines(context, pool, split, seed, methods, &count);
     if (status == CST_OK) {
         cst_report_string(report, cst_report_root(report), "split", split);
         labels = cst_pool_labels(pool, split);

@@ -1,0 +1,253 @@
+/*
+ * Methods by name: parsing, fit, prediction, and predictions of rows the fit did not see. method.md
+ * sections 6 and 8.
+ */
+#include "protocol/method.h"
+
+#include "pipeline/settings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const PRESETS[] = {"prototype", "paper", "default"};
+static const char *const PRESET_TEXTS[] = {
+    "CoRe-Stack, the prototype: Pearson filter, six fixed features, cross-validated ridge, "
+    "inverse-RMSE weights",
+    "CoRe-Stack+ to the letter: CKA filter, learned gate, lambda*, Laplace blend, drop and refit",
+    "corestack's default: near-duplicates out, selection on held-out loss, log-linear pool",
+};
+
+enum { PRESET_COUNT = sizeof PRESETS / sizeof PRESETS[0] };
+
+static cst_status unknown(cst_context *context, const char *name) {
+    char list[512] = "";
+    for (size_t i = 0; i < cst_baseline_count(); i++) {
+        size_t used = strlen(list);
+        (void)snprintf(list + used, sizeof list - used, "%s, ", cst_baseline_at(i)->name);
+    }
+    return cst_fail(context, CST_ERROR_ARGUMENT,
+                    "there is no method '%.60s'; methods are %sautogluon, prototype, paper and "
+                    "default, each with +temperature, +vector, +isotonic or +platt behind it",
+                    name, list);
+}
+
+cst_status cst_method_parse(cst_context *context, const char *text, cst_method *out) {
+    *out = (cst_method){0};
+    if (strlen(text) >= sizeof out->name)
+        return unknown(context, text);
+    (void)snprintf(out->name, sizeof out->name, "%s", text);
+    char base[CST_METHOD_NAME_CHARS];
+    (void)snprintf(base, sizeof base, "%s",
+                   strcmp(text, "autogluon") == 0 ? "greedy+temperature" : text);
+    char *plus = strchr(base, '+');
+    if (plus) {
+        *plus = '\0';
+        out->calibrator = cst_calibrator_find(plus + 1);
+        if (out->calibrator == CST_CALIBRATOR_NONE)
+            return unknown(context, text);
+    }
+    out->baseline = cst_baseline_find(base);
+    for (int i = 0; i < PRESET_COUNT; i++)
+        if (strcmp(base, PRESETS[i]) == 0)
+            out->preset = PRESETS[i];
+    return out->baseline || out->preset ? CST_OK : unknown(context, text);
+}
+
+const char *cst_method_definition(const cst_method *method) {
+    if (method->baseline)
+        return method->baseline->definition;
+    for (int i = 0; i < PRESET_COUNT; i++)
+        if (method->preset == PRESETS[i])
+            return PRESET_TEXTS[i];
+    return "";
+}
+
+static cst_baseline_data data_of(const cst_training *source, uint64_t seed) {
+    return (cst_baseline_data){.view = &source->view,
+                               .folds = source->folds,
+                               .fold_count = source->fold_count,
+                               .seed = seed,
+                               .ensembles = source->ensembles};
+}
+
+bool cst_method_applies(const cst_method *method, const cst_training *source) {
+    if (!method->baseline || !method->baseline->applies)
+        return true;
+    cst_baseline_data data = data_of(source, 0);
+    return method->baseline->applies(&data);
+}
+
+/* ---- fit --------------------------------------------------------------------------------------
+ */
+
+static cst_status fit_baseline(cst_context *context, const cst_training *source, uint64_t seed,
+                               cst_method_fit *out) {
+    cst_baseline_data data = data_of(source, seed);
+    cst_status status = cst_baseline_fit_run(context, out->method.baseline, &data, &out->baseline);
+    if (status != CST_OK)
+        return status;
+    memcpy(out->uses, out->baseline.uses, (size_t)out->members * sizeof *out->uses);
+    memcpy(out->weights, out->baseline.weights, (size_t)out->members * sizeof *out->weights);
+    out->mix = out->baseline.mix;
+    return CST_OK;
+}
+
+/* The weights of a stack whose blend is a log-linear pool alone. */
+static void stack_weights(const cst_stages *stages, cst_method_fit *out) {
+    const cst_model *model = stages->fit.model;
+    out->mix = CST_MIX_OTHER;
+    if (model->learners != 1 || model->learner[0].kind != CST_LEARNER_LOGLINEAR)
+        return;
+    out->mix = CST_MIX_LOGLINEAR;
+    for (int32_t j = 0; j < stages->kept_count; j++)
+        out->weights[stages->kept[j]] = model->learner[0].weights[j];
+}
+
+static cst_status fit_preset(cst_context *context, const cst_training *source, uint64_t seed,
+                             cst_method_fit *out) {
+    cst_options *options = NULL;
+    cst_status status = cst_options_create(context, &options);
+    if (status == CST_OK)
+        status = cst_options_preset(context, options, out->method.preset);
+    cst_settings settings;
+    if (status == CST_OK) {
+        cst_settings_read(options, &settings);
+        settings.seed = settings.cka.seed = settings.gate.seed = seed;
+        status = cst_stages_run(context, &source->view, source->folds, source->fold_count,
+                                &settings, source->flops, source->latency, &out->stages);
+    }
+    for (int32_t j = 0; status == CST_OK && j < out->stages.kept_count; j++)
+        out->uses[out->stages.kept[j]] = true;
+    if (status == CST_OK)
+        stack_weights(&out->stages, out);
+    cst_options_free(context, options);
+    return status;
+}
+
+static cst_status fit_calibrator(cst_context *context, const cst_view *view, cst_method_fit *out) {
+    size_t cells = 0;
+    if (!cst_size_mul((size_t)view->rows, (size_t)view->classes, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "too many predictions");
+    float *own = cst_alloc(context, cells, sizeof *own);
+    int32_t *labels = cst_alloc(context, (size_t)view->rows, sizeof *labels);
+    cst_calibrator_kind kind = out->method.calibrator;
+    cst_status status = own && labels ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_method_fit_predict(context, out, view, own);
+    for (int64_t i = 0; status == CST_OK && i < view->rows; i++)
+        labels[i] = cst_view_label(view, i);
+    if (status == CST_OK)
+        status = cst_calibrator_fit(context, kind, own, view->rows, view->classes, labels,
+                                    &out->calibrator);
+    cst_free(context, own);
+    cst_free(context, labels);
+    return status;
+}
+
+cst_status cst_method_fit_run(cst_context *context, const cst_method *method,
+                              const cst_training *source, uint64_t seed, cst_method_fit *out) {
+    double start = cst_seconds();
+    *out = (cst_method_fit){
+        .method = *method, .members = source->view.members, .classes = source->view.classes};
+    out->uses = cst_alloc(context, (size_t)out->members, sizeof *out->uses);
+    out->weights = cst_alloc(context, (size_t)out->members, sizeof *out->weights);
+    cst_status status = CST_ERROR_MEMORY;
+    if (out->uses && out->weights)
+        status = method->baseline ? fit_baseline(context, source, seed, out)
+                                  : fit_preset(context, source, seed, out);
+    if (status == CST_OK && method->calibrator != CST_CALIBRATOR_NONE)
+        status = fit_calibrator(context, &source->view, out);
+    for (int32_t k = 0; status == CST_OK && k < out->members; k++)
+        out->used += out->uses[k];
+    if (status == CST_OK && out->mix == CST_MIX_OTHER) {
+        cst_free(context, out->weights);
+        out->weights = NULL;
+    }
+    out->seconds = cst_seconds() - start;
+    if (status != CST_OK)
+        cst_method_fit_free(context, out);
+    return status;
+}
+
+cst_status cst_method_fit_predict(cst_context *context, const cst_method_fit *fit,
+                                  const cst_view *view, float *out) {
+    cst_status status = CST_OK;
+    if (fit->method.baseline) {
+        status = cst_baseline_fit_predict(context, &fit->baseline, view, out);
+    } else {
+        const float **pointers =
+            cst_alloc(context, (size_t)fit->stages.kept_count, sizeof *pointers);
+        if (!pointers)
+            return CST_ERROR_MEMORY;
+        cst_view kept = cst_view_members(view, fit->stages.kept, fit->stages.kept_count, pointers);
+        status = cst_stack_predict(context, fit->stages.fit.model, &kept, out);
+        cst_free(context, pointers);
+    }
+    if (status == CST_OK)
+        status = cst_calibrator_apply(context, &fit->calibrator, out, view->rows);
+    return status;
+}
+
+void cst_method_fit_free(cst_context *context, cst_method_fit *fit) {
+    if (!fit)
+        return;
+    cst_baseline_fit_free(context, &fit->baseline);
+    cst_stages_free(context, &fit->stages);
+    cst_calibrator_free(context, &fit->calibrator);
+    cst_free(context, fit->uses);
+    cst_free(context, fit->weights);
+    *fit = (cst_method_fit){0};
+}
+
+/* ---- rows the fit did not see ------------------------------------------------------------------
+ */
+
+typedef struct nested_job {
+    const cst_method *method;
+    const cst_training *source;
+    uint64_t seed;
+    float *out;
+} nested_job;
+
+static cst_status nested_task(cst_context *context, void *user, int64_t task) {
+    const nested_job *job = user;
+    const cst_training *source = job->source;
+    int32_t fold = (int32_t)task;
+    size_t classes = (size_t)source->view.classes;
+    cst_training inside = *source; /* tags and costs are the members', not the rows' */
+    cst_view held;
+    cst_method_fit fit = {0};
+    float *part = NULL;
+    inside.folds = NULL;
+    int64_t *index = cst_alloc(context, (size_t)source->view.rows, sizeof *index);
+    if (!index)
+        return CST_ERROR_MEMORY;
+    cst_view_split(&source->view, source->folds, fold, index, &inside.view, &held);
+    cst_status status =
+        cst_folds_inside(context, &inside.view, source->folds, source->view.rows,
+                         source->fold_count, fold, job->seed, &inside.folds, &inside.fold_count);
+    if (status == CST_OK)
+        status = cst_method_fit_run(context, job->method, &inside, job->seed, &fit);
+    if (status == CST_OK) {
+        part = cst_alloc(context, (size_t)held.rows * classes, sizeof *part);
+        status = part ? cst_method_fit_predict(context, &fit, &held, part) : CST_ERROR_MEMORY;
+    }
+    const float *from = part;
+    for (int64_t i = 0; status == CST_OK && i < source->view.rows; i++) {
+        if (source->folds[i] != fold)
+            continue;
+        memcpy(job->out + (size_t)i * classes, from, classes * sizeof *from);
+        from += classes;
+    }
+    cst_method_fit_free(context, &fit);
+    cst_free(context, inside.folds);
+    cst_free(context, part);
+    cst_free(context, index);
+    return status;
+}
+
+cst_status cst_method_nested(cst_context *context, const cst_method *method,
+                             const cst_training *source, uint64_t seed, float *out) {
+    nested_job job = {method, source, seed, out};
+    return cst_parallel_for(context, source->fold_count, nested_task, &job);
+}

@@ -1,0 +1,22 @@
+/*
+ * Order of values and their average ranks. Under rank correlation, adjusted p values and the area
+ * under the ROC curve. method.md section 8.
+ */
+#ifndef CST_METRICS_RANKS_H
+#define CST_METRICS_RANKS_H
+
+#include "base/base.h"
+
+typedef struct cst_ranked {
+    double value;
+    int64_t index;
+} cst_ranked;
+
+/* values [count], none NaN, ascending into sorted [count]; equal values by ascending index. */
+void cst_rank_sort(const double *values, int64_t count, cst_ranked *sorted);
+
+/* Ranks 1..count of finite values; equal ones get the mean of their ranks. ranks: [count]. */
+cst_status cst_average_ranks(cst_context *context, const double *values, int64_t count,
+                             double *ranks);
+
+#endif

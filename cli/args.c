@@ -83,8 +83,17 @@ static int unknown_option(cli_call *call, const char *text, const cli_option *co
 
 /* ---- parsing --------------------------------------------------------------------------------- */
 
-static void remember(cli_call *call, const cli_option *option, const char *value) {
+/* An option has one value; only --set, which names what it sets, may come again. */
+static int remember(cli_call *call, const cli_option *option, const char *value) {
+    bool again = option->value && strcmp(option->name, "set") != 0 && cli_value(call, option->name);
+    if (again && option->letter)
+        return cli_fail(call, "option -%c (--%s) is given twice: '%s' and '%s'", option->letter,
+                        option->name, cli_value(call, option->name), value);
+    if (again)
+        return cli_fail(call, "option --%s is given twice: '%s' and '%s'", option->name,
+                        cli_value(call, option->name), value);
     call->given[call->given_count++] = (cli_given){option, value};
+    return CLI_OK;
 }
 
 /* "--name", "--name value", "--name=value". Moves *at past the value. */
@@ -107,8 +116,7 @@ static int parse_long(cli_call *call, const cli_option *const *options, int coun
                             option->value);
         value = argv[++*at];
     }
-    remember(call, option, value);
-    return CLI_OK;
+    return remember(call, option, value);
 }
 
 /* "-q", "-o value", "-ovalue", "-qo value". */
@@ -122,19 +130,14 @@ static int parse_letters(cli_call *call, const cli_option *const *options, int c
                 option = options[i];
         if (!option)
             return unknown_option(call, text, options, count);
-        if (!option->value) {
-            remember(call, option, NULL);
-            continue;
-        }
-        if (letter[1]) {
-            remember(call, option, letter + 1);
-        } else if (*at + 1 < argc) {
-            remember(call, option, argv[++*at]);
-        } else {
+        if (option->value && letter[1])
+            return remember(call, option, letter + 1);
+        if (option->value && *at + 1 < argc)
+            return remember(call, option, argv[++*at]);
+        if (option->value)
             return cli_fail(call, "option -%c needs a value: -%c %s", *letter, *letter,
                             option->value);
-        }
-        break;
+        (void)remember(call, option, NULL);
     }
     return CLI_OK;
 }

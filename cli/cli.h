@@ -12,7 +12,7 @@
 /* Exit codes. 1 is kept for commands that answer a question with "no". */
 enum { CLI_OK = 0, CLI_NO = 1, CLI_BAD_INPUT = 2, CLI_INTERNAL = 3 };
 
-enum { CLI_MAX_OPTIONS = 32 };
+enum { CLI_MAX_OPTIONS = 32, CLI_PATH_CHARS = 4096 };
 
 typedef struct cli_option {
     const char *name;  /* without the dashes; NULL ends a list */
@@ -69,7 +69,7 @@ extern const cli_command CLI_FIT, CLI_PREDICT, CLI_EVALUATE, CLI_INSPECT, CLI_FO
 int cli_parse(cli_call *call, int argc, char **argv);
 void cli_release(cli_call *call);
 
-/* The last value given for an option, or NULL; whether a flag was given. */
+/* The value given for an option, or NULL; whether a flag was given. */
 const char *cli_value(const cli_call *call, const char *name);
 bool cli_flag(const cli_call *call, const char *name);
 
@@ -104,25 +104,46 @@ int cli_print_report(cli_call *call, const cst_report *report);
 /* Writes to stdout; failures show in cli_finish_output. */
 void cli_out(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Flushes and closes stdout; CLI_BAD_INPUT with a message when something did not get there. */
+/* Flushes stdout; CLI_BAD_INPUT with a message, said once, when something did not get there. */
 int cli_finish_output(const char *command, int code);
 
 /* ---- files.c --------------------------------------------------------------------------------- */
 
-/* Opens the POOL named by the arguments from `first` on and by the pool options. */
+/* Opens the POOL named by the arguments from `first` on and by the pool options. None of its files
+ * may be the one that -o names. */
 int cli_open_pool(cli_call *call, int first, cst_pool **out);
 
 /* The split to use: --split, or `usual`; "oof" for a list of files, which has no other. */
 const char *cli_split(const cli_call *call, int first, const char *usual);
-
-/* Whether -o names a file that can be written: refuses folders, devices and missing folders before
- * any work is done. `what` says in the message what goes there. */
-int cli_check_output(cli_call *call, const char *what, const char **out);
 
 /* Whether the file starts as an npy file does. */
 bool cli_is_npy(const char *path);
 
 /* Options from --preset, --seed and --set. */
 int cli_make_options(cli_call *call, cst_options **out);
+
+/* ---- target.c -------------------------------------------------------------------------------- */
+
+/* The file behind -o. What the command writes stands at `write_to` until cli_close_target. */
+typedef struct cli_target {
+    const char *path;                   /* as given */
+    char final[CLI_PATH_CHARS];         /* what it leads to, links followed */
+    char write_to[CLI_PATH_CHARS + 32]; /* beside `final`; a device or pipe itself */
+    bool direct;                        /* a device or pipe */
+} cli_target;
+
+/* Looks at -o before any work is done: refuses inputs of the command, folders, "-", links to
+ * nowhere and missing folders. `what` says in the message what goes there. */
+int cli_open_target(cli_call *call, const char *what, cli_target *target);
+
+/* Refuses an input that -o would overwrite; commands without -o and a NULL input pass. */
+int cli_check_input(cli_call *call, const char *input);
+
+/* Whether the name ends so, in capitals or not. */
+bool cli_target_ends(const cli_target *target, const char *extension);
+
+/* Ends the command: sees that standard output took the report and only then gives the file its
+ * name; on a failure, also an earlier one (`code`), the file is removed. Returns the exit code. */
+int cli_close_target(cli_call *call, const cli_target *target, int code);
 
 #endif

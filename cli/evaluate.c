@@ -28,9 +28,13 @@ static int score_file(cli_call *call, int32_t resamples, uint64_t seed, cst_repo
     if (!cli_value(call, "labels"))
         return cli_fail(call, "%s holds predictions: give the labels with --labels L.npy",
                         call->arguments[0]);
-    if (cli_flag(call, "baselines"))
-        return cli_fail(call, "--baselines needs a model and a pool instead of %s",
-                        call->arguments[0]);
+    static const char *const of_models[] = {"baselines", "split", "folds", "groups"};
+    for (size_t i = 0; i < sizeof of_models / sizeof of_models[0]; i++)
+        if (cli_flag(call, of_models[i]))
+            return cli_fail(call,
+                            "--%s applies to a model and a pool, and %s holds predictions: leave "
+                            "it out",
+                            of_models[i], call->arguments[0]);
     const char *split = "oof"; /* what the one split of a list of files is called */
     int code = cli_open_pool(call, 0, &pool);
     call->notices_held = false; /* the report holds those of the scoring, not of the reading */

@@ -1,14 +1,12 @@
 /*
- * Pools, output paths and options as the options give them.
+ * Pools and options as the options give them.
  * Between reading the command line and calling the library. Paper: none.
  */
 #include "cli.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* A manifest or a folder; anything else is taken for a prediction file. */
 static bool is_pool_path(const char *path) {
@@ -47,10 +45,14 @@ int cli_open_pool(cli_call *call, int first, cst_pool **out) {
                         "no pool given: name a pool.json, a folder, or --labels y.npy a.npy "
                         "b.npy ...; see `corestack %s --help`",
                         call->command->name);
-    if (is_file_list(call, first))
-        return cli_check(call, cst_pool_open_files(call->context, out, call->arguments + first,
-                                                   (size_t)count, &config));
-    return cli_check(call, cst_pool_open(call->context, out, call->arguments[first], &config));
+    int code =
+        is_file_list(call, first)
+            ? cli_check(call, cst_pool_open_files(call->context, out, call->arguments + first,
+                                                  (size_t)count, &config))
+            : cli_check(call, cst_pool_open(call->context, out, call->arguments[first], &config));
+    for (size_t i = 0; code == CLI_OK && cst_pool_file(*out, i); i++)
+        code = cli_check_input(call, cst_pool_file(*out, i));
+    return code;
 }
 
 const char *cli_split(const cli_call *call, int first, const char *usual) {
@@ -58,44 +60,6 @@ const char *cli_split(const cli_call *call, int first, const char *usual) {
     if (split)
         return split;
     return is_file_list(call, first) ? "oof" : usual;
-}
-
-/* The folder of a path: "" means the present one. */
-static int check_folder(cli_call *call, const char *path) {
-    char folder[4096];
-    const char *slash = strrchr(path, '/');
-    size_t length = slash ? (size_t)(slash - path) : 0;
-    if (length >= sizeof folder)
-        return cli_fail(call, "-o: the path is too long");
-    if (slash && length == 0)
-        length = 1; /* the root */
-    (void)snprintf(folder, sizeof folder, "%.*s", (int)length, path);
-    const char *name = length ? folder : ".";
-    struct stat info;
-    if (stat(name, &info) != 0)
-        return cli_fail(call, "-o %s: the folder %s cannot be used: %s", path, name,
-                        strerror(errno));
-    if (!S_ISDIR(info.st_mode))
-        return cli_fail(call, "-o %s: %s is not a folder", path, name);
-    if (access(name, W_OK) != 0)
-        return cli_fail(call, "-o %s: the folder %s cannot be written: %s", path, name,
-                        strerror(errno));
-    return CLI_OK;
-}
-
-int cli_check_output(cli_call *call, const char *what, const char **out) {
-    const char *path = cli_value(call, "output");
-    *out = path;
-    if (!path || !*path)
-        return cli_fail(call, "say where %s goes: -o FILE", what);
-    struct stat info;
-    if (stat(path, &info) == 0) {
-        if (S_ISDIR(info.st_mode))
-            return cli_fail(call, "-o %s: it is a folder; name a file", path);
-        if (!S_ISREG(info.st_mode))
-            return CLI_OK; /* a device or a pipe, written directly */
-    }
-    return check_folder(call, path);
 }
 
 bool cli_is_npy(const char *path) {

@@ -11,8 +11,8 @@ static int run(cli_call *call) {
     cst_options *options = NULL;
     cst_model *model = NULL;
     cst_report *report = NULL;
-    const char *path = NULL;
-    int code = cli_check_output(call, "the model", &path);
+    cli_target target;
+    int code = cli_open_target(call, "the model", &target);
     if (code == CLI_OK)
         code = cli_make_options(call, &options);
     if (code == CLI_OK)
@@ -21,11 +21,12 @@ static int run(cli_call *call) {
         code = cli_check(call, cst_fit(call->context, pool, cli_split(call, 0, "oof"), options,
                                        &model, &report));
     if (code == CLI_OK)
-        code = cli_check(call, cst_model_save(call->context, model, path));
+        code = cli_check(call, cst_model_save(call->context, model, target.write_to));
     if (code == CLI_OK)
-        code = cli_check(call, cst_report_set_string(call->context, report, "model", path));
+        code = cli_check(call, cst_report_set_string(call->context, report, "model", target.path));
     if (code == CLI_OK)
         code = cli_print_report(call, report);
+    code = cli_close_target(call, &target, code);
     cst_report_free(call->context, report);
     cst_model_free(call->context, model);
     cst_options_free(call->context, options);

@@ -12,7 +12,7 @@
 enum { MOST_FOLDS = 1000 };
 
 typedef struct folds_request {
-    const char *path;
+    cli_target target;
     int32_t folds;
     uint64_t seed;
     int32_t *labels;
@@ -43,7 +43,7 @@ static int report(cli_call *call, const folds_request *request, const int32_t *f
         sizes[fold[i]]++;
     cst_status status = cst_report_new(context, "folds", &document);
     if (status == CST_OK)
-        status = cst_report_set_string(context, document, "out", request->path);
+        status = cst_report_set_string(context, document, "out", request->target.path);
     if (status == CST_OK)
         status = cst_report_set_integer(context, document, "samples", request->rows);
     if (status == CST_OK)
@@ -75,7 +75,7 @@ static int make(cli_call *call, folds_request *request) {
                             : cst_folds_stratified(context, request->labels, request->rows,
                                                    request->folds, request->seed, fold);
     if (status == CST_OK)
-        status = cst_write_folds(context, request->path, fold, request->rows);
+        status = cst_write_folds(context, request->target.write_to, fold, request->rows);
     code = cli_check(call, status);
     if (code == CLI_OK)
         code = report(call, request, fold);
@@ -96,11 +96,15 @@ static int run(cli_call *call) {
     if (code == CLI_OK)
         code = cli_integer(call, "seed", 0, 9007199254740992LL, &seed);
     if (code == CLI_OK)
-        code = cli_check_output(call, "the fold vector", &request.path);
+        code = cli_open_target(call, "the fold vector", &request.target);
+    if (code == CLI_OK && !request.target.direct && !cli_target_ends(&request.target, ".npy"))
+        code = cli_fail(call, "-o %s: folds are written as .npy; name the file so",
+                        request.target.path);
     request.folds = (int32_t)folds;
     request.seed = (uint64_t)seed;
     if (code == CLI_OK)
         code = make(call, &request);
+    code = cli_close_target(call, &request.target, code);
     cst_free(call->context, request.labels);
     cst_free(call->context, request.groups);
     return code;

@@ -185,6 +185,9 @@ void cli_out(const char *format, ...) {
     va_end(args);
 }
 
+/* Whether the user was told that stdout failed. */
+static bool output_reported;
+
 int cli_finish_output(const char *command, int code) {
     bool failed = ferror(stdout) != 0;
     if (fflush(stdout) != 0) {
@@ -193,6 +196,9 @@ int cli_finish_output(const char *command, int code) {
     }
     if (!failed)
         return code;
+    if (output_reported)
+        return code == CLI_OK ? CLI_BAD_INPUT : code;
+    output_reported = true;
     const char *why = output_error ? strerror(output_error) : "unknown error";
     (void)fprintf(stderr, "corestack%s%s: the result could not be written to standard output: %s\n",
                   command ? " " : "", command ? command : "", why);

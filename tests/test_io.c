@@ -9,6 +9,7 @@
 #include "io/npy_header.h"
 #include "io/output.h"
 
+#include <corestack/files.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -500,6 +501,47 @@ static void a_full_disk_leaves_the_old_file(void **state) {
     assert_int_equal(count_files(f), 1);
 }
 
+static void a_link_stays_a_link(void **state) {
+    fixture *f = *state;
+    static const int32_t data[3] = {1, 2, 3};
+    struct stat info;
+    assert_int_equal(symlink("sub/real.npy", at(f, "link.npy")), 0);
+    expect_error(f, cst_npy_write_i32(f->context, at(f, "link.npy"), data, 3), CST_ERROR_IO,
+                 "link.npy", "leads to no file", NULL);
+    assert_int_equal(mkdir(at(f, "sub"), 0700), 0);
+    put_text(f, "sub/real.npy", "before");
+    expect_ok(f, cst_npy_write_i32(f->context, at(f, "link.npy"), data, 3));
+    assert_int_equal(lstat(at(f, "link.npy"), &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    assert_int_equal(stat(at(f, "sub/real.npy"), &info), 0);
+    assert_int_equal(info.st_size, 128 + 3 * 4);
+}
+
+static void csv_of_any_names(void **state) {
+    fixture *f = *state;
+    static const float p[4] = {0.25f, 0.75f, 1.0f / 3, 2.0f / 3};
+    static const char *const ids[2] = {"a;b", "say \"x\""};
+    static const char *const names[2] = {"cat", "2"};
+    char text[256];
+    expect_ok(f, cst_write_predictions_csv(f->context, at(f, "p.csv"), p, 2, 2, ids, names));
+    FILE *file = fopen(at(f, "p.csv"), "r");
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    (void)fclose(file);
+    assert_string_equal(text, "id,cat,2\n\"a;b\",0.25,0.75\n\"say \"\"x\"\"\",0.333333343,"
+                              "0.666666687\n");
+    expect_ok(f, cst_write_predictions_csv(f->context, at(f, "p.csv"), p, 1, 2, NULL, names));
+    file = fopen(at(f, "p.csv"), "r");
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    (void)fclose(file);
+    assert_string_equal(text, "class_cat,class_2\n0.25,0.75\n");
+    static const char *const gap[2] = {"cat", NULL};
+    expect_error(f, cst_write_predictions_csv(f->context, at(f, "q.csv"), p, 2, 2, gap, NULL),
+                 CST_ERROR_ARGUMENT, "row 1", NULL);
+    expect_error(f, cst_write_predictions_csv(f->context, at(f, "q.csv"), p, 2, 2, NULL, gap),
+                 CST_ERROR_ARGUMENT, "class 1", NULL);
+    assert_int_equal(access(at(f, "q.csv"), F_OK), -1);
+}
+
 static void devices_are_written_directly(void **state) {
     fixture *f = *state;
     static const int32_t data[4] = {0};
@@ -545,6 +587,8 @@ int main(void) {
         TEST(what_is_written_is_read_back),
         TEST(nothing_appears_before_commit),
         TEST(a_full_disk_leaves_the_old_file),
+        TEST(a_link_stays_a_link),
+        TEST(csv_of_any_names),
         TEST(devices_are_written_directly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

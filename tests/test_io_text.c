@@ -289,7 +289,7 @@ static void a_whole_manifest(void **state) {
         "{\"corestack_pool\": 1, \"task\": \"classification\", \"classes\": [\"cat\", \"dog\"],"
         "\"output\": \"logit\", \"splits\": {"
         "\"oof\": {\"labels\": \"y.npy\", \"ids\": \"i.npy\", \"folds\": \"f.npy\","
-        " \"groups\": \"sub/../g.npy\"},"
+        " \"groups\": \"sub/./g.npy\"},"
         "\"bad\": {\"labels\": \"y.npy\", \"conditions\": [{\"shift\": \"noise\", \"kind\":"
         " \"gaussian_noise\", \"severity\": 3}, {}]}, \"svhn\": {\"ood\": true}},"
         "\"models\": [{\"name\": \"r\", \"family\": \"cnn\", \"flops\": 4.1e9, \"params\": 25,"
@@ -304,7 +304,7 @@ static void a_whole_manifest(void **state) {
     assert_int_equal(m->split_count, 3);
     assert_string_equal(m->splits[0].name, "oof");
     assert_string_equal(m->splits[0].labels, at(f, "y.npy"));
-    assert_string_equal(m->splits[0].groups, at(f, "sub/../g.npy"));
+    assert_string_equal(m->splits[0].groups, at(f, "sub/./g.npy"));
     assert_int_equal(m->splits[1].condition_count, 2);
     assert_string_equal(m->splits[1].conditions[0].kind, "gaussian_noise");
     assert_true(m->splits[1].conditions[0].severity == 3);
@@ -413,8 +413,9 @@ static void deep_nesting_is_an_error(void **state) {
 
 static void paths_stay_in_the_folder(void **state) {
     fixture *f = *state;
-    static const char *const paths[] = {"../y.npy", "sub/../../y.npy", "/etc/passwd",  "out/y.npy",
-                                        "link.npy", "out/none.npy",    "../none.npz#a"};
+    static const char *const paths[] = {"../y.npy",      "sub/../../y.npy", "/etc/passwd",
+                                        "out/y.npy",     "link.npy",        "out/none.npy",
+                                        "../none.npz#a", "sub/../y.npy",    "sub/.."};
     assert_int_equal(mkdir(at(f, "sub"), 0700), 0);
     assert_int_equal(symlink("/tmp", at(f, "out")), 0);
     assert_int_equal(symlink("/etc/passwd", at(f, "link.npy")), 0);

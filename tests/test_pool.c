@@ -55,7 +55,7 @@ static void put_pool(fixture *f, const char *extra) {
 static void a_manifest_pool(void **state) {
     fixture *f = *state;
     cst_pool *pool = NULL;
-    static const int32_t folds[ROWS] = {7, -3, 100, 7, 100, -3};
+    static const int32_t folds[ROWS] = {7, 3, 100, 7, 100, 3};
     static const int32_t renumbered[ROWS] = {1, 0, 2, 1, 2, 0};
     put_pool(f, ", \"folds\": \"f.npy\", \"groups\": \"g.csv\"");
     put_i32(f, "f.npy", folds, ROWS);
@@ -180,7 +180,8 @@ static void rows_are_joined_by_id(void **state) {
     cst_pool_free(f->context, pool);
 }
 
-/* Labels with ids of their own are the order; without any, members must agree among themselves. */
+/* Labels with ids of their own are the order; where there are no labels, members must agree among
+ * themselves; labels without ids go with no ids at all. */
 static void the_order_is_that_of_the_labels(void **state) {
     fixture *f = *state;
     cst_pool *pool = NULL;
@@ -202,11 +203,28 @@ static void the_order_is_that_of_the_labels(void **state) {
 
     char second[256];
     const char *both[2] = {paths[1], strcpy(second, at(f, "b.csv"))};
-    config.labels = strcpy(paths[0], at(f, "plain.csv"));
+    config.labels = NULL;
     expect_ok(f, cst_pool_open_files(f->context, &pool, both, 2, &config));
     expect_error(f, cst_pool_load(f->context, pool, "oof"), CST_ERROR_MISMATCH, "b.csv", "'u'",
                  "row 0", "row 1 of ", "a.csv", "ids file", NULL);
     assert_int_equal(cst_pool_rows(pool, "oof"), -1);
+    cst_pool_free(f->context, pool);
+
+    config.labels = strcpy(paths[0], at(f, "plain.csv"));
+    expect_ok(f, cst_pool_open_files(f->context, &pool, both + 1, 1, &config));
+    expect_error(f, cst_pool_load(f->context, pool, "oof"), CST_ERROR_MISMATCH, "b.csv",
+                 "plain.csv", "have none", NULL);
+    cst_pool_free(f->context, pool);
+    /* The index of a data frame says no more than the order does. */
+    put_text(f, "b.csv", ",p0,p1\n0,0.5,0.5\n1,0.75,0.25\n");
+    expect_ok(f, cst_pool_open_files(f->context, &pool, both + 1, 1, &config));
+    expect_ok(f, cst_pool_load(f->context, pool, "oof"));
+    assert_null(cst_pool_id(pool, "oof", 0));
+    assert_true(cst_pool_predictions(pool, "oof", 0)[2] == 0.75f);
+    cst_pool_free(f->context, pool);
+    put_text(f, "b.csv", ",p0,p1\n1,0.5,0.5\n0,0.75,0.25\n");
+    expect_ok(f, cst_pool_open_files(f->context, &pool, both + 1, 1, &config));
+    expect_error(f, cst_pool_load(f->context, pool, "oof"), CST_ERROR_MISMATCH, "b.csv", NULL);
     cst_pool_free(f->context, pool);
 }
 

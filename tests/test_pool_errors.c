@@ -141,7 +141,7 @@ static void values_that_are_not_finite(void **state) {
                          NULL);
         }
     put_pool(f, "\"classes\": 3,", "", "\"a.csv\"");
-    put_text(f, "a.csv", "x,name,y,z\n1,r0,0,0\n0,r1,1,0\n0,r2,nan,1\n0,r3,0,1\n");
+    put_text(f, "a.csv", "x,id,y,z\n1,0,0,0\n0,1,1,0\n0,2,nan,1\n0,3,0,1\n");
     expect_error(f, load(f), CST_ERROR_INPUT, "a.csv", "row 2 (line 4, column 3)", "NaN", NULL);
 }
 
@@ -246,6 +246,10 @@ static void folds_and_groups_of_the_wrong_kind(void **state) {
     put_pool(f, "\"classes\": 3,", ", \"folds\": \"f.csv\"", "\"a.npy\"");
     put_text(f, "f.csv", "fold\n0\n1\nx\n1\n");
     expect_error(f, load(f), CST_ERROR_INPUT, "f.csv", "row 2", "'x'", "whole numbers", NULL);
+    static const int32_t negative[4] = {0, 1, -1, 1};
+    put_pool(f, "\"classes\": 3,", ", \"folds\": \"f.npy\"", "\"a.npy\"");
+    put_i32(f, "f.npy", negative, 4);
+    expect_error(f, load(f), CST_ERROR_INPUT, "f.npy", "row 2", "fold -1", NULL);
     put_pool(f, "\"classes\": 3,", ", \"groups\": \"g.csv\"", "\"a.npy\"");
     put_text(f, "g.csv", "group\n0\n1\nx\n");
     expect_error(f, load(f), CST_ERROR_MISMATCH, "g.csv", "3 rows", "y.npy", "4", NULL);

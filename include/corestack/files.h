@@ -1,6 +1,7 @@
 /*
  * Reading and writing the vectors and matrices that stand around a pool: labels, groups, folds and
- * predictions. Read from npy, npz ("a.npz#name") or CSV, written as npy.
+ * predictions. Read from npy, npz ("a.npz#name") or CSV, written as npy
+ * (predictions as CSV too).
  */
 #ifndef CORESTACK_FILES_H
 #define CORESTACK_FILES_H
@@ -25,6 +26,14 @@ CST_API cst_status cst_read_groups(cst_context *context, const char *path, int64
  * was written. */
 CST_API cst_status cst_write_predictions(cst_context *context, const char *path,
                                          const float *probabilities, int64_t rows, int32_t classes);
+
+/* The same as CSV: a header, then one line a row. ids: [rows], the column "id", or NULL for none.
+ * class_names: [classes], or NULL for the numbers 0, 1, ...; where one of them is a number and
+ * there are no ids, "class_" stands before each, so that the header reads as one. */
+CST_API cst_status cst_write_predictions_csv(cst_context *context, const char *path,
+                                             const float *probabilities, int64_t rows,
+                                             int32_t classes, const char *const *ids,
+                                             const char *const *class_names);
 
 /* A fold vector [rows] as an int32 npy file, written whole or not at all. */
 CST_API cst_status cst_write_folds(cst_context *context, const char *path, const int32_t *folds,

@@ -67,8 +67,8 @@ CST_API cst_status cst_pool_from_memory(cst_context *context, cst_pool **out, co
  * labels (or of the ids file); a file that brings ids of its own is joined to it by id, and a
  * missing, doubled or extra id is an error. Probabilities may leave [0, 1] by 1e-6 and their sum
  * may differ from 1 by 1e-3; rows are divided by their sum. Logits go through a softmax. Fold
- * numbers are renumbered 0.. in increasing order; groups that are strings are numbered by first
- * appearance. */
+ * numbers are renumbered 0.. in increasing order, and a negative one is an error; groups that are
+ * strings are numbered by first appearance. */
 CST_API cst_status cst_pool_load(cst_context *context, cst_pool *pool, const char *split);
 
 /* The same for some members only ([count] positions in the pool); the others stay as they are.
@@ -77,6 +77,10 @@ CST_API cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, c
                                          const int32_t *members, int32_t count);
 
 CST_API void cst_pool_free(cst_context *context, cst_pool *pool);
+
+/* Paths of the files that the pool names, of every split: labels, ids, folds, groups, predictions;
+ * an array of an archive as "a.npz#name". The manifest is not among them. NULL beyond. Borrowed. */
+CST_API const char *cst_pool_file(const cst_pool *pool, size_t index);
 
 CST_API int32_t cst_pool_members(const cst_pool *pool);
 /* Position of a member by name, or -1. */

@@ -133,10 +133,12 @@ static bool parse_value(const cst_option_spec *spec, const char *text, double *o
 static cst_status bad_value(cst_context *context, const cst_option_spec *spec, const char *value) {
     switch (spec->type) {
     case CST_OPTION_INTEGER:
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "option %s: '%s' is not a whole number from %.0f to %.0f", spec->key, value,
+                        spec->least, spec->most);
     case CST_OPTION_REAL:
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "option %s: '%s' is not %s from %.15g to %.15g", spec->key, value,
-                        spec->type == CST_OPTION_INTEGER ? "a whole number" : "a number",
+                        "option %s: '%s' is not a number from %.15g to %.15g", spec->key, value,
                         spec->least, spec->most);
     case CST_OPTION_BOOLEAN:
         return cst_fail(context, CST_ERROR_ARGUMENT, "option %s: '%s' is not true or false",

@@ -70,6 +70,21 @@ static cst_status read_text(const reader *r, const char *place, const json_t *ob
     return *out ? CST_OK : CST_ERROR_MEMORY;
 }
 
+/* Whether ".." is one of the path's folders. What follows '#' names an array, not a file. */
+static bool climbs(const char *path) {
+    size_t member = cst_path_member(path);
+    const char *end = path + (member ? member : strlen(path));
+    for (const char *at = path; at < end; at++) {
+        size_t length = strcspn(at, "/");
+        if (length == 2 && strncmp(at, "..", 2) == 0)
+            return true;
+        at += length;
+        if (at >= end)
+            break;
+    }
+    return false;
+}
+
 /* A path relative to the manifest, as it will be opened; it must not leave the folder. */
 static cst_status resolve(const reader *r, const char *place, const char *key, const json_t *value,
                           char **out) {
@@ -82,6 +97,11 @@ static cst_status resolve(const reader *r, const char *place, const char *key, c
         return cst_fail(r->context, CST_ERROR_INPUT,
                         "%s: %s.%s leaves the manifest's folder: '%s' is an absolute path; make it "
                         "relative, or allow files outside the folder",
+                        r->path, place, key, cst_quote(quoted, text));
+    if (climbs(text) && !r->outside)
+        return cst_fail(r->context, CST_ERROR_INPUT,
+                        "%s: %s.%s leaves the manifest's folder: '%s' goes up by '..'; name the "
+                        "file from that folder, or allow files outside the folder",
                         r->path, place, key, cst_quote(quoted, text));
     *out = text[0] == '/' ? cst_strdup(r->context, text)
                           : cst_format(r->context, "%.*s%s", (int)r->folder, r->path, text);

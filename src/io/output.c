@@ -2,11 +2,13 @@
  * Atomic output: temporary name, fsync, rename, fsync of the folder. Under every writer. Paper:
  * none.
  */
+#define _XOPEN_SOURCE 700 /* realpath */
 #include "io/output.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -52,15 +54,38 @@ static cst_status open_temporary(cst_context *context, cst_output_file *output, 
     return failed(context, output, "creating a temporary file beside it", reason);
 }
 
+/* The file that `path` leads to, so that a symbolic link stays one: the temporary file is then made
+ * beside its target and takes the target's name. */
+static cst_status follow(cst_context *context, const char *path, char **out) {
+    struct stat info;
+    char *target = NULL;
+    bool exists = stat(path, &info) == 0;
+    bool regular = exists && S_ISREG(info.st_mode); /* /dev/stdout leads to what has no path */
+    int reason = errno;
+    bool linked = lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
+    if (linked && regular) {
+        target = realpath(path, NULL);
+        reason = errno;
+    }
+    if (linked && (!exists || (regular && !target)))
+        return cst_fail(context, CST_ERROR_IO,
+                        "%s: is a link that leads to no file (%s); name the file itself", path,
+                        strerror(reason));
+    *out = cst_strdup(context, target ? target : path);
+    free(target);
+    return *out ? CST_OK : CST_ERROR_MEMORY;
+}
+
 cst_status cst_output_open(cst_context *context, cst_output_file **out, const char *path) {
     *out = NULL;
     cst_output_file *output = cst_alloc(context, 1, sizeof *output);
     if (!output)
         return CST_ERROR_MEMORY;
     output->fd = -1;
-    output->path = cst_strdup(context, path);
+    cst_status status = follow(context, path, &output->path);
     output->buffer = cst_alloc(context, BUFFER_BYTES, 1);
-    cst_status status = output->path && output->buffer ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK && !output->buffer)
+        status = CST_ERROR_MEMORY;
     struct stat info;
     bool exists = status == CST_OK && stat(path, &info) == 0;
     if (exists && S_ISDIR(info.st_mode))

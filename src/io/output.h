@@ -9,8 +9,8 @@
 
 typedef struct cst_output_file cst_output_file;
 
-/* Starts writing `path`. What is there already stays until commit. A device or pipe (/dev/stdout)
- * is written directly. */
+/* Starts writing `path`. What is there already stays until commit. A symbolic
+ * link is followed and stays one. A device or pipe (/dev/stdout) is written directly. */
 cst_status cst_output_open(cst_context *context, cst_output_file **out, const char *path);
 cst_status cst_output_write(cst_context *context, cst_output_file *output, const void *data,
                             size_t bytes);

@@ -61,6 +61,8 @@ const char *cst_quote(char buffer[CST_QUOTE_CHARS], const char *text) {
     for (; text[i] && i < CST_QUOTE_CHARS - 4; i++)
         buffer[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i];
     if (text[i]) {
+        while (i > 0 && ((unsigned char)text[i] & 0xc0) == 0x80) /* not inside a UTF-8 character */
+            i--;
         memcpy(buffer + i, "...", 3);
         i += 3;
     }

@@ -5,6 +5,7 @@
 #include "pool/state.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,9 +43,34 @@ static cst_status adopt(cst_context *context, cst_pool_split *split, cst_strings
     return cst_id_index_create(context, &split->index, split->ids, split->ids_where);
 }
 
+/* Whether the ids are 0, 1, 2, ... in this order, as a data frame writes its index: they say no
+ * more than the positions do. */
+static bool are_row_numbers(const cst_strings *ids) {
+    for (int64_t i = 0; i < ids->count; i++) {
+        char number[24];
+        (void)snprintf(number, sizeof number, "%" PRId64, i);
+        if (strcmp(cst_strings_at(ids, i), number) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Ids of a file say nothing where the labels have none: which label is whose would be a guess. */
+static cst_status labels_lack_ids(cst_context *context, const cst_pool_split *split,
+                                  const char *where) {
+    return cst_fail(context, CST_ERROR_MISMATCH,
+                    "%s: brings sample ids, and the labels of %s have none to join them by; give "
+                    "the labels' ids too (--ids, \"ids\" of the split in a manifest, or an id "
+                    "column beside the labels), or take the ids out of this file",
+                    where, split->labels_path);
+}
+
 cst_status cst_pool_order(cst_context *context, cst_pool_split *split, cst_strings **ids,
                           const char *where, bool anchor, int64_t **target) {
     *target = NULL;
+    if (!anchor && split->labels_path && !split->anchored)
+        return are_row_numbers(*ids) ? cst_pool_set_rows(context, split, (*ids)->count, where)
+                                     : labels_lack_ids(context, split, where);
     if (!split->index)
         return adopt(context, split, ids, where, anchor);
     int64_t *rows = cst_alloc(context, (size_t)(*ids)->count, sizeof *rows);
@@ -56,7 +82,7 @@ cst_status cst_pool_order(cst_context *context, cst_pool_split *split, cst_strin
         if (rows[i] != i)
             status = cst_fail(context, CST_ERROR_MISMATCH,
                               "%s: id '%s' is in row %" PRId64 " but in row %" PRId64
-                              " of %s, and the labels have no ids to say which order is theirs; "
+                              " of %s, and the split has no labels to say which order is meant; "
                               "give an ids file for the split",
                               where, cst_quote(quoted, cst_strings_at(*ids, i)), i, rows[i],
                               split->ids_where);
@@ -177,6 +203,7 @@ static cst_status read_labels(cst_context *context, const cst_pool *pool, cst_po
         read_ordered(context, pool, split, spec->labels, wanted, true, &column, &target);
     if (status != CST_OK)
         return status;
+    split->labels_path = spec->labels;
     split->labels = cst_alloc(context, (size_t)column.count, sizeof *split->labels);
     if (!split->labels)
         status = CST_ERROR_MEMORY;
@@ -236,6 +263,13 @@ static cst_status read_folds(cst_context *context, const cst_pool *pool, cst_poo
                               "%s: row %" PRId64 " is '%s'; folds must be whole numbers", path, i,
                               cst_quote(quoted, text));
     }
+    for (int64_t i = 0; status == CST_OK && column.numbers && i < column.count; i++)
+        if (column.numbers[i] < 0)
+            status = cst_fail(context, CST_ERROR_INPUT,
+                              "%s: row %" PRId64 " is fold %" PRId64
+                              "; folds are numbered from 0, and every row needs one: leave rows "
+                              "without a fold out of the split",
+                              path, i, column.numbers[i]);
     if (status == CST_OK && column.count > INT32_MAX)
         status = cst_fail(context, CST_ERROR_LIMIT, "%s: more than 2^31 rows have folds", path);
     if (status == CST_OK) {

@@ -111,6 +111,32 @@ static const cst_manifest_condition *find_condition(const cst_pool *pool, const 
                : NULL;
 }
 
+/* The path in place `place` of all there may be; NULL where none is given. */
+static const char *path_at(const cst_manifest *m, size_t place) {
+    size_t splits = (size_t)m->split_count;
+    if (place < 4 * splits) {
+        const cst_manifest_split *split = &m->splits[place / 4];
+        const char *const paths[] = {split->labels, split->ids, split->folds, split->groups};
+        return paths[place % 4];
+    }
+    place -= 4 * splits;
+    const cst_manifest_member *member = &m->members[place / (2 * splits)];
+    place %= 2 * splits;
+    return place < splits ? member->paths[place] : member->ids[place - splits];
+}
+
+const char *cst_pool_file(const cst_pool *pool, size_t index) {
+    size_t places =
+        pool ? (size_t)pool->manifest->split_count * (4 + 2 * (size_t)pool->manifest->member_count)
+             : 0;
+    for (size_t place = 0; place < places; place++) {
+        const char *path = path_at(pool->manifest, place);
+        if (path && index-- == 0)
+            return path;
+    }
+    return NULL;
+}
+
 int32_t cst_pool_members(const cst_pool *pool) {
     return pool ? pool->manifest->member_count : 0;
 }

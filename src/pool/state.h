@@ -10,15 +10,16 @@
 
 /* A split as far as it is loaded. */
 typedef struct cst_pool_split {
-    bool described;    /* labels, ids, folds and groups were read */
-    int64_t rows;      /* of each condition; -1: not known yet */
-    char *rows_source; /* what says so, for messages */
-    int32_t *labels;   /* [rows], or NULL */
-    int32_t *repeated; /* [conditions * rows] labels, where there are conditions and labels */
-    int32_t *folds;    /* [rows], or NULL */
-    int64_t *groups;   /* [rows], or NULL */
-    cst_strings *ids;  /* the reference order, or NULL */
-    char *ids_where;   /* the file they come from */
+    bool described;          /* labels, ids, folds and groups were read */
+    int64_t rows;            /* of each condition; -1: not known yet */
+    char *rows_source;       /* what says so, for messages */
+    int32_t *labels;         /* [rows], or NULL */
+    const char *labels_path; /* of the manifest, where labels were read from a file; else NULL */
+    int32_t *repeated;       /* [conditions * rows] labels, where there are conditions and labels */
+    int32_t *folds;          /* [rows], or NULL */
+    int64_t *groups;         /* [rows], or NULL */
+    cst_strings *ids;        /* the reference order, or NULL */
+    char *ids_where;         /* the file they come from */
     cst_id_index *index;
     bool
         anchored; /* the ids are those of the labels; otherwise other files must keep their order */

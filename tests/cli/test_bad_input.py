@@ -189,6 +189,22 @@ class BadInput(PoolCase):
         os.remove(self.model)
         self.fit_fails("pool.json", "oof_labels.npy")
 
+    def test_paths_that_leave_the_folder_and_come_back(self):
+        self.manifest["splits"]["oof"]["labels"] = f"../{os.path.basename(self.folder)}/oof_labels.npy"
+        self.write_manifest()
+        self.fit_fails("pool.json", "splits.oof.labels", "'..'")
+        self.fit("--allow-outside")
+        os.remove(self.model)
+        os.mkdir(self.path("sub"))
+        for name in ("sub/../oof_labels.npy", "..", "sub/.."):
+            self.manifest["splits"]["oof"]["labels"] = name
+            self.write_manifest()
+            self.fit_fails("pool.json", "'..'")
+        os.rename(self.path("oof_labels.npy"), self.path("..oof..npy"))
+        self.manifest["splits"]["oof"]["labels"] = "./..oof..npy"
+        self.write_manifest()
+        self.fit()
+
     def test_folds(self):
         folds = np.arange(self.rows) % 5
         self.manifest["splits"]["oof"]["folds"] = "folds.npy"
@@ -199,6 +215,9 @@ class BadInput(PoolCase):
         self.fit_fails("fold")
         self.save("folds.npy", folds + 0.5)
         self.fit_fails("folds.npy", "0.5")
+        folds[33] = -1
+        self.save("folds.npy", folds)
+        self.fit_fails("folds.npy", "row 33", "-1")
 
     def test_fewer_samples_than_folds(self):
         few = {s: np.array([0, 1, 2], np.int32) for s in ("oof", "test")}
@@ -278,6 +297,22 @@ class Ids(PoolCase):
         self.fit_fails("bob.csv", "img_9999")
         self.write_csv(np.append(self.ids, "img_9999"), np.vstack([predictions, predictions[:1]]))
         self.fit_fails("bob.csv", "img_9999")
+
+    def test_labels_without_ids(self):
+        del self.manifest["splits"]["oof"]["ids"]
+        self.write_csv(self.ids, self.members["bob", "oof"])
+        self.fit_fails("bob.csv", "oof_labels.npy", "ids")
+        files = [self.path("bob.csv"), self.path("cyd.oof.npy")]
+        labels = ("--labels", self.path("oof_labels.npy"))
+        self.fails("fit", *labels, *files, "-o", self.model, says=["bob.csv", "--ids"])
+        self.fails("evaluate", files[0], *labels, says=["bob.csv", "--ids"])
+        self.works("fit", *labels, "--ids", self.path("oof_ids.npy"), *files, "-o", self.model)
+        with open(self.path("folds.csv"), "w", encoding="ascii") as file:
+            file.write("id,fold\n" + "".join(f"{key},{i % 5}\n" for i, key in enumerate(self.ids)))
+        self.manifest["models"][1]["predictions"]["oof"] = "bob.oof.npy"
+        self.manifest["splits"]["oof"]["folds"] = "folds.csv"
+        self.write_manifest()
+        self.fit_fails("folds.csv", "oof_labels.npy", "ids")
 
     def test_split_ids(self):
         doubled = self.ids.copy()

@@ -207,6 +207,12 @@ class PredictAndEvaluate(PoolCase):
         self.write_manifest()
         self.fails("predict", self.model, self.pool, "-o", other, says=[missing])
         self.fails("evaluate", lone, says=["--labels"])
+        scored = ("evaluate", lone, "--labels", self.path("test_labels.npy"))
+        self.works(*scored)
+        self.fails(*scored, "--split", "test", says=["--split", "model"])
+        self.fails(*scored, "--folds", lone, says=["--folds", "model"])
+        self.fails(*scored, "--groups", lone, says=["--groups", "model"])
+        self.fails(*scored, "--baselines", says=["--baselines", "model"])
         self.fails("evaluate", lone, lone, "--labels", self.path("test_labels.npy"), says=["alone"])
         self.fails(
             "evaluate", lone, "--labels", self.path("oof_labels.npy"), says=["ada.test.npy", "60"]

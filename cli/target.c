@@ -1,0 +1,176 @@
+/*
+ * The file behind -o: checked before any work, never an input, and in its place only when the
+ * report got out as well.
+ * First and last step of the commands that write a file. Paper: none.
+ */
+#define _XOPEN_SOURCE 700 /* realpath */
+#include "cli.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+/* What follows the last slash. */
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* The folder of a path, "." where none is named; false where it does not fit. */
+static bool folder_of(const char *path, char folder[CLI_PATH_CHARS]) {
+    size_t length = (size_t)(base_name(path) - path);
+    if (length >= CLI_PATH_CHARS)
+        return false;
+    (void)snprintf(folder, CLI_PATH_CHARS, "%.*s", (int)length, length ? path : ".");
+    if (length == 0)
+        (void)snprintf(folder, CLI_PATH_CHARS, ".");
+    return true;
+}
+
+/* Whether two paths lead to one file, by whatever names. Where neither is there yet, whether they
+ * are the same name in the same folder. */
+static bool same_file(const char *a, const char *b) {
+    char folders[2][CLI_PATH_CHARS];
+    struct stat first;
+    struct stat second;
+    bool there = stat(a, &first) == 0;
+    if (there != (stat(b, &second) == 0))
+        return false;
+    if (there)
+        return S_ISREG(first.st_mode) && first.st_dev == second.st_dev &&
+               first.st_ino == second.st_ino;
+    return strcmp(base_name(a), base_name(b)) == 0 && folder_of(a, folders[0]) &&
+           folder_of(b, folders[1]) && stat(folders[0], &first) == 0 &&
+           stat(folders[1], &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
+}
+
+int cli_check_input(cli_call *call, const char *input) {
+    char archive[CLI_PATH_CHARS];
+    const char *output = cli_value(call, "output");
+    if (!output || !input)
+        return CLI_OK;
+    const char *member = strstr(input, ".npz#");
+    if (!member)
+        member = strstr(input, ".npz:");
+    if (member && (size_t)(member - input) + 4 < sizeof archive) { /* an array of an archive */
+        (void)snprintf(archive, sizeof archive, "%.*s", (int)(member - input) + 4, input);
+        input = archive;
+    }
+    if (same_file(output, input))
+        return cli_fail(call, "-o %s: that is %s, which is read here; name another file", output,
+                        input);
+    return CLI_OK;
+}
+
+/* Arguments and options that name files, and the manifest in a folder. */
+static int check_named_inputs(cli_call *call) {
+    static const char *const options[] = {"labels", "ids", "folds", "groups"};
+    int code = CLI_OK;
+    for (int i = 0; code == CLI_OK && i < call->argument_count; i++) {
+        char manifest[CLI_PATH_CHARS];
+        code = cli_check_input(call, call->arguments[i]);
+        (void)snprintf(manifest, sizeof manifest, "%s/pool.json", call->arguments[i]);
+        if (code == CLI_OK)
+            code = cli_check_input(call, manifest);
+    }
+    for (size_t i = 0; code == CLI_OK && i < sizeof options / sizeof options[0]; i++)
+        code = cli_check_input(call, cli_value(call, options[i]));
+    return code;
+}
+
+/* ---- the target ------------------------------------------------------------------------------ */
+
+static int check_folder(cli_call *call, const char *path) {
+    char folder[CLI_PATH_CHARS];
+    struct stat info;
+    if (!folder_of(path, folder))
+        return cli_fail(call, "-o: the path is too long");
+    if (stat(folder, &info) != 0)
+        return cli_fail(call, "-o %s: the folder %s cannot be used: %s", path, folder,
+                        strerror(errno));
+    if (!S_ISDIR(info.st_mode))
+        return cli_fail(call, "-o %s: %s is not a folder", path, folder);
+    if (access(folder, W_OK) != 0)
+        return cli_fail(call, "-o %s: the folder %s cannot be written: %s", path, folder,
+                        strerror(errno));
+    return CLI_OK;
+}
+
+/* Where to write: beside the file that -o leads to, links followed. */
+static int choose_place(cli_call *call, cli_target *target) {
+    struct stat info;
+    char *real = NULL;
+    if (lstat(target->path, &info) == 0) {
+        real = realpath(target->path, NULL);
+        if (!real)
+            return cli_fail(call, "-o %s: it is a link that leads to no file: %s", target->path,
+                            strerror(errno));
+    }
+    int length = snprintf(target->final, sizeof target->final, "%s", real ? real : target->path);
+    free(real);
+    if (length < 0 || (size_t)length >= sizeof target->final)
+        return cli_fail(call, "-o: the path is too long");
+    (void)snprintf(target->write_to, sizeof target->write_to, "%s.new.%ld", target->final,
+                   (long)getpid());
+    return check_folder(call, target->final);
+}
+
+int cli_open_target(cli_call *call, const char *what, cli_target *target) {
+    struct stat info;
+    *target = (cli_target){.path = cli_value(call, "output")};
+    if (!target->path || !*target->path)
+        return cli_fail(call, "say where %s goes: -o FILE", what);
+    if (strcmp(target->path, "-") == 0)
+        return cli_fail(call,
+                        "-o -: %s goes to a file, and the report to standard output; name a "
+                        "file",
+                        what);
+    int code = check_named_inputs(call);
+    if (code != CLI_OK)
+        return code;
+    bool exists = stat(target->path, &info) == 0;
+    if (exists && S_ISDIR(info.st_mode))
+        return cli_fail(call, "-o %s: it is a folder; name a file", target->path);
+    if (exists && !S_ISREG(info.st_mode)) { /* a device or a pipe, written directly */
+        target->direct = true;
+        if (strlen(target->path) >= sizeof target->write_to)
+            return cli_fail(call, "-o: the path is too long");
+        (void)snprintf(target->write_to, sizeof target->write_to, "%s", target->path);
+        return CLI_OK;
+    }
+    return choose_place(call, target);
+}
+
+bool cli_target_ends(const cli_target *target, const char *extension) {
+    size_t length = strlen(target->path);
+    size_t tail = strlen(extension);
+    return length >= tail && strcasecmp(target->path + length - tail, extension) == 0;
+}
+
+int cli_close_target(cli_call *call, const cli_target *target, int code) {
+    struct stat before;
+    if (!target->path || !*target->write_to)
+        return code;
+    if (code == CLI_OK)
+        code = cli_finish_output(call->command->name, code);
+    if (target->direct)
+        return code;
+    if (code == CLI_OK && stat(target->final, &before) == 0)
+        (void)chmod(target->write_to, before.st_mode & 0777);
+    if (code == CLI_OK && rename(target->write_to, target->final) != 0)
+        code = cli_fail(call,
+                        "-o %s: renaming the finished file failed: %s; nothing was changed "
+                        "there",
+                        target->path, strerror(errno));
+    if (code != CLI_OK)
+        (void)unlink(target->write_to);
+    return code;
+}

@@ -1,0 +1,96 @@
+/*
+ * Probabilities as CSV that this library, a spreadsheet and a data frame read back: a header, the
+ * sample ids where there are any, nine digits (enough for every float32).
+ * The last step of predict. Paper: none.
+ */
+#include "io/csv.h"
+#include "io/output.h"
+
+#include <corestack/files.h>
+#include <stdio.h>
+#include <string.h>
+
+static cst_status put_text(cst_context *context, cst_output_file *output, const char *text) {
+    return cst_output_write(context, output, text, strlen(text));
+}
+
+/* A cell; in quotes, which are doubled inside, where a reader would take it for something else. */
+static cst_status put_cell(cst_context *context, cst_output_file *output, const char *text) {
+    size_t length = strlen(text);
+    bool bare = length > 0 && text[0] != ' ' && text[length - 1] != ' ' &&
+                strcspn(text, ",;\"\t\r\n") == length;
+    if (bare)
+        return put_text(context, output, text);
+    cst_status status = put_text(context, output, "\"");
+    for (const char *at = text; status == CST_OK && *at; at++)
+        status = cst_output_write(context, output, *at == '"' ? "\"\"" : at, *at == '"' ? 2 : 1);
+    return status == CST_OK ? put_text(context, output, "\"") : status;
+}
+
+/* Whether a first line of these names alone might pass for numbers, or an id and its numbers. */
+static bool has_number(const char *const *names, int32_t classes) {
+    for (int32_t c = 0; names && c < classes; c++)
+        if (cst_csv_is_number(names[c]))
+            return true;
+    return !names;
+}
+
+static cst_status put_header(cst_context *context, cst_output_file *output, int32_t classes,
+                             const char *const *names, bool ids) {
+    /* Numbers as names need a word before them where no column "id" shows the line as a header. */
+    const char *before = !ids && has_number(names, classes) ? "class_" : "";
+    cst_status status = ids ? put_text(context, output, "id") : CST_OK;
+    for (int32_t c = 0; status == CST_OK && c < classes; c++) {
+        char *name = names ? cst_format(context, "%s%s", before, names[c])
+                           : cst_format(context, "%s%d", before, (int)c);
+        status = name ? put_text(context, output, ids || c > 0 ? "," : "") : CST_ERROR_MEMORY;
+        if (status == CST_OK)
+            status = put_cell(context, output, name);
+        cst_free(context, name);
+    }
+    return status == CST_OK ? put_text(context, output, "\n") : status;
+}
+
+static cst_status put_row(cst_context *context, cst_output_file *output, const float *row,
+                          int32_t classes, const char *id) {
+    cst_status status = id ? put_cell(context, output, id) : CST_OK;
+    for (int32_t c = 0; status == CST_OK && c < classes; c++) {
+        char number[32];
+        int length = snprintf(number, sizeof number, "%.9g", (double)row[c]);
+        char *comma = strchr(number, ','); /* the decimal sign of some locales */
+        if (comma)
+            *comma = '.';
+        status = put_text(context, output, id || c > 0 ? "," : "");
+        if (status == CST_OK)
+            status = cst_output_write(context, output, number, (size_t)length);
+    }
+    return status == CST_OK ? put_text(context, output, "\n") : status;
+}
+
+cst_status cst_write_predictions_csv(cst_context *context, const char *path,
+                                     const float *probabilities, int64_t rows, int32_t classes,
+                                     const char *const *ids, const char *const *class_names) {
+    if (!context || !path || (!probabilities && rows > 0) || rows < 0 || classes < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_write_predictions_csv: a path, data and a shape are needed");
+    for (int64_t i = 0; ids && i < rows; i++)
+        if (!ids[i])
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "cst_write_predictions_csv: the id of row %lld is missing",
+                            (long long)i);
+    for (int32_t c = 0; class_names && c < classes; c++)
+        if (!class_names[c])
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "cst_write_predictions_csv: the name of class %d is missing", (int)c);
+    cst_output_file *output = NULL;
+    cst_status status = cst_output_open(context, &output, path);
+    if (status == CST_OK)
+        status = put_header(context, output, classes, class_names, ids != NULL);
+    for (int64_t i = 0; status == CST_OK && i < rows; i++)
+        status = put_row(context, output, probabilities + (size_t)i * (size_t)classes, classes,
+                         ids ? ids[i] : NULL);
+    if (status == CST_OK)
+        return cst_output_commit(context, output);
+    cst_output_abort(context, output);
+    return status;
+}

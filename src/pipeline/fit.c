@@ -3,15 +3,16 @@
  * Paper: section "Method", from the out-of-fold matrix to the blended prediction.
  */
 #include "la/la.h"
+#include "model/fitted_on.h"
 #include "pipeline/document.h"
 
 #include <math.h>
 #include <string.h>
 
 /* Names, classes and settings: what a model says of itself. */
-static cst_status label_model(cst_context *context, const cst_pool *pool,
-                              const cst_options *options, const cst_stages *stages,
-                              cst_model *model) {
+static cst_status label_model(cst_context *context, const cst_pool *pool, const char *split,
+                              const cst_training *source, const cst_options *options,
+                              const cst_stages *stages, cst_model *model) {
     model->member_names = cst_alloc(context, (size_t)model->members, sizeof *model->member_names);
     if (!model->member_names)
         return CST_ERROR_MEMORY;
@@ -31,10 +32,10 @@ static cst_status label_model(cst_context *context, const cst_pool *pool,
         }
     }
     size_t count = cst_option_count() + 2;
-    model->setting = cst_alloc(context, count, sizeof *model->setting);
+    model->setting = cst_alloc(context, count + CST_FITTED_ON_SETTINGS, sizeof *model->setting);
     if (!model->setting)
         return CST_ERROR_MEMORY;
-    model->settings = count;
+    model->settings = count + CST_FITTED_ON_SETTINGS;
     model->setting[0] = cst_format(context, "corestack=%s", cst_version());
     model->setting[1] = cst_format(context, "preset=%s", cst_options_preset_name(options));
     for (size_t i = 2; i < count; i++) {
@@ -44,7 +45,8 @@ static cst_status label_model(cst_context *context, const cst_pool *pool,
     for (size_t i = 0; i < count; i++)
         if (!model->setting[i])
             return CST_ERROR_MEMORY;
-    return CST_OK;
+    return cst_fitted_on_note(context, split, source->view.labels, source->view.rows,
+                              model->setting + count);
 }
 
 /* Penalty and spectrum for the report where no linear learner has computed them. */
@@ -102,7 +104,7 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
         status = cst_stages_run(context, &source.view, source.folds, source.fold_count, &settings,
                                 source.flops, source.latency, &stages);
     if (status == CST_OK)
-        status = label_model(context, pool, options, &stages, stages.fit.model);
+        status = label_model(context, pool, split, &source, options, &stages, stages.fit.model);
     if (status == CST_OK && report)
         status = diagnose(context, &source, &settings, &stages);
     if (status == CST_OK && report && settings.nested) {

@@ -4,6 +4,7 @@
  * scored on is read once, here.
  */
 #include "la/la.h"
+#include "model/fitted_on.h"
 #include "pipeline/document.h"
 #include "pool/pool.h"
 #include "protocol/method.h"
@@ -16,10 +17,20 @@ enum { METHODS_MAX = 6 };
 /* One row of the table: a name, its probabilities and how many members it runs. */
 typedef struct method {
     const char *name;
-    float *probabilities; /* [rows][classes] */
+    float *probabilities; /* [rows][classes], or [conditions][rows][classes] */
     int32_t models;
-    char detail[96];
+    char detail[288]; /* room for the longest name of a member */
 } method;
+
+/* The rows that every method is scored on. */
+typedef struct scored_rows {
+    const cst_pool *pool; /* NULL where there is none */
+    const char *split;
+    int32_t conditions; /* corruptions, each with the same rows; 0: the rows once */
+    int64_t rows;
+    int32_t classes;
+    const int32_t *labels; /* [rows] */
+} scored_rows;
 
 static void put_interval(cst_report *report, json_t *object, const char *key,
                          const cst_interval *interval) {
@@ -35,41 +46,98 @@ static void put_intervals(cst_report *report, json_t *object,
     put_interval(report, object, "brier_ci", &intervals->brier);
 }
 
+static void put_condition(cst_report *report, json_t *list, const scored_rows *on,
+                          int32_t condition, const cst_metrics *scores) {
+    json_t *object = cst_report_add_object(report, list);
+    cst_report_string(report, object, "shift",
+                      cst_pool_condition_shift(on->pool, on->split, condition));
+    cst_report_string(report, object, "kind",
+                      cst_pool_condition_kind(on->pool, on->split, condition));
+    cst_report_number(report, object, "severity",
+                      cst_pool_condition_severity(on->pool, on->split, condition));
+    cst_document_scores(report, object, scores);
+}
+
+/* Means over the conditions, whose own scores are added to `list` where it is not NULL. */
+static cst_status score_conditions(cst_context *context, cst_report *report, json_t *list,
+                                   const scored_rows *on, const float *probabilities,
+                                   cst_metrics *mean) {
+    size_t cells = (size_t)on->rows * (size_t)on->classes;
+    *mean = (cst_metrics){.samples = on->rows};
+    for (int32_t k = 0; k < on->conditions; k++) {
+        cst_metrics scores;
+        cst_status status = cst_metrics_evaluate(context, probabilities + (size_t)k * cells,
+                                                 on->rows, on->classes, on->labels, 0, &scores);
+        if (status != CST_OK)
+            return status;
+        mean->top1 += scores.top1 / on->conditions;
+        mean->ece += scores.ece / on->conditions;
+        mean->nll += scores.nll / on->conditions;
+        mean->brier += scores.brier / on->conditions;
+        if (list)
+            put_condition(report, list, on, k, &scores);
+    }
+    return CST_OK;
+}
+
+/* Scores of one method into the document itself (`first`) or an entry of its baselines. */
+static cst_status put_method(cst_context *context, cst_report *report, json_t *baselines,
+                             const method *row, const scored_rows *on,
+                             const cst_metric_intervals *intervals) {
+    bool first = !baselines;
+    json_t *object = cst_report_root(report);
+    json_t *list = NULL;
+    cst_metrics scores;
+    if (first && on->conditions > 0) {
+        cst_report_string(report, object, "aggregate", "mean over conditions");
+        list = cst_report_list(report, object, "conditions");
+    }
+    cst_status status =
+        on->conditions > 0
+            ? score_conditions(context, report, list, on, row->probabilities, &scores)
+            : cst_metrics_evaluate(context, row->probabilities, on->rows, on->classes, on->labels,
+                                   0, &scores);
+    if (status != CST_OK)
+        return status;
+    if (!first) {
+        object = cst_report_add_object(report, baselines);
+        cst_report_string(report, object, "method", row->name);
+        cst_report_string(report, object, "detail", row->detail);
+    }
+    cst_document_scores(report, object, &scores);
+    if (row->models > 0)
+        cst_report_integer(report, object, "models", row->models);
+    if (intervals)
+        put_intervals(report, object, intervals);
+    return CST_OK;
+}
+
 /* Scores of all methods; the first is the document's own, the others become its baselines. */
 static cst_status put_methods(cst_context *context, cst_report *report, const method *methods,
-                              int32_t count, int64_t rows, int32_t classes, const int32_t *labels,
-                              int32_t resamples, uint64_t seed) {
+                              int32_t count, const scored_rows *on, int32_t resamples,
+                              uint64_t seed) {
     json_t *root = cst_report_root(report);
     cst_metric_intervals intervals[METHODS_MAX];
     const float *all[METHODS_MAX];
     cst_status status = CST_OK;
     for (int32_t m = 0; m < count; m++)
         all[m] = methods[m].probabilities;
+    if (resamples > 0 && on->conditions > 0) {
+        cst_notice(context, "split '%s' holds %d conditions: intervals are not computed for those",
+                   on->split, (int)on->conditions);
+        resamples = 0;
+    }
     if (resamples > 0)
-        status = cst_bootstrap_methods(context, all, count, rows, classes, labels, 0, resamples,
-                                       seed, intervals);
+        status = cst_bootstrap_methods(context, all, count, on->rows, on->classes, on->labels, 0,
+                                       resamples, seed, intervals);
+    cst_report_integer(report, root, "samples", on->rows);
+    cst_report_string(report, root, "ece_definition", cst_metric_definition("ece"));
     json_t *list = NULL;
     for (int32_t m = 0; status == CST_OK && m < count; m++) {
-        cst_metrics scores;
-        json_t *object = root;
-        status = cst_metrics_evaluate(context, all[m], rows, classes, labels, 0, &scores);
-        if (status != CST_OK)
-            break;
-        if (m == 0) {
-            cst_report_integer(report, root, "samples", rows);
-            cst_report_string(report, root, "ece_definition", cst_metric_definition("ece"));
-        } else {
-            if (!list)
-                list = cst_report_list(report, root, "baselines");
-            object = cst_report_add_object(report, list);
-            cst_report_string(report, object, "method", methods[m].name);
-            cst_report_string(report, object, "detail", methods[m].detail);
-        }
-        cst_document_scores(report, object, &scores);
-        if (methods[m].models > 0)
-            cst_report_integer(report, object, "models", methods[m].models);
-        if (resamples > 0)
-            put_intervals(report, object, &intervals[m]);
+        if (m == 1)
+            list = cst_report_list(report, root, "baselines");
+        status = put_method(context, report, list, &methods[m], on,
+                            resamples > 0 ? &intervals[m] : NULL);
     }
     if (resamples > 0) {
         cst_report_integer(report, root, "resamples", resamples);
@@ -106,7 +174,8 @@ cst_status cst_evaluate(cst_context *context, const float *probabilities, int64_
     }
     if (status == CST_OK) {
         memcpy(only.probabilities, probabilities, cells * sizeof(float));
-        status = put_methods(context, *report, &only, 1, rows, classes, labels, resamples, seed);
+        const scored_rows on = {.rows = rows, .classes = classes, .labels = labels};
+        status = put_methods(context, *report, &only, 1, &on, resamples, seed);
     }
     cst_free(context, only.probabilities);
     return finish(context, status, report);
@@ -155,6 +224,18 @@ static cst_status all_baselines(cst_context *context, cst_pool *pool, const char
     return status;
 }
 
+/* Says whether the fit has seen these rows: scores on them are no estimate of anything. */
+static void put_seen(cst_context *context, cst_report *report, const cst_model *model,
+                     const scored_rows *on) {
+    bool seen = cst_fitted_on(model, on->split, on->labels, on->rows);
+    cst_report_flag(report, cst_report_root(report), "seen_in_fitting", seen);
+    if (seen)
+        cst_notice(context,
+                   "the model was fitted on the rows of split '%s': these scores are optimistic; "
+                   "score a split that it has not seen, or take the nested scores that fit reports",
+                   on->split);
+}
+
 static cst_status score_model(cst_context *context, const cst_model *model, cst_pool *pool,
                               const char *split, int baselines, int32_t resamples, uint64_t seed,
                               cst_report *report) {
@@ -163,24 +244,22 @@ static cst_status score_model(cst_context *context, const cst_model *model, cst_
     int64_t rows = 0;
     cst_status status =
         cst_model_predict_pool(context, model, pool, split, &methods[0].probabilities, &rows);
-    const int32_t *labels = cst_pool_labels(pool, split);
     methods[0].models = cst_model_members(model);
-    if (status == CST_OK && cst_pool_conditions(pool, split) > 0)
-        status = cst_fail(
-            context, CST_ERROR_UNSUPPORTED,
-            "split '%s' holds several conditions, which evaluate does not score yet; predict "
-            "writes their probabilities",
-            split);
-    if (status == CST_OK && !labels)
+    if (status == CST_OK && !cst_pool_labels(pool, split))
         status =
             cst_fail(context, CST_ERROR_INPUT, "split '%s' has no labels to score against", split);
     if (status == CST_OK && baselines)
         status = all_baselines(context, pool, split, seed, methods, &count);
     if (status == CST_OK) {
+        const scored_rows on = {.pool = pool,
+                                .split = split,
+                                .conditions = cst_pool_conditions(pool, split),
+                                .rows = cst_pool_rows(pool, split),
+                                .classes = cst_model_classes(model),
+                                .labels = cst_pool_labels(pool, split)};
         cst_report_string(report, cst_report_root(report), "split", split);
-        labels = cst_pool_labels(pool, split);
-        status = put_methods(context, report, methods, count, rows, cst_model_classes(model),
-                             labels, resamples, seed);
+        put_seen(context, report, model, &on);
+        status = put_methods(context, report, methods, count, &on, resamples, seed);
     }
     for (int32_t m = 0; m < METHODS_MAX; m++)
         cst_free(context, methods[m].probabilities);

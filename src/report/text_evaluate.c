@@ -99,7 +99,8 @@ static void print_conditions(cst_page *page, const json_t *root) {
         const char *kind = cst_json_string(row, "kind");
         cst_grid_cell(&table, CST_PLAIN, "%s", shift ? shift : "-");
         cst_grid_cell(&table, CST_PLAIN, "%s", kind ? kind : "-");
-        cst_grid_number(&table, CST_PLAIN, 0, cst_json_number(row, "severity"));
+        double severity = cst_json_number(row, "severity");
+        cst_grid_cell(&table, CST_PLAIN, isnan(severity) ? "-" : "%g", severity);
         for (size_t m = 0; m < METRICS; m++)
             cst_grid_number(&table, CST_PLAIN, METRIC[m].decimals,
                             METRIC[m].scale * cst_json_number(row, METRIC[m].key));
@@ -110,10 +111,15 @@ static void print_conditions(cst_page *page, const json_t *root) {
 void cst_text_evaluate(cst_page *page, const json_t *root) {
     const char *split = cst_json_string(root, "split");
     const char *definition = cst_json_string(root, "ece_definition");
+    const char *aggregate = cst_json_string(root, "aggregate");
     double resamples = cst_json_number(root, "resamples");
     cst_page_styled(page, CST_BOLD, "corestack evaluate");
-    cst_page_print(page, split ? ": split %s, %.0f samples\n" : ": %s%.0f samples\n",
+    cst_page_print(page, split ? ": split %s, %.0f samples" : ": %s%.0f samples",
                    split ? split : "", cst_json_number(root, "samples"));
+    if (aggregate)
+        cst_page_print(page, " in each of %zu conditions; %s",
+                       json_array_size(json_object_get(root, "conditions")), aggregate);
+    cst_page_print(page, "\n");
     print_table(page, root);
     print_conditions(page, root);
     cst_text_definition(page, definition);

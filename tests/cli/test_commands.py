@@ -222,6 +222,88 @@ class PredictAndEvaluate(PoolCase):
             says=["--resamples", "-3"],
         )
 
+    def test_rows_that_the_fit_has_seen(self):
+        seen = self.works("evaluate", self.model, self.pool, "--split", "oof", "--json")
+        self.assertIs(seen.json()["seen_in_fitting"], True)
+        self.assertTrue(any("oof" in text and "fitted" in text for text in seen.json()["notices"]))
+        self.assertIn("fitted on", self.works("evaluate", self.model, self.pool, "--split", "oof").out)
+        fresh = self.works("evaluate", self.model, self.pool, "--json").json()
+        self.assertIs(fresh["seen_in_fitting"], False)
+        self.assertEqual(fresh["notices"], [])
+        # Listed files are called "oof" as well: the labels tell them apart.
+        for split in ("oof", "test"):
+            files = [self.path(f"{name}.{split}.npy") for name in ("ada", "bob", "cyd")]
+            document = self.works(
+                "evaluate", self.model, *files, "-l", self.path(f"{split}_labels.npy"), "--json"
+            ).json()
+            self.assertIs(document["seen_in_fitting"], split == "oof")
+        self.fit("--split", "test")
+        for split, wanted in (("oof", False), ("test", True)):
+            document = self.works("evaluate", self.model, self.pool, "--split", split, "--json").json()
+            self.assertIs(document["seen_in_fitting"], wanted)
+
+    def make_conditions(self):
+        """Split "hard": the members' test predictions, flattened by three severities."""
+        rng = np.random.default_rng(8)
+        hard = {}
+        for name in ("ada", "bob", "cyd"):
+            noise = rng.dirichlet(np.ones(self.classes), (3, self.test_rows))
+            share = np.array([0.1, 0.4, 0.8])[:, None, None]
+            hard[name] = ((1 - share) * self.members[name, "test"] + share * noise).astype(np.float32)
+            self.save(f"{name}.hard.npy", hard[name])
+        self.manifest["splits"]["hard"] = {
+            "labels": "test_labels.npy",
+            "conditions": [
+                {"shift": "noise", "kind": "shot", "severity": 1},
+                {"shift": "noise", "kind": "shot", "severity": 2.5},
+                {"kind": "odd"},
+            ],
+        }
+        for model in self.manifest["models"]:
+            model["predictions"]["hard"] = f"{model['name']}.hard.npy"
+        self.write_manifest()
+        return hard
+
+    def test_conditions(self):
+        hard = self.make_conditions()
+        words = ("evaluate", self.model, self.pool, "--split", "hard")
+        document = self.works(*words, "--baselines", "--json").json()
+        labels = self.labels["test"]
+        self.assertEqual(document["samples"], self.test_rows)
+        self.assertEqual(document["aggregate"], "mean over conditions")
+        self.assertIs(document["seen_in_fitting"], False)
+        conditions = document["conditions"]
+        described = [(c["shift"], c["kind"], c["severity"]) for c in conditions]
+        self.assertEqual(described, [("noise", "shot", 1), ("noise", "shot", 2.5), (None, "odd", None)])
+        self.works("predict", self.model, self.pool, "--split", "hard", "-o", self.out)
+        predictions = np.load(self.out).reshape(3, self.test_rows, self.classes).astype(np.float64)
+        onehot = np.eye(self.classes)[labels]
+        for condition, p in zip(conditions, predictions):
+            self.assertAlmostEqual(condition["nll"], nll(p, labels), places=6)
+            self.assertAlmostEqual(condition["top1"], (p.argmax(axis=1) == labels).mean(), places=9)
+            self.assertAlmostEqual(condition["brier"], ((p - onehot) ** 2).sum(axis=1).mean(), places=6)
+            alone = self.save("alone.npy", p.astype(np.float32))
+            scored = self.works("evaluate", alone, "-l", self.path("test_labels.npy"), "--json").json()
+            self.assertAlmostEqual(condition["ece"], scored["ece"], places=8)
+        for key in ("top1", "ece", "nll", "brier"):
+            self.assertAlmostEqual(document[key], np.mean([c[key] for c in conditions]), places=8)
+        average = np.mean(list(hard.values()), axis=0, dtype=np.float64)
+        wanted = np.mean([nll(p, labels) for p in average])
+        self.assertEqual(document["baselines"][1]["method"], "average")
+        self.assertAlmostEqual(document["baselines"][1]["nll"], wanted, places=6)
+        self.assertEqual(document["notices"], [])
+
+    def test_conditions_as_text_and_with_intervals(self):
+        self.make_conditions()
+        words = ("evaluate", self.model, self.pool, "--split", "hard")
+        document = self.works(*words, "--resamples", "50", "--json").json()
+        self.assertNotIn("top1_ci", document)
+        self.assertNotIn("resamples", document)
+        self.assertTrue(any("intervals" in text for text in document["notices"]))
+        text = self.works(*words).out
+        for word in ("mean over conditions", "3 conditions", "shot", "2.5", "odd"):
+            self.assertIn(word, text)
+
     def test_broken_model_files(self):
         whole = self.read(self.model)
         for name, content in (

@@ -1,0 +1,51 @@
+/*
+ * The rows a model was fitted on: a name and a hash in its settings.
+ * Between fitting and scoring.
+ * docs/model-format.md, section SETT.
+ */
+#include "model/fitted_on.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PRINT_CHARS = 48 };
+
+/* "120:9ae16a3b2f90404f": rows and the FNV-1a hash of the labels, by value, so the same anywhere.
+ */
+static void label_print(const int32_t *labels, int64_t rows, char print[PRINT_CHARS]) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (int64_t i = 0; i < rows; i++)
+        hash = (hash ^ (uint32_t)labels[i]) * UINT64_C(0x100000001b3);
+    (void)snprintf(print, PRINT_CHARS, "%" PRId64 ":%016" PRIx64, rows, hash);
+}
+
+cst_status cst_fitted_on_note(cst_context *context, const char *split, const int32_t *labels,
+                              int64_t rows, char **setting) {
+    char print[PRINT_CHARS];
+    label_print(labels, rows, print);
+    setting[0] = cst_format(context, "split=%s", split);
+    setting[1] = cst_format(context, "split.labels=%s", print);
+    return setting[0] && setting[1] ? CST_OK : CST_ERROR_MEMORY;
+}
+
+/* What stands behind "key=" in the model's settings, or NULL. */
+static const char *find_setting(const cst_model *model, const char *key) {
+    size_t length = strlen(key);
+    for (size_t i = 0; i < model->settings; i++)
+        if (strncmp(model->setting[i], key, length) == 0 && model->setting[i][length] == '=')
+            return model->setting[i] + length + 1;
+    return NULL;
+}
+
+bool cst_fitted_on(const cst_model *model, const char *split, const int32_t *labels, int64_t rows) {
+    char print[PRINT_CHARS];
+    const char *name = find_setting(model, "split");
+    const char *known = find_setting(model, "split.labels");
+    if (strcmp(name ? name : "oof", split) != 0)
+        return false;
+    if (!known || !labels)
+        return true;
+    label_print(labels, rows, print);
+    return strcmp(known, print) == 0;
+}

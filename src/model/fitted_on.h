@@ -1,0 +1,21 @@
+/*
+ * Which rows a model was fitted on: written into its settings by the fit, asked by an evaluation.
+ * Between fitting and scoring. Paper: scores are of rows that the fit did not see.
+ */
+#ifndef CST_MODEL_FITTED_ON_H
+#define CST_MODEL_FITTED_ON_H
+
+#include "model/stack.h"
+
+enum { CST_FITTED_ON_SETTINGS = 2 };
+
+/* Fills setting[0..CST_FITTED_ON_SETTINGS-1]: the split's name, and how many labels it has with a
+ * hash of them ("split.labels=120:9ae1..."), so that another split of that name is told apart. */
+cst_status cst_fitted_on_note(cst_context *context, const char *split, const int32_t *labels,
+                              int64_t rows, char **setting);
+
+/* Whether the model was fitted on the rows of this split. Files that do not say were fitted on
+ * "oof". */
+bool cst_fitted_on(const cst_model *model, const char *split, const int32_t *labels, int64_t rows);
+
+#endif

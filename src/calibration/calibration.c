@@ -1,9 +1,12 @@
 /*
- * The table of calibration maps and their application block by block. After any method. method.md
- * section 8.
+ * The table of calibration maps, fitting by kind, application block by block. After any method.
+ * method.md section 8.
  */
 #include "calibration/calibration.h"
 
+#include "metrics/risk.h"
+
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +18,14 @@ typedef struct calibrator_text {
 
 static const calibrator_text TEXTS[] = {
     {CST_CALIBRATOR_TEMPERATURE, "temperature", "softmax(log p / T), T of least NLL"},
+    {CST_CALIBRATOR_VECTOR, "vector",
+     "softmax(a_c log p_c + b_c), a and b of least total NLL + |a - 1|^2/2 + |b|^2/2"},
+    {CST_CALIBRATOR_ISOTONIC, "isotonic",
+     "isotonic regression of [y = c] on p_c for each class, linear between its knots, floored at "
+     "1e-6, rows normalised"},
+    {CST_CALIBRATOR_PLATT, "platt",
+     "sigmoid(a_c log(p_c / (1 - p_c)) + b_c) of least cross-entropy with Platt's smoothed targets "
+     "for each class, rows normalised"},
 };
 
 enum { TEXT_COUNT = sizeof TEXTS / sizeof TEXTS[0] };
@@ -40,21 +51,166 @@ cst_calibrator_kind cst_calibrator_find(const char *name) {
     return CST_CALIBRATOR_NONE;
 }
 
+/* ---- fit -------------------------------------------------------------------------------------
+ */
+
+typedef struct log_job {
+    const float *probabilities;
+    float *logs;
+    int64_t rows;
+    int32_t classes;
+} log_job;
+
+static cst_status log_block(cst_context *context, void *user, int64_t block) {
+    (void)context;
+    const log_job *job = user;
+    size_t from = (size_t)cst_block_first(block) * (size_t)job->classes;
+    size_t cells = (size_t)cst_block_size(job->rows, block) * (size_t)job->classes;
+    for (size_t j = from; j < from + cells; j++)
+        job->logs[j] = (float)log(fmax((double)job->probabilities[j], CST_NLL_FLOOR));
+    return CST_OK;
+}
+
+cst_status cst_floored_logs(cst_context *context, const float *probabilities, int64_t rows,
+                            int32_t classes, float **out) {
+    size_t cells = 0;
+    *out = NULL;
+    if (!cst_size_mul((size_t)rows, (size_t)classes, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "%lld rows of %d classes are too many",
+                        (long long)rows, classes);
+    float *logs = cst_alloc(context, cells, sizeof *logs);
+    if (!logs)
+        return CST_ERROR_MEMORY;
+    log_job job = {probabilities, logs, rows, classes};
+    cst_status status = cst_parallel_for(context, cst_block_count(rows), log_block, &job);
+    if (status == CST_OK)
+        *out = logs;
+    else
+        cst_free(context, logs);
+    return status;
+}
+
+/* "NAME L to H": the least and the largest of [count] values. */
+static void range_text(const char *name, const double *values, int32_t count, char *out,
+                       size_t size) {
+    double low = values[0];
+    double high = values[0];
+    for (int32_t c = 1; c < count; c++) {
+        low = fmin(low, values[c]);
+        high = fmax(high, values[c]);
+    }
+    (void)snprintf(out, size, "%s %.3g to %.3g", name, low, high);
+}
+
+static void describe(cst_calibrator *fit) {
+    char slopes[32] = "";
+    char intercepts[32] = "";
+    long long knots = 0;
+    switch (fit->kind) {
+    case CST_CALIBRATOR_NONE:
+        break;
+    case CST_CALIBRATOR_TEMPERATURE:
+        (void)snprintf(fit->detail, sizeof fit->detail, "T = %.4g", fit->temperature);
+        break;
+    case CST_CALIBRATOR_VECTOR:
+    case CST_CALIBRATOR_PLATT:
+        range_text("a", fit->slopes, fit->classes, slopes, sizeof slopes);
+        range_text("b", fit->intercepts, fit->classes, intercepts, sizeof intercepts);
+        (void)snprintf(fit->detail, sizeof fit->detail, "%s, %s", slopes, intercepts);
+        break;
+    case CST_CALIBRATOR_ISOTONIC:
+        for (int32_t c = 0; c < fit->classes; c++)
+            knots += fit->steps[c].count;
+        (void)snprintf(fit->detail, sizeof fit->detail, "%lld knots", knots);
+        break;
+    }
+}
+
+static cst_status make_room(cst_context *context, cst_calibrator *out) {
+    size_t classes = (size_t)out->classes;
+    bool ready = true;
+    if (out->kind == CST_CALIBRATOR_VECTOR || out->kind == CST_CALIBRATOR_PLATT) {
+        out->slopes = cst_alloc(context, classes, sizeof *out->slopes);
+        out->intercepts = cst_alloc(context, classes, sizeof *out->intercepts);
+        ready = out->slopes && out->intercepts;
+    } else if (out->kind == CST_CALIBRATOR_ISOTONIC) {
+        out->steps = cst_alloc(context, classes, sizeof *out->steps);
+        ready = out->steps != NULL;
+    }
+    return ready ? CST_OK : CST_ERROR_MEMORY;
+}
+
 cst_status cst_calibrator_fit(cst_context *context, cst_calibrator_kind kind,
                               const float *probabilities, int64_t rows, int32_t classes,
                               const int32_t *labels, cst_calibrator *out) {
     *out = (cst_calibrator){.kind = kind, .classes = classes, .temperature = 1};
-    cst_status status = CST_OK;
-    switch (kind) {
+    if (kind == CST_CALIBRATOR_NONE)
+        return CST_OK;
+    if (rows < 1 || classes < 1 || !labels)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s calibration needs labelled rows: there are %lld",
+                        cst_calibrator_name(kind), labels ? (long long)rows : 0);
+    cst_status status = make_room(context, out);
+    if (status == CST_OK && kind == CST_CALIBRATOR_TEMPERATURE)
+        status = cst_temperature_fit(context, probabilities, rows, classes, labels,
+                                     &out->temperature, NULL);
+    if (status == CST_OK && kind == CST_CALIBRATOR_VECTOR)
+        status = cst_vector_fit(context, probabilities, rows, classes, labels, out->slopes,
+                                out->intercepts);
+    if (status == CST_OK && kind == CST_CALIBRATOR_ISOTONIC)
+        status = cst_isotonic_fit(context, probabilities, rows, classes, labels, out->steps);
+    if (status == CST_OK && kind == CST_CALIBRATOR_PLATT)
+        status = cst_platt_fit(context, probabilities, rows, classes, labels, out->slopes,
+                               out->intercepts);
+    if (status == CST_OK)
+        describe(out);
+    else
+        cst_calibrator_free(context, out);
+    return status;
+}
+
+/* ---- application ------------------------------------------------------------------------------
+ */
+
+/* Rows divided by their sums; a row of sum 0 becomes uniform. */
+static void normalise_rows(int64_t count, int32_t classes, double *values) {
+    for (int64_t i = 0; i < count; i++) {
+        double *row = values + (size_t)i * (size_t)classes;
+        double sum = 0;
+        for (int32_t c = 0; c < classes; c++)
+            sum += row[c];
+        for (int32_t c = 0; c < classes; c++)
+            row[c] = sum > 0 ? row[c] / sum : 1.0 / classes;
+    }
+}
+
+static void map_rows(const cst_calibrator *map, int64_t count, double *values) {
+    int32_t classes = map->classes;
+    size_t cells = (size_t)count * (size_t)classes;
+    switch (map->kind) {
     case CST_CALIBRATOR_NONE:
         break;
     case CST_CALIBRATOR_TEMPERATURE:
-        status = cst_temperature_fit(context, probabilities, rows, classes, labels,
-                                     &out->temperature, NULL);
-        (void)snprintf(out->detail, sizeof out->detail, "T = %.4g", out->temperature);
+        cst_temperature_rows(map->temperature, count, classes, values);
+        break;
+    case CST_CALIBRATOR_VECTOR:
+        cst_vector_rows(map->slopes, map->intercepts, count, classes, values);
+        break;
+    case CST_CALIBRATOR_ISOTONIC:
+        for (size_t j = 0; j < cells; j++)
+            values[j] = fmax(cst_isotonic_value(&map->steps[j % (size_t)classes], values[j]),
+                             CST_ISOTONIC_FLOOR);
+        normalise_rows(count, classes, values);
+        break;
+    case CST_CALIBRATOR_PLATT:
+        for (size_t j = 0; j < cells; j++) {
+            size_t c = j % (size_t)classes;
+            double score = map->slopes[c] * cst_log_odds(values[j]) + map->intercepts[c];
+            values[j] = 1 / (1 + exp(-score));
+        }
+        normalise_rows(count, classes, values);
         break;
     }
-    return status;
 }
 
 typedef struct apply_job {
@@ -74,7 +230,7 @@ static cst_status apply_block(cst_context *context, void *user, int64_t block) {
         return CST_ERROR_MEMORY;
     for (size_t j = 0; j < cells; j++)
         wide[j] = (double)rows[j];
-    cst_temperature_rows(job->calibrator->temperature, count, classes, wide);
+    map_rows(job->calibrator, count, wide);
     for (size_t j = 0; j < cells; j++)
         rows[j] = (float)wide[j];
     cst_free(context, wide);
@@ -90,7 +246,14 @@ cst_status cst_calibrator_apply(cst_context *context, const cst_calibrator *cali
 }
 
 void cst_calibrator_free(cst_context *context, cst_calibrator *calibrator) {
-    (void)context;
-    if (calibrator)
-        *calibrator = (cst_calibrator){0};
+    if (!calibrator)
+        return;
+    for (int32_t c = 0; calibrator->steps && c < calibrator->classes; c++) {
+        cst_free(context, calibrator->steps[c].x);
+        cst_free(context, calibrator->steps[c].y);
+    }
+    cst_free(context, calibrator->steps);
+    cst_free(context, calibrator->slopes);
+    cst_free(context, calibrator->intercepts);
+    *calibrator = (cst_calibrator){0};
 }

@@ -9,25 +9,39 @@
 
 typedef enum cst_calibrator_kind {
     CST_CALIBRATOR_NONE = 0,
-    CST_CALIBRATOR_TEMPERATURE = 1 /* softmax(log p / T), one T (Guo et al. 2017) */
+    CST_CALIBRATOR_TEMPERATURE = 1, /* softmax(log p / T), one T (Guo et al. 2017) */
+    CST_CALIBRATOR_VECTOR = 2,      /* softmax(a_c log p_c + b_c) (Guo et al. 2017) */
+    CST_CALIBRATOR_ISOTONIC = 3,    /* a monotone map for each class (Zadrozny and Elkan 2002) */
+    CST_CALIBRATOR_PLATT = 4        /* a sigmoid for each class (Platt 1999; Lin et al. 2007) */
 } cst_calibrator_kind;
+
+/* A non-decreasing, piecewise linear function: y[i] at x[i], constant outside. */
+typedef struct cst_isotonic {
+    int64_t count; /* of knots, >= 1 */
+    double *x;     /* [count], ascending */
+    double *y;     /* [count], non-decreasing, in [0, 1] */
+} cst_isotonic;
 
 /* A fitted map. Free with cst_calibrator_free. */
 typedef struct cst_calibrator {
     cst_calibrator_kind kind;
     int32_t classes;
-    double temperature; /* CST_CALIBRATOR_TEMPERATURE */
-    char detail[64];    /* "T = 1.234" */
+    double temperature;  /* CST_CALIBRATOR_TEMPERATURE */
+    double *slopes;      /* [classes]: CST_CALIBRATOR_VECTOR (a_c), CST_CALIBRATOR_PLATT */
+    double *intercepts;  /* [classes]: CST_CALIBRATOR_VECTOR (b_c), CST_CALIBRATOR_PLATT */
+    cst_isotonic *steps; /* [classes]: CST_CALIBRATOR_ISOTONIC */
+    char detail[64];     /* what was fitted, for a reader: "T = 1.234" */
 } cst_calibrator;
 
-/* "temperature"; NULL for CST_CALIBRATOR_NONE and unknown kinds. */
+/* "temperature", "vector", "isotonic", "platt"; NULL for CST_CALIBRATOR_NONE and unknown kinds. */
 const char *cst_calibrator_name(cst_calibrator_kind kind);
 /* One sentence; NULL as above. */
 const char *cst_calibrator_definition(cst_calibrator_kind kind);
 /* The kind of a name; CST_CALIBRATOR_NONE where there is none. */
 cst_calibrator_kind cst_calibrator_find(const char *name);
 
-/* Fits on probabilities [rows][classes] with labels [rows]. *out is zeroed first. */
+/* Fits on probabilities [rows][classes] with labels [rows], each 0..classes-1. *out is zeroed first
+ * and empty after an error. */
 cst_status cst_calibrator_fit(cst_context *context, cst_calibrator_kind kind,
                               const float *probabilities, int64_t rows, int32_t classes,
                               const int32_t *labels, cst_calibrator *out);
@@ -52,5 +66,52 @@ cst_status cst_temperature_fit(cst_context *context, const float *probabilities,
 /* softmax(log(max(p, 1e-15)) / temperature) in place; probabilities: [count][classes]. */
 void cst_temperature_rows(double temperature, int64_t count, int32_t classes,
                           double *probabilities);
+
+/* log(max(p, 1e-15)) of probabilities [rows][classes], as float32. Free *out with cst_free. */
+cst_status cst_floored_logs(cst_context *context, const float *probabilities, int64_t rows,
+                            int32_t classes, float **out);
+
+/* Precision of the Gaussian prior on a_c - 1 and on b_c, against the total NLL: worth about one row
+ * that is for the identity. It makes the optimum unique and finite where classes can be separated.
+ */
+#define CST_VECTOR_PRIOR 1.0
+
+/* Total NLL of softmax(slopes[c] * log(max(p_c, 1e-15)) + intercepts[c]) plus half the prior
+ * precision times the squared distance from slopes 1 and intercepts 0, at its one minimum, by
+ * L-BFGS. slopes, intercepts: [classes]. */
+cst_status cst_vector_fit(cst_context *context, const float *probabilities, int64_t rows,
+                          int32_t classes, const int32_t *labels, double *slopes,
+                          double *intercepts);
+
+/* The map itself in place; probabilities: [count][classes]. */
+void cst_vector_rows(const double *slopes, const double *intercepts, int64_t count, int32_t classes,
+                     double *probabilities);
+
+/* An isotonic map gives no class less than this before rows are normalised: the mean of a block of
+ * rows without the class is 0, and one such row of that class would make the NLL infinite. */
+#define CST_ISOTONIC_FLOOR 1e-6
+
+/* Isotonic regression of [label = c] on p_c for each class, by pooling adjacent violators; rows of
+ * equal p are one point with their mean. steps: [classes], zeroed; free each x and y. */
+cst_status cst_isotonic_fit(cst_context *context, const float *probabilities, int64_t rows,
+                            int32_t classes, const int32_t *labels, cst_isotonic *steps);
+
+/* The function's value at x. */
+double cst_isotonic_value(const cst_isotonic *step, double x);
+
+/* Log-odds are those of probabilities kept in [this, 1 - this]. Half of float32's spacing just
+ * below 1: a probability nearer to 1 cannot be told from 1, so that one nearer to 0 is not told
+ * from 0. */
+#define CST_PLATT_FLOOR 0x1p-25
+
+/* For each class the sigmoid of slope * log-odds(p_c) + intercept that minimises the cross-entropy
+ * with the targets (N+ + 1)/(N+ + 2) for rows of the class and 1/(N- + 2) for the others. Where all
+ * rows have the same p_c, the slope is 0. slopes, intercepts: [classes]. */
+cst_status cst_platt_fit(cst_context *context, const float *probabilities, int64_t rows,
+                         int32_t classes, const int32_t *labels, double *slopes,
+                         double *intercepts);
+
+/* log(p / (1 - p)) of a probability kept in its bounds. */
+double cst_log_odds(double probability);
 
 #endif

@@ -12,23 +12,12 @@
 #include <math.h>
 
 typedef struct temperature_job {
-    const float *probabilities;
     const int32_t *labels;
     int64_t rows;
     int32_t classes;
     float *logs; /* [rows][classes] log of the floored probabilities */
     double inverse;
 } temperature_job;
-
-static cst_status log_block(cst_context *context, void *user, int64_t block) {
-    (void)context;
-    const temperature_job *job = user;
-    size_t from = (size_t)cst_block_first(block) * (size_t)job->classes;
-    size_t cells = (size_t)cst_block_size(job->rows, block) * (size_t)job->classes;
-    for (size_t j = from; j < from + cells; j++)
-        job->logs[j] = (float)log(fmax((double)job->probabilities[j], CST_NLL_FLOOR));
-    return CST_OK;
-}
 
 /* sum: [0] NLL at the job's inverse temperature b, [1] its derivative in b, [2] the second. */
 static cst_status loss_block(cst_context *context, void *user, int64_t block, double *sum) {
@@ -127,17 +116,9 @@ cst_status cst_temperature_fit(cst_context *context, const float *probabilities,
                                double *nll) {
     if (rows < 1 || !labels)
         return cst_fail(context, CST_ERROR_INPUT, "temperature scaling needs labelled rows");
-    temperature_job job = {
-        .probabilities = probabilities, .labels = labels, .rows = rows, .classes = classes};
+    temperature_job job = {.labels = labels, .rows = rows, .classes = classes};
     double loss = 0;
-    size_t cells = 0;
-    if (!cst_size_mul((size_t)rows, (size_t)classes, &cells))
-        return cst_fail(context, CST_ERROR_LIMIT, "%lld rows of %d classes are too many",
-                        (long long)rows, classes);
-    job.logs = cst_alloc(context, cells, sizeof *job.logs);
-    cst_status status = job.logs ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_parallel_for(context, cst_block_count(rows), log_block, &job);
+    cst_status status = cst_floored_logs(context, probabilities, rows, classes, &job.logs);
     if (status == CST_OK)
         status = search(context, &job, temperature, &loss);
     if (status == CST_OK &&

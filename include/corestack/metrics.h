@@ -35,13 +35,26 @@ typedef struct cst_interval {
     double high;
 } cst_interval;
 
+/* An interval for each score of cst_metrics. */
 typedef struct cst_metric_intervals {
     int32_t resamples;
     cst_interval top1;
     cst_interval nll;
     cst_interval brier;
     cst_interval ece;
+    /* All NaN where only CST_BOOTSTRAP_BASIC was asked for. */
+    cst_interval ece_mass;
+    cst_interval ece_classwise;
+    cst_interval ece_debiased;
+    cst_interval corp;
 } cst_metric_intervals;
+
+/* Which scores a bootstrap computes. ALL takes several times as long as BASIC; its ece_classwise
+ * also grows with the number of classes. */
+typedef enum cst_bootstrap_scores {
+    CST_BOOTSTRAP_BASIC = 0, /* top1, nll, brier, ece */
+    CST_BOOTSTRAP_ALL = 1    /* every field */
+} cst_bootstrap_scores;
 
 /* One sentence for the name of a field of cst_metrics ("ece"); NULL for any other name. */
 CST_API const char *cst_metric_definition(const char *name);
@@ -61,9 +74,10 @@ CST_API cst_status cst_metrics_per_sample(cst_context *context, const float *pro
                                           double *nll, double *brier, double *confidence,
                                           unsigned char *correct);
 
-/* 95% intervals from `resamples` (1 to 10,000,000; 5000 is usual) bootstrap resamples of the
- * samples: percentiles 2.5 and 97.5, linear between order statistics. Resample r of a seed draws
- * the same samples whatever the method, the thread count or the number of resamples. */
+/* 95% intervals of the basic scores from `resamples` (1 to 10,000,000; 5000 is usual) bootstrap
+ * resamples of the samples: percentiles 2.5 and 97.5, linear between order statistics. Resample r
+ * of a seed draws the same samples whatever the method, the scores, the thread count or the number
+ * of resamples. The score of a resample is what cst_metrics_evaluate gives for its rows. */
 CST_API cst_status cst_bootstrap_metrics(cst_context *context, const float *probabilities,
                                          int64_t rows, int32_t classes, const int32_t *labels,
                                          int bins, int32_t resamples, uint64_t seed,
@@ -81,6 +95,16 @@ CST_API cst_status cst_bootstrap_difference(cst_context *context, const float *a
                                             int64_t rows, int32_t classes, const int32_t *labels,
                                             int bins, int32_t resamples, uint64_t seed,
                                             cst_metric_intervals *out);
+
+/* Intervals of every method, and of every method's paired difference, its score minus that of
+ * method `reference`, in one pass. intervals, differences: [methods], either of them NULL if not
+ * wanted (without differences `reference` is not read). The reference differs from itself by 0. */
+CST_API cst_status cst_bootstrap_compare(cst_context *context, const float *const *probabilities,
+                                         int32_t methods, int64_t rows, int32_t classes,
+                                         const int32_t *labels, int bins, int32_t resamples,
+                                         uint64_t seed, cst_bootstrap_scores scores,
+                                         int32_t reference, cst_metric_intervals *intervals,
+                                         cst_metric_intervals *differences);
 
 #ifdef __cplusplus
 }

@@ -1,310 +1,445 @@
 /*
- * Bootstrap intervals of top-1, NLL, Brier and ECE, alone and as paired differences. After
- * prediction, beside every reported score. method.md section 8.
+ * Bootstrap intervals of every score, of many methods and of their paired differences in one pass.
+ * After prediction, beside every reported score. method.md section 8.
  *
- * LANES resamples run side by side: each draws how often every sample occurs (counts
- * [rows][LANES]), and one pass over the samples, bin after bin, then gives every method's sums for
- * all lanes. A lane's arithmetic does not depend on its neighbours, so that the result has the same
- * bytes for any number of threads and any width of vector instructions.
+ * CST_LANES resamples run side by side: each draws how often every sample occurs, and one pass over
+ * a method's samples, bin after bin, then gives its sums for all lanes. Nothing is sorted anew: a
+ * resample only changes how often a presorted sample counts.
  */
 #include <corestack/metrics.h>
 
+#include "metrics/classwise.h"
+#include "metrics/levels.h"
+#include "metrics/resample.h"
 #include "metrics/samples.h"
 
-#include <Random123/philox.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { LANES = 8, SCORES = 4, RESAMPLES_MAX = 10000000 };
-enum { TOP1, NLL, BRIER, ECE };
-
-/* One binary for every x86-64, with vector versions of the hot loops chosen at load time. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define VECTOR_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
-#else
-#define VECTOR_CLONES
-#endif
-
-/* One number for each lane, in a register where there is one so wide. */
-typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
-typedef float lane_counts __attribute__((vector_size(LANES * sizeof(float))));
+enum { RESAMPLES_MAX = 10000000, METHODS_MAX = 1000000 };
+enum { TOP1, NLL, BRIER, ECE, BASIC, MASS = BASIC, CLASSWISE, DEBIASED, CORP, ALL };
 
 /* What a method's scores are sums of, packed for the inner loop. */
 typedef struct packed {
     double nll;
     double brier;
     double gap; /* correct - confidence */
-    double correct;
     int64_t row;
 } packed;
 
-/* Samples of a method in order of their bins, ascending rows within a bin. */
-typedef struct binned {
+/* Samples of a method in order of their bins; in a bin first those whose class is right, ascending
+ * rows among equals. */
+typedef struct method_bins {
     packed *samples; /* [rows] */
-    int64_t *end;    /* [bins]: bin b ends before samples[end[b]] */
-} binned;
+    int64_t *end;    /* [bins][2]: where the right ones, and where the others end */
+    cst_order order; /* for the scores beyond the basic ones */
+} method_bins;
 
 typedef struct bootstrap {
+    const float *const *probabilities;
+    const int32_t *labels;
     int64_t rows;
+    int32_t classes;
     int32_t bins;
     int32_t methods;
     int32_t resamples;
     uint64_t seed;
-    binned *method; /* [methods] */
-    double *scores; /* [methods][SCORES][resamples] */
+    int32_t scores;      /* BASIC or ALL */
+    method_bins *method; /* [methods] */
+    double *value;       /* [methods][scores], of the samples themselves */
+    double *drawn;       /* [methods][scores][resamples] */
 } bootstrap;
 
-/* ---- drawing ----------------------------------------------------------------------------------
+/* ---- sums -------------------------------------------------------------------------------------
  */
 
-/* Four 32-bit words of each lane's stream at position `block`: what cst_rng_u32 gives for
- * (seed, CST_STREAM_BOOTSTRAP, resample), several streams at once. words: [4][LANES]. */
-VECTOR_CLONES
-static void draw_words(uint64_t seed, uint64_t block, uint32_t first_resample, uint32_t *words) {
-    uint32_t x0[LANES];
-    uint32_t x1[LANES];
-    uint32_t x2[LANES];
-    uint32_t x3[LANES];
-    for (uint32_t l = 0; l < LANES; l++) {
-        x0[l] = (uint32_t)block;
-        x1[l] = (uint32_t)(block >> 32);
-        x2[l] = (uint32_t)CST_STREAM_BOOTSTRAP;
-        x3[l] = first_resample + l;
-    }
-    uint32_t key0 = (uint32_t)seed;
-    uint32_t key1 = (uint32_t)(seed >> 32);
-    for (int round = 0; round < 10; round++) { /* philox4x32-10 */
-        for (int l = 0; l < LANES; l++) {
-            uint64_t a = (uint64_t)PHILOX_M4x32_0 * x0[l];
-            uint64_t b = (uint64_t)PHILOX_M4x32_1 * x2[l];
-            x0[l] = (uint32_t)(b >> 32) ^ x1[l] ^ key0;
-            x1[l] = (uint32_t)b;
-            x2[l] = (uint32_t)(a >> 32) ^ x3[l] ^ key1;
-            x3[l] = (uint32_t)a;
-        }
-        key0 += PHILOX_W32_0;
-        key1 += PHILOX_W32_1;
-    }
-    memcpy(words, x0, sizeof x0);
-    memcpy(words + LANES, x1, sizeof x1);
-    memcpy(words + 2 * LANES, x2, sizeof x2);
-    memcpy(words + 3 * LANES, x3, sizeof x3);
-}
-
-/* Row for draw `j` of a resample whose word was refused as one that would favour some rows (a
- * chance of rows / 2^32): words of a part of the stream that nothing else reads. */
-static int64_t draw_again(uint64_t seed, uint32_t resample, int64_t j, int64_t rows) {
-    cst_rng rng;
-    cst_rng_init(&rng, seed, CST_STREAM_BOOTSTRAP, resample);
-    rng.counter[0] = (uint32_t)j;
-    rng.counter[1] = 0x80000000U | (uint32_t)(j >> 32);
-    return cst_rng_below(&rng, rows);
-}
-
-/* counts [rows][LANES]: how often each row is drawn by each of the resamples. */
-static void draw_counts(const bootstrap *job, uint32_t first_resample, float *counts) {
-    uint64_t range = (uint64_t)job->rows; /* below 2^32: checked */
-    uint32_t refuse = (uint32_t)((UINT64_C(1) << 32) % range);
-    uint32_t words[4 * LANES];
-    memset(counts, 0, (size_t)job->rows * LANES * sizeof *counts);
-    for (int64_t j = 0; j < job->rows; j += 4) {
-        draw_words(job->seed, (uint64_t)j / 4, first_resample, words);
-        int64_t left = job->rows - j < 4 ? job->rows - j : 4;
-        for (int64_t w = 0; w < left; w++) {
-            for (uint32_t l = 0; l < LANES; l++) { /* Lemire's multiply and shift */
-                uint64_t product = words[w * LANES + l] * range;
-                size_t row = (size_t)(product >> 32);
-                if ((uint32_t)product < refuse)
-                    row = (size_t)draw_again(job->seed, first_resample + l, j + w, job->rows);
-                counts[row * LANES + l] += 1;
-            }
-        }
-    }
-}
-
-/* ---- sums
- * ---------------------------------------------------------------------------------------- */
-
-/* sums [SCORES][LANES]: of correct, NLL, Brier, and of the absolute gaps of the bins. counts:
- * [rows][LANES]. */
-VECTOR_CLONES
-static void weigh(const binned *method, int32_t bins, const float *counts, double *sums) {
-    lanes top1 = {0};
-    lanes nll = {0};
-    lanes brier = {0};
-    lanes error = {0};
+/* sums [BASIC][CST_LANES]: of correct, NLL, Brier, and of the absolute gaps of the bins. */
+CST_VECTOR_CLONES
+static void weigh(const method_bins *method, int32_t bins, const unsigned char *counts,
+                  double *sums) {
+    cst_half_whole top1[2] = {0};
+    cst_half_lanes nll[2] = {0};
+    cst_half_lanes brier[2] = {0};
     const packed *s = method->samples;
+    memset(sums, 0, BASIC * CST_LANES * sizeof *sums);
     for (int32_t b = 0; b < bins; b++) {
-        lanes gap = {0};
-        for (const packed *end = method->samples + method->end[b]; s < end; s++) {
-            lane_counts count;
-            memcpy(&count, counts + s->row * LANES, sizeof count);
-            lanes times = __builtin_convertvector(count, lanes);
-            top1 += times * s->correct;
-            nll += times * s->nll;
-            brier += times * s->brier;
-            gap += times * s->gap;
+        cst_half_lanes gap[2] = {0};
+        for (int wrong = 0; wrong < 2; wrong++) {
+            cst_half_whole samples[2] = {0};
+            for (const packed *end = method->samples + method->end[2 * b + wrong]; s < end; s++) {
+                for (int h = 0; h < 2; h++) {
+                    cst_half_whole whole;
+                    cst_half_lanes times;
+                    cst_lane_counts(counts + s->row * CST_LANES, h, &whole, &times);
+                    samples[h] += whole;
+                    nll[h] += times * s->nll;
+                    brier[h] += times * s->brier;
+                    gap[h] += times * s->gap;
+                }
+            }
+            for (int h = 0; h < 2 && !wrong; h++)
+                top1[h] += samples[h];
         }
-        for (int l = 0; l < LANES; l++)
-            error[l] += fabs(gap[l]);
+        for (int l = 0; l < CST_LANES; l++)
+            sums[ECE * CST_LANES + l] += fabs(gap[l / CST_HALF][l % CST_HALF]);
     }
-    memcpy(sums + TOP1 * LANES, &top1, sizeof top1);
-    memcpy(sums + NLL * LANES, &nll, sizeof nll);
-    memcpy(sums + BRIER * LANES, &brier, sizeof brier);
-    memcpy(sums + ECE * LANES, &error, sizeof error);
+    memcpy(sums + NLL * CST_LANES, nll, sizeof nll);
+    memcpy(sums + BRIER * CST_LANES, brier, sizeof brier);
+    for (int l = 0; l < CST_LANES; l++)
+        sums[TOP1 * CST_LANES + l] = (double)top1[l / CST_HALF][l % CST_HALF];
+}
+
+/* What one task works with, made once for many resamples. */
+typedef struct workspace {
+    cst_resample resample;
+    cst_level *levels; /* [rows] */
+    double *binned;    /* [bins][CST_BIN_WIDTH] */
+} workspace;
+
+static cst_status scratch_make(cst_context *context, const bootstrap *job, workspace *out) {
+    *out = (workspace){0};
+    cst_status status = cst_resample_make(context, job->rows, &out->resample);
+    if (status != CST_OK || job->scores == BASIC)
+        return status;
+    out->levels = cst_alloc(context, (size_t)job->rows, sizeof *out->levels);
+    out->binned = cst_alloc(context, (size_t)job->bins * CST_BIN_WIDTH, sizeof *out->binned);
+    return out->levels && out->binned ? CST_OK : CST_ERROR_MEMORY;
+}
+
+static void scratch_free(cst_context *context, workspace *scratch) {
+    cst_resample_free(context, &scratch->resample);
+    cst_free(context, scratch->levels);
+    cst_free(context, scratch->binned);
+}
+
+/* Scores of the first `lanes` lanes of a drawn resample, but for the class-wise one: score s of
+ * method m and lane l to out[(m * scores + s) * stride + l]. */
+static void score(const bootstrap *job, workspace *scratch, int64_t lanes, int64_t stride,
+                  double *out) {
+    double sums[BASIC * CST_LANES];
+    const cst_resample *drawn = &scratch->resample;
+    for (int32_t m = 0; m < job->methods; m++) {
+        double *to = out + (int64_t)m * job->scores * stride;
+        weigh(&job->method[m], job->bins, drawn->count, sums);
+        for (int s = 0; s < BASIC; s++)
+            for (int64_t l = 0; l < lanes; l++)
+                to[s * stride + l] = sums[s * CST_LANES + l] / (double)job->rows;
+        for (int64_t l = 0; job->scores == ALL && l < lanes; l++) {
+            double ece = 0;
+            memset(scratch->binned, 0, (size_t)job->bins * CST_BIN_WIDTH * sizeof *scratch->binned);
+            int64_t count = cst_order_levels(&job->method[m].order, drawn->lane + l * drawn->padded,
+                                             scratch->levels, scratch->binned);
+            cst_bin_errors(scratch->binned, job->bins, job->rows, &ece, &to[DEBIASED * stride + l]);
+            to[MASS * stride + l] =
+                cst_equal_mass_error(scratch->levels, count, job->rows, job->bins);
+            to[CORP * stride + l] = cst_corp_miscalibration(scratch->levels, count, job->rows);
+        }
+    }
 }
 
 /* Batches of lanes that one task runs, so that scratch is not made anew for each. */
-enum { BATCHES = 16 };
+enum { BATCHES = 4 };
 
 static cst_status resample_task(cst_context *context, void *user, int64_t task) {
     const bootstrap *job = user;
-    float *counts = cst_alloc(context, (size_t)job->rows * LANES, sizeof *counts);
-    if (!counts)
-        return CST_ERROR_MEMORY;
-    int64_t resamples = job->resamples;
-    int64_t first = task * BATCHES * LANES;
-    for (int b = 0; b < BATCHES && first < resamples; b++, first += LANES) {
-        draw_counts(job, (uint32_t)first, counts);
-        for (int32_t m = 0; m < job->methods; m++) {
-            double sums[SCORES * LANES];
-            double *to = job->scores + (int64_t)m * SCORES * resamples + first;
-            weigh(&job->method[m], job->bins, counts, sums);
-            for (int s = 0; s < SCORES; s++)
-                for (int l = 0; l < LANES && first + l < resamples; l++)
-                    to[s * resamples + l] = sums[s * LANES + l] / (double)job->rows;
-        }
+    workspace scratch;
+    cst_status status = scratch_make(context, job, &scratch);
+    int64_t first = task * BATCHES * CST_LANES;
+    for (int b = 0; status == CST_OK && b < BATCHES && first < job->resamples; b++) {
+        int64_t left = job->resamples - first;
+        cst_resample_draw(&scratch.resample, job->seed, (uint32_t)first);
+        score(job, &scratch, left < CST_LANES ? left : CST_LANES, job->resamples,
+              job->drawn + first);
+        first += CST_LANES;
     }
-    cst_free(context, counts);
-    return CST_OK;
+    scratch_free(context, &scratch);
+    return status;
 }
 
-/* ---- intervals
- * -------------------------------------------------------------------------------------- */
+static cst_status resample(cst_context *context, bootstrap *job) {
+    workspace scratch;
+    cst_status status = scratch_make(context, job, &scratch);
+    if (status == CST_OK) {
+        cst_resample_once(&scratch.resample);
+        score(job, &scratch, 1, 1, job->value);
+    }
+    scratch_free(context, &scratch);
+    int64_t batch = (int64_t)BATCHES * CST_LANES;
+    if (status == CST_OK)
+        status =
+            cst_parallel_for(context, (job->resamples + batch - 1) / batch, resample_task, job);
+    return status;
+}
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
+/* ---- class-wise -------------------------------------------------------------------------------
+ */
+
+typedef struct class_job {
+    const bootstrap *job;
+    cst_class_bins classes;
+    double *drawn; /* [resamples] */
+} class_job;
+
+static cst_status class_task(cst_context *context, void *user, int64_t task) {
+    const class_job *part = user;
+    const bootstrap *job = part->job;
+    cst_resample drawn;
+    double ece[CST_LANES];
+    cst_status status = cst_resample_make(context, job->rows, &drawn);
+    double *sums = cst_alloc(context, (size_t)job->classes * CST_LANES, sizeof *sums);
+    if (!sums)
+        status = CST_ERROR_MEMORY;
+    int64_t first = task * BATCHES * CST_LANES;
+    for (int b = 0; status == CST_OK && b < BATCHES && first < job->resamples; b++) {
+        cst_resample_draw(&drawn, job->seed, (uint32_t)first);
+        cst_class_bins_ece(&part->classes, &drawn, sums, ece);
+        for (int64_t l = 0; l < CST_LANES && first + l < job->resamples; l++)
+            part->drawn[first + l] = ece[l];
+        first += CST_LANES;
+    }
+    cst_free(context, sums);
+    cst_resample_free(context, &drawn);
+    return status;
+}
+
+/* One method at a time, since the lists of all classes are large. */
+static cst_status classwise(cst_context *context, const bootstrap *job, int32_t m) {
+    double *to = job->drawn + ((int64_t)m * ALL + CLASSWISE) * job->resamples;
+    class_job part = {.job = job, .drawn = to};
+    cst_resample once;
+    double ece[CST_LANES];
+    double *sums = cst_alloc(context, (size_t)job->classes * CST_LANES, sizeof *sums);
+    cst_status status = cst_resample_make(context, job->rows, &once);
+    if (!sums)
+        status = CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_class_bins_make(context, job->probabilities[m], job->rows, job->classes,
+                                     job->labels, job->bins, &part.classes);
+    if (status == CST_OK) {
+        cst_resample_once(&once);
+        cst_class_bins_ece(&part.classes, &once, sums, ece);
+        job->value[m * ALL + CLASSWISE] = ece[0];
+        int64_t batch = (int64_t)BATCHES * CST_LANES;
+        status = cst_parallel_for(context, (job->resamples + batch - 1) / batch, class_task, &part);
+    }
+    cst_class_bins_free(context, &part.classes);
+    cst_resample_free(context, &once);
+    cst_free(context, sums);
+    return status;
+}
+
+/* ---- intervals --------------------------------------------------------------------------------
+ */
+
+/* Puts the values of [first, end) in such an order that values[rank] is the one of that rank:
+ * smaller ones before it, larger ones behind. */
+static void select_rank(double *values, int32_t first, int32_t end, int32_t rank) {
+    while (end - first > 1) {
+        double a = values[first];
+        double b = values[first + (end - first) / 2];
+        double c = values[end - 1];
+        double pivot = fmax(fmin(a, b), fmin(fmax(a, b), c)); /* the median */
+        int32_t less = first;
+        int32_t more = end;
+        for (int32_t i = first; i < more;) { /* three ways: less, equal, more */
+            double value = values[i];
+            if (value < pivot) {
+                values[i++] = values[less];
+                values[less++] = value;
+            } else if (value > pivot) {
+                values[i] = values[--more];
+                values[more] = value;
+            } else {
+                i++;
+            }
+        }
+        if (rank < less)
+            end = less;
+        else if (rank >= more)
+            first = more;
+        else
+            return;
+    }
 }
 
 /* Linear between order statistics, as NumPy's default. */
-static double percentile(const double *sorted, int32_t count, double level) {
+static double percentile(double *values, int32_t count, double level) {
     double at = level * (double)(count - 1);
     int32_t below = (int32_t)at;
+    select_rank(values, 0, count, below);
     if (below >= count - 1)
-        return sorted[count - 1];
-    return sorted[below] + (at - below) * (sorted[below + 1] - sorted[below]);
+        return values[count - 1];
+    select_rank(values, below + 1, count, below + 1);
+    return values[below] + (at - below) * (values[below + 1] - values[below]);
 }
 
-static cst_interval interval_of(double value, double *scores, int32_t count) {
-    qsort(scores, (size_t)count, sizeof *scores, ascending);
-    return (cst_interval){value, percentile(scores, count, 0.025),
-                          percentile(scores, count, 0.975)};
+typedef struct interval_job {
+    const bootstrap *job;
+    int32_t reference;
+    cst_metric_intervals *intervals;
+    cst_metric_intervals *differences;
+} interval_job;
+
+static cst_interval *field(cst_metric_intervals *intervals, int32_t s) {
+    cst_interval *fields[ALL] = {[TOP1] = &intervals->top1,
+                                 [NLL] = &intervals->nll,
+                                 [BRIER] = &intervals->brier,
+                                 [ECE] = &intervals->ece,
+                                 [MASS] = &intervals->ece_mass,
+                                 [CLASSWISE] = &intervals->ece_classwise,
+                                 [DEBIASED] = &intervals->ece_debiased,
+                                 [CORP] = &intervals->corp};
+    return fields[s];
 }
 
-/* scores: [SCORES][resamples], sorted in place. */
-static cst_metric_intervals intervals_of(const double *value, double *scores, int32_t resamples) {
-    size_t n = (size_t)resamples;
-    return (cst_metric_intervals){
-        .resamples = resamples,
-        .top1 = interval_of(value[TOP1], scores + TOP1 * n, resamples),
-        .nll = interval_of(value[NLL], scores + NLL * n, resamples),
-        .brier = interval_of(value[BRIER], scores + BRIER * n, resamples),
-        .ece = interval_of(value[ECE], scores + ECE * n, resamples),
-    };
+/* One score of one method. */
+static cst_status interval_task(cst_context *context, void *user, int64_t task) {
+    const interval_job *part = user;
+    const bootstrap *job = part->job;
+    int32_t n = job->resamples;
+    int32_t m = (int32_t)(task / job->scores);
+    int32_t s = (int32_t)(task % job->scores);
+    int64_t other = (int64_t)part->reference * job->scores + s;
+    const double *drawn = job->drawn + task * n;
+    double *values = cst_alloc(context, (size_t)n, sizeof *values);
+    if (!values)
+        return CST_ERROR_MEMORY;
+    if (part->intervals) {
+        memcpy(values, drawn, (size_t)n * sizeof *values);
+        double low = percentile(values, n, 0.025);
+        *field(&part->intervals[m], s) =
+            (cst_interval){job->value[task], low, percentile(values, n, 0.975)};
+    }
+    if (part->differences) {
+        for (int32_t r = 0; r < n; r++)
+            values[r] = drawn[r] - job->drawn[other * n + r];
+        double low = percentile(values, n, 0.025);
+        *field(&part->differences[m], s) =
+            (cst_interval){job->value[task] - job->value[other], low, percentile(values, n, 0.975)};
+    }
+    cst_free(context, values);
+    return CST_OK;
 }
 
-/* ---- all methods
- * -------------------------------------------------------------------------------------- */
+static cst_status intervals(cst_context *context, interval_job *part) {
+    const bootstrap *job = part->job;
+    const cst_interval none = {NAN, NAN, NAN};
+    const cst_metric_intervals empty = {job->resamples, none, none, none, none,
+                                        none,           none, none, none};
+    for (int32_t m = 0; m < job->methods; m++) {
+        if (part->intervals)
+            part->intervals[m] = empty;
+        if (part->differences)
+            part->differences[m] = empty;
+    }
+    return cst_parallel_for(context, (int64_t)job->methods * job->scores, interval_task, part);
+}
 
-/* Sorts a method's samples into bins by counting. */
+/* ---- all methods ------------------------------------------------------------------------------
+ */
+
+/* Sorts a method's samples by bin and correctness, by counting. */
 static cst_status pack(cst_context *context, const bootstrap *job, const cst_samples *samples,
-                       binned *out) {
+                       method_bins *out) {
+    size_t parts = (size_t)job->bins * 2;
     out->samples = cst_alloc(context, (size_t)job->rows, sizeof *out->samples);
-    out->end = cst_alloc(context, (size_t)job->bins, sizeof *out->end);
+    out->end = cst_alloc(context, parts, sizeof *out->end);
     if (!out->samples || !out->end)
         return CST_ERROR_MEMORY;
     for (int64_t i = 0; i < job->rows; i++)
-        out->end[cst_bin_of(samples->confidence[i], job->bins)]++;
+        out->end[2 * cst_bin_of(samples->confidence[i], job->bins) + !samples->correct[i]]++;
     int64_t start = 0;
-    for (int32_t b = 0; b < job->bins; b++) {
-        int64_t count = out->end[b];
-        out->end[b] = start; /* moves to the end of the bin as it fills */
+    for (size_t part = 0; part < parts; part++) {
+        int64_t count = out->end[part];
+        out->end[part] = start; /* moves to the end of the part as it fills */
         start += count;
     }
     for (int64_t i = 0; i < job->rows; i++) {
-        int64_t at = out->end[cst_bin_of(samples->confidence[i], job->bins)]++;
-        out->samples[at] = (packed){.nll = samples->nll[i],
-                                    .brier = samples->brier[i],
-                                    .gap = samples->correct[i] - samples->confidence[i],
-                                    .correct = samples->correct[i],
-                                    .row = i};
+        int32_t part = 2 * cst_bin_of(samples->confidence[i], job->bins) + !samples->correct[i];
+        out->samples[out->end[part]++] =
+            (packed){.nll = samples->nll[i],
+                     .brier = samples->brier[i],
+                     .gap = samples->correct[i] - samples->confidence[i],
+                     .row = i};
     }
-    return CST_OK;
+    return job->scores == ALL ? cst_order_make(context, samples, job->bins, &out->order) : CST_OK;
+}
+
+static cst_status prepare(cst_context *context, bootstrap *job) {
+    size_t cells = (size_t)job->methods * (size_t)job->scores; /* both small: checked */
+    job->method = cst_alloc(context, (size_t)job->methods, sizeof *job->method);
+    job->value = cst_alloc(context, cells, sizeof *job->value);
+    job->drawn = cst_alloc(context, cells * (size_t)job->resamples, sizeof *job->drawn);
+    if (!job->method || !job->value || !job->drawn)
+        return CST_ERROR_MEMORY;
+    cst_status status = CST_OK;
+    for (int32_t m = 0; status == CST_OK && m < job->methods; m++) {
+        cst_samples samples = {0};
+        status = cst_samples_make(context, job->probabilities[m], job->rows, job->classes,
+                                  job->labels, &samples);
+        if (status == CST_OK)
+            status = pack(context, job, &samples, &job->method[m]);
+        cst_samples_free(context, &samples);
+    }
+    return status;
 }
 
 static void bootstrap_free(cst_context *context, bootstrap *job) {
     for (int32_t m = 0; job->method && m < job->methods; m++) {
         cst_free(context, job->method[m].samples);
         cst_free(context, job->method[m].end);
+        cst_order_free(context, &job->method[m].order);
     }
     cst_free(context, job->method);
-    cst_free(context, job->scores);
+    cst_free(context, job->value);
+    cst_free(context, job->drawn);
 }
 
-/* The scores of every method on the samples themselves: value [methods][SCORES]. The same sums as
- * of a resample that draws each row once. */
-static cst_status values(cst_context *context, const bootstrap *job, double *value) {
-    double sums[SCORES * LANES];
-    size_t cells = (size_t)job->rows * LANES;
-    float *once = cst_alloc(context, cells, sizeof *once);
-    if (!once)
-        return CST_ERROR_MEMORY;
-    for (size_t i = 0; i < cells; i++)
-        once[i] = 1;
-    for (int32_t m = 0; m < job->methods; m++) {
-        weigh(&job->method[m], job->bins, once, sums);
-        for (int s = 0; s < SCORES; s++)
-            value[m * SCORES + s] = sums[s * LANES] / (double)job->rows;
-    }
-    cst_free(context, once);
-    return CST_OK;
-}
-
-static cst_status run(cst_context *context, const float *const *probabilities, int32_t classes,
-                      const int32_t *labels, int bins, bootstrap *job, double *value) {
-    const int32_t methods = job->methods;
-    cst_status status = cst_bins_check(context, bins, &job->bins);
-    if (status != CST_OK)
-        return status;
-    if (job->resamples < 1 || job->resamples > RESAMPLES_MAX || job->methods < 1)
+static cst_status check(cst_context *context, const bootstrap *job, const interval_job *part) {
+    if (job->resamples < 1 || job->resamples > RESAMPLES_MAX || job->methods < 1 ||
+        job->methods > METHODS_MAX)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%d resamples of %d methods: use 1 to %d resamples of at least one method",
-                        job->resamples, job->methods, RESAMPLES_MAX);
+                        "%d resamples of %d methods: use 1 to %d resamples of 1 to %d methods",
+                        job->resamples, job->methods, RESAMPLES_MAX, METHODS_MAX);
+    if (!job->probabilities || (!part->intervals && !part->differences))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "a bootstrap needs probabilities and a place for its intervals");
+    if (part->differences && (part->reference < 0 || part->reference >= job->methods))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "the reference is method %d of %d: use 0 to %d", part->reference,
+                        job->methods, job->methods - 1);
     if (job->rows > UINT32_MAX)
         return cst_fail(context, CST_ERROR_LIMIT, "%lld rows are too many to resample",
                         (long long)job->rows);
-    job->method = cst_alloc(context, (size_t)methods, sizeof *job->method);
-    job->scores =
-        cst_alloc(context, (size_t)methods * SCORES * (size_t)job->resamples, sizeof(double));
-    if (!job->method || !job->scores)
-        return CST_ERROR_MEMORY;
-    for (int32_t m = 0; status == CST_OK && m < methods; m++) {
-        cst_samples samples = {0};
-        status = cst_samples_make(context, probabilities[m], job->rows, classes, labels, &samples);
-        if (status == CST_OK)
-            status = pack(context, job, &samples, &job->method[m]);
-        cst_samples_free(context, &samples);
-    }
+    return CST_OK;
+}
+
+cst_status cst_bootstrap_compare(cst_context *context, const float *const *probabilities,
+                                 int32_t methods, int64_t rows, int32_t classes,
+                                 const int32_t *labels, int bins, int32_t resamples, uint64_t seed,
+                                 cst_bootstrap_scores scores, int32_t reference,
+                                 cst_metric_intervals *out, cst_metric_intervals *differences) {
+    bootstrap job = {.probabilities = probabilities,
+                     .labels = labels,
+                     .rows = rows,
+                     .classes = classes,
+                     .methods = methods,
+                     .resamples = resamples,
+                     .seed = seed,
+                     .scores = scores == CST_BOOTSTRAP_BASIC ? BASIC : ALL};
+    interval_job part = {&job, differences ? reference : 0, out, differences};
+    cst_status status = cst_bins_check(context, bins, &job.bins);
     if (status == CST_OK)
-        status = values(context, job, value);
-    int64_t batch = (int64_t)BATCHES * LANES;
+        status = check(context, &job, &part);
     if (status == CST_OK)
-        status =
-            cst_parallel_for(context, (job->resamples + batch - 1) / batch, resample_task, job);
+        status = prepare(context, &job);
+    if (status == CST_OK)
+        status = resample(context, &job);
+    for (int32_t m = 0; status == CST_OK && job.scores == ALL && m < methods; m++)
+        status = classwise(context, &job, m);
+    if (status == CST_OK)
+        status = intervals(context, &part);
+    bootstrap_free(context, &job);
     return status;
 }
 
@@ -312,16 +447,8 @@ cst_status cst_bootstrap_methods(cst_context *context, const float *const *proba
                                  int32_t methods, int64_t rows, int32_t classes,
                                  const int32_t *labels, int bins, int32_t resamples, uint64_t seed,
                                  cst_metric_intervals *out) {
-    bootstrap job = {.rows = rows, .methods = methods, .resamples = resamples, .seed = seed};
-    double *value = cst_alloc(context, methods > 0 ? (size_t)methods * SCORES : 0, sizeof *value);
-    cst_status status =
-        value ? run(context, probabilities, classes, labels, bins, &job, value) : CST_ERROR_MEMORY;
-    for (int32_t m = 0; status == CST_OK && m < methods; m++)
-        out[m] = intervals_of(value + m * SCORES,
-                              job.scores + (size_t)m * SCORES * (size_t)resamples, resamples);
-    bootstrap_free(context, &job);
-    cst_free(context, value);
-    return status;
+    return cst_bootstrap_compare(context, probabilities, methods, rows, classes, labels, bins,
+                                 resamples, seed, CST_BOOTSTRAP_BASIC, 0, out, NULL);
 }
 
 cst_status cst_bootstrap_metrics(cst_context *context, const float *probabilities, int64_t rows,
@@ -335,17 +462,11 @@ cst_status cst_bootstrap_difference(cst_context *context, const float *a, const 
                                     int64_t rows, int32_t classes, const int32_t *labels, int bins,
                                     int32_t resamples, uint64_t seed, cst_metric_intervals *out) {
     const float *pair[] = {a, b};
-    double value[2 * SCORES] = {0};
-    bootstrap job = {.rows = rows, .methods = 2, .resamples = resamples, .seed = seed};
-    cst_status status = run(context, pair, classes, labels, bins, &job, value);
-    if (status == CST_OK) {
-        size_t all = (size_t)SCORES * (size_t)resamples;
-        for (size_t j = 0; j < all; j++)
-            job.scores[j] -= job.scores[all + j];
-        for (int s = 0; s < SCORES; s++)
-            value[s] -= value[SCORES + s];
-        *out = intervals_of(value, job.scores, resamples);
-    }
-    bootstrap_free(context, &job);
+    cst_metric_intervals differences[2];
+    cst_status status =
+        cst_bootstrap_compare(context, pair, 2, rows, classes, labels, bins, resamples, seed,
+                              CST_BOOTSTRAP_BASIC, 1, NULL, differences);
+    if (status == CST_OK)
+        *out = differences[0];
     return status;
 }

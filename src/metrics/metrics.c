@@ -1,27 +1,24 @@
 /*
  * Top-1, NLL, Brier and the calibration errors of one method, with their definitions as text.
- * After prediction. method.md section 8; CORP: Dimitriadis, Gneiting and Jordan (2021).
+ * After prediction. method.md section 8.
  */
 #include <corestack/metrics.h>
 
+#include "metrics/levels.h"
 #include "metrics/samples.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- sums over samples ------------------------------------------------------------------------
  */
-
-/* Columns of the per-bin sums. */
-enum { BIN_COUNT, BIN_CORRECT, BIN_CONFIDENCE, BIN_WIDTH };
 
 typedef struct sum_job {
     const cst_samples *samples;
     int32_t bins;
 } sum_job;
 
-/* sum: [0] correct, [1] NLL, [2] Brier, then [bins][BIN_WIDTH]. */
+/* sum: [0] correct, [1] NLL, [2] Brier, then [bins][CST_BIN_WIDTH]. */
 static cst_status sum_block(cst_context *context, void *user, int64_t block, double *sum) {
     (void)context;
     const sum_job *job = user;
@@ -33,44 +30,17 @@ static cst_status sum_block(cst_context *context, void *user, int64_t block, dou
         sum[0] += s->correct[i];
         sum[1] += s->nll[i];
         sum[2] += s->brier[i];
-        double *bin = binned + (size_t)cst_bin_of(s->confidence[i], job->bins) * BIN_WIDTH;
-        bin[BIN_COUNT] += 1;
-        bin[BIN_CORRECT] += s->correct[i];
-        bin[BIN_CONFIDENCE] += s->confidence[i];
+        double *bin = binned + (size_t)cst_bin_of(s->confidence[i], job->bins) * CST_BIN_WIDTH;
+        bin[CST_BIN_COUNT] += 1;
+        bin[CST_BIN_CORRECT] += s->correct[i];
+        bin[CST_BIN_CONFIDENCE] += s->confidence[i];
     }
     return CST_OK;
 }
 
-/* Mean of |N(difference, variance)|, the folded normal. */
-static double folded_mean(double difference, double variance) {
-    double size = fabs(difference);
-    if (variance <= 0)
-        return size;
-    double sd = sqrt(variance);
-    return sd * sqrt(2 / 3.14159265358979323846) * exp(-size * size / (2 * variance)) +
-           size * erf(size / (sd * sqrt(2)));
-}
-
-static void bin_errors(const double *binned, int32_t bins, int64_t rows, cst_metrics *out) {
-    double error = 0;
-    double bias = 0;
-    for (int32_t b = 0; b < bins; b++) {
-        const double *bin = binned + (size_t)b * BIN_WIDTH;
-        if (bin[BIN_COUNT] == 0)
-            continue;
-        double share = bin[BIN_COUNT] / (double)rows;
-        double accuracy = bin[BIN_CORRECT] / bin[BIN_COUNT];
-        double gap = accuracy - bin[BIN_CONFIDENCE] / bin[BIN_COUNT];
-        error += share * fabs(gap);
-        bias += share * (folded_mean(gap, accuracy * (1 - accuracy) / bin[BIN_COUNT]) - fabs(gap));
-    }
-    out->ece = error;
-    out->ece_debiased = fmax(error - bias, 0);
-}
-
 static cst_status sums(cst_context *context, const cst_samples *samples, int32_t bins,
                        cst_metrics *out) {
-    size_t width = 3 + (size_t)bins * BIN_WIDTH;
+    size_t width = 3 + (size_t)bins * CST_BIN_WIDTH;
     double *total = cst_alloc(context, width, sizeof *total);
     if (!total)
         return CST_ERROR_MEMORY;
@@ -82,7 +52,7 @@ static cst_status sums(cst_context *context, const cst_samples *samples, int32_t
         out->top1 = total[0] / rows;
         out->nll = total[1] / rows;
         out->brier = total[2] / rows;
-        bin_errors(total + 3, bins, samples->rows, out);
+        cst_bin_errors(total + 3, bins, samples->rows, &out->ece, &out->ece_debiased);
     }
     cst_free(context, total);
     return status;
@@ -134,98 +104,24 @@ static cst_status classwise(cst_context *context, const class_job *job, double *
     return status;
 }
 
-/* ---- scores that need the confidences in order --------------------------------------------------
+/* ---- all ----------------------------------------------------------------------------------------
  */
-
-/* Samples of one confidence. */
-typedef struct level {
-    double confidence;
-    double count;
-    double correct;
-} level;
-
-static int by_confidence(const void *a, const void *b) {
-    const level *x = a;
-    const level *y = b;
-    return (x->confidence > y->confidence) - (x->confidence < y->confidence);
-}
-
-/* Distinct confidences, ascending. Merging equal ones makes what follows independent of row order.
- */
-static level *levels_of(cst_context *context, const cst_samples *samples, int64_t *count) {
-    level *levels = cst_alloc(context, (size_t)samples->rows, sizeof *levels);
-    if (!levels)
-        return NULL;
-    for (int64_t i = 0; i < samples->rows; i++)
-        levels[i] = (level){samples->confidence[i], 1, samples->correct[i]};
-    qsort(levels, (size_t)samples->rows, sizeof *levels, by_confidence);
-    int64_t used = 0;
-    for (int64_t i = 0; i < samples->rows; i++) {
-        if (used > 0 && levels[used - 1].confidence == levels[i].confidence) {
-            levels[used - 1].count += 1;
-            levels[used - 1].correct += levels[i].correct;
-        } else {
-            levels[used++] = levels[i];
-        }
-    }
-    *count = used;
-    return levels;
-}
-
-/* Bin b ends with the sample of rank ceil((b + 1) N / bins) and whatever equals it. */
-static double equal_mass(const level *levels, int64_t count, int64_t rows, int32_t bins) {
-    double error = 0;
-    double inside = 0;
-    double gap = 0;
-    int64_t bin = 0;
-    for (int64_t i = 0; i < count; i++) {
-        inside += levels[i].count;
-        gap += levels[i].correct - levels[i].count * levels[i].confidence;
-        if (inside * bins < (double)(bin + 1) * (double)rows)
-            continue;
-        error += fabs(gap);
-        gap = 0;
-        while (bin < bins && inside * bins >= (double)(bin + 1) * (double)rows)
-            bin++;
-    }
-    return error / (double)rows;
-}
-
-/* Brier score of the confidences less that of their isotonic recalibration (pool adjacent
- * violators). `levels` is overwritten by the pooled blocks. */
-static double corp_miscalibration(level *levels, int64_t count, int64_t rows) {
-    double before = 0;
-    for (int64_t i = 0; i < count; i++) {
-        double p = levels[i].confidence;
-        before +=
-            levels[i].correct * (1 - p) * (1 - p) + (levels[i].count - levels[i].correct) * p * p;
-    }
-    int64_t top = 0;
-    for (int64_t i = 0; i < count; i++) {
-        levels[top++] = levels[i];
-        while (top > 1 && levels[top - 2].correct * levels[top - 1].count >=
-                              levels[top - 1].correct * levels[top - 2].count) {
-            levels[top - 2].count += levels[top - 1].count;
-            levels[top - 2].correct += levels[top - 1].correct;
-            top--;
-        }
-    }
-    double after = 0;
-    for (int64_t i = 0; i < top; i++)
-        after += levels[i].correct * (1 - levels[i].correct / levels[i].count);
-    return fmax((before - after) / (double)rows, 0);
-}
 
 static cst_status ordered(cst_context *context, const cst_samples *samples, int32_t bins,
                           cst_metrics *out) {
-    int64_t count = 0;
-    level *levels = levels_of(context, samples, &count);
+    cst_order order;
+    cst_level *levels = cst_alloc(context, (size_t)samples->rows, sizeof *levels);
+    cst_status status = cst_order_make(context, samples, bins, &order);
     if (!levels)
-        return CST_ERROR_MEMORY;
-    out->ece_mass = equal_mass(levels, count, samples->rows, bins);
-    out->corp = corp_miscalibration(levels, count, samples->rows);
+        status = CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        int64_t count = cst_order_levels(&order, NULL, levels, NULL);
+        out->ece_mass = cst_equal_mass_error(levels, count, samples->rows, bins);
+        out->corp = cst_corp_miscalibration(levels, count, samples->rows);
+    }
+    cst_order_free(context, &order);
     cst_free(context, levels);
-    return CST_OK;
+    return status;
 }
 
 cst_status cst_metrics_evaluate(cst_context *context, const float *probabilities, int64_t rows,

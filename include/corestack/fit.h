@@ -17,22 +17,27 @@ extern "C" {
 /* What a computation found, ready to be shown. */
 typedef struct cst_report cst_report;
 
-/* Fits a stack on the rows of `split` ("oof"), which is loaded if it was not. The folds are the
- * split's, or stratified (grouped where the split has groups) ones made from the seed. Either
- * result may be NULL when not wanted; both are the caller's. Nothing of any other split is read. */
+/* Fits a stack on the rows of `split` ("oof"), which is loaded if it was not. `options` may be
+ * NULL: preset "default". The folds are the split's, or stratified (grouped where the split has
+ * groups) ones made from the seed. Either result may be NULL when not wanted; both are the
+ * caller's. Nothing of any other split is read. */
 CST_API cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
                            const cst_options *options, cst_model **model, cst_report **report);
 
-/* Redundancy, clusters, spectrum, the four penalties and data problems of a split. */
+/* Redundancy, clusters, spectrum, the four penalties and data problems of a split. `options` may be
+ * NULL: preset "default". */
 CST_API cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
                                const cst_options *options, cst_report **report);
 
-/* Scores probabilities [rows][classes] against labels and sets them beside the simple baselines
- * where `pool` is given (fitted on `fit_split`, scored on `split`, which must have been loaded).
- * resamples > 0 adds 95% bootstrap intervals. `pool` may be NULL. */
+/* Scores probabilities [rows][classes] against labels [rows]. resamples > 0 adds 95% bootstrap
+ * intervals. *report is the caller's. */
 CST_API cst_status cst_evaluate(cst_context *context, const float *probabilities, int64_t rows,
                                 int32_t classes, const int32_t *labels, int32_t resamples,
                                 uint64_t seed, cst_report **report);
+
+/* Scores a model on a split, which is loaded if it was not: on each of its conditions, where it has
+ * several. `baselines` non-zero sets it beside the simple baselines, fitted on split "oof". The
+ * report says where the split holds the rows that the model was fitted on. */
 CST_API cst_status cst_evaluate_model(cst_context *context, const cst_model *model, cst_pool *pool,
                                       const char *split, int baselines, int32_t resamples,
                                       uint64_t seed, cst_report **report);

@@ -77,6 +77,8 @@ void cst_context_free(cst_context *context) {
 }
 
 cst_status cst_context_set_threads(cst_context *context, int threads) {
+    if (!context)
+        return CST_ERROR_ARGUMENT;
     if (threads < 0 || threads > 1024)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "threads must be 0 (one per core) to 1024, got %d", threads);
@@ -85,15 +87,19 @@ cst_status cst_context_set_threads(cst_context *context, int threads) {
 }
 
 int cst_context_threads(const cst_context *context) {
-    return context->threads;
+    return context ? context->threads : 0;
 }
 
 void cst_context_set_log(cst_context *context, cst_log_fn log, void *user) {
+    if (!context)
+        return;
     context->log_fn = log;
     context->log_user = user;
 }
 
 void cst_context_set_progress(cst_context *context, cst_progress_fn progress, void *user) {
+    if (!context)
+        return;
     context->progress_fn = progress;
     context->progress_user = user;
 }

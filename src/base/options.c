@@ -169,6 +169,9 @@ static int find_key(const char *key) {
 
 cst_status cst_options_set(cst_context *context, cst_options *options, const char *key,
                            const char *value) {
+    if (!context || !options || !key || !value)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_options_set: options, a key and a value are needed");
     int id = find_key(key);
     if (id < 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
@@ -177,6 +180,9 @@ cst_status cst_options_set(cst_context *context, cst_options *options, const cha
 }
 
 cst_status cst_options_preset(cst_context *context, cst_options *options, const char *preset) {
+    if (!context || !options || !preset)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_options_preset: options and a preset are needed");
     const char *known = NULL;
     for (size_t i = 0; cst_preset_at(i); i++)
         if (strcmp(cst_preset_at(i), preset) == 0)
@@ -195,6 +201,8 @@ cst_status cst_options_preset(cst_context *context, cst_options *options, const 
 }
 
 cst_status cst_options_create(cst_context *context, cst_options **out) {
+    if (!context || !out)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_options_create: no place for the result");
     *out = cst_alloc(context, 1, sizeof **out);
     if (!*out)
         return CST_ERROR_MEMORY;
@@ -211,12 +219,12 @@ void cst_options_free(cst_context *context, cst_options *options) {
 }
 
 const char *cst_options_get(const cst_options *options, const char *key) {
-    int id = find_key(key);
+    int id = options && key ? find_key(key) : -1;
     return id < 0 ? NULL : options->text[id];
 }
 
 const char *cst_options_preset_name(const cst_options *options) {
-    return options->preset;
+    return options ? options->preset : NULL;
 }
 
 double cst_option_real(const cst_options *options, cst_option_id id) {

@@ -9,14 +9,20 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* Whether everything that is needed was given; `out`: a place for the values. Clears *rows. */
+static cst_status check_reading(cst_context *context, const char *path, bool out, int64_t *rows) {
+    if (rows)
+        *rows = 0;
+    if (!context || !path || !out || !rows)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "reading a column: a path and places for values and rows are needed");
+    return CST_OK;
+}
+
 /* Whole numbers as they are; text numbered by first appearance. */
 static cst_status read_numbers(cst_context *context, const char *path, const char *const *wanted,
                                int64_t **out, int64_t *rows) {
     cst_column column = {0};
-    *out = NULL;
-    *rows = 0;
-    if (!path)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "no file was named");
     cst_status status = cst_column_read(context, &column, path, wanted, 0);
     if (status != CST_OK)
         return status;
@@ -39,14 +45,20 @@ static cst_status read_numbers(cst_context *context, const char *path, const cha
 
 cst_status cst_read_groups(cst_context *context, const char *path, int64_t **out, int64_t *rows) {
     static const char *const wanted[] = {"group", "groups", NULL};
-    return read_numbers(context, path, wanted, out, rows);
+    if (out)
+        *out = NULL;
+    cst_status status = check_reading(context, path, out != NULL, rows);
+    return status == CST_OK ? read_numbers(context, path, wanted, out, rows) : status;
 }
 
 cst_status cst_read_labels(cst_context *context, const char *path, int32_t **out, int64_t *rows) {
     static const char *const wanted[] = {"label", "labels", "y", "target", "class", NULL};
     int64_t *values = NULL;
-    *out = NULL;
-    cst_status status = read_numbers(context, path, wanted, &values, rows);
+    if (out)
+        *out = NULL;
+    cst_status status = check_reading(context, path, out != NULL, rows);
+    if (status == CST_OK)
+        status = read_numbers(context, path, wanted, &values, rows);
     if (status != CST_OK)
         return status;
     int32_t *labels = cst_alloc(context, (size_t)*rows, sizeof *labels);
@@ -73,7 +85,7 @@ cst_status cst_read_labels(cst_context *context, const char *path, int32_t **out
 
 cst_status cst_write_predictions(cst_context *context, const char *path, const float *probabilities,
                                  int64_t rows, int32_t classes) {
-    if (!path || !probabilities || rows < 0 || classes < 1)
+    if (!context || !path || !probabilities || rows < 0 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "writing predictions: a path, data and a shape are needed");
     return cst_npy_write_f32(context, path, probabilities, rows, classes);
@@ -81,7 +93,7 @@ cst_status cst_write_predictions(cst_context *context, const char *path, const f
 
 cst_status cst_write_folds(cst_context *context, const char *path, const int32_t *folds,
                            int64_t rows) {
-    if (!path || !folds || rows < 0)
+    if (!context || !path || !folds || rows < 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "writing folds: a path, data and a length are needed");
     return cst_npy_write_i32(context, path, folds, rows);

@@ -70,7 +70,7 @@ cst_status cst_model_load(cst_context *context, cst_model **out, const char *pat
     if (!out)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_load: no place for the result");
     *out = NULL;
-    if (!path)
+    if (!context || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_load: no path is given");
     FILE *file = fopen(path, "rb");
     if (!file)
@@ -91,7 +91,7 @@ cst_status cst_model_load_memory(cst_context *context, cst_model **out, const vo
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_load_memory: no place for the result");
     *out = NULL;
-    if (!bytes && size > 0)
+    if (!context || (!bytes && size > 0))
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_load_memory: no bytes are given");
     return cst_stack_decode(context, "model in memory", bytes, size, out);
 }

@@ -348,7 +348,7 @@ cst_status cst_stack_predict_learner(cst_context *context, const cst_model *mode
 
 cst_status cst_model_predict(cst_context *context, const cst_model *model,
                              const float *const *predictions, int64_t rows, float *out) {
-    if (!model || rows < 0 || (rows > 0 && (!predictions || !out)))
+    if (!context || !model || rows < 0 || (rows > 0 && (!predictions || !out)))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict: a model, predictions, rows >= 0 and a place for the "
                         "result are needed");

@@ -68,7 +68,7 @@ cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, 
         *out = NULL;
     if (rows)
         *rows = 0;
-    if (!model || !pool || !split || !out || !rows)
+    if (!context || !model || !pool || !split || !out || !rows)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict_pool: a model, a pool, a split and places for the "
                         "results are needed");

@@ -7,7 +7,7 @@
 #include "model/stack.h"
 
 cst_status cst_model_save(cst_context *context, const cst_model *model, const char *path) {
-    if (!model || !path)
+    if (!context || !model || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_save: a model and a path are needed");
     uint8_t *bytes = NULL;

@@ -33,21 +33,22 @@ void cst_model_free(cst_context *context, cst_model *model) {
 }
 
 int32_t cst_model_members(const cst_model *model) {
-    return model->members;
+    return model ? model->members : 0;
 }
 
 int32_t cst_model_classes(const cst_model *model) {
-    return model->classes;
+    return model ? model->classes : 0;
 }
 
 const char *cst_model_member_name(const cst_model *model, int32_t member) {
-    return member >= 0 && member < model->members ? model->member_names[member] : NULL;
+    return model && member >= 0 && member < model->members ? model->member_names[member] : NULL;
 }
 
 const char *cst_model_class_name(const cst_model *model, int32_t c) {
-    return model->class_names && c >= 0 && c < model->classes ? model->class_names[c] : NULL;
+    return model && model->class_names && c >= 0 && c < model->classes ? model->class_names[c]
+                                                                       : NULL;
 }
 
 const char *cst_model_setting(const cst_model *model, size_t index) {
-    return index < model->settings ? model->setting[index] : NULL;
+    return model && index < model->settings ? model->setting[index] : NULL;
 }

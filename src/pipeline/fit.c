@@ -148,10 +148,17 @@ cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
         *model = NULL;
     if (report)
         *report = NULL;
+    if (!context || !pool || !split)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_fit: a pool and a split are needed");
+    cst_options *defaults = NULL;
+    cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
+    if (status != CST_OK)
+        return status;
     cst_notices_clear(context);
     cst_la_enter();
-    cst_status status = run(context, pool, split, options, model, report);
+    status = run(context, pool, split, options ? options : defaults, model, report);
     cst_la_leave();
+    cst_options_free(context, defaults);
     if (status != CST_OK && report) {
         cst_report_free(context, *report);
         *report = NULL;

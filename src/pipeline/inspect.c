@@ -189,14 +189,22 @@ static cst_status fill(cst_context *context, cst_report *report, const cst_pool 
 
 cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
                        const cst_options *options, cst_report **report) {
-    *report = NULL;
+    if (report)
+        *report = NULL;
+    if (!context || !pool || !split || !report)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_inspect: a pool, a split and a place for the report are needed");
+    cst_options *defaults = NULL;
+    cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
+    if (status != CST_OK)
+        return status;
     cst_settings settings;
     cst_training source = {0};
-    cst_settings_read(options, &settings);
+    cst_settings_read(options ? options : defaults, &settings);
+    cst_options_free(context, defaults);
     cst_notices_clear(context);
     cst_la_enter();
-    cst_status status =
-        cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
+    status = cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
     if (status == CST_OK)
         status = cst_report_create(context, CST_REPORT_INSPECT, report);
     if (status == CST_OK)

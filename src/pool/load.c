@@ -311,7 +311,7 @@ static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t spl
 
 cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const char *split,
                                  const int32_t *members, int32_t count) {
-    if (!pool || !split || (!members && count > 0) || count < 0)
+    if (!context || !pool || !split || (!members && count > 0) || count < 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_pool_load_members: a pool, a split and members are needed");
     int32_t index = cst_manifest_find_split(pool->manifest, split);
@@ -353,7 +353,7 @@ cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const cha
 }
 
 cst_status cst_pool_load(cst_context *context, cst_pool *pool, const char *split) {
-    if (!pool || !split)
+    if (!context || !pool || !split)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_pool_load: a pool and a split are needed");
     int32_t count = pool->manifest->member_count;

@@ -306,9 +306,11 @@ static cst_status open_folder(cst_context *context, cst_pool **out, const char *
 
 cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
                          const cst_pool_config *config) {
-    if (!out || !path)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_pool_open: a path is needed");
-    *out = NULL;
+    if (out)
+        *out = NULL;
+    if (!context || !out || !path)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_pool_open: a path and a place for the pool are needed");
     struct stat info;
     if (stat(path, &info) != 0)
         return cst_fail(context, CST_ERROR_IO, "%s: cannot be opened: %s", path, strerror(errno));
@@ -347,10 +349,12 @@ static cst_status add_file(cst_context *context, cst_manifest *manifest, const c
 
 cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char *const *paths,
                                size_t count, const cst_pool_config *config) {
-    if (!out || !paths || count == 0)
+    if (out)
+        *out = NULL;
+    if (!context || !out || !paths || count == 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_pool_open_files: at least one prediction file is needed");
-    *out = NULL;
+                        "cst_pool_open_files: at least one prediction file and a place for the "
+                        "pool are needed");
     cst_manifest *manifest = NULL;
     int32_t split = 0;
     cst_status status = cst_manifest_create(context, &manifest, "the list of files");
@@ -446,11 +450,12 @@ cst_status cst_pool_from_memory(cst_context *context, cst_pool **out, const char
                                 const int32_t *labels, cst_output output) {
     cst_manifest *manifest = NULL;
     cst_pool *pool = NULL;
-    if (!out || !split || !predictions || !names || members < 1)
+    if (out)
+        *out = NULL;
+    if (!context || !out || !split || !predictions || !names || members < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_pool_from_memory: a split, predictions and names of at least one "
                         "member are needed");
-    *out = NULL;
     if (classes < 2 || rows < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_pool_from_memory: %" PRId64

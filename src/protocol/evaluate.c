@@ -161,7 +161,12 @@ static cst_status finish(cst_context *context, cst_status status, cst_report **r
 cst_status cst_evaluate(cst_context *context, const float *probabilities, int64_t rows,
                         int32_t classes, const int32_t *labels, int32_t resamples, uint64_t seed,
                         cst_report **report) {
-    *report = NULL;
+    if (report)
+        *report = NULL;
+    if (!context || !probabilities || !labels || !report)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_evaluate: probabilities, labels and a place for the report are "
+                        "needed");
     cst_notices_clear(context);
     cst_status status = cst_report_create(context, CST_REPORT_EVALUATE, report);
     method only = {.name = "predictions"};
@@ -269,7 +274,12 @@ static cst_status score_model(cst_context *context, const cst_model *model, cst_
 cst_status cst_evaluate_model(cst_context *context, const cst_model *model, cst_pool *pool,
                               const char *split, int baselines, int32_t resamples, uint64_t seed,
                               cst_report **report) {
-    *report = NULL;
+    if (report)
+        *report = NULL;
+    if (!context || !model || !pool || !split || !report)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_evaluate_model: a model, a pool, a split and a place for the report "
+                        "are needed");
     cst_notices_clear(context);
     cst_la_enter();
     cst_status status = cst_report_create(context, CST_REPORT_EVALUATE, report);

@@ -222,7 +222,11 @@ void cst_report_notices(cst_report *report, const cst_context *context) {
 /* ---- public ---------------------------------------------------------------------------------- */
 
 cst_status cst_report_new(cst_context *context, const char *command, cst_report **out) {
-    *out = NULL;
+    if (out)
+        *out = NULL;
+    if (!context || !out)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_report_new: a command and a place for the report are needed");
     for (size_t kind = 0; command && kind < sizeof KINDS / sizeof KINDS[0]; kind++)
         if (strcmp(KINDS[kind], command) == 0)
             return cst_report_create(context, (cst_report_kind)kind, out);
@@ -232,7 +236,7 @@ cst_status cst_report_new(cst_context *context, const char *command, cst_report 
 
 /* What the public setters need; CST_OK where there is a document and a key. */
 static cst_status check_setter(cst_context *context, const cst_report *report, const char *key) {
-    if (report && key)
+    if (context && report && key)
         return CST_OK;
     return cst_fail(context, CST_ERROR_ARGUMENT, "setting a key of a report: no %s was given",
                     report ? "key" : "report");
@@ -266,9 +270,11 @@ cst_status cst_report_set_integers(cst_context *context, cst_report *report, con
 }
 
 cst_status cst_report_json(cst_context *context, const cst_report *report, char **out) {
-    *out = NULL;
-    if (!report)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_report_json: no report");
+    if (out)
+        *out = NULL;
+    if (!context || !report || !out)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_report_json: a report and a place for the text are needed");
     char *text = json_dumps(report->root, JSON_INDENT(2) | JSON_REAL_PRECISION(JSON_DIGITS));
     if (!text)
         return cst_fail(context, CST_ERROR_MEMORY, "out of memory while writing the report");

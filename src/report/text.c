@@ -14,9 +14,11 @@
 enum { LABEL_WIDTH = 20, LINE_WIDTH = 100 };
 
 cst_status cst_report_text(cst_context *context, const cst_report *report, int color, char **out) {
-    *out = NULL;
-    if (!report)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_report_text: no report");
+    if (out)
+        *out = NULL;
+    if (!context || !report || !out)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_report_text: a report and a place for the text are needed");
     cst_page page = {.context = context, .color = color != 0};
     cst_page_print(&page, "%s", ""); /* an empty page is an empty string */
     switch (report->kind) {

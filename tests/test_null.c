@@ -1,0 +1,363 @@
+/*
+ * NULL in every place of every public function: an argument error with a message where there is a
+ * status and a context, a neutral value elsewhere, never a crash. Scores and tests of significance
+ * (corestack/metrics.h, corestack/statistics.h) are tested where they are.
+ */
+#include "base/base.h"
+
+#include <corestack/corestack.h>
+#include <corestack/files.h>
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { ROWS = 60, CLASSES = 3, MEMBERS = 2 };
+
+typedef struct fixture {
+    cst_context *context;
+    cst_pool *pool;
+    cst_model *model;
+    cst_report *report;
+    cst_options *options;
+    int32_t labels[ROWS];
+    float predictions[MEMBERS][ROWS * CLASSES];
+} fixture;
+
+static fixture shared;
+
+static int setup(void **state) {
+    static const char *const names[MEMBERS] = {"a", "b"};
+    const float *const data[MEMBERS] = {shared.predictions[0], shared.predictions[1]};
+    fixture *f = &shared;
+    *state = f;
+    for (int i = 0; i < ROWS; i++) {
+        f->labels[i] = i % CLASSES;
+        for (int k = 0; k < MEMBERS; k++)
+            for (int c = 0; c < CLASSES; c++) {
+                bool right = c == (i % (5 + k) ? f->labels[i] : (i + 1) % CLASSES);
+                f->predictions[k][i * CLASSES + c] = right ? 0.5f : 0.25f;
+            }
+    }
+    if (cst_context_create(&f->context) != CST_OK ||
+        cst_options_create(f->context, &f->options) != CST_OK ||
+        cst_pool_from_memory(f->context, &f->pool, "oof", data, names, MEMBERS, ROWS, CLASSES,
+                             f->labels, CST_OUTPUT_PROBABILITY) != CST_OK)
+        return 1;
+    /* Options may be NULL. */
+    return cst_fit(f->context, f->pool, "oof", NULL, &f->model, &f->report) != CST_OK;
+}
+
+static int teardown(void **state) {
+    fixture *f = *state;
+    cst_report_free(f->context, f->report);
+    cst_model_free(f->context, f->model);
+    cst_pool_free(f->context, f->pool);
+    cst_options_free(f->context, f->options);
+    cst_context_free(f->context);
+    return 0;
+}
+
+/* An argument error that says something of its own. */
+static void refused_at(const fixture *f, cst_status status, int line) {
+    if (status != CST_ERROR_ARGUMENT || !*cst_last_error(f->context))
+        print_error("line %d: %s: %s\n", line, cst_status_name(status), cst_last_error(f->context));
+    assert_int_equal(status, CST_ERROR_ARGUMENT);
+    assert_true(*cst_last_error(f->context));
+    (void)(cst_fail)(f->context, CST_OK, "%s", "");
+}
+
+#define REFUSED(call) refused_at(f, call, __LINE__)
+/* Without a context there is no message. */
+#define REFUSED_ALONE(call) assert_int_equal(call, CST_ERROR_ARGUMENT)
+
+static void contexts(void **state) {
+    fixture *f = *state;
+    REFUSED_ALONE(cst_context_create(NULL));
+    REFUSED_ALONE(cst_context_create_with(NULL, NULL, NULL));
+    REFUSED_ALONE(cst_context_set_threads(NULL, 1));
+    assert_int_equal(cst_context_threads(NULL), 0);
+    cst_context_set_log(NULL, NULL, NULL);
+    cst_context_set_progress(NULL, NULL, NULL);
+    assert_string_equal(cst_last_error(NULL), "no context");
+    cst_context_free(NULL);
+    cst_free(NULL, NULL);
+    cst_free(f->context, NULL);
+    assert_non_null(cst_version());
+    assert_non_null(cst_status_name((cst_status)-1));
+    assert_non_null(cst_status_text((cst_status)-1));
+}
+
+static void options(void **state) {
+    fixture *f = *state;
+    cst_options *made = NULL;
+    REFUSED_ALONE(cst_options_create(NULL, &made));
+    REFUSED(cst_options_create(f->context, NULL));
+    REFUSED_ALONE(cst_options_preset(NULL, f->options, "paper"));
+    REFUSED(cst_options_preset(f->context, NULL, "paper"));
+    REFUSED(cst_options_preset(f->context, f->options, NULL));
+    REFUSED_ALONE(cst_options_set(NULL, f->options, "seed", "1"));
+    REFUSED(cst_options_set(f->context, NULL, "seed", "1"));
+    REFUSED(cst_options_set(f->context, f->options, NULL, "1"));
+    REFUSED(cst_options_set(f->context, f->options, "seed", NULL));
+    assert_null(cst_options_get(NULL, "seed"));
+    assert_null(cst_options_get(f->options, NULL));
+    assert_string_equal(cst_options_get(f->options, "seed"), "0");
+    assert_null(cst_options_preset_name(NULL));
+    assert_null(cst_option_at(cst_option_count()));
+    assert_null(cst_preset_at(SIZE_MAX));
+    cst_options_free(f->context, NULL);
+    cst_options_free(NULL, NULL);
+}
+
+static void files(void **state) {
+    fixture *f = *state;
+    int32_t *labels = f->labels;
+    int64_t *groups = NULL;
+    int64_t rows = 7;
+    REFUSED_ALONE(cst_read_labels(NULL, "y.npy", &labels, &rows));
+    assert_null(labels);
+    assert_int_equal(rows, 0);
+    REFUSED(cst_read_labels(f->context, NULL, &labels, &rows));
+    REFUSED(cst_read_labels(f->context, "y.npy", NULL, &rows));
+    REFUSED(cst_read_labels(f->context, "y.npy", &labels, NULL));
+    REFUSED_ALONE(cst_read_groups(NULL, "g.npy", &groups, &rows));
+    REFUSED(cst_read_groups(f->context, NULL, &groups, &rows));
+    REFUSED(cst_read_groups(f->context, "g.npy", NULL, &rows));
+    REFUSED(cst_read_groups(f->context, "g.npy", &groups, NULL));
+    const float *p = f->predictions[0];
+    REFUSED_ALONE(cst_write_predictions(NULL, "p.npy", p, 1, CLASSES));
+    REFUSED(cst_write_predictions(f->context, NULL, p, 1, CLASSES));
+    REFUSED(cst_write_predictions(f->context, "p.npy", NULL, 1, CLASSES));
+    REFUSED_ALONE(cst_write_predictions_csv(NULL, "p.csv", p, 1, CLASSES, NULL, NULL));
+    REFUSED(cst_write_predictions_csv(f->context, NULL, p, 1, CLASSES, NULL, NULL));
+    REFUSED(cst_write_predictions_csv(f->context, "p.csv", NULL, 1, CLASSES, NULL, NULL));
+    REFUSED_ALONE(cst_write_folds(NULL, "f.npy", f->labels, 1));
+    REFUSED(cst_write_folds(f->context, NULL, f->labels, 1));
+    REFUSED(cst_write_folds(f->context, "f.npy", NULL, 1));
+}
+
+static void folds(void **state) {
+    fixture *f = *state;
+    int32_t out[ROWS];
+    int64_t groups[ROWS] = {0};
+    REFUSED_ALONE(cst_folds_stratified(NULL, f->labels, ROWS, 2, 0, out));
+    REFUSED(cst_folds_stratified(f->context, NULL, ROWS, 2, 0, out));
+    REFUSED(cst_folds_stratified(f->context, f->labels, ROWS, 2, 0, NULL));
+    REFUSED_ALONE(cst_folds_grouped(NULL, f->labels, groups, ROWS, 2, 0, out));
+    REFUSED(cst_folds_grouped(f->context, NULL, groups, ROWS, 2, 0, out));
+    REFUSED(cst_folds_grouped(f->context, f->labels, NULL, ROWS, 2, 0, out));
+    REFUSED(cst_folds_grouped(f->context, f->labels, groups, ROWS, 2, 0, NULL));
+    REFUSED_ALONE(cst_folds_check(NULL, f->labels, NULL, ROWS));
+    REFUSED(cst_folds_check(f->context, NULL, f->labels, ROWS));
+    assert_int_equal(cst_folds_check(f->context, f->labels, NULL, ROWS), CST_OK);
+}
+
+static void opening_pools(void **state) {
+    fixture *f = *state;
+    cst_pool *pool = f->pool;
+    static const char *const paths[] = {"a.npy", NULL};
+    static const char *const names[] = {"a", NULL};
+    const float *const data[] = {f->predictions[0], f->predictions[1]};
+    const float *const gap[] = {f->predictions[0], NULL};
+    static const char *const both[] = {"a", "b"};
+    cst_output output = CST_OUTPUT_PROBABILITY;
+    REFUSED_ALONE(cst_pool_open(NULL, &pool, "pool.json", NULL));
+    assert_null(pool);
+    REFUSED(cst_pool_open(f->context, NULL, "pool.json", NULL));
+    REFUSED(cst_pool_open(f->context, &pool, NULL, NULL));
+    REFUSED_ALONE(cst_pool_open_files(NULL, &pool, paths, 1, NULL));
+    REFUSED(cst_pool_open_files(f->context, NULL, paths, 1, NULL));
+    REFUSED(cst_pool_open_files(f->context, &pool, NULL, 1, NULL));
+    REFUSED(cst_pool_open_files(f->context, &pool, paths, 0, NULL));
+    REFUSED(cst_pool_open_files(f->context, &pool, paths, 2, NULL));
+    REFUSED_ALONE(
+        cst_pool_from_memory(NULL, &pool, "oof", data, both, 2, ROWS, CLASSES, f->labels, output));
+    REFUSED(
+        cst_pool_from_memory(f->context, NULL, "oof", data, both, 2, ROWS, CLASSES, NULL, output));
+    REFUSED(
+        cst_pool_from_memory(f->context, &pool, NULL, data, both, 2, ROWS, CLASSES, NULL, output));
+    REFUSED(
+        cst_pool_from_memory(f->context, &pool, "oof", NULL, both, 2, ROWS, CLASSES, NULL, output));
+    REFUSED(
+        cst_pool_from_memory(f->context, &pool, "oof", data, NULL, 2, ROWS, CLASSES, NULL, output));
+    REFUSED(
+        cst_pool_from_memory(f->context, &pool, "oof", gap, both, 2, ROWS, CLASSES, NULL, output));
+    REFUSED(cst_pool_from_memory(f->context, &pool, "oof", data, names, 2, ROWS, CLASSES, NULL,
+                                 output));
+    assert_null(pool);
+    REFUSED_ALONE(cst_pool_load(NULL, f->pool, "oof"));
+    REFUSED(cst_pool_load(f->context, NULL, "oof"));
+    REFUSED(cst_pool_load(f->context, f->pool, NULL));
+    static const int32_t first[] = {0};
+    REFUSED_ALONE(cst_pool_load_members(NULL, f->pool, "oof", first, 1));
+    REFUSED(cst_pool_load_members(f->context, NULL, "oof", first, 1));
+    REFUSED(cst_pool_load_members(f->context, f->pool, NULL, first, 1));
+    REFUSED(cst_pool_load_members(f->context, f->pool, "oof", NULL, 1));
+    cst_pool_free(f->context, NULL);
+    cst_pool_free(NULL, NULL);
+}
+
+static void asking_pools(void **state) {
+    fixture *f = *state;
+    assert_null(cst_pool_file(NULL, 0));
+    assert_null(cst_pool_file(f->pool, 0)); /* in memory */
+    assert_int_equal(cst_pool_members(NULL), 0);
+    assert_int_equal(cst_pool_member_index(NULL, "a"), -1);
+    assert_int_equal(cst_pool_member_index(f->pool, NULL), -1);
+    assert_int_equal(cst_pool_classes(NULL), 0);
+    assert_null(cst_pool_class_name(NULL, 0));
+    assert_null(cst_pool_class_name(f->pool, 0));
+    assert_null(cst_pool_member_name(NULL, 0));
+    assert_null(cst_pool_member_name(f->pool, -1));
+    assert_null(cst_pool_member_family(NULL, 0));
+    assert_true(isnan(cst_pool_member_flops(NULL, 0)));
+    assert_true(isnan(cst_pool_member_params(NULL, 0)));
+    assert_true(isnan(cst_pool_member_latency_ms(NULL, 0)));
+    assert_null(cst_pool_member_ensemble(NULL, 0).of);
+    assert_int_equal(cst_pool_splits(NULL), 0);
+    assert_null(cst_pool_split_name(NULL, 0));
+    assert_false(cst_pool_has_split(NULL, "oof"));
+    assert_false(cst_pool_has_split(f->pool, NULL));
+    assert_false(cst_pool_is_ood(NULL, "oof"));
+    assert_false(cst_pool_is_ood(f->pool, NULL));
+    assert_false(cst_pool_member_has_split(NULL, 0, "oof"));
+    assert_false(cst_pool_member_has_split(f->pool, 0, NULL));
+    assert_int_equal(cst_pool_conditions(NULL, "oof"), 0);
+    assert_int_equal(cst_pool_conditions(f->pool, NULL), 0);
+    assert_null(cst_pool_condition_shift(NULL, "oof", 0));
+    assert_null(cst_pool_condition_shift(f->pool, NULL, 0));
+    assert_null(cst_pool_condition_kind(NULL, "oof", 0));
+    assert_null(cst_pool_condition_kind(f->pool, NULL, 0));
+    assert_true(isnan(cst_pool_condition_severity(NULL, "oof", 0)));
+    assert_true(isnan(cst_pool_condition_severity(f->pool, NULL, 0)));
+    assert_int_equal(cst_pool_rows(NULL, "oof"), -1);
+    assert_int_equal(cst_pool_rows(f->pool, NULL), -1);
+    assert_null(cst_pool_labels(NULL, "oof"));
+    assert_null(cst_pool_labels(f->pool, NULL));
+    assert_null(cst_pool_folds(NULL, "oof"));
+    assert_null(cst_pool_folds(f->pool, NULL));
+    assert_null(cst_pool_groups(NULL, "oof"));
+    assert_null(cst_pool_groups(f->pool, NULL));
+    assert_null(cst_pool_id(NULL, "oof", 0));
+    assert_null(cst_pool_id(f->pool, NULL, 0));
+    assert_null(cst_pool_predictions(NULL, "oof", 0));
+    assert_null(cst_pool_predictions(f->pool, NULL, 0));
+    assert_null(cst_pool_predictions(f->pool, "oof", MEMBERS));
+}
+
+static void models(void **state) {
+    fixture *f = *state;
+    cst_model *model = f->model;
+    const float *const data[] = {f->predictions[0], f->predictions[1]};
+    const float *const gap[] = {NULL, NULL};
+    float *all = f->predictions[0];
+    float out[ROWS * CLASSES];
+    int64_t rows = 1;
+    REFUSED_ALONE(cst_model_save(NULL, f->model, "m"));
+    REFUSED(cst_model_save(f->context, NULL, "m"));
+    REFUSED(cst_model_save(f->context, f->model, NULL));
+    REFUSED_ALONE(cst_model_load(NULL, &model, "m"));
+    assert_null(model);
+    REFUSED(cst_model_load(f->context, NULL, "m"));
+    REFUSED(cst_model_load(f->context, &model, NULL));
+    REFUSED_ALONE(cst_model_load_memory(NULL, &model, "x", 1));
+    REFUSED(cst_model_load_memory(f->context, NULL, "x", 1));
+    REFUSED(cst_model_load_memory(f->context, &model, NULL, 1));
+    REFUSED_ALONE(cst_model_predict(NULL, f->model, data, ROWS, out));
+    REFUSED(cst_model_predict(f->context, NULL, data, ROWS, out));
+    REFUSED(cst_model_predict(f->context, f->model, NULL, ROWS, out));
+    REFUSED(cst_model_predict(f->context, f->model, gap, ROWS, out));
+    REFUSED(cst_model_predict(f->context, f->model, data, ROWS, NULL));
+    REFUSED_ALONE(cst_model_predict_pool(NULL, f->model, f->pool, "oof", &all, &rows));
+    assert_null(all);
+    assert_int_equal(rows, 0);
+    REFUSED(cst_model_predict_pool(f->context, NULL, f->pool, "oof", &all, &rows));
+    REFUSED(cst_model_predict_pool(f->context, f->model, NULL, "oof", &all, &rows));
+    REFUSED(cst_model_predict_pool(f->context, f->model, f->pool, NULL, &all, &rows));
+    REFUSED(cst_model_predict_pool(f->context, f->model, f->pool, "oof", NULL, &rows));
+    REFUSED(cst_model_predict_pool(f->context, f->model, f->pool, "oof", &all, NULL));
+    assert_int_equal(cst_model_members(NULL), 0);
+    assert_int_equal(cst_model_classes(NULL), 0);
+    assert_null(cst_model_member_name(NULL, 0));
+    assert_null(cst_model_class_name(NULL, 0));
+    assert_null(cst_model_class_name(f->model, 0));
+    assert_null(cst_model_setting(NULL, 0));
+    assert_string_equal(cst_model_setting(f->model, 1), "preset=default");
+    cst_model_free(f->context, NULL);
+    cst_model_free(NULL, NULL);
+}
+
+static void computations(void **state) {
+    fixture *f = *state;
+    cst_model *model = f->model;
+    cst_report *report = f->report;
+    const float *p = f->predictions[0];
+    REFUSED_ALONE(cst_fit(NULL, f->pool, "oof", f->options, &model, &report));
+    assert_null(model);
+    assert_null(report);
+    REFUSED(cst_fit(f->context, NULL, "oof", f->options, &model, &report));
+    REFUSED(cst_fit(f->context, f->pool, NULL, f->options, &model, &report));
+    assert_int_equal(cst_fit(f->context, f->pool, "oof", f->options, NULL, NULL), CST_OK);
+    REFUSED_ALONE(cst_inspect(NULL, f->pool, "oof", f->options, &report));
+    REFUSED(cst_inspect(f->context, NULL, "oof", f->options, &report));
+    REFUSED(cst_inspect(f->context, f->pool, NULL, f->options, &report));
+    REFUSED(cst_inspect(f->context, f->pool, "oof", f->options, NULL));
+    assert_int_equal(cst_inspect(f->context, f->pool, "oof", NULL, &report), CST_OK);
+    cst_report_free(f->context, report);
+    REFUSED_ALONE(cst_evaluate(NULL, p, ROWS, CLASSES, f->labels, 0, 0, &report));
+    assert_null(report);
+    REFUSED(cst_evaluate(f->context, NULL, ROWS, CLASSES, f->labels, 0, 0, &report));
+    REFUSED(cst_evaluate(f->context, p, ROWS, CLASSES, NULL, 0, 0, &report));
+    REFUSED(cst_evaluate(f->context, p, ROWS, CLASSES, f->labels, 0, 0, NULL));
+    REFUSED_ALONE(cst_evaluate_model(NULL, f->model, f->pool, "oof", 0, 0, 0, &report));
+    REFUSED(cst_evaluate_model(f->context, NULL, f->pool, "oof", 0, 0, 0, &report));
+    REFUSED(cst_evaluate_model(f->context, f->model, NULL, "oof", 0, 0, 0, &report));
+    REFUSED(cst_evaluate_model(f->context, f->model, f->pool, NULL, 0, 0, 0, &report));
+    REFUSED(cst_evaluate_model(f->context, f->model, f->pool, "oof", 0, 0, 0, NULL));
+}
+
+static void reports(void **state) {
+    fixture *f = *state;
+    cst_report *made = f->report;
+    char *text = NULL;
+    REFUSED_ALONE(cst_report_new(NULL, "folds", &made));
+    assert_null(made);
+    REFUSED(cst_report_new(f->context, NULL, &made));
+    REFUSED(cst_report_new(f->context, "folds", NULL));
+    REFUSED_ALONE(cst_report_set_string(NULL, f->report, "k", "v"));
+    REFUSED(cst_report_set_string(f->context, NULL, "k", "v"));
+    REFUSED(cst_report_set_string(f->context, f->report, NULL, "v"));
+    REFUSED_ALONE(cst_report_set_integer(NULL, f->report, "k", 1));
+    REFUSED(cst_report_set_integer(f->context, NULL, "k", 1));
+    REFUSED(cst_report_set_integer(f->context, f->report, NULL, 1));
+    REFUSED_ALONE(cst_report_set_integers(NULL, f->report, "k", NULL, 0));
+    REFUSED(cst_report_set_integers(f->context, NULL, "k", NULL, 0));
+    REFUSED(cst_report_set_integers(f->context, f->report, NULL, NULL, 0));
+    assert_int_equal(cst_report_set_integers(f->context, f->report, "none", NULL, 3), CST_OK);
+    assert_int_equal(cst_report_set_string(f->context, f->report, "nothing", NULL), CST_OK);
+    REFUSED_ALONE(cst_report_json(NULL, f->report, &text));
+    REFUSED(cst_report_json(f->context, NULL, &text));
+    REFUSED(cst_report_json(f->context, f->report, NULL));
+    REFUSED_ALONE(cst_report_text(NULL, f->report, 0, &text));
+    REFUSED(cst_report_text(f->context, NULL, 0, &text));
+    REFUSED(cst_report_text(f->context, f->report, 0, NULL));
+    cst_report_free(f->context, NULL);
+    cst_report_free(NULL, NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(contexts), cmocka_unit_test(options),       cmocka_unit_test(files),
+        cmocka_unit_test(folds),    cmocka_unit_test(opening_pools), cmocka_unit_test(asking_pools),
+        cmocka_unit_test(models),   cmocka_unit_test(computations),  cmocka_unit_test(reports),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

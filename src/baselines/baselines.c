@@ -9,7 +9,18 @@
 static const cst_baseline *const BASELINES[] = {
     &cst_baseline_best_single,
     &cst_baseline_average,
+    &cst_baseline_performance_weighted,
+    &cst_baseline_ridge,
+    &cst_baseline_lasso,
+    &cst_baseline_elastic_net,
     &cst_baseline_greedy,
+    &cst_baseline_minimum_variance,
+    &cst_baseline_log_linear,
+    &cst_baseline_deep_ensemble,
+    &cst_baseline_snapshot,
+    &cst_baseline_mc_dropout,
+    &cst_baseline_soup,
+    &cst_baseline_swag,
 };
 
 size_t cst_baseline_count(void) {

@@ -58,7 +58,18 @@ struct cst_baseline {
 /* The methods, one file each; the table in baselines.c has them in the order of the report. */
 extern const cst_baseline cst_baseline_best_single;
 extern const cst_baseline cst_baseline_average;
+extern const cst_baseline cst_baseline_performance_weighted;
+extern const cst_baseline cst_baseline_ridge;
+extern const cst_baseline cst_baseline_lasso;
+extern const cst_baseline cst_baseline_elastic_net;
 extern const cst_baseline cst_baseline_greedy;
+extern const cst_baseline cst_baseline_minimum_variance;
+extern const cst_baseline cst_baseline_log_linear;
+extern const cst_baseline cst_baseline_deep_ensemble;
+extern const cst_baseline cst_baseline_snapshot;
+extern const cst_baseline cst_baseline_mc_dropout;
+extern const cst_baseline cst_baseline_soup;
+extern const cst_baseline cst_baseline_swag;
 
 size_t cst_baseline_count(void);
 const cst_baseline *cst_baseline_at(size_t index);

@@ -1,0 +1,144 @@
+/*
+ * Linear stacking: ridge, lasso and elastic net of the class indicators on the members'
+ * probabilities, one coefficient a member for all classes. Three baselines beside the stack, whose
+ * stage S3 adds gated aggregators to the same columns. Paper: "Ridge stacking" in section
+ * "Experimental Setup"; method.md sections 4, 5 and 8; Wolpert (1992).
+ */
+#include "baselines/baselines.h"
+
+#include "meta/linear.h"
+#include "meta/penalty.h"
+#include "meta/probability.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const double L1_RATIO = 0.5; /* of the elastic net */
+static const double PATH_LOW = 1e-6;
+enum { PATH_POINTS = 61 };
+
+static cst_status choose_lambda(cst_context *context, const cst_moments *moments,
+                                cst_linear_kind kind, double *lambda) {
+    cst_penalty_grid grid = cst_penalty_grid_default();
+    if (kind == CST_LINEAR_RIDGE)
+        return cst_penalty_cv(context, moments, &grid, lambda, NULL);
+    return cst_linear_path_cv(context, moments, kind, L1_RATIO, PATH_LOW, PATH_POINTS, lambda, NULL,
+                              NULL);
+}
+
+static cst_status fit_kind(cst_context *context, const cst_baseline_data *data,
+                           cst_linear_kind kind, cst_baseline_fit *out) {
+    cst_gate gate = {.mode = CST_GATE_NONE, .inputs = data->view->members};
+    cst_moments moments = {0};
+    cst_standardised standardised = {0};
+    cst_linear linear = {0};
+    double lambda = 0;
+    double *intercept = cst_alloc(context, 1, sizeof *intercept);
+    if (!intercept)
+        return CST_ERROR_MEMORY;
+    out->state = intercept;
+    cst_status status =
+        cst_moments_compute(context, data->view, &gate, data->folds, data->fold_count, &moments);
+    if (status == CST_OK)
+        status = choose_lambda(context, &moments, kind, &lambda);
+    if (status == CST_OK)
+        status = cst_standardise(context, &moments, -1, &standardised);
+    if (status == CST_OK)
+        status = cst_linear_fit(context, &standardised, kind, lambda, L1_RATIO, &linear);
+    if (status == CST_OK) {
+        memcpy(out->weights, linear.coefficients, (size_t)out->members * sizeof *out->weights);
+        *intercept = linear.intercept;
+        (void)snprintf(out->detail, sizeof out->detail, "lambda %.4g, intercept %.4g", lambda,
+                       linear.intercept);
+    }
+    cst_linear_free(context, &linear);
+    cst_standardised_free(context, &standardised);
+    cst_moments_free(context, &moments);
+    return status;
+}
+
+static cst_status fit_ridge(cst_context *context, const cst_baseline_data *data,
+                            cst_baseline_fit *out) {
+    return fit_kind(context, data, CST_LINEAR_RIDGE, out);
+}
+
+static cst_status fit_lasso(cst_context *context, const cst_baseline_data *data,
+                            cst_baseline_fit *out) {
+    return fit_kind(context, data, CST_LINEAR_LASSO, out);
+}
+
+static cst_status fit_elastic_net(cst_context *context, const cst_baseline_data *data,
+                                  cst_baseline_fit *out) {
+    return fit_kind(context, data, CST_LINEAR_ELASTIC_NET, out);
+}
+
+typedef struct predict_job {
+    const cst_baseline_fit *fit;
+    const cst_view *view;
+    float *out;
+} predict_job;
+
+static cst_status predict_block(cst_context *context, void *user, int64_t block) {
+    const predict_job *job = user;
+    const cst_view *view = job->view;
+    double intercept = *(const double *)job->fit->state;
+    int64_t first = cst_block_first(block);
+    int64_t count = cst_block_size(view->rows, block);
+    size_t cells = (size_t)count * (size_t)view->classes;
+    float *to = job->out + (size_t)first * (size_t)view->classes;
+    float *scratch = cst_alloc(context, view->index ? cells : 0, sizeof *scratch);
+    double *scores = cst_alloc(context, cells, sizeof *scores);
+    cst_status status = scratch && scores ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        cst_mixture_rows(view, job->fit->weights, first, count, scratch, scores);
+        for (size_t j = 0; j < cells; j++)
+            scores[j] += intercept;
+        cst_probability_rows(CST_PROBABILITY_CLIP, count, view->classes, scores);
+        for (size_t j = 0; j < cells; j++)
+            to[j] = (float)scores[j];
+    }
+    cst_free(context, scratch);
+    cst_free(context, scores);
+    return status;
+}
+
+static cst_status predict(cst_context *context, const cst_baseline_fit *fit, const cst_view *view,
+                          float *out) {
+    predict_job job = {fit, view, out};
+    return cst_parallel_for(context, cst_block_count(view->rows), predict_block, &job);
+}
+
+static void release(cst_context *context, void *state) {
+    cst_free(context, state);
+}
+
+const cst_baseline cst_baseline_ridge = {
+    .name = "ridge",
+    .definition = "ridge regression of the class indicators on the members' probabilities, one "
+                  "coefficient a member, the penalty by cross-validation over the folds; scores "
+                  "clipped to [1e-6, 1] and divided by their sum",
+    .fit = fit_ridge,
+    .predict = predict,
+    .release = release,
+};
+
+const cst_baseline cst_baseline_lasso = {
+    .name = "lasso",
+    .definition = "lasso of the class indicators on the members' probabilities, one coefficient a "
+                  "member, the penalty by cross-validation over the folds; scores clipped to "
+                  "[1e-6, 1] and divided by their sum",
+    .fit = fit_lasso,
+    .predict = predict,
+    .release = release,
+};
+
+const cst_baseline cst_baseline_elastic_net = {
+    .name = "elastic-net",
+    .definition = "elastic net, half of its penalty the l1 norm, of the class indicators on the "
+                  "members' probabilities, one coefficient a member, the penalty by "
+                  "cross-validation over the folds; scores clipped to [1e-6, 1] and divided by "
+                  "their sum",
+    .fit = fit_elastic_net,
+    .predict = predict,
+    .release = release,
+};

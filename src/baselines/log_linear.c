@@ -1,0 +1,124 @@
+/*
+ * The log-linear pool of all members, without selection and without a calibration behind it. A
+ * baseline beside the stack, which is built on the same pool. Paper: section "Laplace-Approximate
+ * Bayesian Blender" leaves the family of meta-learners open; method.md sections 5 and 8.
+ */
+#include "baselines/baselines.h"
+
+#include "meta/loglinear.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct log_linear {
+    double *mix;     /* [members]: share of the uniform distribution */
+    double *bias;    /* [classes] */
+    int32_t *active; /* [members]: 0, 1, ... */
+} log_linear;
+
+static void release(cst_context *context, void *state) {
+    log_linear *s = state;
+    if (!s)
+        return;
+    cst_free(context, s->mix);
+    cst_free(context, s->bias);
+    cst_free(context, s->active);
+    cst_free(context, s);
+}
+
+static log_linear *make_state(cst_context *context, int32_t members, int32_t classes) {
+    log_linear *s = cst_alloc(context, 1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->mix = cst_alloc(context, (size_t)members, sizeof *s->mix);
+    s->bias = cst_alloc(context, (size_t)classes, sizeof *s->bias);
+    s->active = cst_alloc(context, (size_t)members, sizeof *s->active);
+    if (!s->mix || !s->bias || !s->active) {
+        release(context, s);
+        return NULL;
+    }
+    for (int32_t k = 0; k < members; k++)
+        s->active[k] = k;
+    return s;
+}
+
+static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_baseline_fit *out) {
+    const cst_view *view = data->view;
+    cst_loglinear_options options = cst_loglinear_defaults();
+    cst_logtable table = {0};
+    cst_loglinear pool = {0};
+    log_linear *s = make_state(context, view->members, view->classes);
+    if (!s)
+        return CST_ERROR_MEMORY;
+    out->state = s;
+    out->mix = CST_MIX_LOGLINEAR;
+    cst_status status = cst_uniform_mix_fit(context, view, s->mix);
+    if (status == CST_OK && view->members > 1)
+        status = cst_loglinear_prior_cv(context, view, data->folds, data->fold_count, &options);
+    if (status == CST_OK)
+        status = cst_logtable_build(context, view, s->mix, &table);
+    if (status == CST_OK)
+        status =
+            cst_loglinear_fit(context, &table, s->active, view->members, &options, NULL, &pool);
+    if (status == CST_OK) {
+        memcpy(out->weights, pool.weights, (size_t)view->members * sizeof *out->weights);
+        memcpy(s->bias, pool.bias, (size_t)view->classes * sizeof *s->bias);
+        (void)snprintf(out->detail, sizeof out->detail, "prior precision %.3g of weights%s",
+                       pool.prior_weights, options.evidence ? ", by the evidence" : "");
+    }
+    cst_loglinear_free(context, &pool);
+    cst_logtable_free(context, &table);
+    return status;
+}
+
+typedef struct predict_job {
+    const cst_baseline_fit *fit;
+    const cst_view *view;
+    float *out;
+} predict_job;
+
+static cst_status predict_block(cst_context *context, void *user, int64_t block) {
+    const predict_job *job = user;
+    const cst_view *view = job->view;
+    const log_linear *s = job->fit->state;
+    int64_t first = cst_block_first(block);
+    int64_t count = cst_block_size(view->rows, block);
+    size_t classes = (size_t)view->classes;
+    size_t members = (size_t)view->members;
+    size_t cells = (size_t)count * classes;
+    float *scratch = cst_alloc(context, view->index ? cells : 0, sizeof *scratch);
+    float *logs = cst_alloc(context, cells, members * sizeof *logs);
+    double *row = cst_alloc(context, classes, sizeof *row);
+    cst_status status = scratch && logs && row ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        const float *rows = cst_view_rows(view, k, first, count, scratch);
+        for (size_t j = 0; j < cells; j++)
+            logs[j * members + (size_t)k] = cst_mixed_log(rows[j], s->mix[k], view->classes);
+    }
+    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+        cst_loglinear_row(logs + (size_t)i * classes * members, view->classes, view->members,
+                          s->active, view->members, job->fit->weights, s->bias, row);
+        for (size_t c = 0; c < classes; c++)
+            job->out[(size_t)(first + i) * classes + c] = (float)row[c];
+    }
+    cst_free(context, scratch);
+    cst_free(context, logs);
+    cst_free(context, row);
+    return status;
+}
+
+static cst_status predict(cst_context *context, const cst_baseline_fit *fit, const cst_view *view,
+                          float *out) {
+    predict_job job = {fit, view, out};
+    return cst_parallel_for(context, cst_block_count(view->rows), predict_block, &job);
+}
+
+const cst_baseline cst_baseline_log_linear = {
+    .name = "log-linear",
+    .definition =
+        "the log-linear pool of all members, softmax(sum_k w_k log p_k + b), each p_k mixed with "
+        "the uniform distribution first, under Gaussian priors chosen by cross-validation",
+    .fit = fit,
+    .predict = predict,
+    .release = release,
+};

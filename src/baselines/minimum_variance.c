@@ -1,0 +1,21 @@
+/*
+ * The convex mixture whose residuals vary least: the paper's optimal blending applied to the
+ * members themselves. A baseline beside the stack. Paper: theorem "Optimal blending"; method.md
+ * sections 5 and 8.
+ */
+#include "baselines/baselines.h"
+
+#include "blend/blend.h"
+
+static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_baseline_fit *out) {
+    cst_blend_options options = cst_blend_defaults();
+    options.rule = CST_BLEND_MINIMUM_VARIANCE;
+    return cst_blend_weights(context, data->view, NULL, NULL, &options, out->weights);
+}
+
+const cst_baseline cst_baseline_minimum_variance = {
+    .name = "minimum-variance",
+    .definition = "the convex mixture with the least mean square of y - p over the out-of-fold "
+                  "(row, class) pairs, its weights at least 0 and summing to 1",
+    .fit = fit,
+};

@@ -399,6 +399,21 @@ class OddButValid(PoolCase):
             self.fit()
             self.assertEqual(self.read(self.model), wanted)
 
+    def test_long_names_are_not_cut_inside_a_character(self):
+        for start in ("", "a"):  # every byte position; a cut character would not decode
+            for k, model in enumerate(self.manifest["models"]):
+                model["name"] = f"{start}{k}" + 120 * "é"
+            self.write_manifest()
+            self.fit()
+            text = self.works("evaluate", self.model, self.pool, "--baselines").out
+            best = next(line for line in text.splitlines() if "best-single" in line)
+            self.assertTrue(best.endswith(120 * "é"), best)
+        for start in ("", "a", "ab"):
+            names = np.full(self.rows, start + 100 * "€")
+            self.save("oof_labels.npy", names)
+            result = self.fit_fails("oof_labels.npy", start + "€€€", "€...'")
+            self.assertNotIn("�", result.err)
+
     def test_names_with_spaces_and_accents(self):
         self.manifest["models"][0]["name"] = "modèle n° 1 — \"été\""
         self.write_manifest()

@@ -120,6 +120,195 @@ static void calibrated_levels_have_no_miscalibration(void **state) {
     assert_true(m.ece == 0 && m.ece_mass == 0 && m.ece_classwise == 0 && m.corp == 0);
 }
 
+/* Two classes of which the first is predicted with probability p; `right` says whether it is the
+ * label. Expected values by hand. */
+typedef struct edge_case {
+    const char *name;
+    int rows;
+    int bins;
+    float p[4];
+    int right[4];
+    double ece;
+    double ece_mass;
+    double ece_classwise;
+    double ece_debiased;
+    double corp;
+} edge_case;
+
+static const edge_case edges[] = {
+    /* All in the last bin, accuracy 3/4. Folded normal of mean 1/4 and variance 3/64: 0.2766...
+     * instead of 1/4. Recalibrated: 3/4 (1 - 3/4) instead of 1/4. */
+    {"certain", 4, 5, {1, 1, 1, 1}, {1, 1, 0, 1}, 0.25, 0.25, 0.25, 0.2233619643153865, 0.0625},
+    /* Bins 5 and 9 of 10 hold one sample each, whose accuracy is exact: no bias. Falling outcomes
+     * are pooled at 1/2. */
+    {"empty bins", 2, 10, {0.5625F, 0.9375F}, {1, 0}, 0.6875, 0.6875, 0.6875, 0.6875, 0.28515625},
+    /* Rank 2 of 4 has the confidence of rank 3: the first bin of equal mass takes both. Equal
+     * width: one bin, gap 1/4, standard deviation 1/4. */
+    {"tie at the boundary",
+     4,
+     2,
+     {0.75F, 0.875F, 0.625F, 0.75F},
+     {1, 1, 0, 0},
+     0.25,
+     0.3125,
+     0.25,
+     0.20834226470615685,
+     0.1328125},
+    {"one right", 1, 15, {0.75F}, {1}, 0.25, 0.25, 0.25, 0.25, 0.0625},
+    {"one wrong", 1, 15, {0.75F}, {0}, 0.75, 0.75, 0.75, 0.75, 0.5625},
+    /* Gaps of one sign add up alike in any bins; accuracies of 0 and 1 have no variance. */
+    {"all right",
+     4,
+     4,
+     {0.5625F, 0.75F, 0.875F, 0.875F},
+     {1, 1, 1, 1},
+     0.234375,
+     0.234375,
+     0.234375,
+     0.234375,
+     0.0712890625},
+    {"all wrong",
+     4,
+     4,
+     {0.5625F, 0.75F, 0.875F, 0.875F},
+     {0, 0, 0, 0},
+     0.765625,
+     0.765625,
+     0.765625,
+     0.765625,
+     0.6025390625},
+};
+
+static void edges_by_hand(void **state) {
+    cst_context *context = *state;
+    for (size_t e = 0; e < sizeof edges / sizeof edges[0]; e++) {
+        const edge_case *edge = &edges[e];
+        for (int turned = 0; turned < edge->rows; turned++) { /* the order of rows is nothing */
+            float p[8];
+            int32_t labels[4];
+            cst_metrics m;
+            for (int i = 0; i < edge->rows; i++) {
+                int from = (i + turned) % edge->rows;
+                p[2 * i] = edge->p[from];
+                p[2 * i + 1] = 1 - edge->p[from];
+                labels[i] = !edge->right[from];
+            }
+            assert_int_equal(
+                cst_metrics_evaluate(context, p, edge->rows, 2, labels, edge->bins, &m), CST_OK);
+            assert_close(m.ece, edge->ece);
+            assert_close(m.ece_mass, edge->ece_mass);
+            assert_close(m.ece_classwise, edge->ece_classwise);
+            assert_close(m.ece_debiased, edge->ece_debiased);
+            assert_close(m.corp, edge->corp);
+        }
+    }
+}
+
+static void accuracy_by_training_count(void **state) {
+    cst_context *context = *state;
+    /* Training counts at the limits: 101 is head, 100 and 20 are mid, 19 is tail. */
+    const int64_t counts[] = {101, 100, 20, 19};
+    const int32_t labels[] = {0, 0, 1, 2, 2, 3, 3};
+    const int32_t said[] = {0, 1, 1, 2, 0, 0, 3};
+    float p[7 * 4] = {0};
+    cst_group_accuracy got;
+    for (int i = 0; i < 7; i++)
+        p[i * 4 + said[i]] = 1;
+    assert_int_equal(cst_group_accuracy_evaluate(context, p, 7, 4, labels, counts, CST_HEAD_ABOVE,
+                                                 CST_TAIL_BELOW, &got),
+                     CST_OK);
+    assert_true(got.head_samples == 2 && got.mid_samples == 3 && got.tail_samples == 2);
+    assert_true(got.accuracy_head == 0.5 && got.accuracy_tail == 0.5);
+    assert_close(got.accuracy_mid, 2.0 / 3);
+    assert_int_equal(cst_group_accuracy_evaluate(context, p, 5, 4, labels, counts, 100, 20, &got),
+                     CST_OK);
+    assert_true(got.tail_samples == 0 && isnan(got.accuracy_tail));
+    /* No mid classes: more than 50, or fewer than 51. */
+    assert_int_equal(cst_group_accuracy_evaluate(context, p, 7, 4, labels, counts, 50, 51, &got),
+                     CST_OK);
+    assert_true(got.head_samples == 3 && got.mid_samples == 0 && got.tail_samples == 4);
+    assert_int_equal(cst_group_accuracy_evaluate(context, p, 7, 4, labels, counts, 50, 52, &got),
+                     CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_group_accuracy_evaluate(context, p, 7, 4, labels, NULL, 100, 20, &got),
+                     CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_group_accuracy_evaluate(context, p, 0, 4, labels, counts, 100, 20, &got),
+                     CST_ERROR_ARGUMENT);
+    const int64_t negative[] = {1, 2, -3, 4};
+    assert_int_equal(cst_group_accuracy_evaluate(context, p, 7, 4, labels, negative, 100, 20, &got),
+                     CST_ERROR_ARGUMENT);
+    assert_non_null(strstr(cst_last_error(context), "class 2"));
+}
+
+static void ood_scores_by_oracle_and_hand(void **state) {
+    cst_context *context = *state;
+    double got[smooth_rows];
+    assert_int_equal(cst_ood_scores(context, smooth_probabilities, smooth_rows, smooth_classes,
+                                    CST_OOD_PREDICTIVE_ENTROPY, got),
+                     CST_OK);
+    for (int i = 0; i < smooth_rows; i++)
+        assert_close(got[i], smooth_entropy[i]);
+    assert_int_equal(cst_ood_scores(context, coarse_probabilities, coarse_rows, coarse_classes,
+                                    CST_OOD_PREDICTIVE_ENTROPY, got),
+                     CST_OK);
+    for (int i = 0; i < coarse_rows; i++)
+        assert_close(got[i], coarse_entropy[i]);
+    const float p[] = {0.25F, 0.25F, 0.5F, 0, 1, 0};
+    assert_int_equal(cst_ood_scores(context, p, 2, 3, CST_OOD_MAX_PROBABILITY, got), CST_OK);
+    assert_true(got[0] == -0.5 && got[1] == -1);
+    assert_int_equal(cst_ood_scores(context, p, 2, 3, CST_OOD_PREDICTIVE_ENTROPY, got), CST_OK);
+    assert_close(got[0], 1.5 * log(2));
+    assert_true(got[1] == 0);
+    const float bad[] = {0.5F, 0.5F, NAN, 1};
+    assert_int_equal(cst_ood_scores(context, bad, 2, 2, CST_OOD_MAX_PROBABILITY, got),
+                     CST_ERROR_INPUT);
+    assert_non_null(strstr(cst_last_error(context), "row 1, class 0"));
+    assert_int_equal(cst_ood_scores(context, NULL, 2, 2, CST_OOD_MAX_PROBABILITY, got),
+                     CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_ood_scores(context, p, 0, 3, CST_OOD_MAX_PROBABILITY, got),
+                     CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_ood_scores(context, p, 2, 3, (cst_ood_score)7, got), CST_ERROR_ARGUMENT);
+}
+
+static void assert_separation(cst_context *context, const double *in, int64_t ins,
+                              const double *out, int64_t outs, const double *expected) {
+    cst_ood_metrics got;
+    assert_int_equal(cst_ood_evaluate(context, in, ins, out, outs, &got), CST_OK);
+    assert_true(got.in_samples == ins && got.out_samples == outs);
+    assert_close(got.auroc_out_positive, expected[0]);
+    assert_close(got.aupr_out_positive, expected[1]);
+    assert_close(got.fpr95_out_positive, expected[2]);
+}
+
+static void separation_agrees_with_scikit_learn(void **state) {
+    cst_context *context = *state;
+    assert_separation(context, apart_inside, apart_inside_rows, apart_outside, apart_outside_rows,
+                      apart_separation);
+    assert_separation(context, tied_inside, tied_inside_rows, tied_outside, tied_outside_rows,
+                      tied_separation);
+    assert_separation(context, reversed_inside, reversed_inside_rows, reversed_outside,
+                      reversed_outside_rows, reversed_separation);
+}
+
+static void separation_by_hand(void **state) {
+    cst_context *context = *state;
+    const double low[] = {1, 2, 3};
+    const double high[] = {4, 5};
+    const double same[] = {7, 7, 7};
+    assert_separation(context, low, 3, high, 2, (const double[]){1, 1, 0});
+    /* All in-samples first: precision 1/3 when the out-sample comes. */
+    assert_separation(context, high, 2, low, 1, (const double[]){0, 1.0 / 3, 1});
+    assert_separation(context, same, 3, same, 2, (const double[]){0.5, 0.4, 1});
+    /* In {1, 2}, out {2, 3}: of four pairs one is equal. Precisions 1 and 2/3. */
+    assert_separation(context, low, 2, low + 1, 2,
+                      (const double[]){3.5 / 4, (1 + 2.0 / 3) / 2, 0.5});
+    cst_ood_metrics got;
+    const double bad[] = {1, INFINITY};
+    assert_int_equal(cst_ood_evaluate(context, low, 3, bad, 2, &got), CST_ERROR_INPUT);
+    assert_non_null(strstr(cst_last_error(context), "score 1 of the samples out of"));
+    assert_int_equal(cst_ood_evaluate(context, low, 0, high, 2, &got), CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_ood_evaluate(context, low, 3, NULL, 2, &got), CST_ERROR_ARGUMENT);
+}
+
 static void bad_input_is_named(void **state) {
     cst_context *context = *state;
     cst_metrics m;
@@ -201,8 +390,22 @@ static void risk_reads_the_rows_of_the_view(void **state) {
 
 static void every_score_has_a_definition(void **state) {
     (void)state;
-    const char *names[] = {"top1",     "nll",           "brier",        "ece",
-                           "ece_mass", "ece_classwise", "ece_debiased", "corp"};
+    const char *names[] = {"top1",
+                           "nll",
+                           "brier",
+                           "ece",
+                           "ece_mass",
+                           "ece_classwise",
+                           "ece_debiased",
+                           "corp",
+                           "accuracy_head",
+                           "accuracy_mid",
+                           "accuracy_tail",
+                           "auroc_out_positive",
+                           "aupr_out_positive",
+                           "fpr95_out_positive",
+                           "max_probability",
+                           "predictive_entropy"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_non_null(cst_metric_definition(names[i]));
         for (size_t j = 0; j < i; j++)
@@ -220,6 +423,11 @@ int main(void) {
         cmocka_unit_test_setup_teardown(values_by_hand, setup, teardown),
         cmocka_unit_test_setup_teardown(one_certain_sample, setup, teardown),
         cmocka_unit_test_setup_teardown(calibrated_levels_have_no_miscalibration, setup, teardown),
+        cmocka_unit_test_setup_teardown(edges_by_hand, setup, teardown),
+        cmocka_unit_test_setup_teardown(accuracy_by_training_count, setup, teardown),
+        cmocka_unit_test_setup_teardown(ood_scores_by_oracle_and_hand, setup, teardown),
+        cmocka_unit_test_setup_teardown(separation_agrees_with_scikit_learn, setup, teardown),
+        cmocka_unit_test_setup_teardown(separation_by_hand, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_input_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(threads_do_not_change_a_byte, setup, teardown),
         cmocka_unit_test_setup_teardown(risk_reads_the_rows_of_the_view, setup, teardown),

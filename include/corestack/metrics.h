@@ -56,7 +56,9 @@ typedef enum cst_bootstrap_scores {
     CST_BOOTSTRAP_ALL = 1    /* every field */
 } cst_bootstrap_scores;
 
-/* One sentence for the name of a field of cst_metrics ("ece"); NULL for any other name. */
+/* One sentence for the name of a score, that is of a field of cst_metrics, cst_group_accuracy or
+ * cst_ood_metrics ("ece"), or of an out-of-distribution score ("max_probability",
+ * "predictive_entropy"); NULL for any other name. */
 CST_API const char *cst_metric_definition(const char *name);
 
 /* Scores probabilities [rows][classes] against labels [rows] in 0..classes-1. bins: 1 to 10000, or
@@ -73,6 +75,65 @@ CST_API cst_status cst_metrics_per_sample(cst_context *context, const float *pro
                                           int64_t rows, int32_t classes, const int32_t *labels,
                                           double *nll, double *brier, double *confidence,
                                           unsigned char *correct);
+
+/* ---- accuracy by training count ---------------------------------------------------------------
+ */
+
+/* The usual limits of long-tailed data: head classes have more training samples than the first,
+ * tail classes fewer than the second, mid classes are the others. */
+#define CST_HEAD_ABOVE 100
+#define CST_TAIL_BELOW 20
+
+/* Top-1, as in cst_metrics, of the samples whose label is a head, mid or tail class; NaN for a
+ * group without samples. */
+typedef struct cst_group_accuracy {
+    int64_t head_samples;
+    int64_t mid_samples;
+    int64_t tail_samples;
+    double accuracy_head;
+    double accuracy_mid;
+    double accuracy_tail;
+} cst_group_accuracy;
+
+/* training_counts: [classes], training samples of each class, at least 0. head_above, tail_below:
+ * as CST_HEAD_ABOVE and CST_TAIL_BELOW; CST_ERROR_ARGUMENT where a class could be in both. Input
+ * is checked as by cst_metrics_evaluate. */
+CST_API cst_status cst_group_accuracy_evaluate(cst_context *context, const float *probabilities,
+                                               int64_t rows, int32_t classes, const int32_t *labels,
+                                               const int64_t *training_counts, int64_t head_above,
+                                               int64_t tail_below, cst_group_accuracy *out);
+
+/* ---- out of distribution ----------------------------------------------------------------------
+ */
+
+/* Scores that are higher the more a sample looks out of distribution. */
+typedef enum cst_ood_score {
+    CST_OOD_MAX_PROBABILITY = 0,   /* minus the largest probability */
+    CST_OOD_PREDICTIVE_ENTROPY = 1 /* -sum p log p, nats */
+} cst_ood_score;
+
+/* out: [rows]. CST_ERROR_INPUT for a row that is not a distribution, as in cst_metrics_evaluate. */
+CST_API cst_status cst_ood_scores(cst_context *context, const float *probabilities, int64_t rows,
+                                  int32_t classes, cst_ood_score score, double *out);
+
+/* How well a score separates. Out of distribution is the positive class throughout, and higher
+ * scores stand for it. */
+typedef struct cst_ood_metrics {
+    int64_t in_samples;
+    int64_t out_samples;
+    double auroc_out_positive; /* in [0, 1], 0.5 by chance; equal scores count one half */
+    double aupr_out_positive;  /* average precision; by chance the share of out-samples */
+    double fpr95_out_positive; /* share of in-samples taken for out where 95% of those are found */
+} cst_ood_metrics;
+
+/* in_scores [in_samples] of samples in distribution, out_scores [out_samples] of others, each at
+ * least one. CST_ERROR_INPUT for a score that is not finite. */
+CST_API cst_status cst_ood_evaluate(cst_context *context, const double *in_scores,
+                                    int64_t in_samples, const double *out_scores,
+                                    int64_t out_samples, cst_ood_metrics *out);
+
+/* ---- bootstrap --------------------------------------------------------------------------------
+ */
 
 /* 95% intervals of the basic scores from `resamples` (1 to 10,000,000; 5000 is usual) bootstrap
  * resamples of the samples: percentiles 2.5 and 97.5, linear between order statistics. Resample r

@@ -85,8 +85,10 @@ static void weigh(const method_bins *method, int32_t bins, const unsigned char *
     }
     memcpy(sums + NLL * CST_LANES, nll, sizeof nll);
     memcpy(sums + BRIER * CST_LANES, brier, sizeof brier);
+    uint64_t correct[CST_LANES];
+    memcpy(correct, top1, sizeof correct);
     for (int l = 0; l < CST_LANES; l++)
-        sums[TOP1 * CST_LANES + l] = (double)top1[l / CST_HALF][l % CST_HALF];
+        sums[TOP1 * CST_LANES + l] = (double)correct[l];
 }
 
 /* What one task works with, made once for many resamples. */

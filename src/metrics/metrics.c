@@ -166,6 +166,23 @@ const char *cst_metric_definition(const char *name) {
          "approximation (Kumar et al. 2019, expectation in closed form), at least 0"},
         {"corp", "miscalibration part of the CORP decomposition for the top label: Brier score of "
                  "the confidence minus that of its isotonic recalibration"},
+        {"accuracy_head", "top1 of the samples whose class has many training samples, more than "
+                          "100 unless set"},
+        {"accuracy_mid", "top1 of the samples whose class is neither head nor tail, 20 to 100 "
+                         "training samples unless set"},
+        {"accuracy_tail",
+         "top1 of the samples whose class has few training samples, fewer than 20 unless set"},
+        {"auroc_out_positive", "probability that a sample out of distribution has a higher score "
+                               "than one in distribution, equal scores counting one half"},
+        {"aupr_out_positive", "average precision with out of distribution as the positive class: "
+                              "sum over distinct scores, from the highest, of precision times "
+                              "the recall added"},
+        {"fpr95_out_positive", "share of in-distribution samples at or above the highest threshold "
+                               "that at least 95% of the samples out of distribution reach"},
+        {"max_probability", "minus the largest class probability: higher means more out of "
+                            "distribution"},
+        {"predictive_entropy", "entropy of the predicted distribution in nats: higher means more "
+                               "out of distribution"},
     };
     for (size_t i = 0; name && i < sizeof table / sizeof table[0]; i++)
         if (strcmp(table[i].name, name) == 0)

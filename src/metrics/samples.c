@@ -65,6 +65,22 @@ static cst_status bad_row(cst_context *context, const float *row, int32_t classe
                     sum);
 }
 
+cst_status cst_distribution_check(cst_context *context, const float *row, int32_t classes,
+                                  int64_t i) {
+    double sum = 0;
+    double least = 0;
+    double most = 0;
+    for (int32_t c = 0; c < classes; c++) {
+        sum += (double)row[c];
+        least = fmin(least, (double)row[c]);
+        most = fmax(most, (double)row[c]);
+    }
+    if (fabs(sum - 1) <= CST_PROBABILITY_TOLERANCE && least >= -CST_PROBABILITY_TOLERANCE &&
+        most <= 1 + CST_PROBABILITY_TOLERANCE)
+        return CST_OK;
+    return bad_row(context, row, classes, i);
+}
+
 static cst_status fill_row(cst_context *context, const fill_job *job, int64_t i) {
     const cst_samples *to = job->samples;
     const float *row = job->probabilities + (size_t)i * (size_t)job->classes;

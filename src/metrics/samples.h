@@ -29,6 +29,10 @@ cst_status cst_samples_make(cst_context *context, const float *probabilities, in
                             int32_t classes, const int32_t *labels, cst_samples *out);
 void cst_samples_free(cst_context *context, cst_samples *samples);
 
+/* CST_ERROR_INPUT, naming row `i`, for a row [classes] that is not a distribution. */
+cst_status cst_distribution_check(cst_context *context, const float *row, int32_t classes,
+                                  int64_t i);
+
 /* Bin of a probability among `bins` equal-width ones: the b with b/bins <= p < (b+1)/bins, both
  * edges as the double quotient; p >= 1 is in the last, p < 0 in the first. */
 int32_t cst_bin_of(double probability, int32_t bins);

@@ -5,11 +5,12 @@ The second set has probabilities in 32nds: ties between classes, equal confidenc
 import pathlib
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import entr, softmax
 from scipy.stats import foldnorm
 from sklearn.calibration import calibration_curve
 from sklearn.isotonic import IsotonicRegression
-from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
+from sklearn.metrics import (accuracy_score, average_precision_score, brier_score_loss, log_loss, roc_auc_score,
+                             roc_curve)
 
 BINS = 15
 
@@ -64,6 +65,14 @@ def scores(p32, labels):
             classwise, histogram_error(confidence, hit, BINS, debias=True), corp]
 
 
+def separation(inside, outside):
+    """Out of distribution is positive, higher scores stand for it."""
+    positive = np.r_[np.zeros(len(inside)), np.ones(len(outside))]
+    both = np.r_[inside, outside]
+    false, true, _ = roc_curve(positive, both, drop_intermediate=False)
+    return [roc_auc_score(positive, both), average_precision_score(positive, both), false[true >= 0.95].min()]
+
+
 def main():
     rng = np.random.default_rng(8)
     logits = rng.normal(size=(600, 4)) * 2
@@ -82,6 +91,16 @@ def main():
                  + array("int32_t", f"{name}_labels", labels, "%d")
                  + "/* top1, nll, brier, ece, ece_mass, ece_classwise, ece_debiased, corp */\n"
                  + array("double", f"{name}_scores", scores(p, labels), "%.17g"))
+    for name, p in (("smooth", smooth), ("coarse", coarse)):
+        text += array("double", f"{name}_entropy", entr(p.astype(np.float64)).sum(1), "%.17g")
+    cases = {"apart": (rng.normal(size=300), rng.normal(1.3, 1, size=140)),
+             "tied": (np.round(rng.normal(size=120), 1), np.round(rng.normal(0.8, 1.5, size=60), 1)),
+             "reversed": (np.round(rng.normal(1, 1, size=33), 1), np.round(rng.normal(size=40), 1))}
+    for name, (inside, outside) in cases.items():
+        text += (f"enum {{ {name}_inside_rows = {len(inside)}, {name}_outside_rows = {len(outside)} }};\n"
+                 + array("double", f"{name}_inside", inside, "%.17g") + array("double", f"{name}_outside", outside, "%.17g")
+                 + "/* AUROC, AUPR, FPR at a TPR of 95%; outside is positive */\n"
+                 + array("double", f"{name}_separation", separation(inside, outside), "%.17g"))
     (pathlib.Path(__file__).parent.parent / "data" / "metrics.h").write_text(text)
 
 

@@ -58,14 +58,17 @@ class Trained:
     predictions: dict
     flops: float
     params: int
+    ensemble: dict = None
 
 
 @dataclass
 class Split:
-    """Labels, ids and (true out-of-fold pools only) the fold in which each row was held out; all [rows]."""
+    """Labels (None: out of distribution), ids and (true out-of-fold pools only) the fold in which each row was held out; all
+    [rows]. With `conditions`, a list of {shift, kind, severity}, predictions are [conditions, rows, classes]."""
     labels: np.ndarray
     ids: np.ndarray
     folds: np.ndarray = None
+    conditions: list = None
 
 
 @dataclass
@@ -271,26 +274,38 @@ def report(pool):
     """Top-1 and NLL of every member and of the plain average, on oof and test."""
     print(f"{'member':18s} {'oof top1':>9s} {'oof nll':>8s} {'test top1':>9s} {'test nll':>8s} {'flops':>10s}")
     rows = [(m.name, m.predictions, f"{m.flops:10.3g}") for m in pool.members]
-    average = {s: np.mean([m.predictions[s] for m in pool.members], axis=0) for s in pool.splits}
+    average = {s: np.mean([m.predictions[s] for m in pool.members], axis=0) for s in ("oof", "test")}
     for name, predictions, flops in rows + [("(average)", average, "")]:
         (a, b), (c, d) = (score(predictions[s], pool.splits[s].labels) for s in ("oof", "test"))
         print(f"{name:18s} {a:9.4f} {b:8.4f} {c:9.4f} {d:8.4f} {flops}")
-    print(", ".join(f"{name}: {len(split.labels)} rows" for name, split in pool.splits.items()),
+    print(", ".join(f"{name}: {len(split.ids)} rows" for name, split in pool.splits.items()),
           f"; {len(pool.classes)} classes, {len(pool.members)} members")
 
 
 def check(pool):
     """Stops before a file is written that corestack would refuse."""
     for name, split in pool.splits.items():
-        assert len(np.unique(split.ids)) == len(split.labels) == len(split.ids), f"{name}: ids repeat"
+        assert len(np.unique(split.ids)) == len(split.ids), f"{name}: ids repeat"
+        assert split.labels is None or len(split.labels) == len(split.ids), f"{name}: labels and ids differ in number"
+        shape = (len(split.ids), len(pool.classes))
+        if split.conditions:
+            shape = (len(split.conditions), *shape)
         for member in pool.members:
             p = member.predictions[name]
-            assert p.shape == (len(split.labels), len(pool.classes)) and p.dtype == np.float32, member.name
+            assert p.shape == shape and p.dtype in (np.float32, np.float16), member.name
             assert p.flags.c_contiguous, member.name
             assert np.isfinite(p).all() and p.min() >= 0.0 and p.max() <= 1.0, member.name
-            assert np.abs(p.sum(axis=1, dtype=np.float64) - 1.0).max() < 1e-5, member.name
-    both = [split.ids for split in pool.splits.values()]
-    assert len(np.unique(np.concatenate(both))) == sum(map(len, both)), "the splits share rows"
+            tolerance = 1e-5 if p.dtype == np.float32 else 5e-4
+            assert np.abs(p.sum(axis=-1, dtype=np.float64) - 1.0).max() < tolerance, member.name
+        assert name == "oof" or not np.isin(split.ids, pool.splits["oof"].ids).any(), f"{name} shares rows with oof"
+
+
+def save(path, array):
+    """Writes an .npy file that is whole or absent."""
+    partial = path.with_name(path.name + ".partial")
+    with open(partial, "wb") as file:
+        np.save(file, array)
+    os.replace(partial, path)
 
 
 def write_pool(folder, pool):
@@ -305,13 +320,20 @@ def write_pool(folder, pool):
         for key in ("labels", "ids", "folds"):
             if getattr(split, key) is not None:
                 entry[key] = f"{name}_{key}.npy"
-                np.save(folder / entry[key], np.asarray(getattr(split, key), dtype=np.int64))
+                save(folder / entry[key], np.asarray(getattr(split, key), dtype=np.int64))
+        if split.conditions:
+            entry["conditions"] = split.conditions
+        if split.labels is None:
+            entry["ood"] = True
     for member in pool.members:
         files = {name: f"{member.name}.{name}.npy" for name in pool.splits}
         for name, file in files.items():
-            np.save(folder / file, member.predictions[name])
-        manifest["models"].append({"name": member.name, "family": member.family, "flops": float(member.flops),
-                                   "params": int(member.params), "predictions": files})
+            save(folder / file, member.predictions[name])
+        entry = {"name": member.name, "family": member.family, "flops": float(member.flops),
+                 "params": int(member.params), "predictions": files}
+        if member.ensemble:
+            entry["ensemble"] = member.ensemble
+        manifest["models"].append(entry)
     partial = folder / "pool.json.partial"
     partial.write_text(json.dumps(manifest, indent=1) + "\n")
     os.replace(partial, folder / "pool.json")

@@ -136,7 +136,7 @@ class Network:
 
     @torch.no_grad()
     def predict_proba(self, x):
-        return torch.cat([self.net(part).double().softmax(1) for part in self.images(x).split(1000)]).cpu().numpy()
+        return torch.cat([self.net(part).double().softmax(1) for part in self.images(x).split(200)]).cpu().numpy()
 
     @torch.no_grad()
     def cost(self):

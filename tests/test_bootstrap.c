@@ -3,6 +3,7 @@
  * paired, and with 1 to 4 threads.
  */
 #include "base/base.h"
+#include "metrics/resample.h"
 
 #include <corestack/metrics.h>
 
@@ -201,6 +202,43 @@ static void many_classes(void **state) {
     compare_with_resamples(context, &many, flat, 15, 21);
 }
 
+/* Drawn one word after another. A word whose product's low half is below 2^32 mod rows is refused
+ * (about a hundred among these), and drawn again from counters above 2^63. */
+static void draws_are_those_of_the_streams(void **state) {
+    cst_context *context = *state;
+    const int64_t rows = 1000003;
+    const uint64_t seed = UINT64_C(0x123456789abcdef0);
+    cst_resample drawn;
+    unsigned char *expected = calloc((size_t)rows, 1);
+    assert_non_null(expected);
+    assert_int_equal(cst_resample_make(context, rows, &drawn), CST_OK);
+    cst_resample_draw(&drawn, seed, 32);
+    int64_t refused = 0;
+    cst_rng rng;
+    cst_rng_init(&rng, seed, CST_STREAM_BOOTSTRAP, 32 + 13);
+    for (int64_t j = 0; j < rows; j++) {
+        uint64_t product = (uint64_t)cst_rng_u32(&rng) * (uint64_t)rows;
+        int64_t row = (int64_t)(product >> 32);
+        if ((uint32_t)product < (UINT64_C(1) << 32) % (uint64_t)rows) {
+            cst_rng again;
+            cst_rng_init(&again, seed, CST_STREAM_BOOTSTRAP, 32 + 13);
+            again.counter[0] = (uint32_t)j;
+            again.counter[1] = 0x80000000U;
+            row = cst_rng_below(&again, rows);
+            refused++;
+        }
+        expected[row]++;
+    }
+    assert_true(refused > 10);
+    assert_memory_equal(drawn.lane + 13 * drawn.padded, expected, (size_t)rows);
+    for (int64_t i = 0; i < rows; i++)
+        for (int l = 0; l < CST_LANES; l++)
+            if (drawn.count[i * CST_LANES + l] != drawn.lane[l * drawn.padded + i])
+                fail_msg("row %lld, lane %d: the two layouts differ", (long long)i, l);
+    cst_resample_free(context, &drawn);
+    free(expected);
+}
+
 /* Percentile intervals of a mean are close to mean +- 1.96 standard errors. */
 static void intervals_are_nearly_normal(void **state) {
     cst_context *context = *state;
@@ -353,6 +391,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(every_score_of_a_resample_is_that_of_its_rows, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(many_classes, setup, teardown),
+        cmocka_unit_test_setup_teardown(draws_are_those_of_the_streams, setup, teardown),
         cmocka_unit_test_setup_teardown(basic_scores_are_the_same_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(intervals_are_nearly_normal, setup, teardown),
         cmocka_unit_test_setup_teardown(differences_are_paired, setup, teardown),

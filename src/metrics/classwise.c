@@ -72,8 +72,10 @@ void cst_class_bins_free(cst_context *context, cst_class_bins *classes) {
 enum { GROUP = 8 };
 
 /* sums [GROUP][CST_LANES]: probabilities of `width` classes from `first` on. */
-static inline void sum_group(const cst_class_bins *in, const unsigned char *count, int32_t first,
-                             int32_t width, double *sums) {
+__attribute__((always_inline)) static inline void sum_group(const cst_class_bins *in,
+                                                            const unsigned char *count,
+                                                            int32_t first, int32_t width,
+                                                            double *sums) {
     cst_half_lanes sum[GROUP][2] = {0};
     for (int64_t i = 0; i < in->rows; i++) {
         const float *row = in->probabilities + (size_t)i * (size_t)in->classes + first;

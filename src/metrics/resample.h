@@ -46,8 +46,8 @@ void cst_resample_once(cst_resample *resample);
 
 /* Half `half` of the counts of one row as whole numbers, and as doubles: the bits of 2^52 + count,
  * less 2^52, which is exact and what compilers turn into the fewest vector instructions. */
-static inline void cst_lane_counts(const unsigned char *count, int half, cst_half_whole *whole,
-                                   cst_half_lanes *out) {
+__attribute__((always_inline)) static inline void
+cst_lane_counts(const unsigned char *count, int half, cst_half_whole *whole, cst_half_lanes *out) {
     uint64_t wide[CST_HALF];
     for (int l = 0; l < CST_HALF; l++)
         wide[l] = count[half * CST_HALF + l];

@@ -21,6 +21,7 @@ static const cst_baseline *const BASELINES[] = {
     &cst_baseline_mc_dropout,
     &cst_baseline_soup,
     &cst_baseline_swag,
+    &cst_baseline_mlp,
 };
 
 size_t cst_baseline_count(void) {

@@ -70,6 +70,7 @@ extern const cst_baseline cst_baseline_snapshot;
 extern const cst_baseline cst_baseline_mc_dropout;
 extern const cst_baseline cst_baseline_soup;
 extern const cst_baseline cst_baseline_swag;
+extern const cst_baseline cst_baseline_mlp;
 
 size_t cst_baseline_count(void);
 const cst_baseline *cst_baseline_at(size_t index);

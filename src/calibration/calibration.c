@@ -103,8 +103,8 @@ static void range_text(const char *name, const double *values, int32_t count, ch
 }
 
 static void describe(cst_calibrator *fit) {
-    char slopes[32] = "";
-    char intercepts[32] = "";
+    char slopes[30] = "";
+    char intercepts[30] = "";
     long long knots = 0;
     switch (fit->kind) {
     case CST_CALIBRATOR_NONE:

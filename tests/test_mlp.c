@@ -219,6 +219,62 @@ static void fit_is_reproducible(void **state) {
     cst_baseline_fit_free(context, &fit);
 }
 
+/* A network large enough for its minibatches to be spread over threads. */
+static void wide_training_is_reproducible(void **state) {
+    cst_context *context = *state;
+    enum { ROWS = 80, WIDE = 40, MANY = 140, HIDDEN = 64 };
+    static float p[2][ROWS * WIDE];
+    static const float *data[MANY];
+    int32_t labels[ROWS];
+    size_t size = cst_mlp_size(MANY, WIDE, HIDDEN);
+    size_t inputs = (size_t)MANY * WIDE;
+    double *mean = calloc(inputs, sizeof *mean);
+    double *scale = malloc(inputs * sizeof *scale);
+    double *theta = malloc(size * sizeof *theta);
+    double *first = malloc(size * sizeof *first);
+    assert_true(mean && scale && theta && first);
+    cst_rng rng;
+    cst_rng_init(&rng, 1, CST_STREAM_TEST, 0);
+    for (int i = 0; i < ROWS; i++)
+        labels[i] = (int32_t)cst_rng_below(&rng, WIDE);
+    for (int j = 0; j < 2 * ROWS * WIDE; j++)
+        p[j / (ROWS * WIDE)][j % (ROWS * WIDE)] = (float)cst_rng_uniform(&rng);
+    for (int k = 0; k < MANY; k++)
+        data[k] = p[k % 2];
+    for (size_t j = 0; j < inputs; j++) {
+        mean[j] = -1; /* of the logarithm of a uniform number, and its deviation */
+        scale[j] = 1;
+    }
+    cst_view view = {ROWS, WIDE, MANY, data, labels, NULL};
+    cst_mlp_net net = {MANY, WIDE, HIDDEN, mean, scale, theta};
+    cst_mlp_options options = cst_mlp_defaults(ROWS);
+    options.epochs = 3;
+    assert_true(options.batch_rows * (int64_t)size >= 20000000);
+    for (int threads = 1; threads <= 4; threads++) {
+        int64_t train[ROWS];
+        int64_t held[ROWS];
+        int32_t best = 0;
+        double loss = 0;
+        for (int64_t i = 0; i < ROWS; i++)
+            train[i] = held[i] = i;
+        cst_mlp_rows rows = {train, ROWS, held, ROWS};
+        cst_rng_init(&rng, 2, CST_STREAM_TEST, 0);
+        for (size_t j = 0; j < size; j++)
+            theta[j] = 0.02 * cst_rng_normal(&rng);
+        assert_int_equal(cst_context_set_threads(context, threads), CST_OK);
+        assert_int_equal(cst_mlp_train(context, &net, &view, &rows, &options, &best, &loss),
+                         CST_OK);
+        assert_true(best > 0);
+        if (threads == 1)
+            memcpy(first, theta, size * sizeof *theta);
+        assert_memory_equal(first, theta, size * sizeof *theta);
+    }
+    free(mean);
+    free(scale);
+    free(theta);
+    free(first);
+}
+
 /* One to eleven rows, labels of one class only, members that never change: finite probabilities. */
 static void few_rows(void **state) {
     cst_context *context = *state;
@@ -252,6 +308,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(training_is_that_of_pytorch, setup, teardown),
         cmocka_unit_test_setup_teardown(training_keeps_the_best_epoch, setup, teardown),
         cmocka_unit_test_setup_teardown(fit_is_reproducible, setup, teardown),
+        cmocka_unit_test_setup_teardown(wide_training_is_reproducible, setup, teardown),
         cmocka_unit_test_setup_teardown(few_rows, setup, teardown),
         cmocka_unit_test(sizes_are_checked),
     };

@@ -19,6 +19,18 @@ enum { SLOTS = 4, UPDATE = 8192, CHUNK_ROWS = 64 };
 /* Standardised inputs are kept where there are at most this many (128 MiB). */
 static const size_t TABLE_CELLS = (size_t)1 << 24;
 
+/* Tasks of less than a few milliseconds in all are not worth waking other threads for, the less so
+ * on a machine that is busy. `operations`: multiplications of all tasks together. */
+static cst_status spread(cst_context *context, double operations, int64_t count, cst_task_fn task,
+                         void *user) {
+    cst_status status = CST_OK;
+    if (operations >= 2e7)
+        return cst_parallel_for(context, count, task, user);
+    for (int64_t i = 0; status == CST_OK && i < count; i++)
+        status = task(context, user, i);
+    return status;
+}
+
 /* Where the parts of the parameter vector begin. */
 typedef struct layout {
     size_t b1;
@@ -291,7 +303,8 @@ static cst_status run_pass(cst_context *context, pass *p, double *gradient, doub
     for (int64_t first = 0; status == CST_OK && first < chunks; first += SLOTS) {
         int64_t wave = chunks - first < SLOTS ? chunks - first : SLOTS;
         p->first_chunk = first;
-        status = cst_parallel_for(context, wave, run_chunk, p);
+        double rows = (double)(wave * p->chunk_rows);
+        status = spread(context, rows * (double)p->at.count, wave, run_chunk, p);
         for (int64_t s = 0; status == CST_OK && s < wave; s++) {
             *loss += p->slots[s].loss;
             for (size_t j = 0; gradient && j < p->at.count; j++)
@@ -370,8 +383,8 @@ static cst_status adam_step(cst_context *context, adam *a, int64_t chunks) {
     a->decay1 *= 0.9;
     a->decay2 *= 0.999;
     a->chunks = chunks;
-    return cst_parallel_for(context, (int64_t)(count / UPDATE + (count % UPDATE != 0)),
-                            update_range, a);
+    int64_t tasks = (int64_t)(count / UPDATE + (count % UPDATE != 0));
+    return spread(context, 40 * (double)count, tasks, update_range, a);
 }
 
 /* One epoch: the first `visits` rows of a new shuffle, minibatch by minibatch. */

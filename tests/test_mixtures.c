@@ -12,6 +12,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -163,6 +164,17 @@ static void log_linear(void **state) {
     cst_baseline_fit_free(context, &b);
 }
 
+static void hill_climbing(void **state) {
+    cst_context *context = *state;
+    cst_baseline_fit b = check(context, &cst_baseline_hill_climbing, CST_MIX_LINEAR,
+                               mix_hill_climbing, mix_hill_climbing_rows, 1e-12);
+    char expected[64];
+    (void)snprintf(expected, sizeof expected, "%d rounds, log loss %.6f", MIX_HILL_CLIMBING_STEPS,
+                   mix_hill_climbing_loss);
+    assert_string_equal(b.detail, expected);
+    cst_baseline_fit_free(context, &b);
+}
+
 /* ---- tagged members -------------------------------------------------------------------------- */
 
 static cst_status fit_tagged(cst_context *context, const cst_baseline *baseline,
@@ -248,6 +260,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(minimum_variance, setup, teardown),
         cmocka_unit_test_setup_teardown(linear_stacking, setup, teardown),
         cmocka_unit_test_setup_teardown(log_linear, setup, teardown),
+        cmocka_unit_test_setup_teardown(hill_climbing, setup, teardown),
         cmocka_unit_test_setup_teardown(groups_of_tagged_members, setup, teardown),
         cmocka_unit_test_setup_teardown(single_tagged_members, setup, teardown),
     };

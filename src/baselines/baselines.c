@@ -14,14 +14,17 @@ static const cst_baseline *const BASELINES[] = {
     &cst_baseline_lasso,
     &cst_baseline_elastic_net,
     &cst_baseline_greedy,
+    &cst_baseline_greedy_top1,
+    &cst_baseline_greedy_brier,
     &cst_baseline_minimum_variance,
     &cst_baseline_log_linear,
+    &cst_baseline_mlp,
+    &cst_baseline_hill_climbing,
     &cst_baseline_deep_ensemble,
     &cst_baseline_snapshot,
     &cst_baseline_mc_dropout,
     &cst_baseline_soup,
     &cst_baseline_swag,
-    &cst_baseline_mlp,
 };
 
 size_t cst_baseline_count(void) {

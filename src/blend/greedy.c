@@ -9,21 +9,16 @@
  * columns.
  */
 #include "blend/greedy.h"
+#include "blend/greedy_rounds.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Rows whose likelihoods are multiplied before one logarithm is taken: a product of so many
  * factors >= 2^-52 does not underflow. */
 enum { CHAIN = 16, LANES = 16 };
 
-static const double CLIP = 0x1p-52;       /* float64 epsilon, as scikit-learn clips */
-static const double HALF_ULP = 0x1p-24;   /* relative rounding error of a float32 product */
-static const double ROUNDING_FROM = 1e-4; /* losses are rounded if the first best exceeds this */
-static const double TIE = 1e-12;          /* relative */
-
-/* Cells read in a round from which on threads share it: below, starting them costs more. */
-static const double SHARED_FROM = 8e6;
+static const double CLIP = 0x1p-52;     /* float64 epsilon, as scikit-learn clips */
+static const double HALF_ULP = 0x1p-24; /* relative rounding error of a float32 product */
 
 typedef struct greedy_state {
     const cst_view *view;
@@ -36,52 +31,9 @@ typedef struct greedy_state {
     int32_t last;       /* the member to be folded into the mean before the next round */
     const bool *exact;  /* [members] evaluate these from all columns; NULL: all fast */
     bool rounding;
+    double *again;  /* [members] scratch */
+    bool *doubtful; /* [members] */
 } greedy_state;
-
-/* ---- NumPy's legacy generator, for the draws among ties
- * -------------------------------------------- */
-
-typedef struct mersenne {
-    uint32_t state[624];
-    int next;
-} mersenne;
-
-static void mersenne_seed(mersenne *m, uint32_t seed) {
-    m->state[0] = seed;
-    for (uint32_t i = 1; i < 624; i++)
-        m->state[i] = 1812433253U * (m->state[i - 1] ^ m->state[i - 1] >> 30) + i;
-    m->next = 624;
-}
-
-static uint32_t mersenne_next(mersenne *m) {
-    if (m->next == 624) {
-        for (int i = 0; i < 624; i++) {
-            uint32_t y = (m->state[i] & 0x80000000U) | (m->state[(i + 1) % 624] & 0x7fffffffU);
-            m->state[i] = m->state[(i + 397) % 624] ^ y >> 1 ^ (y & 1U ? 0x9908b0dfU : 0U);
-        }
-        m->next = 0;
-    }
-    uint32_t y = m->state[m->next++];
-    y ^= y >> 11;
-    y ^= y << 7 & 0x9d2c5680U;
-    y ^= y << 15 & 0xefc60000U;
-    return y ^ y >> 18;
-}
-
-/* RandomState.randint(0, count): bits masked, too large ones drawn again, none drawn for one. */
-static int32_t mersenne_below(mersenne *m, int32_t count) {
-    uint32_t most = (uint32_t)count - 1;
-    if (most == 0)
-        return 0;
-    uint32_t mask = most;
-    for (int shift = 1; shift < 32; shift *= 2)
-        mask |= mask >> shift;
-    uint32_t draw = 0;
-    do {
-        draw = mersenne_next(m) & mask;
-    } while (draw > most);
-    return (int32_t)draw;
-}
 
 /* ---- what is kept of the predictions
  * ----------------------------------------------------------------- */
@@ -225,152 +177,65 @@ static cst_status loss_block(cst_context *context, void *user, int64_t block, do
     return CST_OK;
 }
 
-static double rounded(double loss, bool rounding) {
-    return rounding ? rint(loss * 1e6) / 1e6 : loss;
-}
-
 /* Marks the candidates whose fast loss, known up to `slack`, could be the least and could take more
  * than one value. */
 static bool mark_doubtful(const greedy_state *s, const double *loss, double slack, bool *doubtful) {
     double least = INFINITY;
     bool any = false;
     for (int32_t k = 0; k < s->view->members; k++)
-        least = fmin(least, rounded(loss[k] + slack, s->rounding));
-    least += TIE * fabs(least);
+        least = fmin(least, cst_greedy_rounded(loss[k] + slack, s->rounding));
+    least += CST_GREEDY_TIE * fabs(least);
     for (int32_t k = 0; k < s->view->members; k++) {
-        double low = rounded(loss[k] - slack, s->rounding);
-        doubtful[k] = low <= least && low != rounded(loss[k] + slack, s->rounding);
+        double low = cst_greedy_rounded(loss[k] - slack, s->rounding);
+        doubtful[k] = low <= least && low != cst_greedy_rounded(loss[k] + slack, s->rounding);
         any = any || doubtful[k];
     }
     return any;
 }
 
-/* loss: [members], rounded; scratch: [members] each. */
-static cst_status losses(cst_context *context, greedy_state *s, double *loss, double *again,
-                         bool *doubtful) {
+/* A cst_greedy_losses_fn: losses of all candidates, those in doubt from all columns. */
+static cst_status losses(cst_context *context, void *user, int32_t size, int32_t last,
+                         bool rounding, double *loss) {
+    greedy_state *s = user;
     int64_t blocks = cst_block_count(s->view->rows);
     size_t members = (size_t)s->view->members;
     double rows = (double)s->view->rows;
+    cst_status status = CST_OK;
+    s->size = size;
+    s->last = last;
+    s->rounding = rounding;
     s->exact = NULL;
-    cst_status status = cst_reduce_blocks(context, blocks, members, loss_block, s, loss);
+    if (size > 0)
+        status = cst_parallel_for(context, blocks, fold_block, s);
+    if (status == CST_OK)
+        status = cst_reduce_blocks(context, blocks, members, loss_block, s, loss);
     for (size_t k = 0; k < members; k++)
         loss[k] /= rows;
-    int32_t parts = s->size + 1;
+    int32_t parts = size + 1;
     bool products_exact = (parts & (parts - 1)) == 0;
     double slack = HALF_ULP * fmin(s->sum_ratio / (double)parts, 1) + 1e-15;
-    if (status == CST_OK && !products_exact && mark_doubtful(s, loss, slack, doubtful)) {
-        s->exact = doubtful;
-        status = cst_reduce_blocks(context, blocks, members, loss_block, s, again);
+    if (status == CST_OK && !products_exact && mark_doubtful(s, loss, slack, s->doubtful)) {
+        s->exact = s->doubtful;
+        status = cst_reduce_blocks(context, blocks, members, loss_block, s, s->again);
         for (size_t k = 0; k < members; k++)
-            if (doubtful[k])
-                loss[k] = again[k] / rows;
+            if (s->doubtful[k])
+                loss[k] = s->again[k] / rows;
     }
     for (size_t k = 0; k < members; k++)
-        loss[k] = rounded(loss[k], s->rounding);
-    return status;
-}
-
-/* ---- selection
- * --------------------------------------------------------------------------------------------- */
-
-/* The member with the least loss; ties go to members already used, then to the draw. */
-static int32_t choose(const double *loss, const bool *used, int32_t members, mersenne *random,
-                      int32_t *tied) {
-    double least = INFINITY;
-    for (int32_t k = 0; k < members; k++)
-        least = fmin(least, loss[k]);
-    int32_t count = 0;
-    bool any_used = false;
-    for (int32_t k = 0; k < members; k++) {
-        if (fabs(loss[k] - least) > TIE * fabs(least))
-            continue;
-        tied[count++] = k;
-        any_used = any_used || used[k];
-    }
-    if (count > 1 && any_used) {
-        int32_t kept = 0;
-        for (int32_t j = 0; j < count; j++)
-            if (used[tied[j]])
-                tied[kept++] = tied[j];
-        count = kept;
-    }
-    return tied[mersenne_below(random, count)];
-}
-
-static void cut(cst_greedy *out, int32_t rounds, int32_t members) {
-    int32_t best = 0;
-    for (int32_t i = 1; i < rounds; i++)
-        if (out->loss[i] < out->loss[best])
-            best = i;
-    out->rounds = best + 1;
-    for (int32_t i = 0; i < out->rounds; i++)
-        out->weights[out->order[i]] += 1;
-    for (int32_t k = 0; k < members; k++)
-        out->weights[k] /= (double)out->rounds;
-}
-
-static cst_status select_rounds(cst_context *context, greedy_state *s, int32_t rounds,
-                                uint32_t seed, cst_greedy *out) {
-    int32_t members = s->view->members;
-    int threads = cst_context_threads(context);
-    double cells = (double)s->view->rows * (s->view->classes + 4.0 * members);
-    cst_status status = CST_OK;
-    double *loss = cst_alloc(context, (size_t)members, sizeof *loss);
-    double *again = cst_alloc(context, (size_t)members, sizeof *again);
-    bool *doubtful = cst_alloc(context, (size_t)members, sizeof *doubtful);
-    bool *used = cst_alloc(context, (size_t)members, sizeof *used);
-    int32_t *tied = cst_alloc(context, (size_t)members, sizeof *tied);
-    mersenne *random = cst_alloc(context, 1, sizeof *random);
-    if (!loss || !again || !doubtful || !used || !tied || !random) {
-        status = CST_ERROR_MEMORY;
-        goto cleanup;
-    }
-    mersenne_seed(random, seed);
-    if (cells < SHARED_FROM)
-        status = cst_context_set_threads(context, 1);
-    if (members == 1)
-        rounds = 1;
-    for (int32_t i = 0; status == CST_OK && i < rounds; i++) {
-        s->size = i;
-        if (i > 0)
-            status = cst_parallel_for(context, cst_block_count(s->view->rows), fold_block, s);
-        if (status == CST_OK)
-            status = losses(context, s, loss, again, doubtful);
-        if (status != CST_OK)
-            break;
-        int32_t best = choose(loss, used, members, random, tied);
-        if (i == 0)
-            s->rounding = loss[best] > ROUNDING_FROM;
-        out->order[i] = best;
-        out->loss[i] = rounded(loss[best], s->rounding);
-        used[best] = true;
-        s->last = best;
-    }
-    if (status == CST_OK)
-        cut(out, rounds, members);
-    (void)cst_context_set_threads(context, threads); /* was valid before */
-cleanup:
-    cst_free(context, loss);
-    cst_free(context, again);
-    cst_free(context, doubtful);
-    cst_free(context, used);
-    cst_free(context, tied);
-    cst_free(context, random);
+        loss[k] = cst_greedy_rounded(loss[k], rounding);
     return status;
 }
 
 cst_status cst_greedy_select(cst_context *context, const cst_view *view, int32_t rounds,
                              uint32_t seed, cst_greedy *out) {
     *out = (cst_greedy){0};
-    if (rounds < 1 || view->members < 1)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "greedy selection over %d members in %d rounds: both must be at least 1",
-                        view->members, rounds);
-    if (view->rows < 1 || !view->labels)
-        return cst_fail(context, CST_ERROR_INPUT, "greedy selection needs labelled rows");
+    cst_status status = cst_greedy_check(context, view, rounds);
+    if (status != CST_OK)
+        return status;
     size_t rows = (size_t)view->rows;
+    size_t members = (size_t)view->members;
     size_t cells = 0;
-    if (!cst_size_mul((size_t)view->members, rows, &cells))
+    if (!cst_size_mul(members, rows, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "%zu rows of %d members are too many", rows,
                         view->members);
     greedy_state s = {.view = view};
@@ -378,30 +243,21 @@ cst_status cst_greedy_select(cst_context *context, const cst_view *view, int32_t
     s.row_sum = cst_alloc(context, cells, sizeof *s.row_sum);
     s.mean_truth = cst_alloc(context, rows, sizeof *s.mean_truth);
     s.mean_sum = cst_alloc(context, rows, sizeof *s.mean_sum);
-    out->order = cst_alloc(context, (size_t)rounds, sizeof *out->order);
-    out->loss = cst_alloc(context, (size_t)rounds, sizeof *out->loss);
-    out->weights = cst_alloc(context, (size_t)view->members, sizeof *out->weights);
-    bool complete = s.truth && s.row_sum && s.mean_truth && s.mean_sum && out->order && out->loss &&
-                    out->weights;
-    cst_status status = complete ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_parallel_for(context, cst_block_count(view->rows), gather_block, &s);
+    s.again = cst_alloc(context, members, sizeof *s.again);
+    s.doubtful = cst_alloc(context, members, sizeof *s.doubtful);
+    bool complete = s.truth && s.row_sum && s.mean_truth && s.mean_sum && s.again && s.doubtful;
+    status = complete ? cst_parallel_for(context, cst_block_count(view->rows), gather_block, &s)
+                      : CST_ERROR_MEMORY;
     if (status == CST_OK) {
         sum_range(&s);
-        status = select_rounds(context, &s, rounds, seed, out);
+        double work = (double)rows * (view->classes + 4.0 * view->members);
+        status = cst_greedy_run(context, view, rounds, seed, work, losses, &s, out);
     }
     cst_free(context, s.truth);
     cst_free(context, s.row_sum);
     cst_free(context, s.mean_truth);
     cst_free(context, s.mean_sum);
-    if (status != CST_OK)
-        cst_greedy_free(context, out);
+    cst_free(context, s.again);
+    cst_free(context, s.doubtful);
     return status;
-}
-
-void cst_greedy_free(cst_context *context, cst_greedy *greedy) {
-    cst_free(context, greedy->order);
-    cst_free(context, greedy->loss);
-    cst_free(context, greedy->weights);
-    *greedy = (cst_greedy){0};
 }

@@ -1,8 +1,9 @@
 """Greedy ensemble selection in plain NumPy, and the fixtures of tests/test_greedy.c.
 
-select() repeats the arithmetic of AutoGluon's EnsembleSelection (log loss, multiclass) over all classes, with
-scikit-learn's log_loss as the loss. It writes small synthetic cases for the corners to tests/data/greedy, and must
-give the order that AutoGluon's own class gave on the cases in tests/reference/greedy. With a folder of caseN.npz and
+select() repeats the arithmetic of AutoGluon's EnsembleSelection (multiclass) over all classes, with scikit-learn's
+log_loss, the top-1 error or the Brier score as the loss. It writes small synthetic cases for the corners and ten random
+problems to tests/data/greedy, what the other two losses give on them to tests/data/greedy_metric.h, and must give the
+order that AutoGluon's own class gave on the cases in tests/reference/greedy. With a folder of caseN.npz and
 expected.json made by that class and some N as arguments, these are what is put into tests/reference/greedy.
 A case is int32 K, N, C, rounds; int32 order[rounds]; double loss; int32 labels[N]; float32 predictions[K][N][C].
 """
@@ -13,12 +14,24 @@ import warnings
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.metrics import log_loss
+from sklearn.metrics import accuracy_score, log_loss
 
 ROUNDS = 25
 
 
-def select(predictions, labels, rounds=ROUNDS, seed=0):
+def cross_entropy(labels, p):
+    return log_loss(labels, p, labels=np.arange(p.shape[1]))
+
+
+def top1_error(labels, p):
+    return 1 - accuracy_score(labels, p.argmax(axis=1))
+
+
+def brier(labels, p):
+    return ((p - np.eye(p.shape[1])[labels]) ** 2).sum(axis=1).mean()
+
+
+def select(predictions, labels, loss=cross_entropy, rounds=ROUNDS, seed=0):
     random = np.random.RandomState(seed)
     count, rows, classes = predictions.shape
     mean = np.zeros((rows, classes))
@@ -31,7 +44,7 @@ def select(predictions, labels, rounds=ROUNDS, seed=0):
         for k in range(count):
             mixed = (i / float(i + 1)) * mean + (1.0 / float(i + 1)) * predictions[k]
             mixed /= mixed.sum(axis=1, keepdims=True)
-            scores[k] = log_loss(labels, mixed, labels=np.arange(classes))
+            scores[k] = loss(labels, mixed)
             if rounding:
                 scores[k] = scores[k].round(6)
         tied = [k for k in range(count) if abs(scores[k] - scores.min()) <= 1e-12 * abs(scores.min())]
@@ -95,6 +108,24 @@ def synthetic():
     yield "sure", sure, answer
     close, labels = noisy_pool(rng, 6, 90, 4, 0.02, 1.0)  # losses a few roundings apart
     yield "close", close, labels
+    for i in range(10):
+        count, rows, classes = rng.integers([4, 40, 2], [10, 81, 6])
+        yield (f"random{i}", *noisy_pool(rng, count, rows, classes, rng.uniform(0.5, 2), rng.uniform(0.5, 2)))
+
+
+def write_metrics(tests):
+    """What the other two losses give on the cases of both folders, at most ROUNDS members in order."""
+    rows = []
+    for path in sorted(tests.glob("*/greedy/*.bin")):
+        predictions, labels, *_ = read(path)
+        for metric, loss in (("TOP1", top1_error), ("BRIER", brier)):
+            order, value = select(predictions, labels, loss)
+            rows.append(f'    {{"{path.relative_to(tests)}", CST_GREEDY_{metric}, {len(order)}, '
+                        f'{{{", ".join(map(str, order))}}}, {value:.17g}}},')
+    (tests / "data" / "greedy_metric.h").write_text(
+        "/* Written by tests/oracles/greedy_numpy.py. */\n// clang-format off\n"
+        "static const struct {\n    const char *path;\n    cst_greedy_metric metric;\n    int32_t rounds;\n"
+        f"    int32_t order[{ROUNDS}];\n    double loss;\n}} greedy_metric[] = {{\n" + "\n".join(rows) + "\n};\n")
 
 
 def main():
@@ -104,6 +135,7 @@ def main():
     out.mkdir(parents=True, exist_ok=True)
     for name, predictions, labels in synthetic():
         write(out / f"{name}.bin", predictions, labels, *select(predictions, labels))
+    write_metrics(tests)
     if len(sys.argv) > 1:
         folder = pathlib.Path(sys.argv[1])
         for case in json.loads((folder / "expected.json").read_text()):

@@ -13,6 +13,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -175,6 +176,94 @@ static void hill_climbing(void **state) {
     cst_baseline_fit_free(context, &b);
 }
 
+/* Mean log loss of (1 - w) p + w q by its definition. */
+static double candidate_loss(const double *p, const float *q, double w, const int32_t *labels,
+                             int rows, int classes) {
+    double loss = 0;
+    for (int i = 0; i < rows; i++) {
+        double own = 0;
+        double sum = 0;
+        for (int c = 0; c < classes; c++) {
+            double x = (1 - w) * p[i * classes + c] + w * (double)q[i * classes + c];
+            x = fmin(fmax(x, 1e-15), 1 - 1e-15);
+            sum += x;
+            own = c == labels[i] ? x : own;
+        }
+        loss -= log(own / sum) / rows;
+    }
+    return loss;
+}
+
+/* Members that are sure of themselves, some of them wrong: every class is clipped somewhere. Each
+ * candidate of each round by the definition. */
+static void hill_climbing_among_sure_members(void **state) {
+    cst_context *context = *state;
+    enum { ROWS = 700, CLASSES = 3, MEMBERS = 4 };
+    static float values[MEMBERS][ROWS * CLASSES];
+    static double mixture[ROWS * CLASSES];
+    static int32_t labels[ROWS];
+    const float *data[MEMBERS];
+    double weights[MEMBERS] = {0};
+    int rounds = 0;
+    cst_rng rng;
+    cst_rng_init(&rng, 9, CST_STREAM_TEST, 0);
+    for (int i = 0; i < ROWS; i++)
+        labels[i] = (int32_t)cst_rng_below(&rng, CLASSES);
+    for (int k = 0; k < MEMBERS; k++) {
+        data[k] = values[k];
+        for (int i = 0; i < ROWS; i++) {
+            int32_t top =
+                cst_rng_below(&rng, 20) < k + 1 ? (int32_t)cst_rng_below(&rng, CLASSES) : labels[i];
+            float rest = k == 3 ? 0 : cst_rng_below(&rng, 2) ? 1e-20F : 0.02F;
+            for (int c = 0; c < CLASSES; c++)
+                values[k][i * CLASSES + c] = c == top ? 1 - rest * (CLASSES - 1) : rest;
+        }
+    }
+    cst_view view = {ROWS, CLASSES, MEMBERS, data, labels, NULL};
+    cst_baseline_data given = {.view = &view};
+    cst_baseline_fit b;
+    assert_int_equal(cst_baseline_fit_run(context, &cst_baseline_hill_climbing, &given, &b),
+                     CST_OK);
+    double single[MEMBERS];
+    int start = 0;
+    for (int k = 0; k < MEMBERS; k++) {
+        single[k] = 0;
+        for (int i = 0; i < ROWS; i++)
+            single[k] -= log(fmax((double)values[k][i * CLASSES + labels[i]], 1e-15));
+        start = single[k] < single[start] ? k : start;
+    }
+    weights[start] = 1;
+    for (int j = 0; j < ROWS * CLASSES; j++)
+        mixture[j] = (double)values[start][j];
+    for (;; rounds++) {
+        double now = candidate_loss(mixture, values[0], 0, labels, ROWS, CLASSES);
+        double least = now;
+        double step = 0;
+        int best = 0;
+        for (int k = 0; k < MEMBERS; k++) {
+            for (int j = -50; j <= 50; j++) {
+                double loss = candidate_loss(mixture, values[k], j / 100.0, labels, ROWS, CLASSES);
+                if (loss < least) {
+                    least = loss;
+                    step = j / 100.0;
+                    best = k;
+                }
+            }
+        }
+        if (!(least < now - 1e-5))
+            break;
+        for (int k = 0; k < MEMBERS; k++)
+            weights[k] = (1 - step) * weights[k] + (k == best ? step : 0);
+        for (int j = 0; j < ROWS * CLASSES; j++)
+            mixture[j] = (1 - step) * mixture[j] + step * (double)values[best][j];
+    }
+    assert_true(rounds >= 3);
+    for (int k = 0; k < MEMBERS; k++)
+        assert_close(b.weights[k], weights[k], 1e-12);
+    assert_int_equal(strtol(b.detail, NULL, 10), rounds);
+    cst_baseline_fit_free(context, &b);
+}
+
 /* ---- tagged members -------------------------------------------------------------------------- */
 
 static cst_status fit_tagged(cst_context *context, const cst_baseline *baseline,
@@ -245,7 +334,7 @@ static void single_tagged_members(void **state) {
     /* a long name is cut between characters: 62 letters, then one of two bytes */
     char name[80];
     memset(name, 'a', 62);
-    (void)strcpy(name + 62, "\xc3\xa9\xc3\xa9");
+    memcpy(name + 62, "\xc3\xa9\xc3\xa9", 5);
     cst_member_ensemble own[MIX_MEMBERS] = {[1] = {CST_ENSEMBLE_SWAG, name, 30}};
     assert_int_equal(fit_tagged(context, &cst_baseline_swag, own, &b), CST_OK);
     name[62] = '\0';
@@ -261,6 +350,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(linear_stacking, setup, teardown),
         cmocka_unit_test_setup_teardown(log_linear, setup, teardown),
         cmocka_unit_test_setup_teardown(hill_climbing, setup, teardown),
+        cmocka_unit_test_setup_teardown(hill_climbing_among_sure_members, setup, teardown),
         cmocka_unit_test_setup_teardown(groups_of_tagged_members, setup, teardown),
         cmocka_unit_test_setup_teardown(single_tagged_members, setup, teardown),
     };

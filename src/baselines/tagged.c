@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { NAME_BYTES = 63 }; /* of a group's name in the detail */
+
 /* What of a kind is averaged. */
 typedef struct tagged_rule {
     cst_ensemble_kind kind;
@@ -92,18 +94,15 @@ static cst_status loss_block(cst_context *context, void *user, int64_t block, do
  * characters of UTF-8. */
 static void describe(const cst_member_ensemble *tag, int32_t size, int32_t groups, char *detail,
                      size_t room) {
-    char name[64] = "";
-    if (tag->of) {
-        size_t length = strlen(tag->of);
-        if (length >= sizeof name) {
-            length = sizeof name - 1;
-            while (length > 0 && ((unsigned char)tag->of[length] & 0xC0U) == 0x80U)
-                length--;
-        }
-        memcpy(name, tag->of, length);
+    const char *name = tag->of ? tag->of : "";
+    size_t length = strlen(name);
+    if (length > NAME_BYTES) {
+        length = NAME_BYTES;
+        while (length > 0 && ((unsigned char)name[length] & 0xC0U) == 0x80U)
+            length--;
     }
-    (void)snprintf(detail, room, "of '%s', %d member%s; %d candidate%s", name, (int)size,
-                   size == 1 ? "" : "s", (int)groups, groups == 1 ? "" : "s");
+    (void)snprintf(detail, room, "of '%.*s', %d member%s; %d candidate%s", (int)length, name,
+                   (int)size, size == 1 ? "" : "s", (int)groups, groups == 1 ? "" : "s");
 }
 
 static cst_status fit(cst_context *context, const tagged_rule *rule, const cst_baseline_data *data,
@@ -147,8 +146,8 @@ static cst_status fit(cst_context *context, const tagged_rule *rule, const cst_b
         return fit(context, &(rule), data, out);                                                   \
     }                                                                                              \
     const cst_baseline cst_baseline_##identifier = {                                               \
-        .name = title,                                                                             \
-        .definition = text,                                                                        \
+        .name = (title),                                                                           \
+        .definition = (text),                                                                      \
         .applies = identifier##_applies,                                                           \
         .fit = identifier##_fit,                                                                   \
     }

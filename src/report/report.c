@@ -14,7 +14,8 @@ enum { JSON_DIGITS = 10 };
 static const char *const KINDS[] = {
     [CST_REPORT_FIT] = "fit",           [CST_REPORT_INSPECT] = "inspect",
     [CST_REPORT_EVALUATE] = "evaluate", [CST_REPORT_PREDICT] = "predict",
-    [CST_REPORT_FOLDS] = "folds",
+    [CST_REPORT_FOLDS] = "folds",       [CST_REPORT_COMPARE] = "compare",
+    [CST_REPORT_ABLATE] = "ablate",     [CST_REPORT_SWEEP] = "sweep",
 };
 
 cst_status cst_report_create(cst_context *context, cst_report_kind kind, cst_report **out) {

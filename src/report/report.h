@@ -17,7 +17,10 @@ typedef enum cst_report_kind {
     CST_REPORT_INSPECT = 1,
     CST_REPORT_EVALUATE = 2,
     CST_REPORT_PREDICT = 3,
-    CST_REPORT_FOLDS = 4
+    CST_REPORT_FOLDS = 4,
+    CST_REPORT_COMPARE = 5,
+    CST_REPORT_ABLATE = 6,
+    CST_REPORT_SWEEP = 7
 } cst_report_kind;
 
 struct cst_report {

@@ -37,6 +37,12 @@ cst_status cst_report_text(cst_context *context, const cst_report *report, int c
     case CST_REPORT_FOLDS:
         cst_text_folds(&page, report->root);
         break;
+    case CST_REPORT_COMPARE:
+    case CST_REPORT_ABLATE:
+    case CST_REPORT_SWEEP:
+        page.status = cst_fail(context, CST_ERROR_ARGUMENT,
+                               "cst_report_text: a comparison is shown as JSON only");
+        break;
     }
     if (page.status != CST_OK) {
         cst_free(context, page.text);

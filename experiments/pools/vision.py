@@ -189,7 +189,8 @@ def finished(folder, name, settings):
 
 
 def train(run, data, folder, settings):
-    """Fits a run and writes the predictions of its members, each with a NAME.member.json, which comes last."""
+    """Fits a run and writes the predictions of its members, each with a NAME.member.json, which comes last. The seconds of
+    a run are shared out evenly."""
     start = time.perf_counter()
     model = run.make().fit(data.x, data.y)
     fitted = time.perf_counter() - start
@@ -234,11 +235,14 @@ def main():
     folder = options.out or common.default_folder(options.pool)
     folder.mkdir(parents=True, exist_ok=True)
     settings = {"pool": options.pool, "train_rows": rows, "epochs": epochs, "seed": options.seed}
+    runs = runs_of(options.pool, options.seed, epochs)
+    for run in runs:  # before anything is written
+        for name in run.names:
+            finished(folder, name, settings)
     data = load(options.pool, rows, options.seed)
     counts = np.bincount(data.y, minlength=len(FASHION_CLASSES))
     common.save(folder / "training_counts.npy", counts)
     print(f"{len(data.y)} training images ({', '.join(map(str, counts))}), {epochs} epochs, {networks.DEVICE}", flush=True)
-    runs = runs_of(options.pool, options.seed, epochs)
     with threadpool_limits(options.threads):
         for run in runs:
             if not all(finished(folder, name, settings) for name in run.names):

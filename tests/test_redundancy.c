@@ -261,7 +261,7 @@ static void caps_and_constant_members(void **state) {
     for (int i = 0; i < 25; i++)
         s[i] = i % 6 == 0 ? 1 : 0.1;
     const double risk[] = {0.1, 0.2, 0.3, 0.4, 0.5};
-    const double cost[] = {5, 4, 1, NAN, 2};
+    const double cost[] = {5, 4, 1, 0, 2};
     const bool constant[] = {false, false, true, false, false};
     cst_projection_rule rule = {.tau = 0.9, .cap_count = 2};
     cst_projection p;
@@ -270,20 +270,38 @@ static void caps_and_constant_members(void **state) {
     assert_int_equal(p.because[2], CST_DROPPED_COUNT);
     assert_int_equal(p.because[4], CST_DROPPED_COUNT);
     cst_projection_free(context, &p);
-    rule = (cst_projection_rule){.tau = 0.9, .cap_cost = 7, .cost = cost, .constant = constant};
+    rule = (cst_projection_rule){.tau = 0.9, .cap_cost = {7}, .cost = {cost}, .constant = constant};
     assert_int_equal(cst_project(context, s, 5, risk, &rule, &p), CST_OK);
-    const int32_t kept[] = {0, 3, 4}; /* 5, not 4 on top, nothing known, 2: 7 in all */
+    const int32_t kept[] = {0, 3, 4}; /* 5, not 4 on top, nothing, 2: 7 in all */
     assert_int_equal(p.kept_count, 3);
     assert_memory_equal(p.kept, kept, sizeof kept);
     assert_int_equal(p.because[1], CST_DROPPED_COST);
     assert_int_equal(p.because[2], CST_DROPPED_CONSTANT);
     cst_projection_free(context, &p);
     const double dear[] = {5, 4, 1, 9, 9};
-    rule.cap_cost = 3;
-    rule.cost = dear;
-    assert_int_equal(cst_project(context, s, 5, risk, &rule, &p), CST_ERROR_ARGUMENT);
-    assert_non_null(strstr(cst_last_error(context), "raise the cap"));
+    rule.cap_cost[0] = 3;
+    rule.cost[0] = dear;
+    assert_int_equal(cst_project(context, s, 5, risk, &rule, &p), CST_ERROR_INPUT);
+    assert_non_null(strstr(cst_last_error(context), "cheapest costs 4; raise the cap"));
     assert_null(p.kept);
+    /* Two caps at once; alone, a cap is on each member and no redundancy hides one behind it. */
+    const double slow[] = {1, 1, 9, 9, 1};
+    rule = (cst_projection_rule){.tau = 0.9, .cap_cost = {8, 2}, .cost = {cost, slow}};
+    assert_int_equal(cst_project(context, s, 5, risk, &rule, &p), CST_OK);
+    const int32_t both[] = {0, 4};
+    assert_int_equal(p.kept_count, 2);
+    assert_memory_equal(p.kept, both, sizeof both);
+    cst_projection_free(context, &p);
+    rule.cap_cost[0] = 0.5;
+    assert_int_equal(cst_project(context, s, 5, risk, &rule, &p), CST_ERROR_INPUT);
+    assert_non_null(strstr(cst_last_error(context), "at once"));
+    rule = (cst_projection_rule){.tau = 0.05, .each_alone = true, .cap_cost = {4}, .cost = {cost}};
+    assert_int_equal(cst_project(context, s, 5, risk, &rule, &p), CST_OK);
+    assert_int_equal(p.kept_count, 1); /* 0 is too dear, so that 1 stands, and for the others */
+    assert_int_equal(p.kept[0], 1);
+    assert_int_equal(p.because[0], CST_DROPPED_COST);
+    assert_int_equal(p.because[4], CST_DROPPED_REDUNDANT);
+    cst_projection_free(context, &p);
     const bool all[] = {true, true, true, true, true};
     rule = (cst_projection_rule){.tau = 0.9, .constant = all};
     assert_int_equal(cst_project(context, s, 5, risk, &rule, &p), CST_OK);

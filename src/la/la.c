@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <math.h>
 #include <pthread.h>
+#include <string.h>
 
 /* OpenBLAS keeps its thread count per process; this counter restores it when the last user leaves.
  */
@@ -111,6 +112,29 @@ void cst_cholesky_solve(int64_t n, const double *factor, double *b) {
     cblas_dtrsv(CblasRowMajor, CblasLower, CblasNoTrans, CblasNonUnit, (int)n, factor, (int)n, b,
                 1);
     cblas_dtrsv(CblasRowMajor, CblasLower, CblasTrans, CblasNonUnit, (int)n, factor, (int)n, b, 1);
+}
+
+cst_status cst_cholesky_inverse_diagonal(cst_context *context, int64_t n, const double *factor,
+                                         double *diagonal) {
+    cst_status status = check_dims(context, n, n, n, n);
+    if (status != CST_OK || n == 0)
+        return status;
+    size_t width = (size_t)n;
+    double *inverse = cst_alloc(context, width * width, sizeof *inverse);
+    if (!inverse)
+        return CST_ERROR_MEMORY;
+    memcpy(inverse, factor, width * width * sizeof *inverse);
+    lapack_int info = LAPACKE_dtrtri(LAPACK_ROW_MAJOR, 'L', 'N', (int)n, inverse, (int)n);
+    if (info != 0)
+        status = cst_fail(context, CST_ERROR_NUMERIC,
+                          "a %lld x %lld triangular matrix is singular (row %d)", (long long)n,
+                          (long long)n, (int)info);
+    memset(diagonal, 0, width * sizeof *diagonal);
+    for (size_t i = 0; status == CST_OK && i < width; i++)
+        for (size_t j = 0; j <= i; j++)
+            diagonal[j] += inverse[i * width + j] * inverse[i * width + j];
+    cst_free(context, inverse);
+    return status;
 }
 
 double cst_cholesky_logdet(int64_t n, const double *factor) {

@@ -39,6 +39,10 @@ cst_status cst_cholesky(cst_context *context, int64_t n, double *a);
 /* Solves L L' x = b in place for one right-hand side, L from cst_cholesky. */
 void cst_cholesky_solve(int64_t n, const double *factor, double *b);
 
+/* Diagonal [n] of (L L')^-1, from one triangular inverse. */
+cst_status cst_cholesky_inverse_diagonal(cst_context *context, int64_t n, const double *factor,
+                                         double *diagonal);
+
 /* log det(L L') = 2 sum log L_ii. */
 double cst_cholesky_logdet(int64_t n, const double *factor);
 

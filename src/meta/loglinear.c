@@ -423,20 +423,26 @@ static cst_status update_priors(cst_context *context, newton *s, double *change)
     size_t k = (size_t)s->count;
     double trace[2] = {0, 0};
     double norm[2] = {1e-12, 1e-12};
-    double *unit = cst_alloc(context, d, sizeof *unit);
-    if (!unit)
+    double *diagonal = cst_alloc(context, 2 * d, sizeof *diagonal);
+    if (!diagonal)
         return CST_ERROR_MEMORY;
+    double *ones = diagonal + d;
+    cst_status status = cst_cholesky_inverse_diagonal(context, (int64_t)d, s->factor, diagonal);
+    /* The weights' group is what is left of them when their mean is taken away: 1'H^-1 1 / k goes.
+     */
+    for (size_t j = 0; j < k; j++)
+        ones[j] = 1;
+    cst_cholesky_solve((int64_t)d, s->factor, ones);
     double common = mean_offset(s, s->theta);
     for (size_t j = 0; j < d; j++) {
         int group = j >= k;
-        for (size_t i = 0; i < d; i++)
-            unit[i] = (i == j) - (!group && i < k ? 1.0 / (double)k : 0.0);
-        cst_cholesky_solve((int64_t)d, s->factor, unit);
-        trace[group] += unit[j];
+        trace[group] += diagonal[j] - (group ? 0 : ones[j] / (double)k);
         double offset = group ? s->theta[j] : s->theta[j] - s->center - common;
         norm[group] += offset * offset;
     }
-    cst_free(context, unit);
+    cst_free(context, diagonal);
+    if (status != CST_OK)
+        return status;
     double *prior[2] = {&s->prior_weights, &s->prior_bias};
     double size[2] = {(double)k - 1, (double)(d - k)};
     *change = 0;

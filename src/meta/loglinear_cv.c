@@ -18,6 +18,7 @@ enum {
     PRIOR_MIDDLE = 2,
     PRIOR_EVIDENCE = 5
 };
+enum { EVIDENCE_CLASSES = 256 };
 
 typedef struct prior_job {
     const cst_view *view;
@@ -25,6 +26,12 @@ typedef struct prior_job {
     const cst_loglinear_options *options;
     double *loss; /* [rows][PRIOR_COUNT]: held-out NLL */
 } prior_job;
+
+/* The evidence re-estimates the precision of the biases tens of times, each for O(C^3): with many
+ * classes it is no candidate. */
+static int first_candidate(const cst_logtable *table) {
+    return table->classes > EVIDENCE_CLASSES ? PRIOR_EVIDENCE - 1 : PRIOR_EVIDENCE;
+}
 
 static cst_status fold_losses(cst_context *context, const prior_job *job, const cst_logtable *table,
                               const cst_logtable *held, const int64_t *rows) {
@@ -37,7 +44,7 @@ static cst_status fold_losses(cst_context *context, const prior_job *job, const 
     cst_status status = active && per_row ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t k = 0; active && k < members; k++)
         active[k] = k;
-    for (int g = PRIOR_COUNT - 1; status == CST_OK && g >= 0; g--) {
+    for (int g = first_candidate(table); status == CST_OK && g >= 0; g--) {
         cst_loglinear next = {0};
         double mean = 0;
         options.evidence = g == PRIOR_EVIDENCE;
@@ -100,13 +107,14 @@ static double paired_gain(const double *loss, int64_t rows, int g, int start, do
 
 /* The better of the middle of the grid and the evidence, unless another is better by more than a
  * standard error. */
-static int best_prior(const double *loss, int64_t rows) {
+static int best_prior(const double *loss, int64_t rows, bool evidence) {
     double se = 0;
-    int start = paired_gain(loss, rows, PRIOR_EVIDENCE, PRIOR_MIDDLE, &se) < 0 ? PRIOR_EVIDENCE
-                                                                               : PRIOR_MIDDLE;
+    int start = evidence && paired_gain(loss, rows, PRIOR_EVIDENCE, PRIOR_MIDDLE, &se) < 0
+                    ? PRIOR_EVIDENCE
+                    : PRIOR_MIDDLE;
     int best = start;
     double least = 0;
-    for (int g = 0; g < PRIOR_COUNT; g++) {
+    for (int g = 0; g < PRIOR_EVIDENCE + evidence; g++) {
         double mean = paired_gain(loss, rows, g, start, &se);
         if (mean + CONFIDENCE * se < 0 && mean < least) {
             least = mean;
@@ -124,7 +132,7 @@ cst_status cst_loglinear_prior_cv(cst_context *context, const cst_view *view, co
     if (status == CST_OK)
         status = cst_parallel_for(context, fold_count, prior_task, &job);
     if (status == CST_OK) {
-        int best = best_prior(job.loss, view->rows);
+        int best = best_prior(job.loss, view->rows, view->classes <= EVIDENCE_CLASSES);
         options->evidence = best == PRIOR_EVIDENCE;
         if (!options->evidence)
             options->prior_weights = PRIOR_GRID[best];

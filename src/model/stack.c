@@ -5,6 +5,11 @@
  */
 #include "model/stack.h"
 
+const char *cst_learner_name(cst_learner_kind kind) {
+    static const char *const names[] = {"ridge", "elastic-net", "lasso", "log-linear"};
+    return names[kind];
+}
+
 cst_status cst_stack_create(cst_context *context, cst_model **out) {
     *out = cst_alloc(context, 1, sizeof **out);
     return *out ? CST_OK : CST_ERROR_MEMORY;

@@ -25,6 +25,9 @@ typedef enum cst_learner_kind { /* values are stored in files: pinned */
                                 CST_LEARNER_LOGLINEAR = 3
 } cst_learner_kind;
 
+/* "ridge", "elastic-net", "lasso", "log-linear". */
+const char *cst_learner_name(cst_learner_kind kind);
+
 /* One meta-learner. Linear kinds score a (sample, class) row of the meta-design: coefficients
  * [design columns] in raw units, and one intercept in bias[0]. The log-linear pool has weights
  * [members] and bias [classes], or no biases at all. */

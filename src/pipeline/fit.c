@@ -99,6 +99,9 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     if (status == CST_OK)
         status = cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
     if (status == CST_OK)
+        status = cst_training_check_costs(context, pool, &source, settings.keep_flops,
+                                          settings.keep_latency);
+    if (status == CST_OK)
         status = cst_progress(context, "fit", 1, 4);
     if (status == CST_OK)
         status = cst_stages_run(context, &source.view, source.folds, source.fold_count, &settings,

@@ -252,11 +252,18 @@ cst_status cst_folds_inside(cst_context *context, const cst_view *in, const int3
     }
     *count = 2;
     int32_t *labels = cst_alloc(context, (size_t)in->rows, sizeof *labels);
-    cst_status status = labels ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < in->rows; i++)
+    int64_t *groups = cst_alloc(context, in->groups ? (size_t)in->rows : 0, sizeof *groups);
+    cst_status status = labels && groups ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t i = 0; status == CST_OK && i < in->rows; i++) {
         labels[i] = cst_view_label(in, i);
-    if (status == CST_OK)
+        if (in->groups)
+            groups[i] = in->groups[in->index ? in->index[i] : i];
+    }
+    if (status == CST_OK && in->groups)
+        status = cst_folds_grouped(context, labels, groups, in->rows, *count, seed, *out);
+    else if (status == CST_OK)
         status = cst_folds_stratified(context, labels, in->rows, *count, seed, *out);
+    cst_free(context, groups);
     cst_free(context, labels);
     if (status != CST_OK) {
         cst_free(context, *out);
@@ -329,6 +336,31 @@ static double total_nll(const crossfit *job, const float *held) {
     return sum;
 }
 
+static bool is_empty(const cst_learner *learner) {
+    for (int32_t j = 0; j < learner->coefficients; j++)
+        if (learner->weights[j] != 0)
+            return false;
+    return true;
+}
+
+/* A penalty that leaves a learner no coefficient leaves it no Hessian either, and the Laplace
+ * weights would take the missing determinant for simplicity: such a learner, which says the same
+ * for every sample, gets no evidence as long as there is another. */
+static void leave_out_empty(cst_context *context, const cst_model *model, int32_t learners,
+                            double *nll) {
+    int32_t full = 0;
+    for (int32_t m = 0; m < learners; m++)
+        full += !is_empty(&model->learner[m]);
+    for (int32_t m = 0; m < learners && full > 0; m++) {
+        if (!is_empty(&model->learner[m]))
+            continue;
+        nll[m] = INFINITY;
+        cst_notice(context,
+                   "the penalty leaves the %s no coefficient; it takes no part in the blend",
+                   cst_learner_name(model->learner[m].kind));
+    }
+}
+
 static cst_status blend(cst_context *context, const crossfit *job, cst_meta_fit *fit) {
     size_t cells = (size_t)job->view->rows * (size_t)job->view->classes;
     int32_t *labels = cst_alloc(context, (size_t)job->view->rows, sizeof *labels);
@@ -337,12 +369,15 @@ static cst_status blend(cst_context *context, const crossfit *job, cst_meta_fit 
     for (int64_t i = 0; i < job->view->rows; i++)
         labels[i] = cst_view_label(job->view, i);
     const float *held[CST_LEARNERS_MAX];
+    double nll[CST_LEARNERS_MAX];
     double logdet[CST_LEARNERS_MAX];
     for (int32_t m = 0; m < job->learners; m++) {
         held[m] = job->held + (size_t)m * cells;
         fit->nll[m] = total_nll(job, held[m]);
+        nll[m] = fit->nll[m];
         logdet[m] = 2 * fit->half_logdet[m];
     }
+    leave_out_empty(context, fit->model, job->learners, nll);
     double weights[CST_LEARNERS_MAX] = {0};
     cst_view mixture = {.rows = job->view->rows,
                         .classes = job->view->classes,
@@ -350,7 +385,7 @@ static cst_status blend(cst_context *context, const crossfit *job, cst_meta_fit 
                         .data = held,
                         .labels = labels};
     cst_status status =
-        cst_blend_weights(context, &mixture, fit->nll, logdet, &job->settings->blend, weights);
+        cst_blend_weights(context, &mixture, nll, logdet, &job->settings->blend, weights);
     for (int32_t m = 0; status == CST_OK && m < job->learners; m++)
         fit->weight[m] = fit->model->learner[m].blend = weights[m];
     for (int64_t i = 0; status == CST_OK && fit->row_loss && i < job->view->rows; i++) {

@@ -27,20 +27,14 @@ int32_t cst_count_cap(const cst_settings *settings, int32_t members) {
 static cst_projection_rule projection_rule(const cst_settings *settings, int32_t members,
                                            const double *flops, const double *latency,
                                            const bool *constant) {
-    cst_projection_rule rule = {.tau = settings->threshold, .constant = constant};
-    if (settings->select)
-        return rule;
+    cst_projection_rule rule = {
+        .tau = settings->threshold, .each_alone = settings->select, .constant = constant};
     int32_t cap = cst_count_cap(settings, members);
-    rule.cap_count = cap < members ? cap : 0;
-    /* One budget at a time reaches the projection; with both, FLOPs here and latency by selection.
-     */
-    if (settings->keep_flops > 0) {
-        rule.cap_cost = settings->keep_flops;
-        rule.cost = flops;
-    } else if (settings->keep_latency > 0) {
-        rule.cap_cost = settings->keep_latency;
-        rule.cost = latency;
-    }
+    rule.cap_count = !settings->select && cap < members ? cap : 0;
+    rule.cap_cost[0] = settings->keep_flops;
+    rule.cap_cost[1] = settings->keep_latency;
+    rule.cost[0] = flops;
+    rule.cost[1] = latency;
     return rule;
 }
 

@@ -53,6 +53,31 @@ static void gather(const double *from, const int32_t *members, int32_t count, do
         to[j] = from[members[j]];
 }
 
+/* A path that only follows the loss may pass the budget's best sets by: with a budget the forward
+ * path, which keeps to it at every size, is run as well, and the lower held-out loss wins. */
+static cst_status select_within(cst_context *context, const cst_view *view, const int32_t *folds,
+                                int32_t fold_count, const cst_select_options *options,
+                                cst_selection *out) {
+    bool budget = options->cap_flops > 0 || options->cap_latency > 0;
+    if (!budget || options->direction == CST_SELECT_FORWARD)
+        return cst_select(context, view, folds, fold_count, options, out);
+    cst_select_options within = *options;
+    cst_selection forward = {0};
+    within.direction = CST_SELECT_FORWARD;
+    cst_status status = cst_select(context, view, folds, fold_count, &within, &forward);
+    if (status != CST_OK)
+        return status;
+    status = cst_select(context, view, folds, fold_count, options, out);
+    if (status == CST_ERROR_INPUT ||
+        (status == CST_OK && forward.path[forward.chosen].loss < out->path[out->chosen].loss)) {
+        cst_selection_free(context, out);
+        *out = forward;
+        return CST_OK;
+    }
+    cst_selection_free(context, &forward);
+    return status;
+}
+
 static cst_status select_members(cst_context *context, const cst_view *view, const int32_t *folds,
                                  int32_t fold_count, const cst_settings *settings,
                                  const double *flops, const double *latency, cst_stages *out) {
@@ -72,7 +97,7 @@ static cst_status select_members(cst_context *context, const cst_view *view, con
         options.cap_count = cst_count_cap(settings, view->members);
         memcpy(out->candidates, out->kept, (size_t)count * sizeof *out->kept);
         out->candidate_count = count;
-        status = cst_select(context, &part, folds, fold_count, &options, &out->selection);
+        status = select_within(context, &part, folds, fold_count, &options, &out->selection);
     }
     if (status == CST_OK) {
         const cst_select_step *step = &out->selection.path[out->selection.chosen];
@@ -116,42 +141,98 @@ typedef struct drop_job {
     double *change_se;  /* [count] */
 } drop_job;
 
-static cst_status drop_task(cst_context *context, void *user, int64_t task) {
-    const drop_job *job = user;
+/* Fits without the kept member at `leave`; the mean change of the cross-fitted loss and its paired
+ * standard error. `fit` is the caller's where the status is CST_OK. */
+static cst_status fit_without(cst_context *context, const drop_job *job, int32_t leave,
+                              cst_meta_fit *fit, double *change, double *se) {
     int32_t *members = cst_alloc(context, (size_t)job->count, sizeof *members);
     if (!members)
         return CST_ERROR_MEMORY;
     int32_t count = 0;
     for (int32_t j = 0; j < job->count; j++)
-        if (j != task)
+        if (j != leave)
             members[count++] = job->kept[j];
-    cst_meta_fit fit = {0};
     cst_status status = fit_members(context, job->view, members, count, job->folds, job->fold_count,
-                                    job->settings, true, &fit);
+                                    job->settings, true, fit);
     if (status == CST_OK) {
         double n = (double)job->view->rows;
         double sum = 0;
         double square = 0;
         for (int64_t i = 0; i < job->view->rows; i++) {
-            double d = fit.row_loss[i] - job->with[i];
+            double d = fit->row_loss[i] - job->with[i];
             sum += d;
             square += d * d;
         }
-        job->change[task] = sum / n;
-        job->change_se[task] = sqrt(fmax(square / n - sum / n * (sum / n), 0) / n);
+        *change = sum / n;
+        *se = sqrt(fmax(square / n - sum / n * (sum / n), 0) / n);
     }
-    cst_meta_fit_free(context, &fit);
     cst_free(context, members);
     return status;
 }
 
-/* One member at a time, the one that is missed least, while it is missed by less than a standard
- * error. */
+static cst_status drop_task(cst_context *context, void *user, int64_t task) {
+    const drop_job *job = user;
+    cst_meta_fit fit = {0};
+    cst_status status =
+        fit_without(context, job, (int32_t)task, &fit, &job->change[task], &job->change_se[task]);
+    cst_meta_fit_free(context, &fit);
+    return status;
+}
+
+/* Members in the order in which they are missed, least first; of equals the first. Those missed by
+ * a standard error or more are left out. Returns how many are listed. */
+static int32_t order_by_change(const drop_job *job, int32_t *order) {
+    int32_t count = 0;
+    for (int32_t j = 0; j < job->count; j++) {
+        if (job->change[j] >= job->change_se[j])
+            continue;
+        int32_t at = count++;
+        while (at > 0 && job->change[order[at - 1]] > job->change[j]) {
+            order[at] = order[at - 1];
+            at--;
+        }
+        order[at] = j;
+    }
+    for (int32_t i = 0; i < count; i++)
+        order[i] = job->kept[order[i]]; /* positions move as members go; names of members do not */
+    return count;
+}
+
+/* Drops one member if the stack without it loses less than a standard error. */
+static cst_status try_drop(cst_context *context, drop_job *job, int32_t member, cst_stages *out) {
+    int32_t at = 0;
+    double change = 0;
+    double se = 0;
+    cst_meta_fit fit = {0};
+    while (out->kept[at] != member)
+        at++;
+    job->count = out->kept_count;
+    job->with = out->fit.row_loss;
+    cst_status status = fit_without(context, job, at, &fit, &change, &se);
+    if (status != CST_OK || change >= se) {
+        cst_meta_fit_free(context, &fit);
+        return status;
+    }
+    out->because[member] = CST_BECAUSE_REFIT;
+    out->refit_change[member] = change;
+    memmove(out->kept + at, out->kept + at + 1,
+            (size_t)(out->kept_count - at - 1) * sizeof *out->kept);
+    out->kept_count--;
+    cst_meta_fit_free(context, &out->fit);
+    out->fit = fit;
+    return CST_OK;
+}
+
+/* Passes over the kept members: each is left out alone, then those that are missed by less than a
+ * standard error go one after the other, least missed first, each tried again on what is left by
+ * then. Ends with a pass after which nobody goes. */
 static cst_status drop_members(cst_context *context, const cst_view *view, const int32_t *folds,
                                int32_t fold_count, const cst_settings *settings, cst_stages *out) {
     double *change = cst_alloc(context, 2 * (size_t)out->members, sizeof *change);
-    cst_status status = change ? CST_OK : CST_ERROR_MEMORY;
-    while (status == CST_OK && out->kept_count > 1) {
+    int32_t *order = cst_alloc(context, (size_t)out->members, sizeof *order);
+    cst_status status = change && order ? CST_OK : CST_ERROR_MEMORY;
+    int32_t before = 0;
+    while (status == CST_OK && out->kept_count > 1 && out->kept_count != before) {
         drop_job job = {.view = view,
                         .folds = folds,
                         .fold_count = fold_count,
@@ -161,23 +242,14 @@ static cst_status drop_members(cst_context *context, const cst_view *view, const
                         .with = out->fit.row_loss,
                         .change = change,
                         .change_se = change + out->members};
+        before = out->kept_count;
         status = cst_parallel_for(context, out->kept_count, drop_task, &job);
-        int32_t least = 0;
-        for (int32_t j = 1; status == CST_OK && j < out->kept_count; j++)
-            if (change[j] < change[least])
-                least = j;
-        if (status != CST_OK || change[least] >= job.change_se[least])
-            break;
-        out->because[out->kept[least]] = CST_BECAUSE_REFIT;
-        out->refit_change[out->kept[least]] = change[least];
-        memmove(out->kept + least, out->kept + least + 1,
-                (size_t)(out->kept_count - least - 1) * sizeof *out->kept);
-        out->kept_count--;
-        cst_meta_fit_free(context, &out->fit);
-        status = fit_members(context, view, out->kept, out->kept_count, folds, fold_count, settings,
-                             true, &out->fit);
+        int32_t listed = status == CST_OK ? order_by_change(&job, order) : 0;
+        for (int32_t i = 0; status == CST_OK && i < listed && out->kept_count > 1; i++)
+            status = try_drop(context, &job, order[i], out);
     }
     cst_free(context, change);
+    cst_free(context, order);
     return status;
 }
 

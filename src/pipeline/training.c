@@ -5,6 +5,7 @@
 
 #include "pool/folds.h"
 
+#include <math.h>
 #include <string.h>
 
 static cst_status prepare_folds(cst_context *context, const cst_pool *pool, const char *split,
@@ -66,11 +67,34 @@ cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *s
                            .classes = cst_pool_classes(pool),
                            .members = (int32_t)members,
                            .data = out->data,
-                           .labels = cst_pool_labels(pool, split)};
+                           .labels = cst_pool_labels(pool, split),
+                           .groups = cst_pool_groups(pool, split)};
     if (status == CST_OK)
         status = prepare_folds(context, pool, split, folds, seed, out);
     if (status != CST_OK)
         cst_training_close(context, out);
+    return status;
+}
+
+static cst_status check_cost(cst_context *context, const cst_pool *pool, const double *cost,
+                             const char *key, const char *option) {
+    for (int32_t k = 0; k < cst_pool_members(pool); k++)
+        if (isnan(cost[k]))
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "member '%.100s' has no %s, which %s needs for every member; add it to "
+                            "the manifest or leave the budget out",
+                            cst_pool_member_name(pool, k), key, option);
+    return CST_OK;
+}
+
+cst_status cst_training_check_costs(cst_context *context, const cst_pool *pool,
+                                    const cst_training *source, double keep_flops,
+                                    double keep_latency) {
+    cst_status status = CST_OK;
+    if (keep_flops > 0)
+        status = check_cost(context, pool, source->flops, "flops", "keep.max_flops");
+    if (status == CST_OK && keep_latency > 0)
+        status = check_cost(context, pool, source->latency, "latency_ms", "keep.max_latency");
     return status;
 }
 

@@ -26,6 +26,12 @@ typedef struct cst_training {
  * the seed. A split without labels or with conditions cannot be fitted on. */
 cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *split, int32_t folds,
                              uint64_t seed, cst_training *out);
+/* CST_ERROR_INPUT, naming the first member without it, where a budget is set and the cost it is
+ * about is not known for every member. 0: no budget. */
+cst_status cst_training_check_costs(cst_context *context, const cst_pool *pool,
+                                    const cst_training *source, double keep_flops,
+                                    double keep_latency);
+
 void cst_training_close(cst_context *context, cst_training *source);
 
 #endif

@@ -18,6 +18,7 @@ typedef struct cst_view {
     const int32_t *labels;    /* [all rows of the split], 0..C-1; NULL where there are none */
     const int64_t
         *index; /* [N]: row i of the view is row index[i] of the split; NULL: row i is i */
+    const int64_t *groups; /* [all rows of the split]: rows that no fold may separate; NULL: none */
 } cst_view;
 
 /* Rows first..first+count-1 of member `member` of the view, contiguous, [count][classes]. Returns a

@@ -11,8 +11,8 @@
 
 static const char *const PRESETS[] = {"prototype", "paper", "default"};
 static const char *const PRESET_TEXTS[] = {
-    "CoRe-Stack, the prototype: Pearson filter, six fixed features, cross-validated ridge, "
-    "inverse-RMSE weights",
+    ("CoRe-Stack, the prototype: Pearson filter, six fixed features, cross-validated ridge, "
+     "inverse-RMSE weights"),
     "CoRe-Stack+ to the letter: CKA filter, learned gate, lambda*, Laplace blend, drop and refit",
     "corestack's default: near-duplicates out, selection on held-out loss, log-linear pool",
 };

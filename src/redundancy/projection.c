@@ -32,9 +32,12 @@ static bool is_constant(const cst_projection_rule *rule, int32_t member) {
     return rule->constant && rule->constant[member];
 }
 
-static double cost_of(const cst_projection_rule *rule, int32_t member) {
-    double cost = rule->cost ? rule->cost[member] : 0;
-    return isnan(cost) ? 0 : cost;
+/* Whether the member may join members that cost `total` [CST_COSTS] already. */
+static bool affordable(const cst_projection_rule *rule, const double *total, int32_t member) {
+    for (int i = 0; i < CST_COSTS; i++)
+        if (rule->cap_cost[i] > 0 && total[i] + rule->cost[i][member] > rule->cap_cost[i])
+            return false;
+    return true;
 }
 
 /* The kept member most similar to `member`; ties go to the one of lower risk, kept first. */
@@ -54,36 +57,57 @@ static void find_partner(const double *similarity, int32_t members, int32_t memb
 
 static void project_ordered(const double *similarity, int32_t members, const int32_t *order,
                             const cst_projection_rule *rule, cst_projection *out) {
-    double total = 0;
+    const double alone[CST_COSTS] = {0};
+    double total[CST_COSTS] = {0};
     out->kept_count = 0;
     for (int32_t i = 0; i < members; i++) {
         int32_t k = order[i];
-        double cost = cost_of(rule, k);
         find_partner(similarity, members, k, out);
         if (is_constant(rule, k)) {
             out->because[k] = CST_DROPPED_CONSTANT;
+        } else if (!affordable(rule, alone, k)) {
+            out->because[k] = CST_DROPPED_COST; /* it must not stand in for one that can be kept */
         } else if (out->partner[k] >= 0 && out->similarity[k] > rule->tau) {
             out->because[k] = CST_DROPPED_REDUNDANT;
         } else if (rule->cap_count > 0 && out->kept_count >= rule->cap_count) {
             out->because[k] = CST_DROPPED_COUNT;
-        } else if (rule->cap_cost > 0 && total + cost > rule->cap_cost) {
+        } else if (!rule->each_alone && !affordable(rule, total, k)) {
             out->because[k] = CST_DROPPED_COST;
         } else {
             out->because[k] = CST_KEPT;
             out->kept[out->kept_count++] = k;
-            total += cost;
+            for (int c = 0; c < CST_COSTS; c++)
+                total[c] += rule->cap_cost[c] > 0 ? rule->cost[c][k] : 0;
         }
     }
+}
+
+/* No member is within every cap: the message names the least that each cap would have to be. */
+static cst_status too_dear(cst_context *context, int32_t members, const cst_projection_rule *rule) {
+    static const char *const names[CST_COSTS] = {"FLOPs", "latency"};
+    for (int c = 0; c < CST_COSTS; c++) {
+        int32_t cheapest = -1;
+        for (int32_t k = 0; rule->cap_cost[c] > 0 && k < members; k++)
+            if (!is_constant(rule, k) &&
+                (cheapest < 0 || rule->cost[c][k] < rule->cost[c][cheapest]))
+                cheapest = k;
+        if (cheapest >= 0 && rule->cost[c][cheapest] > rule->cap_cost[c])
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "no member fits under the %s cap of %g: the cheapest costs %g; raise "
+                            "the cap",
+                            names[c], rule->cap_cost[c], rule->cost[c][cheapest]);
+    }
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "no member is within the FLOPs cap of %g and the latency cap of %g at once; "
+                    "raise one of them",
+                    rule->cap_cost[0], rule->cap_cost[1]);
 }
 
 static cst_status nothing_kept(cst_context *context, const int32_t *order, int32_t members,
                                const cst_projection_rule *rule, cst_projection *out) {
     for (int32_t i = 0; i < members; i++)
         if (!is_constant(rule, order[i]))
-            return cst_fail(context, CST_ERROR_ARGUMENT,
-                            "no member fits under the cost cap of %g (the one of lowest risk costs "
-                            "%g); raise the cap",
-                            rule->cap_cost, cost_of(rule, order[i]));
+            return too_dear(context, members, rule);
     out->because[order[0]] = CST_KEPT;
     out->kept[out->kept_count++] = order[0];
     return CST_OK;

@@ -96,12 +96,16 @@ typedef enum cst_drop_reason {
     CST_DROPPED_COST = 4       /* would exceed the cap on the total cost */
 } cst_drop_reason;
 
+/* Budgets a projection keeps at a time: FLOPs and latency. */
+enum { CST_COSTS = 2 };
+
 typedef struct cst_projection_rule {
-    double tau;           /* redundant above this similarity with a kept member */
-    int32_t cap_count;    /* most members kept; 0: no cap */
-    double cap_cost;      /* largest total cost of the kept; 0: no cap */
-    const double *cost;   /* [K], or NULL without a cost cap; NaN (not known) counts as 0 */
-    const bool *constant; /* [K] members to leave out as constant, or NULL */
+    double tau;                    /* redundant above this similarity with a kept member */
+    int32_t cap_count;             /* most members kept; 0: no cap */
+    double cap_cost[CST_COSTS];    /* largest total of each cost of the kept; 0: no cap */
+    const double *cost[CST_COSTS]; /* each [K], finite; read where its cap is given */
+    bool each_alone;               /* caps are on each member alone, not on the total */
+    const bool *constant;          /* [K] members to leave out as constant, or NULL */
 } cst_projection_rule;
 
 /* Owned by the caller; free with cst_projection_free. */

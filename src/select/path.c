@@ -141,7 +141,7 @@ typedef struct forward_state {
 } forward_state;
 
 static double cost_of(const double *costs, int32_t member) {
-    return costs && !isnan(costs[member]) ? costs[member] : 0;
+    return costs ? costs[member] : 0;
 }
 
 static bool affordable(const forward_state *s, int32_t member) {

@@ -125,8 +125,8 @@ static cst_status fold_task(cst_context *context, void *user, int64_t task) {
 static double sum_costs(const double *costs, const int32_t *members, int32_t count) {
     double sum = 0;
     for (int32_t j = 0; costs && j < count; j++)
-        sum += isnan(costs[members[j]]) ? 0 : costs[members[j]];
-    return sum;
+        sum += costs[members[j]];
+    return sum; /* NaN where one is not known: then no cap is set on it */
 }
 
 /* Paired standard error of the mean difference between sizes s and t. */
@@ -209,8 +209,8 @@ static cst_status choose(cst_context *context, const cst_select_options *options
     if (nearest < 0)
         return cst_fail(
             context, CST_ERROR_INPUT,
-            "no set of members satisfies the caps: the cheapest single member exceeds the "
-            "FLOPs or latency budget; raise keep.max_flops or keep.max_latency");
+            "no set of members on the path satisfies the caps on FLOPs and latency; raise "
+            "keep.max_flops or keep.max_latency, or set select.direction=forward");
     bool proven = least <= 0 || options->rule != CST_SELECT_NON_INFERIOR;
     out->chosen = proven ? nearest : largest;
     return CST_OK;

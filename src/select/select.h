@@ -20,18 +20,21 @@ typedef enum cst_select_rule {
     CST_SELECT_ONE_SE,      /* the smallest size within one paired standard error of it */
     CST_SELECT_TOLERANCE,   /* the smallest size within a relative tolerance of it */
     CST_SELECT_NON_INFERIOR /* the smallest size whose excess over all members is below the
-                               tolerance with confidence: excess + 2 standard errors; where no size
-                               is, the one with the least such bound */
+                               tolerance with confidence: excess + 3 standard errors. Where no
+                               allowed size is, the largest allowed one: without proof nothing more
+                               is given up than the caps ask for, even where a smaller size happens
+                               to have the lower held-out loss */
 } cst_select_rule;
 
 typedef struct cst_select_options {
     cst_select_direction direction;
     cst_select_rule rule;
-    double tolerance;      /* relative to the held-out NLL of the reference */
-    int32_t cap_count;     /* at most this many members; 0: no cap */
-    double cap_flops;      /* at most this much in total; 0: no cap */
-    double cap_latency;    /* milliseconds in total; 0: no cap */
-    const double *flops;   /* [members of the view]; NaN counts as 0. NULL: none */
+    double tolerance;   /* relative to the held-out NLL of the reference */
+    int32_t cap_count;  /* at most this many members; 0: no cap */
+    double cap_flops;   /* at most this much in total; 0: no cap */
+    double cap_latency; /* milliseconds in total; 0: no cap */
+    const double
+        *flops; /* [members of the view]; finite where its cap is set; NaN elsewhere. NULL: none */
     const double *latency; /* the same, milliseconds */
     double prior;          /* precision of the log-linear weights during selection, total scale */
 } cst_select_options;

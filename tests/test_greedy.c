@@ -219,8 +219,8 @@ static void rows_are_those_of_the_view(void **state) {
     }
     const float *a[] = {all[0][0], all[1][0], all[2][0]};
     const float *b[] = {even[0][0], even[1][0], even[2][0]};
-    cst_view part = {ROWS, CLASSES, MEMBERS, a, labels, index};
-    cst_view copy = {ROWS, CLASSES, MEMBERS, b, even_labels, NULL};
+    cst_view part = {ROWS, CLASSES, MEMBERS, a, labels, index, NULL};
+    cst_view copy = {ROWS, CLASSES, MEMBERS, b, even_labels, NULL, NULL};
     cst_greedy x;
     cst_greedy y;
     assert_int_equal(cst_greedy_select(context, &part, 25, 0, &x), CST_OK);
@@ -255,7 +255,7 @@ static void threads_do_not_change_a_byte(void **state) {
         index[i] = i % e.rows;
     for (int k = 0; k < 6; k++)
         data[k] = e.predictions + (size_t)k * (size_t)e.rows * (size_t)e.classes;
-    cst_view view = {ROWS, e.classes, 6, data, e.labels, index};
+    cst_view view = {ROWS, e.classes, 6, data, e.labels, index, NULL};
     int32_t order[ROUNDS] = {0};
     double loss[ROUNDS] = {0};
     for (int threads = 1; threads <= 4; threads++) {

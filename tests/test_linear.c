@@ -336,12 +336,43 @@ static void every_allocation_may_fail(void **state) {
     free_pool(&p);
 }
 
+/* Columns that differ by a millionth: sweeps alone take for ever, active-set steps arrive. */
+static void nearly_dependent_columns(void **state) {
+    cst_context *context = *state;
+    enum { ROWS = 400, COLUMNS = 12 };
+    static double x[ROWS * COLUMNS];
+    static double y[ROWS];
+    cst_rng rng;
+    cst_rng_init(&rng, 5, CST_STREAM_TEST, 9);
+    for (int i = 0; i < ROWS; i++) {
+        double base[3] = {cst_rng_normal(&rng), cst_rng_normal(&rng), cst_rng_normal(&rng)};
+        for (int j = 0; j < COLUMNS; j++)
+            x[i * COLUMNS + j] = base[j % 3] + 1e-6 * cst_rng_normal(&rng);
+        y[i] = base[0] - 0.5 * base[1] + 1e6 * (x[i * COLUMNS] - x[i * COLUMNS + 3]) * 1e-2 +
+               0.3 * cst_rng_normal(&rng);
+    }
+    cst_standardised s = standardise(context, x, y, ROWS, COLUMNS);
+    const double lambdas[] = {1e-2, 1e-5, 1e-8};
+    for (int l = 0; l < 3; l++) {
+        cst_linear lasso;
+        cst_notices_clear(context);
+        assert_int_equal(cst_linear_fit(context, &s, CST_LINEAR_LASSO, lambdas[l], 1, &lasso),
+                         CST_OK);
+        assert_true(lasso.kkt_residual <= 1e-10 * cst_linear_lambda_max(&s, 1));
+        assert_true(lasso.iterations < 2000);
+        assert_int_equal(cst_notice_count(context), 0);
+        cst_linear_free(context, &lasso);
+    }
+    cst_standardised_free(context, &s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(fits_match_scikit_learn, setup, teardown),
         cmocka_unit_test_setup_teardown(elastic_net_without_l1_is_ridge, setup, teardown),
         cmocka_unit_test_setup_teardown(more_columns_than_rows, setup, teardown),
         cmocka_unit_test_setup_teardown(dependent_columns, setup, teardown),
+        cmocka_unit_test_setup_teardown(nearly_dependent_columns, setup, teardown),
         cmocka_unit_test_setup_teardown(lambda_max_is_where_everything_is_zero, setup, teardown),
         cmocka_unit_test_setup_teardown(path_matches_refits, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_penalties_are_refused, setup, teardown),

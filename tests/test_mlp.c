@@ -40,7 +40,7 @@ static cst_view fixture(void) {
     static const float *data[MLP_MEMBERS];
     for (int k = 0; k < MLP_MEMBERS; k++)
         data[k] = mlp_probabilities + (size_t)k * CELLS;
-    return (cst_view){MLP_ROWS, MLP_CLASSES, MLP_MEMBERS, data, mlp_labels, NULL};
+    return (cst_view){MLP_ROWS, MLP_CLASSES, MLP_MEMBERS, data, mlp_labels, NULL, NULL};
 }
 
 /* The fixture's network at its start; the arrays are the caller's. */
@@ -173,7 +173,7 @@ static cst_view repeated(int64_t *index, int64_t rows) {
         data[k] = pool_probabilities + (size_t)k * POOL_CELLS;
     for (int64_t i = 0; i < rows; i++)
         index[i] = (i * 37) % POOL_ROWS;
-    return (cst_view){rows, POOL_CLASSES, POOL_MEMBERS, data, pool_labels, index};
+    return (cst_view){rows, POOL_CLASSES, POOL_MEMBERS, data, pool_labels, index, NULL};
 }
 
 static double mean_nll(const cst_view *view, const float *p) {
@@ -282,7 +282,7 @@ static void few_rows(void **state) {
     const float *members[] = {flat, flat};
     int32_t labels[12] = {0};
     float out[12 * 3];
-    cst_view view = {1, 3, 2, members, labels, NULL};
+    cst_view view = {1, 3, 2, members, labels, NULL, NULL};
     cst_baseline_data data = {.view = &view, .seed = 1};
     for (; view.rows <= 11; view.rows++) {
         cst_baseline_fit fit;

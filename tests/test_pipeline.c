@@ -257,6 +257,101 @@ static void same_bytes_for_any_threads(void **state) {
     }
 }
 
+/* A penalty so large that lasso and elastic net lose every coefficient: they must not win the blend
+ * for want of a determinant. */
+static void empty_learners_take_no_part(void **state) {
+    fixture *f = *state;
+    cst_settings settings = settings_of(f, "paper");
+    cst_meta_fit fit;
+    /* Few rows, many members: lambda* is far above where the l1 fits become zero. */
+    enum { MANY = 40 };
+    static float noise[MANY][ROWS * CLASSES];
+    const float *data[MANY];
+    cst_rng rng;
+    cst_rng_init(&rng, 4, CST_STREAM_TEST, 2);
+    for (int k = 0; k < MANY; k++) {
+        data[k] = noise[k];
+        make_member(&rng, f->labels, 1.2, noise[k]);
+    }
+    cst_view view = f->view;
+    view.data = data;
+    view.members = MANY;
+    view.rows = 100;
+    cst_notices_clear(f->context);
+    assert_int_equal(cst_meta_fit_run(f->context, &view, f->folds, FOLDS, &settings, false, &fit),
+                     CST_OK);
+    bool any_empty = false;
+    for (int32_t m = 0; m < fit.learners; m++) {
+        bool empty = true;
+        for (int32_t j = 0; j < fit.model->learner[m].coefficients; j++)
+            empty = empty && fit.model->learner[m].weights[j] == 0;
+        any_empty = any_empty || empty;
+        assert_true(!empty || fit.weight[m] == 0);
+    }
+    assert_true(any_empty);
+    assert_true(cst_notice_count(f->context) > 0);
+    cst_meta_fit_free(f->context, &fit);
+}
+
+/* With two folds one is left inside: the new ones must not separate a group either. */
+static void groups_stay_together_inside(void **state) {
+    fixture *f = *state;
+    int64_t groups[ROWS];
+    int32_t folds[ROWS];
+    int64_t index[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        groups[i] = i / 6;
+        folds[i] = (int32_t)(groups[i] % 2);
+    }
+    cst_view view = f->view;
+    cst_view in;
+    cst_view out;
+    view.groups = groups;
+    cst_view_split(&view, folds, 0, index, &in, &out);
+    int32_t *inside = NULL;
+    int32_t count = 0;
+    assert_int_equal(cst_folds_inside(f->context, &in, folds, ROWS, 2, 0, 1, &inside, &count),
+                     CST_OK);
+    assert_int_equal(count, 2);
+    for (int64_t i = 1; i < in.rows; i++)
+        if (groups[in.index[i]] == groups[in.index[i - 1]])
+            assert_int_equal(inside[i], inside[i - 1]);
+    cst_free(f->context, inside);
+}
+
+/* Budgets: a path that meets neither is replaced by one that keeps to them. */
+static void budgets_hold_together(void **state) {
+    fixture *f = *state;
+    double flops[MEMBERS];
+    double latency[MEMBERS];
+    for (int k = 0; k < MEMBERS; k++) {
+        flops[k] = 1 + k;
+        latency[k] = MEMBERS - k;
+    }
+    for (int direction = 0; direction < 2; direction++) {
+        cst_settings settings = settings_of(f, "default");
+        cst_stages stages;
+        settings.select = direction == 1;
+        settings.keep_flops = 5;
+        settings.keep_latency = MEMBERS + 1;
+        assert_int_equal(cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, flops,
+                                        latency, &stages),
+                         CST_OK);
+        double total[2] = {0, 0};
+        for (int32_t j = 0; j < stages.kept_count; j++) {
+            total[0] += flops[stages.kept[j]];
+            total[1] += latency[stages.kept[j]];
+        }
+        assert_true(stages.kept_count > 0 && total[0] <= 5 && total[1] <= MEMBERS + 1);
+        cst_stages_free(f->context, &stages);
+        settings.keep_flops = 0.5;
+        assert_int_equal(cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, flops,
+                                        latency, &stages),
+                         CST_ERROR_INPUT);
+        assert_non_null(strstr(cst_last_error(f->context), "cheapest costs 1"));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(labels_of_a_fold_do_not_reach_its_predictions),
@@ -266,6 +361,9 @@ int main(void) {
         cmocka_unit_test(every_rule_blends),
         cmocka_unit_test(thresholds_are_found),
         cmocka_unit_test(same_bytes_for_any_threads),
+        cmocka_unit_test(empty_learners_take_no_part),
+        cmocka_unit_test(groups_stay_together_inside),
+        cmocka_unit_test(budgets_hold_together),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -227,6 +227,11 @@ class BadInput(PoolCase):
                 self.save(f"{name}.{split}.npy", self.members[name, split][:3])
         self.fit_fails("3", "5")
 
+    def test_budget_without_costs(self):
+        for option, key in (("keep.max_flops", "flops"), ("keep.max_latency", "latency_ms")):
+            self.fails("fit", self.pool, "-o", self.model, "--set", option + "=5", says=(key, option, "every member"))
+            self.assertFalse(os.path.exists(self.model))
+
     def test_one_class(self):
         self.save("oof_labels.npy", np.zeros(self.rows, np.int32))
         result = run("fit", self.pool, "-o", self.model)

@@ -245,7 +245,7 @@ static void wide_training_is_reproducible(void **state) {
         mean[j] = -1; /* of the logarithm of a uniform number, and its deviation */
         scale[j] = 1;
     }
-    cst_view view = {ROWS, WIDE, MANY, data, labels, NULL};
+    cst_view view = {ROWS, WIDE, MANY, data, labels, NULL, NULL};
     cst_mlp_net net = {MANY, WIDE, HIDDEN, mean, scale, theta};
     cst_mlp_options options = cst_mlp_defaults(ROWS);
     options.epochs = 3;

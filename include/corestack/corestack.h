@@ -4,6 +4,7 @@
 #ifndef CORESTACK_CORESTACK_H
 #define CORESTACK_CORESTACK_H
 
+#include <corestack/compare.h>
 #include <corestack/context.h>
 #include <corestack/fit.h>
 #include <corestack/folds.h>

@@ -124,6 +124,7 @@ typedef enum cst_stream {
     CST_STREAM_GATE_SHUFFLE = 7,
     CST_STREAM_BOOTSTRAP = 8,
     CST_STREAM_GREEDY = 9,
+    CST_STREAM_SUBSETS = 10,
     CST_STREAM_TEST = 100
 } cst_stream;
 

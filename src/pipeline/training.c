@@ -60,8 +60,9 @@ cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *s
     for (size_t k = 0; status == CST_OK && k < members; k++) {
         out->data[k] = cst_pool_predictions(pool, split, (int32_t)k);
         out->ensembles[k] = cst_pool_member_ensemble(pool, (int32_t)k);
-        out->flops[k] = cst_pool_member_flops(pool, (int32_t)k);
-        out->latency[k] = cst_pool_member_latency_ms(pool, (int32_t)k);
+        /* A prediction averaged over several passes costs them all. */
+        out->flops[k] = out->ensembles[k].passes * cst_pool_member_flops(pool, (int32_t)k);
+        out->latency[k] = out->ensembles[k].passes * cst_pool_member_latency_ms(pool, (int32_t)k);
     }
     out->view = (cst_view){.rows = rows,
                            .classes = cst_pool_classes(pool),

@@ -192,7 +192,7 @@ static cst_status run_method(cst_context *context, const char *name, const cst_t
                              method *out) {
     cst_method which;
     cst_method_fit fit = {0};
-    cst_status status = cst_method_parse(context, name, &which);
+    cst_status status = cst_method_parse(context, name, seed, NULL, 0, &which);
     if (status == CST_OK)
         status = cst_method_fit_run(context, &which, source, seed, &fit);
     if (status != CST_OK)

@@ -4,41 +4,95 @@
  */
 #include "protocol/method.h"
 
-#include "pipeline/settings.h"
+#include <corestack/compare.h>
 
 #include <stdio.h>
 #include <string.h>
 
-static const char *const PRESETS[] = {"prototype", "paper", "default"};
-static const char *const PRESET_TEXTS[] = {
-    ("CoRe-Stack, the prototype: Pearson filter, six fixed features, cross-validated ridge, "
-     "inverse-RMSE weights"),
-    "CoRe-Stack+ to the letter: CKA filter, learned gate, lambda*, Laplace blend, drop and refit",
-    "corestack's default: near-duplicates out, selection on held-out loss, log-linear pool",
+/* In the order of reports. */
+static const struct preset_text {
+    const char *name;
+    const char *definition;
+} PRESETS[] = {
+    {"prototype",
+     ("CoRe-Stack, the prototype: Pearson filter, six fixed features, cross-validated ridge, "
+      "inverse-RMSE weights")},
+    {"paper", "CoRe-Stack+ to the letter: CKA filter, learned gate, lambda*, Laplace blend, refit"},
+    {"default",
+     "corestack's default: near-duplicates out, selection on held-out loss, log-linear pool"},
 };
 
 enum { PRESET_COUNT = sizeof PRESETS / sizeof PRESETS[0] };
 
+static const char AUTOGLUON[] = "autogluon";
+
+const char *cst_method_name(size_t index) {
+    size_t baselines = cst_baseline_count();
+    if (index < baselines)
+        return cst_baseline_at(index)->name;
+    if (index == baselines)
+        return AUTOGLUON;
+    index -= baselines + 1;
+    return index < PRESET_COUNT ? PRESETS[index].name : NULL;
+}
+
 static cst_status unknown(cst_context *context, const char *name) {
     char list[512] = "";
-    for (size_t i = 0; i < cst_baseline_count(); i++) {
+    for (size_t i = 0; cst_method_name(i); i++) {
         size_t used = strlen(list);
-        (void)snprintf(list + used, sizeof list - used, "%s, ", cst_baseline_at(i)->name);
+        (void)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", cst_method_name(i));
     }
     return cst_fail(context, CST_ERROR_ARGUMENT,
-                    "there is no method '%.60s'; methods are %sautogluon, prototype, paper and "
-                    "default, each with +temperature, +vector, +isotonic or +platt behind it",
+                    "there is no method '%.60s'; methods are %s, each with +temperature, +vector, "
+                    "+isotonic or +platt behind it",
                     name, list);
 }
 
-cst_status cst_method_parse(cst_context *context, const char *text, cst_method *out) {
+/* One of PRESETS, or NULL. */
+static const struct preset_text *find_preset(const char *name) {
+    for (int i = 0; i < PRESET_COUNT; i++)
+        if (strcmp(name, PRESETS[i].name) == 0)
+            return &PRESETS[i];
+    return NULL;
+}
+
+static cst_status set_option(cst_context *context, cst_options *options, const char *setting) {
+    char key[CST_METHOD_NAME_CHARS];
+    const char *equals = strchr(setting, '=');
+    if (!equals || (size_t)(equals - setting) >= sizeof key)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "setting '%.60s' is not KEY=VALUE", setting);
+    (void)snprintf(key, sizeof key, "%.*s", (int)(equals - setting), setting);
+    return cst_options_set(context, options, key, equals + 1);
+}
+
+static cst_status read_settings(cst_context *context, const char *preset, uint64_t seed,
+                                const char *const *settings, int32_t setting_count,
+                                cst_settings *out) {
+    char number[32];
+    cst_options *options = NULL;
+    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)seed);
+    cst_status status = cst_options_create(context, &options);
+    if (status == CST_OK)
+        status = cst_options_preset(context, options, preset);
+    if (status == CST_OK)
+        status = cst_options_set(context, options, "seed", number);
+    for (int32_t i = 0; status == CST_OK && i < setting_count; i++)
+        status = set_option(context, options, settings[i]);
+    if (status == CST_OK)
+        cst_settings_read(options, out);
+    cst_options_free(context, options);
+    return status;
+}
+
+cst_status cst_method_parse(cst_context *context, const char *text, uint64_t seed,
+                            const char *const *settings, int32_t setting_count, cst_method *out) {
     *out = (cst_method){0};
     if (strlen(text) >= sizeof out->name)
         return unknown(context, text);
     (void)snprintf(out->name, sizeof out->name, "%s", text);
     char base[CST_METHOD_NAME_CHARS];
     (void)snprintf(base, sizeof base, "%s",
-                   strcmp(text, "autogluon") == 0 ? "greedy+temperature" : text);
+                   strcmp(text, AUTOGLUON) == 0 ? "greedy+temperature" : text);
     char *plus = strchr(base, '+');
     if (plus) {
         *plus = '\0';
@@ -47,19 +101,28 @@ cst_status cst_method_parse(cst_context *context, const char *text, cst_method *
             return unknown(context, text);
     }
     out->baseline = cst_baseline_find(base);
-    for (int i = 0; i < PRESET_COUNT; i++)
-        if (strcmp(base, PRESETS[i]) == 0)
-            out->preset = PRESETS[i];
-    return out->baseline || out->preset ? CST_OK : unknown(context, text);
+    const struct preset_text *preset = find_preset(base);
+    if (!preset)
+        return out->baseline ? CST_OK : unknown(context, text);
+    out->preset = preset->name;
+    return read_settings(context, preset->name, seed, settings, setting_count, &out->settings);
 }
 
 const char *cst_method_definition(const cst_method *method) {
-    if (method->baseline)
-        return method->baseline->definition;
-    for (int i = 0; i < PRESET_COUNT; i++)
-        if (method->preset == PRESETS[i])
-            return PRESET_TEXTS[i];
-    return "";
+    return method->baseline ? method->baseline->definition
+                            : find_preset(method->preset)->definition;
+}
+
+const char *cst_method_describe(const char *name) {
+    if (!name)
+        return NULL;
+    if (strcmp(name, AUTOGLUON) == 0)
+        return "AutoGluon's weighted ensemble: greedy, then temperature scaling";
+    if (cst_calibrator_find(name) != CST_CALIBRATOR_NONE)
+        return cst_calibrator_definition(cst_calibrator_find(name));
+    const cst_baseline *baseline = cst_baseline_find(name);
+    const struct preset_text *preset = find_preset(name);
+    return baseline ? baseline->definition : preset ? preset->definition : NULL;
 }
 
 static cst_baseline_data data_of(const cst_training *source, uint64_t seed) {
@@ -103,28 +166,21 @@ static void stack_weights(const cst_stages *stages, cst_method_fit *out) {
         out->weights[stages->kept[j]] = model->learner[0].weights[j];
 }
 
-static cst_status fit_preset(cst_context *context, const cst_training *source, uint64_t seed,
+static cst_status fit_preset(cst_context *context, const cst_training *source,
                              cst_method_fit *out) {
-    cst_options *options = NULL;
-    cst_status status = cst_options_create(context, &options);
-    if (status == CST_OK)
-        status = cst_options_preset(context, options, out->method.preset);
-    cst_settings settings;
-    if (status == CST_OK) {
-        cst_settings_read(options, &settings);
-        settings.seed = settings.cka.seed = settings.gate.seed = seed;
-        status = cst_stages_run(context, &source->view, source->folds, source->fold_count,
-                                &settings, source->flops, source->latency, &out->stages);
-    }
+    cst_status status =
+        cst_stages_run(context, &source->view, source->folds, source->fold_count,
+                       &out->method.settings, source->flops, source->latency, &out->stages);
     for (int32_t j = 0; status == CST_OK && j < out->stages.kept_count; j++)
         out->uses[out->stages.kept[j]] = true;
     if (status == CST_OK)
         stack_weights(&out->stages, out);
-    cst_options_free(context, options);
     return status;
 }
 
-static cst_status fit_calibrator(cst_context *context, const cst_view *view, cst_method_fit *out) {
+static cst_status fit_calibrator(cst_context *context, const cst_training *source, uint64_t seed,
+                                 cst_method_fit *out) {
+    const cst_view *view = &source->view;
     size_t cells = 0;
     if (!cst_size_mul((size_t)view->rows, (size_t)view->classes, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "too many predictions");
@@ -132,8 +188,13 @@ static cst_status fit_calibrator(cst_context *context, const cst_view *view, cst
     int32_t *labels = cst_alloc(context, (size_t)view->rows, sizeof *labels);
     cst_calibrator_kind kind = out->method.calibrator;
     cst_status status = own && labels ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
+    if (status == CST_OK && out->mix != CST_MIX_OTHER) {
         status = cst_method_fit_predict(context, out, view, own);
+    } else if (status == CST_OK) {
+        cst_method plain = out->method;
+        plain.calibrator = CST_CALIBRATOR_NONE;
+        status = cst_method_nested(context, &plain, source, seed, own);
+    }
     for (int64_t i = 0; status == CST_OK && i < view->rows; i++)
         labels[i] = cst_view_label(view, i);
     if (status == CST_OK)
@@ -154,9 +215,9 @@ cst_status cst_method_fit_run(cst_context *context, const cst_method *method,
     cst_status status = CST_ERROR_MEMORY;
     if (out->uses && out->weights)
         status = method->baseline ? fit_baseline(context, source, seed, out)
-                                  : fit_preset(context, source, seed, out);
+                                  : fit_preset(context, source, out);
     if (status == CST_OK && method->calibrator != CST_CALIBRATOR_NONE)
-        status = fit_calibrator(context, &source->view, out);
+        status = fit_calibrator(context, source, seed, out);
     for (int32_t k = 0; status == CST_OK && k < out->members; k++)
         out->used += out->uses[k];
     if (status == CST_OK && out->mix == CST_MIX_OTHER) {

@@ -8,6 +8,7 @@
 
 #include "baselines/baselines.h"
 #include "calibration/calibration.h"
+#include "pipeline/settings.h"
 #include "pipeline/stages.h"
 #include "pipeline/training.h"
 
@@ -17,12 +18,15 @@ typedef struct cst_method {
     char name[CST_METHOD_NAME_CHARS]; /* as given: "greedy+temperature", "autogluon", "paper" */
     const cst_baseline *baseline;     /* NULL: a preset of the stack */
     const char *preset;               /* NULL: a baseline */
+    cst_settings settings;            /* of a preset */
     cst_calibrator_kind calibrator;
 } cst_method;
 
-/* NAME or NAME+CALIBRATOR; "autogluon" is greedy+temperature. CST_ERROR_ARGUMENT names the
- * possible ones. */
-cst_status cst_method_parse(cst_context *context, const char *text, cst_method *out);
+/* NAME or NAME+CALIBRATOR; "autogluon" is greedy+temperature. Presets take the seed and then
+ * `settings` [setting_count] of "key=value". CST_ERROR_ARGUMENT names the possible methods, or what
+ * is wrong with a setting. */
+cst_status cst_method_parse(cst_context *context, const char *text, uint64_t seed,
+                            const char *const *settings, int32_t setting_count, cst_method *out);
 
 /* One sentence: what the method computes. Borrowed. */
 const char *cst_method_definition(const cst_method *method);
@@ -45,7 +49,9 @@ typedef struct cst_method_fit {
 } cst_method_fit;
 
 /* Fits on the rows of `source`, seeing nothing else: a pure function of them. The calibrator is
- * fitted on the method's predictions of the same rows, as AutoGluon does. *out is zeroed first. */
+ * fitted on the method's predictions of the same rows, as AutoGluon does, where the method is a mix
+ * of members (a few weights); else, since such a method knows its own rows too well, on its
+ * cross-fitted predictions. *out is zeroed first. */
 cst_status cst_method_fit_run(cst_context *context, const cst_method *method,
                               const cst_training *source, uint64_t seed, cst_method_fit *out);
 

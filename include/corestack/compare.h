@@ -1,0 +1,73 @@
+/*
+ * Methods side by side under one protocol: leaderboard, the paper's ablation, sweeps over an option
+ * or the size of the pool. Paper: sections "Experimental Setup", "Results", "Component Ablation"
+ * and "CKA Threshold Sensitivity"; method.md sections 6 to 8.
+ */
+#ifndef CORESTACK_COMPARE_H
+#define CORESTACK_COMPARE_H
+
+#include <corestack/context.h>
+#include <corestack/fit.h>
+#include <corestack/pool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Names of the methods in the order of reports: baselines, "autogluon", presets. NULL past the end.
+ * Each may be followed by "+temperature", "+vector", "+isotonic" or "+platt". Borrowed. */
+CST_API const char *cst_method_name(size_t index);
+/* What a method computes, one sentence; NULL for an unknown name. Borrowed. */
+CST_API const char *cst_method_describe(const char *name);
+
+/* What the three comparisons share. Zero-initialise, then set what is wanted. */
+typedef struct cst_compare_options {
+    const char *split; /* NULL or "oof": every score is nested, that is, of rows the fit did
+                          not see; another split: fitted on "oof", scored there once */
+    const char *const *methods; /* [method_count] names; "all" stands for every method that applies.
+                                   NULL: "all" for cst_compare, "default" for cst_sweep */
+    int32_t method_count;
+    const char *reference; /* differences and tests are against it; NULL: "default" where it is
+                              among the methods, else the first */
+    const char *ood;       /* a split of out-of-distribution rows to tell from `split`'s; or NULL */
+    const char *const *settings; /* [setting_count] "key=value": set in every preset that is run,
+                                    and "folds.count" for the folds of all methods */
+    int32_t setting_count;
+    int32_t resamples; /* of the bootstrap; 0: no intervals */
+    uint64_t seed;     /* of folds, fits, subsets and resamples */
+    /* Told the probabilities [rows][classes] of every method on the rows scored (for a split with
+     * conditions [conditions][rows][classes]); `split` is that or `ood`. An error stops the
+     * comparison. May be NULL. */
+    cst_status (*predicted)(void *user, const char *method, const char *split,
+                            const float *probabilities, int64_t rows, int32_t classes);
+    void *user;
+} cst_compare_options;
+
+/* A row for each method: scores with intervals, weights, members used, relative FLOPs, seconds of
+ * its fit, difference to the reference; paired tests against the reference; rank correlation of
+ * condition number and top-1 over the methods. options may be NULL. */
+CST_API cst_status cst_compare(cst_context *context, cst_pool *pool,
+                               const cst_compare_options *options, cst_report **report);
+
+/* The paper's cumulative ablation: the preset "prototype" with stages S1, S2, S3 and S4 of "paper"
+ * switched on one after the other; the last row is "paper". `methods` is not read. */
+CST_API cst_status cst_ablate(cst_context *context, cst_pool *pool,
+                              const cst_compare_options *options, cst_report **report);
+
+/* What a sweep varies. */
+typedef struct cst_sweep_options {
+    const char *key;           /* an option's key, or "pool.size": random subsets of the members */
+    const char *const *values; /* [value_count] */
+    int32_t value_count;
+    int32_t draws; /* subsets for each size of "pool.size", at least 1; else not read */
+} cst_sweep_options;
+
+/* A row for each value, draw and method. Baselines take no options: with a key other than
+ * "pool.size" the methods are presets. */
+CST_API cst_status cst_sweep(cst_context *context, cst_pool *pool, const cst_sweep_options *sweep,
+                             const cst_compare_options *options, cst_report **report);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,401 @@
+/*
+ * The leaderboard: every method on the same rows, intervals, differences and tests against one of
+ * them. Paper: sections "Results" and "Condition Number as a Performance Predictor"; method.md
+ * sections 6 and 8.
+ */
+#include "la/la.h"
+#include "protocol/rows.h"
+
+#include <corestack/statistics.h>
+
+#include <string.h>
+
+/* What "all" stands for beside the methods of cst_method_name: calibration behind an average. */
+static const char *const CALIBRATED[] = {"average+temperature", "average+vector",
+                                         "average+isotonic", "average+platt"};
+
+enum {
+    CALIBRATED_COUNT = sizeof CALIBRATED / sizeof CALIBRATED[0],
+    METHODS_MAX = 512,
+    FEWEST_FOR_RANKS = 3
+};
+
+typedef struct comparison {
+    cst_scene scene;
+    cst_method *methods; /* [count] */
+    int32_t count;
+    int32_t reference;
+    cst_entry *entries;                /* [count] */
+    cst_metric_intervals *intervals;   /* [count] */
+    cst_metric_intervals *differences; /* [count] */
+    bool has_intervals;
+    double seconds_methods;
+    double seconds_intervals;
+} comparison;
+
+/* ---- which methods ----------------------------------------------------------------------------
+ */
+
+static cst_status add_method(cst_context *context, comparison *c,
+                             const cst_compare_options *options, const char *name, bool asked) {
+    cst_method method;
+    cst_status status = cst_method_parse(context, name, options->seed, options->settings,
+                                         options->setting_count, &method);
+    if (status != CST_OK)
+        return status;
+    for (int32_t m = 0; m < c->count; m++)
+        if (strcmp(c->methods[m].name, name) == 0)
+            return CST_OK;
+    if (!cst_method_applies(&method, &c->scene.source))
+        return asked ? cst_fail(context, CST_ERROR_INPUT,
+                                "%s needs members that the manifest tags for it (key 'ensemble'), "
+                                "and this pool has none",
+                                name)
+                     : CST_OK;
+    if (c->count == METHODS_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT, "more than %d methods", METHODS_MAX);
+    c->methods[c->count++] = method;
+    return CST_OK;
+}
+
+static cst_status add_all(cst_context *context, comparison *c, const cst_compare_options *options) {
+    cst_status status = CST_OK;
+    for (size_t i = 0; status == CST_OK && cst_method_name(i); i++) {
+        const char *name = cst_method_name(i);
+        status = add_method(context, c, options, name, false);
+        for (int j = 0; status == CST_OK && strcmp(name, "average") == 0 && j < CALIBRATED_COUNT;
+             j++)
+            status = add_method(context, c, options, CALIBRATED[j], false);
+    }
+    return status;
+}
+
+static cst_status list_methods(cst_context *context, comparison *c,
+                               const cst_compare_options *options) {
+    cst_status status = CST_OK;
+    c->methods = cst_alloc(context, METHODS_MAX, sizeof *c->methods);
+    if (!c->methods)
+        return CST_ERROR_MEMORY;
+    if (options->method_count < 1)
+        status = add_all(context, c, options);
+    for (int32_t m = 0; status == CST_OK && m < options->method_count; m++)
+        status = strcmp(options->methods[m], "all") == 0
+                     ? add_all(context, c, options)
+                     : add_method(context, c, options, options->methods[m], true);
+    const char *reference = options->reference ? options->reference : "default";
+    c->reference = -1;
+    for (int32_t m = 0; status == CST_OK && m < c->count; m++)
+        if (strcmp(c->methods[m].name, reference) == 0)
+            c->reference = m;
+    if (status == CST_OK && c->reference < 0 && options->reference)
+        status = cst_fail(context, CST_ERROR_ARGUMENT,
+                          "the reference '%.60s' is not among the methods compared", reference);
+    c->reference = c->reference < 0 ? 0 : c->reference;
+    return status;
+}
+
+/* ---- running ----------------------------------------------------------------------------------
+ */
+
+static cst_status tell(const cst_compare_options *options, const cst_scene *scene,
+                       const cst_entry *entry) {
+    if (!options->predicted)
+        return CST_OK;
+    cst_status status = options->predicted(options->user, entry->method.name, scene->split,
+                                           entry->probabilities, scene->samples, scene->classes);
+    if (status == CST_OK && entry->ood)
+        status = options->predicted(options->user, entry->method.name, scene->ood, entry->ood,
+                                    scene->ood_rows.rows, scene->classes);
+    return status;
+}
+
+static cst_status run_methods(cst_context *context, comparison *c,
+                              const cst_compare_options *options) {
+    double start = cst_seconds();
+    c->entries = cst_alloc(context, (size_t)c->count, sizeof *c->entries);
+    c->intervals = cst_alloc(context, (size_t)c->count, sizeof *c->intervals);
+    c->differences = cst_alloc(context, (size_t)c->count, sizeof *c->differences);
+    cst_status status = c->entries && c->intervals && c->differences ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t m = 0; status == CST_OK && m < c->count; m++) {
+        status = cst_progress(context, c->methods[m].name, m, c->count);
+        if (status == CST_OK)
+            status = cst_scene_run(context, &c->scene, &c->methods[m], NULL, 0, &c->entries[m]);
+        if (status == CST_OK)
+            status = tell(options, &c->scene, &c->entries[m]);
+    }
+    c->seconds_methods = cst_seconds() - start;
+    start = cst_seconds();
+    if (status == CST_OK)
+        status = cst_progress(context, "intervals", c->count, c->count);
+    if (status == CST_OK)
+        status = cst_scene_intervals(context, &c->scene, c->entries, c->count, options->resamples,
+                                     c->reference, c->intervals, c->differences, &c->has_intervals);
+    c->seconds_intervals = cst_seconds() - start;
+    return status;
+}
+
+/* ---- tests ------------------------------------------------------------------------------------
+ */
+
+/* Per-sample losses of two methods and what they are tested for. */
+typedef struct pair_tests {
+    cst_t_test nll;
+    cst_mcnemar_test top1;
+} pair_tests;
+
+static cst_status test_pair(cst_context *context, const comparison *c, const double *reference_nll,
+                            const unsigned char *reference_correct, int32_t m, double *nll,
+                            unsigned char *correct, pair_tests *out) {
+    const cst_scene *scene = &c->scene;
+    cst_status status =
+        cst_metrics_per_sample(context, c->entries[m].probabilities, scene->samples, scene->classes,
+                               scene->labels, nll, NULL, NULL, correct);
+    if (status == CST_OK)
+        status = cst_paired_t_test(context, reference_nll, nll, scene->samples, &out->nll);
+    if (status == CST_OK)
+        status = cst_mcnemar(context, reference_correct, correct, scene->samples, &out->top1);
+    return status;
+}
+
+static void put_tests(cst_report *report, const comparison *c, const pair_tests *tests,
+                      const double *adjusted) {
+    json_t *list = cst_report_list(report, cst_report_root(report), "tests");
+    for (int32_t m = 0; m < c->count; m++) {
+        if (m == c->reference)
+            continue;
+        json_t *t = cst_report_add_object(report, list);
+        cst_report_string(report, t, "a", c->methods[c->reference].name);
+        cst_report_string(report, t, "b", c->methods[m].name);
+        cst_report_string(report, t, "metric", "nll");
+        cst_report_string(report, t, "test", "paired t");
+        cst_report_number(report, t, "statistic", tests[m].nll.t);
+        cst_report_number(report, t, "df", tests[m].nll.df);
+        cst_report_number(report, t, "difference", tests[m].nll.mean_difference);
+        cst_report_number(report, t, "p", tests[m].nll.p);
+        cst_report_number(report, t, "p_adjusted", adjusted[m]);
+        t = cst_report_add_object(report, list);
+        cst_report_string(report, t, "a", c->methods[c->reference].name);
+        cst_report_string(report, t, "b", c->methods[m].name);
+        cst_report_string(report, t, "metric", "top1");
+        cst_report_string(report, t, "test",
+                          tests[m].top1.exact ? "McNemar exact" : "McNemar chi-square");
+        cst_report_integer(report, t, "only_a", tests[m].top1.only_first);
+        cst_report_integer(report, t, "only_b", tests[m].top1.only_second);
+        cst_report_number(report, t, "p", tests[m].top1.p);
+        cst_report_number(report, t, "p_adjusted", adjusted[c->count + m]);
+    }
+    cst_report_string(report, cst_report_root(report), "adjustment",
+                      "Bonferroni over the methods compared with the reference, for each metric");
+}
+
+/* adjusted: [2][count], the reference's places unused. */
+static cst_status adjust(cst_context *context, const comparison *c, const pair_tests *tests,
+                         double *adjusted) {
+    double *p = cst_alloc(context, (size_t)c->count, sizeof *p);
+    cst_status status = p ? CST_OK : CST_ERROR_MEMORY;
+    for (int metric = 0; status == CST_OK && metric < 2; metric++) {
+        int32_t count = 0;
+        for (int32_t m = 0; m < c->count; m++)
+            if (m != c->reference)
+                p[count++] = metric == 0 ? tests[m].nll.p : tests[m].top1.p;
+        status = cst_bonferroni(context, p, count, p);
+        count = 0;
+        for (int32_t m = 0; m < c->count; m++)
+            if (m != c->reference)
+                adjusted[(size_t)metric * (size_t)c->count + (size_t)m] = p[count++];
+    }
+    cst_free(context, p);
+    return status;
+}
+
+static cst_status compute_tests(cst_context *context, cst_report *report, const comparison *c) {
+    if (c->count < 2 || c->scene.conditions > 0 || c->scene.samples < 2)
+        return CST_OK;
+    size_t samples = (size_t)c->scene.samples;
+    double *nll = cst_alloc(context, 2 * samples, sizeof *nll);
+    unsigned char *correct = cst_alloc(context, 2 * samples, sizeof *correct);
+    pair_tests *tests = cst_alloc(context, (size_t)c->count, sizeof *tests);
+    double *adjusted = cst_alloc(context, 2 * (size_t)c->count, sizeof *adjusted);
+    cst_status status = nll && correct && tests && adjusted ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_metrics_per_sample(context, c->entries[c->reference].probabilities,
+                                        c->scene.samples, c->scene.classes, c->scene.labels, nll,
+                                        NULL, NULL, correct);
+    for (int32_t m = 0; status == CST_OK && m < c->count; m++)
+        if (m != c->reference)
+            status =
+                test_pair(context, c, nll, correct, m, nll + samples, correct + samples, &tests[m]);
+    if (status == CST_OK)
+        status = adjust(context, c, tests, adjusted);
+    if (status == CST_OK)
+        put_tests(report, c, tests, adjusted);
+    cst_free(context, nll);
+    cst_free(context, correct);
+    cst_free(context, tests);
+    cst_free(context, adjusted);
+    return status;
+}
+
+/* Rank correlation of condition number and top-1 over the methods. */
+static cst_status put_kappa(cst_context *context, cst_report *report, const comparison *c) {
+    json_t *root = cst_report_root(report);
+    double *x = cst_alloc(context, 2 * (size_t)c->count, sizeof *x);
+    if (!x)
+        return CST_ERROR_MEMORY;
+    double *y = x + c->count;
+    bool varies[2] = {false, false};
+    for (int32_t m = 0; m < c->count; m++) {
+        x[m] = c->entries[m].kappa;
+        y[m] = c->entries[m].scores.top1;
+        varies[0] = varies[0] || x[m] > x[0] || x[m] < x[0];
+        varies[1] = varies[1] || y[m] > y[0] || y[m] < y[0];
+    }
+    cst_status status = CST_OK;
+    if (c->count < FEWEST_FOR_RANKS || !varies[0] || !varies[1]) {
+        cst_report_value(report, root, "kappa_top1", json_null());
+    } else {
+        cst_rank_correlation found;
+        status = cst_spearman(context, x, y, c->count, &found);
+        json_t *object = cst_report_object(report, root, "kappa_top1");
+        cst_report_number(report, object, "spearman", found.rho);
+        cst_report_number(report, object, "p", found.p);
+        cst_report_flag(report, object, "exact", found.exact);
+        cst_report_integer(report, object, "methods", c->count);
+    }
+    cst_free(context, x);
+    return status;
+}
+
+/* ---- document ---------------------------------------------------------------------------------
+ */
+
+static cst_status put_ood(cst_context *context, cst_report *report, json_t *row,
+                          const cst_scene *scene, const cst_entry *entry) {
+    static const struct {
+        cst_ood_score score;
+        const char *keys[3];
+    } wanted[] = {
+        {CST_OOD_MAX_PROBABILITY, {"ood_auroc", "ood_aupr", "ood_fpr95"}},
+        {CST_OOD_PREDICTIVE_ENTROPY,
+         {"ood_auroc_entropy", "ood_aupr_entropy", "ood_fpr95_entropy"}},
+    };
+    size_t in = (size_t)scene->samples;
+    size_t out = (size_t)scene->ood_rows.rows;
+    double *scores = cst_alloc(context, in + out, sizeof *scores);
+    cst_status status = scores ? CST_OK : CST_ERROR_MEMORY;
+    for (size_t i = 0; status == CST_OK && i < 2; i++) {
+        cst_ood_metrics found;
+        status = cst_ood_scores(context, entry->probabilities, scene->samples, scene->classes,
+                                wanted[i].score, scores);
+        if (status == CST_OK)
+            status = cst_ood_scores(context, entry->ood, scene->ood_rows.rows, scene->classes,
+                                    wanted[i].score, scores + in);
+        if (status == CST_OK)
+            status =
+                cst_ood_evaluate(context, scores, (int64_t)in, scores + in, (int64_t)out, &found);
+        if (status != CST_OK)
+            break;
+        cst_report_number(report, row, wanted[i].keys[0], found.auroc_out_positive);
+        cst_report_number(report, row, wanted[i].keys[1], found.aupr_out_positive);
+        cst_report_number(report, row, wanted[i].keys[2], found.fpr95_out_positive);
+    }
+    cst_free(context, scores);
+    return status;
+}
+
+static cst_status put_row(cst_context *context, cst_report *report, json_t *list,
+                          const comparison *c, int32_t m) {
+    static const char *const mixes[] = {"linear", "log-linear", NULL};
+    const cst_entry *entry = &c->entries[m];
+    json_t *row = cst_report_add_object(report, list);
+    cst_status status = CST_OK;
+    cst_report_string(report, row, "method", entry->method.name);
+    cst_report_string(report, row, "definition", cst_method_definition(&entry->method));
+    cst_report_string(report, row, "detail", entry->detail);
+    cst_rows_scores(report, row, &entry->scores, c->has_intervals ? &c->intervals[m] : NULL);
+    if (c->has_intervals && m != c->reference)
+        cst_rows_difference(report, row, &c->differences[m]);
+    if (entry->ood)
+        status = put_ood(context, report, row, &c->scene, entry);
+    cst_report_string(report, row, "mix", mixes[entry->mix]);
+    if (entry->weights)
+        cst_report_numbers(report, row, "weights", entry->weights, c->scene.source.view.members);
+    else
+        cst_report_value(report, row, "weights", json_null());
+    cst_rows_cost(report, row, entry);
+    return status;
+}
+
+static void put_definitions(cst_report *report, const cst_scene *scene) {
+    static const char *const names[] = {"top1",     "ece",           "nll",          "brier",
+                                        "ece_mass", "ece_classwise", "ece_debiased", "corp"};
+    static const char *const ood[] = {"auroc_out_positive", "aupr_out_positive",
+                                      "fpr95_out_positive", "max_probability",
+                                      "predictive_entropy"};
+    json_t *object = cst_report_object(report, cst_report_root(report), "definitions");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        cst_report_string(report, object, names[i], cst_metric_definition(names[i]));
+    for (size_t i = 0; scene->ood && i < sizeof ood / sizeof ood[0]; i++)
+        cst_report_string(report, object, ood[i], cst_metric_definition(ood[i]));
+}
+
+static cst_status fill(cst_context *context, cst_report *report, const comparison *c,
+                       const cst_compare_options *options, double start) {
+    json_t *root = cst_report_root(report);
+    cst_status status = CST_OK;
+    cst_rows_header(report, &c->scene);
+    if (c->has_intervals)
+        cst_report_integer(report, root, "resamples", options->resamples);
+    cst_report_string(report, root, "reference", c->methods[c->reference].name);
+    if (c->scene.ood)
+        cst_report_string(report, root, "ood", c->scene.ood);
+    put_definitions(report, &c->scene);
+    json_t *members = cst_report_list(report, root, "members");
+    for (int32_t k = 0; k < c->scene.source.view.members; k++)
+        cst_report_add_string(report, members, cst_pool_member_name(c->scene.pool, k));
+    json_t *list = cst_report_list(report, root, "rows");
+    for (int32_t m = 0; status == CST_OK && m < c->count; m++)
+        status = put_row(context, report, list, c, m);
+    if (status == CST_OK)
+        status = compute_tests(context, report, c);
+    if (status == CST_OK)
+        status = put_kappa(context, report, c);
+    json_t *seconds = cst_report_object(report, root, "seconds");
+    cst_report_number(report, seconds, "read", c->scene.seconds_read);
+    cst_report_number(report, seconds, "methods", c->seconds_methods);
+    cst_report_number(report, seconds, "intervals", c->seconds_intervals);
+    cst_report_number(report, seconds, "total", cst_seconds() - start);
+    return status;
+}
+
+cst_status cst_compare(cst_context *context, cst_pool *pool, const cst_compare_options *given,
+                       cst_report **report) {
+    if (!context || !report)
+        return CST_ERROR_ARGUMENT;
+    *report = NULL;
+    if (!pool)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_compare: the pool is NULL");
+    double start = cst_seconds();
+    cst_compare_options options = cst_rows_options(given);
+    comparison c = {0};
+    cst_notices_clear(context);
+    cst_la_enter();
+    cst_status status = cst_report_create(context, CST_REPORT_COMPARE, report);
+    if (status == CST_OK)
+        status = cst_scene_open(context, pool, &options, &c.scene);
+    if (status == CST_OK)
+        status = list_methods(context, &c, &options);
+    if (status == CST_OK)
+        status = run_methods(context, &c, &options);
+    if (status == CST_OK)
+        status = fill(context, *report, &c, &options, start);
+    for (int32_t m = 0; c.entries && m < c.count; m++)
+        cst_entry_free(context, &c.entries[m]);
+    cst_free(context, c.entries);
+    cst_free(context, c.intervals);
+    cst_free(context, c.differences);
+    cst_free(context, c.methods);
+    cst_scene_close(context, &c.scene);
+    cst_la_leave();
+    return cst_rows_finish(context, status, report);
+}

@@ -1,0 +1,94 @@
+/*
+ * Scores, intervals, differences and costs as parts of a document.
+ */
+#include "protocol/rows.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* Every score: its key and where it stands. */
+static const struct score_field {
+    const char *key;
+    size_t value;
+    size_t interval;
+} FIELDS[] = {
+    {"top1", offsetof(cst_metrics, top1), offsetof(cst_metric_intervals, top1)},
+    {"ece", offsetof(cst_metrics, ece), offsetof(cst_metric_intervals, ece)},
+    {"nll", offsetof(cst_metrics, nll), offsetof(cst_metric_intervals, nll)},
+    {"brier", offsetof(cst_metrics, brier), offsetof(cst_metric_intervals, brier)},
+    {"ece_mass", offsetof(cst_metrics, ece_mass), offsetof(cst_metric_intervals, ece_mass)},
+    {"ece_classwise", offsetof(cst_metrics, ece_classwise),
+     offsetof(cst_metric_intervals, ece_classwise)},
+    {"ece_debiased", offsetof(cst_metrics, ece_debiased),
+     offsetof(cst_metric_intervals, ece_debiased)},
+    {"corp", offsetof(cst_metrics, corp), offsetof(cst_metric_intervals, corp)},
+};
+
+enum { FIELD_COUNT = sizeof FIELDS / sizeof FIELDS[0] };
+
+void cst_rows_header(cst_report *report, const cst_scene *scene) {
+    json_t *root = cst_report_root(report);
+    cst_report_string(report, root, "split", scene->split);
+    cst_report_string(report, root, "scored", scene->nested ? "nested" : "held-out");
+    cst_report_integer(report, root, "samples", scene->samples);
+    cst_report_integer(report, root, "classes", scene->classes);
+    cst_report_integer(report, root, "models_in", scene->source.view.members);
+    if (scene->conditions > 0) {
+        cst_report_integer(report, root, "conditions", scene->conditions);
+        cst_report_string(report, root, "aggregate", "mean over conditions");
+    }
+    cst_report_integer(report, root, "seed", (int64_t)scene->seed);
+}
+
+static void put_interval(cst_report *report, json_t *object, const char *key,
+                         const cst_interval *interval) {
+    char name[32];
+    double ends[2] = {interval->low, interval->high};
+    (void)snprintf(name, sizeof name, "%s_ci", key);
+    cst_report_numbers(report, object, name, ends, 2);
+}
+
+void cst_rows_scores(cst_report *report, json_t *object, const cst_metrics *scores,
+                     const cst_metric_intervals *intervals) {
+    for (int f = 0; f < FIELD_COUNT; f++) {
+        const double *value = (const void *)((const char *)scores + FIELDS[f].value);
+        cst_report_number(report, object, FIELDS[f].key, *value);
+        if (intervals)
+            put_interval(report, object, FIELDS[f].key,
+                         (const void *)((const char *)intervals + FIELDS[f].interval));
+    }
+}
+
+void cst_rows_difference(cst_report *report, json_t *object,
+                         const cst_metric_intervals *difference) {
+    json_t *part = cst_report_object(report, object, "difference");
+    for (int f = 0; f < FIELD_COUNT; f++) {
+        const cst_interval *interval =
+            (const void *)((const char *)difference + FIELDS[f].interval);
+        cst_report_number(report, part, FIELDS[f].key, interval->value);
+        put_interval(report, part, FIELDS[f].key, interval);
+    }
+}
+
+void cst_rows_cost(cst_report *report, json_t *object, const cst_entry *entry) {
+    cst_report_integer(report, object, "models", entry->models);
+    cst_report_number(report, object, "kappa", entry->kappa);
+    cst_report_number(report, object, "flops_rel", entry->flops_rel);
+    cst_report_number(report, object, "seconds", entry->seconds);
+}
+
+cst_status cst_rows_finish(cst_context *context, cst_status status, cst_report **report) {
+    if (status == CST_OK) {
+        cst_report_notices(*report, context);
+        status = cst_report_finish(context, *report);
+    }
+    if (status != CST_OK) {
+        cst_report_free(context, *report);
+        *report = NULL;
+    }
+    return status;
+}
+
+cst_compare_options cst_rows_options(const cst_compare_options *options) {
+    return options ? *options : (cst_compare_options){.resamples = 5000};
+}

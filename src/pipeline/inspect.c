@@ -178,6 +178,13 @@ static cst_status fill(cst_context *context, cst_report *report, const cst_pool 
         status = put_redundancy(context, report, pool, &source->view, settings);
     if (status == CST_OK)
         status = put_spectrum(context, report, source, settings, members);
+    if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC) {
+        /* Constant members have no spectrum; the rest of the report is there all the same. */
+        cst_notice(context, "the spectrum is not reported: %s", cst_last_error(context));
+        cst_report_numbers(report, root, "eigenvalues", NULL, 0);
+        cst_report_object(report, root, "lambda");
+        status = CST_OK;
+    }
     if (status == CST_OK) {
         cst_document_members(report, pool, members, NULL);
         status = put_problems(context, report, pool, source, members);

@@ -338,6 +338,9 @@ class OddButValid(PoolCase):
         document = result.json()
         self.assertIsNone(document["lambda"])
         self.assertLess(document["oof"]["nll"], np.log(3) + 0.05)
+        result = run("inspect", "--labels", labels, self.path("flat.npy"), "--json")
+        self.assertEqual(result.code, 0, result.err)
+        self.assertEqual(result.json()["eigenvalues"], [])
 
     def test_constant_member(self):
         flat = np.full((self.rows, self.classes), 1 / 3, np.float32)

@@ -386,8 +386,25 @@ static void bad_requests_are_refused(void **state) {
     assert_true(got.nll.low == got.nll.high);
 }
 
+static void null_is_refused(void **state) {
+    cst_context *context = *state;
+    cst_metric_intervals interval;
+    int32_t label = 0;
+    float p[2] = {0.5F, 0.5F};
+    assert_int_equal(cst_bootstrap_metrics(NULL, p, 1, 2, &label, 0, 9, 0, &interval),
+                     CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_bootstrap_metrics(context, NULL, 1, 2, &label, 0, 9, 0, &interval),
+                     CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_bootstrap_difference(context, p, p, 1, 2, &label, 0, 9, 0, NULL),
+                     CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_bootstrap_compare(context, NULL, 1, 1, 2, &label, 0, 9, 0,
+                                           CST_BOOTSTRAP_BASIC, 0, &interval, NULL),
+                     CST_ERROR_ARGUMENT);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(null_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(every_score_of_a_resample_is_that_of_its_rows, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(many_classes, setup, teardown),

@@ -133,7 +133,7 @@ static void check_metric(cst_context *context, const expected *e, size_t i) {
         data[k] = e->predictions + (size_t)k * cells;
     for (int32_t r = 0; r < e->rows; r++)
         index[r] = r;
-    cst_view view = {e->rows, e->classes, e->members, data, e->labels, NULL};
+    cst_view view = {e->rows, e->classes, e->members, data, e->labels, NULL, NULL};
     for (int threads = 1; threads <= 4; threads++) {
         cst_greedy got;
         view.index = threads % 2 ? NULL : index;
@@ -170,7 +170,7 @@ static void other_losses_agree(void **state) {
     const float *data[6];
     for (int k = 0; k < 6; k++)
         data[k] = e.predictions + (size_t)k * (size_t)e.rows * (size_t)e.classes;
-    cst_view view = {e.rows, e.classes, 6, data, e.labels, NULL};
+    cst_view view = {e.rows, e.classes, 6, data, e.labels, NULL, NULL};
     cst_greedy a;
     cst_greedy b;
     assert_int_equal(cst_greedy_select_by(context, &view, CST_GREEDY_LOG_LOSS, 25, 0, &a), CST_OK);

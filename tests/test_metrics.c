@@ -416,8 +416,22 @@ static void every_score_has_a_definition(void **state) {
     assert_null(cst_metric_definition(NULL));
 }
 
+static void null_is_refused(void **state) {
+    cst_context *context = *state;
+    cst_metrics metrics;
+    int32_t label = 0;
+    float p[2] = {0.5F, 0.5F};
+    assert_int_equal(cst_metrics_evaluate(NULL, p, 1, 2, &label, 0, &metrics), CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_metrics_evaluate(context, p, 1, 2, &label, 0, NULL), CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_metrics_evaluate(context, NULL, 1, 2, &label, 0, &metrics),
+                     CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_metrics_per_sample(NULL, p, 1, 2, &label, NULL, NULL, NULL, NULL),
+                     CST_ERROR_ARGUMENT);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(null_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(scores_agree_with_the_oracle, setup, teardown),
         cmocka_unit_test(edges_belong_to_the_bin_above),
         cmocka_unit_test_setup_teardown(values_by_hand, setup, teardown),

@@ -219,7 +219,7 @@ static void hill_climbing_among_sure_members(void **state) {
                 values[k][i * CLASSES + c] = c == top ? 1 - rest * (CLASSES - 1) : rest;
         }
     }
-    cst_view view = {ROWS, CLASSES, MEMBERS, data, labels, NULL};
+    cst_view view = {ROWS, CLASSES, MEMBERS, data, labels, NULL, NULL};
     cst_baseline_data given = {.view = &view};
     cst_baseline_fit b;
     assert_int_equal(cst_baseline_fit_run(context, &cst_baseline_hill_climbing, &given, &b),

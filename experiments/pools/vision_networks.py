@@ -234,7 +234,3 @@ class VisionNetwork(Network):
         total = sum(super(VisionNetwork, self).predict_proba(x) for _ in range(self.passes))
         self.net.eval()
         return total / self.passes
-
-    def cost(self):
-        flops, params = super().cost()
-        return self.passes * flops, params

@@ -421,6 +421,9 @@ cst_status cst_bootstrap_compare(cst_context *context, const float *const *proba
                                  const int32_t *labels, int bins, int32_t resamples, uint64_t seed,
                                  cst_bootstrap_scores scores, int32_t reference,
                                  cst_metric_intervals *out, cst_metric_intervals *differences) {
+    if (!context || !probabilities)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "a bootstrap needs a context and the methods' probabilities");
     bootstrap job = {.probabilities = probabilities,
                      .labels = labels,
                      .rows = rows,
@@ -463,6 +466,9 @@ cst_status cst_bootstrap_metrics(cst_context *context, const float *probabilitie
 cst_status cst_bootstrap_difference(cst_context *context, const float *a, const float *b,
                                     int64_t rows, int32_t classes, const int32_t *labels, int bins,
                                     int32_t resamples, uint64_t seed, cst_metric_intervals *out) {
+    if (!out)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_bootstrap_difference: a place for the intervals is needed");
     const float *pair[] = {a, b};
     cst_metric_intervals differences[2];
     cst_status status =

@@ -127,6 +127,9 @@ static cst_status ordered(cst_context *context, const cst_samples *samples, int3
 cst_status cst_metrics_evaluate(cst_context *context, const float *probabilities, int64_t rows,
                                 int32_t classes, const int32_t *labels, int bins,
                                 cst_metrics *out) {
+    if (!context || !out)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_metrics_evaluate: a context and a place for the scores are needed");
     cst_samples samples = {0};
     class_job job = {probabilities, labels, rows, classes, 0};
     *out = (cst_metrics){.samples = rows};

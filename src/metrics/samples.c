@@ -164,6 +164,8 @@ void cst_samples_free(cst_context *context, cst_samples *samples) {
 cst_status cst_metrics_per_sample(cst_context *context, const float *probabilities, int64_t rows,
                                   int32_t classes, const int32_t *labels, double *nll,
                                   double *brier, double *confidence, unsigned char *correct) {
+    if (!context)
+        return CST_ERROR_ARGUMENT;
     cst_samples samples = {
         .nll = nll, .brier = brier, .confidence = confidence, .correct = correct};
     return cst_samples_fill(context, probabilities, rows, classes, labels, &samples);

@@ -24,6 +24,19 @@ CST_API cst_status cst_report_set_integer(cst_context *context, cst_report *repo
 CST_API cst_status cst_report_set_integers(cst_context *context, cst_report *report,
                                            const char *key, const int64_t *values, int64_t count);
 
+/* The rows of a report of cst_compare, cst_ablate or cst_sweep, or of an evaluation with what
+ * stands beside the model. As comma-separated values: a header, numbers in full, intervals as
+ * NAME_low and NAME_high, without the weights. As a Markdown table: best of each column bold,
+ * second best underlined, intervals in brackets. CST_ERROR_ARGUMENT for a report without rows.
+ * Strings are the caller's, freed with cst_free. */
+CST_API cst_status cst_report_csv(cst_context *context, const cst_report *report, char **out);
+CST_API cst_status cst_report_markdown(cst_context *context, const cst_report *report, char **out);
+
+/* cst_report_text with all that it leaves out to fit a terminal: further scores and tests of a
+ * comparison, the single draws of a sweep. *out is the caller's, freed with cst_free. */
+CST_API cst_status cst_report_text_full(cst_context *context, const cst_report *report, int color,
+                                        char **out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const STYLE_ON[] = {"", "\033[1m", "\033[2m"};
+static const char *const STYLE_ON[] = {"", "\033[1m", "\033[2m", "\033[4m"};
 static const char STYLE_OFF[] = "\033[0m";
 
 /* ---- page ------------------------------------------------------------------------------------ */
@@ -180,6 +180,8 @@ static void print_row(const cst_grid *table, const int *widths, size_t row, bool
         int slack = widths[c] - display_width(text);
         if (table->align[c] == 'r')
             owed += slack;
+        if (table->align[c] == 'i')
+            owed--;
         if (*text) {
             pad(page, owed);
             cst_page_styled(page, header ? CST_DIM : cell->style, "%s", text);

@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-typedef enum cst_style { CST_PLAIN = 0, CST_BOLD = 1, CST_DIM = 2 } cst_style;
+typedef enum cst_style { CST_PLAIN = 0, CST_BOLD = 1, CST_DIM = 2, CST_UNDERLINE = 3 } cst_style;
 
 /* Zero-initialise but for context and color. A failure is kept in `status` and makes every later
  * call do nothing. */
@@ -39,7 +39,7 @@ typedef struct cst_cell {
 typedef struct cst_grid {
     cst_page *page;
     int columns;
-    const char *align; /* 'l' or 'r' for each column */
+    const char *align; /* for each column 'l', 'r', or 'i': left, one space after its neighbour */
     const char *const *headers;
     size_t count; /* cells so far, row after row */
     size_t size;

@@ -13,12 +13,13 @@
 
 enum { LABEL_WIDTH = 20, LINE_WIDTH = 100 };
 
-cst_status cst_report_text(cst_context *context, const cst_report *report, int color, char **out) {
+static cst_status render(cst_context *context, const cst_report *report, int color, bool full,
+                         char **out) {
     if (out)
         *out = NULL;
     if (!context || !report || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_report_text: a report and a place for the text are needed");
+                        "showing a report as text: a report and a place for the text are needed");
     cst_page page = {.context = context, .color = color != 0};
     cst_page_print(&page, "%s", ""); /* an empty page is an empty string */
     switch (report->kind) {
@@ -38,10 +39,13 @@ cst_status cst_report_text(cst_context *context, const cst_report *report, int c
         cst_text_folds(&page, report->root);
         break;
     case CST_REPORT_COMPARE:
+        cst_text_compare(&page, report->root, full);
+        break;
     case CST_REPORT_ABLATE:
+        cst_text_ablate(&page, report->root, full);
+        break;
     case CST_REPORT_SWEEP:
-        page.status = cst_fail(context, CST_ERROR_ARGUMENT,
-                               "cst_report_text: a comparison is shown as JSON only");
+        cst_text_sweep(&page, report->root, full);
         break;
     }
     if (page.status != CST_OK) {
@@ -50,6 +54,15 @@ cst_status cst_report_text(cst_context *context, const cst_report *report, int c
     }
     *out = page.text;
     return CST_OK;
+}
+
+cst_status cst_report_text(cst_context *context, const cst_report *report, int color, char **out) {
+    return render(context, report, color, false, out);
+}
+
+cst_status cst_report_text_full(cst_context *context, const cst_report *report, int color,
+                                char **out) {
+    return render(context, report, color, true, out);
 }
 
 /* ---- shared ---------------------------------------------------------------------------------- */

@@ -12,6 +12,10 @@ void cst_text_evaluate(cst_page *page, const json_t *root);
 void cst_text_inspect(cst_page *page, const json_t *root);
 void cst_text_predict(cst_page *page, const json_t *root);
 void cst_text_folds(cst_page *page, const json_t *root);
+/* `full`: every score and test, and the draws of a sweep one by one. */
+void cst_text_compare(cst_page *page, const json_t *root, bool full);
+void cst_text_ablate(cst_page *page, const json_t *root, bool full);
+void cst_text_sweep(cst_page *page, const json_t *root, bool full);
 
 /* A line "  label   value", the label padded to a common width. Follow with the value and "\n". */
 void cst_text_label(cst_page *page, const char *label);

@@ -1,0 +1,161 @@
+/*
+ * The rows of a document as a Markdown table: best of each column bold, second best underlined,
+ * intervals in brackets.
+ * Last stage of a comparison with --markdown. Paper: the layout of the main results table.
+ */
+#include "report/report.h"
+#include "report/scores.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Columns beside the scores; those that no row has are left out. */
+typedef struct plain_column {
+    const char *key;
+    const char *header;
+    int decimals; /* -1: text */
+} plain_column;
+
+static const plain_column FIRST[] = {
+    {"stage", "stage", -1}, {"method", "method", -1}, {"value", NULL, -1}, {"draw", "draw", 0}};
+static const plain_column LAST[] = {{"models", "K", 0},
+                                    {"kappa", "kappa", 1},
+                                    {"flops_rel", "FLOPs", 3},
+                                    {"seconds", "seconds", 2},
+                                    {"detail", "detail", -1}};
+
+static bool has_column(const json_t *rows, const char *key) {
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *value = json_object_get(json_array_get(rows, i), key);
+        const char *text = json_string_value(value);
+        if (json_is_number(value) || (text && *text))
+            return true;
+    }
+    return false;
+}
+
+/* Text that no Markdown in a name can break. */
+static void print_text(cst_page *page, const char *text) {
+    while (*text) {
+        size_t length = strcspn(text, "\\`*_|<>[]\n");
+        const char special = text[length];
+        cst_page_print(page, "%.*s", (int)length, text);
+        if (special == '\n')
+            cst_page_print(page, " ");
+        else if (special)
+            cst_page_print(page, "\\%c", special);
+        text += length + (special != '\0');
+    }
+}
+
+/* ---- header ---------------------------------------------------------------------------------- */
+
+static void print_heads(cst_page *page, const json_t *root, const json_t *rows,
+                        const plain_column *columns, size_t count, bool rule) {
+    const char *key = cst_json_string(root, "key");
+    for (size_t c = 0; c < count; c++) {
+        if (!has_column(rows, columns[c].key))
+            continue;
+        if (rule) {
+            cst_page_print(page, columns[c].decimals < 0 ? "---|" : "--:|");
+        } else {
+            cst_page_print(page, " ");
+            print_text(page, columns[c].header ? columns[c].header : key ? key : "value");
+            cst_page_print(page, " |");
+        }
+    }
+}
+
+static void print_header(cst_page *page, const json_t *root, const json_t *rows, bool rule) {
+    cst_page_print(page, "|");
+    print_heads(page, root, rows, FIRST, sizeof FIRST / sizeof FIRST[0], rule);
+    for (size_t s = 0; cst_score_at(s); s++)
+        if (has_column(rows, cst_score_at(s)->key))
+            cst_page_print(page, rule ? "--:|" : " %s |", cst_score_at(s)->header);
+    print_heads(page, root, rows, LAST, sizeof LAST / sizeof LAST[0], rule);
+    if (json_object_get(root, "tests"))
+        cst_page_print(page, rule ? "--:|" : " p NLL |");
+    cst_page_print(page, "\n");
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static void print_plain(cst_page *page, const json_t *rows, const json_t *row,
+                        const plain_column *columns, size_t count) {
+    for (size_t c = 0; c < count; c++) {
+        const char *text = cst_json_string(row, columns[c].key);
+        double value = cst_json_number(row, columns[c].key);
+        if (!has_column(rows, columns[c].key))
+            continue;
+        cst_page_print(page, " ");
+        if (text)
+            print_text(page, text);
+        else if (!isnan(value))
+            cst_page_print(page, "%.*f", columns[c].decimals > 0 ? columns[c].decimals : 0, value);
+        cst_page_print(page, " |");
+    }
+}
+
+static void print_score(cst_page *page, const json_t *rows, const json_t *row,
+                        const cst_score *score) {
+    static const char *const on[] = {
+        [CST_PLAIN] = "", [CST_BOLD] = "**", [CST_DIM] = "", [CST_UNDERLINE] = "<u>"};
+    static const char *const off[] = {
+        [CST_PLAIN] = "", [CST_BOLD] = "**", [CST_DIM] = "", [CST_UNDERLINE] = "</u>"};
+    cst_places places = cst_score_places(rows, score);
+    double value = cst_json_number(row, score->key);
+    const json_t *interval = json_object_get(row, score->interval);
+    double low = score->scale * cst_json_number_at(interval, 0);
+    double high = score->scale * cst_json_number_at(interval, 1);
+    cst_style style = cst_score_style(&places, value);
+    if (isnan(value))
+        cst_page_print(page, " ");
+    else
+        cst_page_print(page, " %s%.*f%s", on[style], score->decimals, score->scale * value,
+                       off[style]);
+    if (!isnan(value) && !isnan(low) && !isnan(high))
+        cst_page_print(page, " [%.*f, %.*f]", score->decimals, low, score->decimals, high);
+    cst_page_print(page, " |");
+}
+
+static void print_row(cst_page *page, const json_t *root, const json_t *rows, const json_t *row) {
+    cst_page_print(page, "|");
+    print_plain(page, rows, row, FIRST, sizeof FIRST / sizeof FIRST[0]);
+    for (size_t s = 0; cst_score_at(s); s++)
+        if (has_column(rows, cst_score_at(s)->key))
+            print_score(page, rows, row, cst_score_at(s));
+    print_plain(page, rows, row, LAST, sizeof LAST / sizeof LAST[0]);
+    if (json_object_get(root, "tests")) {
+        double p = cst_score_adjusted_p(root, cst_json_string(row, "method"), "nll");
+        if (isnan(p))
+            cst_page_print(page, " |");
+        else
+            cst_page_print(page, p < 0.001 ? " <0.001 |" : " %.3f |", p);
+    }
+    cst_page_print(page, "\n");
+}
+
+cst_status cst_report_markdown(cst_context *context, const cst_report *report, char **out) {
+    if (out)
+        *out = NULL;
+    if (!context || !report || !out)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_report_markdown: a report and a place for the text are needed");
+    cst_page page = {.context = context};
+    json_t *rows = cst_document_rows(report->root);
+    if (!rows)
+        return cst_fail(context, CST_ERROR_MEMORY, "out of memory while writing the report");
+    if (json_array_size(rows) == 0)
+        page.status = cst_fail(context, CST_ERROR_ARGUMENT,
+                               "cst_report_markdown: this report has no rows of methods");
+    print_header(&page, report->root, rows, false);
+    print_header(&page, report->root, rows, true);
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        print_row(&page, report->root, rows, json_array_get(rows, i));
+    json_decref(rows);
+    if (page.status == CST_OK)
+        *out = page.text;
+    else
+        cst_free(context, page.text);
+    return page.status;
+}

@@ -64,7 +64,7 @@ static void draw_members(const sweep *s, int32_t draw, int32_t size) {
     for (int32_t k = 0; k < all; k++)
         s->members[k] = k;
     for (int32_t k = 0; k < all - 1; k++) {
-        int32_t other = k + (int32_t)cst_rng_below(&rng, (uint64_t)(all - k));
+        int32_t other = k + (int32_t)cst_rng_below(&rng, all - k);
         int32_t moved = s->members[k];
         s->members[k] = s->members[other];
         s->members[other] = moved;

@@ -159,7 +159,7 @@ static cst_status fit_baseline(cst_context *context, const cst_training *source,
 static void stack_weights(const cst_stages *stages, cst_method_fit *out) {
     const cst_model *model = stages->fit.model;
     out->mix = CST_MIX_OTHER;
-    if (model->learners != 1 || model->learner[0].kind != CST_LEARNER_LOGLINEAR)
+    if (!model || model->learners != 1 || model->learner[0].kind != CST_LEARNER_LOGLINEAR)
         return;
     out->mix = CST_MIX_LOGLINEAR;
     for (int32_t j = 0; j < stages->kept_count; j++)

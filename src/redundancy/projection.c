@@ -55,6 +55,11 @@ static void find_partner(const double *similarity, int32_t members, int32_t memb
     }
 }
 
+/* Before redundancy is asked: such a member must not stand in for one that can be kept. */
+static void too_dear_alone(cst_projection *out, int32_t member) {
+    out->because[member] = CST_DROPPED_COST;
+}
+
 static void project_ordered(const double *similarity, int32_t members, const int32_t *order,
                             const cst_projection_rule *rule, cst_projection *out) {
     const double alone[CST_COSTS] = {0};
@@ -66,7 +71,7 @@ static void project_ordered(const double *similarity, int32_t members, const int
         if (is_constant(rule, k)) {
             out->because[k] = CST_DROPPED_CONSTANT;
         } else if (!affordable(rule, alone, k)) {
-            out->because[k] = CST_DROPPED_COST; /* it must not stand in for one that can be kept */
+            too_dear_alone(out, k);
         } else if (out->partner[k] >= 0 && out->similarity[k] > rule->tau) {
             out->because[k] = CST_DROPPED_REDUNDANT;
         } else if (rule->cap_count > 0 && out->kept_count >= rule->cap_count) {

@@ -58,17 +58,21 @@ static int write_csv(cli_call *call, const prediction *p) {
     bool named = cst_model_class_name(p->model, 0) || cst_pool_class_name(p->pool, 0);
     const char **ids = calloc((size_t)p->rows + 1, sizeof *ids);
     const char **names = calloc((size_t)classes + 1, sizeof *names);
-    int code = ids && names ? CLI_OK : cli_check(call, CST_ERROR_MEMORY);
-    for (int64_t i = 0; code == CLI_OK && has_ids && i < p->rows; i++)
+    int code = CLI_INTERNAL;
+    if (!ids || !names) {
+        code = cli_check(call, CST_ERROR_MEMORY);
+        goto cleanup;
+    }
+    for (int64_t i = 0; has_ids && i < p->rows; i++)
         ids[i] = cst_pool_id(p->pool, p->split, i);
-    for (int32_t c = 0; code == CLI_OK && named && c < classes; c++) {
+    for (int32_t c = 0; named && c < classes; c++) {
         const char *name = cst_model_class_name(p->model, c);
         names[c] = name ? name : cst_pool_class_name(p->pool, c);
     }
-    if (code == CLI_OK)
-        code = cli_check(call, cst_write_predictions_csv(
-                                   call->context, p->target.write_to, p->probabilities, p->rows,
-                                   classes, has_ids ? ids : NULL, named ? names : NULL));
+    code = cli_check(call, cst_write_predictions_csv(call->context, p->target.write_to,
+                                                     p->probabilities, p->rows, classes,
+                                                     has_ids ? ids : NULL, named ? names : NULL));
+cleanup:
     free(ids);
     free(names);
     return code;

@@ -263,7 +263,9 @@ static cst_status read_folds(cst_context *context, const cst_pool *pool, cst_poo
                               "%s: row %" PRId64 " is '%s'; folds must be whole numbers", path, i,
                               cst_quote(quoted, text));
     }
-    for (int64_t i = 0; status == CST_OK && column.numbers && i < column.count; i++)
+    if (status == CST_OK && !column.numbers) /* text of whole numbers was read as numbers */
+        status = cst_fail(context, CST_ERROR_INTERNAL, "%s: folds are not numbers", path);
+    for (int64_t i = 0; status == CST_OK && i < column.count; i++)
         if (column.numbers[i] < 0)
             status = cst_fail(context, CST_ERROR_INPUT,
                               "%s: row %" PRId64 " is fold %" PRId64

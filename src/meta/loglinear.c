@@ -415,9 +415,16 @@ static cst_status newton_run(cst_context *context, newton *s, double tolerance, 
     return status;
 }
 
+/* The evidence is at its top for a user's purposes when a precision e times as large would not
+ * change twice its logarithm by this much. A relative change of the precision says little: where
+ * data want none of the biases, it goes on for ever. */
+static const double EVIDENCE_NATS = 0.02;
+enum { EVIDENCE_ROUNDS = 100 };
+
 /* MacKay's re-estimate of the two precisions from the curvature at the optimum: alpha = g /
  * |deviation|^2 with g the number of well-determined parameters of the group. The common scale of
- * the weights is no part of it. */
+ * the weights is no part of it. *change: the larger of |g - alpha |deviation|^2|, twice the slope
+ * of the log evidence in log alpha. */
 static cst_status update_priors(cst_context *context, newton *s, double *change) {
     size_t d = (size_t)s->parameters;
     size_t k = (size_t)s->count;
@@ -451,7 +458,7 @@ static cst_status update_priors(cst_context *context, newton *s, double *change)
             continue;
         double determined = size[g] - *prior[g] * trace[g];
         double next = fmin(fmax(fmax(determined, 1e-3) / norm[g], 1e-2), 1e5);
-        *change = fmax(*change, fabs(log(next / *prior[g])));
+        *change = fmax(*change, fabs(determined - *prior[g] * norm[g]));
         *prior[g] = next;
     }
     return CST_OK;
@@ -515,7 +522,6 @@ static cst_status newton_result(cst_context *context, const newton *s, cst_logli
 cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, const int32_t *active,
                              int32_t count, const cst_loglinear_options *options,
                              const double *start, cst_loglinear *out) {
-    enum { EVIDENCE_ROUNDS = 100 };
     *out = (cst_loglinear){.members = count, .classes = table->classes};
     newton s = {.table = table,
                 .active = active,
@@ -529,8 +535,9 @@ cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, co
     cst_status status = newton_alloc(context, &s);
     for (int32_t j = 0; status == CST_OK && j < count; j++)
         s.theta[j] = start ? start[j] : s.center;
-    double change = options->evidence ? 1 : 0;
-    for (int round = 0; status == CST_OK && round < EVIDENCE_ROUNDS && change > 1e-3; round++) {
+    double change = options->evidence ? INFINITY : 0;
+    for (int round = 0; status == CST_OK && round < EVIDENCE_ROUNDS && change > EVIDENCE_NATS;
+         round++) {
         status =
             newton_run(context, &s, 1e-4, options->iterations, &out->decrement, &out->iterations);
         if (status == CST_OK)

@@ -60,8 +60,8 @@ struct cli_call {
 };
 
 extern const cli_command *const CLI_COMMANDS[]; /* NULL ends it */
-extern const cli_command CLI_FIT, CLI_PREDICT, CLI_EVALUATE, CLI_INSPECT, CLI_FOLDS, CLI_OPTIONS,
-    CLI_HELP;
+extern const cli_command CLI_FIT, CLI_PREDICT, CLI_EVALUATE, CLI_COMPARE, CLI_ABLATE, CLI_SWEEP,
+    CLI_INSPECT, CLI_FOLDS, CLI_OPTIONS, CLI_HELP;
 
 /* ---- args.c ---------------------------------------------------------------------------------- */
 
@@ -98,8 +98,14 @@ int cli_check(cli_call *call, cst_status status);
 /* Attaches log and progress to the context, as the options say; stops on the first interrupt. */
 int cli_attach(cli_call *call);
 
-/* Prints the report on stdout as text or, with --json, as JSON. */
+/* Fails where more than one of --json, --csv and --markdown is given. */
+int cli_check_form(cli_call *call);
+
+/* Prints the report on stdout: as text (all of it with --verbose), or as JSON, CSV or Markdown. */
 int cli_print_report(cli_call *call, const cst_report *report);
+
+/* Writes a string of JSON to stdout. */
+void cli_out_json_string(const char *text);
 
 /* Writes to stdout; failures show in cli_finish_output. */
 void cli_out(const char *format, ...) __attribute__((format(printf, 1, 2)));

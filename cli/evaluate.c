@@ -70,7 +70,9 @@ static int run(cli_call *call) {
     long long seed = 0;
     if (call->argument_count < 1)
         return cli_fail(call, "no prediction file or model given; see `corestack evaluate --help`");
-    int code = cli_integer(call, "resamples", 0, 10000000, &resamples);
+    int code = cli_check_form(call);
+    if (code == CLI_OK)
+        code = cli_integer(call, "resamples", 0, 10000000, &resamples);
     if (code == CLI_OK)
         code = cli_integer(call, "seed", 0, 9007199254740992LL, &seed);
     if (code == CLI_OK && holds_predictions(call->arguments[0]))
@@ -89,6 +91,8 @@ static const cli_option OPTIONS[] = {
      "beside the stack: best single model, average, greedy selection, fitted on split oof"},
     {"resamples", 'r', "N", "bootstrap resamples for 95% intervals, for example 5000 (0: none)"},
     {"seed", 0, "S", "seed of the resamples (0)"},
+    {"csv", 0, NULL, "the table as comma-separated values, in full"},
+    {"markdown", 0, NULL, "the table in Markdown"},
     {NULL, 0, NULL, NULL},
 };
 

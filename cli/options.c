@@ -96,28 +96,17 @@ static void print_markdown(const preset_values *presets) {
     }
 }
 
-static void print_json_string(const char *text) {
-    cli_out("\"");
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            cli_out("\\%c", *text);
-        else
-            cli_out("%c", *text);
-    }
-    cli_out("\"");
-}
-
 static void print_json(const preset_values *presets) {
     static const char *const types[] = {"integer", "real", "boolean", "choice", "list"};
     cli_out("{\n  \"command\": \"options\",\n  \"options\": [");
     for (size_t i = 0; cst_option_at(i); i++) {
         const cst_option_spec *spec = cst_option_at(i);
         cli_out("%s\n    {\n      \"key\": ", i ? "," : "");
-        print_json_string(spec->key);
+        cli_out_json_string(spec->key);
         cli_out(",\n      \"type\": \"%s\"", types[spec->type]);
         for (size_t p = 0; p < PRESETS; p++) {
             cli_out(",\n      \"%s\": ", cst_preset_at(p));
-            print_json_string(cst_options_get(presets->of[p], spec->key));
+            cli_out_json_string(cst_options_get(presets->of[p], spec->key));
         }
         if (is_number(spec))
             cli_out(",\n      \"least\": %.17g,\n      \"most\": %.17g", spec->least, spec->most);
@@ -127,7 +116,7 @@ static void print_json(const preset_values *presets) {
             cli_out("\"]");
         }
         cli_out(",\n      \"help\": ");
-        print_json_string(spec->help);
+        cli_out_json_string(spec->help);
         cli_out("\n    }");
     }
     cli_out("\n  ]\n}\n");

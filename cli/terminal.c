@@ -4,6 +4,7 @@
  */
 #include "cli.h"
 
+#include <corestack/report.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -160,15 +161,36 @@ static bool use_color(const cli_call *call) {
     return isatty(STDOUT_FILENO) != 0;
 }
 
+int cli_check_form(cli_call *call) {
+    static const char *const forms[] = {"json", "csv", "markdown"};
+    const char *first = NULL;
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        if (!cli_flag(call, forms[i]))
+            continue;
+        if (first)
+            return cli_fail(call, "--%s and --%s: give one of them", first, forms[i]);
+        first = forms[i];
+    }
+    return CLI_OK;
+}
+
 int cli_print_report(cli_call *call, const cst_report *report) {
     char *text = NULL;
-    bool json = cli_flag(call, "json");
-    cst_status status = json ? cst_report_json(call->context, report, &text)
-                             : cst_report_text(call->context, report, use_color(call), &text);
+    cst_status status = CST_OK;
+    if (cli_flag(call, "json"))
+        status = cst_report_json(call->context, report, &text);
+    else if (cli_flag(call, "csv"))
+        status = cst_report_csv(call->context, report, &text);
+    else if (cli_flag(call, "markdown"))
+        status = cst_report_markdown(call->context, report, &text);
+    else if (call->verbose)
+        status = cst_report_text_full(call->context, report, use_color(call), &text);
+    else
+        status = cst_report_text(call->context, report, use_color(call), &text);
     int code = cli_check(call, status);
     if (code == CLI_OK) {
         clear_progress(call);
-        cli_out("%s%s", text, json ? "\n" : "");
+        cli_out("%s%s", text, cli_flag(call, "json") ? "\n" : "");
     }
     cst_free(call->context, text);
     return code;
@@ -183,6 +205,17 @@ void cli_out(const char *format, ...) {
     if (vfprintf(stdout, format, args) < 0 && !output_error)
         output_error = errno;
     va_end(args);
+}
+
+void cli_out_json_string(const char *text) {
+    cli_out("\"");
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            cli_out("\\%c", *text);
+        else
+            cli_out("%c", *text);
+    }
+    cli_out("\"");
 }
 
 /* Whether the user was told that stdout failed. */

@@ -6,7 +6,10 @@ _corestack_options() {
     case $1 in
         fit) echo "--output --preset --set --seed --split $pool $common" ;;
         predict) echo "--output --split $pool $common" ;;
-        evaluate) echo "--split --baselines --resamples --seed $pool $common" ;;
+        evaluate) echo "--split --baselines --resamples --seed --csv --markdown $pool $common" ;;
+        compare) echo "--split --methods --list-methods --reference --ood --resamples --seed --set --save --csv --markdown $pool $common" ;;
+        ablate) echo "--split --resamples --seed --set --save --csv --markdown $pool $common" ;;
+        sweep) echo "--over --draws --split --methods --resamples --seed --set --csv --markdown $pool $common" ;;
         inspect) echo "--preset --set --seed --split $pool $common" ;;
         folds) echo "--labels --count --groups --output --seed $common" ;;
         options) echo "--markdown $common" ;;
@@ -15,7 +18,7 @@ _corestack_options() {
 }
 
 _corestack() {
-    local commands="fit predict evaluate inspect folds options help"
+    local commands="fit predict evaluate compare ablate sweep inspect folds options help"
     local current=${COMP_WORDS[COMP_CWORD]}
     local previous=${COMP_WORDS[COMP_CWORD - 1]}
     local command=${COMP_WORDS[1]}
@@ -28,13 +31,26 @@ _corestack() {
         --preset | -p) mapfile -t COMPREPLY < <(compgen -W "default paper prototype" -- "$current") ;;
         --color) mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$current") ;;
         --values) mapfile -t COMPREPLY < <(compgen -W "probability logit" -- "$current") ;;
-        --split) mapfile -t COMPREPLY < <(compgen -W "oof test" -- "$current") ;;
+        --methods | -m | --reference)
+            mapfile -t COMPREPLY < <(compgen -W "$(corestack compare --list-methods 2>/dev/null |
+                sed -n '/^Each/q; s/^  \([a-z][a-z0-9-]*\)  *[^ ].*/\1/p') all" -- "$current")
+            ;;
+        --over)
+            compopt -o nospace
+            mapfile -t COMPREPLY < <(compgen -W "pool.size= $(corestack options 2>/dev/null |
+                sed -n 's/^  \([a-z][a-z0-9_.]*\) = .*/\1=/p')" -- "$current")
+            ;;
+        --save)
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -d -- "$current")
+            ;;
+        --split | --ood) mapfile -t COMPREPLY < <(compgen -W "oof test" -- "$current") ;;
         --set | -s)
             compopt -o nospace
             mapfile -t COMPREPLY < <(compgen -W "$(corestack options 2>/dev/null |
                 sed -n 's/^  \([a-z][a-z0-9_.]*\) = .*/\1=/p')" -- "$current")
             ;;
-        --threads | -t | --seed | --count | -L | --resamples | -r) ;;
+        --threads | -t | --seed | --count | -L | --resamples | -r | --draws) ;;
         *)
             if [[ $current == -* ]]; then
                 mapfile -t COMPREPLY < <(compgen -W "$(_corestack_options "$command")" -- "$current")

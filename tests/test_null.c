@@ -136,6 +136,9 @@ static void files(void **state) {
     REFUSED_ALONE(cst_write_predictions(NULL, "p.npy", p, 1, CLASSES));
     REFUSED(cst_write_predictions(f->context, NULL, p, 1, CLASSES));
     REFUSED(cst_write_predictions(f->context, "p.npy", NULL, 1, CLASSES));
+    REFUSED_ALONE(cst_write_predictions_conditions(NULL, "p.npy", p, 1, 1, CLASSES));
+    REFUSED(cst_write_predictions_conditions(f->context, NULL, p, 1, 1, CLASSES));
+    REFUSED(cst_write_predictions_conditions(f->context, "p.npy", NULL, 1, 1, CLASSES));
     REFUSED_ALONE(cst_write_predictions_csv(NULL, "p.csv", p, 1, CLASSES, NULL, NULL));
     REFUSED(cst_write_predictions_csv(f->context, NULL, p, 1, CLASSES, NULL, NULL));
     REFUSED(cst_write_predictions_csv(f->context, "p.csv", NULL, 1, CLASSES, NULL, NULL));

@@ -27,9 +27,16 @@ CST_API cst_status cst_read_groups(cst_context *context, const char *path, int64
 CST_API cst_status cst_write_predictions(cst_context *context, const char *path,
                                          const float *probabilities, int64_t rows, int32_t classes);
 
-/* The same as CSV: a header, then one line a row. ids: [rows], the column "id", or NULL for none.
- * class_names: [classes], or NULL for the numbers 0, 1, ...; where one of them is a number and
- * there are no ids, "class_" stands before each, so that the header reads as one. */
+/* The same for a split with conditions: probabilities [conditions][rows][classes], an array of
+ * three axes in the file. */
+CST_API cst_status cst_write_predictions_conditions(cst_context *context, const char *path,
+                                                    const float *probabilities, int32_t conditions,
+                                                    int64_t rows, int32_t classes);
+
+/* As cst_write_predictions, but as CSV: a header, then one line a row. ids: [rows], the column
+ * "id", or NULL for none. class_names: [classes], or NULL for the numbers 0, 1, ...; where one of
+ * them is a number and there are no ids, "class_" stands before each, so that the header reads as
+ * one. */
 CST_API cst_status cst_write_predictions_csv(cst_context *context, const char *path,
                                              const float *probabilities, int64_t rows,
                                              int32_t classes, const char *const *ids,

@@ -91,6 +91,15 @@ cst_status cst_write_predictions(cst_context *context, const char *path, const f
     return cst_npy_write_f32(context, path, probabilities, rows, classes);
 }
 
+cst_status cst_write_predictions_conditions(cst_context *context, const char *path,
+                                            const float *probabilities, int32_t conditions,
+                                            int64_t rows, int32_t classes) {
+    if (!context || !path || !probabilities || conditions < 1 || rows < 0 || classes < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "writing predictions of conditions: a path, data and a shape are needed");
+    return cst_npy_write_pages_f32(context, path, probabilities, conditions, rows, classes);
+}
+
 cst_status cst_write_folds(cst_context *context, const char *path, const int32_t *folds,
                            int64_t rows) {
     if (!context || !path || !folds || rows < 0)

@@ -66,6 +66,9 @@ cst_status cst_npy_read_strings(cst_context *context, cst_npy *npy, cst_strings 
 
 cst_status cst_npy_write_f32(cst_context *context, const char *path, const float *data,
                              int64_t rows, int64_t columns);
+/* [pages][rows][columns] */
+cst_status cst_npy_write_pages_f32(cst_context *context, const char *path, const float *data,
+                                   int64_t pages, int64_t rows, int64_t columns);
 cst_status cst_npy_write_i32(cst_context *context, const char *path, const int32_t *data,
                              int64_t count);
 

@@ -56,6 +56,21 @@ cst_status cst_npy_write_f32(cst_context *context, const char *path, const float
     return write_array(context, path, 'f', shape, data, bytes);
 }
 
+cst_status cst_npy_write_pages_f32(cst_context *context, const char *path, const float *data,
+                                   int64_t pages, int64_t rows, int64_t columns) {
+    char shape[96];
+    size_t bytes = 0;
+    if (pages < 0 || rows < 0 || columns < 0 ||
+        !cst_size_mul((size_t)rows, (size_t)columns, &bytes) ||
+        !cst_size_mul(bytes, (size_t)pages, &bytes) || !cst_size_mul(bytes, sizeof *data, &bytes))
+        return cst_fail(context, CST_ERROR_LIMIT,
+                        "%s: an array of %" PRId64 " x %" PRId64 " x %" PRId64 " cannot be written",
+                        path, pages, rows, columns);
+    (void)snprintf(shape, sizeof shape, "(%" PRId64 ", %" PRId64 ", %" PRId64 ")", pages, rows,
+                   columns);
+    return write_array(context, path, 'f', shape, data, bytes);
+}
+
 cst_status cst_npy_write_i32(cst_context *context, const char *path, const int32_t *data,
                              int64_t count) {
     char shape[32];

@@ -88,6 +88,15 @@ static void test_row(cst_grid *table, const json_t *test) {
     cst_grid_cell(table, CST_DIM, "%s", name ? name : "-");
 }
 
+/* Wraps and frees `text`; NULL: memory ran out. */
+static void print_paragraph(cst_page *page, char *text) {
+    if (text)
+        cst_text_paragraph(page, text);
+    else
+        page->status = CST_ERROR_MEMORY;
+    cst_free(page->context, text);
+}
+
 /* Whether the tables hold the test: all do in full, else those significant after adjustment. */
 static bool shown(const json_t *test, bool full) {
     return full || cst_json_number(test, "p_adjusted") < SIGNIFICANT;
@@ -106,9 +115,10 @@ static void print_tests(cst_page *page, const json_t *root, bool full) {
     for (size_t i = 0; i < count; i++)
         significant += shown(json_array_get(tests, i), false);
     cst_page_heading(page, "Paired tests of %s against each method", reference ? reference : "-");
-    cst_page_print(page, "  %zu of %zu significant at %.2f after adjustment%s%s%s\n", significant,
-                   count, SIGNIFICANT, adjustment ? " (" : "", adjustment ? adjustment : "",
-                   adjustment ? ")" : "");
+    print_paragraph(page, cst_format(page->context,
+                                     "%zu of %zu significant at %.2f after adjustment%s%s%s",
+                                     significant, count, SIGNIFICANT, adjustment ? " (" : "",
+                                     adjustment ? adjustment : "", adjustment ? ")" : ""));
     cst_grid table;
     cst_grid_begin(&table, page, "llrrrrrl", headers);
     for (size_t i = 0; i < count; i++)
@@ -116,12 +126,13 @@ static void print_tests(cst_page *page, const json_t *root, bool full) {
             test_row(&table, json_array_get(tests, i));
     cst_grid_end(&table);
     if (significant > 0 || full)
-        cst_page_print(page,
-                       "  difference: mean of %s less that of the method. right alone: samples "
-                       "that only %s and\n  only the method classifies correctly. *: below "
-                       "%.2f.%s\n",
-                       reference ? reference : "-", reference ? reference : "-", SIGNIFICANT,
-                       full ? "" : " The tests that are not significant: with --verbose.");
+        print_paragraph(page,
+                        cst_format(page->context,
+                                   "difference: mean of %s less that of the method. right alone: "
+                                   "samples that only %s and only the method classifies "
+                                   "correctly. *: below %.2f.%s",
+                                   reference ? reference : "-", reference ? reference : "-",
+                                   SIGNIFICANT, full ? "" : " Tests that are not: --verbose."));
 }
 
 static void print_rank_correlation(cst_page *page, const json_t *root) {

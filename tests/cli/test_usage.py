@@ -9,7 +9,7 @@ import unittest
 
 from support import SOURCES, TOOL, PoolCase, run
 
-COMMANDS = ["fit", "predict", "evaluate", "inspect", "folds", "options", "help"]
+COMMANDS = """fit predict evaluate compare ablate sweep inspect folds options help""".split()
 
 
 def options_of(command):

@@ -1,0 +1,66 @@
+/*
+ * What compare, ablate and sweep share: their options, method names, and the folder behind --save.
+ * Paper: none.
+ */
+#ifndef CLI_COMPARISON_H
+#define CLI_COMPARISON_H
+
+#include "cli.h"
+
+#include <corestack/compare.h>
+
+/* The files behind --save: written beside their names and given them at the end, all or none. */
+typedef struct cli_save {
+    cli_call *call;
+    const cst_pool *pool;
+    const char *folder;            /* as given; NULL: nothing is saved */
+    char suffix[32];               /* of a file that has not got its name yet */
+    bool made;                     /* the folder is ours */
+    char (*names)[CLI_PATH_CHARS]; /* [count], as they will be */
+    int count;
+    int size;
+} cli_save;
+
+typedef struct cli_comparison {
+    cst_compare_options options;
+    cst_pool *pool;
+    const char **methods;  /* [options.method_count], pieces of `list` */
+    char *list;            /* --methods with zeros for its commas */
+    const char **settings; /* [options.setting_count], of the command line */
+    cli_save save;
+} cli_comparison;
+
+/* Reads --split, --methods, --reference, --ood, --resamples (`usual`), --seed, --set, --save and
+ * the output forms, opens the pool. What a command does not take is not given. Close in any case.
+ */
+int cli_open_comparison(cli_call *call, int32_t usual, cli_comparison *c);
+
+/* Prints the report and lets the saved files have their names; on a failure, also an earlier one
+ * (`code`), they are removed. Frees everything. Returns the exit code. */
+int cli_close_comparison(cli_call *call, cli_comparison *c, cst_report *report, int code);
+
+/* Fails, with the nearest one, for what is not a method. `all` is allowed where methods are listed.
+ */
+int cli_check_method(cli_call *call, const char *option, const char *name);
+
+/* Fails, with the nearest one, for what is not a key of an option; `more` is one that is no option
+ * but allowed, or NULL. */
+int cli_check_key(cli_call *call, const char *option, const char *key, const char *more);
+
+/* Whether the methods are to be listed, and the list: --list-methods, or --methods help. */
+bool cli_wants_methods(const cli_call *call);
+int cli_list_methods(cli_call *call);
+
+/* ---- save.c ---------------------------------------------------------------------------------- */
+
+/* Looks at --save before any work is done: the folder is there or can be made, and holds no input.
+ */
+int cli_open_save(cli_call *call, const cst_pool *pool, cli_save *save);
+
+/* cst_compare_options.predicted; user: the cli_save. */
+cst_status cli_save_predictions(void *user, const char *method, const char *split,
+                                const float *probabilities, int64_t rows, int32_t classes);
+
+int cli_close_save(cli_call *call, cli_save *save, int code);
+
+#endif

@@ -1,0 +1,172 @@
+/*
+ * The folder behind --save: the probabilities of each method as METHOD.SPLIT.npy.
+ * Beside a comparison. Paper: none.
+ */
+#define _XOPEN_SOURCE 700 /* realpath */
+#include "comparison.h"
+
+#include <corestack/files.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- the folder ------------------------------------------------------------------------------ */
+
+/* Whether `path`, or what it leads to, lies in the folder. */
+static bool lies_in(const char *path, const struct stat *folder) {
+    char text[CLI_PATH_CHARS];
+    struct stat info;
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) + 1 : 0;
+    if (length >= sizeof text)
+        return false;
+    (void)snprintf(text, sizeof text, "%.*s", (int)length, path);
+    return stat(length ? text : ".", &info) == 0 && info.st_dev == folder->st_dev &&
+           info.st_ino == folder->st_ino;
+}
+
+/* Refuses a folder that holds something that is read: a pool found in a folder would take what is
+ * saved there for members the next time. */
+static int check_input(cli_call *call, const cli_save *save, const char *input) {
+    char archive[CLI_PATH_CHARS];
+    struct stat folder;
+    struct stat info;
+    if (!input || stat(save->folder, &folder) != 0)
+        return CLI_OK;
+    (void)snprintf(archive, sizeof archive, "%s", input);
+    char *member = strstr(archive, ".npz#");
+    member = member ? member : strstr(archive, ".npz:");
+    if (member)
+        member[4] = '\0'; /* an array of an archive */
+    char *real = realpath(archive, NULL);
+    bool inside = lies_in(archive, &folder) || (real && lies_in(real, &folder));
+    bool is_folder = stat(archive, &info) == 0 && S_ISDIR(info.st_mode);
+    if (is_folder)
+        inside = info.st_dev == folder.st_dev && info.st_ino == folder.st_ino;
+    free(real);
+    if (inside)
+        return cli_fail(call, "--save %s: that folder holds %s, which is read here; name another",
+                        save->folder, archive);
+    return CLI_OK;
+}
+
+static int check_inputs(cli_call *call, const cli_save *save, const cst_pool *pool) {
+    static const char *const options[] = {"labels", "ids", "folds", "groups"};
+    int code = CLI_OK;
+    for (int i = 0; code == CLI_OK && i < call->argument_count; i++)
+        code = check_input(call, save, call->arguments[i]);
+    for (size_t i = 0; code == CLI_OK && i < sizeof options / sizeof options[0]; i++)
+        code = check_input(call, save, cli_value(call, options[i]));
+    for (size_t i = 0; code == CLI_OK && cst_pool_file(pool, i); i++)
+        code = check_input(call, save, cst_pool_file(pool, i));
+    return code;
+}
+
+static int make_folder(cli_call *call, cli_save *save) {
+    struct stat info;
+    if (stat(save->folder, &info) != 0) {
+        if (errno != ENOENT || mkdir(save->folder, 0777) != 0)
+            return cli_fail(call, "--save %s: the folder cannot be made: %s", save->folder,
+                            strerror(errno));
+        save->made = true;
+        return CLI_OK;
+    }
+    if (!S_ISDIR(info.st_mode))
+        return cli_fail(call, "--save %s: it is not a folder", save->folder);
+    if (access(save->folder, W_OK | X_OK) != 0)
+        return cli_fail(call, "--save %s: the folder cannot be written: %s", save->folder,
+                        strerror(errno));
+    return CLI_OK;
+}
+
+int cli_open_save(cli_call *call, const cst_pool *pool, cli_save *save) {
+    const char *folder = cli_value(call, "save");
+    *save = (cli_save){.call = call, .pool = pool};
+    if (!folder)
+        return CLI_OK;
+    if (!*folder)
+        return cli_fail(call, "option --save: name a folder");
+    save->folder = folder;
+    (void)snprintf(save->suffix, sizeof save->suffix, ".new.%ld", (long)getpid());
+    int code = check_inputs(call, save, pool);
+    return code == CLI_OK ? make_folder(call, save) : code;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* DIR/METHOD.SPLIT.npy; what a file name should not hold becomes '_'. False where it is too long.
+ */
+static bool name_file(const cli_save *save, const char *method, const char *split,
+                      char out[CLI_PATH_CHARS]) {
+    int start = snprintf(out, CLI_PATH_CHARS, "%s/", save->folder);
+    int length = snprintf(out, CLI_PATH_CHARS, "%s/%s.%s.npy", save->folder, method, split);
+    if (length < 0 || (size_t)length + sizeof save->suffix >= CLI_PATH_CHARS)
+        return false;
+    for (char *at = out + start; *at; at++) {
+        bool letter = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z');
+        bool digit = *at >= '0' && *at <= '9';
+        if (!letter && !digit && !strchr("+-_.", *at))
+            *at = '_';
+    }
+    return true;
+}
+
+static bool reserve(cli_save *save) {
+    if (save->count < save->size)
+        return true;
+    int size = save->size * 2 + 16;
+    void *grown = realloc(save->names, (size_t)size * sizeof *save->names);
+    if (!grown)
+        return false;
+    save->names = grown;
+    save->size = size;
+    return true;
+}
+
+cst_status cli_save_predictions(void *user, const char *method, const char *split,
+                                const float *probabilities, int64_t rows, int32_t classes) {
+    cli_save *save = user;
+    cst_context *context = save->call->context;
+    char path[CLI_PATH_CHARS + 32];
+    if (!reserve(save))
+        return CST_ERROR_MEMORY;
+    if (!name_file(save, method, split, save->names[save->count])) {
+        (void)cli_fail(save->call, "--save %s: the path is too long", save->folder);
+        return CST_ERROR_ARGUMENT;
+    }
+    (void)snprintf(path, sizeof path, "%s%s", save->names[save->count], save->suffix);
+    save->count++;
+    int32_t conditions = cst_pool_conditions(save->pool, split);
+    return conditions > 0 ? cst_write_predictions_conditions(context, path, probabilities,
+                                                             conditions, rows, classes)
+                          : cst_write_predictions(context, path, probabilities, rows, classes);
+}
+
+/* Gives every file its name, or removes it. */
+static int settle(cli_call *call, cli_save *save, int code) {
+    char path[CLI_PATH_CHARS + 32];
+    for (int i = 0; i < save->count; i++) {
+        (void)snprintf(path, sizeof path, "%s%s", save->names[i], save->suffix);
+        if (code == CLI_OK && rename(path, save->names[i]) != 0)
+            code = cli_fail(call, "--save: %s could not get its name: %s", save->names[i],
+                            strerror(errno));
+        if (code != CLI_OK)
+            (void)unlink(path);
+    }
+    return code;
+}
+
+int cli_close_save(cli_call *call, cli_save *save, int code) {
+    if (!save->folder)
+        return code;
+    if (code == CLI_OK)
+        code = cli_finish_output(call->command->name, code);
+    code = settle(call, save, code);
+    if (code != CLI_OK && save->made)
+        (void)rmdir(save->folder); /* only where nothing is in it */
+    free(save->names);
+    return code;
+}

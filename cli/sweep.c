@@ -1,0 +1,235 @@
+/*
+ * corestack sweep: presets over the values of an option, or any method over the size of the pool.
+ * Beside a fit. Paper: sections "CKA Threshold Sensitivity" and "Scaling behavior".
+ */
+#include "comparison.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char POOL_SIZE[] = "pool.size";
+
+enum { VALUES_MAX = 10000, DIGITS_MAX = 15, NUMBER_CHARS = 24 };
+
+/* What --over says. */
+typedef struct over {
+    cst_sweep_options options;
+    char *text;                    /* a copy of it, zeros for its separators */
+    const char **values;           /* [options.value_count] */
+    char (*numbers)[NUMBER_CHARS]; /* of a range: [options.value_count] */
+} over;
+
+/* ---- ranges ---------------------------------------------------------------------------------- */
+
+/* A decimal as it is written: digits * 10^-places. */
+typedef struct decimal {
+    long long digits;
+    int places;
+} decimal;
+
+static bool read_decimal(const char *text, decimal *out) {
+    bool negative = *text == '-';
+    int count = 0;
+    bool point = false;
+    *out = (decimal){0};
+    for (text += *text == '-' || *text == '+'; *text; text++) {
+        if (*text == '.' && !point) {
+            point = true;
+            continue;
+        }
+        if (*text < '0' || *text > '9' || ++count > DIGITS_MAX)
+            return false;
+        out->digits = out->digits * 10 + (*text - '0');
+        out->places += point;
+    }
+    out->digits = negative ? -out->digits : out->digits;
+    return count > 0;
+}
+
+/* Brings a decimal to `places`; false where it gets too long. */
+static bool align_places(decimal *number, int places) {
+    while (number->places < places) {
+        if (llabs(number->digits) >= 100000000000000000LL)
+            return false;
+        number->digits *= 10;
+        number->places++;
+    }
+    return true;
+}
+
+/* digits * 10^-places as text. */
+static void print_decimal(long long digits, int places, char out[NUMBER_CHARS]) {
+    char text[NUMBER_CHARS];
+    int length = snprintf(text, sizeof text, "%0*lld", places + 1, llabs(digits));
+    int whole = length - places;
+    (void)snprintf(out, NUMBER_CHARS, "%s%.*s%s%s", digits < 0 ? "-" : "", whole, text,
+                   places ? "." : "", text + whole);
+}
+
+/* LO:HI:STEP, counted in units of the last decimal place, so that nothing drifts. */
+static int read_range(cli_call *call, const char *given, char *parts[3], over *out) {
+    decimal ends[3];
+    int places = 0;
+    bool fits = true;
+    for (int i = 0; i < 3; i++) {
+        if (!read_decimal(parts[i], &ends[i]))
+            return cli_fail(call,
+                            "option --over: '%s' in '%s' is not a decimal number of at most %d "
+                            "digits",
+                            parts[i], given, DIGITS_MAX);
+        places = ends[i].places > places ? ends[i].places : places;
+    }
+    for (int i = 0; i < 3; i++)
+        fits = fits && align_places(&ends[i], places);
+    long long low = ends[0].digits;
+    long long high = ends[1].digits;
+    long long step = ends[2].digits;
+    if (!fits)
+        return cli_fail(call, "option --over: the range '%s' has too many digits", given);
+    if (step == 0 || (step > 0 ? low > high : low < high))
+        return cli_fail(call,
+                        "option --over: the range '%s' is empty: LO:HI:STEP goes from LO to "
+                        "HI in steps of STEP",
+                        given);
+    long long count = (high - low) / step + 1;
+    if (count > VALUES_MAX)
+        return cli_fail(call, "option --over: the range '%s' has %lld values, more than %d", given,
+                        count, VALUES_MAX);
+    out->numbers = calloc((size_t)count, sizeof *out->numbers);
+    out->values = calloc((size_t)count, sizeof *out->values);
+    if (!out->numbers || !out->values)
+        return cli_check(call, CST_ERROR_MEMORY);
+    for (long long i = 0; i < count; i++) {
+        print_decimal(low + i * step, places, out->numbers[i]);
+        out->values[i] = out->numbers[i];
+    }
+    out->options.value_count = (int32_t)count;
+    return CLI_OK;
+}
+
+/* ---- --over ---------------------------------------------------------------------------------- */
+
+/* Values between commas, or between semicolons where there is one (values with commas in them). */
+static int read_list(cli_call *call, const char *given, char *text, over *out) {
+    char separator = strchr(text, ';') ? ';' : ',';
+    out->values = calloc(strlen(text) + 1, sizeof *out->values);
+    if (!out->values)
+        return cli_check(call, CST_ERROR_MEMORY);
+    for (char *at = text; at;) {
+        char *end = strchr(at, separator);
+        if (end)
+            *end = '\0';
+        if (!*at)
+            return cli_fail(call, "option --over: '%s' has an empty value", given);
+        if (out->options.value_count == VALUES_MAX)
+            return cli_fail(call, "option --over: more than %d values", VALUES_MAX);
+        out->values[out->options.value_count++] = at;
+        at = end ? end + 1 : NULL;
+    }
+    return CLI_OK;
+}
+
+/* Each value of an option, tried on a set of options. */
+static int check_values(cli_call *call, const over *out) {
+    cst_options *options = NULL;
+    int code = cli_check(call, cst_options_create(call->context, &options));
+    for (int32_t i = 0; code == CLI_OK && i < out->options.value_count; i++)
+        code = cli_check(call,
+                         cst_options_set(call->context, options, out->options.key, out->values[i]));
+    cst_options_free(call->context, options);
+    return code;
+}
+
+static int read_over(cli_call *call, over *out) {
+    const char *given = cli_value(call, "over");
+    long long draws = 5;
+    char *parts[3] = {NULL};
+    if (!given)
+        return cli_fail(call, "say what to vary: --over KEY=LO:HI:STEP, --over KEY=A,B,C or --over "
+                              "pool.size=LO:HI:STEP");
+    out->text = malloc(strlen(given) + 1);
+    if (!out->text)
+        return cli_check(call, CST_ERROR_MEMORY);
+    memcpy(out->text, given, strlen(given) + 1);
+    char *equals = strchr(out->text, '=');
+    if (!equals || equals == out->text)
+        return cli_fail(call, "option --over: '%s' is not KEY=LO:HI:STEP or KEY=A,B,C", given);
+    *equals = '\0';
+    out->options.key = out->text;
+    int code = cli_check_key(call, "over", out->text, POOL_SIZE);
+    if (code == CLI_OK)
+        code = cli_integer(call, "draws", 1, VALUES_MAX, &draws);
+    bool sizes = strcmp(out->text, POOL_SIZE) == 0;
+    if (code == CLI_OK && cli_flag(call, "draws") && !sizes)
+        code = cli_fail(call, "option --draws goes with --over pool.size=...");
+    if (code != CLI_OK)
+        return code;
+    parts[0] = equals + 1;
+    for (int i = 1; i < 3 && parts[i - 1]; i++) {
+        parts[i] = strchr(parts[i - 1], ':');
+        if (parts[i])
+            *parts[i]++ = '\0';
+    }
+    if (parts[1] && !parts[2])
+        return cli_fail(call, "option --over: '%s' needs a step: LO:HI:STEP", given);
+    code = parts[2] ? read_range(call, given, parts, out) : read_list(call, given, parts[0], out);
+    if (code == CLI_OK && !sizes)
+        code = check_values(call, out);
+    out->options.values = out->values;
+    out->options.draws = (int32_t)draws;
+    return code;
+}
+
+static int run(cli_call *call) {
+    cli_comparison c = {0};
+    over swept = {0};
+    cst_report *report = NULL;
+    if (cli_wants_methods(call))
+        return cli_list_methods(call);
+    int code = read_over(call, &swept);
+    if (code == CLI_OK)
+        code = cli_open_comparison(call, 0, &c);
+    if (code == CLI_OK)
+        code =
+            cli_check(call, cst_sweep(call->context, c.pool, &swept.options, &c.options, &report));
+    code = cli_close_comparison(call, &c, report, code);
+    free(swept.text);
+    free(swept.values);
+    free(swept.numbers);
+    return code;
+}
+
+static const cli_option OPTIONS[] = {
+    {"over", 0, "KEY=VALUES", "what to vary: LO:HI:STEP or A,B,C; KEY may be pool.size"},
+    {"draws", 0, "D", "random subsets of the members for each pool.size (5)"},
+    {"split", 0, "NAME", "the split to score: oof, nested (usual), or another, fitted on oof"},
+    {"methods", 'm', "A,B,...",
+     "presets, or any methods over pool.size (default); help lists them"},
+    {"resamples", 'r', "N", "bootstrap resamples for 95% intervals (0: none)"},
+    {"seed", 0, "S", "seed of folds, fits, subsets and resamples (0)"},
+    {"set", 's', "KEY=VALUE", "change one option of every preset; may be repeated"},
+    {"csv", 0, NULL, "the table as comma-separated values, in full"},
+    {"markdown", 0, NULL, "the table in Markdown"},
+    {NULL, 0, NULL, NULL},
+};
+
+const cli_command CLI_SWEEP = {
+    .name = "sweep",
+    .summary = "scores over the values of an option or the size of the pool",
+    .usage = "sweep POOL --over KEY=LO:HI:STEP [options]\n"
+             "sweep POOL --over KEY=A,B,C [options]\n"
+             "sweep POOL --over pool.size=LO:HI:STEP [--draws D] [options]",
+    .details =
+        "Ends of a range are values too. Values that hold commas are separated by\n"
+        "semicolons. For a size of the pool, random subsets of the members are drawn; along\n"
+        "a draw the pool only grows.",
+    .example = "corestack sweep examples/digits/pool.json --methods paper --over "
+               "cka.threshold=0.70:0.95:0.05\n"
+               "corestack sweep pool.json --methods default,ridge --over pool.size=4:16:4",
+    .options = OPTIONS,
+    .takes_pool = true,
+    .lists_options = true,
+    .reports_notices = true,
+    .run = run,
+};

@@ -1,0 +1,575 @@
+"""compare, ablate and sweep: every form of the output, scores recomputed, what a method may see."""
+
+import csv
+import io
+import json
+import os
+import unittest
+
+import numpy as np
+
+from support import DIGITS, PoolCase, run, sample
+
+FAST = "best-single,average,ridge,greedy+temperature,minimum-variance,log-linear,default"
+SCORES = ("top1", "ece", "nll", "brier")
+
+
+def scores(probabilities, labels):
+    p = probabilities.astype(np.float64)
+    rows = np.arange(len(labels))
+    confidence, correct = p.max(axis=1), p.argmax(axis=1) == labels
+    edges = np.minimum((confidence * 15).astype(int), 14)
+    ece = sum(
+        abs(correct[edges == b].mean() - confidence[edges == b].mean()) * (edges == b).mean()
+        for b in np.unique(edges)
+    )
+    target = np.eye(p.shape[1])[labels]
+    return {
+        "top1": correct.mean(),
+        "ece": ece,
+        "nll": -np.log(np.maximum(p[rows, labels], 1e-15)).mean(),
+        "brier": ((p - target) ** 2).sum(axis=1).mean(),
+    }
+
+
+def without_seconds(value):
+    """The document without what depends on the clock."""
+    if isinstance(value, dict):
+        return {k: without_seconds(v) for k, v in value.items() if k != "seconds"}
+    if isinstance(value, list):
+        return [without_seconds(v) for v in value]
+    return value
+
+
+class CompareCase(PoolCase):
+    def compare(self, *more):
+        return self.works("compare", self.pool, *more)
+
+    def saved(self, folder, method, split="oof"):
+        return np.load(os.path.join(folder, f"{method}.{split}.npy"))
+
+
+class Forms(CompareCase):
+    options = ("--methods", "average,ridge,default", "--resamples", "200", "--seed", "3")
+
+    def test_json(self):
+        document = self.compare(*self.options, "--json").json()
+        self.assertEqual(document["command"], "compare")
+        self.assertEqual((document["split"], document["scored"]), ("oof", "nested"))
+        self.assertEqual((document["samples"], document["classes"]), (120, 3))
+        self.assertEqual((document["models_in"], document["seed"]), (3, 3))
+        self.assertEqual(document["resamples"], 200)
+        self.assertEqual(document["reference"], "default")
+        self.assertEqual([row["method"] for row in document["rows"]], ["average", "ridge", "default"])
+        for row in document["rows"]:
+            for key in SCORES:
+                low, high = row[key + "_ci"]
+                self.assertLessEqual(low, high)
+                self.assertIn(key, document["definitions"])
+            self.assertEqual("difference" in row, row["method"] != "default")
+            if row["weights"] is not None:
+                self.assertEqual(len(row["weights"]), 3)
+            self.assertGreaterEqual(row["models"], 1)
+        pairs = {(t["a"], t["b"], t["metric"]) for t in document["tests"]}
+        self.assertEqual(
+            pairs, {("default", m, k) for m in ("average", "ridge") for k in ("nll", "top1")}
+        )
+        for test in document["tests"]:
+            self.assertAlmostEqual(test["p_adjusted"], min(1, 2 * test["p"]), places=9)
+
+    def test_csv_has_what_the_json_has(self):
+        document = self.compare(*self.options, "--json").json()
+        rows = list(csv.DictReader(io.StringIO(self.compare(*self.options, "--csv").out)))
+        self.assertEqual(len(rows), 3)
+        for row, expected in zip(rows, document["rows"]):
+            self.assertEqual(row["method"], expected["method"])
+            self.assertNotIn("weights", row)
+            for key in SCORES:
+                self.assertAlmostEqual(float(row[key]), expected[key], places=9)
+                self.assertAlmostEqual(float(row[key + "_low"]), expected[key + "_ci"][0], places=9)
+                self.assertAlmostEqual(
+                    float(row[key + "_high"]), expected[key + "_ci"][1], places=9
+                )
+            self.assertEqual(row["mix"], expected["mix"] or "")
+            self.assertEqual(row["difference_nll"] == "", row["method"] == "default")
+
+    def test_markdown(self):
+        lines = self.compare(*self.options, "--markdown").out.splitlines()
+        self.assertEqual(len(lines), 2 + 3)
+        self.assertEqual(len({line.count("|") for line in lines}), 1)
+        self.assertTrue(lines[0].startswith("| method | top-1 % | ECE | NLL | Brier |"))
+        self.assertEqual(set(lines[1]), set("|-:"))
+        document = self.compare(*self.options, "--json").json()
+        cells = [[cell.strip() for cell in line.split("|")] for line in lines[2:]]
+        nll = [row["nll"] for row in document["rows"]]
+        for column, value in enumerate(nll):
+            mark = {0: "**", 1: "<u>"}.get(sorted(nll).index(value), "")
+            self.assertTrue(cells[column][4].startswith(f"{mark}{value:.4f}"), cells[column][4])
+            self.assertIn("[", cells[column][4])
+
+    def test_text(self):
+        text = self.compare(*self.options).out
+        for words in (
+            "corestack compare",
+            "nested out-of-fold",
+            "Paired tests of default against each method",
+            "95% bootstrap interval, 200 resamples",
+            "Definitions",
+        ):
+            self.assertIn(words, text)
+        self.assertNotIn("CORP", text)
+        more = self.compare("--methods", "best-single,average,default", "-r", "0").out
+        self.assertIn("Spearman's rank correlation over 3 methods", more)
+        self.assertLessEqual(max(len(line) for line in text.splitlines()), 120)
+        self.assertIn("CORP", self.compare(*self.options, "--verbose").out)
+        colored = self.compare(*self.options, "--color", "always").out
+        self.assertIn("\033[1m", colored)
+        self.assertIn("\033[4m", colored)
+
+    def test_held_out_split_is_said(self):
+        result = self.compare("--methods", "average", "--split", "test", "-r", "0")
+        self.assertIn("fitted on split oof, scored once on split test", result.out)
+        document = self.compare("--methods", "average", "--split", "test", "-r", "0", "--json").json()
+        self.assertEqual(document["scored"], "held-out")
+        self.assertNotIn("resamples", document)
+        self.assertNotIn("top1_ci", document["rows"][0])
+
+    def test_no_reference_but_given(self):
+        document = self.compare(
+            "--methods", "average,ridge", "--reference", "ridge", "-r", "0", "--json"
+        ).json()
+        self.assertEqual(document["reference"], "ridge")
+        self.assertEqual({t["b"] for t in document["tests"]}, {"average"})
+
+    def test_list_of_methods(self):
+        text = self.works("compare", "--list-methods").out
+        self.assertEqual(text, self.works("compare", "--methods", "help").out)
+        document = self.works("compare", "--list-methods", "--json").json()
+        names = [entry["name"] for entry in document["methods"]]
+        for name in ("average", "autogluon", "prototype", "paper", "default"):
+            self.assertIn(name, names)
+            self.assertIn(f"  {name} ", text)
+        for entry in document["methods"] + document["calibrations"]:
+            self.assertTrue(entry["definition"])
+            self.assertIn(entry["definition"], text)
+        self.assertEqual(
+            [entry["name"] for entry in document["calibrations"]],
+            ["temperature", "vector", "isotonic", "platt"],
+        )
+
+    def test_evaluation_as_a_table(self):
+        self.fit()
+        arguments = ("evaluate", self.model, self.pool, "--baselines", "-r", "50")
+        document = self.works(*arguments, "--json").json()
+        rows = list(csv.DictReader(io.StringIO(self.works(*arguments, "--csv").out)))
+        names = ["corestack"] + [row["method"] for row in document["baselines"]]
+        self.assertEqual([row["method"] for row in rows], names)
+        for key in SCORES:
+            self.assertAlmostEqual(float(rows[0][key]), document[key], places=9)
+            self.assertAlmostEqual(float(rows[0][key + "_low"]), document[key + "_ci"][0], places=9)
+        lines = self.works(*arguments, "--markdown").out.splitlines()
+        self.assertEqual(len(lines), 2 + len(names))
+
+
+class Same(CompareCase):
+    def test_any_number_of_threads(self):
+        documents, files = [], []
+        for threads in (1, 2, 4):
+            folder = self.path(f"save{threads}")
+            result = self.compare(
+                "--methods", FAST, "-r", "100", "--json", "--threads", threads, "--save", folder
+            )
+            documents.append(json.dumps(without_seconds(result.json())))
+            files.append({n: self.read(os.path.join(folder, n)) for n in os.listdir(folder)})
+        self.assertEqual(len(files[0]), 7)
+        self.assertEqual(documents[0], documents[1])
+        self.assertEqual(documents[0], documents[2])
+        self.assertEqual(files[0], files[1])
+        self.assertEqual(files[0], files[2])
+
+    def test_other_forms_of_a_pool(self):
+        options = ("--methods", "average,ridge", "-r", "0", "--json")
+        files = [self.path(f"{name}.oof.npy") for name in ("ada", "bob", "cyd")]
+        expected = without_seconds(self.compare(*options).json())
+        listed = self.works("compare", *files, "--labels", self.path("oof_labels.npy"), *options)
+        self.assertEqual(without_seconds(listed.json()), expected)
+        os.remove(self.pool)
+        self.assertEqual(without_seconds(self.works("compare", self.folder, *options).json()), expected)
+
+
+class Scores(CompareCase):
+    def check(self, document, folder, split):
+        labels = self.labels[split]
+        for row in document["rows"]:
+            found = scores(self.saved(folder, row["method"], split), labels)
+            for key in SCORES:
+                self.assertAlmostEqual(row[key], found[key], places=6, msg=(row["method"], key))
+
+    def test_are_those_of_the_saved_predictions(self):
+        for split in ("oof", "test"):
+            folder = self.path("save-" + split)
+            document = self.compare(
+                "--methods", FAST, "--split", split, "-r", "0", "--json", "--save", folder
+            ).json()
+            self.assertEqual(
+                sorted(os.listdir(folder)), sorted(f"{m}.{split}.npy" for m in FAST.split(","))
+            )
+            self.check(document, folder, split)
+            for name in os.listdir(folder):
+                array = np.load(os.path.join(folder, name))
+                self.assertEqual((array.dtype, array.shape), (np.float32, (len(self.labels[split]), 3)))
+                np.testing.assert_allclose(array.sum(axis=1), 1, atol=1e-5)
+
+    def test_differences_and_t_tests(self):
+        folder = self.path("save")
+        document = self.compare(
+            "--methods", "average,ridge", "--reference", "ridge", "--split", "test", "-r", "50",
+            "--json", "--save", folder,
+        ).json()  # fmt: skip
+        labels = self.labels["test"]
+        rows = np.arange(len(labels))
+        loss, right = {}, {}
+        for name in ("average", "ridge"):
+            p = self.saved(folder, name, "test").astype(np.float64)
+            loss[name] = -np.log(p[rows, labels])
+            right[name] = p.argmax(axis=1) == labels
+        tests = {t["metric"]: t for t in document["tests"]}
+        d = loss["ridge"] - loss["average"]
+        t = d.mean() / (d.std(ddof=1) / np.sqrt(len(d)))
+        self.assertAlmostEqual(tests["nll"]["statistic"], t, places=4)
+        self.assertEqual(tests["nll"]["df"], len(d) - 1)
+        self.assertAlmostEqual(
+            tests["nll"]["difference"], d.mean(), places=6
+        )
+        self.assertEqual(tests["top1"]["only_a"], (right["ridge"] & ~right["average"]).sum())
+        self.assertEqual(tests["top1"]["only_b"], (right["average"] & ~right["ridge"]).sum())
+        difference = document["rows"][0]["difference"]["nll"]
+        self.assertAlmostEqual(difference, (loss["average"] - loss["ridge"]).mean(), places=6)
+
+    def test_weights_are_those_of_the_mixture(self):
+        folder = self.path("save")
+        document = self.compare(
+            "--methods", "average,minimum-variance,greedy", "--split", "test", "-r", "0", "--json",
+            "--save", folder,
+        ).json()  # fmt: skip
+        members = [self.members[name, "test"] for name in ("ada", "bob", "cyd")]
+        for row in document["rows"]:
+            mixed = sum(w * p for w, p in zip(row["weights"], members))
+            np.testing.assert_allclose(
+                self.saved(folder, row["method"], "test"), mixed, atol=2e-6, err_msg=row["method"]
+            )
+            self.assertEqual(row["models"], sum(w != 0 for w in row["weights"]))
+
+    def test_conditions(self):
+        labels = self.labels["test"]
+        corrupted = {}
+        for k, name in enumerate(("ada", "bob", "cyd")):
+            pages = [sample(60, 3, 100 + 10 * k + c, 1.0, labels)[1] for c in range(2)]
+            corrupted[name] = np.stack(pages)
+            self.save(f"{name}.corrupted.npy", corrupted[name])
+            self.manifest["models"][k]["predictions"]["corrupted"] = f"{name}.corrupted.npy"
+        self.manifest["splits"]["corrupted"] = {
+            "labels": "test_labels.npy",
+            "conditions": [{"shift": "noise", "kind": "gaussian", "severity": s} for s in (1, 2)],
+        }
+        self.write_manifest()
+        folder = self.path("save")
+        document = self.compare(
+            "--methods", "average,ridge", "--split", "corrupted", "--json", "--save", folder
+        ).json()
+        self.assertEqual((document["conditions"], document["samples"]), (2, 60))
+        for row in document["rows"]:
+            saved = self.saved(folder, row["method"], "corrupted")
+            self.assertEqual((saved.dtype, saved.shape), (np.float32, (2, 60, 3)))
+            each = [scores(page, labels) for page in saved]
+            for key in SCORES:
+                self.assertAlmostEqual(row[key], np.mean([s[key] for s in each]), places=6)
+        mean = np.mean([corrupted[name] for name in ("ada", "bob", "cyd")], axis=0)
+        np.testing.assert_allclose(self.saved(folder, "average", "corrupted"), mean, atol=1e-6)
+
+    def test_out_of_distribution_rows(self):
+        for k, name in enumerate(("ada", "bob", "cyd")):
+            _, far = sample(40, 3, 70 + k, 0.0)
+            self.save(f"{name}.far.npy", far)
+            self.manifest["models"][k]["predictions"]["far"] = f"{name}.far.npy"
+        self.manifest["splits"]["far"] = {"ood": True}
+        self.write_manifest()
+        folder = self.path("save")
+        arguments = ("--methods", "average,ridge", "--split", "test", "-r", "0", "--ood", "far")
+        document = self.compare(*arguments, "--json", "--save", folder).json()
+        self.assertEqual(document["ood"], "far")
+        for row in document["rows"]:
+            near = self.saved(folder, row["method"], "test").max(axis=1)
+            far = self.saved(folder, row["method"], "far").max(axis=1)
+            pairs = near[:, None] - far[None, :]
+            expected = (pairs > 0).mean() + (pairs == 0).mean() / 2
+            self.assertAlmostEqual(row["ood_auroc"], expected, places=6)
+        text = self.compare(*arguments).out
+        self.assertIn("apart: split far", text)
+        self.assertIn("AUROC", text)
+
+
+class Leaks(CompareCase):
+    """A fit that saw the rows it is scored on would follow their labels."""
+
+    methods = FAST + ",lasso,mlp,hill-climbing,average+isotonic,prototype"
+
+    def setUp(self):
+        super().setUp()
+        self.fold = (np.arange(self.rows) % 4).astype(np.int32)
+        self.save("folds.npy", self.fold)
+        self.manifest["splits"]["oof"]["folds"] = "folds.npy"
+        self.write_manifest()
+
+    def predictions(self, folder, split):
+        folder = self.path(folder)
+        self.compare("--methods", self.methods, "--split", split, "-r", "0", "--save", folder)
+        return {m: self.saved(folder, m, split) for m in self.methods.split(",")}
+
+    def test_labels_of_a_fold_change_nothing_in_it(self):
+        before = self.predictions("before", "oof")
+        labels = self.labels["oof"].copy()
+        labels[self.fold == 2] = (labels[self.fold == 2] + 1) % 3
+        self.save("oof_labels.npy", labels)
+        after = self.predictions("after", "oof")
+        inside = self.fold == 2
+        for method, p in before.items():
+            self.assertEqual(p[inside].tobytes(), after[method][inside].tobytes(), method)
+        for method in ("ridge", "greedy+temperature", "log-linear", "default", "mlp"):
+            self.assertFalse(np.array_equal(before[method][~inside], after[method][~inside]), method)
+
+    def test_labels_of_the_test_split_change_no_prediction(self):
+        before = self.predictions("before", "test")
+        self.save("test_labels.npy", (self.labels["test"] + 1) % 3)
+        after = self.predictions("after", "test")
+        for method, p in before.items():
+            self.assertEqual(p.tobytes(), after[method].tobytes(), method)
+
+    def test_nested_scores_are_not_those_of_the_fit_on_all_rows(self):
+        """The oof rows as a split of their own: what the fit on all of them says of them."""
+        nested = self.predictions("nested", "oof")
+        self.manifest["splits"]["again"] = {"labels": "oof_labels.npy"}
+        for model in self.manifest["models"]:
+            model["predictions"]["again"] = model["predictions"]["oof"]
+        self.write_manifest()
+        seen = self.predictions("seen", "again")
+        self.assertTrue(np.array_equal(nested["average"], seen["average"]))
+        for method in ("ridge", "log-linear", "default", "mlp", "average+isotonic"):
+            self.assertFalse(np.array_equal(nested[method], seen[method]), method)
+        labels = self.labels["oof"]
+        for method in ("log-linear", "average+isotonic"):  # these minimise or flatter the NLL
+            self.assertLess(scores(seen[method], labels)["nll"], scores(nested[method], labels)["nll"])
+
+
+class Ablate(CompareCase):
+    stages = ["prototype", "+S1 CKA", "+S2 gate", "+S3 lambda*", "+S4 Laplace"]
+
+    def test_each_stage_is_a_row(self):
+        options = ("--split", "test", "-r", "50", "--set", "gate.epochs=3")
+        folder = self.path("save")
+        document = self.works("ablate", self.pool, *options, "--json", "--save", folder).json()
+        self.assertEqual([row["stage"] for row in document["rows"]], self.stages)
+        self.assertEqual(document["rows"][0]["settings"], [])
+        for row in document["rows"]:
+            name = row["stage"].replace(" ", "_").replace("*", "_")
+            found = scores(self.saved(folder, name, "test"), self.labels["test"])
+            for key in SCORES:
+                self.assertAlmostEqual(row[key], found[key], places=6)
+        for before, row in zip(document["rows"], document["rows"][1:]):
+            self.assertAlmostEqual(row["difference"]["nll"], row["nll"] - before["nll"], places=8)
+        rows = list(csv.DictReader(io.StringIO(self.works("ablate", self.pool, *options, "--csv").out)))
+        self.assertEqual([row["stage"] for row in rows], self.stages)
+        lines = self.works("ablate", self.pool, *options, "--markdown").out.splitlines()
+        self.assertEqual(len(lines), 2 + 5)
+        text = self.works("ablate", self.pool, *options).out
+        for words in self.stages + ["Difference to the row before", "held-out"]:
+            self.assertIn(words, text)
+        self.assertLessEqual(max(len(line) for line in text.splitlines()), 120)
+
+    def test_first_and_last_row_are_the_presets(self):
+        options = ("--split", "test", "-r", "0", "--json", "--set", "gate.epochs=3")
+        rows = self.works("ablate", self.pool, *options).json()["rows"]
+        presets = self.compare("--methods", "prototype,paper", *options).json()["rows"]
+        for key in SCORES:
+            self.assertEqual(rows[0][key], presets[0][key])
+            self.assertEqual(rows[4][key], presets[1][key])
+
+
+class Sweep(CompareCase):
+    def values(self, over, *more):
+        document = self.works("sweep", self.pool, "--over", over, "--json", *more).json()
+        return [row["value"] for row in document["rows"]]
+
+    def test_ranges_do_not_drift(self):
+        prototype = ("--methods", "prototype", "--split", "test")
+        self.assertEqual(
+            self.values("pearson.threshold=0.70:0.95:0.05", *prototype),
+            ["0.70", "0.75", "0.80", "0.85", "0.90", "0.95"],
+        )
+        self.assertEqual(
+            self.values("pearson.threshold=0.1:0.7:0.1", *prototype),
+            ["0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7"],
+        )
+        self.assertEqual(
+            self.values("pearson.threshold=.9:0.5:-0.25", *prototype), ["0.90", "0.65"]
+        )
+        self.assertEqual(
+            self.values("redundancy.measure=pearson,cka", *prototype), ["pearson", "cka"]
+        )
+        self.assertEqual(
+            self.values("meta.learners=ridge;ridge,lasso", *prototype), ["ridge", "ridge,lasso"]
+        )
+
+    def test_each_row_is_the_comparison_with_that_option(self):
+        document = self.works(
+            "sweep", self.pool, "--over", "keep.max=1,2", "--split", "test", "--json"
+        ).json()
+        self.assertEqual(document["key"], "keep.max")
+        for row in document["rows"]:
+            one = self.compare(
+                "--methods", "default", "--split", "test", "-r", "0", "--json",
+                "--set", "keep.max=" + row["value"],
+            ).json()["rows"][0]  # fmt: skip
+            for key in SCORES:
+                self.assertEqual(row[key], one[key])
+            self.assertEqual(row["models"], one["models"])
+
+    def test_sizes_of_the_pool(self):
+        arguments = (
+            "sweep", self.pool, "--over", "pool.size=1:3:1", "--draws", "2", "--methods", "average",
+            "--split", "test",
+        )  # fmt: skip
+        document = self.works(*arguments, "--json").json()
+        self.assertEqual((document["key"], document["draws"]), ("pool.size", 2))
+        self.assertEqual(len(document["rows"]), 6)
+        for row in document["rows"]:
+            self.assertEqual(len(row["members"]), int(row["value"]))
+            mean = np.mean([self.members[name, "test"] for name in row["members"]], axis=0)
+            found = scores(mean, self.labels["test"])
+            for key in ("top1", "nll", "brier"):
+                self.assertAlmostEqual(row[key], found[key], places=6)
+        for entry in document["summary"]:
+            nll = [r["nll"] for r in document["rows"] if r["value"] == entry["value"]]
+            self.assertAlmostEqual(entry["nll_mean"], np.mean(nll), places=8)
+            self.assertAlmostEqual(entry["nll_sd"], np.std(nll, ddof=1), places=6)
+        self.assertEqual(document["summary"][2]["top1_sd"], 0)
+        rows = list(csv.DictReader(io.StringIO(self.works(*arguments, "--csv").out)))
+        self.assertEqual([row["members"].split(";") for row in rows],
+                         [row["members"] for row in document["rows"]])  # fmt: skip
+        self.assertEqual(len(self.works(*arguments, "--markdown").out.splitlines()), 2 + 6)
+        text = self.works(*arguments).out
+        self.assertIn("pool.size", text)
+        self.assertIn("sd ", text)
+        self.assertNotIn("Single subsets", text)
+        self.assertIn("Single subsets", self.works(*arguments, "-v").out)
+
+
+class Refused(CompareCase):
+    def compare_fails(self, *arguments, says=()):
+        self.fails("compare", self.pool, "-r", "0", *arguments, says=says)
+
+    def sweep_fails(self, over, *says, more=()):
+        self.fails("sweep", self.pool, "--over", over, *more, says=says)
+
+    def test_methods(self):
+        self.compare_fails("--methods", "rigde", says=["no method 'rigde'", "did you mean 'ridge'"])
+        self.compare_fails("--methods", "qqqqqqqq", says=["--list-methods"])
+        self.compare_fails("--methods", "ridge,,lasso", says=["empty name"])
+        self.compare_fails("--methods", "", says=["empty name"])
+        self.compare_fails("--methods", "ridge+heat", says=["+temperature"])
+        self.compare_fails("--methods", "all+vector", says=["+temperature"])
+        self.compare_fails("--methods", "ridge", "--reference", "lasso", says=["lasso"])
+        self.compare_fails("--methods", "soup", says=["soup"])
+
+    def test_forms_exclude_one_another(self):
+        for forms in (("--json", "--csv"), ("--csv", "--markdown"), ("--json", "--markdown")):
+            self.compare_fails("--methods", "average", *forms, says=forms)
+            self.fails("ablate", self.pool, *forms, says=forms)
+            self.fails("sweep", self.pool, "--over", "keep.max=1,2", *forms, says=forms)
+
+    def test_other_options(self):
+        self.compare_fails("--split", "tset", says=["tset"])
+        self.compare_fails("--ood", "oof", says=["oof"])
+        self.compare_fails("--set", "cka.treshold=1", says=["did you mean 'cka.threshold'"])
+        self.compare_fails("--set", "seed=3", says=["--seed"])
+        self.fails("compare", self.pool, "-r", "-1", says=["-1"])
+        self.fails("compare", says=["no pool given"])
+        self.fails("ablate", says=["no pool given"])
+        self.fails("ablate", self.pool, "--methods", "ridge", says=["--methods"])
+
+    def test_ranges(self):
+        self.fails("sweep", self.pool, says=["--over"])
+        self.sweep_fails("keep.max", "KEY=")
+        self.sweep_fails("=1,2", "KEY=")
+        self.sweep_fails("keep.mux=1,2", "did you mean 'keep.max'")
+        self.sweep_fails("pool.sise=1,2", "did you mean 'pool.size'")
+        self.sweep_fails("keep.max=", "empty value")
+        self.sweep_fails("keep.max=1,,2", "empty value")
+        self.sweep_fails("keep.max=1:2", "LO:HI:STEP")
+        self.sweep_fails("keep.max=3:1:1", "is empty")
+        self.sweep_fails("keep.max=1:3:-1", "is empty")
+        self.sweep_fails("keep.max=1:3:0", "is empty")
+        self.sweep_fails("keep.max=1:x:1", "'x'")
+        self.sweep_fails("keep.max=1:2:1:1", "'1:1'")
+        self.sweep_fails("cka.threshold=0:1:0.00001", "100001 values")
+        self.sweep_fails("cka.threshold=0:9999999999999:0.00000000000001", "digits")
+        self.sweep_fails("cka.threshold=0.5,2", "cka.threshold")
+        self.sweep_fails("pool.size=1:4:1", "from 1 to 3")
+        self.sweep_fails("keep.max=1,2", "ridge", more=("--methods", "ridge"))
+        self.sweep_fails("keep.max=1,2", "pool.size", more=("--draws", "3"))
+        self.sweep_fails("pool.size=1,2", "--draws", more=("--draws", "0"))
+
+    def test_save_is_never_an_input(self):
+        words = ["which is read here"]
+        self.compare_fails("--methods", "average", "--save", self.folder, says=words)
+        os.symlink(self.folder, self.path("link"))
+        self.compare_fails("--methods", "average", "--save", self.path("link"), says=words)
+        for name in ("ridge.oof.npy",):
+            inner = self.path("inner")
+            os.mkdir(inner)
+            os.rename(self.path("ada.oof.npy"), os.path.join(inner, name))
+            self.manifest["models"][0]["predictions"]["oof"] = "inner/" + name
+        self.write_manifest()
+        before = self.read(os.path.join(inner, "ridge.oof.npy"))
+        self.compare_fails("--methods", "ridge", "--save", inner, says=words)
+        self.assertEqual(self.read(os.path.join(inner, "ridge.oof.npy")), before)
+
+    def test_save_leaves_nothing_after_an_error(self):
+        self.compare_fails("--save", self.path("a/b"), says=["a/b"])
+        self.compare_fails("--save", self.pool, says=["pool.json"])
+        self.compare_fails("--save", "", says=["--save"])
+        folder = self.path("new")
+        self.compare_fails("--methods", "average,soup", "--save", folder, says=["soup"])
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            result = run("compare", self.pool, "--methods", "average", "--save", folder, stdout=full)
+        self.assertEqual(result.code, 2, result.err)
+        self.assertFalse(os.path.exists(folder))
+        os.mkdir(folder)
+        old = os.path.join(folder, "average.oof.npy")
+        with open(old, "w", encoding="utf-8") as file:
+            file.write("old")
+        result = run("compare", self.pool, "--methods", "average", "--save", folder, file_limit=300)
+        self.assertEqual(result.code, 2, result.out)
+        self.assertEqual(os.listdir(folder), ["average.oof.npy"])
+        self.assertEqual(self.read(old), b"old")
+        self.works("compare", self.pool, "--methods", "average", "--save", folder)
+        self.assertEqual(np.load(old).shape, (120, 3))
+
+
+class Digits(unittest.TestCase):
+    def test_leaderboard_of_the_example(self):
+        result = run(
+            "compare", DIGITS, "--split", "test", "--methods", "best-single,average,greedy,default",
+            "-r", "500", "--json",
+        )  # fmt: skip
+        self.assertEqual(result.code, 0, result.err)
+        rows = {row["method"]: row for row in result.json()["rows"]}
+        self.assertLess(rows["default"]["nll"], rows["greedy"]["nll"])
+        self.assertLess(rows["default"]["nll"], rows["best-single"]["nll"])
+        self.assertLess(rows["default"]["flops_rel"], 1)
+        adjusted = {t["b"]: t["p_adjusted"] for t in result.json()["tests"] if t["metric"] == "nll"}
+        self.assertLess(adjusted["average"], 0.05)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -112,8 +112,51 @@ static void shuffle_is_a_permutation(void **state) {
     assert_true(moved > 80);
 }
 
+/* Says stop at the third question. */
+typedef struct asked {
+    int times;
+    int stop_at;
+} asked;
+
+static int answer(void *user, const char *stage, int64_t done, int64_t total) {
+    asked *a = user;
+    assert_string_equal(stage, "work");
+    assert_true(done == 1 && total == 2);
+    return ++a->times >= a->stop_at;
+}
+
+static cst_status slow_task(cst_context *context, void *user, int64_t task) {
+    (void)task;
+    (void)user;
+    double until = cst_seconds() + 0.02;
+    while (cst_seconds() < until)
+        continue;
+    return cst_poll(context); /* as an inner loop does */
+}
+
+/* A loop stops soon after the callback asks for it, with any number of threads, and the next one
+ * runs. */
+static void loops_can_be_stopped(void **state) {
+    cst_context *context = *state;
+    for (int threads = 1; threads <= 3; threads++) {
+        asked a = {.stop_at = 3};
+        assert_int_equal(cst_context_set_threads(context, threads), CST_OK);
+        cst_context_set_progress(context, answer, &a);
+        assert_int_equal(cst_progress(context, "work", 1, 2), CST_OK);
+        double start = cst_seconds();
+        assert_int_equal(cst_parallel_for(context, 1000, slow_task, NULL), CST_ERROR_CANCELLED);
+        assert_true(cst_seconds() - start < 5); /* 1000 tasks take 20 s a thread */
+        assert_non_null(strstr(cst_last_error(context), "during work"));
+        assert_int_equal(a.times, 3);
+        a = (asked){.stop_at = 1000};
+        assert_int_equal(cst_parallel_for(context, 8, slow_task, NULL), CST_OK);
+        cst_context_set_progress(context, NULL, NULL);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(loops_can_be_stopped, setup, teardown),
         cmocka_unit_test(status_values_are_pinned),
         cmocka_unit_test_setup_teardown(allocation_overflow_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_do_not_depend_on_threads, setup, teardown),

@@ -52,9 +52,17 @@ void cst_notices_clear(cst_context *context);
 /* Reports progress; CST_ERROR_CANCELLED (with a message) when the callback asks to stop. */
 cst_status cst_progress(cst_context *context, const char *stage, int64_t done, int64_t total);
 
-/* A child with the parent's allocator, one thread, no logger, no progress and its own error: for
- * work that runs inside a parallel task. Free with cst_context_free. */
-cst_status cst_context_child(cst_context **out, cst_context *parent);
+/* Asks the progress callback again, with what it was last told and at most every 50 ms, whether to
+ * stop: on the caller's thread, on others it tells what was answered there. CST_ERROR_CANCELLED as
+ * cst_progress. The loops below do so before every task. */
+cst_status cst_poll(cst_context *context);
+/* At the end of a parallel loop: a stop that was asked for is over when the caller knows of it. */
+void cst_poll_done(cst_context *context);
+
+/* A child with the parent's allocator, one thread, no logger, no progress of its own and its own
+ * error: for work that runs inside a parallel task. same_thread: it is used on the parent's thread.
+ * Free with cst_context_free. */
+cst_status cst_context_child(cst_context **out, cst_context *parent, bool same_thread);
 
 /* Copies a child's error message into the parent and returns `code`. */
 cst_status cst_adopt_error(cst_context *parent, const cst_context *child, cst_status code);

@@ -9,7 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ERROR_CHARS = 2048, NOTICES_MAX = 256, ALIGNMENT = 64 };
+enum { ERROR_CHARS = 2048, NOTICES_MAX = 256, ALIGNMENT = 64, STAGE_CHARS = 64 };
+
+/* Seconds between two questions to the progress callback inside a loop. */
+static const double POLL_EVERY = 0.05;
 
 struct cst_context {
     cst_realloc_fn realloc_fn;
@@ -19,6 +22,13 @@ struct cst_context {
     cst_progress_fn progress_fn;
     void *progress_user;
     int threads;
+    cst_context *root;       /* of a worker's context: the caller's; else NULL */
+    bool on_caller;          /* the worker runs on the caller's own thread */
+    int stopped;             /* of the root: the callback said so; read and written atomically */
+    double polled;           /* of the root: when the callback was last asked, seconds */
+    char stage[STAGE_CHARS]; /* of the root: what the callback was last told */
+    int64_t done;
+    int64_t total;
     char error[ERROR_CHARS];
     char **notices;
     size_t notice_count;
@@ -61,11 +71,13 @@ cst_status cst_context_create(cst_context **out) {
     return cst_context_create_with(out, NULL, NULL);
 }
 
-cst_status cst_context_child(cst_context **out, cst_context *parent) {
+cst_status cst_context_child(cst_context **out, cst_context *parent, bool same_thread) {
     cst_status status = cst_context_create_with(out, parent->realloc_fn, parent->realloc_user);
     if (status != CST_OK)
         return cst_fail(parent, status, "out of memory for a worker's context");
     (*out)->threads = 1;
+    (*out)->root = parent->root ? parent->root : parent;
+    (*out)->on_caller = same_thread && (!parent->root || parent->on_caller);
     return CST_OK;
 }
 
@@ -184,10 +196,40 @@ void cst_notices_clear(cst_context *context) {
 }
 
 cst_status cst_progress(cst_context *context, const char *stage, int64_t done, int64_t total) {
-    if (context->progress_fn &&
-        context->progress_fn(context->progress_user, stage, done, total) != 0)
+    if (!context->progress_fn)
+        return CST_OK;
+    bool over = done >= total; /* what comes next is no part of this stage */
+    (void)snprintf(context->stage, sizeof context->stage, "%s", over ? "" : stage);
+    context->polled = cst_seconds();
+    context->done = done;
+    context->total = total;
+    if (context->progress_fn(context->progress_user, stage, done, total) != 0)
         return cst_fail(context, CST_ERROR_CANCELLED, "stopped on request during %s", stage);
     return CST_OK;
+}
+
+cst_status cst_poll(cst_context *context) {
+    cst_context *root = context->root ? context->root : context;
+    if (!root->progress_fn || !*root->stage)
+        return CST_OK;
+    if (context == root || context->on_caller) {
+        double now = cst_seconds();
+        if (now - root->polled > POLL_EVERY) {
+            root->polled = now;
+            if (root->progress_fn(root->progress_user, root->stage, root->done, root->total) != 0)
+                __atomic_store_n(&root->stopped, 1, __ATOMIC_RELAXED);
+        }
+    }
+    if (!__atomic_load_n(&root->stopped, __ATOMIC_RELAXED))
+        return CST_OK;
+    if (context == root) /* nobody is left to be told: the next call starts afresh */
+        __atomic_store_n(&root->stopped, 0, __ATOMIC_RELAXED);
+    return cst_fail(context, CST_ERROR_CANCELLED, "stopped on request during %s", root->stage);
+}
+
+void cst_poll_done(cst_context *context) {
+    if (!context->root)
+        __atomic_store_n(&context->stopped, 0, __ATOMIC_RELAXED);
 }
 
 bool cst_size_mul(size_t a, size_t b, size_t *out) {

@@ -7,9 +7,9 @@
 #include <omp.h>
 #include <string.h>
 
-/* Terms held at a time by cst_reduce_blocks. Part of the definition of a sum's memory, not of its
- * value. */
-enum { WAVE = 16 };
+/* Terms held at a time by cst_reduce_blocks: as many as take WAVE_DOUBLES, within these limits. A
+ * matter of memory and of how often threads meet, not of the sum's value. */
+enum { WAVE_LEAST = 16, WAVE_MOST = 1024, WAVE_DOUBLES = 1 << 20 };
 
 cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn task, void *user) {
     if (count <= 0)
@@ -19,7 +19,9 @@ cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn tas
         threads = (int)count;
     if (threads == 1 || omp_in_parallel()) {
         for (int64_t i = 0; i < count; i++) {
-            cst_status status = task(context, user, i);
+            cst_status status = cst_poll(context);
+            if (status == CST_OK)
+                status = task(context, user, i);
             if (status != CST_OK)
                 return status;
         }
@@ -28,7 +30,7 @@ cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn tas
     cst_context **workers = cst_alloc(context, (size_t)threads, sizeof(cst_context *));
     cst_status status = workers ? CST_OK : CST_ERROR_MEMORY;
     for (int t = 0; status == CST_OK && t < threads; t++)
-        status = cst_context_child(&workers[t], context);
+        status = cst_context_child(&workers[t], context, t == 0);
     if (status == CST_OK) {
         int64_t failed = count; /* the lowest failing task so far; later tasks are skipped */
         cst_status failure = CST_OK;
@@ -41,7 +43,9 @@ cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn tas
             if (i > lowest)
                 continue;
             cst_context *worker = workers[omp_get_thread_num()];
-            cst_status result = task(worker, user, i);
+            cst_status result = cst_poll(worker);
+            if (result == CST_OK)
+                result = task(worker, user, i);
             if (result != CST_OK) {
 #pragma omp critical(cst_parallel_failure)
                 {
@@ -54,6 +58,7 @@ cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn tas
             }
         }
         status = failure;
+        cst_poll_done(context);
     }
     for (int t = 0; workers && t < threads; t++)
         cst_context_free(workers[t]);
@@ -81,7 +86,9 @@ cst_status cst_reduce_blocks(cst_context *context, int64_t blocks, size_t width,
     memset(total, 0, width * sizeof *total);
     if (blocks <= 0)
         return CST_OK;
-    int64_t size = blocks < WAVE ? blocks : WAVE;
+    int64_t size = width > 0 ? WAVE_DOUBLES / (int64_t)width : WAVE_MOST;
+    size = size < WAVE_LEAST ? WAVE_LEAST : size > WAVE_MOST ? WAVE_MOST : size;
+    size = blocks < size ? blocks : size;
     size_t doubles = 0;
     if (!cst_size_mul((size_t)size, width, &doubles))
         return cst_fail(context, CST_ERROR_LIMIT, "a sum of %zu terms is too wide", width);

@@ -9,7 +9,8 @@ static int run(cli_call *call) {
     cst_report *report = NULL;
     int code = cli_open_comparison(call, 5000, &c);
     if (code == CLI_OK)
-        code = cli_check(call, cst_ablate(call->context, c.pool, &c.options, &report));
+        code =
+            cli_check_comparison(call, &c, cst_ablate(call->context, c.pool, &c.options, &report));
     return cli_close_comparison(call, &c, report, code);
 }
 

@@ -11,7 +11,8 @@ static int run(cli_call *call) {
         return cli_list_methods(call);
     int code = cli_open_comparison(call, 5000, &c);
     if (code == CLI_OK)
-        code = cli_check(call, cst_compare(call->context, c.pool, &c.options, &report));
+        code =
+            cli_check_comparison(call, &c, cst_compare(call->context, c.pool, &c.options, &report));
     return cli_close_comparison(call, &c, report, code);
 }
 

@@ -35,6 +35,9 @@ typedef struct cli_comparison {
  */
 int cli_open_comparison(cli_call *call, int32_t usual, cli_comparison *c);
 
+/* cli_check after the files of --save are removed, since an interrupt ends the program there. */
+int cli_check_comparison(cli_call *call, cli_comparison *c, cst_status status);
+
 /* Prints the report and lets the saved files have their names; on a failure, also an earlier one
  * (`code`), they are removed. Frees everything. Returns the exit code. */
 int cli_close_comparison(cli_call *call, cli_comparison *c, cst_report *report, int code);
@@ -54,12 +57,16 @@ int cli_list_methods(cli_call *call);
 /* ---- save.c ---------------------------------------------------------------------------------- */
 
 /* Looks at --save before any work is done: the folder is there or can be made, and holds no input.
- */
-int cli_open_save(cli_call *call, const cst_pool *pool, cli_save *save);
+ * `split` and `ood` (or NULL) are what will be saved. */
+int cli_open_save(cli_call *call, const cst_pool *pool, const char *split, const char *ood,
+                  cli_save *save);
 
 /* cst_compare_options.predicted; user: the cli_save. */
 cst_status cli_save_predictions(void *user, const char *method, const char *split,
                                 const float *probabilities, int64_t rows, int32_t classes);
+
+/* Removes what was written, and the folder where it is ours. */
+void cli_drop_save(cli_save *save);
 
 int cli_close_save(cli_call *call, cli_save *save, int code);
 

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { METHOD_CHARS = 128 }; /* room for a method's name and what stands around it */
+
 /* ---- the folder ------------------------------------------------------------------------------ */
 
 /* Whether `path`, or what it leads to, lies in the folder. */
@@ -82,15 +84,19 @@ static int make_folder(cli_call *call, cli_save *save) {
     return CLI_OK;
 }
 
-int cli_open_save(cli_call *call, const cst_pool *pool, cli_save *save) {
+int cli_open_save(cli_call *call, const cst_pool *pool, const char *split, const char *ood,
+                  cli_save *save) {
     const char *folder = cli_value(call, "save");
     *save = (cli_save){.call = call, .pool = pool};
     if (!folder)
         return CLI_OK;
     if (!*folder)
         return cli_fail(call, "option --save: name a folder");
-    save->folder = folder;
     (void)snprintf(save->suffix, sizeof save->suffix, ".new.%ld", (long)getpid());
+    size_t chars = strlen(split) + strlen(ood ? ood : ""); /* of the longer one, and some */
+    if (strlen(folder) + chars + METHOD_CHARS >= CLI_PATH_CHARS)
+        return cli_fail(call, "--save: the path is too long");
+    save->folder = folder;
     int code = check_inputs(call, save, pool);
     return code == CLI_OK ? make_folder(call, save) : code;
 }
@@ -133,10 +139,8 @@ cst_status cli_save_predictions(void *user, const char *method, const char *spli
     char path[CLI_PATH_CHARS + 32];
     if (!reserve(save))
         return CST_ERROR_MEMORY;
-    if (!name_file(save, method, split, save->names[save->count])) {
-        (void)cli_fail(save->call, "--save %s: the path is too long", save->folder);
-        return CST_ERROR_ARGUMENT;
-    }
+    if (!name_file(save, method, split, save->names[save->count]))
+        return CST_ERROR_LIMIT;
     (void)snprintf(path, sizeof path, "%s%s", save->names[save->count], save->suffix);
     save->count++;
     int32_t conditions = cst_pool_conditions(save->pool, split);
@@ -145,28 +149,34 @@ cst_status cli_save_predictions(void *user, const char *method, const char *spli
                           : cst_write_predictions(context, path, probabilities, rows, classes);
 }
 
-/* Gives every file its name, or removes it. */
-static int settle(cli_call *call, cli_save *save, int code) {
+/* The i-th file under the name that it has until all are written. */
+static const char *unnamed(const cli_save *save, int i, char path[CLI_PATH_CHARS + 32]) {
+    (void)snprintf(path, CLI_PATH_CHARS + 32, "%s%s", save->names[i], save->suffix);
+    return path;
+}
+
+void cli_drop_save(cli_save *save) {
     char path[CLI_PATH_CHARS + 32];
-    for (int i = 0; i < save->count; i++) {
-        (void)snprintf(path, sizeof path, "%s%s", save->names[i], save->suffix);
-        if (code == CLI_OK && rename(path, save->names[i]) != 0)
-            code = cli_fail(call, "--save: %s could not get its name: %s", save->names[i],
-                            strerror(errno));
-        if (code != CLI_OK)
-            (void)unlink(path);
-    }
-    return code;
+    for (int i = 0; i < save->count; i++)
+        (void)unlink(unnamed(save, i, path));
+    save->count = 0;
+    if (save->made)
+        (void)rmdir(save->folder); /* only where nothing is in it */
 }
 
 int cli_close_save(cli_call *call, cli_save *save, int code) {
+    char path[CLI_PATH_CHARS + 32];
     if (!save->folder)
         return code;
     if (code == CLI_OK)
         code = cli_finish_output(call->command->name, code);
-    code = settle(call, save, code);
-    if (code != CLI_OK && save->made)
-        (void)rmdir(save->folder); /* only where nothing is in it */
+    for (int i = 0; code == CLI_OK && i < save->count; i++)
+        if (rename(unnamed(save, i, path), save->names[i]) != 0)
+            code = cli_fail(call, "--save: %s could not get its name: %s", save->names[i],
+                            strerror(errno));
+    if (code != CLI_OK)
+        cli_drop_save(save);
     free(save->names);
+    save->names = NULL;
     return code;
 }

@@ -101,10 +101,11 @@ void cst_text_scored(cst_page *page, const json_t *root) {
 
 void cst_text_legend(cst_page *page, const json_t *root) {
     double resamples = cst_json_number(root, "resamples");
+    const json_t *first = json_array_get(json_object_get(root, "rows"), 0);
     if (page->color)
         cst_page_print(page, "  Best of each column bold, second best underlined.\n");
     cst_page_print(page, "  K: members that prediction runs.\n");
-    if (resamples > 0)
+    if (resamples > 0 && json_object_get(first, "top1_ci"))
         cst_page_print(page,
                        "  Beside each score: its 95%% bootstrap interval, %.0f resamples paired "
                        "over samples.\n",

@@ -4,11 +4,14 @@ import csv
 import io
 import json
 import os
+import signal
+import subprocess
+import time
 import unittest
 
 import numpy as np
 
-from support import DIGITS, PoolCase, run, sample
+from support import DIGITS, TOOL, PoolCase, run, sample
 
 FAST = "best-single,average,ridge,greedy+temperature,minimum-variance,log-linear,default"
 SCORES = ("top1", "ece", "nll", "brier")
@@ -554,6 +557,24 @@ class Refused(CompareCase):
         self.assertEqual(self.read(old), b"old")
         self.works("compare", self.pool, "--methods", "average", "--save", folder)
         self.assertEqual(np.load(old).shape, (120, 3))
+
+
+    def test_an_interrupt_leaves_nothing(self):
+        folder = self.path("new")
+        process = subprocess.Popen(
+            [TOOL, "compare", DIGITS, "--methods", "average,best-single,default,paper", "--save", folder],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not (os.path.isdir(folder) and os.listdir(folder)):
+            time.sleep(0.01)
+        self.assertTrue(os.listdir(folder))
+        process.terminate()
+        out, _ = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, -signal.SIGTERM)
+        self.assertEqual(out, b"")
+        self.assertFalse(os.path.exists(folder))
 
 
 class Digits(unittest.TestCase):

@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 export JOBS
 
 .DEFAULT_GOAL := build
-.PHONY: help build dependencies demo test install check-long bench format lint clean
+.PHONY: help build dependencies demo test install check-long bench experiments format lint clean
 .PHONY: test-tree test-includes test-format test-gcc test-clang test-asan test-tsan test-valgrind test-tidy
 
 help: ## This list
@@ -49,6 +49,9 @@ check-long: ## The long checks: oracles computed again, long tests
 
 bench: ## Speed and memory, both sides of each ratio in one run
 	@scripts/bench.sh
+
+experiments: build ## Runs every experiment on the pools that are there: docs/results.md, docs/claims.md (20 minutes)
+	@experiments/all.sh
 
 clean: ## Removes the build folders
 	rm -rf build build-debug build-gcc build-clang build-asan-ubsan build-tsan

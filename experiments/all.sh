@@ -1,0 +1,12 @@
+#!/bin/sh
+# Runs every experiment on the pools that are there and writes docs/results.md and docs/claims.md.
+#   experiments/all.sh [--pools DIR]... [--resamples N]
+# One experiment fails: the others run, and the exit code is 1.
+set -u
+cd "$(dirname "$0")/.."
+failed=0
+for name in clean corruptions long-tail domain-shift ablation threshold pool-size ood kappa lambda ece seeds default; do
+    "experiments/$name/run.py" "$@" || failed=1
+done
+experiments/claims/run.py || failed=1
+exit $failed

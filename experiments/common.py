@@ -1,0 +1,267 @@
+"""What the experiments share: finding pools, running corestack, Markdown tables, sections of docs/results.md.
+
+Each experiments/NAME/run.py writes its own section of docs/results.md, between two markers, and its figures to
+experiments/NAME/figures.json, from which experiments/claims/run.py writes docs/claims.md.
+"""
+import argparse
+import hashlib
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+# Sections in the order of docs/results.md.
+SECTIONS = ["clean", "corruptions", "long-tail", "domain-shift", "ablation", "threshold", "pool-size", "ood", "kappa",
+            "lambda", "ece", "seeds", "default"]
+
+INTRODUCTION = """# Results on real pools
+
+Each section stands between two markers and is written by the command in them; `experiments/all.sh` (`make experiments`)
+writes all. What the claims of the paper come to is in [claims.md](claims.md).
+
+Common to all: everything is fitted and chosen on a pool's `oof` split. A test split is scored, never chosen by. The paper's
+figures are of its own models and data sets (ImageNet and others), which are not public as predictions; ours are of
+the small pools below. So figures are not comparable across the two, but orders and signs are. Method names: the paper's
+"CoRe-Stack" is `prototype`, its "CoRe-Stack+" is `paper`, what this project ships is `default`;
+[baselines.md](baselines.md) defines the rest. ECE: top label, 15 equal-width bins, in l1. Intervals [low, high] are 95%
+percentile bootstrap over samples. Members are trained once: intervals and tests hold for these members.
+"""
+
+# How each pool was made, and the command that makes it again.
+POOLS = {
+    "cifar10": ("CIFAR-10, sixteen small networks trained for a few epochs, frozen and scored on held-out images",
+                "has no script here; put the folder of its manifest below a folder given by --pools"),
+    "vision": ("Fashion-MNIST, 24 members (networks and classical), frozen", "experiments/pools/vision.py vision"),
+    "vision_longtail": ("Fashion-MNIST trained on long-tailed classes, 15 members, frozen, tested on balanced classes",
+                        "experiments/pools/vision.py vision_longtail"),
+    "fashion": ("Fashion-MNIST, 18 members, frozen", "experiments/pools/fashion_mnist.py"),
+    "mnist": ("noisy MNIST of 14x14, 18 members, true out-of-fold", "experiments/pools/mnist.py"),
+    "union20": ("MNIST and Fashion-MNIST together, 16 classical members, true out-of-fold",
+                "experiments/pools/union.py --classes 20"),
+    "union40": ("the same with turned images as classes of their own, true out-of-fold",
+                "experiments/pools/union.py --classes 40"),
+    "digits_hard": ("scikit-learn's digits with strong noise, 16 classical members, true out-of-fold",
+                    "experiments/pools/classic.py digits_hard"),
+    "breast_cancer": ("scikit-learn's Wisconsin set, 17 classical members, true out-of-fold",
+                      "experiments/pools/classic.py breast_cancer"),
+    "wine": ("scikit-learn's wine, 17 classical members, true out-of-fold", "experiments/pools/classic.py wine"),
+    "digits": ("scikit-learn's digits with noise, 16 classical members, true out-of-fold; committed",
+               "examples/digits/make_pool.py"),
+}
+EVERY_POOL = ["digits", "breast_cancer", "digits_hard", "fashion", "mnist", "union20", "union40", "vision",
+              "vision_longtail", "wine", "cifar10"]
+
+# The paper's names of methods that its tables share with ours.
+PAPER_METHODS = {
+    "Best Single": "best-single", "Simple Averaging": "average", "Performance-Wtd. Avg.": "performance-weighted",
+    "Ridge Stacking": "ridge", "Greedy Selection": "greedy", "Deep Ensembles": "deep-ensemble", "Model Soups": "soup",
+    "SWAG": "swag", "AutoGluon Stacker": "autogluon", "CoRe-Stack": "prototype", "CoRe-Stack+": "paper",
+}
+
+
+# ---- command line and pools -----------------------------------------------------------------------------------------
+
+def arguments(document, resamples=1000):
+    """The options that all scripts take. Folders of --pools are looked through before the usual ones."""
+    parser = argparse.ArgumentParser(description=document.splitlines()[0])
+    parser.add_argument("--pools", action="append", default=[], metavar="DIR",
+                        help="a folder with pools in it; may be repeated (data/pools, ../shared/pools, examples)")
+    parser.add_argument("--only", action="append", default=[], metavar="POOL", help="these pools alone")
+    parser.add_argument("--tool", default=str(ROOT / "build" / "corestack"))
+    parser.add_argument("--out", default=str(ROOT / "docs" / "results.md"))
+    parser.add_argument("--resamples", type=int, default=resamples)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--fresh", action="store_true", help="run again what an earlier run of the same tool has left")
+    options = parser.parse_args()
+    options.folders = [pathlib.Path(p) for p in options.pools] + [ROOT / "data" / "pools", ROOT.parent / "shared" / "pools",
+                                                                  ROOT / "examples"]
+    options.missing = []
+    if not pathlib.Path(options.tool).exists():
+        sys.exit(f"{options.tool} is not there: build it with `make`, or name it with --tool")
+    return options
+
+
+def find_pools(options, names):
+    """{name: manifest} of the pools that are there, in the order of names; says which are not."""
+    found = {}
+    for name in names:
+        if options.only and name not in options.only:
+            continue
+        places = [f / name / "pool.json" for f in options.folders if (f / name / "pool.json").exists()]
+        if places:
+            found[name] = places[0]
+        else:
+            options.missing.append(name)
+            print(f"pool {name} is not there: {POOLS[name][1]}", file=sys.stderr)
+    return found
+
+
+def split_of(manifest, split):
+    """The manifest's entry of a split."""
+    return json.loads(manifest.read_text())["splits"][split]
+
+
+def array(manifest, name):
+    return np.load(manifest.parent / name)
+
+
+# ---- running the tool -----------------------------------------------------------------------------------------------
+
+def stamp(path):
+    return [path.name, path.stat().st_size, path.stat().st_mtime_ns]
+
+
+def corestack(options, command, manifest, *words, save=False):
+    """The document of `corestack COMMAND MANIFEST WORDS --json`; with save also the folder of predictions. What the same
+    tool gave for the same files and words is read again from data/experiments/."""
+    words = [str(w) for w in words]
+    key = json.dumps([hashlib.sha256(pathlib.Path(options.tool).read_bytes()).hexdigest(), command, words, save,
+                      manifest.parent.name, sorted(stamp(p) for p in manifest.parent.glob("*.*"))])
+    place = ROOT / "data" / "experiments" / hashlib.sha256(key.encode()).hexdigest()[:24]
+    document = place / "document.json"
+    if options.fresh or not document.exists():
+        place.mkdir(parents=True, exist_ok=True)
+        more = ["--save", str(place / "predictions")] if save else []
+        print(f"corestack {command} {manifest.parent.name} {' '.join(words)}", file=sys.stderr, flush=True)
+        done = subprocess.run([options.tool, command, str(manifest), *words, *more, "--json", "--quiet"],
+                              capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(f"corestack {command} {manifest} {' '.join(words)}: exit {done.returncode}: {done.stderr.strip()}")
+        document.write_text(done.stdout)
+    report = json.loads(document.read_text())
+    return (report, place / "predictions") if save else report
+
+
+def compare(options, manifest, *words, save=False, resamples=None):
+    return corestack(options, "compare", manifest, "--resamples", options.resamples if resamples is None else resamples,
+                     "--seed", options.seed, *words, save=save)
+
+
+def version(options):
+    return subprocess.run([options.tool, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+# ---- text -----------------------------------------------------------------------------------------------------------
+
+def number(value, digits=4, scale=1.0):
+    return "" if value is None else f"{value * scale:.{digits}f}"
+
+
+def interval(row, key, digits=4, scale=1.0):
+    """A score with its interval where there is one."""
+    text = number(row.get(key), digits, scale)
+    ends = row.get(key + "_ci")
+    return text if not ends else f"{text} [{number(ends[0], digits, scale)}, {number(ends[1], digits, scale)}]"
+
+
+def p_value(value):
+    return "" if value is None else "< 0.0001" if value < 1e-4 else f"{value:.4f}"
+
+
+def table(heads, rows):
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    return lines + ["| " + " | ".join(str(c) for c in row) + " |" for row in rows] + [""]
+
+
+def embolden(rows, values, column, highest):
+    """Sets the best cell of a column in bold; values are the numbers behind it, None where there is none."""
+    known = [v for v in values if v is not None]
+    best = (max if highest else min)(known) if known else None
+    for row, value in zip(rows, values):
+        if value is not None and value == best:
+            row[column] = f"**{row[column]}**"
+
+
+def scores_table(report, flops=True):
+    """All methods of a comparison: scores, members, FLOPs, adjusted p of the NLL against the reference."""
+    against = {t["b"]: t["p_adjusted"] for t in report.get("tests", []) if t["metric"] == "nll"}
+    rows = report["rows"]
+    cells = [[r["method"], interval(r, "top1", 2, 100), interval(r, "ece"), interval(r, "nll"),
+              r["models"]] + ([number(r["flops_rel"], 2)] if flops else []) + [p_value(against.get(r["method"]))]
+             for r in rows]
+    for column, key, highest in ((1, "top1", True), (2, "ece", False), (3, "nll", False)):
+        embolden(cells, [r[key] for r in rows], column, highest)
+    heads = ["method", "top-1 %", "ECE", "NLL", "models"] + (["FLOPs"] if flops else []) + ["p (NLL)"]
+    return table(heads, cells)
+
+
+def shape(report, name):
+    """One sentence on the data of a report."""
+    conditions = f" under each of {report['conditions']} conditions" if report.get("conditions") else ""
+    return (f"`{name}`: {POOLS[name][0]}. N = {report['samples']}{conditions}, C = {report['classes']}, "
+            f"K = {report['models_in']}.")
+
+
+def agreement(paper, ours, highest=True):
+    """(pairs in the paper's order, pairs, pairs tied here) among methods that both have; paper and ours: {method: value}."""
+    names = [m for m in paper if m in ours]
+    same = pairs = ties = 0
+    for i, a in enumerate(names):
+        for b in names[i + 1:]:
+            if paper[a] == paper[b]:
+                continue
+            pairs += 1
+            ties += ours[a] == ours[b]
+            same += (paper[a] - paper[b]) * (ours[a] - ours[b]) > 0
+    return same, pairs, ties
+
+
+def rank(ours, method, highest=True):
+    """Place of a method among those in ours, 1 the best; equal ones share the better place."""
+    return 1 + sum((v > ours[method]) if highest else (v < ours[method]) for v in ours.values())
+
+
+def spearman(x, y):
+    """Rank correlation with mean ranks for ties."""
+    def ranks(values):
+        values = np.asarray(values, dtype=float)
+        return np.array([(values < v).sum() + 0.5 * ((values == v).sum() + 1) for v in values])
+    a, b = ranks(x), ranks(y)
+    a, b = a - a.mean(), b - b.mean()
+    norm = np.sqrt((a * a).sum() * (b * b).sum())
+    return float((a * b).sum() / norm) if norm > 0 else float("nan")
+
+
+def permutation_p(x, y, statistic, seed=0, draws=10000):
+    """Two-sided permutation p-value of a correlation."""
+    rng = np.random.default_rng(seed)
+    y = np.asarray(y, dtype=float)
+    value = abs(statistic(x, y))
+    hits = sum(abs(statistic(x, rng.permutation(y))) >= value - 1e-12 for _ in range(draws))
+    return (hits + 1) / (draws + 1)
+
+
+def percentile(samples):
+    return [float(v) for v in np.percentile(samples, [2.5, 97.5])]
+
+
+# ---- what a script leaves -------------------------------------------------------------------------------------------
+
+def conditions(options, lines, resamples=True):
+    """The paragraph of conditions: command lines, seed, resamples, version, pools that were missing."""
+    text = "Conditions: " + "; ".join(f"`corestack {line}`" for line in lines) + f"; seed {options.seed}"
+    if resamples:
+        text += f", {options.resamples:,} resamples"
+    text += f", {version(options)}."
+    for name in options.missing:
+        text += f" Pool `{name}` was not there ({POOLS[name][1]})."
+    return text
+
+
+def write_section(options, name, title, lines, figures):
+    """Puts a section between its markers, in the order of SECTIONS, and figures beside the script."""
+    out = pathlib.Path(options.out)
+    begin, end = f"<!-- begin {name}: experiments/{name}/run.py -->", f"<!-- end {name} -->"
+    old = out.read_text() if out.exists() else ""
+    sections = {m[1]: m[0] for m in re.finditer(r"<!-- begin ([a-z-]+):.*?<!-- end \1 -->", old, re.S)}
+    body = "\n".join([f"## {title}", "", *lines]).rstrip()
+    sections[name] = f"{begin}\n{body}\n\n{end}"
+    out.write_text(INTRODUCTION + "\n" + "\n\n".join(sections[s] for s in SECTIONS if s in sections) + "\n")
+    if figures is not None and not options.only:
+        (ROOT / "experiments" / name / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")
+    print(f"section {name} of {out.name} is written")

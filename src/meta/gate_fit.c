@@ -696,6 +696,9 @@ static cst_status store(cst_context *context, const training *t, const double *t
     return CST_OK;
 }
 
+/* Parameters times rows of a minibatch from which on threads share a step. */
+static const double SHARED_FROM = 4e6;
+
 cst_status cst_gate_fit(cst_context *context, const cst_view *view, int32_t best,
                         const cst_gate_options *options, cst_gate *out) {
     memset(out, 0, sizeof *out);
@@ -720,7 +723,13 @@ cst_status cst_gate_fit(cst_context *context, const cst_view *view, int32_t best
         status = start(context, &t, options->seed, theta);
     if (status == CST_OK) {
         out->train_rows = t.problem.rows - t.held_rows;
-        status = train(context, &t, options, theta, kept, out);
+        /* A step this small is over before threads have met, and on a busy machine long before. */
+        int threads = cst_context_threads(context);
+        if ((double)options->batch_rows * (double)count < SHARED_FROM)
+            status = cst_context_set_threads(context, 1);
+        if (status == CST_OK)
+            status = train(context, &t, options, theta, kept, out);
+        (void)cst_context_set_threads(context, threads); /* was valid before */
     }
     if (status == CST_OK)
         status = store(context, &t, kept, out);

@@ -140,23 +140,23 @@ static cst_status run_row(cst_context *context, cst_report *report, const sweep 
 
 /* Running mean and standard deviation over the draws. */
 typedef struct spread {
-    double sum;
-    double square;
+    double count;
+    double mean;
+    double square; /* sum of squared deviations from the mean (Welford) */
 } spread;
 
 static void add(spread *s, double value) {
-    s->sum += value;
-    s->square += value * value;
+    double before = value - s->mean;
+    s->count += 1;
+    s->mean += before / s->count;
+    s->square += before * (value - s->mean);
 }
 
-static void put_spread(cst_report *report, json_t *object, const char *name, const spread *s,
-                       int32_t count) {
+static void put_spread(cst_report *report, json_t *object, const char *name, const spread *s) {
     char key[32];
-    double n = (double)count;
-    double mean = s->sum / n;
-    double variance = count > 1 ? fmax(s->square - n * mean * mean, 0) / (n - 1) : NAN;
+    double variance = s->count > 1 ? s->square / (s->count - 1) : NAN;
     (void)snprintf(key, sizeof key, "%s_mean", name);
-    cst_report_number(report, object, key, mean);
+    cst_report_number(report, object, key, s->mean);
     (void)snprintf(key, sizeof key, "%s_sd", name);
     cst_report_number(report, object, key, sqrt(variance));
 }
@@ -188,10 +188,10 @@ static cst_status run_value(cst_context *context, cst_report *report, const swee
     cst_report_string(report, object, "method", method);
     cst_report_string(report, object, "value", value);
     cst_report_integer(report, object, "draws", s->draws);
-    put_spread(report, object, "top1", &top1, s->draws);
-    put_spread(report, object, "ece", &ece, s->draws);
-    put_spread(report, object, "nll", &nll, s->draws);
-    cst_report_number(report, object, "models_mean", models.sum / s->draws);
+    put_spread(report, object, "top1", &top1);
+    put_spread(report, object, "ece", &ece);
+    put_spread(report, object, "nll", &nll);
+    cst_report_number(report, object, "models_mean", models.mean);
     return CST_OK;
 }
 
@@ -232,7 +232,7 @@ static cst_status run(cst_context *context, cst_pool *pool, sweep *s, cst_report
     status = s->members ? check_values(context, s) : CST_ERROR_MEMORY;
     cst_report_string(report, root, "key", s->sweep->key);
     cst_rows_header(report, &s->scene);
-    if (s->options->resamples > 0)
+    if (s->options->resamples > 0 && s->scene.conditions == 0)
         cst_report_integer(report, root, "resamples", s->options->resamples);
     if (s->sizes)
         cst_report_integer(report, root, "draws", s->draws);

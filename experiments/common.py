@@ -29,7 +29,8 @@ figures are of its own models and data sets (ImageNet and others), which are not
 the small pools below. So figures are not comparable across the two, but orders and signs are. Method names: the paper's
 "CoRe-Stack" is `prototype`, its "CoRe-Stack+" is `paper`, what this project ships is `default`;
 [baselines.md](baselines.md) defines the rest. ECE: top label, 15 equal-width bins, in l1. Intervals [low, high] are 95%
-percentile bootstrap over samples. Members are trained once: intervals and tests hold for these members.
+percentile bootstrap over samples; binned ECE is larger in resamples, so its value may lie at the lower end or below it.
+Members are trained once: intervals and tests hold for these members.
 """
 
 # How each pool was made, and the command that makes it again.

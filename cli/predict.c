@@ -78,6 +78,19 @@ cleanup:
     return code;
 }
 
+/* [samples, classes], or [conditions, samples, classes] as the members' own files. */
+static int write_npy(cli_call *call, const prediction *p) {
+    int32_t classes = cst_model_classes(p->model);
+    int32_t conditions = cst_pool_conditions(p->pool, p->split);
+    cst_status status =
+        conditions > 0
+            ? cst_write_predictions_conditions(call->context, p->target.write_to, p->probabilities,
+                                               conditions, p->rows / conditions, classes)
+            : cst_write_predictions(call->context, p->target.write_to, p->probabilities, p->rows,
+                                    classes);
+    return cli_check(call, status);
+}
+
 static int predict(cli_call *call, prediction *p) {
     int code = cli_check(call, cst_model_load(call->context, &p->model, call->arguments[0]));
     if (code == CLI_OK)
@@ -92,11 +105,7 @@ static int predict(cli_call *call, prediction *p) {
                                                       &p->probabilities, &p->rows));
     if (code == CLI_OK && as_csv(p))
         return write_csv(call, p);
-    if (code == CLI_OK)
-        code = cli_check(call,
-                         cst_write_predictions(call->context, p->target.write_to, p->probabilities,
-                                               p->rows, cst_model_classes(p->model)));
-    return code;
+    return code == CLI_OK ? write_npy(call, p) : code;
 }
 
 static int run(cli_call *call) {

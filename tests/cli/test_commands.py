@@ -276,7 +276,8 @@ class PredictAndEvaluate(PoolCase):
         described = [(c["shift"], c["kind"], c["severity"]) for c in conditions]
         self.assertEqual(described, [("noise", "shot", 1), ("noise", "shot", 2.5), (None, "odd", None)])
         self.works("predict", self.model, self.pool, "--split", "hard", "-o", self.out)
-        predictions = np.load(self.out).reshape(3, self.test_rows, self.classes).astype(np.float64)
+        predictions = np.load(self.out).astype(np.float64)
+        self.assertEqual(predictions.shape, (3, self.test_rows, self.classes))
         onehot = np.eye(self.classes)[labels]
         for condition, p in zip(conditions, predictions):
             self.assertAlmostEqual(condition["nll"], nll(p, labels), places=6)

@@ -316,6 +316,46 @@ static void sweeps(void **state) {
     assert_int_equal(number(json_array_get(rows, 0), "models"), 1);
     assert_int_equal(number(json_array_get(rows, 1), "models"), MEMBERS);
     cst_report_free(f->context, report);
+    /* "all" over pool.size is every method; tagged ones do not apply and have no rows. */
+    static const char *const all[] = {"all"};
+    static const char *const three[] = {"3"};
+    over = (cst_sweep_options){"pool.size", three, 1, 1};
+    options.methods = all;
+    options.settings = SETTINGS;
+    options.setting_count = 1;
+    assert_int_equal(cst_sweep(f->context, pool, &over, &options, &report), CST_OK);
+    rows = json_object_get(cst_report_root(report), "rows");
+    assert_true(json_array_size(rows) > 12);
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        assert_string_not_equal(
+            json_string_value(json_object_get(json_array_get(rows, i), "method")), "snapshot");
+    cst_report_free(f->context, report);
+    cst_pool_free(f->context, pool);
+}
+
+/* A method that cannot be fitted is left out of "all", and named where it was asked for. */
+static void constant_members(void **state) {
+    fixture *f = *state;
+    static const char *const ridge[] = {"average", "ridge"};
+    static fixture flat;
+    flat = *f;
+    for (int k = 0; k < MEMBERS; k++) {
+        flat.data[k] = flat.predictions[k];
+        for (int j = 0; j < CELLS; j++)
+            flat.predictions[k][j] = 1.0F / 3;
+    }
+    cst_report *report = compare(&flat, NULL, 0, 0, NULL);
+    const json_t *rows = json_object_get(cst_report_root(report), "rows");
+    assert_true(json_array_size(rows) >= 3);
+    bool said = false;
+    for (size_t i = 0; i < cst_notice_count(f->context); i++)
+        said = said || strstr(cst_notice_at(f->context, i), "ridge is left out");
+    assert_true(said);
+    cst_report_free(f->context, report);
+    cst_pool *pool = open_pool(&flat);
+    cst_compare_options options = {.methods = ridge, .method_count = 2};
+    assert_int_not_equal(cst_compare(f->context, pool, &options, &report), CST_OK);
+    assert_non_null(strstr(cst_last_error(f->context), "method ridge: "));
     cst_pool_free(f->context, pool);
 }
 
@@ -324,10 +364,13 @@ static void wrong_requests(void **state) {
     cst_pool *pool = open_pool(f);
     cst_report *report = NULL;
     static const char *const nothing[] = {"nothing"};
+    static const char *const paper[] = {"paper"};
     static const char *const tagged[] = {"snapshot"};
     static const char *const average[] = {"average"};
     static const char *const many[] = {"9"};
     static const char *const bad[] = {"gate.epochs=no"};
+    static const char *const budget[] = {"keep.max_flops=5"};
+    static const char *const twice[] = {"autogluon+platt"};
     const struct {
         cst_compare_options options;
         const char *says;
@@ -337,6 +380,8 @@ static void wrong_requests(void **state) {
         {{.methods = average, .method_count = 1, .reference = "ridge"}, "'ridge' is not among"},
         {{.split = "test"}, "test"},
         {{.settings = bad, .setting_count = 1}, "gate.epochs"},
+        {{.methods = twice, .method_count = 1}, "greedy+platt"},
+        {{.methods = paper, .method_count = 1, .settings = budget, .setting_count = 1}, "no flops"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_not_equal(cst_compare(f->context, pool, &cases[i].options, &report), CST_OK);
@@ -348,6 +393,19 @@ static void wrong_requests(void **state) {
     cst_sweep_options over = {"pool.size", many, 1, 2};
     assert_int_equal(cst_sweep(f->context, pool, &over, &options, &report), CST_ERROR_ARGUMENT);
     assert_non_null(strstr(cst_last_error(f->context), "from 1 to 6"));
+    over.key = "seed";
+    assert_int_equal(cst_sweep(f->context, pool, &over, &options, &report), CST_ERROR_ARGUMENT);
+    assert_non_null(strstr(cst_last_error(f->context), "nothing to sweep"));
+    over.key = "folds.count"; /* the pool has its own */
+    options.methods = paper;
+    assert_int_equal(cst_sweep(f->context, pool, &over, &options, &report), CST_ERROR_INPUT);
+    assert_non_null(strstr(cst_last_error(f->context), "own folds"));
+    options.methods = average;
+    static const char *const odd[] = {"+2", " 3", "03", "2x"};
+    for (int i = 0; i < 4; i++) {
+        over = (cst_sweep_options){"pool.size", odd + i, 1, 2};
+        assert_int_equal(cst_sweep(f->context, pool, &over, &options, &report), CST_ERROR_ARGUMENT);
+    }
     over.key = "cka.threshold";
     assert_int_equal(cst_sweep(f->context, pool, &over, &options, &report), CST_ERROR_ARGUMENT);
     assert_non_null(strstr(cst_last_error(f->context), "takes no options"));
@@ -365,6 +423,7 @@ int main(void) {
         cmocka_unit_test(the_document_is_about_the_predictions),
         cmocka_unit_test(ablation_ends_at_the_paper),
         cmocka_unit_test(sweeps),
+        cmocka_unit_test(constant_members),
         cmocka_unit_test(wrong_requests),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

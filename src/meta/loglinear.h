@@ -71,8 +71,8 @@ void cst_loglinear_free(cst_context *context, cst_loglinear *fit);
 /* Chooses the prior by held-out NLL over the folds and sets it in `options`: precision 10 of the
  * weights or both precisions by the evidence, whichever is better, unless one of 1, 3, 30, 100 is
  * better by more than two paired standard errors. Above 256 classes the evidence
- * is no candidate. Mixing is refitted without each fold. folds:
- * [view->rows], 0..fold_count-1, none empty. */
+ * is no candidate and the others are compared without biases. Mixing is refitted without each fold.
+ * folds: [view->rows], 0..fold_count-1, none empty. */
 cst_status cst_loglinear_prior_cv(cst_context *context, const cst_view *view, const int32_t *folds,
                                   int32_t fold_count, cst_loglinear_options *options);
 

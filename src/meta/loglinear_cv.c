@@ -28,7 +28,8 @@ typedef struct prior_job {
 } prior_job;
 
 /* The evidence re-estimates the precision of the biases tens of times, each for O(C^3): with many
- * classes it is no candidate. */
+ * classes it is no candidate, and the others, which are about the weights, are compared without
+ * biases. */
 static int first_candidate(const cst_logtable *table) {
     return table->classes > EVIDENCE_CLASSES ? PRIOR_EVIDENCE - 1 : PRIOR_EVIDENCE;
 }
@@ -40,6 +41,7 @@ static cst_status fold_losses(cst_context *context, const prior_job *job, const 
     double *per_row = cst_alloc(context, (size_t)held->rows, sizeof *per_row);
     cst_loglinear_options options = *job->options;
     options.tolerance = 1e-4;
+    options.bias = options.bias && table->classes <= EVIDENCE_CLASSES;
     cst_loglinear fit = {0};
     cst_status status = active && per_row ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t k = 0; active && k < members; k++)

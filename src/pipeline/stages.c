@@ -78,6 +78,20 @@ static cst_status select_within(cst_context *context, const cst_view *view, cons
     return status;
 }
 
+/* A cap that costs more than selection was allowed to give up. */
+static void tell_cap(cst_context *context, const cst_settings *settings,
+                     const cst_selection *selection, int32_t members) {
+    const cst_select_step *step = &selection->path[selection->chosen];
+    double all = selection->path[selection->members - 1].loss;
+    bool at_cap = step->size < selection->members && !selection->path[step->size].allowed;
+    if (at_cap && step->against_all > settings->selection.tolerance * all)
+        cst_notice(
+            context,
+            "the caps allow %d of %d members, and their held-out NLL is %.1f%% above that of "
+            "all: raise keep.fraction, keep.max or a budget where more members may run",
+            (int)step->size, (int)members, 100 * step->against_all / all);
+}
+
 static cst_status select_members(cst_context *context, const cst_view *view, const int32_t *folds,
                                  int32_t fold_count, const cst_settings *settings,
                                  const double *flops, const double *latency, cst_stages *out) {
@@ -99,6 +113,8 @@ static cst_status select_members(cst_context *context, const cst_view *view, con
         out->candidate_count = count;
         status = select_within(context, &part, folds, fold_count, &options, &out->selection);
     }
+    if (status == CST_OK)
+        tell_cap(context, settings, &out->selection, view->members);
     if (status == CST_OK) {
         const cst_select_step *step = &out->selection.path[out->selection.chosen];
         for (int32_t j = 0; j < count; j++)

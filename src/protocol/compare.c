@@ -8,6 +8,7 @@
 
 #include <corestack/statistics.h>
 
+#include <stdio.h>
 #include <string.h>
 
 /* What "all" stands for beside the methods of cst_method_name: calibration behind an average. */
@@ -23,6 +24,7 @@ enum {
 typedef struct comparison {
     cst_scene scene;
     cst_method *methods; /* [count] */
+    bool *asked;         /* [count]: by name, and not as one of all */
     int32_t count;
     int32_t reference;
     cst_entry *entries;                /* [count] */
@@ -43,9 +45,12 @@ static cst_status add_method(cst_context *context, comparison *c,
                                          options->setting_count, &method);
     if (status != CST_OK)
         return status;
-    for (int32_t m = 0; m < c->count; m++)
-        if (strcmp(c->methods[m].name, name) == 0)
-            return CST_OK;
+    for (int32_t m = 0; m < c->count; m++) {
+        if (strcmp(c->methods[m].name, name) != 0)
+            continue;
+        c->asked[m] = c->asked[m] || asked;
+        return CST_OK;
+    }
     if (!cst_method_applies(&method, &c->scene.source))
         return asked ? cst_fail(context, CST_ERROR_INPUT,
                                 "%s needs members that the manifest tags for it (key 'ensemble'), "
@@ -54,6 +59,7 @@ static cst_status add_method(cst_context *context, comparison *c,
                      : CST_OK;
     if (c->count == METHODS_MAX)
         return cst_fail(context, CST_ERROR_LIMIT, "more than %d methods", METHODS_MAX);
+    c->asked[c->count] = asked;
     c->methods[c->count++] = method;
     return CST_OK;
 }
@@ -74,7 +80,8 @@ static cst_status list_methods(cst_context *context, comparison *c,
                                const cst_compare_options *options) {
     cst_status status = CST_OK;
     c->methods = cst_alloc(context, METHODS_MAX, sizeof *c->methods);
-    if (!c->methods)
+    c->asked = cst_alloc(context, METHODS_MAX, sizeof *c->asked);
+    if (!c->methods || !c->asked)
         return CST_ERROR_MEMORY;
     if (options->method_count < 1)
         status = add_all(context, c, options);
@@ -109,6 +116,28 @@ static cst_status tell(const cst_compare_options *options, const cst_scene *scen
     return status;
 }
 
+/* A method that cannot be fitted on these rows: an error that names it where it was asked for, else
+ * it is left out with a notice. */
+static cst_status give_up(cst_context *context, comparison *c, int32_t m, cst_status status) {
+    bool about_data = status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC;
+    if (!about_data)
+        return status;
+    char why[256];
+    (void)snprintf(why, sizeof why, "%s", cst_last_error(context));
+    if (c->asked[m] || c->count == 1)
+        return cst_fail(context, status, "method %s: %s", c->methods[m].name, why);
+    cst_notice(context, "%s is left out: %s", c->methods[m].name, why);
+    size_t behind = (size_t)(c->count - m - 1);
+    memmove(c->methods + m, c->methods + m + 1, behind * sizeof *c->methods);
+    memmove(c->asked + m, c->asked + m + 1, behind * sizeof *c->asked);
+    c->count--;
+    if (c->reference == m)
+        c->reference = 0;
+    else if (c->reference > m)
+        c->reference--;
+    return CST_OK;
+}
+
 static cst_status run_methods(cst_context *context, comparison *c,
                               const cst_compare_options *options) {
     double start = cst_seconds();
@@ -116,12 +145,16 @@ static cst_status run_methods(cst_context *context, comparison *c,
     c->intervals = cst_alloc(context, (size_t)c->count, sizeof *c->intervals);
     c->differences = cst_alloc(context, (size_t)c->count, sizeof *c->differences);
     cst_status status = c->entries && c->intervals && c->differences ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t m = 0; status == CST_OK && m < c->count; m++) {
+    for (int32_t m = 0; status == CST_OK && m < c->count;) {
         status = cst_progress(context, c->methods[m].name, m, c->count);
-        if (status == CST_OK)
-            status = cst_scene_run(context, &c->scene, &c->methods[m], NULL, 0, &c->entries[m]);
-        if (status == CST_OK)
-            status = tell(options, &c->scene, &c->entries[m]);
+        if (status != CST_OK)
+            break;
+        status = cst_scene_run(context, &c->scene, &c->methods[m], NULL, 0, &c->entries[m]);
+        if (status != CST_OK) {
+            status = give_up(context, c, m, status);
+            continue;
+        }
+        status = tell(options, &c->scene, &c->entries[m++]);
     }
     c->seconds_methods = cst_seconds() - start;
     start = cst_seconds();
@@ -395,6 +428,7 @@ cst_status cst_compare(cst_context *context, cst_pool *pool, const cst_compare_o
     cst_free(context, c.intervals);
     cst_free(context, c.differences);
     cst_free(context, c.methods);
+    cst_free(context, c.asked);
     cst_scene_close(context, &c.scene);
     cst_la_leave();
     return cst_rows_finish(context, status, report);

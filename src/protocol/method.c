@@ -43,8 +43,8 @@ static cst_status unknown(cst_context *context, const char *name) {
         (void)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", cst_method_name(i));
     }
     return cst_fail(context, CST_ERROR_ARGUMENT,
-                    "there is no method '%.60s'; methods are %s, each with +temperature, +vector, "
-                    "+isotonic or +platt behind it",
+                    "there is no method '%.60s'; methods are %s, each (but autogluon) with "
+                    "+temperature, +vector, +isotonic or +platt behind it",
                     name, list);
 }
 
@@ -54,6 +54,10 @@ static const struct preset_text *find_preset(const char *name) {
         if (strcmp(name, PRESETS[i].name) == 0)
             return &PRESETS[i];
     return NULL;
+}
+
+bool cst_method_is_preset(const char *name) {
+    return find_preset(name) != NULL;
 }
 
 static cst_status set_option(cst_context *context, cst_options *options, const char *setting) {
@@ -96,6 +100,11 @@ cst_status cst_method_parse(cst_context *context, const char *text, uint64_t see
     char *plus = strchr(base, '+');
     if (plus) {
         *plus = '\0';
+        if (strcmp(base, AUTOGLUON) == 0)
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "autogluon is greedy+temperature, one map already; greedy+%.20s puts "
+                            "another behind greedy",
+                            plus + 1);
         out->calibrator = cst_calibrator_find(plus + 1);
         if (out->calibrator == CST_CALIBRATOR_NONE)
             return unknown(context, text);

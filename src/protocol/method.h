@@ -28,6 +28,9 @@ typedef struct cst_method {
 cst_status cst_method_parse(cst_context *context, const char *text, uint64_t seed,
                             const char *const *settings, int32_t setting_count, cst_method *out);
 
+/* Whether a name without calibrator is a preset of the stack. */
+bool cst_method_is_preset(const char *name);
+
 /* One sentence: what the method computes. Borrowed. */
 const char *cst_method_definition(const cst_method *method);
 

@@ -232,6 +232,15 @@ cst_status cst_scene_run(cst_context *context, const cst_scene *scene, const cst
     cst_method_fit fit = {0};
     *out = (cst_entry){.method = *method};
     cst_status status = make_part(context, scene, members, count, &p);
+    if (status == CST_OK && method->preset)
+        status =
+            cst_training_check_costs(context, scene->pool, &scene->source,
+                                     method->settings.keep_flops, method->settings.keep_latency);
+    out->applies = status == CST_OK && cst_method_applies(method, &p.source);
+    if (status != CST_OK || !out->applies) {
+        release_part(context, &p);
+        return status;
+    }
     if (status == CST_OK)
         status = cst_method_fit_run(context, method, &p.source, scene->seed, &fit);
     if (status == CST_OK)

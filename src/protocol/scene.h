@@ -36,6 +36,7 @@ void cst_scene_close(cst_context *context, cst_scene *scene);
 /* What one method gave. */
 typedef struct cst_entry {
     cst_method method;
+    bool applies;         /* else nothing below is filled: no member is tagged for the method */
     float *probabilities; /* [rows.rows][classes] */
     float *ood;           /* [ood_rows.rows][classes]; NULL without */
     double *weights;      /* [members]; NULL where the method is no mix */
@@ -48,7 +49,8 @@ typedef struct cst_entry {
     cst_metrics scores; /* means over the conditions where there are several */
 } cst_entry;
 
-/* Fits and predicts. members [count]: only those of the pool (NULL: all). */
+/* Fits and predicts. members [count]: only those of the pool (NULL: all). A budget needs the cost
+ * of every member of the pool. */
 cst_status cst_scene_run(cst_context *context, const cst_scene *scene, const cst_method *method,
                          const int32_t *members, int32_t count, cst_entry *out);
 void cst_entry_free(cst_context *context, cst_entry *entry);

@@ -11,6 +11,10 @@
 #include <string.h>
 
 static const char POOL_SIZE[] = "pool.size";
+static const char FOLDS[] = "folds.count";
+
+/* Keys that are no part of a method: what they would vary is not what a row shows. */
+static const char *const NOT_SWEPT[] = {"seed", "evaluate.nested"};
 
 enum { SETTINGS_MAX = 64, SETTING_CHARS = 192, METHODS_MAX = 64, DRAWS_MAX = 10000 };
 
@@ -20,7 +24,7 @@ typedef struct sweep {
     cst_scene scene;
     bool sizes; /* the key is pool.size */
     int32_t draws;
-    const char *const *methods;
+    const char *methods[METHODS_MAX];
     int32_t method_count;
     int32_t *members; /* [all] of the present draw */
     json_t *rows;
@@ -81,10 +85,10 @@ static void draw_members(const sweep *s, int32_t draw, int32_t size) {
 }
 
 static cst_status size_of(cst_context *context, const sweep *s, const char *value, int32_t *size) {
-    char *end = NULL;
-    long parsed = strtol(value, &end, 10);
     int32_t all = s->scene.source.view.members;
-    if (end == value || *end || parsed < 1 || parsed > all)
+    bool digits = *value >= '1' && *value <= '9' && strspn(value, "0123456789") == strlen(value);
+    long parsed = digits ? strtol(value, NULL, 10) : 0;
+    if (parsed < 1 || parsed > all)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "pool.size '%.40s' is not a whole number from 1 to %d, the members of the "
                         "pool",
@@ -115,7 +119,7 @@ static void put_row(cst_report *report, const sweep *s, const char *method, cons
 
 static cst_status run_row(cst_context *context, cst_report *report, const sweep *s,
                           const char *method_name, const char *value, int32_t draw, int32_t size,
-                          cst_metrics *scores, int32_t *models) {
+                          cst_metrics *scores, int32_t *models, bool *ran) {
     cst_method method;
     cst_entry entry = {0};
     cst_metric_intervals intervals[1];
@@ -125,9 +129,11 @@ static cst_status run_row(cst_context *context, cst_report *report, const sweep 
     if (status == CST_OK)
         status =
             cst_scene_run(context, &s->scene, &method, s->sizes ? s->members : NULL, size, &entry);
-    if (status == CST_OK)
-        status = cst_scene_intervals(context, &s->scene, &entry, 1, s->options->resamples, 0,
-                                     intervals, difference, &has_intervals);
+    *ran = status == CST_OK && entry.applies;
+    if (status != CST_OK || !*ran)
+        return status;
+    status = cst_scene_intervals(context, &s->scene, &entry, 1, s->options->resamples, 0, intervals,
+                                 difference, &has_intervals);
     if (status == CST_OK) {
         put_row(report, s, method_name, value, draw, size, &entry,
                 has_intervals ? intervals : NULL);
@@ -174,20 +180,23 @@ static cst_status run_value(cst_context *context, cst_report *report, const swee
         int32_t used = 0;
         if (s->sizes)
             draw_members(s, draw, size);
-        status = run_row(context, report, s, method, value, draw, size, &scores, &used);
+        bool ran = false;
+        status = run_row(context, report, s, method, value, draw, size, &scores, &used, &ran);
         if (status != CST_OK)
             break;
+        if (!ran)
+            continue;
         add(&top1, scores.top1);
         add(&ece, scores.ece);
         add(&nll, scores.nll);
         add(&models, used);
     }
-    if (status != CST_OK || !s->sizes)
+    if (status != CST_OK || !s->sizes || top1.count < 1)
         return status;
     json_t *object = cst_report_add_object(report, s->summary);
     cst_report_string(report, object, "method", method);
     cst_report_string(report, object, "value", value);
-    cst_report_integer(report, object, "draws", s->draws);
+    cst_report_integer(report, object, "draws", (int64_t)top1.count);
     put_spread(report, object, "top1", &top1);
     put_spread(report, object, "ece", &ece);
     put_spread(report, object, "nll", &nll);
@@ -201,9 +210,39 @@ static cst_status check_sweep(cst_context *context, const sweep *s) {
     if (s->sizes && (s->sweep->draws < 1 || s->sweep->draws > DRAWS_MAX))
         return cst_fail(context, CST_ERROR_ARGUMENT, "draws must be 1 to %d, got %d", DRAWS_MAX,
                         (int)s->sweep->draws);
-    if (s->method_count > METHODS_MAX)
-        return cst_fail(context, CST_ERROR_LIMIT, "more than %d methods", METHODS_MAX);
+    for (size_t i = 0; i < sizeof NOT_SWEPT / sizeof NOT_SWEPT[0]; i++)
+        if (strcmp(s->sweep->key, NOT_SWEPT[i]) == 0)
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "%s is no option of a method, so that there is nothing to sweep; run "
+                            "the command once for each value",
+                            NOT_SWEPT[i]);
     return CST_OK;
+}
+
+static cst_status add_name(cst_context *context, sweep *s, const char *name) {
+    for (int32_t m = 0; m < s->method_count; m++)
+        if (strcmp(s->methods[m], name) == 0)
+            return CST_OK;
+    if (s->method_count == METHODS_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT, "more than %d methods", METHODS_MAX);
+    s->methods[s->method_count++] = name;
+    return CST_OK;
+}
+
+/* "all" is every method that can be varied so: all of them by pool.size, presets by an option. */
+static cst_status list_methods(cst_context *context, sweep *s) {
+    const cst_compare_options *o = s->options;
+    cst_status status = o->method_count < 1 ? add_name(context, s, "default") : CST_OK;
+    for (int32_t i = 0; status == CST_OK && i < o->method_count; i++) {
+        if (strcmp(o->methods[i], "all") != 0) {
+            status = add_name(context, s, o->methods[i]);
+            continue;
+        }
+        for (size_t n = 0; status == CST_OK && cst_method_name(n); n++)
+            if (s->sizes || cst_method_is_preset(cst_method_name(n)))
+                status = add_name(context, s, cst_method_name(n));
+    }
+    return status;
 }
 
 /* Every value and method is read before the first is run. */
@@ -220,10 +259,29 @@ static cst_status check_values(cst_context *context, const sweep *s) {
     return status;
 }
 
+/* Folds belong to the scene and not to a method: it is set up anew for each number of them. */
+static cst_status reopen(cst_context *context, cst_pool *pool, sweep *s, const char *value) {
+    const char *settings[SETTINGS_MAX];
+    char own[SETTING_CHARS];
+    cst_compare_options options = *s->options;
+    if (cst_pool_folds(pool, "oof"))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "split 'oof' brings its own folds, so that %s changes nothing", FOLDS);
+    for (int32_t i = 0; i < options.setting_count; i++)
+        settings[i] = options.settings[i];
+    (void)snprintf(own, sizeof own, "%s=%s", FOLDS, value);
+    settings[options.setting_count++] = own;
+    options.settings = settings;
+    cst_scene_close(context, &s->scene);
+    return cst_scene_open(context, pool, &options, &s->scene);
+}
+
 static cst_status run(cst_context *context, cst_pool *pool, sweep *s, cst_report *report) {
     double start = cst_seconds();
     json_t *root = cst_report_root(report);
     cst_status status = check_sweep(context, s);
+    if (status == CST_OK)
+        status = list_methods(context, s);
     if (status == CST_OK)
         status = cst_scene_open(context, pool, s->options, &s->scene);
     if (status != CST_OK)
@@ -243,6 +301,8 @@ static cst_status run(cst_context *context, cst_pool *pool, sweep *s, cst_report
     for (int32_t m = 0; status == CST_OK && m < s->method_count; m++)
         for (int32_t v = 0; status == CST_OK && v < s->sweep->value_count; v++) {
             status = cst_progress(context, "sweep", done++, total);
+            if (status == CST_OK && strcmp(s->sweep->key, FOLDS) == 0)
+                status = reopen(context, pool, s, s->sweep->values[v]);
             if (status == CST_OK)
                 status = run_value(context, report, s, s->methods[m], s->sweep->values[v]);
         }
@@ -256,7 +316,6 @@ static cst_status run(cst_context *context, cst_pool *pool, sweep *s, cst_report
 
 cst_status cst_sweep(cst_context *context, cst_pool *pool, const cst_sweep_options *over,
                      const cst_compare_options *given, cst_report **report) {
-    static const char *const usual[] = {"default"};
     if (!context || !report)
         return CST_ERROR_ARGUMENT;
     *report = NULL;
@@ -266,9 +325,7 @@ cst_status cst_sweep(cst_context *context, cst_pool *pool, const cst_sweep_optio
     options.ood = NULL;
     sweep s = {.sweep = over,
                .options = &options,
-               .sizes = over->key && strcmp(over->key, POOL_SIZE) == 0,
-               .methods = options.method_count > 0 ? options.methods : usual,
-               .method_count = options.method_count > 0 ? options.method_count : 1};
+               .sizes = over->key && strcmp(over->key, POOL_SIZE) == 0};
     s.draws = s.sizes ? over->draws : 1;
     cst_notices_clear(context);
     cst_la_enter();

@@ -41,7 +41,11 @@ static void print_table(cst_page *page, const json_t *root, const json_t *rows) 
     }
     cst_grid_end(&table);
     cst_text_legend(page, root);
-    cst_page_print(page, "  FLOPs: relative to running every member. s: seconds of the fit.\n");
+    bool costs = false;
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        costs = costs || !isnan(cst_json_number(json_array_get(rows, i), "flops_rel"));
+    cst_page_print(page, "  %ss: seconds of the fit.\n",
+                   costs ? "FLOPs: relative to running every member. " : "");
 }
 
 /* What each fit chose, the condition number of the members it uses, and how it mixes them. */

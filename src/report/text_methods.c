@@ -106,10 +106,12 @@ void cst_text_legend(cst_page *page, const json_t *root) {
         cst_page_print(page, "  Best of each column bold, second best underlined.\n");
     cst_page_print(page, "  K: members that prediction runs.\n");
     if (resamples > 0 && json_object_get(first, "top1_ci"))
-        cst_page_print(page,
-                       "  Beside each score: its 95%% bootstrap interval, %.0f resamples paired "
-                       "over samples.\n",
-                       resamples);
+        cst_page_print(
+            page,
+            "  Beside each score: its 95%% bootstrap interval, %.0f resamples paired "
+            "over samples.\n  Resampling adds noise to every bin: the interval of an ECE may lie "
+            "above its value.\n",
+            resamples);
 }
 
 void cst_text_definitions(cst_page *page, const json_t *root, bool full) {

@@ -117,6 +117,16 @@ def stamp(path):
     return [path.name, path.stat().st_size, path.stat().st_mtime_ns]
 
 
+def run_tool(options, command, manifest, *words):
+    """The document of one run of the tool."""
+    words = [str(w) for w in words]
+    done = subprocess.run([options.tool, command, str(manifest), *words, "--json", "--quiet"], capture_output=True, text=True,
+                          check=False)
+    if done.returncode != 0:
+        sys.exit(f"corestack {command} {manifest} {' '.join(words)}: exit {done.returncode}: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
 def corestack(options, command, manifest, *words, save=False):
     """The document of `corestack COMMAND MANIFEST WORDS --json`; with save also the folder of predictions. What the same
     tool gave for the same files and words is read again from data/experiments/."""
@@ -129,11 +139,7 @@ def corestack(options, command, manifest, *words, save=False):
         place.mkdir(parents=True, exist_ok=True)
         more = ["--save", str(place / "predictions")] if save else []
         print(f"corestack {command} {manifest.parent.name} {' '.join(words)}", file=sys.stderr, flush=True)
-        done = subprocess.run([options.tool, command, str(manifest), *words, *more, "--json", "--quiet"],
-                              capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            sys.exit(f"corestack {command} {manifest} {' '.join(words)}: exit {done.returncode}: {done.stderr.strip()}")
-        document.write_text(done.stdout)
+        document.write_text(json.dumps(run_tool(options, command, manifest, *words, *more)))
     report = json.loads(document.read_text())
     return (report, place / "predictions") if save else report
 

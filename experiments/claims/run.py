@@ -16,8 +16,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 HEAD = """# Claims of the paper, checked
 
-One line for each claim that experiments on real predictions can judge: *held* where its rule is met on every pool (or in every
-case counted), *did not hold* where it is met on none, *held under conditions* in between. Figures and verdicts are computed by
+One line for each claim that experiments on real predictions can judge. Each has a rule and cases (pools, pairs, families):
+*held* where the rule is met in every case, *held under conditions* where it is met in at least half, *did not hold* otherwise.
+A theorem with an exception did not hold. Figures and verdicts are computed by
 `experiments/claims/run.py` from what the experiments left in `experiments/*/figures.json`; the command in each section makes
 these again, and its tables are in [results.md](results.md). Our pools are small and are not the paper's: a claim that fails
 here is not general, a claim that holds here may still fail elsewhere.
@@ -31,8 +32,13 @@ latency have no experiment yet. Rows of the paper's tables without a counterpart
 """
 
 
+# Methods of the paper's first table, as they are called here.
+PAPER = ("best-single", "average", "performance-weighted", "ridge", "greedy", "deep-ensemble", "soup", "swag", "autogluon", "prototype",
+         "paper")
+
+
 def verdict(met, cases):
-    return "held" if met == cases else "did not hold" if met == 0 else "held under conditions"
+    return "held" if met == cases else "held under conditions" if 2 * met >= cases else "did not hold"
 
 
 def median(values):
@@ -47,9 +53,9 @@ def lambda_near(f):
     loss = [100 * (v["nll_star"] / v["nll_cv"] - 1) for v in f.values()]
     return ("lambda* lies within 5% of the cross-validated penalty", verdict(met, len(ratios)),
             f"Rule: |lambda*/CV - 1| at most 0.05. Met on {met} of {len(ratios)} pools. lambda*/CV goes from "
-            f"{min(ratios.values()):.3g} to {max(ratios.values()):.3g} (median {median(ratios.values()):.3g}). The loss is flat "
-            f"in the penalty: test NLL with lambda* is {min(loss):+.1f}% to {max(loss):+.1f}% of that with CV (median "
-            f"{median(loss):+.1f}%).", "experiments/lambda/run.py")
+            f"{min(ratios.values()):.3g} to {max(ratios.values()):.3g} (median {median(ratios.values()):.3g}). The loss "
+            f"hardly depends on it on most pools: test NLL with lambda* differs from that with CV by {min(loss):+.1f}% to "
+            f"{max(loss):+.1f}%, median {median(loss):+.1f}%.", "experiments/lambda/run.py")
 
 
 def lambda_faster(f):
@@ -60,7 +66,7 @@ def lambda_faster(f):
             f"Rule: the whole fit at least 3 times as fast. Met on {met} of {len(total)} pools: the fit is {min(total):.2f} to "
             f"{max(total):.2f} times as fast (median {median(total):.2f}), its ridge stage alone {min(ridge):.1f} to "
             f"{max(ridge):.1f} times (median {median(ridge):.1f}). Cross-validation here reuses one eigendecomposition a fold, so "
-            "there is little to save; against a solver that refits for each penalty the factor would be larger.",
+            "there is little to save; a solver that starts anew for each penalty was not timed.",
             "experiments/lambda/run.py")
 
 
@@ -70,13 +76,14 @@ def ece_bound(f):
     la, ld = sum(v["learners"]["above"] for v in f.values()), sum(v["learners"]["draws"] for v in f.values())
     worst = max(f, key=lambda n: sum(m["above"] for m in f[n]["members"]))
     share = sum(m["above"] for m in f[worst]["members"]) / sum(m["draws"] for m in f[worst]["members"])
-    mean = sum(m["above_mean"] for m in every)
-    return ("ECE of a blend is at most the largest ECE of what it blends", verdict(draws + ld - above - la, draws + ld),
-            f"Rule: no blend above the largest; a theorem has no exceptions. Of {draws:,} random blends of 2, 3 or 5 members, {above:,} "
-            f"({100 * above / draws:.0f}%) are above it; most often on `{worst}` ({100 * share:.0f}%), by at most "
+    mean, far = (sum(m[k] for m in every) for k in ("above_mean", "far"))
+    return ("ECE of a blend is at most the largest ECE of what it blends", "held" if above + la == 0 else "did not hold",
+            f"Rule: no blend above the largest. Of {draws:,} random blends of 2, 3 or 5 members, {above:,} "
+            f"({100 * above / draws:.0f}%) are above it, {far:,} by more than 0.01; most often on `{worst}` ({100 * share:.0f}%), by at most "
             f"{max(m['most'] for m in every):.3f}. {mean:,} ({100 * mean / draws:.0f}%) are above the weighted mean, the step that "
-            f"the proof takes. Of {ld} equal blends of meta-learners, {la} are above the largest. So the bound is false as a "
-            "theorem; it fails where members are well calibrated and differ, as their average is underconfident.",
+            f"the proof takes. Of {ld} equal blends of meta-learners, {la} are above the largest. The bound is false as "
+            "a theorem. It fails where members are well calibrated and differ, as their average is underconfident, and is mostly met "
+            "by meta-learners of the same members, which are nearly alike.",
             "experiments/ece/run.py")
 
 
@@ -90,20 +97,25 @@ def kappa_methods(f):
     return ("A lower condition number predicts higher accuracy", verdict(met + low, len(rows) + len(subsets)),
             f"Rule: rank correlation below 0 at p < 0.05. Over methods that use several members, met on {met} of {len(rows)} pools "
             f"({several}; the paper: -0.91). Over random subsets of one size, met in {low} of {len(subsets)} cases of a pool and "
-            f"a method; in {high} the sign is the other one.", "experiments/kappa/run.py")
+            f"a method; in {high} the sign is the other one, at p < 0.05. The 13 points of the paper's own figure give "
+            f"{f['paper']:+.2f}.", "experiments/kappa/run.py")
 
 
 def threshold_flat(f):
-    spreads = {}
+    spreads, best, more = {}, [], 0
     for name, rows in f.items():
         inner = [100 * r["top1"] for r in rows if 0.7999 < float(r["value"]) < 0.9001]
+        top = max(rows, key=lambda r: r["top1"])
+        more += top["models"] > next(r["models"] for r in rows if float(r["value"]) == 0.85)
+        best.append(f"{name} {top['value']} with {top['models']} members")
         spreads[name] = (max(inner) - min(inner), 100 * max(r["top1"] for r in rows) - max(inner))
     met = sum(s <= 0.1 + 1e-9 and below <= 0.1 + 1e-9 for s, below in spreads.values())
     return ("Accuracy is flat for CKA thresholds in [0.80, 0.90], and best there", verdict(met, len(spreads)),
             f"Rule: top-1 moves by at most 0.1 points in [0.80, 0.90] and no threshold is more than 0.1 better. Met on {met} of "
             f"{len(spreads)} pools. Movement, and distance to the best threshold of all, in points: "
-            + "; ".join(f"{n} {s:.2f}, {b:.2f}" for n, (s, b) in spreads.items()) + ". On these pools most pairs have CKA above "
-            "0.85, and the gain lies between 0.95 and 1.", "experiments/threshold/run.py")
+            + "; ".join(f"{n} {s:.2f}, {b:.2f}" for n, (s, b) in spreads.items()) + ". Best at: " + "; ".join(best) + ". Intervals of one value "
+            "reach 0.8 to 2.3 points to each side, so a movement may be chance; but the best threshold keeps more members than 0.85 "
+            f"does on {more} of {len(f)} pools.", "experiments/threshold/run.py")
 
 
 def same_seeds(f):
@@ -122,14 +134,16 @@ def same_seeds(f):
 def ordering(f):
     same = {k: sum(v["orders"][k]["same"] for v in f.values()) for k in ("top1", "ece", "nll")}
     pairs = {k: sum(v["orders"][k]["pairs"] for v in f.values()) for k in ("top1", "ece", "nll")}
-    first = sum(v["orders"]["top1"]["paper"] == 1 for v in f.values())
+    known = {m for v in f.values() for m in v["rows"]} & set(PAPER)
+    first = sum(v["rows"]["paper"]["top1"] == max(r["top1"] for m, r in v["rows"].items() if m in known) for v in f.values())
     beats = sum(v["rows"]["paper"]["top1"] > v["rows"]["prototype"]["top1"] for v in f.values())
     default = sum(v["rows"]["default"]["nll"] <= 1.005 * min(r["nll"] for r in v["rows"].values()) for v in f.values())
     return ("The order of methods: CoRe-Stack+ first, its prototype second, then AutoGluon, ridge, greedy, averages, single",
-            verdict(sum(same.values()), sum(pairs.values())),
-            f"Rule: every pair of methods of the paper's table in its order. In order: {same['top1']} of {pairs['top1']} pairs by top-1, "
-            f"{same['ece']} of {pairs['ece']} by ECE, {same['nll']} of {pairs['nll']} by NLL, over {len(f)} pools. CoRe-Stack+ to the "
-            f"letter (`paper`) has the best top-1 on {first} of {len(f)} pools and beats its prototype on {beats}. `default`, which "
+            verdict(first, len(f)),
+            "Rule: CoRe-Stack+ to the letter (`paper`) has the best top-1 of the methods that the paper's table has. Met on "
+            f"{first} of {len(f)} pools; it beats its prototype on {beats}. Pairs of methods in the paper's order: {same['top1']} of {pairs['top1']} pairs by top-1, "
+            f"{same['ece']} of {pairs['ece']} by ECE, {same['nll']} of {pairs['nll']} by NLL, where "
+            f"chance gives half and differences within noise are counted too. `default`, which "
             f"is not in the paper, is within 0.5% of the best NLL on {default} of {len(f)}.", "experiments/clean/run.py")
 
 
@@ -146,8 +160,10 @@ def ablation(f):
     return ("Gains of the components in the ablation", verdict(sum(counts.values()), 4 * len(f)),
             "Rule: S1 raises top-1 and lowers kappa; S2 and S4 raise top-1 and lower ECE; S3 cuts the time to a third. Met on "
             + ", ".join(f"{s} {c}" for s, c in counts.items()) + f" of {len(f)} pools. From the prototype to all four, top-1 changes by "
-            + ", ".join(f"{v:+.2f} ({n})" for n, v in top1.items()) + " points (the paper: +0.9). S1 lowers kappa everywhere, and pays "
-            "for it: at 0.85 it drops members that are of use.", "experiments/ablation/run.py")
+            + ", ".join(f"{v:+.2f} ({n})" for n, v in top1.items()) + " points (the paper: +0.9). S1 lowers kappa on "
+            f"{sum(rows[1]['kappa'] < rows[0]['kappa'] for rows in f.values())} and top-1 on "
+            f"{sum(rows[1]['top1'] < rows[0]['top1'] for rows in f.values())}: at 0.85 it drops members that are of use. Seconds are of "
+            "a shared machine; the experiment on lambda* times both rules in turns.", "experiments/ablation/run.py")
 
 
 def corruption(f):
@@ -190,7 +206,9 @@ def ood(f):
             f"Rule: higher AUROC by entropy. Met in {met} of {len(cases)} cases: "
             + "; ".join(f"{n} `paper` {100 * r['paper']['ood_auroc_entropy']:.1f}, `deep-ensemble` "
                         f"{100 * r['deep-ensemble']['ood_auroc_entropy']:.1f}, `default` "
-                        f"{100 * r['default']['ood_auroc_entropy']:.1f}" for n, r in cases.items()) + ".", "experiments/ood/run.py")
+                        f"{100 * r['default']['ood_auroc_entropy']:.1f}" for n, r in cases.items())
+            + f". Weak evidence: one pool, where `paper` keeps {min(r['paper']['models'] for r in cases.values())} of its members and the "
+            "deep ensemble is three small CNNs. SWAG, which the paper says it matches, has no counterpart.", "experiments/ood/run.py")
 
 
 CLAIMS = [("lambda", lambda_near), ("lambda", lambda_faster), ("ece", ece_bound), ("kappa", kappa_methods),

@@ -5,9 +5,7 @@
 
 Everything is chosen on the `oof` split; the `test` split is read by `corestack evaluate` alone, once a row.
 """
-import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 
@@ -25,13 +23,6 @@ FITS = [
 ]
 
 
-def run(tool, *words):
-    done = subprocess.run([tool, *map(str, words)], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, words))}: exit {done.returncode}: {done.stderr.strip()}")
-    return json.loads(done.stdout)
-
-
 def row(name, models, scores):
     return (f"| {name} | {models} | {common.interval(scores, 'top1', 2, 100)} | {common.interval(scores, 'nll')} | "
             f"{common.interval(scores, 'ece')} |")
@@ -44,10 +35,10 @@ def one_pool(options, manifest, folder):
     for number, (name, words) in enumerate(FITS):
         model = pathlib.Path(folder) / f"{number}.cstack"
         nested = [] if number == 0 else ["--set", "evaluate.nested=false"]
-        fit = run(options.tool, "fit", manifest, "-o", model, "--json", "--seed", options.seed, *nested, *words)
+        fit = common.run_tool(options, "fit", manifest, "-o", model, "--seed", options.seed, *nested, *words)
         extra = ["--baselines"] if number == 0 else []
-        scores = run(options.tool, "evaluate", model, manifest, "--split", "test", "--json", "--resamples",
-                     options.resamples, *extra)
+        scores = common.run_tool(options, "evaluate", model, manifest, "--split", "test", "--resamples",
+                                 options.resamples, *extra)
         lines.append(row(name, fit["models_kept"], scores))
         if number == 0:
             base = fit

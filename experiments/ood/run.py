@@ -14,6 +14,8 @@ COLUMNS = [("ood_auroc", "AUROC", True), ("ood_aupr", "AUPR", True), ("ood_fpr95
            ("ood_auroc_entropy", "AUROC, entropy", True), ("ood_aupr_entropy", "AUPR, entropy", True),
            ("ood_fpr95_entropy", "FPR@95, entropy", False)]
 
+DEFINITIONS = ["max_probability", "predictive_entropy", "auroc_out_positive", "aupr_out_positive", "fpr95_out_positive"]
+
 
 def main():
     options = common.arguments(__doc__)
@@ -28,11 +30,11 @@ def main():
             continue
         report = common.compare(options, pools[name], "--split", "test", "--ood", ood)
         if not said:
-            lines += ["What we measure: " + " ".join(f"{k}: {v}." for k, v in report["definitions"].items() if "ood" in k or
-                                                     "auroc" in k or "fpr" in k), ""]
+            lines += ["What we measure. Scores: `max_probability` and `predictive_entropy` (columns \"entropy\"). Out of distribution is "
+                      "the positive class.", "", *(f"- {k}: {report['definitions'][k]}" for k in DEFINITIONS), ""]
             said = True
         rows = [r for r in report["rows"] if r.get("ood_auroc") is not None]
-        figures[f"{name} against {ood}"] = {r["method"]: {k: r[k] for k, _, _ in COLUMNS} for r in rows}
+        figures[f"{name} against {ood}"] = {r["method"]: {"models": r["models"], **{k: r[k] for k, _, _ in COLUMNS}} for r in rows}
         cells = [[r["method"], *(common.number(r[k], 2, 100) for k, _, _ in COLUMNS)] for r in rows]
         for i, (key, _, highest) in enumerate(COLUMNS, 1):
             common.embolden(cells, [r[key] for r in rows], i, highest)

@@ -35,7 +35,7 @@ def main():
         lines += [f"### {name}", "", common.shape(report, name), "",
                   *common.table(["method", "members in the pool", "top-1 %", "ECE", "NLL", "kept", "kept %"], cells)]
     lines += ["### Did it hold?", "", *verdict(figures), "",
-              common.conditions(options, [f"sweep POOL --methods {','.join(METHODS)} --over pool.size={SIZES['cifar10']} "
+              common.conditions(options, [f"sweep POOL --methods {','.join(METHODS)} --over pool.size=... "
                                           f"--draws {DRAWS} --split test"], resamples=False)]
     common.write_section(options, "pool-size", "Pool size", lines, figures)
 

@@ -20,7 +20,7 @@ def main():
              *common.table(["threshold", *PAPER], [["top-1 %", *(v[0] for v in PAPER.values())],
                                                    ["members", *(v[1] for v in PAPER.values())]]),
              "What we measure: the preset `paper` at each threshold, with `refit.drop=false`, so that the members are those that "
-             "the threshold leaves. 1 keeps all.", ""]
+             "the threshold leaves. Intervals are of each value, not of differences.", ""]
     figures = {}
     for name, manifest in pools.items():
         report = common.corestack(options, "sweep", manifest, "--methods", "paper", "--over", f"cka.threshold={VALUES}",

@@ -36,23 +36,23 @@ Members are trained once: intervals and tests hold for these members.
 # How each pool was made, and the command that makes it again.
 POOLS = {
     "cifar10": ("CIFAR-10, sixteen small networks trained for a few epochs, frozen and scored on held-out images",
-                "has no script here; put the folder of its manifest below a folder given by --pools"),
-    "vision": ("Fashion-MNIST, 24 members (networks and classical), frozen", "experiments/pools/vision.py vision"),
+                "no script here makes it; any pool with its splits will do, below a folder given by --pools"),
+    "vision": ("Fashion-MNIST, 24 members (networks and classical), frozen", "made by experiments/pools/vision.py vision"),
     "vision_longtail": ("Fashion-MNIST trained on long-tailed classes, 15 members, frozen, tested on balanced classes",
-                        "experiments/pools/vision.py vision_longtail"),
-    "fashion": ("Fashion-MNIST, 18 members, frozen", "experiments/pools/fashion_mnist.py"),
-    "mnist": ("noisy MNIST of 14x14, 18 members, true out-of-fold", "experiments/pools/mnist.py"),
+                        "made by experiments/pools/vision.py vision_longtail"),
+    "fashion": ("Fashion-MNIST, 18 members, frozen", "made by experiments/pools/fashion_mnist.py"),
+    "mnist": ("noisy MNIST of 14x14, 18 members, true out-of-fold", "made by experiments/pools/mnist.py"),
     "union20": ("MNIST and Fashion-MNIST together, 16 classical members, true out-of-fold",
-                "experiments/pools/union.py --classes 20"),
+                "made by experiments/pools/union.py --classes 20"),
     "union40": ("the same with turned images as classes of their own, true out-of-fold",
-                "experiments/pools/union.py --classes 40"),
+                "made by experiments/pools/union.py --classes 40"),
     "digits_hard": ("scikit-learn's digits with strong noise, 16 classical members, true out-of-fold",
-                    "experiments/pools/classic.py digits_hard"),
+                    "made by experiments/pools/classic.py digits_hard"),
     "breast_cancer": ("scikit-learn's Wisconsin set, 17 classical members, true out-of-fold",
-                      "experiments/pools/classic.py breast_cancer"),
-    "wine": ("scikit-learn's wine, 17 classical members, true out-of-fold", "experiments/pools/classic.py wine"),
+                      "made by experiments/pools/classic.py breast_cancer"),
+    "wine": ("scikit-learn's wine, 17 classical members, true out-of-fold", "made by experiments/pools/classic.py wine"),
     "digits": ("scikit-learn's digits with noise, 16 classical members, true out-of-fold; committed",
-               "examples/digits/make_pool.py"),
+               "made by examples/digits/make_pool.py"),
 }
 EVERY_POOL = ["digits", "breast_cancer", "digits_hard", "fashion", "mnist", "union20", "union40", "vision",
               "vision_longtail", "wine", "cifar10"]
@@ -88,7 +88,8 @@ def arguments(document, resamples=1000):
 
 
 def find_pools(options, names):
-    """{name: manifest} of the pools that are there, in the order of names; says which are not."""
+    """{name: manifest} of the pools that are there, in the order of names; says which are not. Without any, there is nothing
+    to do, and the script ends."""
     found = {}
     for name in names:
         if options.only and name not in options.only:
@@ -99,6 +100,9 @@ def find_pools(options, names):
         else:
             options.missing.append(name)
             print(f"pool {name} is not there: {POOLS[name][1]}", file=sys.stderr)
+    if not found:
+        print("none of the pools of this experiment is there: its section is left as it is", file=sys.stderr)
+        sys.exit(0)
     return found
 
 

@@ -201,6 +201,8 @@ def tail(f):
 
 def ood(f):
     cases = {n: r for n, r in f.items() if "deep-ensemble" in r}
+    if not cases:
+        return None
     met = sum(r["paper"]["ood_auroc_entropy"] > r["deep-ensemble"]["ood_auroc_entropy"] for r in cases.values())
     return ("Predictive entropy of CoRe-Stack+ tells out-of-distribution rows better than deep ensembles do", verdict(met, len(cases)),
             f"Rule: higher AUROC by entropy. Met in {met} of {len(cases)} cases: "
@@ -225,8 +227,9 @@ def main():
     missing = []
     for name, judge in CLAIMS:
         path = ROOT / "experiments" / name / "figures.json"
-        if path.exists():
-            judged.append(judge(json.loads(path.read_text())))
+        judgement = judge(json.loads(path.read_text())) if path.exists() else None
+        if judgement:
+            judged.append(judgement)
         else:
             missing.append(name)
     text = HEAD + "\n| claim | verdict |\n|---|---|\n" + "".join(f"| {t} | {v} |\n" for t, v, _, _ in judged)

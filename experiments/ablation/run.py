@@ -21,8 +21,9 @@ def main():
     pools = common.find_pools(options, ["cifar10", "vision", "fashion", "digits"])
     lines = ["What the paper reports:", "",
              *common.table(["configuration", "top-1 %", "ECE", "kappa", "members", "seconds"], PAPER),
-             "What we measure. Each row adds one stage to the one above; the last is the preset `paper`. \"To the row above\": "
-             "difference with its paired interval. kappa: condition number of the kept members' correlation matrix. "
+             "What we measure. Each row adds one stage to the one above; the last is the preset `paper`. \"To the row "
+             "above\": difference with its paired interval. kappa: condition number of the kept members' correlation "
+             "matrix. "
              "Seconds of the fit, on a shared machine.", ""]
     figures = {}
     for name, manifest in pools.items():
@@ -53,8 +54,8 @@ def verdict(figures):
         for name, rows in figures.items():
             above, row = rows[at - 1], rows[at]
             parts.append(f"{name} top-1 {100 * (row['top1'] - above['top1']):+.2f}, ECE {row['ece'] - above['ece']:+.4f}, "
-                         f"kappa {above['kappa']:.0f} to {row['kappa']:.0f}, members {above['models']} to {row['models']}, "
-                         f"seconds {above['seconds']:.2f} to {row['seconds']:.2f}")
+                         f"kappa {above['kappa']:.0f} to {row['kappa']:.0f}, members {above['models']} to "
+                         f"{row['models']}, seconds {above['seconds']:.2f} to {row['seconds']:.2f}")
         lines.append(f"- {label} (the paper: {paper}): " + "; ".join(parts) + ".")
     return lines
 

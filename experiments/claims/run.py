@@ -33,8 +33,8 @@ latency have no experiment yet. Rows of the paper's tables without a counterpart
 
 
 # Methods of the paper's first table, as they are called here.
-PAPER = ("best-single", "average", "performance-weighted", "ridge", "greedy", "deep-ensemble", "soup", "swag", "autogluon", "prototype",
-         "paper")
+PAPER = ("best-single", "average", "performance-weighted", "ridge", "greedy", "deep-ensemble", "soup", "swag", "autogluon",
+         "prototype", "paper")
 
 
 def verdict(met, cases):
@@ -53,8 +53,9 @@ def lambda_near(f):
     loss = [100 * (v["nll_star"] / v["nll_cv"] - 1) for v in f.values()]
     return ("lambda* lies within 5% of the cross-validated penalty", verdict(met, len(ratios)),
             f"Rule: |lambda*/CV - 1| at most 0.05. Met on {met} of {len(ratios)} pools. lambda*/CV goes from "
-            f"{min(ratios.values()):.3g} to {max(ratios.values()):.3g} (median {median(ratios.values()):.3g}). The loss "
-            f"hardly depends on it on most pools: test NLL with lambda* differs from that with CV by {min(loss):+.1f}% to "
+            f"{min(ratios.values()):.3g} to {max(ratios.values()):.3g} (median {median(ratios.values()):.3g}). The "
+            "loss hardly depends on it on most pools: test NLL with lambda* differs from that with CV by "
+            f"{min(loss):+.1f}% to "
             f"{max(loss):+.1f}%, median {median(loss):+.1f}%.", "experiments/lambda/run.py")
 
 
@@ -63,10 +64,11 @@ def lambda_faster(f):
     total = [v["total_ratio"] for v in f.values()]
     met = sum(t >= 3 for t in total)
     return ("lambda* makes training 3 to 5 times faster than cross-validation", verdict(met, len(total)),
-            f"Rule: the whole fit at least 3 times as fast. Met on {met} of {len(total)} pools: the fit is {min(total):.2f} to "
-            f"{max(total):.2f} times as fast (median {median(total):.2f}), its ridge stage alone {min(ridge):.1f} to "
-            f"{max(ridge):.1f} times (median {median(ridge):.1f}). Cross-validation here reuses one eigendecomposition a fold, so "
-            "there is little to save; a solver that starts anew for each penalty was not timed.",
+            f"Rule: the whole fit at least 3 times as fast. Met on {met} of {len(total)} pools: the fit is "
+            f"{min(total):.2f} to {max(total):.2f} times as fast (median {median(total):.2f}), its ridge stage alone "
+            f"{min(ridge):.1f} to {max(ridge):.1f} times (median {median(ridge):.1f}). Cross-validation here reuses "
+            "one eigendecomposition a fold, so there is little to save; a solver that starts anew for each penalty "
+            "was not timed.",
             "experiments/lambda/run.py")
 
 
@@ -79,11 +81,12 @@ def ece_bound(f):
     mean, far = (sum(m[k] for m in every) for k in ("above_mean", "far"))
     return ("ECE of a blend is at most the largest ECE of what it blends", "held" if above + la == 0 else "did not hold",
             f"Rule: no blend above the largest. Of {draws:,} random blends of 2, 3 or 5 members, {above:,} "
-            f"({100 * above / draws:.0f}%) are above it, {far:,} by more than 0.01; most often on `{worst}` ({100 * share:.0f}%), by at most "
-            f"{max(m['most'] for m in every):.3f}. {mean:,} ({100 * mean / draws:.0f}%) are above the weighted mean, the step that "
-            f"the proof takes. Of {ld} equal blends of meta-learners, {la} are above the largest. The bound is false as "
-            "a theorem. It fails where members are well calibrated and differ, as their average is underconfident, and is mostly met "
-            "by meta-learners of the same members, which are nearly alike.",
+            f"({100 * above / draws:.0f}%) are above it, {far:,} by more than 0.01; most often on `{worst}` "
+            f"({100 * share:.0f}%), by at most {max(m['most'] for m in every):.3f}. {mean:,} "
+            f"({100 * mean / draws:.0f}%) are above the weighted mean, the step that the proof takes. Of {ld} equal "
+            f"blends of meta-learners, {la} are above the largest. The bound is false as a theorem. It fails where "
+            "members are well calibrated and differ, as their average is underconfident, and is mostly met by "
+            "meta-learners of the same members, which are nearly alike.",
             "experiments/ece/run.py")
 
 
@@ -95,9 +98,10 @@ def kappa_methods(f):
     low = sum(v["mean"] < 0 and v["p"] < 0.05 for v in subsets.values())
     high = sum(v["mean"] > 0 and v["p"] < 0.05 for v in subsets.values())
     return ("A lower condition number predicts higher accuracy", verdict(met + low, len(rows) + len(subsets)),
-            f"Rule: rank correlation below 0 at p < 0.05. Over methods that use several members, met on {met} of {len(rows)} pools "
-            f"({several}; the paper: -0.91). Over random subsets of one size, met in {low} of {len(subsets)} cases of a pool and "
-            f"a method; in {high} the sign is the other one, at p < 0.05. The 13 points of the paper's own figure give "
+            f"Rule: rank correlation below 0 at p < 0.05. Over methods that use several members, met on {met} of "
+            f"{len(rows)} pools ({several}; the paper: -0.91). Over random subsets of one size, met in {low} of "
+            f"{len(subsets)} cases of a pool and a method; in {high} the sign is the other one, at p < 0.05. The 13 "
+            "points of the paper's own figure give "
             f"{f['paper']:+.2f}.", "experiments/kappa/run.py")
 
 
@@ -111,10 +115,12 @@ def threshold_flat(f):
         spreads[name] = (max(inner) - min(inner), 100 * max(r["top1"] for r in rows) - max(inner))
     met = sum(s <= 0.1 + 1e-9 and below <= 0.1 + 1e-9 for s, below in spreads.values())
     return ("Accuracy is flat for CKA thresholds in [0.80, 0.90], and best there", verdict(met, len(spreads)),
-            f"Rule: top-1 moves by at most 0.1 points in [0.80, 0.90] and no threshold is more than 0.1 better. Met on {met} of "
-            f"{len(spreads)} pools. Movement, and distance to the best threshold of all, in points: "
-            + "; ".join(f"{n} {s:.2f}, {b:.2f}" for n, (s, b) in spreads.items()) + ". Best at: " + "; ".join(best) + ". Intervals of one value "
-            "reach 0.8 to 2.3 points to each side, so a movement may be chance; but the best threshold keeps more members than 0.85 "
+            "Rule: top-1 moves by at most 0.1 points in [0.80, 0.90] and no threshold is more than 0.1 better. Met on "
+            f"{met} of {len(spreads)} pools. Movement, and distance to the best threshold of all, in points: "
+            + "; ".join(f"{n} {s:.2f}, {b:.2f}" for n, (s, b) in spreads.items())
+            + ". Best at: " + "; ".join(best) + ". Intervals of one value "
+            "reach 0.8 to 2.3 points to each side, so a movement may be chance; but the best threshold keeps more "
+            "members than 0.85 "
             f"does on {more} of {len(f)} pools.", "experiments/threshold/run.py")
 
 
@@ -125,9 +131,10 @@ def same_seeds(f):
     some = "; ".join(f"{n} " + ", ".join(f"{c:.3f} / {p:.3f}" for c, p in f[n]["pairs"].values()) for n in ("cifar10", "vision")
                      if n in f)
     return ("Same architecture, other seed: CKA above 0.85 while Pearson is below 0.5", verdict(met, len(pairs)),
-            f"Rule: both at once, for pairs that differ in their seed alone. Met for {met} of {len(pairs)} pairs. CKA / Pearson: {some}. "
-            f"Pearson is never below {min(p for _, p in pairs):.2f} there. Of all {total} pairs of these pools "
-            f"{sum(p['claimed'] for p in f.values())} show the pattern, {opposite} the opposite one (Pearson above 0.85, CKA not).",
+            f"Rule: both at once, for pairs that differ in their seed alone. Met for {met} of {len(pairs)} pairs. CKA "
+            f"/ Pearson: {some}. Pearson is never below {min(p for _, p in pairs):.2f} there. Of all {total} pairs of "
+            f"these pools {sum(p['claimed'] for p in f.values())} show the pattern, {opposite} the opposite one "
+            "(Pearson above 0.85, CKA not).",
             "experiments/seeds/run.py")
 
 
@@ -140,10 +147,11 @@ def ordering(f):
     default = sum(v["rows"]["default"]["nll"] <= 1.005 * min(r["nll"] for r in v["rows"].values()) for v in f.values())
     return ("The order of methods: CoRe-Stack+ first, its prototype second, then AutoGluon, ridge, greedy, averages, single",
             verdict(first, len(f)),
-            "Rule: CoRe-Stack+ to the letter (`paper`) has the best top-1 of the methods that the paper's table has. Met on "
-            f"{first} of {len(f)} pools; it beats its prototype on {beats}. Pairs of methods in the paper's order: {same['top1']} of {pairs['top1']} pairs by top-1, "
-            f"{same['ece']} of {pairs['ece']} by ECE, {same['nll']} of {pairs['nll']} by NLL, where "
-            f"chance gives half and differences within noise are counted too. `default`, which "
+            "Rule: CoRe-Stack+ to the letter (`paper`) has the best top-1 of the methods that the paper's table has. "
+            f"Met on {first} of {len(f)} pools; it beats its prototype on {beats}. Pairs of methods in the paper's "
+            f"order: {same['top1']} of {pairs['top1']} pairs by top-1, {same['ece']} of {pairs['ece']} by ECE, "
+            f"{same['nll']} of {pairs['nll']} by NLL, where chance gives half and differences within noise are counted "
+            "too. `default`, which "
             f"is not in the paper, is within 0.5% of the best NLL on {default} of {len(f)}.", "experiments/clean/run.py")
 
 
@@ -158,11 +166,14 @@ def ablation(f):
             counts[stage] += rules[stage](rows[at - 1], rows[at])
     top1 = {n: 100 * (rows[-1]["top1"] - rows[0]["top1"]) for n, rows in f.items()}
     return ("Gains of the components in the ablation", verdict(sum(counts.values()), 4 * len(f)),
-            "Rule: S1 raises top-1 and lowers kappa; S2 and S4 raise top-1 and lower ECE; S3 cuts the time to a third. Met on "
-            + ", ".join(f"{s} {c}" for s, c in counts.items()) + f" of {len(f)} pools. From the prototype to all four, top-1 changes by "
+            "Rule: S1 raises top-1 and lowers kappa; S2 and S4 raise top-1 and lower ECE; S3 cuts the time to a "
+            "third. Met on "
+            + ", ".join(f"{s} {c}" for s, c in counts.items())
+            + f" of {len(f)} pools. From the prototype to all four, top-1 changes by "
             + ", ".join(f"{v:+.2f} ({n})" for n, v in top1.items()) + " points (the paper: +0.9). S1 lowers kappa on "
             f"{sum(rows[1]['kappa'] < rows[0]['kappa'] for rows in f.values())} and top-1 on "
-            f"{sum(rows[1]['top1'] < rows[0]['top1'] for rows in f.values())}: at 0.85 it drops members that are of use. Seconds are of "
+            f"{sum(rows[1]['top1'] < rows[0]['top1'] for rows in f.values())}: at 0.85 it drops members that are of "
+            "use. Seconds are of "
             "a shared machine; the experiment on lambda* times both rules in turns.", "experiments/ablation/run.py")
 
 
@@ -171,9 +182,11 @@ def corruption(f):
     text = "; ".join(f"{n} `paper` {100 * v['paper']['mce']:.1f}%, `prototype` {100 * v['prototype']['mce']:.1f}%, `average` "
                      f"{100 * v['average']['mce']:.1f}%, `default` {100 * v['default']['mce']:.1f}%" for n, v in f.items())
     return ("CoRe-Stack+ lowers the error of its prototype in all four families of corruptions", verdict(met, 4 * len(f)),
-            f"Rule: mean error of a family below the prototype's. Met in {met} of {4 * len(f)} cases. Plain mCE: {text}. Lowest of "
+            f"Rule: mean error of a family below the prototype's. Met in {met} of {4 * len(f)} cases. Plain mCE: "
+            f"{text}. Lowest of "
             "all methods: " + ", ".join(f"`{min(v, key=lambda m: v[m]['mce'])}` on {n}" for n, v in f.items())
-            + ". `default` can fail under strong shift, for a reason: see the note on it in [results.md](results.md).", "experiments/corruptions/run.py")
+            + ". `default` can fail under strong shift, for a reason: see the note on it in [results.md](results.md).",
+            "experiments/corruptions/run.py")
 
 
 def shift(f):
@@ -195,7 +208,8 @@ def tail(f):
     met = (gain[last] > 0) + (gain[last] > gain["head"])
     none = "" if "tail" in groups else "No class of this pool has fewer than 20 training images, so mid stands for tail. "
     return ("CoRe-Stack+ gains most on rare classes", verdict(met, 2),
-            f"Rule: the gain over the prototype is positive on the rarest group, and larger than on head. {none}Gain: {gain[last]:+.1f} "
+            f"Rule: the gain over the prototype is positive on the rarest group, and larger than on head. {none}Gain: "
+            f"{gain[last]:+.1f} "
             f"points on {last}, {gain['head']:+.1f} on head.", "experiments/long-tail/run.py")
 
 
@@ -204,13 +218,15 @@ def ood(f):
     if not cases:
         return None
     met = sum(r["paper"]["ood_auroc_entropy"] > r["deep-ensemble"]["ood_auroc_entropy"] for r in cases.values())
-    return ("Predictive entropy of CoRe-Stack+ tells out-of-distribution rows better than deep ensembles do", verdict(met, len(cases)),
+    return ("Predictive entropy of CoRe-Stack+ tells out-of-distribution rows better than deep ensembles do",
+            verdict(met, len(cases)),
             f"Rule: higher AUROC by entropy. Met in {met} of {len(cases)} cases: "
             + "; ".join(f"{n} `paper` {100 * r['paper']['ood_auroc_entropy']:.1f}, `deep-ensemble` "
                         f"{100 * r['deep-ensemble']['ood_auroc_entropy']:.1f}, `default` "
                         f"{100 * r['default']['ood_auroc_entropy']:.1f}" for n, r in cases.items())
-            + f". Weak evidence: one pool, where `paper` keeps {min(r['paper']['models'] for r in cases.values())} of its members and the "
-            "deep ensemble is three small CNNs. SWAG, which the paper says it matches, has no counterpart.", "experiments/ood/run.py")
+            + f". Weak evidence: one pool, where `paper` keeps {min(r['paper']['models'] for r in cases.values())} of its "
+            "members and the deep ensemble is three small CNNs. SWAG, which the paper says it matches, has no counterpart.",
+            "experiments/ood/run.py")
 
 
 CLAIMS = [("lambda", lambda_near), ("lambda", lambda_faster), ("ece", ece_bound), ("kappa", kappa_methods),

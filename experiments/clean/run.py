@@ -45,8 +45,9 @@ def main():
     lines = ["What the paper reports (14 ImageNet backbones; Deep Ensembles' ECE after temperature scaling):", "",
              *common.table(["method", "top-1 %", "ECE", "NLL", "models", "FLOPs"],
                            [[p[0], f"{p[2]:.1f}", f"{p[3]:.3f}", f"{p[4]:.3f}", p[5], f"{p[6]:.2f}"] for p in PAPER]),
-             "What we measure. p: paired t-test of the NLL against `default`, Bonferroni-adjusted. FLOPs are relative to "
-             "all members. `deep-ensemble`, `snapshot` and `mc-dropout` are members of `vision` tagged so; no pool has "
+             "What we measure. p: paired t-test of the NLL against `default`, Bonferroni-adjusted. FLOPs are relative "
+             "to all members. `deep-ensemble`, `snapshot` and `mc-dropout` are members of `vision` tagged so; no pool "
+             "has "
              "a soup or SWAG member yet, so these two rows of the paper have no counterpart.", ""]
     figures = {}
     for name, manifest in pools.items():
@@ -55,7 +56,8 @@ def main():
             k: r[k] for k in ("top1", "ece", "nll", "models", "flops_rel")} for r in report["rows"]}}
         lines += [f"### {name}", "", common.shape(report, name), "", *common.scores_table(report)]
     lines += ["### Did the paper's order hold?", "",
-              "Of the pairs of methods that the paper's table puts in an order, those that come in the same order here; and "
+              "Of the pairs of methods that the paper's table puts in an order, those that come in the same order "
+              "here; and "
               "the places (1 the best) of CoRe-Stack+ (`paper`), CoRe-Stack (`prototype`) and `default`:", ""]
     rows = []
     for name, f in figures.items():
@@ -85,11 +87,12 @@ def verdict(figures):
     pairs = sum(f["orders"]["top1"]["pairs"] for f in figures.values())
     kept = sorted(f["rows"]["paper"]["models"] for f in figures.values())
     return (f"The paper's order {'held' if same == pairs else 'did not hold as a whole'}: {same} of {pairs} pairs over the {pools} "
-            f"pools by top-1, where chance would give half. CoRe-Stack+ to the letter (`paper`) beats its prototype in top-1 on "
-            f"{beats['top1']} of {pools} pools, in NLL on {beats['nll']}, in ECE on {beats['ece']}: with its threshold of 0.85 it "
-            f"keeps {kept[0]} to {kept[-1]} members. Where it keeps one, its ECE is that of one calibrated member. Ridge stacking "
-            f"beats the best single model on {ridge} of {pools}, as in the paper; the average lies between them on {between}. "
-            f"Places by NLL: `log-linear` {places('log-linear')}, `default` {places('default')}.")
+            "pools by top-1, where chance would give half. CoRe-Stack+ to the letter (`paper`) beats its prototype "
+            f"in top-1 on {beats['top1']} of {pools} pools, in NLL on {beats['nll']}, in ECE on {beats['ece']}: with "
+            f"its threshold of 0.85 it keeps {kept[0]} to {kept[-1]} members. Where it keeps one, its ECE is that of "
+            f"one calibrated member. Ridge stacking beats the best single model on {ridge} of {pools}, as in the "
+            f"paper; the average lies between them on {between}. Places by NLL: `log-linear` {places('log-linear')}, "
+            f"`default` {places('default')}.")
 
 
 if __name__ == "__main__":

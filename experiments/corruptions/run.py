@@ -84,9 +84,10 @@ def main():
     pools = common.find_pools(options, ["cifar10", "vision"])
     lines = ["What the paper reports (mCE with AlexNet-normalised families, ImageNet-C):", "",
              *common.table(["method", "mCE", *FAMILIES, "delta to clean"], [[p[0], *p[2:]] for p in PAPER]),
-             "What we measure. Plain mCE: mean error in % over severities, then over kinds of corruption, **not** normalised "
-             "by a reference model, as there is none for these images. A family is the mean over its kinds. Intervals "
-             "resample images, each with all its conditions. \"To `default`\": difference of mCE in points, paired. NLL and "
+             "What we measure. Plain mCE: mean error in % over severities, then over kinds of corruption, **not** "
+             "normalised by a reference model, as there is none for these images. A family is the mean over its "
+             "kinds. Intervals resample images, each with all its conditions. \"To `default`\": difference of mCE in "
+             "points, paired. NLL and "
              "ECE are means over conditions. The corruptions are simple versions of those of ImageNet-C.", ""]
     figures, robust = {}, {}
     for name, manifest in pools.items():
@@ -139,18 +140,19 @@ def finding(figures, robust):
         other = (f" `cifar10` does not show it: `default` {cifar['default']}, `average` {cifar['average']}, `prototype` "
                  f"{cifar['prototype']}.")
     return ["### Strong shift: the best stack on clean rows is not the best one here", "",
-            f"On `vision`, by NLL, `default` is number {place} of {len(rows)} methods on clean test rows. On corrupted rows it has "
-            f"{pair('default')}, "
-            f"against {pair('average')} for the plain average and {pair('prototype')} for the preset `prototype`. The log-linear "
-            "pool is fitted on clean rows, where the strong networks say nearly all there is to say, and a weaker member is of "
-            "use as a correction, often with a negative weight. The five members that hold up best under corruption have these "
-            f"weights: {weights}; {len(against)} of 5 are at or below 0. Under shift these votes are missing or count against "
+            f"On `vision`, by NLL, `default` is number {place} of {len(rows)} methods on clean test rows. On corrupted "
+            f"rows it has {pair('default')}, against {pair('average')} for the plain average and {pair('prototype')} "
+            "for the preset `prototype`. The log-linear pool is fitted on clean rows, where the strong networks say "
+            "nearly all there is to say, and a weaker member is of use as a correction, often with a negative weight. "
+            f"The five members that hold up best under corruption have these weights: {weights}; {len(against)} of 5 "
+            "are at or below 0. Under shift these votes are missing or count against "
             "what they say." + other, "",
-            "What to do: if rows in use may be far from those that were fitted on, compare methods on a shifted split of your own "
-            "(`corestack compare POOL --split SHIFTED`). Without one, the plain average is the cautious choice, and `--preset "
-            "prototype` one between the two. A temperature that was fitted on clean rows does not carry over: here it takes the "
-            f"average's NLL from {rows['average']['nll']:.2f} to {warm['nll']:.2f}. With labelled rows of the shift, put some of them "
-            "into `oof`. No choice wins under every shift: in the table of Domain shift the best method differs from target "
+            "What to do: if rows in use may be far from those that were fitted on, compare methods on a shifted split "
+            "of your own (`corestack compare POOL --split SHIFTED`). Without one, the plain average is the cautious "
+            "choice, and `--preset prototype` one between the two. A temperature that was fitted on clean rows does "
+            f"not carry over: here it takes the average's NLL from {rows['average']['nll']:.2f} to {warm['nll']:.2f}. "
+            "With labelled rows of the shift, put some of them into `oof`. No choice wins under every shift: in the "
+            "table of Domain shift the best method differs from target "
             "to target.", ""]
 
 

@@ -64,7 +64,8 @@ def verdict(rows):
 
     return (f"{same} of {pairs} pairs of the paper's table come in its order by the average. CoRe-Stack+ (`paper`) is above "
             f"its prototype on {len(higher)} of 3 targets, so the gain on every target did not "
-            f"{'fail' if len(higher) == 3 else 'hold'}. Highest average: `{best}`, {100 * ours[best]:.1f}%. Top-1 % by target, "
+            f"{'fail' if len(higher) == 3 else 'hold'}. Highest average: `{best}`, {100 * ours[best]:.1f}%. Top-1 % by "
+            "target, "
             + "; ".join(said(t) for t in TARGETS) + ". Which method is best depends on the shift: see the note on strong "
             "shift under Corruptions.")
 

@@ -87,12 +87,14 @@ def main():
     options = common.arguments(__doc__)
     pools = common.find_pools(options, common.EVERY_POOL)
     lines = ["What the paper says: ECE(blend) is at most the weighted mean of the members' ECE and so at most the largest one, since "
-             "ECE is convex. Top-label ECE is not: a blend has other top labels and other confidences, and an average of well "
+             "ECE is convex. Top-label ECE is not: a blend has other top labels and other confidences, and an average "
+             "of well "
              "calibrated members is underconfident.", "",
-             f"What we measure, on test splits: {DRAWS} random sets of members of each pool and size (all sets where there are fewer "
-             "and weights are equal), with equal weights and with weights drawn evenly from the simplex. \"Above the largest\": the blend's ECE is larger than that of each "
-             "member. \"Above the mean\": larger than the weighted mean (the step in the paper's proof). \"By at most\": the largest "
-             "excess over the largest member. \"Meta-learners\": the eleven equal blends of two or more of "
+             f"What we measure, on test splits: {DRAWS} random sets of members of each pool and size (all sets where "
+             "there are fewer and weights are equal), with equal weights and with weights drawn evenly from the "
+             "simplex. \"Above the largest\": the blend's ECE is larger than that of each member. \"Above the mean\": "
+             "larger than the weighted mean (the step in the paper's proof). \"By at most\": the largest excess over "
+             "the largest member. \"Meta-learners\": the eleven equal blends of two or more of "
              f"{', '.join(f'`{x}`' for x in LEARNERS)}.", ""]
     figures = {}
     cells = []
@@ -123,8 +125,9 @@ def verdict(figures):
     far = sum(m["far"] for m in every)
     la, ld = sum(f["learners"]["above"] for f in figures.values()), sum(f["learners"]["draws"] for f in figures.values())
     return (f"{'No. ' if above else ''}Of {draws:,} blends of members, {above:,} ({100 * above / draws:.0f}%) have a larger ECE than "
-            f"each of their members, {far:,} ({100 * far / draws:.0f}%) by more than {MARGIN}, and {mean:,} ({100 * mean / draws:.0f}%) a larger one than the weighted mean. Of {ld} blends of "
-            f"meta-learners, {la} ({100 * la / ld:.0f}%) exceed the largest.")
+            f"each of their members, {far:,} ({100 * far / draws:.0f}%) by more than {MARGIN}, and {mean:,} "
+            f"({100 * mean / draws:.0f}%) a larger one than the weighted mean. Of {ld} blends of meta-learners, {la} "
+            f"({100 * la / ld:.0f}%) exceed the largest.")
 
 
 if __name__ == "__main__":

@@ -49,9 +49,11 @@ def main():
     pools = common.find_pools(options, list(SIZES))
     lines = ["What the paper reports: Spearman's rank correlation of kappa and top-1 of -0.91 (p < 0.001) over 16 points on one "
              "pool: lower kappa, higher accuracy. Its figure has 13 points, and these give "
-             f"{common.spearman(*PAPER):+.2f} (p {common.permutation_p(*PAPER, common.spearman):.3f}); its eight baselines alone give "
+             f"{common.spearman(*PAPER):+.2f} (p {common.permutation_p(*PAPER, common.spearman):.3f}); its eight "
+             "baselines alone give "
              f"{common.spearman(PAPER[0][:8], PAPER[1][:8]):+.2f}. The rest of the correlation is its own method's rows.", "",
-             "What we measure, first as the paper does: over all methods of the clean comparison, kappa of the members a method "
+             "What we measure, first as the paper does: over all methods of the clean comparison, kappa of the "
+             "members a method "
              "uses. One member has kappa 1, so \"several\" leaves out methods that use one. p by 10,000 permutations.", ""]
     figures = {"paper": common.spearman(*PAPER), "methods": {}, "subsets": {}}
     cells = []
@@ -61,9 +63,10 @@ def main():
         cells.append([name, f["methods"], f"{f['rho']:+.2f}", common.p_value(f["p"]), f["multi_methods"],
                       f"{f['multi_rho']:+.2f}", common.p_value(f["multi_p"])])
     lines += [*common.table(["pool", "methods", "Spearman", "p", "several", "Spearman", "p"], cells),
-              f"Then over random subsets of the members ({DRAWS} for each size), one method at a time, which is the question a user "
-              "has: of two sets of the same size, is the better conditioned one the more accurate? \"Within a size\": mean of the "
-              "correlations over subsets of one size, p by permutations inside sizes. Along a draw the subsets are nested, so "
+              f"Then over random subsets of the members ({DRAWS} for each size), one method at a time, which is the "
+              "question a user has: of two sets of the same size, is the better conditioned one the more accurate? "
+              "\"Within a size\": mean of the correlations over subsets of one size, p by permutations inside sizes. "
+              "Along a draw the subsets are nested, so "
               "those of different sizes are not independent.", ""]
     cells = []
     for name, manifest in pools.items():
@@ -91,10 +94,10 @@ def verdict(figures):
     lowest = min(f["multi_rho"] for f in methods)
     pooled = [f["pooled"] for f in subsets]
     return (f"Over methods that use several members, kappa goes with lower accuracy at p < 0.05 on {negative} of {len(methods)} "
-            f"pools and with higher accuracy on {positive}; the lowest correlation is {lowest:+.2f} (the paper: -0.91). Over subsets "
-            f"of one size it goes with lower accuracy in {low} of {len(subsets)} cases and with higher accuracy in {high}. Over subsets "
-            f"of all sizes the correlation is {min(pooled):+.2f} to {max(pooled):+.2f}: more members mean a higher kappa and mostly a "
-            "higher accuracy.")
+            f"pools and with higher accuracy on {positive}; the lowest correlation is {lowest:+.2f} (the paper: "
+            f"-0.91). Over subsets of one size it goes with lower accuracy in {low} of {len(subsets)} cases and with "
+            f"higher accuracy in {high}. Over subsets of all sizes the correlation is {min(pooled):+.2f} to "
+            f"{max(pooled):+.2f}: more members mean a higher kappa and mostly a higher accuracy.")
 
 
 if __name__ == "__main__":

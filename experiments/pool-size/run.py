@@ -19,8 +19,9 @@ def main():
     pools = common.find_pools(options, list(SIZES))
     lines = ["What the paper reports: for pools of 4 to 20 models, 40 to 50% are kept; accuracy and ECE improve monotonically up to "
              "14 and then stay. It gives no table.", "",
-             f"What we measure: {DRAWS} random orders of the members; along each the pool only grows. Mean and standard deviation "
-             "over the draws; the last size is the whole pool, where there is one draw in effect. `autogluon` is greedy "
+             f"What we measure: {DRAWS} random orders of the members; along each the pool only grows. Mean and "
+             "standard deviation over the draws; the last size is the whole pool, where there is one draw in effect. "
+             "`autogluon` is greedy "
              "selection with temperature scaling.", ""]
     figures = {}
     for name, manifest in pools.items():

@@ -22,7 +22,8 @@ def main():
     pools = common.find_pools(options, [g[0] for g in GROUPS])
     lines = ["What the paper says: members of one architecture with other seeds frequently have Pearson correlation in [0.3, 0.5] "
              "while CKA is above 0.85, so that CKA finds a redundancy which Pearson misses.", "",
-             "What we measure: both, from `corestack inspect` on `oof` (CKA: Gaussian kernel on rows of probabilities; Pearson: of the "
+             "What we measure: both, from `corestack inspect` on `oof` (CKA: Gaussian kernel on rows of "
+             "probabilities; Pearson: of the "
              "flattened rows), for pairs that differ in their seed alone, and over all pairs of the pool.", ""]
     figures = {}
     cells = []
@@ -57,8 +58,8 @@ def verdict(figures):
     opposite = sum(f["opposite"] for f in figures.values())
     higher = sum(f["higher"] for f in figures.values())
     return (f"CKA is above 0.85 for {high} of {len(pairs)} such pairs; Pearson is below 0.5 for {low}, its least value is "
-            f"{min(p for _, p in pairs):.3f}. Over all {total} pairs of these pools, {claimed} have the claimed pattern and "
-            f"{opposite} the opposite one; Pearson is the higher of the two for {higher}.")
+            f"{min(p for _, p in pairs):.3f}. Over all {total} pairs of these pools, {claimed} have the claimed "
+            f"pattern and {opposite} the opposite one; Pearson is the higher of the two for {higher}.")
 
 
 if __name__ == "__main__":

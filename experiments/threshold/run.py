@@ -19,7 +19,8 @@ def main():
     lines = ["What the paper reports:", "",
              *common.table(["threshold", *PAPER], [["top-1 %", *(v[0] for v in PAPER.values())],
                                                    ["members", *(v[1] for v in PAPER.values())]]),
-             "What we measure: the preset `paper` at each threshold, with `refit.drop=false`, so that the members are those that "
+             "What we measure: the preset `paper` at each threshold, with `refit.drop=false`, so that the members are "
+             "those that "
              "the threshold leaves. Intervals are of each value, not of differences.", ""]
     figures = {}
     for name, manifest in pools.items():
@@ -53,8 +54,8 @@ def verdict(figures):
         spread, best, inner, value = flat(rows)
         kept = [r["models"] for r in rows if 0.7999 < float(r["value"]) < 0.9001]
         lines.append(f"- `{name}`: top-1 moves by {spread:.2f} points in [0.80, 0.90] (the paper: 0.1) with {min(kept)} to "
-                     f"{max(kept)} members; the best there is {best - inner:.2f} points below the best of all thresholds, "
-                     f"which is at {value}.")
+                     f"{max(kept)} members; the best there is {best - inner:.2f} points below the best of all "
+                     f"thresholds, which is at {value}.")
     return lines
 
 

@@ -45,6 +45,10 @@ static inline cst_status cst_same_code(cst_status code, cst_status returned) {
  * said). */
 void cst_notice(cst_context *context, const char *format, ...) CST_PRINTF(2, 3);
 void cst_log(cst_context *context, cst_log_level level, const char *format, ...) CST_PRINTF(3, 4);
+/* Whether notices are dropped; calls nest. Tasks of a parallel loop leave none, whether a worker
+ * or the caller runs them: what is said must not depend on the number of threads. */
+void cst_mute(cst_context *context, bool on);
+
 size_t cst_notice_count(const cst_context *context);
 const char *cst_notice_at(const cst_context *context, size_t index);
 void cst_notices_clear(cst_context *context);

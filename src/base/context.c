@@ -22,6 +22,7 @@ struct cst_context {
     cst_progress_fn progress_fn;
     void *progress_user;
     int threads;
+    int muted;               /* depth of parallel loops run here: their notices are not kept */
     cst_context *root;       /* of a worker's context: the caller's; else NULL */
     bool on_caller;          /* the worker runs on the caller's own thread */
     int stopped;             /* of the root: the callback said so; read and written atomically */
@@ -156,8 +157,14 @@ void cst_log(cst_context *context, cst_log_level level, const char *format, ...)
     emit(context, level, message);
 }
 
+void cst_mute(cst_context *context, bool on) {
+    context->muted += on ? 1 : -1;
+}
+
 void cst_notice(cst_context *context, const char *format, ...) {
     char message[ERROR_CHARS];
+    if (context->muted > 0)
+        return;
     va_list args;
     va_start(args, format);
     (void)vsnprintf(message, sizeof message, format, args);

@@ -18,14 +18,15 @@ cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn tas
     if (threads > count)
         threads = (int)count;
     if (threads == 1 || omp_in_parallel()) {
-        for (int64_t i = 0; i < count; i++) {
-            cst_status status = cst_poll(context);
+        cst_status status = CST_OK;
+        cst_mute(context, true);
+        for (int64_t i = 0; status == CST_OK && i < count; i++) {
+            status = cst_poll(context);
             if (status == CST_OK)
                 status = task(context, user, i);
-            if (status != CST_OK)
-                return status;
         }
-        return CST_OK;
+        cst_mute(context, false);
+        return status;
     }
     cst_context **workers = cst_alloc(context, (size_t)threads, sizeof(cst_context *));
     cst_status status = workers ? CST_OK : CST_ERROR_MEMORY;

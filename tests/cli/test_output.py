@@ -213,7 +213,7 @@ class Csv(PoolCase):
         self.fails(*words, self.out, says=["conditions", ".npy"])
         self.works(*words, self.path("hard.npy"))
         got = np.load(self.path("hard.npy"))
-        np.testing.assert_array_equal(got, np.concatenate([self.wanted, self.wanted]))
+        np.testing.assert_array_equal(got, np.stack([self.wanted, self.wanted]))
 
 
 if __name__ == "__main__":

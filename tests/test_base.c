@@ -154,8 +154,23 @@ static void loops_can_be_stopped(void **state) {
     }
 }
 
+static void notices_say_what_they_are_about(void **state) {
+    cst_context *context = *state;
+    cst_notice_about(context, "ridge");
+    cst_notice(context, "%d columns", 3);
+    cst_notice_about(context, NULL);
+    cst_notice(context, "%d columns", 3);
+    cst_mute(context, true);
+    cst_notice(context, "not kept");
+    cst_mute(context, false);
+    assert_int_equal(cst_notice_count(context), 2);
+    assert_string_equal(cst_notice_at(context, 0), "ridge: 3 columns");
+    assert_string_equal(cst_notice_at(context, 1), "3 columns");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(notices_say_what_they_are_about, setup, teardown),
         cmocka_unit_test_setup_teardown(loops_can_be_stopped, setup, teardown),
         cmocka_unit_test(status_values_are_pinned),
         cmocka_unit_test_setup_teardown(allocation_overflow_is_refused, setup, teardown),

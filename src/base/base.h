@@ -49,6 +49,9 @@ void cst_log(cst_context *context, cst_log_level level, const char *format, ...)
  * or the caller runs them: what is said must not depend on the number of threads. */
 void cst_mute(cst_context *context, bool on);
 
+/* What the notices from here on are about ("ridge"): each begins with it. NULL: nothing. */
+void cst_notice_about(cst_context *context, const char *what);
+
 size_t cst_notice_count(const cst_context *context);
 const char *cst_notice_at(const cst_context *context, size_t index);
 void cst_notices_clear(cst_context *context);

@@ -30,6 +30,7 @@ struct cst_context {
     char stage[STAGE_CHARS]; /* of the root: what the callback was last told */
     int64_t done;
     int64_t total;
+    char about[STAGE_CHARS]; /* what notices are about, with ": " behind it; or empty */
     char error[ERROR_CHARS];
     char **notices;
     size_t notice_count;
@@ -161,13 +162,20 @@ void cst_mute(cst_context *context, bool on) {
     context->muted += on ? 1 : -1;
 }
 
+void cst_notice_about(cst_context *context, const char *what) {
+    (void)snprintf(context->about, sizeof context->about, "%s%s", what ? what : "",
+                   what ? ": " : "");
+}
+
 void cst_notice(cst_context *context, const char *format, ...) {
     char message[ERROR_CHARS];
     if (context->muted > 0)
         return;
+    size_t used = strlen(context->about);
+    memcpy(message, context->about, used);
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
+    (void)vsnprintf(message + used, sizeof message - used, format, args);
     va_end(args);
     for (size_t i = 0; i < context->notice_count; i++)
         if (strcmp(context->notices[i], message) == 0)

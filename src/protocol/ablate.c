@@ -57,6 +57,14 @@ static void put_rows(cst_report *report, const cst_entry *entries,
     }
 }
 
+static cst_status run_stage(cst_context *context, const cst_scene *scene, const cst_method *method,
+                            cst_entry *out) {
+    cst_notice_about(context, method->name);
+    cst_status status = cst_scene_run(context, scene, method, NULL, 0, out);
+    cst_notice_about(context, NULL);
+    return status;
+}
+
 static cst_status run(cst_context *context, cst_pool *pool, const cst_compare_options *options,
                       cst_report *report) {
     double start = cst_seconds();
@@ -73,7 +81,7 @@ static cst_status run(cst_context *context, cst_pool *pool, const cst_compare_op
         if (status == CST_OK)
             status = stage_method(context, options, s, &method);
         if (status == CST_OK)
-            status = cst_scene_run(context, &scene, &method, NULL, 0, &entries[s]);
+            status = run_stage(context, &scene, &method, &entries[s]);
         if (status == CST_OK && options->predicted)
             status = options->predicted(options->user, STAGE[s].name, scene.split,
                                         entries[s].probabilities, scene.samples, scene.classes);

@@ -149,7 +149,9 @@ static cst_status run_methods(cst_context *context, comparison *c,
         status = cst_progress(context, c->methods[m].name, m, c->count);
         if (status != CST_OK)
             break;
+        cst_notice_about(context, c->methods[m].name);
         status = cst_scene_run(context, &c->scene, &c->methods[m], NULL, 0, &c->entries[m]);
+        cst_notice_about(context, NULL);
         if (status != CST_OK) {
             status = give_up(context, c, m, status);
             continue;

@@ -7,6 +7,7 @@
 #define CST_META_AGGREGATORS_H
 
 #include "base/base.h"
+#include "la/wide.h"
 
 /* Columns, in this order. Standard deviations are of the population (divided by K). Quartiles and
  * the median interpolate linearly between order statistics (NumPy's default). Logarithms are
@@ -57,30 +58,5 @@ void cst_aggregate_samples(const float *const *members, int32_t member_count, in
 void cst_aggregate_tile(const float *const *members, int32_t member_count, int32_t classes,
                         int64_t first, int64_t size, const double *entropy,
                         const double *divergence, double *columns, double *scratch);
-
-/* ---- wide registers ------------------------------------------------------------------------ */
-
-/* Defines `name` as NAME_body compiled twice, for the base instruction set and for AVX2, choosing
- * at run time. The bodies do the same IEEE operation per element, with no fused multiply-add, so
- * that both give the same bytes. */
-#if defined(__x86_64__) && defined(__GNUC__)
-#define CST_WIDE(name, parameters, arguments)                                                      \
-    __attribute__((target("avx2"))) static void name##_avx2 parameters {                           \
-        name##_body arguments;                                                                     \
-    }                                                                                              \
-    static void name parameters {                                                                  \
-        if (__builtin_cpu_supports("avx2"))                                                        \
-            name##_avx2 arguments;                                                                 \
-        else                                                                                       \
-            name##_body arguments;                                                                 \
-    }
-#define CST_WIDE_BODY static inline __attribute__((always_inline)) void
-#else
-#define CST_WIDE(name, parameters, arguments)                                                      \
-    static void name parameters {                                                                  \
-        name##_body arguments;                                                                     \
-    }
-#define CST_WIDE_BODY static inline void
-#endif
 
 #endif

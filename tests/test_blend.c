@@ -112,7 +112,7 @@ static void a_learner_without_error_takes_all(void **state) {
     const float wrong[] = {0.5F, 0.5F, 0.5F, 0.5F};
     const float *data[] = {right, wrong, right};
     const int32_t labels[] = {0, 1};
-    cst_view view = {2, 2, 3, data, labels, NULL, NULL};
+    cst_view view = {.rows = 2, .classes = 2, .members = 3, .data = data, .labels = labels};
     double w[3];
     const double expected[] = {0.5, 0, 0.5};
     assert_int_equal(cst_blend_inverse_rmse(context, &view, w), CST_OK);
@@ -228,7 +228,7 @@ static void stacking_of_degenerate_pools(void **state) {
     double w[3];
     double gap = 1;
     const float *copies[] = {p, p, p};
-    cst_view view = {2, 2, 3, copies, labels, NULL, NULL};
+    cst_view view = {.rows = 2, .classes = 2, .members = 3, .data = copies, .labels = labels};
     assert_int_equal(cst_blend_stacking(context, &view, w, &gap), CST_OK);
     assert_true(gap <= 1e-9);
     const float *mixed[] = {p, sure, lost};

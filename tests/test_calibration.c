@@ -75,7 +75,11 @@ static void scaled_average(void **state) {
         assert_close((double)p[j], pool_scaled_average[j], 1e-6);
     /* The NLL of what comes out is the least on the rows it was fitted on. */
     const float *scaled[] = {p};
-    cst_view after = {POOL_ROWS, POOL_CLASSES, 1, scaled, pool_labels, NULL, NULL};
+    cst_view after = {.rows = POOL_ROWS,
+                      .classes = POOL_CLASSES,
+                      .members = 1,
+                      .data = scaled,
+                      .labels = pool_labels};
     double nll = 0;
     assert_int_equal(cst_risk_nll(context, &after, 0, &nll), CST_OK);
     assert_close(nll, pool_scaled_nll[POOL_MEMBERS], 1e-6);

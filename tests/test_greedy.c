@@ -133,7 +133,11 @@ static void check_metric(cst_context *context, const expected *e, size_t i) {
         data[k] = e->predictions + (size_t)k * cells;
     for (int32_t r = 0; r < e->rows; r++)
         index[r] = r;
-    cst_view view = {e->rows, e->classes, e->members, data, e->labels, NULL, NULL};
+    cst_view view = {.rows = e->rows,
+                     .classes = e->classes,
+                     .members = e->members,
+                     .data = data,
+                     .labels = e->labels};
     for (int threads = 1; threads <= 4; threads++) {
         cst_greedy got;
         view.index = threads % 2 ? NULL : index;
@@ -170,7 +174,8 @@ static void other_losses_agree(void **state) {
     const float *data[6];
     for (int k = 0; k < 6; k++)
         data[k] = e.predictions + (size_t)k * (size_t)e.rows * (size_t)e.classes;
-    cst_view view = {e.rows, e.classes, 6, data, e.labels, NULL, NULL};
+    cst_view view = {
+        .rows = e.rows, .classes = e.classes, .members = 6, .data = data, .labels = e.labels};
     cst_greedy a;
     cst_greedy b;
     assert_int_equal(cst_greedy_select_by(context, &view, CST_GREEDY_LOG_LOSS, 25, 0, &a), CST_OK);
@@ -219,8 +224,14 @@ static void rows_are_those_of_the_view(void **state) {
     }
     const float *a[] = {all[0][0], all[1][0], all[2][0]};
     const float *b[] = {even[0][0], even[1][0], even[2][0]};
-    cst_view part = {ROWS, CLASSES, MEMBERS, a, labels, index, NULL};
-    cst_view copy = {ROWS, CLASSES, MEMBERS, b, even_labels, NULL, NULL};
+    cst_view part = {.rows = ROWS,
+                     .classes = CLASSES,
+                     .members = MEMBERS,
+                     .data = a,
+                     .labels = labels,
+                     .index = index};
+    cst_view copy = {
+        .rows = ROWS, .classes = CLASSES, .members = MEMBERS, .data = b, .labels = even_labels};
     cst_greedy x;
     cst_greedy y;
     assert_int_equal(cst_greedy_select(context, &part, 25, 0, &x), CST_OK);
@@ -255,7 +266,12 @@ static void threads_do_not_change_a_byte(void **state) {
         index[i] = i % e.rows;
     for (int k = 0; k < 6; k++)
         data[k] = e.predictions + (size_t)k * (size_t)e.rows * (size_t)e.classes;
-    cst_view view = {ROWS, e.classes, 6, data, e.labels, index, NULL};
+    cst_view view = {.rows = ROWS,
+                     .classes = e.classes,
+                     .members = 6,
+                     .data = data,
+                     .labels = e.labels,
+                     .index = index};
     int32_t order[ROUNDS] = {0};
     double loss[ROUNDS] = {0};
     for (int threads = 1; threads <= 4; threads++) {

@@ -114,7 +114,8 @@ static void minimum_variance(void **state) {
     double mixture[CELLS];
     double covariance[MIX_MEMBERS] = {0};
     double least = INFINITY;
-    cst_mixture_rows(&view, b.weights, 0, MIX_ROWS, NULL, mixture);
+    assert_int_equal(cst_mixture_rows(context, &view, b.weights, 0, MIX_ROWS, NULL, mixture),
+                     CST_OK);
     for (int k = 0; k < MIX_MEMBERS; k++) {
         for (int j = 0; j < CELLS; j++) {
             double y = mix_labels[j / MIX_CLASSES] == j % MIX_CLASSES;
@@ -219,7 +220,8 @@ static void hill_climbing_among_sure_members(void **state) {
                 values[k][i * CLASSES + c] = c == top ? 1 - rest * (CLASSES - 1) : rest;
         }
     }
-    cst_view view = {ROWS, CLASSES, MEMBERS, data, labels, NULL, NULL};
+    cst_view view = {
+        .rows = ROWS, .classes = CLASSES, .members = MEMBERS, .data = data, .labels = labels};
     cst_baseline_data given = {.view = &view};
     cst_baseline_fit b;
     assert_int_equal(cst_baseline_fit_run(context, &cst_baseline_hill_climbing, &given, &b),

@@ -40,7 +40,11 @@ static cst_view fixture(void) {
     static const float *data[MLP_MEMBERS];
     for (int k = 0; k < MLP_MEMBERS; k++)
         data[k] = mlp_probabilities + (size_t)k * CELLS;
-    return (cst_view){MLP_ROWS, MLP_CLASSES, MLP_MEMBERS, data, mlp_labels, NULL, NULL};
+    return (cst_view){.rows = MLP_ROWS,
+                      .classes = MLP_CLASSES,
+                      .members = MLP_MEMBERS,
+                      .data = data,
+                      .labels = mlp_labels};
 }
 
 /* The fixture's network at its start; the arrays are the caller's. */
@@ -173,7 +177,12 @@ static cst_view repeated(int64_t *index, int64_t rows) {
         data[k] = pool_probabilities + (size_t)k * POOL_CELLS;
     for (int64_t i = 0; i < rows; i++)
         index[i] = (i * 37) % POOL_ROWS;
-    return (cst_view){rows, POOL_CLASSES, POOL_MEMBERS, data, pool_labels, index, NULL};
+    return (cst_view){.rows = rows,
+                      .classes = POOL_CLASSES,
+                      .members = POOL_MEMBERS,
+                      .data = data,
+                      .labels = pool_labels,
+                      .index = index};
 }
 
 static double mean_nll(const cst_view *view, const float *p) {
@@ -245,7 +254,8 @@ static void wide_training_is_reproducible(void **state) {
         mean[j] = -1; /* of the logarithm of a uniform number, and its deviation */
         scale[j] = 1;
     }
-    cst_view view = {ROWS, WIDE, MANY, data, labels, NULL, NULL};
+    cst_view view = {
+        .rows = ROWS, .classes = WIDE, .members = MANY, .data = data, .labels = labels};
     cst_mlp_net net = {MANY, WIDE, HIDDEN, mean, scale, theta};
     cst_mlp_options options = cst_mlp_defaults(ROWS);
     options.epochs = 3;
@@ -282,7 +292,7 @@ static void few_rows(void **state) {
     const float *members[] = {flat, flat};
     int32_t labels[12] = {0};
     float out[12 * 3];
-    cst_view view = {1, 3, 2, members, labels, NULL, NULL};
+    cst_view view = {.rows = 1, .classes = 3, .members = 2, .data = members, .labels = labels};
     cst_baseline_data data = {.view = &view, .seed = 1};
     for (; view.rows <= 11; view.rows++) {
         cst_baseline_fit fit;

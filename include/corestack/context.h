@@ -55,6 +55,13 @@ CST_API void cst_context_free(cst_context *context);
 CST_API cst_status cst_context_set_threads(cst_context *context, int threads);
 CST_API int cst_context_threads(const cst_context *context);
 
+/* Bytes that a call may keep resident, 0 for a quarter of the machine's memory (the default), else
+ * at least 64 MiB (CST_ERROR_ARGUMENT below). Predictions beyond their share of it stay on disk and
+ * are read in blocks, what else is large goes to unlinked files in $TMPDIR (or /tmp). Results do
+ * not depend on it. Set before a pool is loaded. */
+CST_API cst_status cst_context_set_memory(cst_context *context, size_t bytes);
+CST_API size_t cst_context_memory(const cst_context *context);
+
 CST_API void cst_context_set_log(cst_context *context, cst_log_fn log, void *user);
 CST_API void cst_context_set_progress(cst_context *context, cst_progress_fn progress, void *user);
 

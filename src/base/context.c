@@ -11,6 +11,10 @@
 
 enum { ERROR_CHARS = 2048, NOTICES_MAX = 256, ALIGNMENT = 64, STAGE_CHARS = 64 };
 
+/* The least that work can be promised in, and what is assumed where the system does not say. */
+static const size_t MEMORY_LEAST = (size_t)64 << 20;
+static const size_t MEMORY_UNKNOWN = (size_t)1 << 30;
+
 /* Seconds between two questions to the progress callback inside a loop. */
 static const double POLL_EVERY = 0.05;
 
@@ -22,6 +26,7 @@ struct cst_context {
     cst_progress_fn progress_fn;
     void *progress_user;
     int threads;
+    size_t memory;           /* bytes a call may keep resident */
     int muted;               /* depth of parallel loops run here: their notices are not kept */
     cst_context *root;       /* of a worker's context: the caller's; else NULL */
     bool on_caller;          /* the worker runs on the caller's own thread */
@@ -52,6 +57,13 @@ static int core_count(void) {
     return cores > 1024 ? 1024 : (int)cores;
 }
 
+static size_t quarter_of_memory(void) {
+    long pages = sysconf(_SC_PHYS_PAGES);
+    long size = sysconf(_SC_PAGESIZE);
+    size_t quarter = pages > 0 && size > 0 ? (size_t)pages / 4 * (size_t)size : MEMORY_UNKNOWN;
+    return quarter < MEMORY_LEAST ? MEMORY_LEAST : quarter;
+}
+
 cst_status cst_context_create_with(cst_context **out, cst_realloc_fn realloc_fn, void *user) {
     if (!out)
         return CST_ERROR_ARGUMENT;
@@ -65,6 +77,7 @@ cst_status cst_context_create_with(cst_context **out, cst_realloc_fn realloc_fn,
     context->realloc_fn = realloc_fn;
     context->realloc_user = user;
     context->threads = core_count();
+    context->memory = quarter_of_memory();
     *out = context;
     return CST_OK;
 }
@@ -78,6 +91,7 @@ cst_status cst_context_child(cst_context **out, cst_context *parent, bool same_t
     if (status != CST_OK)
         return cst_fail(parent, status, "out of memory for a worker's context");
     (*out)->threads = 1;
+    (*out)->memory = parent->memory;
     (*out)->root = parent->root ? parent->root : parent;
     (*out)->on_caller = same_thread && (!parent->root || parent->on_caller);
     return CST_OK;
@@ -102,6 +116,22 @@ cst_status cst_context_set_threads(cst_context *context, int threads) {
 
 int cst_context_threads(const cst_context *context) {
     return context ? context->threads : 0;
+}
+
+cst_status cst_context_set_memory(cst_context *context, size_t bytes) {
+    if (!context)
+        return CST_ERROR_ARGUMENT;
+    if (bytes > 0 && bytes < MEMORY_LEAST)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "memory must be 0 (a quarter of the machine's) or at least 64 MiB, got %zu "
+                        "bytes",
+                        bytes);
+    context->memory = bytes == 0 ? quarter_of_memory() : bytes;
+    return CST_OK;
+}
+
+size_t cst_context_memory(const cst_context *context) {
+    return context ? context->memory : 0;
 }
 
 void cst_context_set_log(cst_context *context, cst_log_fn log, void *user) {

@@ -65,17 +65,21 @@ cst_status cst_baseline_fit_run(cst_context *context, const cst_baseline *baseli
     return status;
 }
 
-void cst_mixture_rows(const cst_view *view, const double *weights, int64_t first, int64_t count,
-                      float *scratch, double *out) {
+cst_status cst_mixture_rows(cst_context *context, const cst_view *view, const double *weights,
+                            int64_t first, int64_t count, float *scratch, double *out) {
     size_t cells = (size_t)count * (size_t)view->classes;
     memset(out, 0, cells * sizeof *out);
     for (int32_t k = 0; k < view->members; k++) {
         if (weights[k] == 0)
             continue;
-        const float *rows = cst_view_rows(view, k, first, count, scratch);
+        const float *rows = NULL;
+        cst_status status = cst_view_rows(context, view, k, first, count, scratch, &rows);
+        if (status != CST_OK)
+            return status;
         for (size_t j = 0; j < cells; j++)
             out[j] += weights[k] * (double)rows[j];
     }
+    return CST_OK;
 }
 
 typedef struct predict_job {
@@ -91,14 +95,13 @@ static cst_status predict_block(cst_context *context, void *user, int64_t block)
     int64_t count = cst_block_size(view->rows, block);
     size_t cells = (size_t)count * (size_t)view->classes;
     float *to = job->out + (size_t)first * (size_t)view->classes;
-    float *scratch = cst_alloc(context, view->index ? cells : 0, sizeof *scratch);
+    float *scratch = cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof *scratch);
     double *mixture = cst_alloc(context, cells, sizeof *mixture);
     cst_status status = scratch && mixture ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        cst_mixture_rows(view, job->fit->weights, first, count, scratch, mixture);
-        for (size_t j = 0; j < cells; j++)
-            to[j] = (float)mixture[j];
-    }
+    if (status == CST_OK)
+        status = cst_mixture_rows(context, view, job->fit->weights, first, count, scratch, mixture);
+    for (size_t j = 0; status == CST_OK && j < cells; j++)
+        to[j] = (float)mixture[j];
     cst_free(context, scratch);
     cst_free(context, mixture);
     return status;

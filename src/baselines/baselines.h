@@ -92,7 +92,7 @@ void cst_baseline_fit_free(cst_context *context, cst_baseline_fit *fit);
 
 /* sum_k weights[k] p_k of `count` rows from `first`, out [count][classes]; scratch [count *
  * classes] floats where the view has an index. What predictions of linear mixtures start from. */
-void cst_mixture_rows(const cst_view *view, const double *weights, int64_t first, int64_t count,
-                      float *scratch, double *out);
+cst_status cst_mixture_rows(cst_context *context, const cst_view *view, const double *weights,
+                            int64_t first, int64_t count, float *scratch, double *out);
 
 #endif

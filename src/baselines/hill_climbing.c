@@ -144,17 +144,20 @@ static cst_status loss_block(cst_context *context, void *user, int64_t block, do
     double sum[STEPS];
     double numerator[STEPS];
     double denominator[STEPS];
-    float *scratch = cst_alloc(context, view->index ? (size_t)count * classes : 0, sizeof *scratch);
+    float *scratch =
+        cst_alloc(context, cst_view_copies(view) ? (size_t)count * classes : 0, sizeof *scratch);
     if (!scratch)
         return CST_ERROR_MEMORY;
     for (int32_t j = 0; j < STEPS; j++) {
         step[j] = step_at(j);
         numerator[j] = denominator[j] = 1;
     }
-    for (int32_t k = 0; k < view->members; k++) {
-        const float *rows = cst_view_rows(view, k, first, count, scratch);
+    cst_status status = CST_OK;
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        const float *rows = NULL;
+        status = cst_view_rows(context, view, k, first, count, scratch, &rows);
         double *loss = total + (size_t)k * STEPS;
-        for (int64_t i = 0; i < count; i++) {
+        for (int64_t i = 0; status == CST_OK && i < count; i++) {
             const float *row = rows + (size_t)i * classes;
             const double *mixture = state->mixture + (size_t)(first + i) * classes;
             int32_t label = cst_view_label(view, first + i);
@@ -166,7 +169,7 @@ static cst_status loss_block(cst_context *context, void *user, int64_t block, do
         }
     }
     cst_free(context, scratch);
-    return CST_OK;
+    return status;
 }
 
 /* mixture += step (p_member - mixture). */
@@ -177,14 +180,15 @@ static cst_status move_block(cst_context *context, void *user, int64_t block) {
     int64_t count = cst_block_size(view->rows, block);
     size_t cells = (size_t)count * (size_t)view->classes;
     double *mixture = state->mixture + (size_t)first * (size_t)view->classes;
-    float *scratch = cst_alloc(context, view->index ? cells : 0, sizeof *scratch);
+    float *scratch = cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof *scratch);
     if (!scratch)
         return CST_ERROR_MEMORY;
-    const float *rows = cst_view_rows(view, state->member, first, count, scratch);
-    for (size_t j = 0; j < cells; j++)
+    const float *rows = NULL;
+    cst_status status = cst_view_rows(context, view, state->member, first, count, scratch, &rows);
+    for (size_t j = 0; status == CST_OK && j < cells; j++)
         mixture[j] += state->step * ((double)rows[j] - mixture[j]);
     cst_free(context, scratch);
-    return CST_OK;
+    return status;
 }
 
 /* ---- climbing -------------------------------------------------------------------------------- */
@@ -266,11 +270,11 @@ static cst_status predict_block(cst_context *context, void *user, int64_t block)
     size_t classes = (size_t)view->classes;
     size_t cells = (size_t)count * classes;
     float *to = job->out + (size_t)first * classes;
-    float *scratch = cst_alloc(context, view->index ? cells : 0, sizeof *scratch);
+    float *scratch = cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof *scratch);
     double *mixture = cst_alloc(context, cells, sizeof *mixture);
     cst_status status = scratch && mixture ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK)
-        cst_mixture_rows(view, job->fit->weights, first, count, scratch, mixture);
+        status = cst_mixture_rows(context, view, job->fit->weights, first, count, scratch, mixture);
     for (size_t i = 0; status == CST_OK && i < cells; i += classes) {
         double sum = 0;
         for (size_t c = 0; c < classes; c++)

@@ -86,11 +86,12 @@ static cst_status predict_block(cst_context *context, void *user, int64_t block)
     int64_t count = cst_block_size(view->rows, block);
     size_t cells = (size_t)count * (size_t)view->classes;
     float *to = job->out + (size_t)first * (size_t)view->classes;
-    float *scratch = cst_alloc(context, view->index ? cells : 0, sizeof *scratch);
+    float *scratch = cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof *scratch);
     double *scores = cst_alloc(context, cells, sizeof *scores);
     cst_status status = scratch && scores ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_mixture_rows(context, view, job->fit->weights, first, count, scratch, scores);
     if (status == CST_OK) {
-        cst_mixture_rows(view, job->fit->weights, first, count, scratch, scores);
         for (size_t j = 0; j < cells; j++)
             scores[j] += intercept;
         cst_probability_rows(CST_PROBABILITY_CLIP, count, view->classes, scores);

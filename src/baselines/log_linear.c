@@ -86,13 +86,14 @@ static cst_status predict_block(cst_context *context, void *user, int64_t block)
     size_t classes = (size_t)view->classes;
     size_t members = (size_t)view->members;
     size_t cells = (size_t)count * classes;
-    float *scratch = cst_alloc(context, view->index ? cells : 0, sizeof *scratch);
+    float *scratch = cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof *scratch);
     float *logs = cst_alloc(context, cells, members * sizeof *logs);
     double *row = cst_alloc(context, classes, sizeof *row);
     cst_status status = scratch && logs && row ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-        const float *rows = cst_view_rows(view, k, first, count, scratch);
-        for (size_t j = 0; j < cells; j++)
+        const float *rows = NULL;
+        status = cst_view_rows(context, view, k, first, count, scratch, &rows);
+        for (size_t j = 0; status == CST_OK && j < cells; j++)
             logs[j * members + (size_t)k] = cst_mixed_log(rows[j], s->mix[k], view->classes);
     }
     for (int64_t i = 0; status == CST_OK && i < count; i++) {

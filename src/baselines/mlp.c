@@ -34,11 +34,13 @@ static cst_status spread_block(cst_context *worker, void *user, int64_t block, d
     float *scratch = cst_alloc(worker, (size_t)count * classes, sizeof *scratch);
     if (!scratch)
         return CST_ERROR_MEMORY;
-    for (int32_t k = 0; k < view->members; k++) {
-        const float *rows = cst_view_rows(view, k, first, count, scratch);
+    cst_status status = CST_OK;
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        const float *rows = NULL;
+        status = cst_view_rows(worker, view, k, first, count, scratch, &rows);
         double *own = sum + (size_t)k * classes;
         const double *centre = job->centre ? job->centre + (size_t)k * classes : NULL;
-        for (int64_t i = 0; i < count; i++) {
+        for (int64_t i = 0; status == CST_OK && i < count; i++) {
             for (size_t c = 0; c < classes; c++) {
                 double x = log(fmax((double)rows[(size_t)i * classes + c], CST_MLP_FLOOR));
                 x -= centre ? centre[c] : 0;
@@ -48,7 +50,7 @@ static cst_status spread_block(cst_context *worker, void *user, int64_t block, d
         }
     }
     cst_free(worker, scratch);
-    return CST_OK;
+    return status;
 }
 
 /* Mean and standard deviation of every input over all rows; constant inputs keep scale 1. */

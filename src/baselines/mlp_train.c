@@ -143,31 +143,38 @@ static int64_t row_of(const pass *p, int64_t i) {
 }
 
 /* The standardised inputs of one row of a view; scratch: [classes]. */
-static void load_row(const cst_mlp_net *net, const cst_view *view, int64_t row, float *scratch,
-                     double *x) {
+static cst_status load_row(cst_context *context, const cst_mlp_net *net, const cst_view *view,
+                           int64_t row, float *scratch, double *x) {
     size_t classes = (size_t)net->classes;
     const double *mean = net->mean;
     const double *scale = net->scale;
     for (int32_t k = 0; k < net->members; k++) {
-        const float *q = cst_view_rows(view, k, row, 1, scratch);
+        const float *q = NULL;
+        cst_status status = cst_view_rows(context, view, k, row, 1, scratch, &q);
+        if (status != CST_OK)
+            return status;
         for (size_t c = 0; c < classes; c++)
             x[c] = (log(fmax((double)q[c], CST_MLP_FLOOR)) - mean[c]) / scale[c];
         x += classes;
         mean += classes;
         scale += classes;
     }
+    return CST_OK;
 }
 
-static void load(const pass *p, const slot *s, int64_t first, int64_t count) {
+static cst_status load(cst_context *context, const pass *p, const slot *s, int64_t first,
+                       int64_t count) {
+    cst_status status = CST_OK;
     size_t inputs = (size_t)p->net->members * (size_t)p->net->classes;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; status == CST_OK && i < count; i++) {
         int64_t row = row_of(p, first + i);
         double *x = s->x + (size_t)i * inputs;
         if (p->table)
             memcpy(x, p->table + (size_t)row * inputs, inputs * sizeof *x);
         else
-            load_row(p->net, p->view, row, s->row, x);
+            status = load_row(context, p->net, p->view, row, s->row, x);
     }
+    return status;
 }
 
 /* ReLU. */
@@ -281,10 +288,11 @@ static cst_status run_chunk(cst_context *worker, void *user, int64_t task) {
     int64_t chunk = p->first_chunk + task;
     int64_t first = chunk * p->chunk_rows;
     int64_t rows = p->count - first < p->chunk_rows ? p->count - first : p->chunk_rows;
-    load(p, s, first, rows);
-    cst_status status = forward(worker, p, s, chunk, rows);
+    cst_status status = load(worker, p, s, first, rows);
+    if (status == CST_OK)
+        status = forward(worker, p, s, chunk, rows);
     s->loss = 0;
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0; status == CST_OK && i < rows; i++) {
         double *z = s->z + i * p->net->classes;
         int32_t label = cst_view_label(p->view, row_of(p, first + i));
         s->loss -= log(fmax(z[label], 1e-300)) / (double)p->count;
@@ -458,10 +466,11 @@ static cst_status table_block(cst_context *worker, void *user, int64_t block) {
     int64_t first = cst_block_first(block);
     int64_t end = first + cst_block_size(job->view->rows, block);
     float *scratch = cst_alloc(worker, (size_t)job->net->classes, sizeof *scratch);
-    for (int64_t i = first; scratch && i < end; i++)
-        load_row(job->net, job->view, i, scratch, job->table + (size_t)i * inputs);
+    cst_status status = scratch ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t i = first; status == CST_OK && i < end; i++)
+        status = load_row(worker, job->net, job->view, i, scratch, job->table + (size_t)i * inputs);
     cst_free(worker, scratch);
-    return scratch ? CST_OK : CST_ERROR_MEMORY;
+    return status;
 }
 
 /* *out stays NULL where the table would be too large. */
@@ -537,10 +546,10 @@ static cst_status predict_chunk(cst_context *worker, void *user, int64_t task) {
     size_t classes = (size_t)job->net->classes;
     pass p = {.net = job->net, .view = job->view, .at = layout_of(job->net)};
     cst_status status = make_slots(worker, job->net, rows, 1, false, &s, &doubles, &floats);
-    if (status == CST_OK) {
-        load(&p, &s, first, rows);
+    if (status == CST_OK)
+        status = load(worker, &p, &s, first, rows);
+    if (status == CST_OK)
         status = forward(worker, &p, &s, 0, rows);
-    }
     for (size_t j = 0; status == CST_OK && j < (size_t)rows * classes; j++)
         job->out[(size_t)first * classes + j] = (float)s.z[j];
     cst_free(worker, doubles);

@@ -68,16 +68,17 @@ static cst_status moment_block(cst_context *context, void *user, int64_t block, 
     size_t members = (size_t)oof->members;
     size_t width = (size_t)oof->classes;
     cst_status status = CST_OK;
-    size_t copied = oof->index ? (size_t)count * width : 0; /* rows that lie together are not */
+    size_t copied = cst_view_copies(oof) ? (size_t)count * width : 0;
     float *scratch = cst_alloc(context, copied * members, sizeof *scratch);
     const float **rows = cst_alloc(context, members, sizeof *rows);
     if (!scratch || !rows) {
         status = CST_ERROR_MEMORY;
         goto cleanup;
     }
-    for (size_t m = 0; m < members; m++)
-        rows[m] = cst_view_rows(oof, (int32_t)m, first, count, scratch + m * copied);
-    for (int64_t i = 0; i < count; i++) {
+    for (size_t m = 0; status == CST_OK && m < members; m++)
+        status =
+            cst_view_rows(context, oof, (int32_t)m, first, count, scratch + m * copied, &rows[m]);
+    for (int64_t i = 0; status == CST_OK && i < count; i++) {
         size_t truth = (size_t)cst_view_label(oof, first + i);
         size_t at = (size_t)i * width;
         for (size_t a = 0; a < members; a++)

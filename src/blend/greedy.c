@@ -44,14 +44,16 @@ static cst_status gather_block(cst_context *context, void *user, int64_t block) 
     int64_t first = cst_block_first(block);
     int64_t count = cst_block_size(view->rows, block);
     size_t width = (size_t)view->classes;
-    float *scratch = cst_alloc(context, view->index ? (size_t)count * width : 0, sizeof *scratch);
+    float *scratch =
+        cst_alloc(context, cst_view_copies(view) ? (size_t)count * width : 0, sizeof *scratch);
     if (!scratch)
         return CST_ERROR_MEMORY;
     cst_status status = CST_OK;
     for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-        const float *rows = cst_view_rows(view, k, first, count, scratch);
+        const float *rows = NULL;
+        status = cst_view_rows(context, view, k, first, count, scratch, &rows);
         size_t at = (size_t)k * (size_t)view->rows + (size_t)first;
-        for (int64_t i = 0; i < count; i++) {
+        for (int64_t i = 0; status == CST_OK && i < count; i++) {
             const float *row = rows + (size_t)i * width;
             double sum = 0;
             for (size_t c = 0; c < width; c++)
@@ -96,14 +98,16 @@ static cst_status fold_block(cst_context *context, void *user, int64_t block) {
     int64_t first = cst_block_first(block);
     int64_t count = cst_block_size(view->rows, block);
     size_t width = (size_t)view->classes;
-    float *scratch = cst_alloc(context, view->index ? (size_t)count * width : 0, sizeof *scratch);
+    float *scratch =
+        cst_alloc(context, cst_view_copies(view) ? (size_t)count * width : 0, sizeof *scratch);
     if (!scratch)
         return CST_ERROR_MEMORY;
-    const float *rows = cst_view_rows(view, s->last, first, count, scratch);
+    const float *rows = NULL;
+    cst_status status = cst_view_rows(context, view, s->last, first, count, scratch, &rows);
     double keep = (double)(s->size - 1) / (double)s->size;
     float size = (float)s->size;
     const float *truth = s->truth + (size_t)s->last * (size_t)view->rows + first;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; status == CST_OK && i < count; i++) {
         double sum = 0;
         for (size_t c = 0; c < width; c++) {
             float quotient = rows[(size_t)i * width + c] / size;
@@ -114,7 +118,7 @@ static cst_status fold_block(cst_context *context, void *user, int64_t block) {
         s->mean_sum[first + i] = s->mean_sum[first + i] * keep + sum;
     }
     cst_free(context, scratch);
-    return CST_OK;
+    return status;
 }
 
 /* ---- the loss of every candidate
@@ -151,20 +155,23 @@ static cst_status loss_block(cst_context *context, void *user, int64_t block, do
     int64_t count = cst_block_size(view->rows, block);
     size_t width = (size_t)view->classes;
     double ratio[CST_BLOCK_ROWS + CHAIN * LANES];
-    size_t copied = s->exact && view->index ? (size_t)count * width : 0;
+    size_t copied = s->exact && cst_view_copies(view) ? (size_t)count * width : 0;
     float *scratch = cst_alloc(context, copied, sizeof *scratch);
     if (!scratch)
         return CST_ERROR_MEMORY;
     double keep = (double)s->size / (double)(s->size + 1);
     float share = (float)(1.0 / (double)(s->size + 1));
-    for (int32_t k = 0; k < view->members; k++) {
+    cst_status status = CST_OK;
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
         if (s->exact && !s->exact[k])
             continue;
         size_t at = (size_t)k * (size_t)view->rows + (size_t)first;
         const float *truth = s->truth + at;
         const double *row_sum = s->row_sum + at;
-        const float *rows = s->exact ? cst_view_rows(view, k, first, count, scratch) : NULL;
-        for (int64_t i = 0; i < count; i++) {
+        const float *rows = NULL;
+        if (s->exact)
+            status = cst_view_rows(context, view, k, first, count, scratch, &rows);
+        for (int64_t i = 0; status == CST_OK && i < count; i++) {
             float own = share * truth[i];
             double added = rows ? scaled_sum(rows + (size_t)i * width, width, share)
                                 : (double)share * row_sum[i];
@@ -174,7 +181,7 @@ static cst_status loss_block(cst_context *context, void *user, int64_t block, do
         sum[k] = chained_log(ratio, count);
     }
     cst_free(context, scratch);
-    return CST_OK;
+    return status;
 }
 
 /* Marks the candidates whose fast loss, known up to `slack`, could be the least and could take more

@@ -23,19 +23,20 @@ static cst_status fold_block(cst_context *context, void *user, int64_t block) {
     int64_t first = cst_block_first(block);
     int64_t count = cst_block_size(view->rows, block);
     size_t cells = (size_t)count * (size_t)view->classes;
-    float *scratch = cst_alloc(context, view->index ? cells : 0, sizeof *scratch);
+    float *scratch = cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof *scratch);
     if (!scratch)
         return CST_ERROR_MEMORY;
-    const float *rows = cst_view_rows(view, s->last, first, count, scratch);
+    const float *rows = NULL;
+    cst_status status = cst_view_rows(context, view, s->last, first, count, scratch, &rows);
     double *mean = s->mean + (size_t)first * (size_t)view->classes;
     double keep = (double)(s->size - 1) / (double)s->size;
     float size = (float)s->size;
-    for (size_t j = 0; j < cells; j++) {
+    for (size_t j = 0; status == CST_OK && j < cells; j++) {
         float quotient = rows[j] / size;
         mean[j] = mean[j] * keep + (double)quotient;
     }
     cst_free(context, scratch);
-    return CST_OK;
+    return status;
 }
 
 /* 1 where the largest probability, the lowest class of equal ones, is not the label's. */
@@ -76,11 +77,13 @@ static cst_status loss_block(cst_context *context, void *user, int64_t block, do
     int64_t first = cst_block_first(block);
     int64_t count = cst_block_size(view->rows, block);
     size_t width = (size_t)view->classes;
-    float *scratch = cst_alloc(context, view->index ? (size_t)count * width : 0, sizeof *scratch);
+    float *scratch =
+        cst_alloc(context, cst_view_copies(view) ? (size_t)count * width : 0, sizeof *scratch);
     double *p = cst_alloc(context, width, sizeof *p);
     cst_status status = scratch && p ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-        const float *rows = cst_view_rows(view, k, first, count, scratch);
+        const float *rows = NULL;
+        status = cst_view_rows(context, view, k, first, count, scratch, &rows);
         const double *mean = s->mean + (size_t)first * width;
         for (int64_t i = 0; status == CST_OK && i < count; i++) {
             int32_t label = cst_view_label(view, first + i);

@@ -45,21 +45,23 @@ static cst_status gather_block(cst_context *context, void *user, int64_t block) 
     int64_t count = cst_block_size(oof->rows, block);
     size_t width = (size_t)oof->classes;
     size_t members = (size_t)oof->members;
-    size_t copied = oof->index ? (size_t)count * width : 0;
+    size_t copied = cst_view_copies(oof) ? (size_t)count * width : 0;
     float *scratch = cst_alloc(context, copied, sizeof *scratch);
     if (!scratch)
         return CST_ERROR_MEMORY;
-    for (size_t m = 0; m < members; m++) {
-        const float *rows = cst_view_rows(oof, (int32_t)m, first, count, scratch);
+    cst_status status = CST_OK;
+    for (size_t m = 0; status == CST_OK && m < members; m++) {
+        const float *rows = NULL;
+        status = cst_view_rows(context, oof, (int32_t)m, first, count, scratch, &rows);
         float *to = s->likelihood + (size_t)first * members + m;
-        for (int64_t i = 0; i < count; i++) {
+        for (int64_t i = 0; status == CST_OK && i < count; i++) {
             int32_t truth = cst_view_label(oof, first + i);
             to[(size_t)i * members] =
                 fmaxf(rows[(size_t)i * width + (size_t)truth], (float)CST_NLL_FLOOR);
         }
     }
     cst_free(context, scratch);
-    return CST_OK;
+    return status;
 }
 
 /* sum: [0] -log mixture; [1 + m] p_m / mixture; then the products of those ratios. */

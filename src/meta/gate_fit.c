@@ -311,9 +311,13 @@ static cst_status draw_task(cst_context *worker, void *user, int64_t task) {
     int32_t *taken = cst_alloc(worker, classes, sizeof *taken);
     bool ready = copied && members && aggregates && scratch && probability && taken;
     int64_t end = (task + 1) * TASK_SAMPLES < d->samples ? (task + 1) * TASK_SAMPLES : d->samples;
-    for (int64_t s = task * TASK_SAMPLES; ready && s < end; s++) {
-        for (size_t j = 0; j < k; j++)
-            members[j] = cst_view_rows(d->view, (int32_t)j, d->chosen[s], 1, copied + j * classes);
+    cst_status status = ready ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t s = task * TASK_SAMPLES; status == CST_OK && s < end; s++) {
+        for (size_t j = 0; status == CST_OK && j < k; j++)
+            status = cst_view_rows(worker, d->view, (int32_t)j, d->chosen[s], 1,
+                                   copied + j * classes, &members[j]);
+        if (status != CST_OK)
+            break;
         cst_aggregate(members, d->view->members, d->best, 1, d->view->classes, aggregates, scratch);
         cst_rng rng;
         cst_rng_init(&rng, d->seed, CST_STREAM_GATE_ROWS, (uint32_t)(s + 1));
@@ -336,7 +340,7 @@ static cst_status draw_task(cst_context *worker, void *user, int64_t task) {
     cst_free(worker, scratch);
     cst_free(worker, probability);
     cst_free(worker, taken);
-    return ready ? CST_OK : CST_ERROR_MEMORY;
+    return status;
 }
 
 /* The training set: rows of the first `held` samples are for validation, the rest for training. */

@@ -37,15 +37,17 @@ static cst_status table_block(cst_context *worker, void *user, int64_t block) {
     if (!scratch)
         return CST_ERROR_MEMORY;
     float *values = job->table->values + (size_t)first * (size_t)view->classes * members;
-    for (int32_t k = 0; k < view->members; k++) {
-        const float *rows = cst_view_rows(view, k, first, count, scratch);
-        for (size_t i = 0; i < cells; i++)
+    cst_status status = CST_OK;
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        const float *rows = NULL;
+        status = cst_view_rows(worker, view, k, first, count, scratch, &rows);
+        for (size_t i = 0; status == CST_OK && i < cells; i++)
             values[i * members + (size_t)k] = cst_mixed_log(rows[i], job->mix[k], view->classes);
     }
     for (int64_t i = 0; job->table->labels && i < count; i++)
         job->table->labels[first + i] = cst_view_label(view, first + i);
     cst_free(worker, scratch);
-    return CST_OK;
+    return status;
 }
 
 cst_status cst_logtable_build(cst_context *context, const cst_view *view, const double *mix,
@@ -87,9 +89,11 @@ static cst_status mix_block(cst_context *worker, void *user, int64_t block, doub
     float *scratch = cst_alloc(worker, (size_t)count * classes, sizeof *scratch);
     if (!scratch)
         return CST_ERROR_MEMORY;
-    for (int32_t k = 0; k < view->members; k++) {
-        const float *rows = cst_view_rows(view, k, first, count, scratch);
-        for (int64_t i = 0; i < count; i++) {
+    cst_status status = CST_OK;
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        const float *rows = NULL;
+        status = cst_view_rows(worker, view, k, first, count, scratch, &rows);
+        for (int64_t i = 0; status == CST_OK && i < count; i++) {
             double p = (double)rows[(size_t)i * classes + (size_t)cst_view_label(view, first + i)];
             for (int g = 0; g < MIX_COUNT; g++)
                 sum[k * MIX_COUNT + g] -=
@@ -97,7 +101,7 @@ static cst_status mix_block(cst_context *worker, void *user, int64_t block, doub
         }
     }
     cst_free(worker, scratch);
-    return CST_OK;
+    return status;
 }
 
 cst_status cst_uniform_mix_fit(cst_context *context, const cst_view *view, double *mix) {

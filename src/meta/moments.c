@@ -104,24 +104,22 @@ static cst_status make_buffers(cst_context *context, const pass *p, buffers *b) 
 }
 
 /* Points b->members at `count` rows of the view, copied together where they are apart. */
-static void gather(const cst_view *view, const int64_t *rows, int64_t count, buffers *b) {
+static cst_status gather(cst_context *context, const cst_view *view, const int64_t *rows,
+                         int64_t count, buffers *b) {
+    cst_status status = CST_OK;
     size_t width = (size_t)view->classes;
     size_t stride = (size_t)count * width;
     bool together = rows[count - 1] - rows[0] == count - 1; /* rows ascend */
-    for (int32_t k = 0; k < view->members; k++) {
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
         float *place = b->gathered + (size_t)k * stride;
         b->members[k] = place;
         if (together) {
-            b->members[k] = cst_view_rows(view, k, rows[0], count, place);
+            status = cst_view_rows(context, view, k, rows[0], count, place, &b->members[k]);
             continue;
         }
-        for (int64_t i = 0; i < count; i++) {
-            float *to = place + (size_t)i * width;
-            const float *from = cst_view_rows(view, k, rows[i], 1, to);
-            if (from != to)
-                memcpy(to, from, width * sizeof *to);
-        }
+        status = cst_view_gather(context, view, k, rows, count, place);
     }
+    return status;
 }
 
 /* Adds the pairs of `count` rows of the view to one fold's sums. */
@@ -130,7 +128,9 @@ static cst_status add_rows(cst_context *context, const pass *p, const int64_t *r
     int32_t classes = p->view->classes;
     int64_t pairs = count * classes;
     int64_t width = (int64_t)moment_width(p->columns);
-    gather(p->view, rows, count, b);
+    cst_status status = gather(context, p->view, rows, count, b);
+    if (status != CST_OK)
+        return status;
     cst_design_fill(p->gate, b->members, count, classes, b->z, pairs, b->scratch);
     for (int32_t j = 0; j < p->columns; j++) {
         double *column = b->z + j * pairs;
@@ -180,10 +180,12 @@ static cst_status rough_means(cst_context *context, const pass *p, double *shift
     buffers b;
     cst_status status = make_buffers(context, &one, &b);
     if (status == CST_OK) {
-        for (int64_t s = 0; s < samples; s++) {
+        for (int64_t s = 0; status == CST_OK && s < samples; s++) {
             /* s * rows / samples without the product overflowing */
             int64_t row = p->view->rows / samples * s + p->view->rows % samples * s / samples;
-            gather(p->view, &row, 1, &b);
+            status = gather(context, p->view, &row, 1, &b);
+            if (status != CST_OK)
+                break;
             cst_design_fill(p->gate, b.members, 1, classes, b.z, classes, b.scratch);
             for (int32_t j = 0; j < p->columns; j++)
                 for (int32_t c = 0; c < classes; c++)

@@ -33,16 +33,18 @@ static cst_status risk_block(cst_context *context, void *user, int64_t block, do
     float *scratch = cst_alloc(context, (size_t)count * width, sizeof *scratch);
     if (!scratch)
         return CST_ERROR_MEMORY;
-    for (int32_t k = 0; k < job->members; k++) {
-        const float *rows = cst_view_rows(view, job->first_member + k, first, count, scratch);
-        for (int64_t i = 0; i < count; i++) {
+    cst_status status = CST_OK;
+    for (int32_t k = 0; status == CST_OK && k < job->members; k++) {
+        const float *rows = NULL;
+        status = cst_view_rows(context, view, job->first_member + k, first, count, scratch, &rows);
+        for (int64_t i = 0; status == CST_OK && i < count; i++) {
             int32_t label = cst_view_label(view, first + i);
             const float *row = rows + (size_t)i * width;
             sum[k] += job->top1 ? row_correct(row, view->classes, label) : row_nll(row, label);
         }
     }
     cst_free(context, scratch);
-    return CST_OK;
+    return status;
 }
 
 static cst_status mean_over_rows(cst_context *context, const risk_job *job, double *out) {

@@ -191,13 +191,15 @@ static cst_status predict_chunk(cst_context *worker, const predict_job *job,
                                 const predict_scratch *s, int64_t first, int64_t count) {
     const cst_model *model = job->model;
     int64_t cells = count * model->classes;
-    for (int32_t k = 0; k < model->members; k++) {
+    cst_status status = CST_OK;
+    for (int32_t k = 0; status == CST_OK && k < model->members; k++) {
         float *place = s->gathered
                            ? s->gathered + (size_t)k * (size_t)job->chunk * (size_t)model->classes
                            : NULL;
-        s->members[k] = cst_view_rows(job->view, k, first, count, place);
+        status = cst_view_rows(worker, job->view, k, first, count, place, &s->members[k]);
     }
-    cst_status status = job->check ? check_rows(worker, job, s, first, count) : CST_OK;
+    if (status == CST_OK && job->check)
+        status = check_rows(worker, job, s, first, count);
     if (status != CST_OK)
         return status;
     memset(s->mixture, 0, (size_t)cells * sizeof *s->mixture);

@@ -1,28 +1,69 @@
 /*
- * Views: rows and members of a split, contiguous by block.
+ * Views: rows and members of a split, contiguous by block, from memory or from disk. Under every
+ * statistic. Paper: P_oof restricted to rows and members.
  */
 #include "pool/view.h"
 
+#include "pool/store.h"
+
 #include <string.h>
 
-const float *cst_view_rows(const cst_view *view, int32_t member, int64_t first, int64_t count,
-                           float *scratch) {
+/* Whether the rows index[0..count-1] of the split follow one another. */
+static bool follow(const int64_t *index, int64_t count) {
+    if (count < 1 || index[count - 1] - index[0] != count - 1)
+        return false;
+    for (int64_t i = 1; i < count; i++)
+        if (index[i] != index[0] + i)
+            return false;
+    return true;
+}
+
+cst_status cst_view_rows(cst_context *context, const cst_view *view, int32_t member, int64_t first,
+                         int64_t count, float *scratch, const float **rows) {
     const float *data = view->data[member];
     size_t width = (size_t)view->classes;
-    if (!view->index)
-        return data + (size_t)first * width;
-    const int64_t *index = view->index + first;
-    if (count > 0 && index[count - 1] - index[0] == count - 1) {
-        bool together = true;
-        for (int64_t i = 1; i < count && together; i++)
-            together = index[i] == index[0] + i;
-        if (together)
-            return data + (size_t)index[0] * width;
+    const int64_t *index = view->index ? view->index + first : NULL;
+    bool together = !index || follow(index, count);
+    int64_t from = index && count > 0 ? index[0] : first;
+    int32_t place = cst_store_find(view->store, data);
+    *rows = scratch;
+    if (place >= 0)
+        return together ? cst_store_read(context, view->store, place, from, count, scratch)
+                        : cst_store_gather(context, view->store, place, index, count, scratch);
+    if (together) {
+        *rows = data + (size_t)from * width;
+        return CST_OK;
     }
     for (int64_t i = 0; i < count; i++)
         memcpy(scratch + (size_t)i * width, data + (size_t)index[i] * width,
                width * sizeof *scratch);
-    return scratch;
+    return CST_OK;
+}
+
+cst_status cst_view_gather(cst_context *context, const cst_view *view, int32_t member,
+                           const int64_t *positions, int64_t count, float *out) {
+    const float *data = view->data[member];
+    size_t width = (size_t)view->classes;
+    int32_t place = cst_store_find(view->store, data);
+    if (place < 0) {
+        for (int64_t i = 0; i < count; i++) {
+            size_t row = (size_t)(view->index ? view->index[positions[i]] : positions[i]);
+            memcpy(out + (size_t)i * width, data + row * width, width * sizeof *out);
+        }
+        return CST_OK;
+    }
+    if (!view->index)
+        return cst_store_gather(context, view->store, place, positions, count, out);
+    cst_status status = CST_OK;
+    for (int64_t at = 0; status == CST_OK && at < count; at += CST_BLOCK_ROWS) {
+        int64_t rows[CST_BLOCK_ROWS];
+        int64_t part = count - at < CST_BLOCK_ROWS ? count - at : CST_BLOCK_ROWS;
+        for (int64_t i = 0; i < part; i++)
+            rows[i] = view->index[positions[at + i]];
+        status =
+            cst_store_gather(context, view->store, place, rows, part, out + (size_t)at * width);
+    }
+    return status;
 }
 
 cst_view cst_view_members(const cst_view *view, const int32_t *members, int32_t count,

@@ -10,22 +10,38 @@
 
 #include "base/base.h"
 
+/* Members of a split that stay on disk: pool/store.h. */
+typedef struct cst_store cst_store;
+
 typedef struct cst_view {
     int64_t rows;             /* N, of this view */
     int32_t classes;          /* C (1 for regression) */
     int32_t members;          /* K, of this view */
-    const float *const *data; /* [K] -> [all rows of the split][C], float32 probabilities */
+    const float *const *data; /* [K] -> [all rows of the split][C], float32 probabilities; for a
+                                 member in `store`, its place there: read by cst_view_rows only */
     const int32_t *labels;    /* [all rows of the split], 0..C-1; NULL where there are none */
     const int64_t
         *index; /* [N]: row i of the view is row index[i] of the split; NULL: row i is i */
     const int64_t *groups; /* [all rows of the split]: rows that no fold may separate; NULL: none */
+    const cst_store *store; /* NULL: every member is in memory */
 } cst_view;
 
-/* Rows first..first+count-1 of member `member` of the view, contiguous, [count][classes]. Returns a
- * pointer into the member's data where the rows lie together, else `scratch` (count * classes
- * floats) after copying them there. */
-const float *cst_view_rows(const cst_view *view, int32_t member, int64_t first, int64_t count,
-                           float *scratch);
+/* Rows first..first+count-1 of member `member` of the view, contiguous, [count][classes]: *rows
+ * points into the member's data where they lie together in memory, else to `scratch` (count *
+ * classes floats, may be NULL where cst_view_copies says no) after copying or reading them there.
+ * Fails only where a file does. Any number of threads may read one view. */
+cst_status cst_view_rows(cst_context *context, const cst_view *view, int32_t member, int64_t first,
+                         int64_t count, float *scratch, const float **rows);
+
+/* The rows of the view at the given positions (ascending), copied to out [count][classes]. Rows
+ * that are near each other in a file are read together. */
+cst_status cst_view_gather(cst_context *context, const cst_view *view, int32_t member,
+                           const int64_t *positions, int64_t count, float *out);
+
+/* Whether cst_view_rows may have to copy, and so needs its scratch. */
+static inline bool cst_view_copies(const cst_view *view) {
+    return view->index || view->store;
+}
 
 /* Label of row `row` of the view. The view must have labels. */
 static inline int32_t cst_view_label(const cst_view *view, int64_t row) {

@@ -89,10 +89,14 @@ static cst_status add_tile(cst_context *worker, void *user, int64_t task, double
         if (kernels->constant[k])
             continue;
         double *values = s.values + (size_t)k * (size_t)(na * nb);
-        cst_kernel_rows(kernels, k, NULL, i * job->tile, na, s.raw, s.a, s.a_norms);
-        cst_kernel_rows(kernels, k, NULL, j * job->tile, nb, s.raw, s.b, s.b_norms);
         status =
-            cst_kernel_tile(worker, kernels, k, s.a, s.a_norms, na, s.b, s.b_norms, nb, values);
+            cst_kernel_rows(worker, kernels, k, NULL, i * job->tile, na, s.raw, s.a, s.a_norms);
+        if (status == CST_OK)
+            status =
+                cst_kernel_rows(worker, kernels, k, NULL, j * job->tile, nb, s.raw, s.b, s.b_norms);
+        if (status == CST_OK)
+            status =
+                cst_kernel_tile(worker, kernels, k, s.a, s.a_norms, na, s.b, s.b_norms, nb, values);
         for (int64_t x = 0; i == j && x < na; x++)
             values[x * nb + x] = 0;
         if (status == CST_OK)

@@ -22,9 +22,11 @@ static cst_status against_landmarks(cst_context *context, const cst_kernels *ker
     double *norms = cst_alloc(context, (size_t)count, sizeof *norms);
     cst_status status = scratch && rows && norms ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK) {
-        cst_kernel_rows(kernels, member, NULL, first, count, scratch, rows, norms);
-        status = cst_kernel_tile(context, kernels, member, rows, norms, count, f->points, f->norms,
-                                 f->landmarks, out);
+        status =
+            cst_kernel_rows(context, kernels, member, NULL, first, count, scratch, rows, norms);
+        if (status == CST_OK)
+            status = cst_kernel_tile(context, kernels, member, rows, norms, count, f->points,
+                                     f->norms, f->landmarks, out);
     }
     cst_free(context, scratch);
     cst_free(context, rows);
@@ -181,8 +183,10 @@ cst_status cst_features_fit(cst_context *context, const cst_kernels *kernels, in
         status = CST_ERROR_MEMORY;
         goto cleanup;
     }
-    cst_kernel_rows(kernels, member, landmarks, 0, count, scratch, out->points, out->norms);
-    status = inverse_root(context, kernels, member, out, root, &kept);
+    status = cst_kernel_rows(context, kernels, member, landmarks, 0, count, scratch, out->points,
+                             out->norms);
+    if (status == CST_OK)
+        status = inverse_root(context, kernels, member, out, root, &kept);
     if (status == CST_OK)
         status = sum_rows(context, kernels, member, out, root, kept, gram, sums);
     if (status == CST_OK)

@@ -37,15 +37,21 @@ cst_status cst_sample_rows(cst_context *context, int64_t rows, int64_t count, ui
     return CST_OK;
 }
 
-void cst_kernel_rows(const cst_kernels *kernels, int32_t member, const int64_t *index,
-                     int64_t first, int64_t count, float *scratch, double *rows, double *norms) {
+cst_status cst_kernel_rows(cst_context *context, const cst_kernels *kernels, int32_t member,
+                           const int64_t *index, int64_t first, int64_t count, float *scratch,
+                           double *rows, double *norms) {
     const cst_view *view = kernels->view;
     size_t classes = (size_t)view->classes;
     const double *origin = kernels->origin + (size_t)member * classes;
-    const float *data = index ? NULL : cst_view_rows(view, member, first, count, scratch);
-    for (int64_t i = 0; i < count; i++) {
-        const float *p =
-            index ? cst_view_rows(view, member, index[i], 1, scratch) : data + (size_t)i * classes;
+    const float *data = NULL;
+    cst_status status =
+        index ? CST_OK : cst_view_rows(context, view, member, first, count, scratch, &data);
+    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+        const float *p = data + (size_t)i * classes;
+        if (index)
+            status = cst_view_rows(context, view, member, index[i], 1, scratch, &p);
+        if (status != CST_OK)
+            break;
         double *row = rows + (size_t)i * classes;
         double norm = 0;
         for (size_t c = 0; c < classes; c++) {
@@ -54,6 +60,7 @@ void cst_kernel_rows(const cst_kernels *kernels, int32_t member, const int64_t *
         }
         norms[i] = norm;
     }
+    return status;
 }
 
 /* |a_i - b_j|^2 into out [na][nb]. Rounding can leave a small distance negative: 0 then. */
@@ -166,8 +173,9 @@ static cst_status spread(cst_context *context, const cst_kernels *kernels, int32
     double squares = 0;
     for (int64_t b = 0; status == CST_OK && b < cst_block_count(view->rows); b++) {
         int64_t rows = cst_block_size(view->rows, b);
-        const float *p = cst_view_rows(view, member, cst_block_first(b), rows, scratch);
-        for (size_t i = 0; i < (size_t)rows * classes; i++) {
+        const float *p = NULL;
+        status = cst_view_rows(context, view, member, cst_block_first(b), rows, scratch, &p);
+        for (size_t i = 0; status == CST_OK && i < (size_t)rows * classes; i++) {
             double x = (double)p[i] - origin[i % classes];
             sum[i % classes] += x;
             squares += x * x;
@@ -183,12 +191,15 @@ static cst_status spread(cst_context *context, const cst_kernels *kernels, int32
     return status;
 }
 
-static void set_origin(const bandwidth_job *job, int32_t member, float *scratch) {
+static cst_status set_origin(cst_context *context, const bandwidth_job *job, int32_t member,
+                             float *scratch) {
     const cst_view *view = job->kernels->view;
-    const float *p = cst_view_rows(view, member, job->sample[0], 1, scratch);
+    const float *p = NULL;
+    cst_status status = cst_view_rows(context, view, member, job->sample[0], 1, scratch, &p);
     double *origin = job->kernels->origin + (size_t)member * (size_t)view->classes;
-    for (int32_t c = 0; c < view->classes; c++)
+    for (int32_t c = 0; status == CST_OK && c < view->classes; c++)
         origin[c] = (double)p[c];
+    return status;
 }
 
 static cst_status pair_distances(cst_context *worker, const bandwidth_job *job, int32_t member,
@@ -201,9 +212,12 @@ static cst_status pair_distances(cst_context *worker, const bandwidth_job *job, 
     double *squares = cst_alloc(worker, (size_t)n * (size_t)n, sizeof *squares);
     cst_status status = scratch && rows && norms && squares ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK) {
-        set_origin(job, member, scratch);
-        cst_kernel_rows(job->kernels, member, job->sample, 0, n, scratch, rows, norms);
-        status = squared_distances(worker, classes, rows, norms, n, rows, norms, n, squares);
+        status = set_origin(worker, job, member, scratch);
+        if (status == CST_OK)
+            status = cst_kernel_rows(worker, job->kernels, member, job->sample, 0, n, scratch, rows,
+                                     norms);
+        if (status == CST_OK)
+            status = squared_distances(worker, classes, rows, norms, n, rows, norms, n, squares);
     }
     for (int64_t i = 0, at = 0; status == CST_OK && i < n; i++)
         for (int64_t j = i + 1; j < n; j++)

@@ -30,8 +30,9 @@ cst_status cst_sample_rows(cst_context *context, int64_t rows, int64_t count, ui
 
 /* Rows of a member less its origin ([count][C]) and their squared norms ([count]). The rows are
  * first..first+count-1, or, with `index`, those it names. `scratch` holds count * C floats. */
-void cst_kernel_rows(const cst_kernels *kernels, int32_t member, const int64_t *index,
-                     int64_t first, int64_t count, float *scratch, double *rows, double *norms);
+cst_status cst_kernel_rows(cst_context *context, const cst_kernels *kernels, int32_t member,
+                           const int64_t *index, int64_t first, int64_t count, float *scratch,
+                           double *rows, double *norms);
 
 /* exp(-|a_i - b_j|^2 / (2 sigma^2)) of na rows with nb rows, both from cst_kernel_rows, into out
  * [na][nb]. */

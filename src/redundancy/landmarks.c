@@ -61,7 +61,8 @@ static cst_status start_pivoting(cst_context *context, pivoting *p, int64_t cap,
         status =
             cst_sample_rows(context, view->rows, p->rows, seed, CST_STREAM_LANDMARKS, 1, p->index);
     if (status == CST_OK) {
-        cst_kernel_rows(p->kernels, p->member, p->index, 0, p->rows, scratch, p->data, p->norms);
+        status = cst_kernel_rows(context, p->kernels, p->member, p->index, 0, p->rows, scratch,
+                                 p->data, p->norms);
         for (size_t i = 0; i < rows; i++)
             p->left[i] = 1;
         cst_rng_init(&p->rng, seed, CST_STREAM_LANDMARKS, 2);

@@ -17,10 +17,18 @@ typedef struct columns {
     const double *shift; /* [K], subtracted from every entry of a member */
 } columns;
 
-/* A member's first entry. Subtracted first, it makes a constant column exactly zero. */
-static double origin_of(const cst_view *view, int32_t member) {
-    return (double)
-        view->data[member][view->index ? (size_t)view->index[0] * (size_t)view->classes : 0];
+/* The members' first entries. Subtracted first, they make a constant column exactly zero. */
+static cst_status find_origins(cst_context *context, const cst_view *view, double *shift) {
+    const float *row = NULL;
+    float *scratch = cst_alloc(context, (size_t)view->classes, sizeof *scratch);
+    cst_status status = scratch ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        status = cst_view_rows(context, view, k, 0, 1, scratch, &row);
+        if (status == CST_OK)
+            shift[k] = (double)row[0];
+    }
+    cst_free(context, scratch);
+    return status;
 }
 
 static cst_status add_sums(cst_context *worker, void *user, int64_t block, double *sum) {
@@ -31,13 +39,15 @@ static cst_status add_sums(cst_context *worker, void *user, int64_t block, doubl
     float *scratch = cst_alloc(worker, entries, sizeof *scratch);
     if (!scratch)
         return CST_ERROR_MEMORY;
-    for (int32_t k = 0; k < view->members; k++) {
-        const float *p = cst_view_rows(view, k, cst_block_first(block), rows, scratch);
-        for (size_t i = 0; i < entries; i++)
+    cst_status status = CST_OK;
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        const float *p = NULL;
+        status = cst_view_rows(worker, view, k, cst_block_first(block), rows, scratch, &p);
+        for (size_t i = 0; status == CST_OK && i < entries; i++)
             sum[k] += (double)p[i] - job->shift[k];
     }
     cst_free(worker, scratch);
-    return CST_OK;
+    return status;
 }
 
 static cst_status add_products(cst_context *worker, void *user, int64_t block, double *sum) {
@@ -54,11 +64,15 @@ static cst_status add_products(cst_context *worker, void *user, int64_t block, d
     for (int64_t at = 0; status == CST_OK && at < rows; at += piece) {
         int64_t count = rows - at < piece ? rows - at : piece;
         size_t length = (size_t)count * (size_t)view->classes;
-        for (int32_t k = 0; k < view->members; k++) {
-            const float *p = cst_view_rows(view, k, cst_block_first(block) + at, count, scratch);
-            for (size_t i = 0; i < length; i++)
+        for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+            const float *p = NULL;
+            status =
+                cst_view_rows(worker, view, k, cst_block_first(block) + at, count, scratch, &p);
+            for (size_t i = 0; status == CST_OK && i < length; i++)
                 centred[(size_t)k * length + i] = (double)p[i] - job->shift[k];
         }
+        if (status != CST_OK)
+            break;
         status =
             cst_gemm_f64(worker, false, true, view->members, view->members, (int64_t)length, 1,
                          centred, (int64_t)length, centred, (int64_t)length, 1, sum, view->members);
@@ -95,8 +109,8 @@ cst_status cst_pearson(cst_context *context, const cst_view *view, double *pears
     cst_status status = shift && sums && products ? CST_OK : CST_ERROR_MEMORY;
     columns job = {.view = view, .shift = shift};
     int64_t blocks = cst_block_count(view->rows);
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++)
-        shift[k] = origin_of(view, k);
+    if (status == CST_OK)
+        status = find_origins(context, view, shift);
     cst_la_enter();
     if (status == CST_OK)
         status = cst_reduce_blocks(context, blocks, members, add_sums, &job, sums);

@@ -1,0 +1,78 @@
+/*
+ * Members that stay on disk. Behind a view. Paper: P_oof, of any size.
+ */
+#include "pool/store.h"
+
+#include <string.h>
+
+/* Rows between two wanted ones that are read along rather than skipped: a read has a cost of its
+ * own. In bytes of float32. */
+enum { GAP_BYTES = 1 << 15, PIECE_FLOATS = 1 << 18 };
+
+cst_status cst_store_create(cst_context *context, int32_t count, int32_t classes, cst_store **out) {
+    cst_store *store = cst_alloc(context, 1, sizeof *store);
+    *out = store;
+    if (!store)
+        return CST_ERROR_MEMORY;
+    store->count = count;
+    store->classes = classes;
+    store->entries = cst_alloc(context, (size_t)count, sizeof *store->entries);
+    store->places = cst_alloc(context, (size_t)count, sizeof *store->places);
+    if (store->entries && store->places)
+        return CST_OK;
+    cst_store_free(context, store);
+    *out = NULL;
+    return CST_ERROR_MEMORY;
+}
+
+void cst_store_free(cst_context *context, cst_store *store) {
+    if (!store)
+        return;
+    for (int32_t k = 0; store->entries && k < store->count; k++)
+        if (store->entries[k].source && store->entries[k].close)
+            store->entries[k].close(context, store->entries[k].source);
+    cst_free(context, store->entries);
+    cst_free(context, store->places);
+    cst_free(context, store);
+}
+
+const float *cst_store_place(const cst_store *store, int32_t member) {
+    return &store->places[member];
+}
+
+cst_status cst_store_read(cst_context *context, const cst_store *store, int32_t member,
+                          int64_t first, int64_t count, float *out) {
+    const cst_store_entry *entry = &store->entries[member];
+    return count > 0 ? entry->read(context, entry->source, first, count, out) : CST_OK;
+}
+
+/* How many of the wanted rows are worth one read: the gaps between them are small and the piece
+ * does not grow beyond what scratch holds. */
+static int64_t run_length(const int64_t *rows, int64_t count, int64_t gap, int64_t most) {
+    int64_t n = 1;
+    while (n < count && rows[n] - rows[n - 1] <= gap && rows[n] - rows[0] < most)
+        n++;
+    return n;
+}
+
+cst_status cst_store_gather(cst_context *context, const cst_store *store, int32_t member,
+                            const int64_t *rows, int64_t count, float *out) {
+    size_t width = (size_t)store->classes;
+    int64_t gap = GAP_BYTES / (int64_t)(width * sizeof(float)) + 1;
+    int64_t most = PIECE_FLOATS / (int64_t)width + 1;
+    float *piece = cst_alloc(context, (size_t)most * width, sizeof *piece);
+    cst_status status = piece ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t i = 0; status == CST_OK && i < count;) {
+        int64_t n = run_length(rows + i, count - i, gap, most);
+        int64_t span = rows[i + n - 1] - rows[i] + 1;
+        float *to = out + (size_t)i * width;
+        bool dense = span == n;
+        status = cst_store_read(context, store, member, rows[i], span, dense ? to : piece);
+        for (int64_t j = 0; status == CST_OK && !dense && j < n; j++)
+            memcpy(to + (size_t)j * width, piece + (size_t)(rows[i + j] - rows[i]) * width,
+                   width * sizeof *to);
+        i += n;
+    }
+    cst_free(context, piece);
+    return status;
+}

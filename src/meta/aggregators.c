@@ -213,6 +213,22 @@ void cst_aggregate_samples(const float *const *members, int32_t member_count, in
     }
 }
 
+void cst_aggregate_broadcast(int32_t classes, int64_t first, int64_t size, const double *entropy,
+                             const double *divergence, double *columns) {
+    double *broadcast_entropy = columns + CST_AGGREGATE_ENTROPY * CST_TILE;
+    double *broadcast_divergence = columns + CST_AGGREGATE_DIVERGENCE * CST_TILE;
+    int64_t sample = first / classes;
+    int64_t left = (sample + 1) * classes - first;
+    for (int64_t e = 0; e < size; sample++) {
+        int64_t end = e + (left < size - e ? left : size - e);
+        for (; e < end; e++) {
+            broadcast_entropy[e] = entropy[sample];
+            broadcast_divergence[e] = divergence[sample];
+        }
+        left = classes;
+    }
+}
+
 void cst_aggregate_tile(const float *const *members, int32_t member_count, int32_t classes,
                         int64_t first, int64_t size, const double *entropy,
                         const double *divergence, double *columns, double *scratch) {
@@ -232,20 +248,8 @@ void cst_aggregate_tile(const float *const *members, int32_t member_count, int32
         range[e] = (double)high[e] - (double)sorted[e];
         range_sd[e] = range[e] * sd[e];
     }
-    if (!entropy || !divergence)
-        return;
-    double *broadcast_entropy = columns + CST_AGGREGATE_ENTROPY * CST_TILE;
-    double *broadcast_divergence = columns + CST_AGGREGATE_DIVERGENCE * CST_TILE;
-    int64_t sample = first / classes;
-    int64_t left = (sample + 1) * classes - first;
-    for (int64_t e = 0; e < size; sample++) {
-        int64_t end = e + (left < size - e ? left : size - e);
-        for (; e < end; e++) {
-            broadcast_entropy[e] = entropy[sample];
-            broadcast_divergence[e] = divergence[sample];
-        }
-        left = classes;
-    }
+    if (entropy && divergence)
+        cst_aggregate_broadcast(classes, first, size, entropy, divergence, columns);
 }
 
 void cst_aggregate(const float *const *members, int32_t member_count, int32_t best, int64_t count,

@@ -59,4 +59,8 @@ void cst_aggregate_tile(const float *const *members, int32_t member_count, int32
                         int64_t first, int64_t size, const double *entropy,
                         const double *divergence, double *columns, double *scratch);
 
+/* Those two columns alone, in the tile `columns` [12][CST_TILE]. */
+void cst_aggregate_broadcast(int32_t classes, int64_t first, int64_t size, const double *entropy,
+                             const double *divergence, double *columns);
+
 #endif

@@ -24,12 +24,15 @@ int32_t cst_design_columns(const cst_gate *gate) {
     return gate->inputs + gated_columns(gate->mode);
 }
 
+int32_t cst_design_aggregate(cst_gate_mode mode, int32_t column) {
+    return mode == CST_GATE_PROTOTYPE ? prototype_columns[column] : column;
+}
+
 const char *cst_design_column_name(cst_gate_mode mode, int32_t inputs, int32_t column, char *buffer,
                                    size_t size) {
     int32_t gated = column - inputs;
     if (gated >= 0 && gated < gated_columns(mode)) {
-        int32_t aggregate = mode == CST_GATE_PROTOTYPE ? prototype_columns[gated] : gated;
-        (void)snprintf(buffer, size, "%s", cst_aggregate_name(aggregate));
+        (void)snprintf(buffer, size, "%s", cst_aggregate_name(cst_design_aggregate(mode, gated)));
     } else {
         (void)snprintf(buffer, size, "member %d", (int)column);
     }

@@ -17,6 +17,9 @@ int32_t cst_design_columns(const cst_gate *gate);
 const char *cst_design_column_name(cst_gate_mode mode, int32_t inputs, int32_t column, char *buffer,
                                    size_t size);
 
+/* The aggregator behind column `column`, counted from the first gated one. */
+int32_t cst_design_aggregate(cst_gate_mode mode, int32_t column);
+
 /* Doubles of scratch for the functions below on `count` samples (cst_design_tile: any count). */
 size_t cst_design_scratch(const cst_gate *gate, int64_t count);
 

@@ -1,10 +1,12 @@
 /*
- * Moments of the meta-design per fold, in one pass, and the standardised Gram made from them.
- * First half of stage S3; every penalised fit starts here.
- * Paper: "Spectrum-Adaptive Regularization", normalisation; method.md sections 1 and 4.
+ * Moments of the meta-design per fold, of several designs in one pass, and the standardised Gram
+ * made from them. First half of stage S3; every penalised fit starts here. Paper:
+ * "Spectrum-Adaptive Regularization", normalisation; method.md sections 1 and 4.
  */
 #include "meta/moments.h"
 #include "la/la.h"
+#include "la/wide.h"
+#include "meta/slab.h"
 
 #include <math.h>
 #include <string.h>
@@ -69,176 +71,401 @@ static void symmetrise(cst_moments *moments) {
 
 /* ---- from a view --------------------------------------------------------------------------- */
 
+/* A pass computes the moments of several designs on the same rows. Members, target and 1 are the
+ * same columns in all of them: their products are taken once, and for each design those of its
+ * gated columns with everything. */
 typedef struct pass {
     const cst_view *view;
-    const cst_gate *gate;
-    const int32_t *folds;
-    int32_t fold_count;
-    int32_t columns;
-    int64_t chunk; /* samples per chunk */
-    const double *shift;
+    const cst_moments_job *jobs;
+    int32_t count;  /* jobs */
+    int32_t gated;  /* most gated columns of a job */
+    int32_t shared; /* K + 2: members, target, 1 */
+    int64_t chunk;  /* samples per chunk */
+    size_t *begin;  /* [count]: where a job's sums begin in the sum of a block */
+    size_t width;   /* of that sum */
 } pass;
 
 typedef struct buffers {
-    float *gathered;       /* [members][chunk * classes] */
-    const float **members; /* [members] */
-    double *z;             /* [columns + 2][chunk * classes] */
+    cst_slab slab;
+    double *z;         /* [shared + gated][chunk * classes] */
+    double *aggregate; /* [tiles of a chunk][12][CST_TILE] */
+    float *gate;       /* [12][CST_TILE] */
+    double *samples;   /* [count][2][chunk]: entropy and divergence for each job */
     double *scratch;
+    double *product;  /* [shared][shared] */
+    double *products; /* [count][gated][shared + gated] */
+    int32_t *group;   /* [CST_BLOCK_ROWS]: first row of the slab in the same folds of every job */
 } buffers;
 
+static int32_t gated_columns(const cst_gate *gate) {
+    return cst_design_columns(gate) - gate->inputs;
+}
+
 static void free_buffers(cst_context *context, buffers *b) {
-    cst_free(context, b->gathered);
-    cst_free(context, b->members);
+    cst_slab_free(context, &b->slab);
     cst_free(context, b->z);
+    cst_free(context, b->aggregate);
+    cst_free(context, b->gate);
+    cst_free(context, b->samples);
     cst_free(context, b->scratch);
+    cst_free(context, b->product);
+    cst_free(context, b->products);
+    cst_free(context, b->group);
 }
 
 static cst_status make_buffers(cst_context *context, const pass *p, buffers *b) {
     memset(b, 0, sizeof *b);
     size_t pairs = (size_t)p->chunk * (size_t)p->view->classes;
-    b->gathered = cst_alloc(context, (size_t)p->view->members * pairs, sizeof(float));
-    b->members = cst_alloc(context, (size_t)p->view->members, sizeof *b->members);
-    b->z = cst_alloc(context, moment_width(p->columns) * pairs, sizeof(double));
-    b->scratch = cst_alloc(context, cst_design_scratch(p->gate, p->chunk), sizeof(double));
-    return b->gathered && b->members && b->z && b->scratch ? CST_OK : CST_ERROR_MEMORY;
-}
-
-/* Points b->members at `count` rows of the view, copied together where they are apart. */
-static cst_status gather(cst_context *context, const cst_view *view, const int64_t *rows,
-                         int64_t count, buffers *b) {
-    cst_status status = CST_OK;
-    size_t width = (size_t)view->classes;
-    size_t stride = (size_t)count * width;
-    bool together = rows[count - 1] - rows[0] == count - 1; /* rows ascend */
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-        float *place = b->gathered + (size_t)k * stride;
-        b->members[k] = place;
-        if (together) {
-            status = cst_view_rows(context, view, k, rows[0], count, place, &b->members[k]);
-            continue;
-        }
-        status = cst_view_gather(context, view, k, rows, count, place);
+    size_t tiles = pairs / CST_TILE + (pairs % CST_TILE != 0);
+    size_t all = (size_t)p->shared + (size_t)p->gated;
+    size_t scratch = cst_aggregate_scratch(p->view->members);
+    for (int32_t j = 0; j < p->count; j++) {
+        size_t needed = cst_gate_scratch(p->jobs[j].gate);
+        scratch = needed > scratch ? needed : scratch;
     }
-    return status;
-}
-
-/* Adds the pairs of `count` rows of the view to one fold's sums. */
-static cst_status add_rows(cst_context *context, const pass *p, const int64_t *rows, int64_t count,
-                           buffers *b, double *sums) {
-    int32_t classes = p->view->classes;
-    int64_t pairs = count * classes;
-    int64_t width = (int64_t)moment_width(p->columns);
-    cst_status status = gather(context, p->view, rows, count, b);
+    cst_status status = cst_slab_make(context, p->view, p->chunk, &b->slab);
     if (status != CST_OK)
         return status;
-    cst_design_fill(p->gate, b->members, count, classes, b->z, pairs, b->scratch);
-    for (int32_t j = 0; j < p->columns; j++) {
-        double *column = b->z + j * pairs;
-        double shift = p->shift[j];
-        for (int64_t e = 0; e < pairs; e++)
-            column[e] -= shift;
-    }
-    double *target = b->z + p->columns * pairs;
+    b->z = cst_alloc(context, all * pairs, sizeof(double));
+    b->aggregate = cst_alloc(context, tiles * CST_AGGREGATORS * CST_TILE, sizeof(double));
+    b->gate = cst_alloc(context, (size_t)CST_AGGREGATORS * CST_TILE, sizeof(float));
+    b->samples = cst_alloc(context, 2 * (size_t)p->count * (size_t)p->chunk, sizeof *b->samples);
+    b->scratch = cst_alloc(context, scratch, sizeof(double));
+    b->product = cst_alloc(context, (size_t)p->shared * (size_t)p->shared, sizeof(double));
+    b->products = cst_alloc(context, (size_t)p->count * (size_t)p->gated * all + 1, sizeof(double));
+    b->group = cst_alloc(context, CST_BLOCK_ROWS, sizeof *b->group);
+    return b->z && b->aggregate && b->gate && b->samples && b->scratch && b->product &&
+                   b->products && b->group
+               ? CST_OK
+               : CST_ERROR_MEMORY;
+}
+
+/* Fold of a row in a job; negative where the job leaves it out. */
+static int32_t fold_of(const cst_moments_job *job, int64_t row) {
+    return job->folds ? job->folds[row] : 0;
+}
+
+CST_WIDE_BODY shifted_member_body(const float *restrict x, double shift, int64_t size,
+                                  double *restrict out) {
+    for (int64_t e = 0; e < size; e++)
+        out[e] = (double)x[e] - shift;
+}
+CST_WIDE(shifted_member,
+         (const float *restrict x, double shift, int64_t size, double *restrict out),
+         (x, shift, size, out))
+
+CST_WIDE_BODY shifted_gated_body(const double *restrict x, const float *restrict gate, double shift,
+                                 int64_t size, double *restrict out) {
+    for (int64_t e = 0; e < size; e++)
+        out[e] = x[e] * (double)gate[e] - shift;
+}
+CST_WIDE(shifted_gated,
+         (const double *restrict x, const float *restrict gate, double shift, int64_t size,
+          double *restrict out),
+         (x, gate, shift, size, out))
+
+/* Members (shifted by 1/C, their mean), target and 1 of the picked rows, and their products. */
+static cst_status add_shared(cst_context *context, const pass *p, buffers *b, const int64_t *rows,
+                             int64_t count) {
+    int32_t classes = p->view->classes;
+    int32_t inputs = p->view->members;
+    int64_t pairs = count * classes;
+    for (int32_t k = 0; k < inputs; k++)
+        shifted_member(b->slab.members[k], 1 / (double)classes, pairs, b->z + k * pairs);
+    double *target = b->z + inputs * pairs;
     double *one = target + pairs;
     for (int64_t i = 0; i < count; i++)
         for (int32_t c = 0; c < classes; c++)
             target[i * classes + c] = cst_meta_target(p->view, rows[i], c);
     for (int64_t e = 0; e < pairs; e++)
         one[e] = 1;
-    return cst_gemm_f64(context, false, true, width, width, pairs, 1, b->z, pairs, b->z, pairs, 1,
-                        sums, width);
+    return cst_gemm_f64(context, false, true, p->shared, p->shared, pairs, 1, b->z, pairs, b->z,
+                        pairs, 1, b->product, p->shared);
+}
+
+/* Entropy and divergence of the picked rows for a job; those of an earlier job with the same best
+ * member are used again. Position of the job whose they are. */
+static int32_t make_samples(const pass *p, buffers *b, int32_t job, int64_t row, int64_t count) {
+    const cst_gate *gate = p->jobs[job].gate;
+    for (int32_t j = 0; j < job; j++)
+        if (p->jobs[j].gate->mode == CST_GATE_LEARNED && p->jobs[j].gate->best == gate->best &&
+            fold_of(&p->jobs[j], row) >= 0)
+            return j;
+    double *samples = b->samples + 2 * (int64_t)job * p->chunk;
+    cst_aggregate_samples(b->slab.members, gate->inputs, gate->best, count, p->view->classes,
+                          samples, samples + p->chunk, b->scratch);
+    return job;
+}
+
+/* The gated columns of one job, shifted, into their place in z. */
+static void fill_gated(const pass *p, buffers *b, int32_t job, int64_t row, int64_t count) {
+    const cst_gate *gate = p->jobs[job].gate;
+    const double *shift = p->jobs[job].out->shift + gate->inputs;
+    int32_t classes = p->view->classes;
+    int64_t pairs = count * classes;
+    bool learned = gate->mode == CST_GATE_LEARNED;
+    int32_t columns = gated_columns(gate);
+    const double *samples = NULL;
+    if (learned)
+        samples = b->samples + 2 * (int64_t)make_samples(p, b, job, row, count) * p->chunk;
+    else
+        for (size_t e = 0; e < (size_t)CST_AGGREGATORS * CST_TILE; e++)
+            b->gate[e] = 1;
+    for (int64_t first = 0; first < pairs; first += CST_TILE) {
+        int64_t size = pairs - first < CST_TILE ? pairs - first : CST_TILE;
+        double *tile = b->aggregate + first * CST_AGGREGATORS;
+        double *z = b->z + p->shared * pairs + first;
+        if (learned) {
+            cst_aggregate_broadcast(classes, first, size, samples, samples + p->chunk, tile);
+            cst_gate_tile(gate, b->slab.members, first, size, b->gate, b->scratch);
+        }
+        for (int32_t a = 0; a < columns; a++) {
+            size_t from = (size_t)cst_design_aggregate(gate->mode, a) * CST_TILE;
+            shifted_gated(tile + from, b->gate + from, shift[a], size, z + a * pairs);
+        }
+    }
+}
+
+/* Adds the pairs of `count` rows of the slab (positions in it), all in the same folds. */
+static cst_status add_chunk(cst_context *context, const pass *p, buffers *b, int64_t first_row,
+                            const int64_t *picked, int64_t count) {
+    int32_t classes = p->view->classes;
+    int64_t pairs = count * classes;
+    int64_t all = p->shared + p->gated;
+    int64_t rows[CST_BLOCK_ROWS];
+    for (int64_t i = 0; i < count; i++)
+        rows[i] = first_row + picked[i];
+    cst_slab_pick(&b->slab, picked, count);
+    cst_status status = add_shared(context, p, b, rows, count);
+    for (int64_t first = 0; p->gated > 0 && first < pairs; first += CST_TILE)
+        cst_aggregate_tile(b->slab.members, p->view->members, classes, first,
+                           pairs - first < CST_TILE ? pairs - first : CST_TILE, NULL, NULL,
+                           b->aggregate + first * CST_AGGREGATORS, b->scratch);
+    for (int32_t j = 0; status == CST_OK && j < p->count; j++) {
+        int32_t columns = gated_columns(p->jobs[j].gate);
+        if (columns == 0 || fold_of(&p->jobs[j], rows[0]) < 0)
+            continue;
+        fill_gated(p, b, j, rows[0], count);
+        status = cst_gemm_f64(context, false, true, columns, p->shared + columns, pairs, 1,
+                              b->z + p->shared * pairs, pairs, b->z, pairs, 1,
+                              b->products + (int64_t)j * p->gated * all, all);
+    }
+    return status;
+}
+
+/* Adds the products of one group of rows to the sums of the jobs: from the order members, target,
+ * 1, gated to members, gated, target, 1; lower triangles. */
+static void scatter(const pass *p, const buffers *b, int64_t row, double *sum) {
+    int32_t inputs = p->view->members;
+    size_t shared = (size_t)p->shared;
+    size_t all = shared + (size_t)p->gated;
+    for (int32_t j = 0; j < p->count; j++) {
+        const cst_moments_job *job = &p->jobs[j];
+        int32_t fold = fold_of(job, row);
+        if (fold < 0)
+            continue;
+        size_t gated = (size_t)gated_columns(job->gate);
+        size_t width = shared + gated;
+        double *to = sum + p->begin[j] + (size_t)fold * width * width;
+        for (size_t i = 0; i < shared; i++)
+            for (size_t k = 0; k <= i; k++)
+                to[(i < (size_t)inputs ? i : i + gated) * width +
+                   (k < (size_t)inputs ? k : k + gated)] += b->product[i * shared + k];
+        for (size_t a = 0; a < gated; a++) {
+            const double *from = b->products + ((size_t)j * (size_t)p->gated + a) * all;
+            double *own = to + ((size_t)inputs + a) * width;
+            for (size_t k = 0; k < (size_t)inputs; k++)
+                own[k] += from[k];
+            for (size_t k = (size_t)inputs; k < shared; k++)
+                to[(k + gated) * width + (size_t)inputs + a] += from[k];
+            for (size_t k = 0; k <= a; k++)
+                own[(size_t)inputs + k] += from[shared + k];
+        }
+    }
+}
+
+/* Adds the rows of the slab that are in the same folds as row `lead` of it in every job. */
+static cst_status add_group(cst_context *context, const pass *p, buffers *b, int64_t first_row,
+                            int64_t lead, int64_t count, double *sum) {
+    size_t all = (size_t)p->shared + (size_t)p->gated;
+    int64_t picked[CST_BLOCK_ROWS];
+    int64_t held = 0;
+    cst_status status = CST_OK;
+    memset(b->product, 0, (size_t)p->shared * (size_t)p->shared * sizeof *b->product);
+    memset(b->products, 0, (size_t)p->count * (size_t)p->gated * all * sizeof *b->products);
+    for (int64_t i = lead; status == CST_OK && i < count; i++) {
+        if (b->group[i] != lead)
+            continue;
+        picked[held++] = i;
+        if (held == p->chunk) {
+            status = add_chunk(context, p, b, first_row, picked, held);
+            held = 0;
+        }
+    }
+    if (status == CST_OK && held > 0)
+        status = add_chunk(context, p, b, first_row, picked, held);
+    if (status == CST_OK)
+        scatter(p, b, first_row + lead, sum);
+    return status;
+}
+
+/* For each row of a slab the first row of it that is in the same folds; -1 where no job takes it.
+ */
+static void find_groups(const pass *p, int64_t first_row, int64_t count, int32_t *group) {
+    for (int64_t i = 0; i < count; i++) {
+        bool taken = false;
+        for (int32_t j = 0; j < p->count; j++)
+            taken = taken || fold_of(&p->jobs[j], first_row + i) >= 0;
+        group[i] = taken ? (int32_t)i : -1;
+        for (int64_t lead = 0; taken && lead < i; lead++) {
+            bool same = group[lead] == lead;
+            for (int32_t j = 0; same && j < p->count; j++)
+                same =
+                    fold_of(&p->jobs[j], first_row + i) == fold_of(&p->jobs[j], first_row + lead);
+            if (same) {
+                group[i] = (int32_t)lead;
+                break;
+            }
+        }
+    }
 }
 
 static cst_status add_block(cst_context *worker, void *user, int64_t block, double *sum) {
     const pass *p = user;
-    size_t square = moment_width(p->columns) * moment_width(p->columns);
     int64_t first = cst_block_first(block);
-    int64_t size = cst_block_size(p->view->rows, block);
-    int64_t rows[CST_BLOCK_ROWS];
+    int64_t end = first + cst_block_size(p->view->rows, block);
     buffers b;
     cst_status status = make_buffers(worker, p, &b);
-    for (int32_t f = 0; status == CST_OK && f < p->fold_count; f++) {
-        int64_t count = 0;
-        for (int64_t i = first; i < first + size; i++)
-            if (!p->folds || p->folds[i] == f)
-                rows[count++] = i;
-        for (int64_t i = 0; status == CST_OK && i < count; i += p->chunk) {
-            int64_t part = count - i < p->chunk ? count - i : p->chunk;
-            status = add_rows(worker, p, rows + i, part, &b, sum + (size_t)f * square);
-        }
+    for (; status == CST_OK && first < end; first += b.slab.capacity) {
+        int64_t count = end - first < b.slab.capacity ? end - first : b.slab.capacity;
+        status = cst_slab_read(worker, &b.slab, first, count);
+        if (status == CST_OK)
+            find_groups(p, first, count, b.group);
+        for (int64_t i = 0; status == CST_OK && i < count; i++)
+            if (b.group[i] == i)
+                status = add_group(worker, p, &b, first, i, count, sum);
     }
     free_buffers(worker, &b);
     return status;
 }
 
-/* Means of the columns over a few samples spread evenly over the view. */
-static cst_status rough_means(cst_context *context, const pass *p, double *shift) {
-    int64_t samples = p->view->rows < SHIFT_SAMPLES ? p->view->rows : SHIFT_SAMPLES;
-    int32_t classes = p->view->classes;
-    pass one = *p;
-    one.chunk = 1;
-    buffers b;
-    cst_status status = make_buffers(context, &one, &b);
-    if (status == CST_OK) {
-        for (int64_t s = 0; status == CST_OK && s < samples; s++) {
-            /* s * rows / samples without the product overflowing */
-            int64_t row = p->view->rows / samples * s + p->view->rows % samples * s / samples;
-            status = gather(context, p->view, &row, 1, &b);
-            if (status != CST_OK)
-                break;
-            cst_design_fill(p->gate, b.members, 1, classes, b.z, classes, b.scratch);
-            for (int32_t j = 0; j < p->columns; j++)
-                for (int32_t c = 0; c < classes; c++)
-                    shift[j] += b.z[(int64_t)j * classes + c];
-        }
-        for (int32_t j = 0; j < p->columns; j++)
-            shift[j] /= (double)samples * (double)classes;
+/* Means of a job's gated columns over a few of its samples spread evenly over the view. The
+ * members' is 1/C. */
+static cst_status rough_means(cst_context *context, const cst_view *view,
+                              const cst_moments_job *job) {
+    int64_t samples = view->rows < SHIFT_SAMPLES ? view->rows : SHIFT_SAMPLES;
+    int32_t classes = view->classes;
+    int32_t inputs = view->members;
+    int32_t columns = cst_design_columns(job->gate);
+    double *shift = job->out->shift;
+    for (int32_t k = 0; k < inputs; k++)
+        shift[k] = 1 / (double)classes;
+    if (columns == inputs)
+        return CST_OK;
+    cst_slab slab;
+    double *z = cst_alloc(context, (size_t)columns * (size_t)classes, sizeof *z);
+    double *scratch = cst_alloc(context, cst_design_scratch(job->gate, 1), sizeof *scratch);
+    cst_status status = cst_slab_make(context, view, 1, &slab);
+    if (status == CST_OK && (!z || !scratch))
+        status = CST_ERROR_MEMORY;
+    int64_t used = 0;
+    for (int64_t s = 0; status == CST_OK && s < samples; s++) {
+        /* s * rows / samples without the product overflowing */
+        int64_t row = view->rows / samples * s + view->rows % samples * s / samples;
+        while (row < view->rows && fold_of(job, row) < 0)
+            row++;
+        if (row == view->rows)
+            break;
+        status = cst_slab_read(context, &slab, row, 1);
+        if (status != CST_OK)
+            break;
+        cst_design_fill(job->gate, slab.rows, 1, classes, z, classes, scratch);
+        for (int32_t j = inputs; j < columns; j++)
+            for (int32_t c = 0; c < classes; c++)
+                shift[j] += z[(int64_t)j * classes + c];
+        used++;
     }
-    free_buffers(context, &b);
+    for (int32_t j = inputs; used > 0 && j < columns; j++)
+        shift[j] /= (double)used * (double)classes;
+    cst_slab_free(context, &slab);
+    cst_free(context, z);
+    cst_free(context, scratch);
     return status;
 }
 
-cst_status cst_moments_compute(cst_context *context, const cst_view *view, const cst_gate *gate,
-                               const int32_t *folds, int32_t fold_count, cst_moments *out) {
-    memset(out, 0, sizeof *out);
+static cst_status check_job(cst_context *context, const cst_view *view,
+                            const cst_moments_job *job) {
     if (!view->labels || view->classes < 2 || view->rows < 1 || view->members < 1)
         return cst_fail(context, CST_ERROR_INPUT,
                         "%lld rows of %d classes from %d members %s labels: the meta-design needs "
                         "at least one row, two classes and one member, and labels",
                         (long long)view->rows, (int)view->classes, (int)view->members,
                         view->labels ? "with" : "without");
-    if (gate->inputs != view->members)
+    if (job->gate->inputs != view->members)
         return cst_fail(context, CST_ERROR_MISMATCH,
-                        "the gate was fitted on %d members and the view has %d", (int)gate->inputs,
-                        (int)view->members);
-    if (!folds)
-        fold_count = 1;
-    cst_status status = check_folds(context, folds, fold_count, view->rows);
+                        "the gate was fitted on %d members and the view has %d",
+                        (int)job->gate->inputs, (int)view->members);
+    return CST_OK;
+}
+
+static cst_status run_pass(cst_context *context, pass *p) {
+    double *total = cst_alloc(context, p->width, sizeof *total);
+    cst_status status = total ? CST_OK : CST_ERROR_MEMORY;
+    cst_la_enter();
     if (status == CST_OK)
-        status = allocate(context, cst_design_columns(gate), fold_count, out);
-    if (status == CST_OK) {
-        out->mode = gate->mode;
-        out->inputs = gate->inputs;
-        pass p = {.view = view,
-                  .gate = gate,
-                  .folds = folds,
-                  .fold_count = fold_count,
-                  .columns = out->columns,
-                  .shift = out->shift};
-        p.chunk = CHUNK_PAIRS / view->classes > 1 ? CHUNK_PAIRS / view->classes : 1;
+        status = cst_reduce_blocks(context, cst_block_count(p->view->rows), p->width, add_block, p,
+                                   total);
+    cst_la_leave();
+    for (int32_t j = 0; status == CST_OK && j < p->count; j++) {
+        cst_moments *out = p->jobs[j].out;
         size_t width = moment_width(out->columns);
-        cst_la_enter();
-        status = rough_means(context, &p, out->shift);
-        if (status == CST_OK)
-            status =
-                cst_reduce_blocks(context, cst_block_count(view->rows),
-                                  width * width * (size_t)fold_count, add_block, &p, out->sums);
-        cst_la_leave();
+        memcpy(out->sums, total + p->begin[j], width * width * (size_t)out->folds * sizeof *total);
         symmetrise(out);
     }
-    if (status != CST_OK)
-        cst_moments_free(context, out);
+    cst_free(context, total);
     return status;
+}
+
+cst_status cst_moments_compute_all(cst_context *context, const cst_view *view,
+                                   const cst_moments_job *jobs, int32_t count) {
+    cst_status status = CST_OK;
+    pass p = {.view = view, .jobs = jobs, .count = count, .shared = view->members + 2};
+    for (int32_t j = 0; j < count; j++)
+        memset(jobs[j].out, 0, sizeof *jobs[j].out);
+    p.begin = cst_alloc(context, (size_t)count, sizeof *p.begin);
+    if (!p.begin)
+        return CST_ERROR_MEMORY;
+    for (int32_t j = 0; status == CST_OK && j < count; j++) {
+        const cst_moments_job *job = &jobs[j];
+        status = check_job(context, view, job);
+        if (status == CST_OK)
+            status = allocate(context, cst_design_columns(job->gate),
+                              job->folds ? job->fold_count : 1, job->out);
+        if (status != CST_OK)
+            break;
+        size_t width = moment_width(job->out->columns);
+        job->out->mode = job->gate->mode;
+        job->out->inputs = job->gate->inputs;
+        p.begin[j] = p.width;
+        p.width += width * width * (size_t)job->out->folds;
+        p.gated = gated_columns(job->gate) > p.gated ? gated_columns(job->gate) : p.gated;
+        status = rough_means(context, view, job);
+    }
+    p.chunk = CHUNK_PAIRS > view->classes && view->classes > 0 ? CHUNK_PAIRS / view->classes : 1;
+    if (status == CST_OK)
+        status = run_pass(context, &p);
+    for (int32_t j = 0; status != CST_OK && j < count; j++)
+        cst_moments_free(context, jobs[j].out);
+    cst_free(context, p.begin);
+    return status;
+}
+
+cst_status cst_moments_compute(cst_context *context, const cst_view *view, const cst_gate *gate,
+                               const int32_t *folds, int32_t fold_count, cst_moments *out) {
+    memset(out, 0, sizeof *out);
+    cst_moments_job job = {.gate = gate, .folds = folds, .fold_count = fold_count, .out = out};
+    cst_status status = folds ? check_folds(context, folds, fold_count, view->rows) : CST_OK;
+    return status == CST_OK ? cst_moments_compute_all(context, view, &job, 1) : status;
 }
 
 /* ---- from rows in memory ------------------------------------------------------------------- */

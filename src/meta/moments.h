@@ -31,6 +31,20 @@ static inline double cst_meta_target(const cst_view *view, int64_t row, int32_t 
 cst_status cst_moments_compute(cst_context *context, const cst_view *view, const cst_gate *gate,
                                const int32_t *folds, int32_t fold_count, cst_moments *out);
 
+/* Designs on the same rows: a gate each, and the rows that count. */
+typedef struct cst_moments_job {
+    const cst_gate *gate;
+    const int32_t *folds; /* [view->rows] in 0..fold_count-1, negative for rows that take no part;
+                             NULL: all rows, one group */
+    int32_t fold_count;
+    cst_moments *out; /* zeroed first; free with cst_moments_free */
+} cst_moments_job;
+
+/* Moments of several designs in one pass: rows are read once, and what the designs have in common
+ * (members, aggregators) is computed once. */
+cst_status cst_moments_compute_all(cst_context *context, const cst_view *view,
+                                   const cst_moments_job *jobs, int32_t count);
+
 /* The same for a design in memory: x [rows][columns], y [rows]; any target, so this is the road for
  * regression too. */
 cst_status cst_moments_from_rows(cst_context *context, int64_t rows, int32_t columns,

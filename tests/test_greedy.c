@@ -293,6 +293,113 @@ static void threads_do_not_change_a_byte(void **state) {
     cst_context_free(context);
 }
 
+/* ---- against the arithmetic written out -------------------------------------------------------
+ */
+
+enum { PLAIN_ROWS = 1300, PLAIN_MEMBERS = 5, PLAIN_CLASSES = 7 };
+
+/* Mean log loss of the ensemble `mean` of `size` members with one more, all columns, float32
+ * products as NumPy makes them. */
+static double plain_loss(const cst_view *view, const double *mean, int32_t size, int32_t k) {
+    double loss = 0;
+    double keep = (double)size / (double)(size + 1);
+    float share = (float)(1.0 / (double)(size + 1));
+    for (int64_t i = 0; i < view->rows; i++) {
+        double sum = 0;
+        double truth = 0;
+        for (int32_t c = 0; c < view->classes; c++) {
+            float product = share * view->data[k][i * view->classes + c];
+            double mixed = keep * mean[i * view->classes + c] + (double)product;
+            sum += mixed;
+            truth = c == view->labels[i] ? mixed : truth;
+        }
+        loss -= log(fmin(fmax(truth / sum, 0x1p-52), 1 - 0x1p-52));
+    }
+    return loss / (double)view->rows;
+}
+
+/* Rounds as in greedy.h for losses above 1e-4; of equal losses a used member's, then the first. */
+static void plain_select(const cst_view *view, int32_t rounds, int32_t *order, double *loss) {
+    size_t cells = (size_t)view->rows * (size_t)view->classes;
+    double *mean = calloc(cells, sizeof *mean);
+    bool used[PLAIN_MEMBERS] = {false};
+    assert_non_null(mean);
+    for (int32_t size = 0; size < rounds; size++) {
+        for (size_t j = 0; size > 0 && j < cells; j++) {
+            float quotient = view->data[order[size - 1]][j] / (float)size;
+            mean[j] = mean[j] * ((double)(size - 1) / size) + (double)quotient;
+        }
+        loss[size] = INFINITY;
+        for (int32_t k = 0; k < view->members; k++) {
+            double value = plain_loss(view, mean, size, k);
+            value = size > 0 ? rint(value * 1e6) / 1e6 : value;
+            if (value < loss[size] || (value == loss[size] && used[k] && !used[order[size]])) {
+                loss[size] = value;
+                order[size] = k;
+            }
+        }
+        loss[size] = rint(loss[size] * 1e6) / 1e6;
+        used[order[size]] = true;
+    }
+    free(mean);
+}
+
+static void check_plain(cst_context *context, const cst_view *view) {
+    int32_t order[CST_GREEDY_ROUNDS];
+    double loss[CST_GREEDY_ROUNDS];
+    cst_greedy got;
+    plain_select(view, CST_GREEDY_ROUNDS, order, loss);
+    assert_int_equal(cst_greedy_select(context, view, CST_GREEDY_ROUNDS, 0, &got), CST_OK);
+    assert_true(got.rounds > 2);
+    assert_memory_equal(got.order, order, (size_t)got.rounds * sizeof *order);
+    for (int32_t i = 0; i < got.rounds; i++)
+        assert_true(fabs(got.loss[i] - loss[i]) <= 1e-12);
+    for (int32_t i = 0; i < CST_GREEDY_ROUNDS; i++)
+        assert_true(loss[i] >= got.loss[got.rounds - 1]);
+    cst_greedy_free(context, &got);
+}
+
+/* Rows that sum to 1, nearly, and not at all; true classes of probability 0 and nearly so. */
+static void rows_off_one_and_clipped_agree(void **state) {
+    (void)state;
+    static const double spread[] = {0, 1e-6, 1e-3, 0.05};
+    static float p[PLAIN_MEMBERS][PLAIN_ROWS * PLAIN_CLASSES];
+    int32_t labels[PLAIN_ROWS];
+    const float *data[PLAIN_MEMBERS];
+    cst_context *context = NULL;
+    cst_rng rng;
+    assert_int_equal(cst_context_create(&context), CST_OK);
+    cst_rng_init(&rng, 8, CST_STREAM_TEST, 0);
+    for (int trial = 0; trial < 12; trial++) {
+        for (int i = 0; i < PLAIN_ROWS; i++)
+            labels[i] = (int32_t)cst_rng_below(&rng, PLAIN_CLASSES);
+        for (int k = 0; k < PLAIN_MEMBERS; k++) {
+            data[k] = p[k];
+            for (int i = 0; i < PLAIN_ROWS; i++) {
+                float *row = p[k] + i * PLAIN_CLASSES;
+                double sum = 0;
+                double score[PLAIN_CLASSES];
+                for (int c = 0; c < PLAIN_CLASSES; c++) {
+                    score[c] = exp((c == labels[i] ? 2.5 : 0) + 1.5 * cst_rng_normal(&rng));
+                    if (trial % 3 == 1 && c == labels[i] && i % 50 == 0)
+                        score[c] = i % 100 == 0 ? 0 : 1e-16 * cst_rng_uniform(&rng);
+                    sum += score[c];
+                }
+                double scale = 1 + spread[trial % 4] * (2 * cst_rng_uniform(&rng) - 1);
+                for (int c = 0; c < PLAIN_CLASSES; c++)
+                    row[c] = (float)(score[c] / sum * scale);
+            }
+        }
+        cst_view view = {.rows = PLAIN_ROWS,
+                         .classes = PLAIN_CLASSES,
+                         .members = PLAIN_MEMBERS,
+                         .data = data,
+                         .labels = labels};
+        check_plain(context, &view);
+    }
+    cst_context_free(context);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) {
         folders = (const char *const *)argv + 1;
@@ -303,6 +410,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(other_losses_agree),
         cmocka_unit_test(rows_are_those_of_the_view),
         cmocka_unit_test(threads_do_not_change_a_byte),
+        cmocka_unit_test(rows_off_one_and_clipped_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

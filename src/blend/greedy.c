@@ -2,14 +2,16 @@
  * Greedy ensemble selection on the log loss, reproducing AutoGluon's float32 arithmetic where it
  * can decide. A blend rule of stage S4 and a baseline. method.md section 5; Caruana et al. (2004).
  *
- * Only the true-class column and the row sum of the renormalised average enter the loss, so that a
- * round costs rows x members. AutoGluon multiplies float32 predictions by 1/(s+1) in float32; the
- * true-class column does so here too, and a row sum takes the rounding of its terms into account
- * only when a loss is so near a rounding boundary that it matters: then it is recomputed from all
- * columns.
+ * The loss of an average is the mean of log S - log T, T its true-class probability and S the sum
+ * of its row. T needs one column of a member, which is kept; S is 1 but for rounding, and its
+ * logarithm is taken to first order from the mean row sum of each member. So a round costs rows x
+ * members, and the predictions are read once. AutoGluon multiplies float32 predictions by 1/(s+1)
+ * in float32, which moves S by the rounding of its terms: where a loss is so near a rounding
+ * boundary that this could matter, S is computed from all columns.
  */
 #include "blend/greedy.h"
 #include "blend/greedy_rounds.h"
+#include "la/wide.h"
 
 #include <math.h>
 
@@ -19,174 +21,236 @@ enum { CHAIN = 16, LANES = 16 };
 
 static const double CLIP = 0x1p-52;     /* float64 epsilon, as scikit-learn clips */
 static const double HALF_ULP = 0x1p-24; /* relative rounding error of a float32 product */
+static const double NOISE = 2e-15;      /* of float64 arithmetic in a mean loss */
 
 typedef struct greedy_state {
     const cst_view *view;
     float *truth;       /* [members][rows] true-class probabilities */
-    double *row_sum;    /* [members][rows] */
+    double *excess;     /* [members] mean of the row sums less 1, and the share of rows at risk */
+    double *off;        /* [blocks] largest distance of a row sum from 1; then [0] of all blocks */
     double *mean_truth; /* [rows] of the ensemble so far */
-    double *mean_sum;   /* [rows] */
-    double sum_ratio;   /* largest row sum over the smallest */
-    int32_t size;       /* s: members in the ensemble */
-    int32_t last;       /* the member to be folded into the mean before the next round */
-    const bool *exact;  /* [members] evaluate these from all columns; NULL: all fast */
+    double *mean_sum;   /* [rows], by the exact arithmetic, of the first `summed` members */
+    int32_t *joined;    /* [rounds] the members in the ensemble, in order */
+    int32_t rounds;
+    int32_t size;   /* s: members in the ensemble */
+    int32_t summed; /* how many of them are in mean_sum */
     bool rounding;
-    double *again;  /* [members] scratch */
-    bool *doubtful; /* [members] */
+    bool *doubtful; /* [members] those to be evaluated from all columns */
+    double *again;  /* [members] their losses */
 } greedy_state;
 
-/* ---- what is kept of the predictions
- * ----------------------------------------------------------------- */
+static bool power_of_two(int32_t n) {
+    return (n & (n - 1)) == 0;
+}
 
-static cst_status gather_block(cst_context *context, void *user, int64_t block) {
-    greedy_state *s = user;
-    const cst_view *view = s->view;
-    int64_t first = cst_block_first(block);
-    int64_t count = cst_block_size(view->rows, block);
-    size_t width = (size_t)view->classes;
-    float *scratch =
-        cst_alloc(context, cst_view_copies(view) ? (size_t)count * width : 0, sizeof *scratch);
-    if (!scratch)
-        return CST_ERROR_MEMORY;
-    cst_status status = CST_OK;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-        const float *rows = NULL;
-        status = cst_view_rows(context, view, k, first, count, scratch, &rows);
-        size_t at = (size_t)k * (size_t)view->rows + (size_t)first;
-        for (int64_t i = 0; status == CST_OK && i < count; i++) {
-            const float *row = rows + (size_t)i * width;
-            double sum = 0;
-            for (size_t c = 0; c < width; c++)
-                sum += (double)row[c];
-            if (!(sum > 0) || !isfinite(sum))
-                status = cst_fail(context, CST_ERROR_INPUT,
-                                  "member %d sums to %g in row %lld: not a distribution", k, sum,
-                                  (long long)(first + i));
-            s->row_sum[at + (size_t)i] = sum;
-            s->truth[at + (size_t)i] = row[cst_view_label(view, first + i)];
+/* ---- loops over one block -------------------------------------------------------------------- */
+
+CST_WIDE_INLINE double lane_total(const double lane[8]) {
+    return ((lane[0] + lane[1]) + (lane[2] + lane[3])) +
+           ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+}
+
+/* sums[i] = sum_c fl32(scale * row[c]) of `count` rows, in eight fixed lanes. */
+CST_WIDE_BODY product_sums_body(const float *rows, int64_t count, int64_t width, float scale,
+                                double *sums) {
+    for (int64_t i = 0; i < count; i++) {
+        const float *row = rows + i * width;
+        double lane[8] = {0};
+        int64_t c = 0;
+        for (; c + 8 <= width; c += 8)
+            for (int l = 0; l < 8; l++) {
+                float product = scale * row[c + l];
+                lane[l] += (double)product;
+            }
+        for (int l = 0; c < width; c++, l++) {
+            float product = scale * row[c];
+            lane[l] += (double)product;
         }
+        sums[i] = lane_total(lane);
     }
-    cst_free(context, scratch);
-    return status;
 }
+CST_WIDE(product_sums, (const float *rows, int64_t count, int64_t width, float scale, double *sums),
+         (rows, count, width, scale, sums))
 
-static void sum_range(greedy_state *s) {
-    size_t cells = (size_t)s->view->members * (size_t)s->view->rows;
-    double least = s->row_sum[0];
-    double most = s->row_sum[0];
-    for (size_t j = 1; j < cells; j++) {
-        least = fmin(least, s->row_sum[j]);
-        most = fmax(most, s->row_sum[j]);
+/* sums[i] = sum_c fl32(row[c] / size). */
+CST_WIDE_BODY quotient_sums_body(const float *rows, int64_t count, int64_t width, float size,
+                                 double *sums) {
+    for (int64_t i = 0; i < count; i++) {
+        const float *row = rows + i * width;
+        double lane[8] = {0};
+        int64_t c = 0;
+        for (; c + 8 <= width; c += 8)
+            for (int l = 0; l < 8; l++) {
+                float quotient = row[c + l] / size;
+                lane[l] += (double)quotient;
+            }
+        for (int l = 0; c < width; c++, l++) {
+            float quotient = row[c] / size;
+            lane[l] += (double)quotient;
+        }
+        sums[i] = lane_total(lane);
     }
-    s->sum_ratio = most / least;
 }
-
-/* Row sum of fl32(scale * p), each product rounded to float32 first. */
-static double scaled_sum(const float *row, size_t width, float scale) {
-    double sum = 0;
-    for (size_t c = 0; c < width; c++) {
-        float product = scale * row[c];
-        sum += (double)product;
-    }
-    return sum;
-}
+CST_WIDE(quotient_sums, (const float *rows, int64_t count, int64_t width, float size, double *sums),
+         (rows, count, width, size, sums))
 
 /* mean = mean (s - 1)/s + last/s, the second quotient in float32. */
-static cst_status fold_block(cst_context *context, void *user, int64_t block) {
-    greedy_state *s = user;
-    const cst_view *view = s->view;
-    int64_t first = cst_block_first(block);
-    int64_t count = cst_block_size(view->rows, block);
-    size_t width = (size_t)view->classes;
-    float *scratch =
-        cst_alloc(context, cst_view_copies(view) ? (size_t)count * width : 0, sizeof *scratch);
-    if (!scratch)
-        return CST_ERROR_MEMORY;
-    const float *rows = NULL;
-    cst_status status = cst_view_rows(context, view, s->last, first, count, scratch, &rows);
-    double keep = (double)(s->size - 1) / (double)s->size;
-    float size = (float)s->size;
-    const float *truth = s->truth + (size_t)s->last * (size_t)view->rows + first;
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
-        double sum = 0;
-        for (size_t c = 0; c < width; c++) {
-            float quotient = rows[(size_t)i * width + c] / size;
-            sum += (double)quotient;
-        }
-        float own = truth[i] / size;
-        s->mean_truth[first + i] = s->mean_truth[first + i] * keep + (double)own;
-        s->mean_sum[first + i] = s->mean_sum[first + i] * keep + sum;
+CST_WIDE_BODY fold_truth_body(const float *restrict truth, int64_t count, int32_t size,
+                              double *restrict mean) {
+    double keep = (double)(size - 1) / (double)size;
+    float divisor = (float)size;
+    for (int64_t i = 0; i < count; i++) {
+        float own = truth[i] / divisor;
+        mean[i] = mean[i] * keep + (double)own;
     }
-    cst_free(context, scratch);
-    return status;
 }
+CST_WIDE(fold_truth,
+         (const float *restrict truth, int64_t count, int32_t size, double *restrict mean),
+         (truth, count, size, mean))
 
-/* ---- the loss of every candidate
- * ------------------------------------------------------------------------ */
-
-/* -sum log of `count` likelihoods in `ratio`, clipped. ratio has room up to a multiple of
- * CHAIN * LANES and is overwritten. */
-static double chained_log(double *ratio, int64_t count) {
-    double loss = 0;
+/* sum of log max(T, CLIP) over `count` rows, T = keep mean + fl32(share truth). */
+CST_WIDE_INLINE double log_chain(const float *restrict truth, const double *restrict mean,
+                                 int64_t count, double keep, float share) {
+    double sum = 0;
     for (int64_t first = 0; first < count; first += CHAIN * LANES) {
         double product[LANES];
         for (int l = 0; l < LANES; l++)
             product[l] = 1;
-        for (int64_t i = count; i < first + CHAIN * LANES; i++)
-            ratio[i] = 1;
-        for (int i = 0; i < CHAIN; i++)
-            for (int l = 0; l < LANES; l++)
-                product[l] *= ratio[first + i * LANES + l];
+        int64_t i = first;
+        int64_t end = count - first < CHAIN * LANES ? count : first + CHAIN * LANES;
+        for (; i + LANES <= end; i += LANES)
+            for (int l = 0; l < LANES; l++) {
+                float own = share * truth[i + l];
+                double mixed = keep * mean[i + l] + (double)own;
+                product[l] *= mixed < CLIP ? CLIP : mixed;
+            }
+        for (int l = 0; i < end; i++, l++) {
+            float own = share * truth[i];
+            double mixed = keep * mean[i] + (double)own;
+            product[l] *= mixed < CLIP ? CLIP : mixed;
+        }
         for (int l = 0; l < LANES; l++)
-            loss -= log(product[l]);
+            product[l] = cst_log_one_f64(product[l]);
+        for (int l = 0; l < LANES; l++)
+            sum += product[l];
     }
-    return loss;
+    return sum;
 }
 
-static double clip(double ratio) {
-    ratio = ratio < CLIP ? CLIP : ratio;
-    return ratio > 1 - CLIP ? 1 - CLIP : ratio;
+/* loss[k] = -sum of log T of every candidate k. */
+CST_WIDE_BODY truth_losses_body(const float *truth, int64_t stride, int32_t members,
+                                const double *mean, int64_t count, double keep, float share,
+                                double *loss) {
+    for (int32_t k = 0; k < members; k++)
+        loss[k] = -log_chain(truth + k * stride, mean, count, keep, share);
+}
+CST_WIDE(truth_losses,
+         (const float *truth, int64_t stride, int32_t members, const double *mean, int64_t count,
+          double keep, float share, double *loss),
+         (truth, stride, members, mean, count, keep, share, loss))
+
+/* ---- what is kept of the predictions --------------------------------------------------------- */
+
+static float *block_scratch(cst_context *context, const cst_view *view, int64_t count) {
+    size_t cells = (size_t)count * (size_t)view->classes; /* of a view: fits */
+    return cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof(float));
 }
 
-static cst_status loss_block(cst_context *context, void *user, int64_t block, double *sum) {
-    const greedy_state *s = user;
+/* sum: [members] row sums less 1; then the rows where some member's true-class probability is so
+ * small that an average may be clipped. */
+static cst_status gather_block(cst_context *context, void *user, int64_t block, double *sum) {
+    greedy_state *s = user;
     const cst_view *view = s->view;
     int64_t first = cst_block_first(block);
     int64_t count = cst_block_size(view->rows, block);
-    size_t width = (size_t)view->classes;
-    double ratio[CST_BLOCK_ROWS + CHAIN * LANES];
-    size_t copied = s->exact && cst_view_copies(view) ? (size_t)count * width : 0;
-    float *scratch = cst_alloc(context, copied, sizeof *scratch);
-    if (!scratch)
-        return CST_ERROR_MEMORY;
-    double keep = (double)s->size / (double)(s->size + 1);
-    float share = (float)(1.0 / (double)(s->size + 1));
-    cst_status status = CST_OK;
+    int64_t width = view->classes;
+    double sums[CST_BLOCK_ROWS];
+    unsigned char risky[CST_BLOCK_ROWS] = {0};
+    float least = (float)(2 * CLIP * (double)(s->rounds + 1));
+    double off = 0;
+    float *scratch = block_scratch(context, view, count);
+    cst_status status = scratch ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-        if (s->exact && !s->exact[k])
-            continue;
-        size_t at = (size_t)k * (size_t)view->rows + (size_t)first;
-        const float *truth = s->truth + at;
-        const double *row_sum = s->row_sum + at;
         const float *rows = NULL;
-        if (s->exact)
-            status = cst_view_rows(context, view, k, first, count, scratch, &rows);
-        for (int64_t i = 0; status == CST_OK && i < count; i++) {
-            float own = share * truth[i];
-            double added = rows ? scaled_sum(rows + (size_t)i * width, width, share)
-                                : (double)share * row_sum[i];
-            ratio[i] = clip((keep * s->mean_truth[first + i] + (double)own) /
-                            (keep * s->mean_sum[first + i] + added));
+        status = cst_view_rows(context, view, k, first, count, scratch, &rows);
+        if (status != CST_OK)
+            break;
+        float *truth = s->truth + (size_t)k * (size_t)view->rows + first;
+        product_sums(rows, count, width, 1, sums);
+        for (int64_t i = 0; i < count; i++) {
+            if (!(sums[i] > 0) || !isfinite(sums[i]))
+                status = cst_fail(context, CST_ERROR_INPUT,
+                                  "member %d sums to %g in row %lld: not a distribution", k,
+                                  sums[i], (long long)(first + i));
+            sum[k] += sums[i] - 1;
+            off = fmax(off, fabs(sums[i] - 1));
+            truth[i] = rows[i * width + cst_view_label(view, first + i)];
+            risky[i] |= truth[i] < least;
         }
-        sum[k] = chained_log(ratio, count);
     }
+    for (int64_t i = 0; i < count; i++)
+        sum[view->members] += risky[i];
+    s->off[block] = off;
     cst_free(context, scratch);
     return status;
 }
 
+static cst_status gather(cst_context *context, greedy_state *s) {
+    const cst_view *view = s->view;
+    int64_t blocks = cst_block_count(view->rows);
+    cst_status status =
+        cst_reduce_blocks(context, blocks, (size_t)view->members + 1, gather_block, s, s->excess);
+    for (int32_t k = 0; k <= view->members; k++)
+        s->excess[k] /= (double)view->rows;
+    for (int64_t b = 1; b < blocks; b++)
+        s->off[0] = fmax(s->off[0], s->off[b]);
+    return status;
+}
+
+/* ---- the loss of every candidate ------------------------------------------------------------- */
+
+/* Lets the last member join the mean, and adds up -log T. */
+static cst_status fast_block(cst_context *context, void *user, int64_t block, double *sum) {
+    const greedy_state *s = user;
+    const cst_view *view = s->view;
+    int64_t first = cst_block_first(block);
+    int64_t count = cst_block_size(view->rows, block);
+    double *mean = s->mean_truth + first;
+    (void)context;
+    if (s->size > 0)
+        fold_truth(s->truth + (size_t)s->joined[s->size - 1] * (size_t)view->rows + first, count,
+                   s->size, mean);
+    truth_losses(s->truth + first, view->rows, view->members, mean, count,
+                 (double)s->size / (double)(s->size + 1), (float)(1.0 / (double)(s->size + 1)),
+                 sum);
+    return CST_OK;
+}
+
+/* Adds the mean of log S to first order: S - 1 is the mean of the row sums less 1. */
+static void add_row_sums(const greedy_state *s, double *loss) {
+    double inside = 0;
+    for (int32_t j = 0; j < s->size; j++)
+        inside += s->excess[s->joined[j]];
+    for (int32_t k = 0; k < s->view->members; k++)
+        loss[k] = loss[k] / (double)s->view->rows + (inside + s->excess[k]) / (double)(s->size + 1);
+}
+
+/* How far the fast loss may be from the exact one. Of the s + 1 parts of S, those divided by a
+ * power of two are exact; where T is clipped, S does not enter. */
+static double slack_of(const greedy_state *s) {
+    int32_t inexact = !power_of_two(s->size + 1);
+    for (int32_t size = 1; size <= s->size; size++)
+        inexact += !power_of_two(size);
+    double off = s->off[0];
+    double parts = (double)inexact / (double)(s->size + 1);
+    if (!(off < 0.01)) /* no expansion of the logarithm */
+        return INFINITY;
+    return 1.03 * (HALF_ULP * parts + off * off + off * s->excess[s->view->members]) + NOISE;
+}
+
 /* Marks the candidates whose fast loss, known up to `slack`, could be the least and could take more
  * than one value. */
-static bool mark_doubtful(const greedy_state *s, const double *loss, double slack, bool *doubtful) {
+static bool mark_doubtful(greedy_state *s, const double *loss, double slack) {
     double least = INFINITY;
     bool any = false;
     for (int32_t k = 0; k < s->view->members; k++)
@@ -194,10 +258,70 @@ static bool mark_doubtful(const greedy_state *s, const double *loss, double slac
     least += CST_GREEDY_TIE * fabs(least);
     for (int32_t k = 0; k < s->view->members; k++) {
         double low = cst_greedy_rounded(loss[k] - slack, s->rounding);
-        doubtful[k] = low <= least && low != cst_greedy_rounded(loss[k] + slack, s->rounding);
-        any = any || doubtful[k];
+        double high = cst_greedy_rounded(loss[k] + slack, s->rounding);
+        s->doubtful[k] = !(low > least) && low != high;
+        any = any || s->doubtful[k];
     }
     return any;
+}
+
+static double clip(double ratio) {
+    ratio = ratio < CLIP ? CLIP : ratio;
+    return ratio > 1 - CLIP ? 1 - CLIP : ratio;
+}
+
+/* -sum log of `count` likelihoods in `ratio`. */
+static double chained_log(const double *ratio, int64_t count) {
+    double loss = 0;
+    for (int64_t first = 0; first < count; first += CHAIN) {
+        double product = 1;
+        int64_t end = count - first < CHAIN ? count : first + CHAIN;
+        for (int64_t i = first; i < end; i++)
+            product *= ratio[i];
+        loss -= log(product);
+    }
+    return loss;
+}
+
+/* The row sums of the mean in AutoGluon's arithmetic, brought up to the present ensemble; then the
+ * losses of the doubtful candidates from all columns. */
+static cst_status exact_block(cst_context *context, void *user, int64_t block, double *sum) {
+    const greedy_state *s = user;
+    const cst_view *view = s->view;
+    int64_t first = cst_block_first(block);
+    int64_t count = cst_block_size(view->rows, block);
+    double keep = (double)s->size / (double)(s->size + 1);
+    float share = (float)(1.0 / (double)(s->size + 1));
+    double *mean = s->mean_sum + first;
+    double sums[CST_BLOCK_ROWS];
+    const float *rows = NULL;
+    float *scratch = block_scratch(context, view, count);
+    cst_status status = scratch ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t t = s->summed; status == CST_OK && t < s->size; t++) {
+        status = cst_view_rows(context, view, s->joined[t], first, count, scratch, &rows);
+        if (status != CST_OK)
+            break;
+        quotient_sums(rows, count, view->classes, (float)(t + 1), sums);
+        for (int64_t i = 0; i < count; i++)
+            mean[i] = mean[i] * ((double)t / (double)(t + 1)) + sums[i];
+    }
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        if (!s->doubtful[k])
+            continue;
+        status = cst_view_rows(context, view, k, first, count, scratch, &rows);
+        if (status != CST_OK)
+            break;
+        product_sums(rows, count, view->classes, share, sums);
+        const float *truth = s->truth + (size_t)k * (size_t)view->rows + first;
+        for (int64_t i = 0; i < count; i++) {
+            float own = share * truth[i];
+            sums[i] =
+                clip((keep * s->mean_truth[first + i] + (double)own) / (keep * mean[i] + sums[i]));
+        }
+        sum[k] = chained_log(sums, count);
+    }
+    cst_free(context, scratch);
+    return status;
 }
 
 /* A cst_greedy_losses_fn: losses of all candidates, those in doubt from all columns. */
@@ -206,31 +330,27 @@ static cst_status losses(cst_context *context, void *user, int32_t size, int32_t
     greedy_state *s = user;
     int64_t blocks = cst_block_count(s->view->rows);
     size_t members = (size_t)s->view->members;
-    double rows = (double)s->view->rows;
-    cst_status status = CST_OK;
     s->size = size;
-    s->last = last;
     s->rounding = rounding;
-    s->exact = NULL;
     if (size > 0)
-        status = cst_parallel_for(context, blocks, fold_block, s);
-    if (status == CST_OK)
-        status = cst_reduce_blocks(context, blocks, members, loss_block, s, loss);
-    for (size_t k = 0; k < members; k++)
-        loss[k] /= rows;
-    int32_t parts = size + 1;
-    bool products_exact = (parts & (parts - 1)) == 0;
-    double slack = HALF_ULP * fmin(s->sum_ratio / (double)parts, 1) + 1e-15;
-    if (status == CST_OK && !products_exact && mark_doubtful(s, loss, slack, s->doubtful)) {
-        s->exact = s->doubtful;
-        status = cst_reduce_blocks(context, blocks, members, loss_block, s, s->again);
+        s->joined[size - 1] = last;
+    cst_status status = cst_reduce_blocks(context, blocks, members, fast_block, s, loss);
+    add_row_sums(s, loss);
+    if (status == CST_OK && mark_doubtful(s, loss, slack_of(s))) {
+        status = cst_reduce_blocks(context, blocks, members, exact_block, s, s->again);
+        s->summed = size;
         for (size_t k = 0; k < members; k++)
             if (s->doubtful[k])
-                loss[k] = s->again[k] / rows;
+                loss[k] = s->again[k] / (double)s->view->rows;
     }
     for (size_t k = 0; k < members; k++)
         loss[k] = cst_greedy_rounded(loss[k], rounding);
     return status;
+}
+
+/* Cells read in a round: the true-class columns, and now and then all columns of a few members. */
+static double round_work(const cst_view *view) {
+    return (double)view->rows * (view->classes + (double)view->members);
 }
 
 cst_status cst_greedy_select(cst_context *context, const cst_view *view, int32_t rounds,
@@ -245,25 +365,26 @@ cst_status cst_greedy_select(cst_context *context, const cst_view *view, int32_t
     if (!cst_size_mul(members, rows, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "%zu rows of %d members are too many", rows,
                         view->members);
-    greedy_state s = {.view = view};
+    greedy_state s = {.view = view, .rounds = rounds};
     s.truth = cst_alloc(context, cells, sizeof *s.truth);
-    s.row_sum = cst_alloc(context, cells, sizeof *s.row_sum);
+    s.excess = cst_alloc(context, members + 1, sizeof *s.excess);
+    s.off = cst_alloc(context, (size_t)cst_block_count(view->rows), sizeof *s.off);
     s.mean_truth = cst_alloc(context, rows, sizeof *s.mean_truth);
     s.mean_sum = cst_alloc(context, rows, sizeof *s.mean_sum);
+    s.joined = cst_alloc(context, (size_t)rounds, sizeof *s.joined);
     s.again = cst_alloc(context, members, sizeof *s.again);
     s.doubtful = cst_alloc(context, members, sizeof *s.doubtful);
-    bool complete = s.truth && s.row_sum && s.mean_truth && s.mean_sum && s.again && s.doubtful;
-    status = complete ? cst_parallel_for(context, cst_block_count(view->rows), gather_block, &s)
-                      : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        sum_range(&s);
-        double work = (double)rows * (view->classes + 4.0 * view->members);
-        status = cst_greedy_run(context, view, rounds, seed, work, losses, &s, out);
-    }
+    bool complete = s.truth && s.excess && s.off && s.mean_truth && s.mean_sum && s.joined &&
+                    s.again && s.doubtful;
+    status = complete ? gather(context, &s) : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_greedy_run(context, view, rounds, seed, round_work(view), losses, &s, out);
     cst_free(context, s.truth);
-    cst_free(context, s.row_sum);
+    cst_free(context, s.excess);
+    cst_free(context, s.off);
     cst_free(context, s.mean_truth);
     cst_free(context, s.mean_sum);
+    cst_free(context, s.joined);
     cst_free(context, s.again);
     cst_free(context, s.doubtful);
     return status;

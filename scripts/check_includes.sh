@@ -25,7 +25,7 @@ cd "${1:-$(dirname "$0")/..}"
             "wctype", names, " ")
         for (i = 1; i <= n; i++) c_header[names[i] ".h"] = 1
         n = split("dirent fcntl fnmatch getopt glob ioctl libgen poll strings termios unistd sys/file sys/ioctl " \
-            "sys/mman sys/resource sys/stat sys/time sys/types sys/uio sys/utsname sys/wait", names, " ")
+            "sys/mman sys/resource sys/stat sys/statvfs sys/time sys/types sys/uio sys/utsname sys/wait", names, " ")
         for (i = 1; i <= n; i++) posix_header[names[i] ".h"] = 1
     }
     function fail(text) { print text > "/dev/stderr"; failed = 1 }

@@ -60,6 +60,14 @@ static double residual_product(const float *p, const float *q, size_t classes, s
     return sum;
 }
 
+void cst_residual_products(const float *const *members, int32_t count, int32_t classes,
+                           int32_t truth, double *sum) {
+    for (int32_t a = 0; a < count; a++)
+        for (int32_t b = a; b < count; b++)
+            sum[(size_t)a * (size_t)count + (size_t)b] +=
+                residual_product(members[a], members[b], (size_t)classes, (size_t)truth);
+}
+
 /* Adds the upper triangle of the residuals' products of one block of rows. */
 static cst_status moment_block(cst_context *context, void *user, int64_t block, double *sum) {
     const cst_view *oof = user;
@@ -79,11 +87,10 @@ static cst_status moment_block(cst_context *context, void *user, int64_t block, 
         status =
             cst_view_rows(context, oof, (int32_t)m, first, count, scratch + m * copied, &rows[m]);
     for (int64_t i = 0; status == CST_OK && i < count; i++) {
-        size_t truth = (size_t)cst_view_label(oof, first + i);
-        size_t at = (size_t)i * width;
-        for (size_t a = 0; a < members; a++)
-            for (size_t b = a; b < members; b++)
-                sum[a * members + b] += residual_product(rows[a] + at, rows[b] + at, width, truth);
+        cst_residual_products(rows, oof->members, oof->classes, cst_view_label(oof, first + i),
+                              sum);
+        for (size_t m = 0; m < members; m++)
+            rows[m] += width;
     }
 cleanup:
     cst_free(context, scratch);
@@ -194,23 +201,29 @@ cleanup:
 /* ---- all rules
  * --------------------------------------------------------------------------------------- */
 
-static cst_status from_moments(cst_context *context, const cst_view *oof,
+static cst_status from_moments(cst_context *context, int32_t members, const double *moments,
                                const cst_blend_options *options, double *weights) {
+    if (options->rule != CST_BLEND_INVERSE_RMSE)
+        return cst_blend_minimum_variance(context, members, moments, options->allow_negative,
+                                          weights);
+    inverse_rmse(members, moments, weights);
+    return CST_OK;
+}
+
+static cst_status from_residuals(cst_context *context, const cst_view *oof,
+                                 const cst_blend_options *options, double *weights) {
     size_t members = (size_t)oof->members;
     double *moments = cst_alloc(context, members * members, sizeof *moments);
     cst_status status = moments ? cst_residual_moments(context, oof, moments) : CST_ERROR_MEMORY;
-    if (status == CST_OK && options->rule == CST_BLEND_INVERSE_RMSE)
-        inverse_rmse(oof->members, moments, weights);
-    else if (status == CST_OK)
-        status = cst_blend_minimum_variance(context, oof->members, moments, options->allow_negative,
-                                            weights);
+    if (status == CST_OK)
+        status = from_moments(context, oof->members, moments, options, weights);
     cst_free(context, moments);
     return status;
 }
 
 cst_status cst_blend_inverse_rmse(cst_context *context, const cst_view *oof, double *weights) {
     cst_blend_options options = {.rule = CST_BLEND_INVERSE_RMSE};
-    return from_moments(context, oof, &options, weights);
+    return from_residuals(context, oof, &options, weights);
 }
 
 static cst_status greedy(cst_context *context, const cst_view *oof, double *weights) {
@@ -222,29 +235,89 @@ static cst_status greedy(cst_context *context, const cst_view *oof, double *weig
     return status;
 }
 
-cst_status cst_blend_weights(cst_context *context, const cst_view *oof, const double *nll,
-                             const double *logdet, const cst_blend_options *options,
+/* Rules that read probabilities beyond the loss. */
+static cst_status from_view(cst_context *context, const cst_view *oof,
+                            const cst_blend_options *options, double *weights) {
+    if (options->rule == CST_BLEND_GREEDY)
+        return greedy(context, oof, weights);
+    if (options->rule == CST_BLEND_STACKING)
+        return cst_blend_stacking(context, oof, weights, NULL);
+    return from_residuals(context, oof, options, weights);
+}
+
+/* Greedy and stacking see the true class and, as one class, the others: the loss needs no more. */
+static cst_status from_truth(cst_context *context, const cst_blend_evidence *evidence,
+                             const cst_blend_options *options, double *weights) {
+    size_t rows = (size_t)evidence->rows;
+    size_t members = (size_t)evidence->members;
+    size_t cells = 0;
+    if (!cst_size_mul(rows, 2 * members, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "%zu rows of %zu members are too many", rows,
+                        members);
+    float *pairs = cst_alloc(context, cells, sizeof *pairs);
+    int32_t *labels = cst_alloc(context, rows, sizeof *labels); /* all 0: the first of two */
+    const float **data = cst_alloc(context, members, sizeof *data);
+    cst_status status = pairs && labels && data ? CST_OK : CST_ERROR_MEMORY;
+    for (size_t m = 0; status == CST_OK && m < members; m++) {
+        data[m] = pairs + m * rows * 2;
+        for (size_t i = 0; i < rows; i++) {
+            float p = evidence->truth[m * rows + i];
+            pairs[(m * rows + i) * 2] = p;
+            pairs[(m * rows + i) * 2 + 1] = 1 - p;
+        }
+    }
+    cst_view view = {.rows = evidence->rows,
+                     .classes = 2,
+                     .members = evidence->members,
+                     .data = data,
+                     .labels = labels};
+    if (status == CST_OK)
+        status = from_view(context, &view, options, weights);
+    cst_free(context, pairs);
+    cst_free(context, labels);
+    cst_free(context, data);
+    return status;
+}
+
+/* From the evidence, or where there is a view, from the view. */
+static cst_status weights_of(cst_context *context, const cst_blend_evidence *evidence,
+                             const cst_view *oof, const cst_blend_options *options,
                              double *weights) {
-    if (oof->members < 1)
+    if (evidence->members < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT, "there is nothing to blend");
-    if (oof->members == 1) {
+    if (evidence->members == 1) {
         weights[0] = 1;
         return CST_OK;
     }
     switch (options->rule) {
     case CST_BLEND_LAPLACE:
-        return cst_blend_laplace(context, oof->members, nll, logdet, options->temperature,
-                                 options->mean_loss ? (double)oof->rows : 1, weights);
+        return cst_blend_laplace(context, evidence->members, evidence->nll, evidence->logdet,
+                                 options->temperature,
+                                 options->mean_loss ? (double)evidence->rows : 1, weights);
     case CST_BLEND_INVERSE_RMSE:
     case CST_BLEND_MINIMUM_VARIANCE:
-        return from_moments(context, oof, options, weights);
+        return oof ? from_view(context, oof, options, weights)
+                   : from_moments(context, evidence->members, evidence->moments, options, weights);
     case CST_BLEND_GREEDY:
-        return greedy(context, oof, weights);
     case CST_BLEND_STACKING:
-        return cst_blend_stacking(context, oof, weights, NULL);
+        return oof ? from_view(context, oof, options, weights)
+                   : from_truth(context, evidence, options, weights);
     case CST_BLEND_UNIFORM:
-        uniform(oof->members, weights);
+        uniform(evidence->members, weights);
         return CST_OK;
     }
     return cst_fail(context, CST_ERROR_ARGUMENT, "blend rule %d is not known", (int)options->rule);
+}
+
+cst_status cst_blend_weights(cst_context *context, const cst_view *oof, const double *nll,
+                             const double *logdet, const cst_blend_options *options,
+                             double *weights) {
+    cst_blend_evidence evidence = {
+        .rows = oof->rows, .members = oof->members, .nll = nll, .logdet = logdet};
+    return weights_of(context, &evidence, oof, options, weights);
+}
+
+cst_status cst_blend_weights_from(cst_context *context, const cst_blend_evidence *evidence,
+                                  const cst_blend_options *options, double *weights) {
+    return weights_of(context, evidence, NULL, options, weights);
 }

@@ -8,6 +8,7 @@
 #include "la/la.h"
 #include "meta/linear.h"
 #include "metrics/risk.h"
+#include "pipeline/heldout.h"
 #include "pool/folds.h"
 
 #include <math.h>
@@ -26,17 +27,6 @@ static bool wants(const cst_settings *settings, cst_learner_kind kind) {
 static bool wants_linear(const cst_settings *settings) {
     return wants(settings, CST_LEARNER_RIDGE) || wants(settings, CST_LEARNER_ELASTIC_NET) ||
            wants(settings, CST_LEARNER_LASSO);
-}
-
-static cst_status lowest_risk(cst_context *context, const cst_view *view, int32_t *best) {
-    double *risk = cst_alloc(context, (size_t)view->members, sizeof *risk);
-    cst_status status = risk ? cst_risk_all(context, view, risk) : CST_ERROR_MEMORY;
-    *best = 0;
-    for (int32_t k = 1; status == CST_OK && k < view->members; k++)
-        if (risk[k] < risk[*best])
-            *best = k;
-    cst_free(context, risk);
-    return status;
 }
 
 static cst_status keep_linear(cst_context *context, const cst_linear *linear,
@@ -106,47 +96,31 @@ static cst_status fit_linear(cst_context *context, const cst_moments *moments,
     return status;
 }
 
-/* Design under a gate, moments by fold, standardised columns, then the wanted linear learners. */
-static cst_status fit_gated(cst_context *context, const cst_view *view, const int32_t *folds,
-                            int32_t fold_count, const cst_settings *settings, const cst_gate *gate,
-                            cst_meta_fit *fit) {
-    cst_moments moments = {0};
+/* Standardised columns from moments by fold, then the wanted linear learners. */
+static cst_status fit_moments(cst_context *context, const cst_moments *moments,
+                              const cst_settings *settings, cst_meta_fit *fit) {
     cst_standardised standardised = {0};
-    cst_status status = cst_moments_compute(context, view, gate, folds, fold_count, &moments);
+    cst_status status = cst_standardise(context, moments, -1, &standardised);
     if (status == CST_OK)
-        status = cst_standardise(context, &moments, -1, &standardised);
-    if (status == CST_OK)
-        status = fit_linear(context, &moments, &standardised, settings, fit);
+        status = fit_linear(context, moments, &standardised, settings, fit);
     cst_standardised_free(context, &standardised);
-    cst_moments_free(context, &moments);
-    return status;
-}
-
-static cst_status fit_design(cst_context *context, const cst_view *view, const int32_t *folds,
-                             int32_t fold_count, const cst_settings *settings, cst_meta_fit *fit) {
-    double start = cst_seconds();
-    int32_t best = 0;
-    cst_status status = lowest_risk(context, view, &best);
-    if (status == CST_OK)
-        status = cst_gate_fit(context, view, best, &settings->gate, &fit->model->gate);
-    fit->seconds_gate = cst_seconds() - start;
-    start = cst_seconds();
-    if (status == CST_OK)
-        status = fit_gated(context, view, folds, fold_count, settings, &fit->model->gate, fit);
-    fit->seconds_ridge = cst_seconds() - start;
     return status;
 }
 
 cst_status cst_meta_diagnose(cst_context *context, const cst_view *view, const int32_t *folds,
                              int32_t fold_count, const cst_settings *settings, cst_meta_fit *fit) {
     cst_gate gate = {0};
+    cst_moments moments = {0};
     cst_gate_options options = settings->gate;
     cst_settings nothing_to_fit = *settings;
     options.mode = CST_GATE_PROTOTYPE;
     nothing_to_fit.learners = 0;
     cst_status status = cst_gate_fit(context, view, 0, &options, &gate);
     if (status == CST_OK)
-        status = fit_gated(context, view, folds, fold_count, &nothing_to_fit, &gate, fit);
+        status = cst_moments_compute(context, view, &gate, folds, fold_count, &moments);
+    if (status == CST_OK)
+        status = fit_moments(context, &moments, &nothing_to_fit, fit);
+    cst_moments_free(context, &moments);
     cst_gate_free(context, &gate);
     return status;
 }
@@ -197,44 +171,8 @@ static cst_status fit_loglinear(cst_context *context, const cst_view *view, cons
     return status;
 }
 
-/* Every wanted learner on the rows of a view, blended equally for now. */
-static cst_status fit_rows(cst_context *context, const cst_view *view, const int32_t *folds,
-                           int32_t fold_count, const cst_settings *settings, cst_meta_fit *fit) {
-    *fit = (cst_meta_fit){.lambda = NAN, .sigma2 = NAN, .mp_edge = NAN, .snr = NAN};
-    cst_status status = cst_stack_create(context, &fit->model);
-    if (status != CST_OK)
-        return status;
-    cst_model *model = fit->model;
-    model->classes = view->classes;
-    model->members = view->members;
-    model->map = settings->map;
-    model->gate.mode = CST_GATE_NONE;
-    model->gate.inputs = view->members;
-    model->mix = cst_alloc(context, (size_t)view->members, sizeof *model->mix);
-    model->learner = cst_alloc(context, CST_LEARNERS_MAX, sizeof *model->learner);
-    if (!model->mix || !model->learner)
-        return CST_ERROR_MEMORY;
-    model->learners = CST_LEARNERS_MAX; /* so that a failure frees whatever was filled */
-    if (wants_linear(settings))
-        status = fit_design(context, view, folds, fold_count, settings, fit);
-    if (status == CST_OK && wants(settings, CST_LEARNER_LOGLINEAR))
-        status = fit_loglinear(context, view, folds, fold_count, settings, fit);
-    model->learners = status == CST_OK ? fit->learners : CST_LEARNERS_MAX;
-    for (int32_t m = 0; status == CST_OK && m < fit->learners; m++) {
-        fit->kind[m] = model->learner[m].kind;
-        fit->weight[m] = model->learner[m].blend = 1.0 / (double)fit->learners;
-    }
-    return status;
-}
-
-void cst_meta_fit_free(cst_context *context, cst_meta_fit *fit) {
-    cst_model_free(context, fit->model);
-    cst_free(context, fit->row_loss);
-    *fit = (cst_meta_fit){0};
-}
-
-/* ---- cross-fitting
- * -------------------------------------------------------------------------------- */
+/* ---- folds inside a set of rows ----------------------------------------------------------------
+ */
 
 cst_status cst_folds_inside(cst_context *context, const cst_view *in, const int32_t *folds,
                             int64_t rows, int32_t fold_count, int32_t fold, uint64_t seed,
@@ -272,67 +210,247 @@ cst_status cst_folds_inside(cst_context *context, const cst_view *in, const int3
     return status;
 }
 
+/* ---- fits on all rows and without each fold ----------------------------------------------------
+ */
+
+/* A set of rows and the fit on it. */
+typedef struct part {
+    cst_view view;
+    int64_t *index;        /* NULL for all rows */
+    const int32_t *folds;  /* [view.rows] */
+    int32_t *own_folds;    /* the same where they are not the caller's */
+    int32_t *design_folds; /* [all rows]: the same at their places, -1 for rows that are not in */
+    int32_t fold_count;
+    int32_t best; /* member of least risk on these rows */
+    cst_moments moments;
+    cst_meta_fit fit;
+} part;
+
 typedef struct crossfit {
     const cst_view *view;
     const int32_t *folds;
     int32_t fold_count;
     const cst_settings *settings;
-    int32_t learners;
-    float *held; /* [learners][rows][classes]: probabilities from fits that did not see the row */
+    int32_t count; /* parts: all rows, and where there is cross-fitting those without each fold */
+    part *parts;
 } crossfit;
 
-static void scatter(const crossfit *job, int32_t learner, int32_t fold, const float *from) {
-    size_t classes = (size_t)job->view->classes;
-    float *to = job->held + (size_t)learner * (size_t)job->view->rows * classes;
-    for (int64_t i = 0; i < job->view->rows; i++) {
-        if (job->folds[i] != fold)
-            continue;
-        memcpy(to + (size_t)i * classes, from, classes * sizeof *from);
-        from += classes;
-    }
+/* An empty model of the view's shape. */
+static cst_status start_fit(cst_context *context, const cst_view *view,
+                            const cst_settings *settings, cst_meta_fit *fit) {
+    *fit = (cst_meta_fit){.lambda = NAN, .sigma2 = NAN, .mp_edge = NAN, .snr = NAN};
+    cst_status status = cst_stack_create(context, &fit->model);
+    if (status != CST_OK)
+        return status;
+    cst_model *model = fit->model;
+    model->classes = view->classes;
+    model->members = view->members;
+    model->map = settings->map;
+    model->gate.mode = CST_GATE_NONE;
+    model->gate.inputs = view->members;
+    model->mix = cst_alloc(context, (size_t)view->members, sizeof *model->mix);
+    model->learner = cst_alloc(context, CST_LEARNERS_MAX, sizeof *model->learner);
+    if (!model->mix || !model->learner)
+        return CST_ERROR_MEMORY;
+    model->learners = CST_LEARNERS_MAX; /* so that a failure frees whatever was filled */
+    return CST_OK;
 }
 
-static cst_status crossfit_task(cst_context *context, void *user, int64_t task) {
-    const crossfit *job = user;
-    int32_t fold = (int32_t)task;
-    cst_view in;
+void cst_meta_fit_free(cst_context *context, cst_meta_fit *fit) {
+    cst_model_free(context, fit->model);
+    cst_free(context, fit->row_loss);
+    *fit = (cst_meta_fit){0};
+}
+
+static void free_parts(cst_context *context, crossfit *job) {
+    for (int32_t i = 0; job->parts && i < job->count; i++) {
+        part *p = &job->parts[i];
+        cst_moments_free(context, &p->moments);
+        cst_meta_fit_free(context, &p->fit);
+        cst_free(context, p->index);
+        cst_free(context, p->own_folds);
+        cst_free(context, p->design_folds);
+    }
+    cst_free(context, job->parts);
+    job->parts = NULL;
+}
+
+/* The rows without fold `fold`, and their own folds. */
+static cst_status leave_out(cst_context *context, const crossfit *job, int32_t fold, part *p) {
+    size_t rows = (size_t)job->view->rows;
     cst_view out;
-    cst_meta_fit fit = {0};
-    int32_t *folds = NULL;
-    int32_t fold_count = 0;
-    float *part = NULL;
-    int64_t *index = cst_alloc(context, (size_t)job->view->rows, sizeof *index);
-    if (!index)
+    p->index = cst_alloc(context, rows, sizeof *p->index);
+    p->design_folds = cst_alloc(context, rows, sizeof *p->design_folds);
+    if (!p->index || !p->design_folds)
         return CST_ERROR_MEMORY;
-    cst_view_split(job->view, job->folds, fold, index, &in, &out);
-    cst_status status = cst_folds_inside(context, &in, job->folds, job->view->rows, job->fold_count,
-                                         fold, job->settings->seed, &folds, &fold_count);
-    if (status == CST_OK)
-        status = fit_rows(context, &in, folds, fold_count, job->settings, &fit);
-    if (status == CST_OK) {
-        part = cst_alloc(context, (size_t)out.rows * (size_t)out.classes, sizeof *part);
-        status = part ? CST_OK : CST_ERROR_MEMORY;
-    }
-    for (int32_t m = 0; status == CST_OK && m < job->learners; m++) {
-        status = cst_stack_predict_learner(context, fit.model, m, &out, part);
-        if (status == CST_OK)
-            scatter(job, m, fold, part);
-    }
-    cst_free(context, part);
-    cst_free(context, folds);
-    cst_free(context, index);
-    cst_meta_fit_free(context, &fit);
+    cst_view_split(job->view, job->folds, fold, p->index, &p->view, &out);
+    cst_status status =
+        cst_folds_inside(context, &p->view, job->folds, job->view->rows, job->fold_count, fold,
+                         job->settings->seed, &p->own_folds, &p->fold_count);
+    p->folds = p->own_folds;
+    int64_t to = 0;
+    for (int64_t i = 0; status == CST_OK && i < job->view->rows; i++)
+        p->design_folds[i] = job->folds[i] == fold ? -1 : p->own_folds[to++];
     return status;
 }
 
-/* Total NLL of one learner's held-out probabilities. */
-static double total_nll(const crossfit *job, const float *held) {
-    size_t classes = (size_t)job->view->classes;
-    double sum = 0;
-    for (int64_t i = 0; i < job->view->rows; i++) {
-        double p = (double)held[(size_t)i * classes + (size_t)cst_view_label(job->view, i)];
-        sum -= log(fmax(p, 1e-15));
+static cst_status make_parts(cst_context *context, crossfit *job) {
+    job->parts = cst_alloc(context, (size_t)job->count, sizeof *job->parts);
+    if (!job->parts)
+        return CST_ERROR_MEMORY;
+    part *all = &job->parts[0];
+    all->view = *job->view;
+    all->folds = job->folds;
+    all->fold_count = job->fold_count;
+    cst_status status = CST_OK;
+    for (int32_t i = 0; status == CST_OK && i < job->count; i++) {
+        if (i > 0)
+            status = leave_out(context, job, i - 1, &job->parts[i]);
+        if (status == CST_OK)
+            status = start_fit(context, &job->parts[i].view, job->settings, &job->parts[i].fit);
     }
+    return status;
+}
+
+/* ---- the linear learners of every part ---------------------------------------------------------
+ */
+
+/* Sums of -log p of the true class, [folds][members]. */
+static cst_status risk_block(cst_context *context, void *user, int64_t block, double *sum) {
+    const crossfit *job = user;
+    const cst_view *view = job->view;
+    int64_t first = cst_block_first(block);
+    int64_t count = cst_block_size(view->rows, block);
+    size_t width = (size_t)view->classes;
+    float *scratch =
+        cst_alloc(context, cst_view_copies(view) ? (size_t)count * width : 0, sizeof *scratch);
+    cst_status status = scratch ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        const float *rows = NULL;
+        status = cst_view_rows(context, view, k, first, count, scratch, &rows);
+        for (int64_t i = 0; status == CST_OK && i < count; i++) {
+            double p = (double)rows[(size_t)i * width + (size_t)cst_view_label(view, first + i)];
+            sum[job->folds[first + i] * view->members + k] -= log(fmax(p, CST_NLL_FLOOR));
+        }
+    }
+    cst_free(context, scratch);
+    return status;
+}
+
+/* The member of least risk on the rows of each part, in one pass. */
+static cst_status lowest_risks(cst_context *context, crossfit *job) {
+    int32_t members = job->view->members;
+    size_t width = (size_t)job->fold_count * (size_t)members;
+    double *sums = cst_alloc(context, width + (size_t)members, sizeof *sums);
+    if (!sums)
+        return CST_ERROR_MEMORY;
+    double *risk = sums + width;
+    cst_status status =
+        cst_reduce_blocks(context, cst_block_count(job->view->rows), width, risk_block, job, sums);
+    for (int32_t i = 0; status == CST_OK && i < job->count; i++) {
+        memset(risk, 0, (size_t)members * sizeof *risk);
+        for (int32_t f = 0; f < job->fold_count; f++)
+            for (int32_t k = 0; f != i - 1 && k < members; k++)
+                risk[k] += sums[f * members + k];
+        for (int32_t k = 1; k < members; k++)
+            if (risk[k] < risk[job->parts[i].best])
+                job->parts[i].best = k;
+    }
+    cst_free(context, sums);
+    return status;
+}
+
+static cst_status gate_task(cst_context *context, void *user, int64_t task) {
+    const crossfit *job = user;
+    part *p = &job->parts[task];
+    return cst_gate_fit(context, &p->view, p->best, &job->settings->gate, &p->fit.model->gate);
+}
+
+static cst_status compute_designs(cst_context *context, const crossfit *job) {
+    cst_moments_job *jobs = cst_alloc(context, (size_t)job->count, sizeof *jobs);
+    if (!jobs)
+        return CST_ERROR_MEMORY;
+    for (int32_t i = 0; i < job->count; i++) {
+        part *p = &job->parts[i];
+        jobs[i] = (cst_moments_job){.gate = &p->fit.model->gate,
+                                    .folds = i == 0 ? p->folds : p->design_folds,
+                                    .fold_count = p->fold_count,
+                                    .out = &p->moments};
+    }
+    cst_status status = cst_moments_compute_all(context, job->view, jobs, job->count);
+    cst_free(context, jobs);
+    return status;
+}
+
+static cst_status linear_task(cst_context *context, void *user, int64_t task) {
+    const crossfit *job = user;
+    part *p = &job->parts[task];
+    return fit_moments(context, &p->moments, job->settings, &p->fit);
+}
+
+static cst_status other_linear_task(cst_context *context, void *user, int64_t task) {
+    return linear_task(context, user, task + 1);
+}
+
+static cst_status fit_linear_parts(cst_context *context, crossfit *job) {
+    cst_meta_fit *fit = &job->parts[0].fit;
+    double start = cst_seconds();
+    cst_status status = lowest_risks(context, job);
+    if (status == CST_OK)
+        status = cst_parallel_for(context, job->count, gate_task, job);
+    fit->seconds_gate = cst_seconds() - start;
+    start = cst_seconds();
+    if (status == CST_OK)
+        status = compute_designs(context, job);
+    if (status == CST_OK)
+        status = linear_task(context, job, 0); /* not in a loop: its notices are told */
+    if (status == CST_OK)
+        status = cst_parallel_for(context, job->count - 1, other_linear_task, job);
+    fit->seconds_ridge = cst_seconds() - start;
+    return status;
+}
+
+/* ---- the log-linear learner of every part ------------------------------------------------------
+ */
+
+static cst_status loglinear_task(cst_context *context, void *user, int64_t task) {
+    const crossfit *job = user;
+    part *p = &job->parts[task + 1];
+    return fit_loglinear(context, &p->view, p->folds, p->fold_count, job->settings, &p->fit);
+}
+
+static cst_status fit_parts(cst_context *context, crossfit *job) {
+    cst_status status = CST_OK;
+    part *all = &job->parts[0];
+    if (wants_linear(job->settings))
+        status = fit_linear_parts(context, job);
+    if (status == CST_OK && wants(job->settings, CST_LEARNER_LOGLINEAR)) {
+        status = fit_loglinear(context, &all->view, all->folds, all->fold_count, job->settings,
+                               &all->fit);
+        double start = cst_seconds();
+        if (status == CST_OK)
+            status = cst_parallel_for(context, job->count - 1, loglinear_task, job);
+        all->fit.seconds_blend = cst_seconds() - start;
+    }
+    for (int32_t i = 0; status == CST_OK && i < job->count; i++) {
+        cst_meta_fit *fit = &job->parts[i].fit;
+        fit->model->learners = fit->learners;
+        for (int32_t m = 0; m < fit->learners; m++) {
+            fit->kind[m] = fit->model->learner[m].kind;
+            fit->weight[m] = fit->model->learner[m].blend = 1.0 / (double)fit->learners;
+        }
+    }
+    return status;
+}
+
+/* ---- the blend ---------------------------------------------------------------------------------
+ */
+
+/* Total NLL of one learner's held-out probabilities of the true class. */
+static double total_nll(int64_t rows, const float *truth) {
+    double sum = 0;
+    for (int64_t i = 0; i < rows; i++)
+        sum -= log(fmax((double)truth[i], CST_NLL_FLOOR));
     return sum;
 }
 
@@ -361,74 +479,100 @@ static void leave_out_empty(cst_context *context, const cst_model *model, int32_
     }
 }
 
-static cst_status blend(cst_context *context, const crossfit *job, cst_meta_fit *fit) {
-    size_t cells = (size_t)job->view->rows * (size_t)job->view->classes;
-    int32_t *labels = cst_alloc(context, (size_t)job->view->rows, sizeof *labels);
-    if (!labels)
-        return CST_ERROR_MEMORY;
-    for (int64_t i = 0; i < job->view->rows; i++)
-        labels[i] = cst_view_label(job->view, i);
-    const float *held[CST_LEARNERS_MAX];
+/* Weights of the learners from what they say of the rows they have not seen: truth
+ * [learners][rows], moments of the residuals where the rule reads them. */
+static cst_status blend(cst_context *context, const crossfit *job, const float *truth,
+                        const double *moments, cst_meta_fit *fit) {
+    int64_t rows = job->view->rows;
     double nll[CST_LEARNERS_MAX];
     double logdet[CST_LEARNERS_MAX];
-    for (int32_t m = 0; m < job->learners; m++) {
-        held[m] = job->held + (size_t)m * cells;
-        fit->nll[m] = total_nll(job, held[m]);
+    for (int32_t m = 0; m < fit->learners; m++) {
+        fit->nll[m] = total_nll(rows, truth + m * rows);
         nll[m] = fit->nll[m];
         logdet[m] = 2 * fit->half_logdet[m];
     }
-    leave_out_empty(context, fit->model, job->learners, nll);
+    leave_out_empty(context, fit->model, fit->learners, nll);
     double weights[CST_LEARNERS_MAX] = {0};
-    cst_view mixture = {.rows = job->view->rows,
-                        .classes = job->view->classes,
-                        .members = job->learners,
-                        .data = held,
-                        .labels = labels};
-    cst_status status =
-        cst_blend_weights(context, &mixture, nll, logdet, &job->settings->blend, weights);
-    for (int32_t m = 0; status == CST_OK && m < job->learners; m++)
+    cst_blend_evidence evidence = {.rows = rows,
+                                   .members = fit->learners,
+                                   .nll = nll,
+                                   .logdet = logdet,
+                                   .truth = truth,
+                                   .moments = moments};
+    cst_status status = cst_blend_weights_from(context, &evidence, &job->settings->blend, weights);
+    for (int32_t m = 0; status == CST_OK && m < fit->learners; m++)
         fit->weight[m] = fit->model->learner[m].blend = weights[m];
-    for (int64_t i = 0; status == CST_OK && fit->row_loss && i < job->view->rows; i++) {
+    for (int64_t i = 0; status == CST_OK && fit->row_loss && i < rows; i++) {
         double p = 0;
-        for (int32_t m = 0; m < job->learners; m++)
-            p += weights[m] * (double)held[m][i * job->view->classes + labels[i]];
-        fit->row_loss[i] = -log(fmax(p, 1e-15));
+        for (int32_t m = 0; m < fit->learners; m++)
+            p += weights[m] * (double)truth[m * rows + i];
+        fit->row_loss[i] = -log(fmax(p, CST_NLL_FLOOR));
     }
-    cst_free(context, labels);
+    return status;
+}
+
+/* Predicts every row with the fit that has not seen it, and blends by what comes out. */
+static cst_status blend_heldout(cst_context *context, const crossfit *job, bool losses,
+                                cst_meta_fit *fit) {
+    size_t rows = (size_t)job->view->rows;
+    size_t cells = 0;
+    double moments[CST_LEARNERS_MAX * CST_LEARNERS_MAX];
+    bool needed = fit->learners > 1 && cst_blend_needs_moments(job->settings->blend.rule);
+    if (!cst_size_mul(rows, (size_t)fit->learners, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "the cross-fitted predictions overflow");
+    float *truth = cst_alloc(context, cells, sizeof *truth);
+    const cst_model **models = cst_alloc(context, (size_t)job->fold_count, sizeof *models);
+    if (losses)
+        fit->row_loss = cst_alloc(context, rows, sizeof *fit->row_loss);
+    cst_status status = truth && models && (!losses || fit->row_loss) ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t f = 0; status == CST_OK && f < job->fold_count; f++)
+        models[f] = job->parts[f + 1].fit.model;
+    cst_heldout heldout = {.view = job->view,
+                           .folds = job->folds,
+                           .fold_count = job->fold_count,
+                           .models = models,
+                           .learners = fit->learners,
+                           .truth = truth,
+                           .moments = needed ? moments : NULL};
+    if (status == CST_OK)
+        status = cst_heldout_run(context, &heldout);
+    if (status == CST_OK)
+        status = blend(context, job, truth, needed ? moments : NULL, fit);
+    cst_free(context, truth);
+    cst_free(context, models);
     return status;
 }
 
 cst_status cst_meta_fit_run(cst_context *context, const cst_view *view, const int32_t *folds,
                             int32_t fold_count, const cst_settings *settings, bool losses,
                             cst_meta_fit *out) {
-    cst_status status = fit_rows(context, view, folds, fold_count, settings, out);
-    double start = cst_seconds();
+    *out = (cst_meta_fit){0};
+    int32_t wanted = 0;
+    for (int kind = 0; kind < CST_LEARNERS_MAX; kind++)
+        wanted += wants(settings, (cst_learner_kind)kind);
+    bool cross = wanted > 1 || losses;
     crossfit job = {.view = view,
                     .folds = folds,
                     .fold_count = fold_count,
                     .settings = settings,
-                    .learners = out->learners};
-    if (status == CST_OK && (out->learners > 1 || losses)) {
-        size_t cells = 0;
-        if (!cst_size_mul((size_t)view->rows, (size_t)view->classes, &cells) ||
-            !cst_size_mul(cells, (size_t)out->learners, &cells))
-            status = cst_fail(context, CST_ERROR_LIMIT, "the cross-fitted predictions overflow");
-        job.held = status == CST_OK ? cst_alloc(context, cells, sizeof *job.held) : NULL;
-        if (losses)
-            out->row_loss = cst_alloc(context, (size_t)view->rows, sizeof *out->row_loss);
-        if (!job.held || (losses && !out->row_loss))
-            status = status == CST_OK ? CST_ERROR_MEMORY : status;
-        if (status == CST_OK)
-            status = cst_parallel_for(context, fold_count, crossfit_task, &job);
-        if (status == CST_OK)
-            status = blend(context, &job, out);
-    } else if (status == CST_OK) {
-        out->nll[0] = NAN;
+                    .count = cross ? fold_count + 1 : 1};
+    cst_status status = make_parts(context, &job);
+    if (status == CST_OK)
+        status = fit_parts(context, &job);
+    if (status == CST_OK) {
+        cst_meta_fit *fit = &job.parts[0].fit;
+        double start = cst_seconds();
+        if (cross)
+            status = blend_heldout(context, &job, losses, fit);
+        else
+            fit->nll[0] = NAN;
+        fit->seconds_blend += cst_seconds() - start;
+        if (status == CST_OK) {
+            *out = *fit;
+            *fit = (cst_meta_fit){0};
+        }
     }
-    out->seconds_blend = cst_seconds() - start;
-    cst_free(context, job.held);
-    if (status != CST_OK)
-        cst_meta_fit_free(context, out);
+    free_parts(context, &job);
     return status;
 }
 

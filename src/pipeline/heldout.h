@@ -1,0 +1,27 @@
+/*
+ * What the blend needs of predictions for rows that a fit has not seen: the probability of the true
+ * class from every meta-learner, and the residuals' second moments. One pass over the rows, nothing
+ * of their number times that of classes is held. Between stages S3 and S4. Paper:
+ * "Laplace-Approximate Bayesian Blender".
+ */
+#ifndef CST_PIPELINE_HELDOUT_H
+#define CST_PIPELINE_HELDOUT_H
+
+#include "model/stack.h"
+
+typedef struct cst_heldout {
+    const cst_view *view;
+    const int32_t *folds; /* [rows], 0..fold_count-1 */
+    int32_t fold_count;
+    const cst_model *const
+        *models; /* [fold_count]: fitted without the fold; the same learners in each */
+    int32_t learners;
+    float *truth; /* out: [learners][rows] */
+    double
+        *moments; /* out: [learners][learners], over all (sample, class) rows; NULL: not wanted */
+} cst_heldout;
+
+/* Each row predicted by the model of its fold, by each of its learners alone. */
+cst_status cst_heldout_run(cst_context *context, const cst_heldout *heldout);
+
+#endif

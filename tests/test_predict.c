@@ -491,6 +491,171 @@ static void nearly_normalised_rows_are_normalised(void **state) {
     large_free(&l);
 }
 
+/* ---- predictors ------------------------------------------------------------------------------ */
+
+/* One sample, a few and all at once give the bytes of cst_model_predict, and no memory is asked
+ * for. */
+static void predictors_give_the_same_bytes_without_memory(void **state) {
+    static const int32_t widths[] = {2, 37, 1000};
+    (void)state;
+    for (int w = 0; w < 3; w++) {
+        flaky_heap heap = {.left = -1};
+        cst_context *context = NULL;
+        assert_int_equal(cst_context_create_with(&context, flaky_realloc, &heap), CST_OK);
+        large l = large_create(context, widths[w]);
+        size_t classes = (size_t)l.classes;
+        float *expected = malloc(ROWS * classes * sizeof *expected);
+        float *out = malloc(ROWS * classes * sizeof *out);
+        cst_predictor *predictor = NULL;
+        assert_true(expected && out);
+        assert_int_equal(cst_model_predict(context, l.model, l.members, ROWS, expected), CST_OK);
+        assert_int_equal(cst_predictor_create(context, &predictor, l.model), CST_OK);
+        heap.left = 0; /* the next allocation fails */
+        long live = heap.live;
+        for (size_t step = 1; step <= ROWS; step = step * 7 + 2) {
+            memset(out, 0, ROWS * classes * sizeof *out);
+            for (size_t i = 0; i < ROWS; i += step) {
+                size_t count = ROWS - i < step ? ROWS - i : step;
+                const float *at[MEMBERS];
+                for (int k = 0; k < MEMBERS; k++)
+                    at[k] = l.members[k] + i * classes;
+                assert_int_equal(
+                    cst_predictor_predict(predictor, at, (int64_t)count, out + i * classes),
+                    CST_OK);
+            }
+            assert_memory_equal(out, expected, ROWS * classes * sizeof *out);
+        }
+        assert_string_equal(cst_predictor_error(predictor), "");
+        assert_int_equal(cst_predictor_predict(predictor, l.members, ROWS, out), CST_OK);
+        assert_memory_equal(out, expected, ROWS * classes * sizeof *out);
+        assert_int_equal(heap.live, live);
+        heap.left = -1;
+        cst_predictor_free(context, predictor);
+        cst_predictor_free(context, NULL);
+        free(out);
+        free(expected);
+        large_free(&l);
+        cst_context_free(context);
+        assert_int_equal(heap.live, 0);
+    }
+}
+
+typedef struct service {
+    pthread_t thread;
+    const large *l;
+    cst_predictor *predictor;
+    float *out;
+    cst_status status;
+} service;
+
+/* Every thread walks over all samples, each from another one. */
+static void *serve(void *user) {
+    service *s = user;
+    size_t classes = (size_t)s->l->classes;
+    size_t start = (size_t)((uintptr_t)s->out / 64 % ROWS);
+    for (size_t n = 0; n < ROWS && s->status == CST_OK; n++) {
+        size_t i = (start + n) % ROWS;
+        const float *at[MEMBERS];
+        for (int k = 0; k < MEMBERS; k++)
+            at[k] = s->l->members[k] + i * classes;
+        s->status = cst_predictor_predict(s->predictor, at, 1, s->out + i * classes);
+    }
+    return NULL;
+}
+
+static void predictors_of_many_threads_share_one_model(void **state) {
+    enum { SERVICES = 8, CLASSES = 53 };
+    large l = large_create(*state, CLASSES);
+    size_t bytes = ROWS * CLASSES * sizeof(float);
+    float *expected = malloc(bytes);
+    service services[SERVICES];
+    assert_non_null(expected);
+    assert_int_equal(cst_model_predict(l.context, l.model, l.members, ROWS, expected), CST_OK);
+    for (int i = 0; i < SERVICES; i++) {
+        services[i] = (service){.l = &l, .out = malloc(bytes)};
+        assert_non_null(services[i].out);
+        assert_int_equal(cst_predictor_create(l.context, &services[i].predictor, l.model), CST_OK);
+    }
+    for (int i = 0; i < SERVICES; i++)
+        assert_int_equal(pthread_create(&services[i].thread, NULL, serve, &services[i]), 0);
+    for (int i = 0; i < SERVICES; i++) {
+        assert_int_equal(pthread_join(services[i].thread, NULL), 0);
+        assert_int_equal(services[i].status, CST_OK);
+        assert_memory_equal(services[i].out, expected, bytes);
+        cst_predictor_free(l.context, services[i].predictor);
+        free(services[i].out);
+    }
+    free(expected);
+    large_free(&l);
+}
+
+static void predictors_refuse_what_models_refuse(void **state) {
+    cst_context *context = *state;
+    cst_model *model = build_stack(context, 0);
+    cst_predictor *predictor = NULL;
+    float changed[MODEL_ROWS * MODEL_CLASSES];
+    float out[MODEL_ROWS * MODEL_CLASSES];
+    float expected[MODEL_ROWS * MODEL_CLASSES];
+    const float *members[MODEL_MEMBERS];
+    input_of(0, members);
+    memcpy(changed, members[1], sizeof changed);
+    members[1] = changed;
+    assert_int_equal(cst_predictor_create(context, &predictor, model), CST_OK);
+    float kept = changed[17 * MODEL_CLASSES + 2];
+    changed[17 * MODEL_CLASSES + 2] = -3.5F;
+    assert_int_equal(cst_predictor_predict(predictor, members, MODEL_ROWS, out), CST_ERROR_INPUT);
+    assert_non_null(
+        strstr(cst_predictor_error(predictor), "member 'vit-b/16', row 17, class 2: -3.5"));
+    changed[17 * MODEL_CLASSES + 2] = kept + 4e-4F; /* repaired, and the caller's rows left alone */
+    assert_int_equal(cst_predictor_predict(predictor, members, MODEL_ROWS, out), CST_OK);
+    assert_int_equal(cst_model_predict(context, model, members, MODEL_ROWS, expected), CST_OK);
+    assert_memory_equal(out, expected, sizeof out);
+    assert_true(changed[17 * MODEL_CLASSES + 2] == kept + 4e-4F);
+    assert_int_equal(cst_predictor_predict(predictor, members, -1, out), CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_predictor_predict(predictor, NULL, 1, out), CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_predictor_predict(predictor, members, 1, NULL), CST_ERROR_ARGUMENT);
+    assert_non_null(strstr(cst_predictor_error(predictor), "cst_predictor_predict: "));
+    assert_int_equal(cst_predictor_predict(predictor, members, INT64_MAX, out), CST_ERROR_LIMIT);
+    assert_int_equal(cst_predictor_predict(predictor, NULL, 0, NULL), CST_OK);
+    members[2] = NULL;
+    assert_int_equal(cst_predictor_predict(predictor, members, 1, out), CST_ERROR_ARGUMENT);
+    assert_non_null(strstr(cst_predictor_error(predictor), "member 2, "));
+    assert_int_equal(cst_predictor_predict(NULL, members, 1, out), CST_ERROR_ARGUMENT);
+    assert_string_equal(cst_predictor_error(NULL), "");
+    cst_predictor_free(context, predictor);
+    assert_int_equal(cst_predictor_create(context, &predictor, NULL), CST_ERROR_ARGUMENT);
+    assert_null(predictor);
+    assert_int_equal(cst_predictor_create(context, NULL, model), CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_predictor_create(NULL, &predictor, model), CST_ERROR_ARGUMENT);
+    cst_model_free(context, model);
+}
+
+static void predictors_survive_failing_allocations(void **state) {
+    (void)state;
+    flaky_heap heap = {.left = -1};
+    cst_context *context = NULL;
+    assert_int_equal(cst_context_create_with(&context, flaky_realloc, &heap), CST_OK);
+    large l = large_create(context, 3);
+    long base = heap.live;
+    int failures = 0;
+    cst_predictor *predictor = NULL;
+    for (long n = 0;; n++, failures++) {
+        heap.left = n;
+        cst_status status = cst_predictor_create(context, &predictor, l.model);
+        heap.left = -1;
+        if (status == CST_OK)
+            break;
+        assert_int_equal(status, CST_ERROR_MEMORY);
+        assert_null(predictor);
+        assert_int_equal(heap.live, base);
+    }
+    assert_in_range(failures, 5, 100);
+    cst_predictor_free(context, predictor);
+    large_free(&l);
+    cst_context_free(context);
+    assert_int_equal(heap.live, 0);
+}
+
 static int stop_at_once(void *user, const char *stage, int64_t done, int64_t total) {
     int *calls = user;
     (*calls)++;
@@ -560,6 +725,10 @@ int main(void) {
         cmocka_unit_test(softmax_survives_extremes),
         cmocka_unit_test(rows_that_are_not_probabilities_are_named),
         cmocka_unit_test(nearly_normalised_rows_are_normalised),
+        cmocka_unit_test(predictors_give_the_same_bytes_without_memory),
+        cmocka_unit_test(predictors_of_many_threads_share_one_model),
+        cmocka_unit_test(predictors_refuse_what_models_refuse),
+        cmocka_unit_test(predictors_survive_failing_allocations),
         cmocka_unit_test(progress_may_stop_a_prediction),
         cmocka_unit_test(failing_allocations_leave_nothing_behind),
     };

@@ -48,6 +48,31 @@ CST_API const char *cst_model_setting(const cst_model *model, size_t index);
 CST_API cst_status cst_model_predict(cst_context *context, const cst_model *model,
                                      const float *const *predictions, int64_t rows, float *out);
 
+/* ---- prediction without allocation, for a service ----------------------------------------------
+ */
+
+/* The memory that one thread needs to predict with one model. */
+typedef struct cst_predictor cst_predictor;
+
+/* Makes a predictor. The model is not copied and must outlive it; any number of predictors, one for
+ * each thread, may share a model. *out is the caller's, freed before the context, which is not used
+ * by predictions. */
+CST_API cst_status cst_predictor_create(cst_context *context, cst_predictor **out,
+                                        const cst_model *model);
+
+/* As cst_model_predict, with the same result to the byte, for one sample or many, on the calling
+ * thread: nothing is allocated, no lock is taken, and only the predictor and `out` are written. A
+ * predictor serves one thread at a time. */
+CST_API cst_status cst_predictor_predict(cst_predictor *predictor, const float *const *predictions,
+                                         int64_t rows, float *out);
+
+/* Why the predictor's last failing call failed, in one line; "" before any did. Borrowed: valid
+ * until the next call. */
+CST_API const char *cst_predictor_error(const cst_predictor *predictor);
+
+/* `context`: the one it was made with. */
+CST_API void cst_predictor_free(cst_context *context, cst_predictor *predictor);
+
 /* Loads what the model needs of a split and predicts. Members are matched by name: others in the
  * pool are ignored, a missing one is an error that names it. Number and, where both give them,
  * names of the classes must agree. *out: [rows][classes], freed with cst_free; *rows counts every

@@ -12,7 +12,8 @@
 
 enum {
     CHUNK_CELLS = 2048, /* (sample, class) pairs worked on at a time: what stays in the cache */
-    WAVE_BLOCKS = 256   /* blocks between two reports of progress */
+    BATCH_CELLS = 64 * 1024, /* read at a time of a member that has to be copied or read */
+    WAVE_BLOCKS = 256        /* blocks between two reports of progress */
 };
 
 /* How far the sum of a member's row may be from 1, and beyond which distance it is divided by it:
@@ -29,14 +30,17 @@ typedef struct predict_job {
     bool check;          /* the members' numbers are a caller's, not a pool's */
     bool report;         /* progress is told */
     int64_t chunk;       /* samples worked on at a time */
+    int64_t batch;       /* samples whose rows are got at a time, >= chunk */
     int64_t wave;        /* first block of the present wave */
     float *out;          /* [rows][classes] */
 } predict_job;
 
 typedef struct predict_scratch {
-    float *gathered;       /* [members][chunk * classes] where the view's rows are scattered or
-                              may have to be changed */
-    const float **members; /* [members] */
+    float *gathered;       /* [members][batch * classes] where the view's rows have to be copied;
+                              [members][chunk * classes] where they may have to be repaired */
+    const float **batch;   /* [members] rows of the batch */
+    const float **members; /* [members] rows of the chunk, in the batch or in `gathered` */
+    double *memory;        /* what the five below are parts of */
     double *mixture;       /* [chunk * classes] */
     double *scores;        /* [learners that are linear, at least 1][chunk * classes] */
     double *columns;       /* [12][CST_TILE] */
@@ -70,7 +74,8 @@ static cst_status refuse_row(cst_context *worker, const predict_job *job, int32_
                     (long long)row, sum);
 }
 
-/* Clips a row to [0, 1] and divides it by its sum, in the chunk's own copy of the member. */
+/* Clips a row to [0, 1] and divides it by its sum, in the chunk's own copy of the member. Only rows
+ * of a caller's arrays, which nothing else copies, are repaired. */
 static void repair_row(const predict_job *job, const predict_scratch *s, int32_t member,
                        int64_t row, int64_t count) {
     size_t classes = (size_t)job->model->classes;
@@ -187,19 +192,12 @@ static void add_loglinear(const predict_job *job, const predict_scratch *s,
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
+/* Samples first..first+count-1, whose rows are in s->members. */
 static cst_status predict_chunk(cst_context *worker, const predict_job *job,
                                 const predict_scratch *s, int64_t first, int64_t count) {
     const cst_model *model = job->model;
     int64_t cells = count * model->classes;
-    cst_status status = CST_OK;
-    for (int32_t k = 0; status == CST_OK && k < model->members; k++) {
-        float *place = s->gathered
-                           ? s->gathered + (size_t)k * (size_t)job->chunk * (size_t)model->classes
-                           : NULL;
-        status = cst_view_rows(worker, job->view, k, first, count, place, &s->members[k]);
-    }
-    if (status == CST_OK && job->check)
-        status = check_rows(worker, job, s, first, count);
+    cst_status status = job->check ? check_rows(worker, job, s, first, count) : CST_OK;
     if (status != CST_OK)
         return status;
     memset(s->mixture, 0, (size_t)cells * sizeof *s->mixture);
@@ -214,59 +212,91 @@ static cst_status predict_chunk(cst_context *worker, const predict_job *job,
     return CST_OK;
 }
 
-/* Memory of one block's work, in one piece of doubles and one of floats. */
-static cst_status make_scratch(cst_context *worker, const predict_job *job, predict_scratch *s,
-                               double **memory) {
+/* Samples first..first+count-1, rows[k] being those of member k, chunk by chunk. */
+static cst_status predict_chunks(cst_context *worker, const predict_job *job,
+                                 const predict_scratch *s, const float *const *rows, int64_t first,
+                                 int64_t count) {
+    cst_status status = CST_OK;
+    for (int64_t at = 0; status == CST_OK && at < count; at += job->chunk) {
+        int64_t left = count - at;
+        for (int32_t k = 0; k < job->model->members; k++)
+            s->members[k] = rows[k] + at * job->model->classes;
+        status = predict_chunk(worker, job, s, first + at, left < job->chunk ? left : job->chunk);
+    }
+    return status;
+}
+
+static void free_scratch(cst_context *worker, predict_scratch *s) {
+    cst_free(worker, s->gathered);
+    cst_free(worker, s->memory);
+    cst_free(worker, s->members);
+    cst_free(worker, s->batch);
+    *s = (predict_scratch){0};
+}
+
+/* Memory of one thread's work, freed with free_scratch also after a failure. */
+static cst_status make_scratch(cst_context *worker, const predict_job *job, predict_scratch *s) {
     const cst_model *model = job->model;
     size_t chunk = (size_t)job->chunk;
     size_t cells = chunk * (size_t)model->classes; /* at most the larger of CHUNK_CELLS and C */
     size_t lines = 1 + (size_t)(job->linear > 1 ? job->linear : 1);
     size_t tile = job->gated ? (size_t)CST_AGGREGATORS * CST_TILE : 0;
     size_t design = job->gated ? cst_design_scratch(&model->gate, job->chunk) : 0;
+    size_t place = (size_t)(cst_view_copies(job->view) ? job->batch : job->chunk);
     size_t gathered = 0;
     size_t total = 0;
     *s = (predict_scratch){0};
-    if (!cst_size_mul(cells, (size_t)model->members, &gathered) ||
+    if (!cst_size_mul(place * (size_t)model->classes, (size_t)model->members, &gathered) ||
         !cst_size_mul(cells, lines, &total) ||
         !cst_size_add(total, tile + 2 * chunk + design, &total))
         return cst_fail(worker, CST_ERROR_LIMIT, "a row of %d members and %d classes is too large",
                         (int)model->members, (int)model->classes);
+    if (!cst_view_copies(job->view) && !job->check)
+        gathered = 0;
     s->members = cst_alloc(worker, (size_t)model->members, sizeof *s->members);
-    *memory = s->members ? cst_alloc(worker, total, sizeof **memory) : NULL;
-    if (!*memory)
+    s->batch = cst_alloc(worker, (size_t)model->members, sizeof *s->batch);
+    s->memory = cst_alloc(worker, total, sizeof *s->memory);
+    s->gathered = cst_alloc(worker, gathered, sizeof *s->gathered);
+    if (!s->members || !s->batch || !s->memory || !s->gathered)
         return CST_ERROR_MEMORY;
-    s->mixture = *memory;
+    s->mixture = s->memory;
     s->scores = s->mixture + cells;
     s->columns = s->mixture + lines * cells;
     s->samples = s->columns + tile;
     s->design = s->samples + 2 * chunk;
-    if (job->view->index || job->check) {
-        s->gathered = cst_alloc(worker, gathered, sizeof *s->gathered);
-        if (!s->gathered)
-            return CST_ERROR_MEMORY;
-    }
     return CST_OK;
 }
 
 static cst_status predict_block(cst_context *worker, void *user, int64_t task) {
     const predict_job *job = user;
+    const cst_model *model = job->model;
     int64_t block = job->wave + task;
     int64_t first = cst_block_first(block);
     int64_t end = first + cst_block_size(job->view->rows, block);
+    size_t place = (size_t)job->batch * (size_t)model->classes;
     predict_scratch s;
-    double *memory = NULL;
-    cst_status status = make_scratch(worker, job, &s, &memory);
-    for (; status == CST_OK && first < end; first += job->chunk) {
-        int64_t left = end - first;
-        status = predict_chunk(worker, job, &s, first, left < job->chunk ? left : job->chunk);
+    cst_status status = make_scratch(worker, job, &s);
+    for (; status == CST_OK && first < end; first += job->batch) {
+        int64_t count = end - first < job->batch ? end - first : job->batch;
+        for (int32_t k = 0; status == CST_OK && k < model->members; k++) {
+            float *copy = cst_view_copies(job->view) ? s.gathered + (size_t)k * place : NULL;
+            status = cst_view_rows(worker, job->view, k, first, count, copy, &s.batch[k]);
+        }
+        if (status == CST_OK)
+            status = predict_chunks(worker, job, &s, s.batch, first, count);
     }
-    cst_free(worker, s.gathered);
-    cst_free(worker, memory);
-    cst_free(worker, s.members);
+    free_scratch(worker, &s);
     return status;
 }
 
-/* Which parts of the model the blend reaches. */
+/* Rows of so many cells: at least one, at most a block and all of them. */
+static int64_t block_part(int64_t cells, int32_t classes, int64_t rows) {
+    int64_t part = cells / classes;
+    part = part < 1 ? 1 : part > CST_BLOCK_ROWS ? CST_BLOCK_ROWS : part;
+    return part < rows ? part : rows;
+}
+
+/* Which parts of the model the blend reaches, and how many rows are taken at a time. */
 static void plan(predict_job *job) {
     const cst_model *model = job->model;
     for (int32_t l = 0; l < model->learners; l++) {
@@ -277,10 +307,10 @@ static void plan(predict_job *job) {
         for (int32_t j = model->members; j < learner->coefficients; j++)
             job->gated = job->gated || learner->weights[j] != 0;
     }
-    int64_t chunk = CHUNK_CELLS / model->classes;
-    job->chunk = chunk < 1 ? 1 : chunk > CST_BLOCK_ROWS ? CST_BLOCK_ROWS : chunk;
-    if (job->chunk > job->view->rows)
-        job->chunk = job->view->rows;
+    job->chunk = block_part(CHUNK_CELLS, model->classes, job->view->rows);
+    job->batch = cst_view_copies(job->view)
+                     ? block_part(BATCH_CELLS, model->classes, job->view->rows)
+                     : CST_BLOCK_ROWS;
 }
 
 static cst_status predict_view(cst_context *context, predict_job *job) {
@@ -348,23 +378,100 @@ cst_status cst_stack_predict_learner(cst_context *context, const cst_model *mode
     return predict_with(context, model, learner, view, false, false, out);
 }
 
-cst_status cst_model_predict(cst_context *context, const cst_model *model,
-                             const float *const *predictions, int64_t rows, float *out) {
-    if (!context || !model || rows < 0 || (rows > 0 && (!predictions || !out)))
+/* What cst_model_predict and cst_predictor_predict ask of their arguments; `call` is their name. */
+static cst_status check_arguments(cst_context *context, const char *call, const cst_model *model,
+                                  const float *const *predictions, int64_t rows, const float *out) {
+    if (rows < 0 || (rows > 0 && (!predictions || !out)))
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_predict: a model, predictions, rows >= 0 and a place for the "
-                        "result are needed");
+                        "%s: a model, predictions, rows >= 0 and a place for the result are needed",
+                        call);
     for (int32_t k = 0; rows > 0 && k < model->members; k++)
         if (!predictions[k])
             return cst_fail(context, CST_ERROR_ARGUMENT,
-                            "cst_model_predict: the predictions of member %d, '%s', are missing",
-                            (int)k, model->member_names[k]);
+                            "%s: the predictions of member %d, '%s', are missing", call, (int)k,
+                            model->member_names[k]);
     size_t cells = 0;
     if (!cst_size_mul((size_t)rows, (size_t)model->classes, &cells) ||
         !cst_size_mul(cells, sizeof(double), &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "%lld rows of %d classes are too many",
                         (long long)rows, (int)model->classes);
+    return CST_OK;
+}
+
+cst_status cst_model_predict(cst_context *context, const cst_model *model,
+                             const float *const *predictions, int64_t rows, float *out) {
+    if (!context || !model)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_predict: a context and a model are needed");
+    cst_status status = check_arguments(context, __func__, model, predictions, rows, out);
+    if (status != CST_OK)
+        return status;
     cst_view view = {
         .rows = rows, .classes = model->classes, .members = model->members, .data = predictions};
     return predict_with(context, model, -1, &view, true, true, out);
+}
+
+/* ---- without allocation: memory made once per thread ------------------------------------------
+ */
+
+struct cst_predictor {
+    cst_context *own; /* for error messages; nobody else's */
+    double *blend;    /* [learners] */
+    cst_view view;    /* of no rows: shapes only */
+    predict_job job;
+    predict_scratch scratch;
+};
+
+cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const cst_model *model) {
+    if (out)
+        *out = NULL;
+    if (!context || !out || !model)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_predictor_create: a context, a place for the result and a model are "
+                        "needed");
+    cst_predictor *made = cst_alloc(context, 1, sizeof *made);
+    cst_status status = made ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_context_child(&made->own, context, true);
+    if (status == CST_OK)
+        status = blend_weights(context, model, -1, &made->blend);
+    if (status == CST_OK) {
+        made->view =
+            (cst_view){.rows = INT64_MAX, .classes = model->classes, .members = model->members};
+        made->job =
+            (predict_job){.model = model, .view = &made->view, .blend = made->blend, .check = true};
+        plan(&made->job);
+        status = make_scratch(context, &made->job, &made->scratch);
+    }
+    if (status == CST_OK)
+        *out = made;
+    else
+        cst_predictor_free(context, made);
+    return status;
+}
+
+void cst_predictor_free(cst_context *context, cst_predictor *predictor) {
+    if (!predictor)
+        return;
+    free_scratch(context, &predictor->scratch);
+    cst_free(context, predictor->blend);
+    cst_context_free(predictor->own);
+    cst_free(context, predictor);
+}
+
+cst_status cst_predictor_predict(cst_predictor *predictor, const float *const *predictions,
+                                 int64_t rows, float *out) {
+    if (!predictor)
+        return CST_ERROR_ARGUMENT;
+    predict_job *job = &predictor->job;
+    cst_status status =
+        check_arguments(predictor->own, __func__, job->model, predictions, rows, out);
+    if (status != CST_OK)
+        return status;
+    job->out = out;
+    return predict_chunks(predictor->own, job, &predictor->scratch, predictions, 0, rows);
+}
+
+const char *cst_predictor_error(const cst_predictor *predictor) {
+    return predictor ? cst_last_error(predictor->own) : "";
 }

@@ -2,6 +2,7 @@
  * The context: errors, notices, checked allocation. No global state, nothing printed.
  */
 #include "base/base.h"
+#include "base/large.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +40,12 @@ struct cst_context {
     char error[ERROR_CHARS];
     char **notices;
     size_t notice_count;
+    cst_large large; /* of the root */
 };
+
+static cst_context *root_of(cst_context *context) {
+    return context->root ? context->root : context;
+}
 
 static void *default_realloc(void *user, void *pointer, size_t bytes) {
     (void)user;
@@ -78,6 +84,7 @@ cst_status cst_context_create_with(cst_context **out, cst_realloc_fn realloc_fn,
     context->realloc_user = user;
     context->threads = core_count();
     context->memory = quarter_of_memory();
+    cst_large_init(&context->large);
     *out = context;
     return CST_OK;
 }
@@ -101,6 +108,7 @@ void cst_context_free(cst_context *context) {
     if (!context)
         return;
     cst_notices_clear(context);
+    cst_large_destroy(&context->large);
     context->realloc_fn(context->realloc_user, context, 0);
 }
 
@@ -254,7 +262,8 @@ cst_status cst_progress(cst_context *context, const char *stage, int64_t done, i
 }
 
 cst_status cst_poll(cst_context *context) {
-    cst_context *root = context->root ? context->root : context;
+    cst_context *root = root_of(context);
+    cst_large_trim(&root->large, root->memory);
     if (!root->progress_fn || !*root->stage)
         return CST_OK;
     if (context == root || context->on_caller) {
@@ -285,29 +294,61 @@ bool cst_size_add(size_t a, size_t b, size_t *out) {
     return !__builtin_add_overflow(a, b, out);
 }
 
-/* Blocks carry the pointer the allocator gave just before the aligned address. */
+/* Just before the address that the caller gets. */
+typedef struct block_head {
+    char *raw;        /* what the allocator gave; NULL for a mapped array */
+    size_t held;      /* bytes counted as held by `large`, or 0 */
+    cst_large *large; /* who counts it or maps it, or NULL */
+} block_head;
+
+static block_head head_of(const void *pointer) {
+    block_head head;
+    memcpy(&head, (const char *)pointer - sizeof head, sizeof head);
+    return head;
+}
+
+/* An array of at least CST_LARGE_BYTES that no longer fits in half of the budget. */
+static void *alloc_mapped(cst_context *context, size_t bytes) {
+    cst_context *root = root_of(context);
+    char *user = cst_large_map(context, &root->large, bytes);
+    block_head head = {.large = &root->large};
+    if (user)
+        memcpy(user - sizeof head, &head, sizeof head);
+    return user;
+}
+
 void *cst_alloc(cst_context *context, size_t count, size_t size) {
     size_t bytes = 0;
     size_t padded = 0;
+    block_head head = {0};
     if (!cst_size_mul(count, size, &bytes) ||
-        !cst_size_add(bytes, ALIGNMENT + sizeof(void *), &padded) || padded > PTRDIFF_MAX) {
+        !cst_size_add(bytes, ALIGNMENT + sizeof head, &padded) || padded > PTRDIFF_MAX) {
         (void)cst_fail(context, CST_ERROR_MEMORY,
                        "a size overflows: %zu elements of %zu bytes do not fit in memory", count,
                        size);
         return NULL;
     }
-    char *raw = context->realloc_fn(context->realloc_user, NULL, padded);
-    if (!raw) {
+    /* A caller with an allocator of its own wants every byte from there. */
+    if (bytes >= CST_LARGE_BYTES && context->realloc_fn == default_realloc) {
+        cst_context *root = root_of(context);
+        if (!cst_large_hold(&root->large, bytes, root->memory / 2))
+            return alloc_mapped(context, bytes);
+        head = (block_head){.held = bytes, .large = &root->large};
+    }
+    head.raw = context->realloc_fn(context->realloc_user, NULL, padded);
+    if (!head.raw) {
+        if (head.large)
+            cst_large_release(head.large, bytes);
         (void)cst_fail(
             context, CST_ERROR_MEMORY,
             "out of memory: %zu bytes were asked for; use fewer rows or members, or more memory",
             bytes);
         return NULL;
     }
-    uintptr_t start = (uintptr_t)raw + sizeof(void *);
+    uintptr_t start = (uintptr_t)head.raw + sizeof head;
     uintptr_t aligned = (start + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1);
-    char *user = raw + (aligned - (uintptr_t)raw);
-    memcpy(user - sizeof(void *), &raw, sizeof raw);
+    char *user = head.raw + (aligned - (uintptr_t)head.raw);
+    memcpy(user - sizeof head, &head, sizeof head);
     memset(user, 0, bytes);
     return user;
 }
@@ -315,9 +356,14 @@ void *cst_alloc(cst_context *context, size_t count, size_t size) {
 void cst_free(cst_context *context, void *pointer) {
     if (!pointer || !context)
         return;
-    char *raw = NULL;
-    memcpy(&raw, (char *)pointer - sizeof(void *), sizeof raw);
-    context->realloc_fn(context->realloc_user, raw, 0);
+    block_head head = head_of(pointer);
+    if (head.large && !head.raw) {
+        cst_large_unmap(head.large, pointer);
+        return;
+    }
+    if (head.large)
+        cst_large_release(head.large, head.held);
+    context->realloc_fn(context->realloc_user, head.raw, 0);
 }
 
 void *cst_grow(cst_context *context, void *pointer, size_t old_count, size_t count, size_t size) {

@@ -1,0 +1,152 @@
+/*
+ * Large arrays in mapped temporary files. Behind cst_alloc.
+ */
+#include "base/large.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* madvise is not in POSIX; the number is the kernel's, the same on every architecture. */
+#ifndef MADV_DONTNEED
+#define MADV_DONTNEED 4
+#endif
+int madvise(void *address, size_t length, int advice);
+
+static const double LOOK_EVERY = 0.02;
+
+/* At the beginning of a mapping; the array follows at HEAD_BYTES, which keeps it aligned. */
+struct cst_mapping {
+    cst_mapping *before;
+    cst_mapping *after;
+    size_t bytes; /* of the whole mapping */
+};
+
+enum { HEAD_BYTES = 4096 };
+
+void cst_large_init(cst_large *large) {
+    *large = (cst_large){0};
+    (void)pthread_mutex_init(&large->lock, NULL);
+}
+
+void cst_large_destroy(cst_large *large) {
+    (void)pthread_mutex_destroy(&large->lock);
+}
+
+bool cst_large_hold(cst_large *large, size_t bytes, size_t limit) {
+    (void)pthread_mutex_lock(&large->lock);
+    bool fits = bytes <= limit && large->held <= limit - bytes;
+    if (fits)
+        large->held += bytes;
+    (void)pthread_mutex_unlock(&large->lock);
+    return fits;
+}
+
+void cst_large_release(cst_large *large, size_t bytes) {
+    (void)pthread_mutex_lock(&large->lock);
+    large->held -= bytes;
+    (void)pthread_mutex_unlock(&large->lock);
+}
+
+cst_status cst_temporary_file(cst_context *context, size_t bytes, int *fd) {
+    const char *folder = getenv("TMPDIR");
+    if (!folder || !*folder)
+        folder = "/tmp";
+    *fd = -1;
+    char *path = cst_format(context, "%s/corestack.XXXXXX", folder);
+    if (!path)
+        return CST_ERROR_MEMORY;
+    int file = mkstemp(path);
+    int reason = errno;
+    if (file >= 0) {
+        (void)unlink(path);
+        (void)fcntl(file, F_SETFD, FD_CLOEXEC);
+        reason = posix_fallocate(file, 0, (off_t)bytes);
+    }
+    cst_free(context, path);
+    if (file < 0 || reason != 0) {
+        if (file >= 0)
+            (void)close(file);
+        return cst_fail(context, CST_ERROR_IO,
+                        "%s: no temporary file of %zu bytes: %s; set TMPDIR to a folder with room "
+                        "or give more memory",
+                        folder, bytes, strerror(reason));
+    }
+    *fd = file;
+    return CST_OK;
+}
+
+void *cst_large_map(cst_context *context, cst_large *large, size_t bytes) {
+    size_t whole = 0;
+    int fd = -1;
+    if (!cst_size_add(bytes, HEAD_BYTES, &whole) || whole > PTRDIFF_MAX) {
+        (void)cst_fail(context, CST_ERROR_MEMORY, "a size overflows: %zu bytes", bytes);
+        return NULL;
+    }
+    if (cst_temporary_file(context, whole, &fd) != CST_OK)
+        return NULL;
+    char *start = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    int reason = errno;
+    (void)close(fd);
+    if (start == MAP_FAILED) {
+        (void)cst_fail(context, CST_ERROR_MEMORY, "%zu bytes cannot be mapped: %s", whole,
+                       strerror(reason));
+        return NULL;
+    }
+    cst_mapping *map = (void *)start;
+    map->bytes = whole;
+    map->before = NULL;
+    (void)pthread_mutex_lock(&large->lock);
+    map->after = large->maps;
+    if (large->maps)
+        large->maps->before = map;
+    large->maps = map;
+    large->mapped += whole;
+    (void)pthread_mutex_unlock(&large->lock);
+    return start + HEAD_BYTES;
+}
+
+void cst_large_unmap(cst_large *large, void *pointer) {
+    cst_mapping *map = (void *)((char *)pointer - HEAD_BYTES);
+    (void)pthread_mutex_lock(&large->lock);
+    if (map->before)
+        map->before->after = map->after;
+    else
+        large->maps = map->after;
+    if (map->after)
+        map->after->before = map->before;
+    large->mapped -= map->bytes;
+    (void)pthread_mutex_unlock(&large->lock);
+    (void)munmap(map, map->bytes);
+}
+
+/* Resident bytes of the process; 0 where the system does not say. */
+static size_t resident(void) {
+    char text[128] = {0};
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t got = read(fd, text, sizeof text - 1);
+    (void)close(fd);
+    const char *second = got > 0 ? strchr(text, ' ') : NULL;
+    long page = sysconf(_SC_PAGESIZE);
+    return second && page > 0 ? (size_t)strtoull(second, NULL, 10) * (size_t)page : 0;
+}
+
+void cst_large_trim(cst_large *large, size_t limit) {
+    /* Whoever finds the lock taken has nothing to add. */
+    if (pthread_mutex_trylock(&large->lock) != 0)
+        return;
+    double now = cst_seconds();
+    if (large->maps && now - large->looked > LOOK_EVERY) {
+        large->looked = now;
+        if (resident() > limit / 4 * 3)
+            for (cst_mapping *map = large->maps; map; map = map->after)
+                (void)madvise((char *)map + HEAD_BYTES, map->bytes - HEAD_BYTES, MADV_DONTNEED);
+    }
+    (void)pthread_mutex_unlock(&large->lock);
+}

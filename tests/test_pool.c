@@ -362,17 +362,10 @@ static void splits_with_conditions(void **state) {
     for (int i = 0; i < 2 * ROWS * CLASSES; i++)
         assert_true(fabs((double)p[i] - (double)values[i]) < 1e-7);
     cst_view view;
-    const float *pointers[1];
     expect_ok(f, cst_pool_view(f->context, pool, "bad", &view));
     assert_int_equal(view.rows, 2 * ROWS);
     for (int i = 0; i < 2 * ROWS; i++)
         assert_int_equal(cst_view_label(&view, i), labels[i % ROWS]);
-    expect_ok(f, cst_pool_view_condition(f->context, pool, "bad", 1, pointers, &view));
-    assert_int_equal(view.rows, ROWS);
-    assert_ptr_equal(view.data[0], p + ROWS * CLASSES);
-    assert_int_equal(cst_view_label(&view, 5), labels[5]);
-    expect_error(f, cst_pool_view_condition(f->context, pool, "bad", 2, pointers, &view),
-                 CST_ERROR_ARGUMENT, "'bad'", "condition 2", NULL);
     cst_pool_free(f->context, pool);
 }
 

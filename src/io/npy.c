@@ -10,6 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#endif
+
 enum { CHUNK = 4096 /* elements converted at a time where no row structure is needed */ };
 
 cst_status cst_npy_open(cst_context *context, cst_npy **out, const char *path, uint64_t zip_limit) {
@@ -138,6 +142,18 @@ static cst_status read_raw(cst_context *context, cst_npy *npy, int64_t first, in
     return gather_columns(context, npy, first, count, out);
 }
 
+bool cst_npy_streams(const cst_npy *npy) {
+    return !cst_npy_is_text(npy) && (!npy->fortran || npy->dims < 2) &&
+           cst_bytes_seekable(npy->source);
+}
+
+cst_status cst_npy_fetch(cst_context *context, const cst_npy *npy, int64_t first, int64_t count,
+                         unsigned char *raw) {
+    uint64_t row = (uint64_t)cst_npy_width(npy) * npy->item;
+    return cst_bytes_read(context, npy->source, npy->data_offset + (uint64_t)first * row, raw,
+                          (size_t)((uint64_t)count * row));
+}
+
 /* read_raw into the array's own scratch. */
 static cst_status read_scratch(cst_context *context, cst_npy *npy, int64_t first, int64_t count) {
     if (first < 0 || count < 0 || first > cst_npy_rows(npy) || count > cst_npy_rows(npy) - first)
@@ -228,7 +244,49 @@ static int64_t load_int(const cst_npy *npy, const unsigned char *p, bool *beyond
     }
 }
 
-static void decode(const cst_npy *npy, const unsigned char *raw, size_t count, double *out) {
+static void halves(const unsigned char *raw, size_t count, bool swapped, float *out) {
+    for (size_t i = 0; i < count; i++)
+        out[i] = half_to_float(load16(raw + 2 * i, swapped));
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+/* The same numbers by the processor's conversion, which is exact too. */
+__attribute__((target("avx,f16c"))) static void halves_f16c(const unsigned char *raw, size_t count,
+                                                            float *out) {
+    size_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        __m128i eight = _mm_loadu_si128((const __m128i *)(const void *)(raw + 2 * i));
+        _mm256_storeu_ps(out + i, _mm256_cvtph_ps(eight));
+    }
+    for (; i < count; i++)
+        out[i] = half_to_float(load16(raw + 2 * i, false));
+}
+#endif
+
+bool cst_npy_is_f32(const cst_npy *npy) {
+    return npy->kind == CST_NPY_FLOAT && npy->item <= 4;
+}
+
+void cst_npy_decode_f32(const cst_npy *npy, const unsigned char *raw, size_t count, float *out) {
+    if (npy->item == 4 && !npy->swapped) {
+        memcpy(out, raw, count * sizeof *out);
+        return;
+    }
+    if (npy->item == 4) {
+        for (size_t i = 0; i < count; i++)
+            out[i] = load_f32(raw + 4 * i, true);
+        return;
+    }
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (!npy->swapped && __builtin_cpu_supports("f16c")) {
+        halves_f16c(raw, count, out);
+        return;
+    }
+#endif
+    halves(raw, count, npy->swapped, out);
+}
+
+void cst_npy_decode_f64(const cst_npy *npy, const unsigned char *raw, size_t count, double *out) {
     bool swapped = npy->swapped;
     if (npy->kind == CST_NPY_FLOAT && npy->item == 4)
         for (size_t i = 0; i < count; i++)
@@ -261,7 +319,7 @@ cst_status cst_npy_read_rows_f64(cst_context *context, cst_npy *npy, int64_t fir
     if (status == CST_OK)
         status = read_scratch(context, npy, first, count);
     if (status == CST_OK)
-        decode(npy, npy->raw, (size_t)count * (size_t)cst_npy_width(npy), out);
+        cst_npy_decode_f64(npy, npy->raw, (size_t)count * (size_t)cst_npy_width(npy), out);
     return status;
 }
 
@@ -273,16 +331,14 @@ cst_status cst_npy_read_rows_f32(cst_context *context, cst_npy *npy, int64_t fir
     if (status != CST_OK)
         return status;
     size_t elements = (size_t)count * (size_t)cst_npy_width(npy);
-    if (npy->kind == CST_NPY_FLOAT && npy->item <= 4) {
-        for (size_t i = 0; i < elements; i++)
-            out[i] = npy->item == 4 ? load_f32(npy->raw + 4 * i, npy->swapped)
-                                    : half_to_float(load16(npy->raw + 2 * i, npy->swapped));
+    if (cst_npy_is_f32(npy)) {
+        cst_npy_decode_f32(npy, npy->raw, elements, out);
         return CST_OK;
     }
     double chunk[256];
     for (size_t i = 0; i < elements; i += 256) {
         size_t part = elements - i < 256 ? elements - i : 256;
-        decode(npy, npy->raw + i * npy->item, part, chunk);
+        cst_npy_decode_f64(npy, npy->raw + i * npy->item, part, chunk);
         for (size_t j = 0; j < part; j++)
             out[i + j] = (float)chunk[j];
     }
@@ -313,7 +369,7 @@ static cst_status integral(cst_context *context, const cst_npy *npy, const unsig
         return CST_OK;
     }
     double value = 0;
-    decode(npy, p, 1, &value);
+    cst_npy_decode_f64(npy, p, 1, &value);
     /* 2^63 is exact in double; NaN fails the comparison */
     if (!(value >= -0x1p63 && value < 0x1p63) || value != floor(value))
         return cst_fail(context, CST_ERROR_INPUT,

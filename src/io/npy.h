@@ -55,6 +55,20 @@ cst_status cst_npy_read_rows_f32(cst_context *context, cst_npy *npy, int64_t fir
 cst_status cst_npy_read_rows_f64(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
                                  double *out);
 
+/* Whether rows can be fetched at any place, by several threads at once: numbers in C order in a
+ * plain file. */
+bool cst_npy_streams(const cst_npy *npy);
+
+/* Rows first..first+count-1 of such an array as they are in the file, into raw [count * width *
+ * item] bytes. Does not change the array, so threads may share it. */
+cst_status cst_npy_fetch(cst_context *context, const cst_npy *npy, int64_t first, int64_t count,
+                         unsigned char *raw);
+
+/* Whether every value is exactly a float32, and `count` elements of raw as such. */
+bool cst_npy_is_f32(const cst_npy *npy);
+void cst_npy_decode_f32(const cst_npy *npy, const unsigned char *raw, size_t count, float *out);
+void cst_npy_decode_f64(const cst_npy *npy, const unsigned char *raw, size_t count, double *out);
+
 /* A vector ([N] or [N, 1]) of integers; floats are accepted where they are integral, else the error
  * says row and value. *out is the caller's (cst_free). */
 cst_status cst_npy_read_i64(cst_context *context, cst_npy *npy, int64_t **out, int64_t *count);

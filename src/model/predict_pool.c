@@ -4,6 +4,7 @@
  * Paper: the blended prediction of "Laplace-Approximate Bayesian Blender".
  */
 #include "model/stack.h"
+#include "pool/pool.h"
 
 #include <string.h>
 
@@ -42,26 +43,6 @@ static cst_status match_members(cst_context *context, const cst_model *model, co
     return CST_OK;
 }
 
-/* The members' probabilities on all rows of a loaded split: those of condition 0, then of 1, ... */
-static cst_status make_view(cst_context *context, const cst_model *model, const cst_pool *pool,
-                            const char *split, const int32_t *positions, const float **pointers,
-                            cst_view *view) {
-    int64_t rows = cst_pool_rows(pool, split);
-    int64_t conditions = cst_pool_conditions(pool, split);
-    for (int32_t k = 0; k < model->members; k++) {
-        pointers[k] = cst_pool_predictions(pool, split, positions[k]);
-        if (rows < 0 || !pointers[k])
-            return cst_fail(context, CST_ERROR_INTERNAL,
-                            "split '%s' of member '%s' was loaded and is not there", split,
-                            model->member_names[k]);
-    }
-    *view = (cst_view){.rows = conditions > 0 ? conditions * rows : rows,
-                       .classes = model->classes,
-                       .members = model->members,
-                       .data = pointers};
-    return CST_OK;
-}
-
 cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, cst_pool *pool,
                                   const char *split, float **out, int64_t *rows) {
     if (out)
@@ -91,7 +72,8 @@ cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, 
     if (status == CST_OK)
         status = cst_pool_load_members(context, pool, split, positions, model->members);
     if (status == CST_OK)
-        status = make_view(context, model, pool, split, positions, pointers, &view);
+        status =
+            cst_pool_view_members(context, pool, split, positions, model->members, pointers, &view);
     if (status != CST_OK)
         goto cleanup;
     size_t cells = 0;

@@ -4,6 +4,7 @@
 #include "pipeline/training.h"
 
 #include "pool/folds.h"
+#include "pool/pool.h"
 
 #include <math.h>
 #include <string.h>
@@ -57,8 +58,11 @@ cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *s
     status = out->data && out->folds && out->flops && out->latency && out->ensembles
                  ? CST_OK
                  : CST_ERROR_MEMORY;
+    cst_view all = {0};
+    if (status == CST_OK)
+        status = cst_pool_view(context, pool, split, &all);
     for (size_t k = 0; status == CST_OK && k < members; k++) {
-        out->data[k] = cst_pool_predictions(pool, split, (int32_t)k);
+        out->data[k] = all.data[k];
         out->ensembles[k] = cst_pool_member_ensemble(pool, (int32_t)k);
         /* A prediction averaged over several passes costs them all. */
         out->flops[k] = out->ensembles[k].passes * cst_pool_member_flops(pool, (int32_t)k);
@@ -69,7 +73,8 @@ cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *s
                            .members = (int32_t)members,
                            .data = out->data,
                            .labels = cst_pool_labels(pool, split),
-                           .groups = cst_pool_groups(pool, split)};
+                           .groups = cst_pool_groups(pool, split),
+                           .store = all.store};
     if (status == CST_OK)
         status = prepare_folds(context, pool, split, folds, seed, out);
     if (status != CST_OK)

@@ -2,6 +2,7 @@
  * Rows of probabilities or logits to float32 probabilities in float64 arithmetic, with the checks
  * that catch one declared as the other. While a member is loaded. Method, section 0.
  */
+#include "la/wide.h"
 #include "pool/state.h"
 
 #include <inttypes.h>
@@ -99,12 +100,65 @@ static void softmax(double *values, int32_t width, float *out) {
     for (int32_t j = 1; j < width; j++)
         top = values[j] > top ? values[j] : top;
     double sum = 0;
-    for (int32_t j = 0; j < width; j++) {
-        values[j] = exp(values[j] - top);
-        sum += values[j];
-    }
     for (int32_t j = 0; j < width; j++)
-        out[j] = (float)(values[j] / sum);
+        values[j] -= top;
+    cst_exp_f64(width, values, values);
+    for (int32_t j = 0; j < width; j++)
+        sum += values[j];
+    double share = 1 / sum;
+    for (int32_t j = 0; j < width; j++)
+        out[j] = (float)(values[j] * share);
+}
+
+/* ---- float32 in the file ----------------------------------------------------------------------
+ */
+
+/* As `look`: the same sums in the same order. */
+CST_WIDE_BODY look_f32_body(const float *restrict values, int32_t width, row_facts *found) {
+    double sums[4] = {0, 0, 0, 0};
+    int outside = 0;
+    int32_t j = 0;
+    for (; j + 4 <= width; j += 4)
+        for (int32_t k = 0; k < 4; k++) {
+            double v = (double)values[j + k];
+            outside |= !(v >= -RANGE_TOLERANCE) | !(v <= 1 + RANGE_TOLERANCE);
+            sums[k] += v > 0 ? v : 0;
+        }
+    for (; j < width; j++) {
+        double v = (double)values[j];
+        outside |= !(v >= -RANGE_TOLERANCE) | !(v <= 1 + RANGE_TOLERANCE);
+        sums[j & 3] += v > 0 ? v : 0;
+    }
+    *found = (row_facts){.sum = (sums[0] + sums[1]) + (sums[2] + sums[3]), .inside = !outside};
+}
+CST_WIDE(look_f32, (const float *restrict values, int32_t width, row_facts *found),
+         (values, width, found))
+
+CST_WIDE_BODY share_f32_body(const float *restrict values, int32_t width, double share,
+                             float *restrict out) {
+    for (int32_t j = 0; j < width; j++) {
+        double v = (double)values[j];
+        out[j] = (float)((v > 0 ? v : 0) * share);
+    }
+}
+CST_WIDE(share_f32,
+         (const float *restrict values, int32_t width, double share, float *restrict out),
+         (values, width, share, out))
+
+cst_status cst_convert_row_f32(cst_context *context, cst_convert *c, int64_t first, int64_t i,
+                               const float *values, double *wide, float *out) {
+    row_facts facts = {0};
+    if (!c->logits && c->width > 1) {
+        look_f32(values, c->width, &facts);
+        if (facts.inside && fabs(facts.sum - 1) <= SUM_TOLERANCE) {
+            share_f32(values, c->width, 1 / facts.sum, out);
+            c->total++;
+            return CST_OK;
+        }
+    }
+    for (int32_t j = 0; j < c->width; j++)
+        wide[j] = (double)values[j];
+    return cst_convert_row(context, c, first, i, wide, out);
 }
 
 cst_status cst_convert_row(cst_context *context, cst_convert *c, int64_t first, int64_t i,
@@ -122,8 +176,9 @@ cst_status cst_convert_row(cst_context *context, cst_convert *c, int64_t first, 
             out[1] = (float)p;
             return CST_OK;
         }
+        double share = 1 / facts.sum;
         for (int32_t j = 0; j < c->width; j++)
-            out[j] = (float)((values[j] > 0 ? values[j] : 0) / facts.sum);
+            out[j] = (float)((values[j] > 0 ? values[j] : 0) * share);
         return CST_OK;
     }
     c->like_probabilities += fits;

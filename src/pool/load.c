@@ -3,6 +3,7 @@
  * converted in parallel, block by block. Before redundancy. Method, section 0.
  */
 #include "pool/state.h"
+#include "pool/stream.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -25,6 +26,7 @@ typedef struct load_job {
     cst_pool *pool;
     int32_t split;
     const int32_t *members; /* positions in the pool of those to load */
+    bool stream;            /* they stay on disk */
 } load_job;
 
 static void close_member(cst_context *context, member_file *file) {
@@ -215,9 +217,64 @@ static cst_status survey(cst_context *context, cst_pool *pool, int32_t split,
     return status;
 }
 
-/* Reads all blocks of a joined member into `out`, [conditions * rows][classes]. */
+static cst_convert conversion(const cst_pool *pool, const member_file *file) {
+    return (cst_convert){.where = file->path,
+                         .rows = file->rows,
+                         .classes = pool->classes,
+                         .width = file->width,
+                         .logits = pool->logits};
+}
+
+/* Values as they are in a file, some rows of them. */
+typedef struct raw_rows {
+    double *wide;   /* [block][width] */
+    double *sorted; /* [width] */
+    float *narrow;  /* [block][width], where the file's values are float32 exactly */
+} raw_rows;
+
+static cst_status read_raw(cst_context *context, member_file *file, int64_t first, int64_t count,
+                           const raw_rows *raw) {
+    if (!raw->narrow)
+        return cst_rows_read(context, file->rows, count, raw->wide);
+    return cst_npy_read_rows_f32(context, file->rows->npy, first, count, raw->narrow);
+}
+
+/* Row i of the block that begins at `first`, converted. */
+static cst_status convert_row(cst_context *context, cst_convert *convert, const member_file *file,
+                              const raw_rows *raw, int64_t first, int64_t i, float *out) {
+    size_t width = (size_t)file->width;
+    double *row = raw->wide + (size_t)i * width;
+    if (raw->narrow)
+        return cst_convert_row_f32(context, convert, first, i, raw->narrow + (size_t)i * width, row,
+                                   out);
+    if (file->column_class) {
+        for (size_t j = 0; j < width; j++)
+            raw->sorted[file->column_class[j]] = row[j];
+        row = raw->sorted;
+    }
+    return cst_convert_row(context, convert, first, i, row, out);
+}
+
+/* The row of the split that row `row` of the file is. */
+static int64_t place_of(const member_file *file, int64_t row) {
+    return file->target ? row / file->count * file->count + file->target[row % file->count] : row;
+}
+
+static cst_status write_copy(cst_context *context, const member_file *file,
+                             const cst_store_entry *entry, int64_t first, int64_t count,
+                             const float *rows, size_t classes) {
+    if (!file->target)
+        return cst_stream_write(context, entry, first, count, rows);
+    cst_status status = CST_OK;
+    for (int64_t i = 0; status == CST_OK && i < count; i++)
+        status = cst_stream_write(context, entry, place_of(file, first + i), 1,
+                                  rows + (size_t)i * classes);
+    return status;
+}
+
+/* Reads all blocks of a joined member into `out`, [conditions * rows][classes], or into `entry`. */
 static cst_status read_blocks(cst_context *context, const load_job *job, member_file *file,
-                              float *out) {
+                              float *out, const cst_store_entry *entry) {
     const cst_pool *pool = job->pool;
     size_t classes = (size_t)pool->classes;
     size_t width = (size_t)file->width;
@@ -225,33 +282,52 @@ static cst_status read_blocks(cst_context *context, const load_job *job, member_
     int64_t block = BLOCK_VALUES / file->width > 0 ? BLOCK_VALUES / file->width : 1;
     if (block > total)
         block = total;
-    cst_convert convert = {.where = file->path,
-                           .rows = file->rows,
-                           .classes = pool->classes,
-                           .width = file->width,
-                           .logits = pool->logits};
-    double *values = cst_alloc(context, (size_t)block * width, sizeof *values);
-    double *sorted = cst_alloc(context, width, sizeof *sorted);
-    cst_status status = values && sorted ? CST_OK : CST_ERROR_MEMORY;
+    bool narrow = file->rows->npy && cst_npy_is_f32(file->rows->npy) && !file->column_class;
+    cst_convert convert = conversion(pool, file);
+    raw_rows raw = {.wide = cst_alloc(context, (size_t)block * width, sizeof *raw.wide),
+                    .sorted = cst_alloc(context, width, sizeof *raw.sorted)};
+    float *copy = cst_alloc(context, out ? 0 : (size_t)block * classes, sizeof *copy);
+    cst_status status = raw.wide && raw.sorted && copy ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK && narrow) {
+        raw.narrow = cst_alloc(context, (size_t)block * width, sizeof *raw.narrow);
+        status = raw.narrow ? CST_OK : CST_ERROR_MEMORY;
+    }
     for (int64_t first = 0; status == CST_OK && first < total; first += block) {
         int64_t part = total - first < block ? total - first : block;
-        status = cst_rows_read(context, file->rows, part, values);
+        status = cst_poll(context);
+        if (status == CST_OK)
+            status = read_raw(context, file, first, part, &raw);
         for (int64_t i = 0; status == CST_OK && i < part; i++) {
-            double *row = values + (size_t)i * width;
-            int64_t at = first + i;
-            if (file->target)
-                at = at / file->count * file->count + file->target[at % file->count];
-            if (file->column_class) {
-                for (size_t j = 0; j < width; j++)
-                    sorted[file->column_class[j]] = row[j];
-                row = sorted;
-            }
-            status = cst_convert_row(context, &convert, first, i, row, out + (size_t)at * classes);
+            int64_t at = place_of(file, first + i);
+            float *to = out ? out + (size_t)at * classes : copy + (size_t)i * classes;
+            status = convert_row(context, &convert, file, &raw, first, i, to);
         }
+        if (status == CST_OK && !out)
+            status = write_copy(context, file, entry, first, part, copy, classes);
     }
-    cst_free(context, values);
-    cst_free(context, sorted);
+    cst_free(context, raw.wide);
+    cst_free(context, raw.sorted);
+    cst_free(context, raw.narrow);
+    cst_free(context, copy);
     return status == CST_OK ? cst_convert_finish(context, &convert) : status;
+}
+
+/* A member that stays on disk: its own file where that can be read at any place, else a copy. */
+static cst_status keep_on_disk(cst_context *worker, const load_job *job, int32_t member,
+                               member_file *file) {
+    cst_store *store = job->pool->splits[job->split].store;
+    cst_store_entry *entry = &store->entries[member];
+    bool direct =
+        file->rows->npy && cst_npy_streams(file->rows->npy) && !file->target && !file->column_class;
+    if (direct) {
+        cst_convert convert = conversion(job->pool, file);
+        cst_rows *rows = file->rows;
+        file->rows = NULL;
+        return cst_stream_open(worker, rows, &convert, entry);
+    }
+    cst_status status =
+        cst_stream_create(worker, file->path, file->rows->row_count, job->pool->classes, entry);
+    return status == CST_OK ? read_blocks(worker, job, file, NULL, entry) : status;
 }
 
 /* One member, on whatever thread: opened, joined, read, stored in a place of its own. */
@@ -278,9 +354,11 @@ static cst_status load_member(cst_context *worker, void *user, int64_t task) {
     if (status == CST_OK &&
         !cst_size_mul((size_t)file.rows->row_count, (size_t)pool->classes, &values))
         status = cst_fail(worker, CST_ERROR_LIMIT, "%s: too many values to hold", file.path);
-    if (status == CST_OK) {
+    if (status == CST_OK && job->stream)
+        status = keep_on_disk(worker, job, member, &file);
+    else if (status == CST_OK) {
         out = cst_alloc(worker, values, sizeof *out);
-        status = out ? read_blocks(worker, job, &file, out) : CST_ERROR_MEMORY;
+        status = out ? read_blocks(worker, job, &file, out, NULL) : CST_ERROR_MEMORY;
     }
     cst_strings_free(worker, ids);
     close_member(worker, &file);
@@ -288,8 +366,24 @@ static cst_status load_member(cst_context *worker, void *user, int64_t task) {
         cst_free(worker, out);
         return status;
     }
-    state->data[member] = out;
+    state->data[member] = job->stream ? cst_store_place(state->store, member) : out;
     return CST_OK;
+}
+
+/* Whether `count` further members go beyond the predictions' share of the memory budget. */
+static bool is_too_large(cst_context *context, const cst_pool *pool, int32_t split, int32_t count) {
+    const cst_pool_split *state = &pool->splits[split];
+    int32_t conditions = pool->manifest->splits[split].condition_count;
+    size_t bytes = sizeof(float) * (size_t)count;
+    size_t share = cst_context_memory(context) / 8 * 3;
+    if (state->rows < 0)
+        return false;
+    if (!cst_size_mul(bytes, (size_t)state->rows, &bytes) ||
+        !cst_size_mul(bytes, (size_t)pool->classes, &bytes) ||
+        !cst_size_mul(bytes, conditions > 0 ? (size_t)conditions : 1, &bytes) ||
+        !cst_size_add(bytes, cst_pool_resident(pool), &bytes))
+        return true;
+    return bytes > share;
 }
 
 /* Loads `count` members that are not loaded yet, some at a time so that progress can be told. */
@@ -299,9 +393,14 @@ static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t spl
     cst_status status = cst_pool_describe(context, pool, split);
     if (status == CST_OK)
         status = survey(context, pool, split, members, count);
+    bool stream = status == CST_OK && is_too_large(context, pool, split, count);
+    cst_pool_split *state = &pool->splits[split];
+    if (stream && !state->store)
+        status =
+            cst_store_create(context, pool->manifest->member_count, pool->classes, &state->store);
     for (int32_t first = 0; status == CST_OK && first < count; first += wave) {
         int32_t part = count - first < wave ? count - first : wave;
-        load_job job = {.pool = pool, .split = split, .members = members + first};
+        load_job job = {.pool = pool, .split = split, .members = members + first, .stream = stream};
         status = cst_progress(context, "read", first, count);
         if (status == CST_OK)
             status = cst_parallel_for(context, part, load_member, &job);
@@ -341,8 +440,7 @@ cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const cha
     if (status == CST_OK && missing_count > 0) {
         status = load_missing(context, pool, index, missing, missing_count);
         for (int32_t i = 0; status != CST_OK && i < missing_count; i++) {
-            cst_free(context, state->data[missing[i]]);
-            state->data[missing[i]] = NULL;
+            cst_pool_drop_member(context, state, missing[i]);
         }
         if (status != CST_OK && loaded == 0)
             cst_pool_split_clear(context, pool, state);

@@ -50,13 +50,34 @@ cst_status cst_pool_create(cst_context *context, cst_pool **out, cst_manifest *m
     return CST_OK;
 }
 
+void cst_pool_drop_member(cst_context *context, cst_pool_split *split, int32_t member) {
+    if (split->store)
+        cst_store_close(context, split->store, member);
+    if (cst_store_find(split->store, split->data[member]) < 0)
+        cst_free(context, (void *)(uintptr_t)split->data[member]);
+    split->data[member] = NULL;
+}
+
+size_t cst_pool_resident(const cst_pool *pool) {
+    size_t bytes = 0;
+    for (int32_t s = 0; s < pool->manifest->split_count; s++) {
+        const cst_pool_split *split = &pool->splits[s];
+        int32_t conditions = pool->manifest->splits[s].condition_count;
+        size_t each = (size_t)(split->rows > 0 ? split->rows : 0) * (size_t)pool->classes *
+                      (conditions > 0 ? (size_t)conditions : 1) * sizeof(float);
+        for (int32_t k = 0; k < pool->manifest->member_count; k++)
+            if (split->data[k] && cst_store_find(split->store, split->data[k]) < 0)
+                bytes += each;
+    }
+    return bytes;
+}
+
 /* Back to not loaded; the array of member pointers stays. */
 void cst_pool_split_clear(cst_context *context, cst_pool *pool, cst_pool_split *split) {
-    float **data = split->data;
-    for (int32_t k = 0; data && k < pool->manifest->member_count; k++) {
-        cst_free(context, data[k]);
-        data[k] = NULL;
-    }
+    const float **data = split->data;
+    for (int32_t k = 0; data && k < pool->manifest->member_count; k++)
+        cst_pool_drop_member(context, split, k);
+    cst_store_free(context, split->store);
     cst_free(context, split->rows_source);
     cst_free(context, split->labels);
     cst_free(context, split->repeated);
@@ -258,7 +279,9 @@ const char *cst_pool_id(const cst_pool *pool, const char *split, int64_t row) {
 
 const float *cst_pool_predictions(const cst_pool *pool, const char *split, int32_t member) {
     const cst_pool_split *s = find_loaded(pool, split);
-    return s && find_member(pool, member) ? s->data[member] : NULL;
+    if (!s || !find_member(pool, member) || cst_store_find(s->store, s->data[member]) >= 0)
+        return NULL;
+    return s->data[member];
 }
 
 /* ---- views ----------------------------------------------------------------------------------- */
@@ -287,7 +310,8 @@ static cst_view whole_view(const cst_pool *pool, const char *split, const cst_po
     int32_t conditions = cst_pool_conditions(pool, split);
     return (cst_view){.rows = conditions > 0 ? state->rows * conditions : state->rows,
                       .classes = pool->classes,
-                      .labels = conditions > 0 ? state->repeated : state->labels};
+                      .labels = conditions > 0 ? state->repeated : state->labels,
+                      .store = state->store};
 }
 
 cst_status cst_pool_view(cst_context *context, const cst_pool *pool, const char *split,
@@ -300,7 +324,7 @@ cst_status cst_pool_view(cst_context *context, const cst_pool *pool, const char 
         return status;
     *out = whole_view(pool, split, state);
     out->members = cst_pool_members(pool);
-    out->data = (const float *const *)state->data;
+    out->data = state->data;
     return CST_OK;
 }
 
@@ -319,28 +343,5 @@ cst_status cst_pool_view_members(cst_context *context, const cst_pool *pool, con
     *out = whole_view(pool, split, state);
     out->members = count;
     out->data = pointers;
-    return CST_OK;
-}
-
-cst_status cst_pool_view_condition(cst_context *context, const cst_pool *pool, const char *split,
-                                   int32_t condition, const float **pointers, cst_view *out) {
-    const cst_pool_split *state = NULL;
-    cst_status status = need_loaded(context, pool, split, &state);
-    if (status == CST_OK && !find_condition(pool, split, condition))
-        status = cst_fail(context, CST_ERROR_ARGUMENT, "split '%s' has no condition %d", split,
-                          condition);
-    for (int32_t k = 0; status == CST_OK && k < cst_pool_members(pool); k++) {
-        status = need_member(context, pool, split, state, k);
-        if (status == CST_OK)
-            pointers[k] =
-                state->data[k] + (size_t)condition * (size_t)state->rows * (size_t)pool->classes;
-    }
-    if (status != CST_OK)
-        return status;
-    *out = (cst_view){.rows = state->rows,
-                      .classes = pool->classes,
-                      .members = cst_pool_members(pool),
-                      .data = pointers,
-                      .labels = state->labels};
     return CST_OK;
 }

@@ -19,9 +19,4 @@ cst_status cst_pool_view_members(cst_context *context, const cst_pool *pool, con
                                  const int32_t *members, int32_t count, const float **pointers,
                                  cst_view *out);
 
-/* The rows of one condition of a split with conditions: a view of `rows` rows and the split's own
- * labels. `pointers` has one entry per member of the pool and must outlive the view. */
-cst_status cst_pool_view_condition(cst_context *context, const cst_pool *pool, const char *split,
-                                   int32_t condition, const float **pointers, cst_view *out);
-
 #endif

@@ -7,6 +7,7 @@
 #include "io/manifest.h"
 #include "io/rows.h"
 #include "pool/pool.h"
+#include "pool/store.h"
 
 /* A split as far as it is loaded. */
 typedef struct cst_pool_split {
@@ -23,8 +24,10 @@ typedef struct cst_pool_split {
     cst_id_index *index;
     bool
         anchored; /* the ids are those of the labels; otherwise other files must keep their order */
-    float **data; /* [members] -> [conditions * rows][classes], NULL where not loaded */
-    char *first_path; /* the first member whose shape was accepted, for messages */
+    const float **data; /* [members] -> [conditions * rows][classes] or the member's place in the
+                           store; NULL where not loaded */
+    cst_store *store;   /* members that stay on disk, or NULL */
+    char *first_path;   /* the first member whose shape was accepted, for messages */
     char *first_shape;
 } cst_pool_split;
 
@@ -38,9 +41,15 @@ struct cst_pool {
     cst_pool_split *splits; /* [manifest->split_count] */
 };
 
+/* Bytes of the members' predictions that are in memory, over all splits. */
+size_t cst_pool_resident(const cst_pool *pool);
+
 /* A pool over a description, which it takes (also on failure); nothing is loaded. */
 cst_status cst_pool_create(cst_context *context, cst_pool **out, cst_manifest *manifest,
                            const cst_pool_config *config);
+
+/* Frees or closes a member's predictions; it is not loaded then. */
+void cst_pool_drop_member(cst_context *context, cst_pool_split *split, int32_t member);
 
 void cst_pool_split_clear(cst_context *context, cst_pool *pool, cst_pool_split *split);
 
@@ -74,6 +83,9 @@ typedef struct cst_convert {
  */
 cst_status cst_convert_row(cst_context *context, cst_convert *convert, int64_t first, int64_t i,
                            double *values, float *out);
+/* The same for values that are float32 in the file and stay as they are. wide: [width] scratch. */
+cst_status cst_convert_row_f32(cst_context *context, cst_convert *convert, int64_t first, int64_t i,
+                               const float *values, double *wide, float *out);
 /* After the last row. */
 cst_status cst_convert_finish(cst_context *context, const cst_convert *convert);
 

@@ -29,11 +29,17 @@ void cst_store_free(cst_context *context, cst_store *store) {
     if (!store)
         return;
     for (int32_t k = 0; store->entries && k < store->count; k++)
-        if (store->entries[k].source && store->entries[k].close)
-            store->entries[k].close(context, store->entries[k].source);
+        cst_store_close(context, store, k);
     cst_free(context, store->entries);
     cst_free(context, store->places);
     cst_free(context, store);
+}
+
+void cst_store_close(cst_context *context, cst_store *store, int32_t member) {
+    cst_store_entry *entry = &store->entries[member];
+    if (entry->source)
+        entry->close(context, entry->source);
+    *entry = (cst_store_entry){0};
 }
 
 const float *cst_store_place(const cst_store *store, int32_t member) {

@@ -31,6 +31,9 @@ cst_status cst_store_create(cst_context *context, int32_t count, int32_t classes
 /* Closes what is in it; NULL is accepted. */
 void cst_store_free(cst_context *context, cst_store *store);
 
+/* Closes one member's entry, if there is one. */
+void cst_store_close(cst_context *context, cst_store *store, int32_t member);
+
 /* What stands in cst_view.data for the member. */
 const float *cst_store_place(const cst_store *store, int32_t member);
 

@@ -10,6 +10,9 @@
 const cli_option CLI_COMMON_OPTIONS[] = {
     {"json", 'j', NULL, "one JSON document on standard output"},
     {"threads", 't', "N", "threads to use (0: one for each core); results do not depend on it"},
+    {"memory", 0, "SIZE",
+     "memory to stay within, as 2GiB or 500MB (a quarter of the machine's); results do not depend "
+     "on it"},
     {"color", 0, "WHEN", "auto, always or never; NO_COLOR is obeyed"},
     {"quiet", 'q', NULL, "no progress and no notices"},
     {"verbose", 'v', NULL, "say what is being done"},

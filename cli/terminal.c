@@ -121,6 +121,45 @@ static int on_progress(void *user, const char *stage, int64_t done, int64_t tota
     return interrupted_by != 0;
 }
 
+/* "2GiB", "500 MB", "1e9": bytes; a suffix with an i counts in 1,024s. */
+static bool parse_size(const char *text, size_t *out) {
+    static const char units[] = "KMGT";
+    char *end = NULL;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (end == text || errno != 0 || !(value >= 0))
+        return false;
+    while (*end == ' ')
+        end++;
+    const char *unit = *end ? strchr(units, *end & ~0x20) : NULL;
+    if (unit) {
+        bool binary = (end[1] | 0x20) == 'i';
+        for (const char *u = units; u <= unit; u++)
+            value *= binary ? 1024 : 1000;
+        end += binary ? 2 : 1;
+    }
+    if ((*end | 0x20) == 'b')
+        end++;
+    if (*end || value >= 0x1p62)
+        return false;
+    *out = (size_t)value;
+    return true;
+}
+
+static int set_memory(cli_call *call) {
+    const char *text = cli_value(call, "memory");
+    size_t bytes = 0;
+    if (!text)
+        return CLI_OK;
+    if (!parse_size(text, &bytes) || bytes == 0)
+        return cli_fail(call, "option --memory: '%s' is not a size; write 2GiB, 500MB or bytes",
+                        text);
+    cst_status status = cst_context_set_memory(call->context, bytes);
+    if (status != CST_OK)
+        return cli_fail(call, "option --memory: %s", cst_last_error(call->context));
+    return CLI_OK;
+}
+
 int cli_attach(cli_call *call) {
     call->quiet = cli_flag(call, "quiet");
     call->verbose = cli_flag(call, "verbose");
@@ -134,6 +173,8 @@ int cli_attach(cli_call *call) {
     int code = cli_integer(call, "threads", 0, 1024, &threads);
     if (code == CLI_OK)
         code = cli_check(call, cst_context_set_threads(call->context, (int)threads));
+    if (code == CLI_OK)
+        code = set_memory(call);
     if (code != CLI_OK)
         return code;
     cst_context_set_log(call->context, on_log, call);

@@ -1,7 +1,7 @@
 # Completion of corestack for bash.
 
 _corestack_options() {
-    local common="--json --threads --color --quiet --verbose --help"
+    local common="--json --threads --memory --color --quiet --verbose --help"
     local pool="--labels --ids --folds --groups --values --allow-outside"
     case $1 in
         fit) echo "--output --preset --set --seed --split $pool $common" ;;
@@ -50,7 +50,7 @@ _corestack() {
             mapfile -t COMPREPLY < <(compgen -W "$(corestack options 2>/dev/null |
                 sed -n 's/^  \([a-z][a-z0-9_.]*\) = .*/\1=/p')" -- "$current")
             ;;
-        --threads | -t | --seed | --count | -L | --resamples | -r | --draws) ;;
+        --threads | -t | --memory | --seed | --count | -L | --resamples | -r | --draws) ;;
         *)
             if [[ $current == -* ]]; then
                 mapfile -t COMPREPLY < <(compgen -W "$(_corestack_options "$command")" -- "$current")

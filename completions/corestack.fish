@@ -38,6 +38,7 @@ complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compa
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect" -l allow-outside -d "let a manifest name files outside its folder"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect folds options help" -l json -s j -d "one JSON document on standard output"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect folds options help" -l threads -s t -x -d "threads to use"
+complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect folds options help" -l memory -x -d "memory to stay within"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect folds options help" -l color -x -a "auto always never" -d "when to color"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect folds options help" -l quiet -s q -d "no progress and no notices"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect folds options help" -l verbose -s v -d "say what is being done"

@@ -62,44 +62,50 @@ static cst_status sums(cst_context *context, const cst_samples *samples, int32_t
  */
 
 typedef struct class_job {
-    const float *probabilities;
-    const int32_t *labels;
-    int64_t rows;
-    int32_t classes;
+    const cst_view *view;
+    int32_t member;
     int32_t bins;
 } class_job;
 
 /* sum: [classes][bins], one-hot target minus probability. */
 static cst_status class_block(cst_context *context, void *user, int64_t block, double *sum) {
-    (void)context;
     const class_job *job = user;
+    const cst_view *view = job->view;
     int64_t first = cst_block_first(block);
-    int64_t end = first + cst_block_size(job->rows, block);
-    for (int64_t i = first; i < end; i++) {
-        const float *row = job->probabilities + (size_t)i * (size_t)job->classes;
-        for (int32_t c = 0; c < job->classes; c++) {
+    int64_t count = cst_block_size(view->rows, block);
+    size_t classes = (size_t)view->classes;
+    const float *rows = NULL;
+    float *scratch =
+        cst_alloc(context, cst_view_copies(view) ? (size_t)count * classes : 0, sizeof *scratch);
+    cst_status status =
+        scratch ? cst_view_rows(context, view, job->member, first, count, scratch, &rows)
+                : CST_ERROR_MEMORY;
+    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+        const float *row = rows + (size_t)i * classes;
+        for (int32_t c = 0; c < view->classes; c++) {
             double p = (double)row[c];
             size_t at = (size_t)c * (size_t)job->bins + (size_t)cst_bin_of(p, job->bins);
-            sum[at] += (job->labels[i] == c ? 1.0 : 0.0) - p;
+            sum[at] += (cst_view_label(view, first + i) == c ? 1.0 : 0.0) - p;
         }
     }
-    return CST_OK;
+    cst_free(context, scratch);
+    return status;
 }
 
 static cst_status classwise(cst_context *context, const class_job *job, double *out) {
     size_t width = 0;
-    if (!cst_size_mul((size_t)job->classes, (size_t)job->bins, &width))
+    if (!cst_size_mul((size_t)job->view->classes, (size_t)job->bins, &width))
         return cst_fail(context, CST_ERROR_LIMIT, "%d classes in %d bins are too many",
-                        job->classes, job->bins);
+                        job->view->classes, job->bins);
     double *total = cst_alloc(context, width, sizeof *total);
     if (!total)
         return CST_ERROR_MEMORY;
-    cst_status status = cst_reduce_blocks(context, cst_block_count(job->rows), width, class_block,
-                                          (void *)job, total);
+    cst_status status = cst_reduce_blocks(context, cst_block_count(job->view->rows), width,
+                                          class_block, (void *)job, total);
     double sum = 0;
     for (size_t j = 0; j < width; j++)
         sum += fabs(total[j]);
-    *out = sum / ((double)job->rows * (double)job->classes);
+    *out = sum / ((double)job->view->rows * (double)job->view->classes);
     cst_free(context, total);
     return status;
 }
@@ -130,17 +136,29 @@ cst_status cst_metrics_evaluate(cst_context *context, const float *probabilities
     if (!context || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_metrics_evaluate: a context and a place for the scores are needed");
+    if (rows < 1 || classes < 1 || !probabilities || !labels)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "scores need at least one row, one class and labels: got %lld rows of %d "
+                        "classes",
+                        (long long)rows, classes);
+    cst_view view = {
+        .rows = rows, .classes = classes, .members = 1, .data = &probabilities, .labels = labels};
+    return cst_metrics_of(context, &view, 0, bins, true, out);
+}
+
+cst_status cst_metrics_of(cst_context *context, const cst_view *view, int32_t member, int bins,
+                          bool all, cst_metrics *out) {
     cst_samples samples = {0};
-    class_job job = {probabilities, labels, rows, classes, 0};
-    *out = (cst_metrics){.samples = rows};
+    class_job job = {view, member, 0};
+    *out = (cst_metrics){.samples = view->rows, .ece_mass = NAN, .ece_classwise = NAN, .corp = NAN};
     cst_status status = cst_bins_check(context, bins, &job.bins);
     if (status == CST_OK)
-        status = cst_samples_make(context, probabilities, rows, classes, labels, &samples);
+        status = cst_samples_of(context, view, member, &samples);
     if (status == CST_OK)
         status = sums(context, &samples, job.bins, out);
-    if (status == CST_OK)
+    if (status == CST_OK && all)
         status = classwise(context, &job, &out->ece_classwise);
-    if (status == CST_OK)
+    if (status == CST_OK && all)
         status = ordered(context, &samples, job.bins, out);
     out->bins = job.bins;
     cst_samples_free(context, &samples);

@@ -38,9 +38,8 @@ int32_t cst_bin_of(double probability, int32_t bins) {
 }
 
 typedef struct fill_job {
-    const float *probabilities;
-    const int32_t *labels;
-    int32_t classes;
+    const cst_view *view;
+    int32_t member;
     cst_samples *samples;
 } fill_job;
 
@@ -81,18 +80,18 @@ cst_status cst_distribution_check(cst_context *context, const float *row, int32_
     return bad_row(context, row, classes, i);
 }
 
-static cst_status fill_row(cst_context *context, const fill_job *job, int64_t i) {
+static cst_status fill_row(cst_context *context, const fill_job *job, const float *row, int64_t i) {
     const cst_samples *to = job->samples;
-    const float *row = job->probabilities + (size_t)i * (size_t)job->classes;
-    int32_t label = job->labels[i];
-    if (label < 0 || label >= job->classes)
+    int32_t classes = job->view->classes;
+    int32_t label = cst_view_label(job->view, i);
+    if (label < 0 || label >= classes)
         return cst_fail(context, CST_ERROR_INPUT, "label of row %lld is %d, outside 0..%d",
-                        (long long)i, label, job->classes - 1);
+                        (long long)i, label, classes - 1);
     double sum = 0;
     double squares = 0;
     float least = row[0];
     int32_t best = 0;
-    for (int32_t c = 0; c < job->classes; c++) {
+    for (int32_t c = 0; c < classes; c++) {
         double p = (double)row[c];
         sum += p;
         squares += p * p;
@@ -103,7 +102,7 @@ static cst_status fill_row(cst_context *context, const fill_job *job, int64_t i)
     if (!(fabs(sum - 1) <= CST_PROBABILITY_TOLERANCE) ||
         !((double)least >= -CST_PROBABILITY_TOLERANCE) ||
         !((double)row[best] <= 1 + CST_PROBABILITY_TOLERANCE))
-        return bad_row(context, row, job->classes, i);
+        return bad_row(context, row, classes, i);
     double truth = (double)row[label];
     if (to->nll)
         to->nll[i] = -log(fmax(truth, CST_NLL_FLOOR));
@@ -120,12 +119,24 @@ static cst_status fill_block(cst_context *context, void *user, int64_t block) {
     const fill_job *job = user;
     int64_t first = cst_block_first(block);
     int64_t count = cst_block_size(job->samples->rows, block);
-    for (int64_t i = first; i < first + count; i++) {
-        cst_status status = fill_row(context, job, i);
-        if (status != CST_OK)
-            return status;
-    }
-    return CST_OK;
+    size_t classes = (size_t)job->view->classes;
+    const float *rows = NULL;
+    float *scratch = cst_alloc(context, cst_view_copies(job->view) ? (size_t)count * classes : 0,
+                               sizeof *scratch);
+    cst_status status =
+        scratch ? cst_view_rows(context, job->view, job->member, first, count, scratch, &rows)
+                : CST_ERROR_MEMORY;
+    for (int64_t i = 0; status == CST_OK && i < count; i++)
+        status = fill_row(context, job, rows + (size_t)i * classes, first + i);
+    cst_free(context, scratch);
+    return status;
+}
+
+static cst_status fill(cst_context *context, const cst_view *view, int32_t member,
+                       cst_samples *samples) {
+    samples->rows = view->rows;
+    fill_job job = {view, member, samples};
+    return cst_parallel_for(context, cst_block_count(view->rows), fill_block, &job);
 }
 
 cst_status cst_samples_fill(cst_context *context, const float *probabilities, int64_t rows,
@@ -135,22 +146,35 @@ cst_status cst_samples_fill(cst_context *context, const float *probabilities, in
                         "scores need at least one row, one class and labels: got %lld rows of %d "
                         "classes",
                         (long long)rows, classes);
-    samples->rows = rows;
-    fill_job job = {probabilities, labels, classes, samples};
-    return cst_parallel_for(context, cst_block_count(rows), fill_block, &job);
+    cst_view view = {
+        .rows = rows, .classes = classes, .members = 1, .data = &probabilities, .labels = labels};
+    return fill(context, &view, 0, samples);
 }
 
-cst_status cst_samples_make(cst_context *context, const float *probabilities, int64_t rows,
-                            int32_t classes, const int32_t *labels, cst_samples *out) {
+static cst_status allocate(cst_context *context, int64_t rows, cst_samples *out) {
     *out = (cst_samples){0};
     size_t count = rows > 0 ? (size_t)rows : 0;
     out->nll = cst_alloc(context, count, sizeof *out->nll);
     out->brier = cst_alloc(context, count, sizeof *out->brier);
     out->confidence = cst_alloc(context, count, sizeof *out->confidence);
     out->correct = cst_alloc(context, count, sizeof *out->correct);
-    if (!out->nll || !out->brier || !out->confidence || !out->correct)
-        return CST_ERROR_MEMORY;
-    return cst_samples_fill(context, probabilities, rows, classes, labels, out);
+    bool made = out->nll && out->brier && out->confidence && out->correct;
+    return made ? CST_OK : CST_ERROR_MEMORY;
+}
+
+cst_status cst_samples_make(cst_context *context, const float *probabilities, int64_t rows,
+                            int32_t classes, const int32_t *labels, cst_samples *out) {
+    cst_status status = allocate(context, rows, out);
+    return status == CST_OK ? cst_samples_fill(context, probabilities, rows, classes, labels, out)
+                            : status;
+}
+
+cst_status cst_samples_of(cst_context *context, const cst_view *view, int32_t member,
+                          cst_samples *out) {
+    cst_status status = allocate(context, view->rows, out);
+    if (status == CST_OK && (view->rows < 1 || !view->labels))
+        status = cst_fail(context, CST_ERROR_ARGUMENT, "scores need labelled rows");
+    return status == CST_OK ? fill(context, view, member, out) : status;
 }
 
 void cst_samples_free(cst_context *context, cst_samples *samples) {

@@ -6,6 +6,7 @@
 #define CST_METRICS_SAMPLES_H
 
 #include "base/base.h"
+#include "pool/view.h"
 
 /* Probabilities may leave [0, 1], and their sum 1, by this much: float32 sums do. */
 #define CST_PROBABILITY_TOLERANCE 1e-3
@@ -27,7 +28,17 @@ cst_status cst_samples_fill(cst_context *context, const float *probabilities, in
 /* Allocates all four arrays and fills them. Free with cst_samples_free, also after a failure. */
 cst_status cst_samples_make(cst_context *context, const float *probabilities, int64_t rows,
                             int32_t classes, const int32_t *labels, cst_samples *out);
+/* The same for a member of a labelled view. */
+cst_status cst_samples_of(cst_context *context, const cst_view *view, int32_t member,
+                          cst_samples *out);
 void cst_samples_free(cst_context *context, cst_samples *samples);
+
+struct cst_metrics;
+
+/* As cst_metrics_evaluate, for a member of a labelled view. Unless `all`, only top1, nll, brier,
+ * ece and ece_debiased, which take one pass over the rows; the others are NaN then. */
+cst_status cst_metrics_of(cst_context *context, const cst_view *view, int32_t member, int bins,
+                          bool all, struct cst_metrics *out);
 
 /* CST_ERROR_INPUT, naming row `i`, for a row [classes] that is not a distribution. */
 cst_status cst_distribution_check(cst_context *context, const float *row, int32_t classes,

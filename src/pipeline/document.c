@@ -3,6 +3,7 @@
  * one's own pool.
  */
 #include "pipeline/document.h"
+#include "metrics/samples.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,8 +22,7 @@ typedef struct metrics_job {
 
 static cst_status metrics_task(cst_context *context, void *user, int64_t task) {
     const metrics_job *job = user;
-    return cst_metrics_evaluate(context, job->view->data[task], job->view->rows, job->view->classes,
-                                job->view->labels, 0, &job->out[task]);
+    return cst_metrics_of(context, job->view, (int32_t)task, 0, false, &job->out[task]);
 }
 
 cst_status cst_member_metrics(cst_context *context, const cst_view *view, cst_metrics *out) {

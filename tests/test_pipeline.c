@@ -189,6 +189,59 @@ static void dropping_is_by_cross_fitted_loss(void **state) {
     cst_stages_free(f->context, &stages);
 }
 
+/* With more rows than removals are judged on: noise still goes, the pass says what it read, and
+ * what is left is fitted on all rows. */
+static void dropping_on_a_sample_says_so(void **state) {
+    fixture *f = *state;
+    cst_settings settings = settings_of(f, "paper");
+    enum { TIMES = 4 };
+    int64_t index[ROWS * TIMES]; /* the rows several times over: more than are judged on */
+    int32_t folds[ROWS * TIMES];
+    cst_view view = f->view;
+    for (int i = 0; i < ROWS * TIMES; i++) {
+        index[i] = i % ROWS;
+        folds[i] = f->folds[i % ROWS];
+    }
+    view.index = index;
+    view.rows = ROWS * TIMES;
+    settings.drop = true;
+    settings.measure = CST_MEASURE_NONE;
+    settings.judged_pairs = 600 * CLASSES;
+    assert_true(view.rows > 600);
+    cst_stages sampled;
+    cst_stages again;
+    cst_notices_clear(f->context);
+    for (int threads = 1; threads <= 2; threads++) {
+        cst_stages *stages = threads == 1 ? &sampled : &again;
+        assert_int_equal(cst_context_set_threads(f->context, threads), CST_OK);
+        assert_int_equal(cst_stages_run(f->context, &view, folds, FOLDS, &settings, f->unknown,
+                                        f->unknown, stages),
+                         CST_OK);
+    }
+    bool told = false;
+    for (size_t i = 0; i < cst_notice_count(f->context); i++)
+        told = told || strstr(cst_notice_at(f->context, i), "judges removals on 600 of the");
+    assert_true(told);
+    assert_int_equal(sampled.because[NOISE], CST_BECAUSE_REFIT);
+    assert_int_equal(sampled.kept_count, again.kept_count);
+    assert_memory_equal(sampled.kept, again.kept,
+                        (size_t)sampled.kept_count * sizeof *sampled.kept);
+    /* The fit on all rows that would have been made with those members alone. */
+    const float *pointers[MEMBERS];
+    cst_view kept = cst_view_members(&view, sampled.kept, sampled.kept_count, pointers);
+    cst_meta_fit alone;
+    assert_int_equal(cst_meta_fit_run(f->context, &kept, folds, FOLDS, &settings, true, &alone),
+                     CST_OK);
+    assert_true(sampled.fit.lambda == alone.lambda && sampled.fit.learners == alone.learners);
+    for (int32_t m = 0; m < alone.learners; m++) {
+        assert_true(sampled.fit.weight[m] == alone.weight[m]);
+        assert_true(sampled.fit.nll[m] == alone.nll[m]);
+    }
+    cst_meta_fit_free(f->context, &alone);
+    cst_stages_free(f->context, &sampled);
+    cst_stages_free(f->context, &again);
+}
+
 /* Every blend rule and learner set gives distributions and weights that sum to 1. */
 static void every_rule_blends(void **state) {
     static const char *const rules[] = {"laplace", "inverse-rmse", "minimum-variance",
@@ -358,6 +411,7 @@ int main(void) {
         cmocka_unit_test(a_planted_leak_is_seen),
         cmocka_unit_test(twins_and_noise_go),
         cmocka_unit_test(dropping_is_by_cross_fitted_loss),
+        cmocka_unit_test(dropping_on_a_sample_says_so),
         cmocka_unit_test(every_rule_blends),
         cmocka_unit_test(thresholds_are_found),
         cmocka_unit_test(same_bytes_for_any_threads),

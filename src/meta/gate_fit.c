@@ -4,6 +4,7 @@
  * Paper: section "Differentiable Meta-Feature Gate"; method.md section 3.
  */
 #include "la/la.h"
+#include "la/wide.h"
 #include "meta/gate.h"
 
 #include <math.h>
@@ -99,6 +100,20 @@ static cst_status make_chunk(cst_context *context, int32_t inputs, int32_t hidde
     return CST_OK;
 }
 
+/* x = x where it is positive, else 0. */
+CST_WIDE_BODY rectify_body(int64_t count, double *restrict x) {
+    for (int64_t i = 0; i < count; i++)
+        x[i] = x[i] > 0 ? x[i] : 0;
+}
+CST_WIDE(rectify, (int64_t count, double *restrict x), (count, x))
+
+/* z = 1 / (1 + e), e = exp(-z). */
+CST_WIDE_BODY logistic_body(int64_t count, double *restrict e) {
+    for (int64_t i = 0; i < count; i++)
+        e[i] = 1 / (1 + e[i]);
+}
+CST_WIDE(logistic, (int64_t count, double *restrict e), (count, e))
+
 /* Fills h and g for the chunk's rows. */
 static cst_status forward(cst_context *context, const gradient_task *t, const chunk *c,
                           int64_t rows) {
@@ -107,53 +122,115 @@ static cst_status forward(cst_context *context, const gradient_task *t, const ch
     const double *theta = t->theta;
     for (int64_t i = 0; i < rows; i++) {
         memcpy(c->h + i * h, theta + t->at.b1, (size_t)h * sizeof(double));
-        memcpy(c->g + i * CST_AGGREGATORS, theta + t->at.b2, CST_AGGREGATORS * sizeof(double));
+        for (int32_t j = 0; j < CST_AGGREGATORS; j++)
+            c->g[i * CST_AGGREGATORS + j] = -theta[t->at.b2 + (size_t)j];
     }
     cst_status status =
         cst_gemm_f64(context, false, true, rows, h, k, 1, c->x, k, theta, k, 1, c->h, h);
-    for (int64_t i = 0; i < rows * h; i++)
-        c->h[i] = c->h[i] > 0 ? c->h[i] : 0;
+    rectify(rows * h, c->h);
     if (status == CST_OK)
-        status = cst_gemm_f64(context, false, true, rows, CST_AGGREGATORS, h, 1, c->h, h,
+        status = cst_gemm_f64(context, false, true, rows, CST_AGGREGATORS, h, -1, c->h, h,
                               theta + t->at.w2, h, 1, c->g, CST_AGGREGATORS);
-    for (int64_t i = 0; i < rows * CST_AGGREGATORS; i++)
-        c->g[i] = 1 / (1 + exp(-c->g[i]));
+    cst_exp_f64(rows * CST_AGGREGATORS, c->g, c->g);
+    logistic(rows * CST_AGGREGATORS, c->g);
     return status;
 }
+
+/* Lanes of a dot product: sums that do not wait for one another. */
+enum { LANES = 4 };
+
+/* f[i] = members . x[i] + aggregates . (g[i] a[i]); a is replaced by g a. */
+CST_WIDE_BODY head_values_body(int64_t count, int32_t k, const double *restrict x,
+                               double *restrict a, const double *restrict g,
+                               const double *restrict members, const double *restrict aggregates,
+                               double *restrict f) {
+    int32_t whole = k - k % LANES;
+    for (int64_t i = 0; i < count; i++) {
+        double lane[LANES] = {0};
+        for (int32_t j = 0; j < whole; j += LANES)
+            for (int32_t l = 0; l < LANES; l++)
+                lane[l] += members[j + l] * x[i * k + j + l];
+        for (int32_t j = whole; j < k; j++)
+            lane[j - whole] += members[j] * x[i * k + j];
+        for (int32_t j = 0; j < CST_AGGREGATORS; j += LANES)
+            for (int32_t l = 0; l < LANES; l++) {
+                int64_t at = i * CST_AGGREGATORS + j + l;
+                a[at] *= g[at];
+                lane[l] += aggregates[j + l] * a[at];
+            }
+        f[i] = (lane[0] + lane[1]) + (lane[2] + lane[3]);
+    }
+}
+CST_WIDE(head_values,
+         (int64_t count, int32_t k, const double *restrict x, double *restrict a,
+          const double *restrict g, const double *restrict members,
+          const double *restrict aggregates, double *restrict f),
+         (count, k, x, a, g, members, aggregates, f))
+
+/* Adds slope . x and slope . ga to the head's gradient; dz = slope aggregates ga (1 - g). */
+CST_WIDE_BODY head_slopes_body(int64_t count, int32_t k, const double *restrict slope,
+                               const double *restrict x, const double *restrict ga,
+                               const double *restrict g, const double *restrict aggregates,
+                               double *restrict to_members, double *restrict to_aggregates,
+                               double *restrict dz) {
+    double sum[CST_AGGREGATORS] = {0};
+    for (int64_t i = 0; i < count; i++) {
+        for (int32_t j = 0; j < k; j++)
+            to_members[j] += slope[i] * x[i * k + j];
+        for (int32_t j = 0; j < CST_AGGREGATORS; j++) {
+            double own = slope[i] * ga[i * CST_AGGREGATORS + j];
+            sum[j] += own;
+            dz[i * CST_AGGREGATORS + j] = own * aggregates[j] * (1 - g[i * CST_AGGREGATORS + j]);
+        }
+    }
+    for (int32_t j = 0; j < CST_AGGREGATORS; j++)
+        to_aggregates[j] += sum[j];
+}
+CST_WIDE(head_slopes,
+         (int64_t count, int32_t k, const double *restrict slope, const double *restrict x,
+          const double *restrict ga, const double *restrict g, const double *restrict aggregates,
+          double *restrict to_members, double *restrict to_aggregates, double *restrict dz),
+         (count, k, slope, x, ga, g, aggregates, to_members, to_aggregates, dz))
 
 /* Adds the rows' part of the head's gradient and of the loss; fills slope and dz. */
 static void head(const gradient_task *t, const chunk *c, const int64_t *rows, int64_t first,
                  int64_t count, double *sum) {
     const cst_gate_problem *p = t->problem;
-    int32_t k = p->inputs;
-    const double *members = t->theta + t->at.head_members;
     const double *aggregates = t->theta + t->at.head_aggregates;
+    head_values(count, p->inputs, c->x, c->a, c->g, t->theta + t->at.head_members, aggregates,
+                c->slope);
     for (int64_t i = 0; i < count; i++) {
         int64_t row = rows ? rows[first + i] : first + i;
-        const double *x = c->x + i * k;
-        const double *a = c->a + i * CST_AGGREGATORS;
-        const double *g = c->g + i * CST_AGGREGATORS;
-        double f = t->theta[t->at.intercept];
-        for (int32_t j = 0; j < k; j++)
-            f += members[j] * x[j];
-        for (int32_t j = 0; j < CST_AGGREGATORS; j++)
-            f += aggregates[j] * g[j] * a[j];
-        double error = f - p->target[row];
+        double error = c->slope[i] + t->theta[t->at.intercept] - p->target[row];
         double weight = p->weight[row] / (double)t->count;
         sum[t->at.count] += weight * error * error;
-        if (t->loss_only)
-            continue;
-        double slope = 2 * weight * error;
-        c->slope[i] = slope;
-        for (int32_t j = 0; j < k; j++)
-            sum[t->at.head_members + (size_t)j] += slope * x[j];
-        for (int32_t j = 0; j < CST_AGGREGATORS; j++) {
-            sum[t->at.head_aggregates + (size_t)j] += slope * g[j] * a[j];
-            c->dz[i * CST_AGGREGATORS + j] = slope * aggregates[j] * a[j] * g[j] * (1 - g[j]);
-        }
-        sum[t->at.intercept] += slope;
+        c->slope[i] = 2 * weight * error;
+    }
+    if (t->loss_only)
+        return;
+    for (int64_t i = 0; i < count; i++)
+        sum[t->at.intercept] += c->slope[i];
+    head_slopes(count, p->inputs, c->slope, c->x, c->a, c->g, aggregates, sum + t->at.head_members,
+                sum + t->at.head_aggregates, c->dz);
+}
+
+/* Gradient before the rectifier, and the biases'. */
+CST_WIDE_BODY biases_body(int64_t rows, int64_t hidden, const double *restrict h,
+                          const double *restrict dz, double *restrict dh, double *restrict b1,
+                          double *restrict b2) {
+    for (int64_t i = 0; i < rows * hidden; i++)
+        dh[i] = h[i] > 0 ? dh[i] : 0;
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < hidden; j++)
+            b1[j] += dh[i * hidden + j];
+        for (int32_t j = 0; j < CST_AGGREGATORS; j++)
+            b2[j] += dz[i * CST_AGGREGATORS + j];
     }
 }
+CST_WIDE(biases,
+         (int64_t rows, int64_t hidden, const double *restrict h, const double *restrict dz,
+          double *restrict dh, double *restrict b1, double *restrict b2),
+         (rows, hidden, h, dz, dh, b1, b2))
 
 /* Adds the rows' part of the perceptron's gradient. */
 static cst_status backward(cst_context *context, const gradient_task *t, const chunk *c,
@@ -165,18 +242,9 @@ static cst_status backward(cst_context *context, const gradient_task *t, const c
     if (status == CST_OK)
         status = cst_gemm_f64(context, false, false, rows, h, CST_AGGREGATORS, 1, c->dz,
                               CST_AGGREGATORS, t->theta + t->at.w2, h, 0, c->dh, h);
-    for (int64_t i = 0; i < rows * h; i++)
-        c->dh[i] = c->h[i] > 0 ? c->dh[i] : 0;
+    biases(rows, h, c->h, c->dz, c->dh, sum + t->at.b1, sum + t->at.b2);
     if (status == CST_OK)
         status = cst_gemm_f64(context, true, false, h, k, rows, 1, c->dh, h, c->x, k, 1, sum, k);
-    double *b1 = sum + t->at.b1;
-    double *b2 = sum + t->at.b2;
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t j = 0; j < h; j++)
-            b1[j] += c->dh[i * h + j];
-        for (int32_t j = 0; j < CST_AGGREGATORS; j++)
-            b2[j] += c->dz[i * CST_AGGREGATORS + j];
-    }
     return status;
 }
 
@@ -252,6 +320,21 @@ typedef struct draw {
     int64_t *taken;        /* [samples]: rows of each */
 } draw;
 
+/* The largest of the members' probabilities of each class. */
+CST_WIDE_BODY largest_body(const float *const *members, int32_t count, int32_t classes,
+                           double *restrict most) {
+    for (int32_t c = 0; c < classes; c++)
+        most[c] = 0;
+    for (int32_t k = 0; k < count; k++) {
+        const float *restrict x = members[k];
+        for (int32_t c = 0; c < classes; c++)
+            most[c] = (double)x[c] > most[c] ? (double)x[c] : most[c];
+    }
+}
+CST_WIDE(largest,
+         (const float *const *members, int32_t count, int32_t classes, double *restrict most),
+         (members, count, classes, most))
+
 /* Classes to take of one sample and their probabilities of being taken. The true class always; of
  * the others, `expected` on average, by systematic sampling with one random number: mostly where a
  * member has mass. Returns how many. */
@@ -267,13 +350,9 @@ static int64_t draw_classes(const draw *d, const float *const *members, int32_t 
         return taken;
     }
     double mass = 0;
-    for (int32_t c = 0; c < count; c++) {
-        float most = 0;
-        for (int32_t k = 0; k < d->view->members; k++)
-            most = members[k][c] > most ? members[k][c] : most;
-        probability[c] = (double)most;
-        mass += c == label ? 0 : (double)most;
-    }
+    largest(members, d->view->members, count, probability);
+    for (int32_t c = 0; c < count; c++)
+        mass += c == label ? 0 : probability[c];
     double expected = (double)(d->per_sample - 1);
     double next = uniform;
     double passed = 0;
@@ -298,48 +377,98 @@ static int64_t draw_classes(const draw *d, const float *const *members, int32_t 
 /* Samples handled by one task. */
 enum { TASK_SAMPLES = 32 };
 
+typedef struct draw_buffers {
+    float *copied;         /* [members][classes] */
+    const float **members; /* [members] */
+    float *picked;         /* [members][CST_TILE]: the classes taken, a tile at a time */
+    const float **tile;    /* [members] */
+    double *columns;       /* [12][CST_TILE] */
+    double *scratch;
+    double *probability; /* [classes] */
+    int32_t *taken;      /* [classes] */
+} draw_buffers;
+
+static void free_draw_buffers(cst_context *context, draw_buffers *b) {
+    cst_free(context, b->copied);
+    cst_free(context, b->members);
+    cst_free(context, b->picked);
+    cst_free(context, b->tile);
+    cst_free(context, b->columns);
+    cst_free(context, b->scratch);
+    cst_free(context, b->probability);
+    cst_free(context, b->taken);
+}
+
+static cst_status make_draw_buffers(cst_context *context, const draw *d, draw_buffers *b) {
+    size_t classes = (size_t)d->view->classes;
+    size_t k = (size_t)d->view->members;
+    *b = (draw_buffers){0};
+    b->copied = cst_alloc(context, k * classes, sizeof *b->copied);
+    b->members = cst_alloc(context, k, sizeof *b->members);
+    b->picked = cst_alloc(context, k * CST_TILE, sizeof *b->picked);
+    b->tile = cst_alloc(context, k, sizeof *b->tile);
+    b->columns = cst_alloc(context, (size_t)CST_AGGREGATORS * CST_TILE, sizeof *b->columns);
+    b->scratch = cst_alloc(context, cst_aggregate_scratch(d->view->members), sizeof *b->scratch);
+    b->probability = cst_alloc(context, classes, sizeof *b->probability);
+    b->taken = cst_alloc(context, classes, sizeof *b->taken);
+    return b->copied && b->members && b->picked && b->tile && b->columns && b->scratch &&
+                   b->probability && b->taken
+               ? CST_OK
+               : CST_ERROR_MEMORY;
+}
+
+/* Writes the training rows of `count` <= CST_TILE classes of sample `s`, from row `row` on. */
+static void write_rows(const draw *d, draw_buffers *b, const int32_t *classes, int64_t count,
+                       int32_t label, const double *broadcast, size_t row) {
+    size_t k = (size_t)d->view->members;
+    for (size_t j = 0; j < k; j++) {
+        b->tile[j] = b->picked + j * CST_TILE;
+        for (int64_t i = 0; i < count; i++)
+            b->picked[j * CST_TILE + (size_t)i] = b->members[j][classes[i]];
+    }
+    cst_aggregate_tile(b->tile, d->view->members, d->view->classes, 0, count, NULL, NULL,
+                       b->columns, b->scratch);
+    for (int64_t i = 0; i < count; i++) {
+        size_t to = row + (size_t)i;
+        double *aggregate = d->aggregate + to * CST_AGGREGATORS;
+        for (size_t j = 0; j < k; j++)
+            d->input[to * k + j] = (double)b->tile[j][i];
+        for (int32_t a = 0; a < CST_AGGREGATORS; a++)
+            aggregate[a] = b->columns[a * CST_TILE + i];
+        aggregate[CST_AGGREGATE_ENTROPY] = broadcast[0];
+        aggregate[CST_AGGREGATE_DIVERGENCE] = broadcast[1];
+        d->target[to] = classes[i] == label ? 1 : 0;
+        d->weight[to] = 1 / b->probability[classes[i]];
+    }
+}
+
 static cst_status draw_task(cst_context *worker, void *user, int64_t task) {
     const draw *d = user;
     size_t classes = (size_t)d->view->classes;
-    size_t k = (size_t)d->view->members;
-    float *copied = cst_alloc(worker, k * classes, sizeof *copied);
-    const float **members = cst_alloc(worker, k, sizeof *members);
-    double *aggregates = cst_alloc(worker, classes * CST_AGGREGATORS, sizeof *aggregates);
-    double *scratch =
-        cst_alloc(worker, cst_aggregate_scratch(d->view->members) + 2, sizeof *scratch);
-    double *probability = cst_alloc(worker, classes, sizeof *probability);
-    int32_t *taken = cst_alloc(worker, classes, sizeof *taken);
-    bool ready = copied && members && aggregates && scratch && probability && taken;
+    draw_buffers b;
     int64_t end = (task + 1) * TASK_SAMPLES < d->samples ? (task + 1) * TASK_SAMPLES : d->samples;
-    cst_status status = ready ? CST_OK : CST_ERROR_MEMORY;
+    cst_status status = make_draw_buffers(worker, d, &b);
     for (int64_t s = task * TASK_SAMPLES; status == CST_OK && s < end; s++) {
-        for (size_t j = 0; status == CST_OK && j < k; j++)
-            status = cst_view_rows(worker, d->view, (int32_t)j, d->chosen[s], 1,
-                                   copied + j * classes, &members[j]);
+        for (int32_t j = 0; status == CST_OK && j < d->view->members; j++)
+            status = cst_view_rows(worker, d->view, j, d->chosen[s], 1,
+                                   b.copied + (size_t)j * classes, &b.members[j]);
         if (status != CST_OK)
             break;
-        cst_aggregate(members, d->view->members, d->best, 1, d->view->classes, aggregates, scratch);
+        double broadcast[2];
+        cst_aggregate_samples(b.members, d->view->members, d->best, 1, d->view->classes,
+                              &broadcast[0], &broadcast[1], b.scratch);
         cst_rng rng;
         cst_rng_init(&rng, d->seed, CST_STREAM_GATE_ROWS, (uint32_t)(s + 1));
         int32_t label = cst_view_label(d->view, d->chosen[s]);
-        d->taken[s] = draw_classes(d, members, label, cst_rng_uniform(&rng), probability, taken);
-        for (int64_t i = 0; i < d->taken[s]; i++) {
-            size_t row = (size_t)(s * d->capacity + i);
-            size_t c = (size_t)taken[i];
-            for (size_t j = 0; j < k; j++)
-                d->input[row * k + j] = (double)members[j][c];
-            memcpy(d->aggregate + row * CST_AGGREGATORS, aggregates + c * CST_AGGREGATORS,
-                   CST_AGGREGATORS * sizeof(double));
-            d->target[row] = (int32_t)c == label ? 1 : 0;
-            d->weight[row] = 1 / probability[c];
+        d->taken[s] =
+            draw_classes(d, b.members, label, cst_rng_uniform(&rng), b.probability, b.taken);
+        for (int64_t first = 0; first < d->taken[s]; first += CST_TILE) {
+            int64_t left = d->taken[s] - first;
+            write_rows(d, &b, b.taken + first, left < CST_TILE ? left : CST_TILE, label, broadcast,
+                       (size_t)(s * d->capacity + first));
         }
     }
-    cst_free(worker, copied);
-    cst_free(worker, members);
-    cst_free(worker, aggregates);
-    cst_free(worker, scratch);
-    cst_free(worker, probability);
-    cst_free(worker, taken);
+    free_draw_buffers(worker, &b);
     return status;
 }
 

@@ -4,6 +4,10 @@
  */
 #include "pipeline/settings.h"
 
+/* Removals cost a refit for each fold and member: on more rows than these (10,000 samples of 100
+ * classes, 1,000 of 1,000) they are judged on a sample. */
+static const int64_t JUDGED_PAIRS = 1 << 20;
+
 void cst_settings_read(const cst_options *o, cst_settings *out) {
     *out = (cst_settings){.seed = (uint64_t)cst_option_integer(o, CST_OPT_SEED)};
     out->folds = (int32_t)cst_option_integer(o, CST_OPT_FOLDS_COUNT);
@@ -58,4 +62,5 @@ void cst_settings_read(const cst_options *o, cst_settings *out) {
     out->blend.mean_loss = cst_option_choice(o, CST_OPT_BLEND_LOSS) == 1;
     out->map = (cst_probability_map)cst_option_choice(o, CST_OPT_PROBABILITY_MAP);
     out->drop = cst_option_flag(o, CST_OPT_REFIT_DROP);
+    out->judged_pairs = JUDGED_PAIRS;
 }

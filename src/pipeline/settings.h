@@ -49,6 +49,7 @@ typedef struct cst_settings {
     cst_blend_options blend;
     cst_probability_map map;
     bool drop;
+    int64_t judged_pairs; /* (sample, class) pairs up to which removals are judged on every row */
 } cst_settings;
 
 void cst_settings_read(const cst_options *options, cst_settings *out);

@@ -145,16 +145,19 @@ static cst_status fit_members(cst_context *context, const cst_view *view, const 
     return status;
 }
 
+/* What removals are judged on: all rows, or a sample of them. */
 typedef struct drop_job {
     const cst_view *view;
-    const int32_t *folds;
+    const int32_t *folds; /* [view->rows] */
     int32_t fold_count;
     const cst_settings *settings;
     const int32_t *kept;
     int32_t count;
-    const double *with; /* [rows]: cross-fitted loss with every kept member */
-    double *change;     /* [count]: mean loss without the member minus with it */
-    double *change_se;  /* [count] */
+    cst_meta_fit *fit; /* with every kept member, on these rows, with the loss of each */
+    bool sample;       /* these are not all rows */
+    double se_scale;   /* standard error over all rows / over these */
+    double *change;    /* [count]: mean loss without the member minus with it */
+    double *change_se; /* [count] */
 } drop_job;
 
 /* Fits without the kept member at `leave`; the mean change of the cross-fitted loss and its paired
@@ -175,12 +178,12 @@ static cst_status fit_without(cst_context *context, const drop_job *job, int32_t
         double sum = 0;
         double square = 0;
         for (int64_t i = 0; i < job->view->rows; i++) {
-            double d = fit->row_loss[i] - job->with[i];
+            double d = fit->row_loss[i] - job->fit->row_loss[i];
             sum += d;
             square += d * d;
         }
         *change = sum / n;
-        *se = sqrt(fmax(square / n - sum / n * (sum / n), 0) / n);
+        *se = sqrt(fmax(square / n - sum / n * (sum / n), 0) / n) * job->se_scale;
     }
     cst_free(context, members);
     return status;
@@ -215,7 +218,8 @@ static int32_t order_by_change(const drop_job *job, int32_t *order) {
 }
 
 /* Drops one member if the stack without it loses less than a standard error. */
-static cst_status try_drop(cst_context *context, drop_job *job, int32_t member, cst_stages *out) {
+static cst_status try_drop(cst_context *context, drop_job *job, int32_t member, cst_stages *out,
+                           bool *dropped) {
     int32_t at = 0;
     double change = 0;
     double se = 0;
@@ -223,9 +227,9 @@ static cst_status try_drop(cst_context *context, drop_job *job, int32_t member, 
     while (out->kept[at] != member)
         at++;
     job->count = out->kept_count;
-    job->with = out->fit.row_loss;
     cst_status status = fit_without(context, job, at, &fit, &change, &se);
-    if (status != CST_OK || change >= se) {
+    *dropped = status == CST_OK && change < se;
+    if (!*dropped) {
         cst_meta_fit_free(context, &fit);
         return status;
     }
@@ -234,38 +238,127 @@ static cst_status try_drop(cst_context *context, drop_job *job, int32_t member, 
     memmove(out->kept + at, out->kept + at + 1,
             (size_t)(out->kept_count - at - 1) * sizeof *out->kept);
     out->kept_count--;
-    cst_meta_fit_free(context, &out->fit);
-    out->fit = fit;
+    cst_meta_fit_free(context, job->fit);
+    *job->fit = fit;
     return CST_OK;
 }
 
-/* Passes over the kept members: each is left out alone, then those that are missed by less than a
+/* One pass over the kept members: each is left out alone, then those that are missed by less than a
  * standard error go one after the other, least missed first, each tried again on what is left by
- * then. Ends with a pass after which nobody goes. */
-static cst_status drop_members(cst_context *context, const cst_view *view, const int32_t *folds,
-                               int32_t fold_count, const cst_settings *settings, cst_stages *out) {
+ * then; on a sample until one is missed. order: [members]. */
+static cst_status drop_pass(cst_context *context, drop_job *job, int32_t *order, cst_stages *out) {
+    job->count = out->kept_count;
+    cst_status status = cst_parallel_for(context, out->kept_count, drop_task, job);
+    int32_t listed = status == CST_OK ? order_by_change(job, order) : 0;
+    bool dropped = true;
+    for (int32_t i = 0; status == CST_OK && i < listed && out->kept_count > 1; i++)
+        if (dropped || !job->sample)
+            status = try_drop(context, job, order[i], out, &dropped);
+    return status;
+}
+
+/* Passes until one after which nobody goes; one alone where the rows are a sample. */
+static cst_status drop_members(cst_context *context, drop_job *job, cst_stages *out) {
     double *change = cst_alloc(context, 2 * (size_t)out->members, sizeof *change);
     int32_t *order = cst_alloc(context, (size_t)out->members, sizeof *order);
     cst_status status = change && order ? CST_OK : CST_ERROR_MEMORY;
     int32_t before = 0;
+    job->kept = out->kept;
+    job->change = change;
+    job->change_se = change ? change + out->members : NULL;
     while (status == CST_OK && out->kept_count > 1 && out->kept_count != before) {
-        drop_job job = {.view = view,
-                        .folds = folds,
-                        .fold_count = fold_count,
-                        .settings = settings,
-                        .kept = out->kept,
-                        .count = out->kept_count,
-                        .with = out->fit.row_loss,
-                        .change = change,
-                        .change_se = change + out->members};
         before = out->kept_count;
-        status = cst_parallel_for(context, out->kept_count, drop_task, &job);
-        int32_t listed = status == CST_OK ? order_by_change(&job, order) : 0;
-        for (int32_t i = 0; status == CST_OK && i < listed && out->kept_count > 1; i++)
-            status = try_drop(context, &job, order[i], out);
+        status = drop_pass(context, job, order, out);
+        if (job->sample)
+            break;
     }
     cst_free(context, change);
     cst_free(context, order);
+    return status;
+}
+
+/* How many rows removals are judged on. */
+static int64_t judged_rows(const cst_view *view, const cst_settings *settings) {
+    int64_t rows = settings->judged_pairs / view->classes;
+    return rows < CST_BLOCK_ROWS ? CST_BLOCK_ROWS : rows;
+}
+
+/* Draws `count` of the view's rows, in their order: positions in the split and folds. */
+static void draw_rows(const cst_view *view, const int32_t *folds, uint64_t seed, int64_t count,
+                      int64_t *index, int32_t *drawn_folds) {
+    cst_rng rng;
+    cst_rng_init(&rng, seed, CST_STREAM_SUBSETS, 0);
+    int64_t to = 0;
+    for (int64_t i = 0; i < view->rows && to < count; i++) {
+        if (cst_rng_below(&rng, view->rows - i) >= count - to)
+            continue;
+        index[to] = view->index ? view->index[i] : i;
+        drawn_folds[to++] = folds[i];
+    }
+}
+
+/* Drop-and-refit judged on a sample of the rows, against the standard error that all of them would
+ * have. What is left is not fitted here. */
+static cst_status drop_on_sample(cst_context *context, const cst_view *view, const int32_t *folds,
+                                 int32_t fold_count, const cst_settings *settings,
+                                 cst_stages *out) {
+    int64_t count = judged_rows(view, settings);
+    int64_t *index = cst_alloc(context, (size_t)count, sizeof *index);
+    int32_t *drawn_folds = cst_alloc(context, (size_t)count, sizeof *drawn_folds);
+    cst_status status = index && drawn_folds ? CST_OK : CST_ERROR_MEMORY;
+    cst_meta_fit fit = {0};
+    if (status == CST_OK) {
+        cst_view sample = *view;
+        draw_rows(view, folds, settings->seed, count, index, drawn_folds);
+        sample.rows = count;
+        sample.index = index;
+        cst_notice(context,
+                   "refit.drop judges removals on %lld of the %lld rows, drawn by the seed, in one "
+                   "pass; what is kept is fitted on all",
+                   (long long)count, (long long)view->rows);
+        cst_mute(context, true);
+        status = fit_members(context, &sample, out->kept, out->kept_count, drawn_folds, fold_count,
+                             settings, true, &fit);
+        drop_job job = {.view = &sample,
+                        .folds = drawn_folds,
+                        .fold_count = fold_count,
+                        .settings = settings,
+                        .fit = &fit,
+                        .sample = true,
+                        .se_scale = sqrt((double)count / (double)view->rows)};
+        if (status == CST_OK)
+            status = drop_members(context, &job, out);
+        cst_mute(context, false);
+    }
+    cst_meta_fit_free(context, &fit);
+    cst_free(context, index);
+    cst_free(context, drawn_folds);
+    return status;
+}
+
+/* Stages S2 to S4 on the kept members, with drop-and-refit where it is asked for. */
+static cst_status fit_kept(cst_context *context, const cst_view *view, const int32_t *folds,
+                           int32_t fold_count, const cst_settings *settings, cst_stages *out) {
+    bool drop = settings->drop && out->kept_count > 1;
+    bool sampled = drop && view->rows > judged_rows(view, settings);
+    double start = cst_seconds();
+    cst_status status = CST_OK;
+    if (sampled)
+        status = drop_on_sample(context, view, folds, fold_count, settings, out);
+    out->seconds_drop = cst_seconds() - start;
+    if (status == CST_OK)
+        status = fit_members(context, view, out->kept, out->kept_count, folds, fold_count, settings,
+                             settings->drop, &out->fit);
+    start = cst_seconds();
+    drop_job job = {.view = view,
+                    .folds = folds,
+                    .fold_count = fold_count,
+                    .settings = settings,
+                    .fit = &out->fit,
+                    .se_scale = 1};
+    if (status == CST_OK && drop && !sampled)
+        status = drop_members(context, &job, out);
+    out->seconds_drop += cst_seconds() - start;
     return status;
 }
 
@@ -305,12 +398,7 @@ cst_status cst_stages_run(cst_context *context, const cst_view *view, const int3
         status = select_members(context, view, folds, fold_count, settings, flops, latency, out);
     out->seconds_select = cst_seconds() - start;
     if (status == CST_OK)
-        status = fit_members(context, view, out->kept, out->kept_count, folds, fold_count, settings,
-                             settings->drop, &out->fit);
-    start = cst_seconds();
-    if (status == CST_OK && settings->drop)
-        status = drop_members(context, view, folds, fold_count, settings, out);
-    out->seconds_drop = cst_seconds() - start;
+        status = fit_kept(context, view, folds, fold_count, settings, out);
     if (status == CST_OK)
         status = cst_gram_kappa(context, out->pearson, view->members, out->kept, out->kept_count,
                                 &out->kappa_after);

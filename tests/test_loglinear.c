@@ -91,7 +91,8 @@ static void check_optimum(fixture *f, bool bias, const double *weights, const do
     for (int c = 0; c < LL_CLASSES; c++)
         assert_close(fit.bias[c], biases[c], 1e-6);
     assert_close(fit.nll, nll, 1e-8);
-    assert_int_equal(cst_loglinear_logdet(f->context, &f->table, f->active, &fit, &value), CST_OK);
+    assert_int_equal(cst_loglinear_logdet(f->context, &f->table, f->active, &fit, NULL, &value),
+                     CST_OK);
     assert_close(value, logdet, 1e-6);
     assert_int_equal(cst_loglinear_loss(f->context, &f->table, f->active, LL_MEMBERS, fit.weights,
                                         fit.bias, &mean, NULL),
@@ -110,8 +111,12 @@ static double objective(const fixture *f, const double *w, const double *b) {
     double total = 0;
     for (int64_t i = 0; i < LL_ROWS; i++) {
         double p[LL_CLASSES];
-        cst_loglinear_row(f->table.values + i * LL_CLASSES * LL_MEMBERS, LL_CLASSES, LL_MEMBERS,
-                          f->active, LL_MEMBERS, w, b, p);
+        float logs[LL_CLASSES * LL_MEMBERS];
+        for (int c = 0; c < LL_CLASSES; c++)
+            for (int k = 0; k < LL_MEMBERS; k++)
+                logs[c * LL_MEMBERS + k] =
+                    cst_mixed_log(f->data[k][i * LL_CLASSES + c], ll_mix[k], LL_CLASSES);
+        cst_loglinear_row(logs, LL_CLASSES, LL_MEMBERS, f->active, LL_MEMBERS, w, b, p);
         total -= log(p[ll_labels[i]]);
     }
     double common = 0;
@@ -229,7 +234,7 @@ static void prior_by_cv_is_the_best_or_a_default(void **state) {
     for (int t = 0; t < 2; t++) {
         chosen[t] = cst_loglinear_defaults();
         assert_int_equal(cst_context_set_threads(f->context, 1 + 2 * t), CST_OK);
-        assert_int_equal(cst_loglinear_prior_cv(f->context, &f->view, folds, 5, &chosen[t]),
+        assert_int_equal(cst_loglinear_prior_cv(f->context, &f->table, folds, 5, &chosen[t]),
                          CST_OK);
     }
     assert_int_equal(chosen[0].evidence, chosen[1].evidence);

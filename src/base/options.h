@@ -50,6 +50,9 @@
       "Relative excess of held-out NLL that a smaller set may have.")                              \
     X(SELECT_PRIOR, "select.prior", REAL, "10", 1e-6, 1e12, "",                                    \
       "Precision of the log-linear weights during selection, total scale.")                        \
+    X(SELECT_MAX_ROWS, "select.max_rows", INTEGER, "100000", 0, 9007199254740992.0, "",            \
+      "Most samples that selection and the prior's cross-validation look at, thinned evenly in "   \
+      "each fold; fits use all of them. 0: no limit.")                                             \
     X(META_LEARNERS, "meta.learners", LIST, "log-linear", 0, 0,                                    \
       "ridge|elastic-net|lasso|log-linear", "Meta-learners to fit and blend (S3).")                \
     X(GATE_MODE, "gate.mode", CHOICE, "learned", 0, 0, "learned|prototype|none",                   \
@@ -81,6 +84,10 @@
       "Prior precision of the log-linear weights around 1/K, total scale.")                        \
     X(LOGLINEAR_PRIOR_BIAS, "loglinear.prior_bias", REAL, "30", 1e-6, 1e12, "",                    \
       "Prior precision of the class biases around 0, total scale.")                                \
+    X(LOGLINEAR_CUT, "loglinear.cut", REAL, "0.001", 0, 0.1, "",                                   \
+      "Above 64 classes, a class whose mean probability in a sample is below this stands for "     \
+      "others like it while the log-linear pool is fitted; the last steps are on every class. "    \
+      "0: every class all the time.")                                                              \
     X(BLEND_RULE, "blend.rule", CHOICE, "laplace", 0, 0,                                           \
       "laplace|inverse-rmse|minimum-variance|greedy|stacking|uniform",                             \
       "How the meta-learners are blended (S4).")                                                   \

@@ -45,21 +45,14 @@ static log_linear *make_state(cst_context *context, int32_t members, int32_t cla
 static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_baseline_fit *out) {
     const cst_view *view = data->view;
     cst_loglinear_options options = cst_loglinear_defaults();
-    cst_logtable table = {0};
     cst_loglinear pool = {0};
     log_linear *s = make_state(context, view->members, view->classes);
     if (!s)
         return CST_ERROR_MEMORY;
     out->state = s;
     out->mix = CST_MIX_LOGLINEAR;
-    cst_status status = cst_uniform_mix_fit(context, view, s->mix);
-    if (status == CST_OK && view->members > 1)
-        status = cst_loglinear_prior_cv(context, view, data->folds, data->fold_count, &options);
-    if (status == CST_OK)
-        status = cst_logtable_build(context, view, s->mix, &table);
-    if (status == CST_OK)
-        status =
-            cst_loglinear_fit(context, &table, s->active, view->members, &options, NULL, &pool);
+    cst_status status = cst_loglinear_pool(context, view, data->folds, data->fold_count, true,
+                                           &options, s->mix, &pool, NULL);
     if (status == CST_OK) {
         memcpy(out->weights, pool.weights, (size_t)view->members * sizeof *out->weights);
         memcpy(s->bias, pool.bias, (size_t)view->classes * sizeof *s->bias);
@@ -67,7 +60,6 @@ static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_b
                        pool.prior_weights, options.evidence ? ", by the evidence" : "");
     }
     cst_loglinear_free(context, &pool);
-    cst_logtable_free(context, &table);
     return status;
 }
 

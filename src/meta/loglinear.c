@@ -5,285 +5,38 @@
 #include "meta/loglinear.h"
 
 #include "la/la.h"
+#include "meta/loglinear_pass.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Classes whose probability is below this add nothing to gradient and Hessian: what is left out of
- * a row's gradient is at most C * 1e-10 times the spread of its logs (at most 14 after mixing with
- * 1e-6). */
-static const double NEGLIGIBLE = 1e-10;
-
-/* ---- log tables ------------------------------------------------------------------------------ */
-
-float cst_mixed_log(float probability, double mix, int32_t classes) {
-    return (float)log((1 - mix) * (double)probability + mix / (double)classes);
-}
-
-typedef struct table_job {
-    const cst_view *view;
-    const double *mix;
-    cst_logtable *table;
-} table_job;
-
-static cst_status table_block(cst_context *worker, void *user, int64_t block) {
-    const table_job *job = user;
-    const cst_view *view = job->view;
-    int64_t first = cst_block_first(block);
-    int64_t count = cst_block_size(view->rows, block);
-    size_t members = (size_t)view->members;
-    size_t cells = (size_t)count * (size_t)view->classes;
-    float *scratch = cst_alloc(worker, cells, sizeof *scratch);
-    if (!scratch)
-        return CST_ERROR_MEMORY;
-    float *values = job->table->values + (size_t)first * (size_t)view->classes * members;
-    cst_status status = CST_OK;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-        const float *rows = NULL;
-        status = cst_view_rows(worker, view, k, first, count, scratch, &rows);
-        for (size_t i = 0; status == CST_OK && i < cells; i++)
-            values[i * members + (size_t)k] = cst_mixed_log(rows[i], job->mix[k], view->classes);
-    }
-    for (int64_t i = 0; job->table->labels && i < count; i++)
-        job->table->labels[first + i] = cst_view_label(view, first + i);
-    cst_free(worker, scratch);
-    return status;
-}
-
-cst_status cst_logtable_build(cst_context *context, const cst_view *view, const double *mix,
-                              cst_logtable *out) {
-    *out = (cst_logtable){.rows = view->rows, .classes = view->classes, .members = view->members};
-    size_t count = 0;
-    if (!cst_size_mul((size_t)view->rows, (size_t)view->classes, &count) ||
-        !cst_size_mul(count, (size_t)view->members, &count))
-        return cst_fail(context, CST_ERROR_LIMIT, "the log table of %lld rows overflows",
-                        (long long)view->rows);
-    out->values = cst_alloc(context, count, sizeof *out->values);
-    if (view->labels)
-        out->labels = cst_alloc(context, (size_t)view->rows, sizeof *out->labels);
-    cst_status status = out->values && (out->labels || !view->labels) ? CST_OK : CST_ERROR_MEMORY;
-    table_job job = {.view = view, .mix = mix, .table = out};
-    if (status == CST_OK)
-        status = cst_parallel_for(context, cst_block_count(view->rows), table_block, &job);
-    if (status != CST_OK)
-        cst_logtable_free(context, out);
-    return status;
-}
-
-void cst_logtable_free(cst_context *context, cst_logtable *table) {
-    cst_free(context, table->values);
-    cst_free(context, table->labels);
-    *table = (cst_logtable){0};
-}
-
-/* ---- mixing with the uniform distribution ---------------------------------------------------- */
-
-static const double MIX_GRID[] = {1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1};
-enum { MIX_COUNT = sizeof MIX_GRID / sizeof MIX_GRID[0] };
-
-static cst_status mix_block(cst_context *worker, void *user, int64_t block, double *sum) {
-    const cst_view *view = user;
-    int64_t first = cst_block_first(block);
-    int64_t count = cst_block_size(view->rows, block);
-    size_t classes = (size_t)view->classes;
-    float *scratch = cst_alloc(worker, (size_t)count * classes, sizeof *scratch);
-    if (!scratch)
-        return CST_ERROR_MEMORY;
-    cst_status status = CST_OK;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-        const float *rows = NULL;
-        status = cst_view_rows(worker, view, k, first, count, scratch, &rows);
-        for (int64_t i = 0; status == CST_OK && i < count; i++) {
-            double p = (double)rows[(size_t)i * classes + (size_t)cst_view_label(view, first + i)];
-            for (int g = 0; g < MIX_COUNT; g++)
-                sum[k * MIX_COUNT + g] -=
-                    log((1 - MIX_GRID[g]) * p + MIX_GRID[g] / (double)view->classes);
-        }
-    }
-    cst_free(worker, scratch);
-    return status;
-}
-
-cst_status cst_uniform_mix_fit(cst_context *context, const cst_view *view, double *mix) {
-    size_t width = (size_t)view->members * MIX_COUNT;
-    double *loss = cst_alloc(context, width, sizeof *loss);
-    if (!loss)
-        return CST_ERROR_MEMORY;
-    cst_view mutable_view = *view;
-    cst_status status = cst_reduce_blocks(context, cst_block_count(view->rows), width, mix_block,
-                                          &mutable_view, loss);
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-        int best = 0;
-        for (int g = 1; g < MIX_COUNT; g++)
-            if (loss[k * MIX_COUNT + g] < loss[k * MIX_COUNT + best])
-                best = g;
-        mix[k] = MIX_GRID[best];
-    }
-    cst_free(context, loss);
-    return status;
-}
-
-cst_status cst_logtable_pair(cst_context *context, const cst_view *fit, const cst_view *judge,
-                             cst_logtable *table, cst_logtable *held) {
-    double *mix = cst_alloc(context, (size_t)fit->members, sizeof *mix);
-    cst_status status = mix ? cst_uniform_mix_fit(context, fit, mix) : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_logtable_build(context, fit, mix, table);
-    if (status == CST_OK && judge)
-        status = cst_logtable_build(context, judge, mix, held);
-    cst_free(context, mix);
-    return status;
-}
-
-/* ---- one pass: loss, gradient, Hessian ------------------------------------------------------- */
-
-typedef struct pass {
-    const cst_logtable *table;
-    const int32_t *active;
-    int32_t count;         /* K_eff */
-    int32_t parameters;    /* d */
-    const double *weights; /* [count] */
-    const double *bias;    /* [classes] */
-    double *per_row;       /* [rows] or NULL: the loss alone is wanted per row */
-    bool derivatives;
-} pass;
-
-typedef struct row_scratch {
-    double *p;      /* [classes] */
-    double *logs;   /* [classes][count], the classes that matter, packed */
-    double *mean;   /* [count] */
-    int32_t *which; /* [classes]: class of a packed row */
-} row_scratch;
-
-static double row_scores(const pass *job, const float *logs, double *z) {
-    const cst_logtable *table = job->table;
-    double top = -INFINITY;
-    for (int32_t c = 0; c < table->classes; c++) {
-        const float *column = logs + (size_t)c * (size_t)table->members;
-        double score = job->bias ? job->bias[c] : 0;
-        for (int32_t j = 0; j < job->count; j++)
-            score += job->weights[j] * (double)column[job->active[j]];
-        z[c] = score;
-        if (score > top)
-            top = score;
-    }
-    return top;
-}
-
-/* Adds one row's share of the gradient (sum[1..d]) and of the Hessian's lower triangle (then d x
- * d). */
-static void row_derivatives(const pass *job, const float *logs, int32_t label, row_scratch *s,
-                            double *sum) {
-    int32_t k = job->count;
-    size_t d = (size_t)job->parameters;
-    double *gradient = sum + 1;
-    double *hessian = sum + 1 + d;
-    bool bias = job->parameters > k;
-    int32_t packed = 0;
-    memset(s->mean, 0, (size_t)k * sizeof *s->mean);
-    for (int32_t c = 0; c < job->table->classes; c++) {
-        double p = s->p[c];
-        if (p < NEGLIGIBLE && c != label)
-            continue;
-        double residual = p - (c == label);
-        const float *column = logs + (size_t)c * (size_t)job->table->members;
-        double *out = s->logs + (size_t)packed * (size_t)k;
-        for (int32_t j = 0; j < k; j++) {
-            out[j] = (double)column[job->active[j]];
-            gradient[j] += residual * out[j];
-            s->mean[j] += p * out[j];
-        }
-        if (bias)
-            gradient[k + c] += residual;
-        s->which[packed++] = c;
-    }
-    for (int32_t q = 0; q < packed; q++) {
-        int32_t c = s->which[q];
-        double p = s->p[c];
-        double *row = s->logs + (size_t)q * (size_t)k;
-        for (int32_t j = 0; j < k; j++)
-            row[j] -= s->mean[j];
-        for (int32_t j = 0; j < k; j++) {
-            double scaled = p * row[j];
-            double *to = hessian + (size_t)j * d;
-            for (int32_t l = 0; l <= j; l++)
-                to[l] += scaled * row[l];
-        }
-        if (!bias)
-            continue;
-        double *to = hessian + (size_t)(k + c) * d;
-        for (int32_t j = 0; j < k; j++)
-            to[j] += p * row[j];
-        to[k + c] += p;
-        for (int32_t r = 0; r <= q; r++)
-            to[k + s->which[r]] -= p * s->p[s->which[r]];
-    }
-}
-
-static cst_status pass_block(cst_context *worker, void *user, int64_t block, double *sum) {
-    const pass *job = user;
-    const cst_logtable *table = job->table;
-    int64_t first = cst_block_first(block);
-    int64_t count = cst_block_size(table->rows, block);
-    size_t classes = (size_t)table->classes;
-    size_t stride = classes * (size_t)table->members;
-    size_t packed = job->derivatives ? classes * (size_t)job->count : 0;
-    double *memory = cst_alloc(worker, classes + packed + (size_t)job->count, sizeof *memory);
-    int32_t *which = cst_alloc(worker, classes, sizeof *which);
-    cst_status status = memory && which ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        row_scratch s = {.p = memory,
-                         .logs = memory + classes + job->count,
-                         .mean = memory + classes,
-                         .which = which};
-        for (int64_t i = first; i < first + count; i++) {
-            const float *logs = table->values + (size_t)i * stride;
-            int32_t label = table->labels[i];
-            double top = row_scores(job, logs, s.p);
-            double score = s.p[label];
-            double total = 0;
-            for (size_t c = 0; c < classes; c++) {
-                s.p[c] = exp(s.p[c] - top);
-                total += s.p[c];
-            }
-            double loss = top + log(total) - score;
-            sum[0] += loss;
-            if (job->per_row)
-                job->per_row[i] = loss;
-            if (!job->derivatives)
-                continue;
-            for (size_t c = 0; c < classes; c++)
-                s.p[c] /= total;
-            row_derivatives(job, logs, label, &s, sum);
-        }
-    }
-    cst_free(worker, memory);
-    cst_free(worker, which);
-    return status;
-}
-
 cst_status cst_loglinear_loss(cst_context *context, const cst_logtable *table,
                               const int32_t *active, int32_t count, const double *weights,
                               const double *bias, double *mean, double *per_row) {
-    pass job = {.table = table,
-                .active = active,
-                .count = count,
-                .weights = weights,
-                .bias = bias,
-                .per_row = per_row};
+    cst_pass pass = {.table = table,
+                     .active = active,
+                     .count = count,
+                     .parameters = count,
+                     .weights = weights,
+                     .bias = bias,
+                     .per_row = per_row};
     double total = 0;
-    cst_status status =
-        cst_reduce_blocks(context, cst_block_count(table->rows), 1, pass_block, &job, &total);
-    *mean = table->rows > 0 ? total / (double)table->rows : 0;
+    cst_status status = cst_pass_run(context, &pass, &total);
+    *mean = table->rows > 0 ? total / ((double)table->rows * table->weight) : 0;
     return status;
 }
 
 void cst_loglinear_row(const float *logs, int32_t classes, int32_t stride, const int32_t *active,
                        int32_t count, const double *weights, const double *bias, double *out) {
-    cst_logtable table = {.classes = classes, .members = stride};
-    pass job = {
-        .table = &table, .active = active, .count = count, .weights = weights, .bias = bias};
-    double top = row_scores(&job, logs, out);
+    double top = -INFINITY;
+    for (int32_t c = 0; c < classes; c++) {
+        const float *column = logs + (size_t)c * (size_t)stride;
+        double score = bias ? bias[c] : 0;
+        for (int32_t j = 0; j < count; j++)
+            score += weights[j] * (double)column[active[j]];
+        out[c] = score;
+        top = score > top ? score : top;
+    }
     double total = 0;
     for (int32_t c = 0; c < classes; c++) {
         out[c] = exp(out[c] - top);
@@ -347,16 +100,14 @@ static double prior_precision(const newton *s, size_t i, size_t j) {
 
 static cst_status evaluate(cst_context *context, const newton *s, const double *theta,
                            double *sum) {
-    size_t d = (size_t)s->parameters;
-    pass job = {.table = s->table,
-                .active = s->active,
-                .count = s->count,
-                .parameters = s->parameters,
-                .weights = theta,
-                .bias = s->parameters > s->count ? theta + s->count : NULL,
-                .derivatives = true};
-    return cst_reduce_blocks(context, cst_block_count(s->table->rows), 1 + d + d * d, pass_block,
-                             &job, sum);
+    cst_pass pass = {.table = s->table,
+                     .active = s->active,
+                     .count = s->count,
+                     .parameters = s->parameters,
+                     .weights = theta,
+                     .bias = s->parameters > s->count ? theta + s->count : NULL,
+                     .derivatives = true};
+    return cst_pass_run(context, &pass, sum);
 }
 
 /* Penalised gradient in step, Cholesky factor of the penalised Hessian, Newton step; returns the
@@ -476,7 +227,9 @@ cst_loglinear_options cst_loglinear_defaults(void) {
                                    .prior_bias = 30,
                                    .center = -1,
                                    .tolerance = 1e-9,
-                                   .iterations = 100};
+                                   .iterations = 100,
+                                   .polish = 1e-6,
+                                   .compact = cst_compact_defaults()};
 }
 
 static cst_status newton_alloc(cst_context *context, newton *s) {
@@ -598,40 +351,58 @@ typedef struct spread_job {
     int32_t count;
 } spread_job;
 
+/* Sums and sums of squares of logs over all classes; what is kept of the others stands for 1/pi of
+ * them. */
 static cst_status spread_block(cst_context *worker, void *user, int64_t block, double *sum) {
     (void)worker;
     const spread_job *job = user;
-    size_t classes = (size_t)job->table->classes;
-    size_t members = (size_t)job->table->members;
-    size_t first = (size_t)cst_block_first(block) * classes;
-    size_t cells = (size_t)cst_block_size(job->table->rows, block) * classes;
-    for (size_t i = first; i < first + cells; i++) {
+    const cst_logtable *table = job->table;
+    int64_t first = cst_block_first(block);
+    int64_t rows = cst_block_size(table->rows, block);
+    for (int64_t i = first; i < first + rows; i++) {
+        int64_t at = 0;
+        const cst_compact_block *from = cst_compact_at(table->compact, table->row[i], &at);
+        int64_t start = from->first[at];
+        int64_t count = from->first[at + 1] - start;
         for (int32_t j = 0; j < job->count; j++) {
-            double v = (double)job->table->values[i * members + (size_t)job->active[j]];
-            sum[2 * j] += v;
-            sum[2 * j + 1] += v * v;
+            int32_t member = job->active[j];
+            const float *p =
+                from->p + start * table->compact->members + count * table->columns[member];
+            double keep = 1 - table->mix[member];
+            double floor = table->mix[member] / (double)table->classes;
+            for (int64_t e = 0; e < count; e++) {
+                double v = log(keep * (double)p[e] + floor);
+                double share = from->offset ? exp((double)from->offset[start + e]) : 1;
+                sum[2 * j] += share * v;
+                sum[2 * j + 1] += share * v * v;
+            }
         }
     }
     return CST_OK;
 }
 
 cst_status cst_loglinear_logdet(cst_context *context, const cst_logtable *table,
-                                const int32_t *active, const cst_loglinear *fit, double *logdet) {
+                                const int32_t *active, const cst_loglinear *fit,
+                                const double *spread, double *logdet) {
     size_t d = (size_t)fit->parameters;
     size_t k = (size_t)fit->members;
     double *sums = cst_alloc(context, 2 * k, sizeof *sums);
     double *factor = cst_alloc(context, d * d, sizeof *factor);
     spread_job job = {.table = table, .active = active, .count = fit->members};
     cst_status status = sums && factor ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
+    double n = (double)table->rows * (double)table->classes;
+    if (status == CST_OK && spread) {
+        n *= table->weight;
+        memcpy(sums, spread, 2 * k * sizeof *sums);
+    } else if (status == CST_OK) {
         status = cst_reduce_blocks(context, cst_block_count(table->rows), 2 * k, spread_block, &job,
                                    sums);
+    }
     if (status == CST_OK) {
         memcpy(factor, fit->hessian, d * d * sizeof *factor);
         status = cst_cholesky(context, (int64_t)d, factor);
     }
     if (status == CST_OK) {
-        double n = (double)table->rows * (double)table->classes;
         *logdet = cst_cholesky_logdet((int64_t)d, factor);
         /* w_std = w * sd: H_std = D^-1 H D^-1. A class indicator has variance (1/C)(1 - 1/C). */
         for (size_t j = 0; j < k; j++) {

@@ -7,31 +7,52 @@
 #ifndef CST_LOGLINEAR_H
 #define CST_LOGLINEAR_H
 
-#include "base/base.h"
-#include "pool/view.h"
+#include "meta/compact.h"
 
-/* Log-probabilities of a view, each member mixed with the uniform distribution first:
+/* Samples that a pool is fitted to or judged on: rows of a compact table, and how much of the
+ * uniform distribution is mixed into each member before its logarithm is taken:
  * log((1 - mix_k) p + mix_k / C), so that a member's hard zeros cost a bounded, fitted amount. */
 typedef struct cst_logtable {
     int64_t rows;
     int32_t classes;
-    int32_t members;
-    float *values;   /* [rows][classes][members] */
-    int32_t *labels; /* [rows]; NULL when the view has none */
+    int32_t members;   /* of the view it was opened on */
+    double weight;     /* rows of the view for each of these: 1 unless they were thinned */
+    double *mix;       /* [members] */
+    int32_t *columns;  /* [members]: member of the compact table */
+    int64_t *row;      /* [rows]: row of the compact table */
+    int64_t *position; /* [rows]: row of the view, ascending */
+    const cst_compact *compact;
+    cst_compact *own; /* NULL where the compact table is another's */
 } cst_logtable;
 
-cst_status cst_logtable_build(cst_context *context, const cst_view *view, const double *mix,
-                              cst_logtable *out);
+/* The rows of a labelled view, thinned where there are more than options->max_rows. The compact
+ * table is the view's where it has one, else a new one. Mixing is left at 0. folds: [view->rows] or
+ * NULL. options NULL: defaults. */
+cst_status cst_logtable_open(cst_context *context, const cst_view *view, const int32_t *folds,
+                             int32_t fold_count, const cst_compact_options *options,
+                             cst_logtable *out);
 void cst_logtable_free(cst_context *context, cst_logtable *table);
 
-/* The share of the uniform distribution that gives each member the least mean NLL on the view, from
- * the grid 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1. mix: [view->members]. */
-cst_status cst_uniform_mix_fit(cst_context *context, const cst_view *view, double *mix);
+/* The rows outside a fold and those in it, which share `whole` and must not outlive it. Mixing is
+ * fitted on *in. folds: [view->rows] of the view. */
+cst_status cst_logtable_split(cst_context *context, const cst_logtable *whole, const int32_t *folds,
+                              int32_t fold, cst_logtable *in, cst_logtable *held);
 
-/* Mixing fitted on `fit`, and the log tables of both views under it: what fitting on some rows and
- * judging on others needs. `judge` and `held` may be NULL. Free both tables. */
+/* Sets the mixing that gives each member the least mean NLL on the table's rows, from the grid
+ * 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1. */
+cst_status cst_logtable_mix(cst_context *context, cst_logtable *table);
+
+/* A table of every row under given mixing [view->members]. */
+cst_status cst_logtable_build(cst_context *context, const cst_view *view, const double *mix,
+                              cst_logtable *out);
+
+/* Mixing fitted on `fit`, and the tables of both views under it: what fitting on some rows and
+ * judging on others needs. Free both. */
 cst_status cst_logtable_pair(cst_context *context, const cst_view *fit, const cst_view *judge,
                              cst_logtable *table, cst_logtable *held);
+
+/* The mixing of cst_logtable_mix straight from a view. mix: [view->members]. */
+cst_status cst_uniform_mix_fit(cst_context *context, const cst_view *view, double *mix);
 
 typedef struct cst_loglinear_options {
     bool bias;     /* fit one bias per class */
@@ -42,6 +63,8 @@ typedef struct cst_loglinear_options {
     double center;        /* prior mean of every w_k; < 0 means 1/K_eff, the geometric average */
     double tolerance; /* stop when half the squared Newton decrement is below it (nats, total) */
     int iterations;   /* at most this many Newton steps */
+    double polish;    /* the same on every class of every row, where the table is a sample */
+    cst_compact_options compact; /* which classes and rows the steps before that look at */
 } cst_loglinear_options;
 
 cst_loglinear_options cst_loglinear_defaults(void);
@@ -68,13 +91,31 @@ cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, co
                              const double *start, cst_loglinear *out);
 void cst_loglinear_free(cst_context *context, cst_loglinear *fit);
 
+/* Moves a fit of every member of a view to the optimum on every class of every row. Gradient and
+ * loss are computed from the view, a pass for each step; the curvature is that of `fit`, so that a
+ * step leaves about as much of the distance as the curvatures differ by. Ends when half the squared
+ * decrement is below options->polish (then fit->decrement), or when steps gain nothing.
+ * *spread: [2 * members] sums and sums of squares of the members' logs over every (sample, class).
+ */
+cst_status cst_loglinear_polish(cst_context *context, const cst_view *view, const double *mix,
+                                const cst_loglinear_options *options, cst_loglinear *fit,
+                                double *spread);
+
+/* The whole of it on the rows of a view: compact table, mixing [view->members], with `choose_prior`
+ * the prior by cross-validation (set in `options`), the fit, and its polish where the table is a
+ * sample of classes or rows. logdet (may be NULL): as cst_loglinear_logdet. */
+cst_status cst_loglinear_pool(cst_context *context, const cst_view *view, const int32_t *folds,
+                              int32_t fold_count, bool choose_prior, cst_loglinear_options *options,
+                              double *mix, cst_loglinear *out, double *logdet);
+
 /* Chooses the prior by held-out NLL over the folds and sets it in `options`: precision 10 of the
  * weights or both precisions by the evidence, whichever is better, unless one of 1, 3, 30, 100 is
  * better by more than two paired standard errors. Above 256 classes the evidence
  * is no candidate and the others are compared without biases. Mixing is refitted without each fold.
- * folds: [view->rows], 0..fold_count-1, none empty. */
-cst_status cst_loglinear_prior_cv(cst_context *context, const cst_view *view, const int32_t *folds,
-                                  int32_t fold_count, cst_loglinear_options *options);
+ * folds: of the view's rows, 0..fold_count-1, none without rows of the table. */
+cst_status cst_loglinear_prior_cv(cst_context *context, const cst_logtable *table,
+                                  const int32_t *folds, int32_t fold_count,
+                                  cst_loglinear_options *options);
 
 /* Gradient [count] and Hessian (in out->hessian, full) of the total NLL without biases at given
  * weights, each with the prior's curvature `prior` on the Hessian's diagonal: what a score test
@@ -84,13 +125,14 @@ cst_status cst_loglinear_curvature(cst_context *context, const cst_logtable *tab
                                    const double *weights, double *gradient, cst_loglinear *out);
 
 /* log det of the Hessian in the parametrisation whose columns have unit standard deviation (over
- * the table's (sample, class) rows), so that it may be set beside those of the linear
- * meta-learners. */
+ * the (sample, class) rows), so that it may be set beside those of the linear meta-learners.
+ * spread: what cst_loglinear_polish found, of every row of the view; NULL: computed from the table,
+ * unbiased where that is a sample. */
 cst_status cst_loglinear_logdet(cst_context *context, const cst_logtable *table,
-                                const int32_t *active, const cst_loglinear *fit, double *logdet);
+                                const int32_t *active, const cst_loglinear *fit,
+                                const double *spread, double *logdet);
 
-/* Mean NLL of fixed weights and bias (NULL: zero) on a labelled table; per_row [rows] may be NULL.
- */
+/* Mean NLL of fixed weights and bias (NULL: zero) on a table; per_row [rows] may be NULL. */
 cst_status cst_loglinear_loss(cst_context *context, const cst_logtable *table,
                               const int32_t *active, int32_t count, const double *weights,
                               const double *bias, double *mean, double *per_row);

@@ -21,7 +21,7 @@ enum {
 enum { EVIDENCE_CLASSES = 256 };
 
 typedef struct prior_job {
-    const cst_view *view;
+    const cst_logtable *table;
     const int32_t *folds;
     const cst_loglinear_options *options;
     double *loss; /* [rows][PRIOR_COUNT]: held-out NLL */
@@ -68,27 +68,22 @@ static cst_status fold_losses(cst_context *context, const prior_job *job, const 
 
 static cst_status prior_task(cst_context *context, void *user, int64_t task) {
     const prior_job *job = user;
-    cst_view in;
-    cst_view out;
+    const cst_logtable *whole = job->table;
     cst_logtable table = {0};
     cst_logtable held = {0};
-    int64_t *index = cst_alloc(context, (size_t)job->view->rows, sizeof *index);
-    int64_t *rows = cst_alloc(context, (size_t)job->view->rows, sizeof *rows);
-    cst_status status = index && rows ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        int64_t held_rows = 0;
-        for (int64_t i = 0; i < job->view->rows; i++)
-            if (job->folds[i] == task)
-                rows[held_rows++] = i;
-        cst_view_split(job->view, job->folds, (int32_t)task, index, &in, &out);
-        status = cst_logtable_pair(context, &in, &out, &table, &held);
-    }
+    int64_t held_rows = 0;
+    int64_t *rows = cst_alloc(context, (size_t)whole->rows, sizeof *rows);
+    cst_status status = rows ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t i = 0; status == CST_OK && i < whole->rows; i++)
+        if (job->folds[whole->position[i]] == task)
+            rows[held_rows++] = i;
+    if (status == CST_OK)
+        status = cst_logtable_split(context, whole, job->folds, (int32_t)task, &table, &held);
     if (status == CST_OK)
         status = fold_losses(context, job, &table, &held, rows);
     cst_logtable_free(context, &table);
     cst_logtable_free(context, &held);
     cst_free(context, rows);
-    cst_free(context, index);
     return status;
 }
 
@@ -126,15 +121,16 @@ static int best_prior(const double *loss, int64_t rows, bool evidence) {
     return best;
 }
 
-cst_status cst_loglinear_prior_cv(cst_context *context, const cst_view *view, const int32_t *folds,
-                                  int32_t fold_count, cst_loglinear_options *options) {
-    prior_job job = {.view = view, .folds = folds, .options = options};
-    job.loss = cst_alloc(context, (size_t)view->rows * PRIOR_COUNT, sizeof *job.loss);
+cst_status cst_loglinear_prior_cv(cst_context *context, const cst_logtable *table,
+                                  const int32_t *folds, int32_t fold_count,
+                                  cst_loglinear_options *options) {
+    prior_job job = {.table = table, .folds = folds, .options = options};
+    job.loss = cst_alloc(context, (size_t)table->rows * PRIOR_COUNT, sizeof *job.loss);
     cst_status status = job.loss ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK)
         status = cst_parallel_for(context, fold_count, prior_task, &job);
     if (status == CST_OK) {
-        int best = best_prior(job.loss, view->rows, view->classes <= EVIDENCE_CLASSES);
+        int best = best_prior(job.loss, table->rows, table->classes <= EVIDENCE_CLASSES);
         options->evidence = best == PRIOR_EVIDENCE;
         if (!options->evidence)
             options->prior_weights = PRIOR_GRID[best];

@@ -143,30 +143,16 @@ static cst_status fit_loglinear(cst_context *context, const cst_view *view, cons
                                 int32_t fold_count, const cst_settings *settings,
                                 cst_meta_fit *fit) {
     double start = cst_seconds();
-    cst_logtable table = {0};
     cst_loglinear pool = {0};
     cst_loglinear_options options = settings->loglinear;
-    int32_t *active = cst_alloc(context, (size_t)view->members, sizeof *active);
-    cst_status status =
-        active ? cst_uniform_mix_fit(context, view, fit->model->mix) : CST_ERROR_MEMORY;
-    for (int32_t k = 0; active && k < view->members; k++)
-        active[k] = k;
-    if (status == CST_OK && settings->prior_cv && view->members > 1)
-        status = cst_loglinear_prior_cv(context, view, folds, fold_count, &options);
-    if (status == CST_OK)
-        status = cst_logtable_build(context, view, fit->model->mix, &table);
-    if (status == CST_OK)
-        status = cst_loglinear_fit(context, &table, active, view->members, &options, NULL, &pool);
     int32_t at = fit->learners++;
     double logdet = 0;
-    if (status == CST_OK)
-        status = cst_loglinear_logdet(context, &table, active, &pool, &logdet);
+    cst_status status = cst_loglinear_pool(context, view, folds, fold_count, settings->prior_cv,
+                                           &options, fit->model->mix, &pool, &logdet);
     fit->half_logdet[at] = 0.5 * logdet;
     if (status == CST_OK)
         status = keep_loglinear(context, &pool, &fit->model->learner[at]);
     cst_loglinear_free(context, &pool);
-    cst_logtable_free(context, &table);
-    cst_free(context, active);
     fit->seconds_ridge += cst_seconds() - start;
     return status;
 }

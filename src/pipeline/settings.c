@@ -34,6 +34,9 @@ void cst_settings_read(const cst_options *o, cst_settings *out) {
                              .rule = (cst_select_rule)cst_option_choice(o, CST_OPT_SELECT_RULE),
                              .tolerance = cst_option_real(o, CST_OPT_SELECT_TOLERANCE),
                              .prior = cst_option_real(o, CST_OPT_SELECT_PRIOR)};
+    out->selection.compact =
+        (cst_compact_options){.cut = cst_option_real(o, CST_OPT_LOGLINEAR_CUT),
+                              .max_rows = cst_option_integer(o, CST_OPT_SELECT_MAX_ROWS)};
     out->learners = cst_option_set_of(o, CST_OPT_META_LEARNERS);
     static const cst_gate_mode gates[] = {CST_GATE_LEARNED, CST_GATE_PROTOTYPE, CST_GATE_NONE};
     out->gate = cst_gate_options_default();
@@ -52,6 +55,7 @@ void cst_settings_read(const cst_options *o, cst_settings *out) {
     int prior = cst_option_choice(o, CST_OPT_LOGLINEAR_PRIOR);
     out->prior_cv = prior == 0;
     out->loglinear = cst_loglinear_defaults();
+    out->loglinear.compact = out->selection.compact;
     out->loglinear.bias = cst_option_flag(o, CST_OPT_LOGLINEAR_BIAS);
     out->loglinear.evidence = prior == 1;
     out->loglinear.prior_weights = cst_option_real(o, CST_OPT_LOGLINEAR_PRIOR_WEIGHTS);

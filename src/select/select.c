@@ -14,7 +14,7 @@
 static const double CONFIDENCE = 3;
 
 typedef struct fold_job {
-    const cst_view *view;
+    const cst_logtable *table; /* every row that is looked at */
     const int32_t *folds;
     int32_t fold_count;
     const cst_select_options *options;
@@ -93,32 +93,22 @@ static cst_status held_out(cst_context *context, const cst_logtable *table, cons
  */
 static cst_status fold_task(cst_context *context, void *user, int64_t task) {
     fold_job *job = user;
-    const cst_view *view = job->view;
-    size_t members = (size_t)view->members;
-    bool whole = task == job->fold_count;
-    cst_view in = *view;
-    cst_view out = *view;
+    size_t members = (size_t)job->table->members;
+    if (task == job->fold_count)
+        return build_path(context, job->table, job->options, job->whole);
     cst_logtable table = {0};
     cst_logtable held = {0};
     cst_path path = {0};
-    int64_t *index = NULL;
-    cst_status status = CST_OK;
-    if (!whole) {
-        index = cst_alloc(context, (size_t)view->rows, sizeof *index);
-        if (!index)
-            return CST_ERROR_MEMORY;
-        cst_view_split(view, job->folds, (int32_t)task, index, &in, &out);
-    }
-    status = cst_logtable_pair(context, &in, whole ? NULL : &out, &table, &held);
+    cst_status status =
+        cst_logtable_split(context, job->table, job->folds, (int32_t)task, &table, &held);
     if (status == CST_OK)
-        status = build_path(context, &table, job->options, whole ? job->whole : &path);
-    if (status == CST_OK && !whole)
+        status = build_path(context, &table, job->options, &path);
+    if (status == CST_OK)
         status = held_out(context, &held, &path,
                           job->moments + (size_t)task * (members + members * members));
     cst_path_free(context, &path);
     cst_logtable_free(context, &table);
     cst_logtable_free(context, &held);
-    cst_free(context, index);
     return status;
 }
 
@@ -140,7 +130,7 @@ static double paired_se(const double *total, size_t members, size_t s, size_t t,
 static cst_status describe(cst_context *context, const fold_job *job, cst_selection *out) {
     size_t members = (size_t)out->members;
     size_t width = members + members * members;
-    double n = (double)job->view->rows;
+    double n = (double)job->table->rows;
     double *total = cst_alloc(context, width, sizeof *total);
     if (!total)
         return CST_ERROR_MEMORY;
@@ -216,12 +206,12 @@ static cst_status choose(cst_context *context, const cst_select_options *options
     return CST_OK;
 }
 
-cst_status cst_select(cst_context *context, const cst_view *view, const int32_t *folds,
+/* Losses of the sizes on the table's rows, and the choice. */
+static cst_status run(cst_context *context, const cst_logtable *table, const int32_t *folds,
                       int32_t fold_count, const cst_select_options *options, cst_selection *out) {
-    size_t members = (size_t)view->members;
-    *out = (cst_selection){.members = view->members};
+    size_t members = (size_t)table->members;
     cst_path whole = {0};
-    fold_job job = {.view = view,
+    fold_job job = {.table = table,
                     .folds = folds,
                     .fold_count = fold_count,
                     .options = options,
@@ -238,6 +228,26 @@ cst_status cst_select(cst_context *context, const cst_view *view, const int32_t 
         status = choose(context, options, out);
     cst_path_free(context, &whole);
     cst_free(context, job.moments);
+    return status;
+}
+
+cst_status cst_select(cst_context *context, const cst_view *view, const int32_t *folds,
+                      int32_t fold_count, const cst_select_options *options, cst_selection *out) {
+    *out = (cst_selection){.members = view->members};
+    cst_logtable table = {0};
+    cst_status status =
+        cst_logtable_open(context, view, folds, fold_count, &options->compact, &table);
+    if (status == CST_OK)
+        status = cst_logtable_mix(context, &table);
+    out->rows = table.rows;
+    if (status == CST_OK)
+        status = run(context, &table, folds, fold_count, options, out);
+    if (status == CST_OK && table.rows < view->rows)
+        cst_notice(context,
+                   "members were selected on %lld of %lld samples (select.max_rows); the fit on "
+                   "those chosen is on all of them",
+                   (long long)table.rows, (long long)view->rows);
+    cst_logtable_free(context, &table);
     if (status != CST_OK)
         cst_selection_free(context, out);
     return status;

@@ -6,8 +6,7 @@
 #ifndef CST_SELECT_H
 #define CST_SELECT_H
 
-#include "base/base.h"
-#include "pool/view.h"
+#include "meta/compact.h"
 
 typedef enum cst_select_direction {
     CST_SELECT_FORWARD,  /* from the empty set, the member that lowers the loss most joins */
@@ -37,6 +36,7 @@ typedef struct cst_select_options {
         *flops; /* [members of the view]; finite where its cap is set; NaN elsewhere. NULL: none */
     const double *latency; /* the same, milliseconds */
     double prior;          /* precision of the log-linear weights during selection, total scale */
+    cst_compact_options compact; /* which classes and rows are looked at; all zero: every one */
 } cst_select_options;
 
 /* One size on the path. */
@@ -55,6 +55,7 @@ typedef struct cst_select_step {
 
 typedef struct cst_selection {
     int32_t members;       /* K of the view */
+    int64_t rows;          /* rows that were looked at */
     cst_select_step *path; /* [members]: sizes 1..K */
     int32_t chosen;        /* index into path */
     int32_t best;          /* index of the least held-out loss */

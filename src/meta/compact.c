@@ -1,0 +1,314 @@
+/*
+ * Compact tables: which classes of a row are kept, and the pass that keeps them.
+ * Between the pool and the log-linear fits of stage S4.
+ * Section: "Computational Complexity" of the paper.
+ */
+#include "meta/compact.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Sizes are told apart by their exponent and the first two bits after it. */
+enum { SIZE_SHIFT = 21, SIZE_COUNT = 1 << (31 - SIZE_SHIFT) };
+/* Floats of a member that are read at a time. */
+enum { PIECE_FLOATS = 1 << 17 };
+
+cst_compact_options cst_compact_defaults(void) {
+    return (cst_compact_options){.cut = 1e-3, .max_rows = 100000};
+}
+
+/* ---- one row ------------------------------------------------------------------------------------
+ */
+
+typedef struct row_scratch {
+    float *mean;    /* [rows of a piece][classes]: sums over members, then q */
+    int32_t *order; /* [classes]: classes below the cut, by size */
+    bool *kept;     /* [classes] */
+    float *chance;  /* [classes]: of those kept, pi_c */
+} row_scratch;
+
+/* A number in [0, 1) from a row's number (the finaliser of splitmix64). */
+static double row_uniform(int64_t row) {
+    uint64_t x = (uint64_t)row + UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return (double)((x ^ (x >> 31)) >> 11) * 0x1p-53;
+}
+
+static uint32_t size_of(float q) {
+    uint32_t bits = 0;
+    memcpy(&bits, &q, sizeof bits);
+    return bits >> SIZE_SHIFT;
+}
+
+/* Marks what is kept of a row and its chances; returns how many. Classes below the cut are laid
+ * along a line, by size and then by number, each as long as its chance; those on which the points
+ * u, u + 1, ... fall are kept. */
+static int32_t keep_classes(const float *q, int32_t classes, int32_t label, double cut, double u,
+                            row_scratch *s) {
+    int32_t start[SIZE_COUNT + 1] = {0};
+    int32_t count = 0;
+    int32_t below = 0;
+    for (int32_t c = 0; c < classes; c++) {
+        s->kept[c] = c == label || (double)q[c] >= cut;
+        s->chance[c] = 1;
+        count += s->kept[c];
+        below += !s->kept[c];
+        start[s->kept[c] ? 0 : size_of(q[c]) + 1] += !s->kept[c];
+    }
+    for (int32_t b = 0; b < SIZE_COUNT; b++)
+        start[b + 1] += start[b];
+    for (int32_t c = 0; c < classes; c++)
+        if (!s->kept[c])
+            s->order[start[size_of(q[c])]++] = c;
+    double at = 0;
+    for (int32_t i = 0; i < below; i++) {
+        int32_t c = s->order[i];
+        double chance = (double)q[c] / cut;
+        at += chance;
+        if (at <= u)
+            continue;
+        u += 1;
+        s->kept[c] = true;
+        s->chance[c] = (float)chance;
+        count++;
+    }
+    return count;
+}
+
+/* ---- a block of rows
+ * -------------------------------------------------------------------------------- */
+
+typedef struct build_job {
+    const cst_view *view;
+    double cut;
+    cst_compact *table;
+    int64_t piece; /* rows that are read at a time */
+} build_job;
+
+/* What a worker holds of a piece of rows. */
+typedef struct piece {
+    const float **rows; /* [members] */
+    float *scratch;     /* [members][piece][classes]; empty where the view does not copy */
+    row_scratch row;
+} piece;
+
+static void piece_free(cst_context *context, piece *p) {
+    cst_free(context, p->rows);
+    cst_free(context, p->scratch);
+    cst_free(context, p->row.mean);
+    cst_free(context, p->row.order);
+    cst_free(context, p->row.kept);
+    cst_free(context, p->row.chance);
+}
+
+static cst_status piece_alloc(cst_context *context, const build_job *job, piece *p) {
+    size_t classes = (size_t)job->view->classes;
+    size_t members = (size_t)job->view->members;
+    size_t cells = (size_t)job->piece * classes;
+    *p = (piece){0};
+    p->rows = cst_alloc(context, members, sizeof *p->rows);
+    p->scratch =
+        cst_alloc(context, cst_view_copies(job->view) ? members * cells : 0, sizeof(float));
+    p->row.mean = cst_alloc(context, cells, sizeof *p->row.mean);
+    p->row.order = cst_alloc(context, classes, sizeof *p->row.order);
+    p->row.kept = cst_alloc(context, classes, sizeof *p->row.kept);
+    p->row.chance = cst_alloc(context, classes, sizeof *p->row.chance);
+    if (p->rows && p->scratch && p->row.mean && p->row.order && p->row.kept && p->row.chance)
+        return CST_OK;
+    piece_free(context, p);
+    return CST_ERROR_MEMORY;
+}
+
+/* The members' rows, and q of each. */
+static cst_status piece_read(cst_context *context, const build_job *job, int64_t first,
+                             int64_t count, piece *p) {
+    const cst_view *view = job->view;
+    size_t cells = (size_t)count * (size_t)view->classes;
+    float *scratch = p->scratch;
+    cst_status status = CST_OK;
+    memset(p->row.mean, 0, cells * sizeof *p->row.mean);
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        status = cst_view_rows(context, view, k, first, count, scratch, &p->rows[k]);
+        if (cst_view_copies(view))
+            scratch += (size_t)job->piece * (size_t)view->classes;
+        for (size_t i = 0; status == CST_OK && i < cells; i++)
+            p->row.mean[i] += p->rows[k][i];
+    }
+    float share = 1 / (float)view->members;
+    float least = (float)(job->cut / (double)view->classes);
+    for (size_t i = 0; status == CST_OK && i < cells; i++)
+        p->row.mean[i] = fmaxf(p->row.mean[i] * share, least);
+    return status;
+}
+
+/* Room for `more` entries of all members. */
+static cst_status grow(cst_context *context, const cst_compact *table, cst_compact_block *block,
+                       int64_t used, int64_t more, int64_t *room) {
+    if (used + more <= *room)
+        return CST_OK;
+    size_t old = (size_t)*room;
+    size_t next = old + old / 2 + (size_t)more * 8;
+    size_t members = (size_t)table->members;
+    float *p = cst_grow(context, block->p, old * members, next * members, sizeof *p);
+    block->p = p ? p : block->p;
+    int32_t *classes = p && !table->every_class
+                           ? cst_grow(context, block->classes, old, next, sizeof *classes)
+                           : NULL;
+    block->classes = classes ? classes : block->classes;
+    float *offset = classes ? cst_grow(context, block->offset, old, next, sizeof *offset) : NULL;
+    block->offset = offset ? offset : block->offset;
+    if (!p || (!table->every_class && !offset))
+        return CST_ERROR_MEMORY;
+    *room = (int64_t)next;
+    return CST_OK;
+}
+
+/* Appends what is kept of row `i` of the piece. */
+static void append(const cst_compact *table, const piece *p, int64_t i, int64_t used, int32_t count,
+                   int32_t label, cst_compact_block *block, int32_t *label_at) {
+    size_t classes = (size_t)table->classes;
+    const row_scratch *s = &p->row;
+    float *to = block->p + used * table->members;
+    if (table->every_class) {
+        *label_at = label;
+        for (int32_t k = 0; k < table->members; k++)
+            memcpy(to + (size_t)k * classes, p->rows[k] + (size_t)i * classes,
+                   classes * sizeof *to);
+        return;
+    }
+    int32_t *which = block->classes + used;
+    int32_t at = 0;
+    for (int32_t c = 0; c < table->classes; c++) {
+        if (!s->kept[c])
+            continue;
+        if (c == label)
+            *label_at = at;
+        which[at] = c;
+        block->offset[used + at++] = -logf(s->chance[c]);
+    }
+    for (int32_t k = 0; k < table->members; k++)
+        for (int32_t e = 0; e < count; e++)
+            *to++ = p->rows[k][(size_t)i * classes + (size_t)which[e]];
+}
+
+static cst_status build_block(cst_context *context, void *user, int64_t b) {
+    const build_job *job = user;
+    const cst_view *view = job->view;
+    cst_compact *table = job->table;
+    cst_compact_block *block = &table->block[b];
+    int64_t first = cst_block_first(b);
+    int64_t rows = cst_block_size(table->rows, b);
+    int64_t room = 0;
+    piece p;
+    cst_status status = piece_alloc(context, job, &p);
+    if (status != CST_OK)
+        return status;
+    block->first = cst_alloc(context, (size_t)rows + 1, sizeof *block->first);
+    block->label = cst_alloc(context, (size_t)rows, sizeof *block->label);
+    if (!block->first || !block->label)
+        status = CST_ERROR_MEMORY;
+    for (int64_t i = 0; status == CST_OK && i < rows; i++) {
+        int64_t within = i % job->piece;
+        int64_t count = rows - i < job->piece ? rows - i : job->piece;
+        if (within == 0)
+            status = piece_read(context, job, first + i, count, &p);
+        int32_t label = cst_view_label(view, first + i);
+        const float *q = p.row.mean + (size_t)within * (size_t)view->classes;
+        int32_t kept = view->classes;
+        if (status == CST_OK && !table->every_class)
+            kept = keep_classes(q, view->classes, label, job->cut,
+                                row_uniform(table->split_row[first + i]), &p.row);
+        int64_t used = block->first[i];
+        if (status == CST_OK)
+            status = grow(context, table, block, used, kept, &room);
+        if (status == CST_OK)
+            append(table, &p, within, used, kept, label, block, &block->label[i]);
+        block->first[i + 1] = used + kept;
+    }
+    piece_free(context, &p);
+    return status;
+}
+
+/* ---- a table ------------------------------------------------------------------------------------
+ */
+
+/* Rows that are read at a time: a few hundred kilobytes of each member. */
+static int64_t piece_rows(int32_t classes) {
+    int64_t rows = PIECE_FLOATS / classes;
+    return rows < 8 ? 8 : rows > CST_BLOCK_ROWS ? CST_BLOCK_ROWS : rows;
+}
+
+cst_status cst_compact_build(cst_context *context, const cst_view *view, const int64_t *positions,
+                             int64_t count, double cut, cst_compact *out) {
+    int64_t rows = positions ? count : view->rows;
+    size_t blocks = (size_t)cst_block_count(rows);
+    *out = (cst_compact){.rows = rows,
+                         .classes = view->classes,
+                         .members = view->members,
+                         .every_class = cut <= 0 || view->classes <= CST_COMPACT_CLASSES};
+    out->data = cst_alloc(context, (size_t)view->members, sizeof *out->data);
+    out->split_row = cst_alloc(context, (size_t)rows, sizeof *out->split_row);
+    out->block = cst_alloc(context, blocks, sizeof *out->block);
+    cst_status status = out->data && out->split_row && out->block ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++)
+        out->data[k] = view->data[k];
+    for (int64_t i = 0; status == CST_OK && i < rows; i++) {
+        int64_t at = positions ? positions[i] : i;
+        out->split_row[i] = view->index ? view->index[at] : at;
+    }
+    cst_view chosen = *view;
+    chosen.rows = rows;
+    if (positions)
+        chosen.index = out->split_row;
+    build_job job = {.view = &chosen, .cut = cut, .table = out, .piece = piece_rows(view->classes)};
+    if (status == CST_OK)
+        status = cst_parallel_for(context, (int64_t)blocks, build_block, &job);
+    if (status != CST_OK)
+        cst_compact_free(context, out);
+    return status;
+}
+
+void cst_compact_free(cst_context *context, cst_compact *table) {
+    for (int64_t b = 0; table->block && b < cst_block_count(table->rows); b++) {
+        cst_free(context, table->block[b].first);
+        cst_free(context, table->block[b].label);
+        cst_free(context, table->block[b].classes);
+        cst_free(context, table->block[b].offset);
+        cst_free(context, table->block[b].p);
+    }
+    cst_free(context, table->block);
+    cst_free(context, table->data);
+    cst_free(context, table->split_row);
+    *table = (cst_compact){0};
+}
+
+size_t cst_compact_bytes(const cst_compact *table) {
+    size_t entry = (size_t)table->members * sizeof(float) +
+                   (table->every_class ? 0 : sizeof(int32_t) + sizeof(float));
+    size_t bytes = 0;
+    for (int64_t b = 0; b < cst_block_count(table->rows); b++)
+        bytes += (size_t)table->block[b].first[cst_block_size(table->rows, b)] * entry;
+    return bytes;
+}
+
+cst_status cst_thin_rows(cst_context *context, int64_t rows, const int32_t *folds,
+                         int32_t fold_count, int64_t most, int64_t **out, int64_t *count) {
+    size_t parts = folds ? (size_t)fold_count : 1;
+    *count = 0;
+    *out = cst_alloc(context, (size_t)rows, sizeof **out);
+    int64_t *seen = cst_alloc(context, parts, sizeof *seen);
+    cst_status status = *out && seen ? CST_OK : CST_ERROR_MEMORY;
+    double share = most > 0 && most < rows ? (double)most / (double)rows : 1;
+    for (int64_t i = 0; status == CST_OK && i < rows; i++) {
+        int64_t n = seen[folds ? folds[i] : 0]++;
+        if (share == 1 || floor((double)(n + 1) * share) > floor((double)n * share))
+            (*out)[(*count)++] = i;
+    }
+    cst_free(context, seen);
+    if (status != CST_OK) {
+        cst_free(context, *out);
+        *out = NULL;
+    }
+    return status;
+}

@@ -23,7 +23,7 @@ typedef struct cst_view {
     const int64_t
         *index; /* [N]: row i of the view is row index[i] of the split; NULL: row i is i */
     const int64_t *groups; /* [all rows of the split]: rows that no fold may separate; NULL: none */
-    const cst_store *store; /* NULL: every member is in memory */
+    const cst_store *store;            /* NULL: every member is in memory */
     const struct cst_compact *compact; /* classes that matter of rows of the split, with members of
                                           this view and maybe more (meta/compact.h); NULL: none */
 } cst_view;

@@ -21,14 +21,16 @@
       "How the CKA threshold is set: given, the largest gap, or cross-validated loss.")            \
     X(CKA_THRESHOLD, "cka.threshold", REAL, "0.995", 0, 1, "",                                     \
       "A member whose CKA with a better kept one exceeds this is redundant.")                      \
-    X(CKA_ESTIMATOR, "cka.estimator", CHOICE, "auto", 0, 0, "auto|exact|nystrom|probes",           \
-      "How CKA is computed; auto is exact where that is cheap.")                                   \
+    X(CKA_ESTIMATOR, "cka.estimator", CHOICE, "auto", 0, 0, "auto|exact|nystrom|probes|sample",    \
+      "How CKA is computed; auto takes what is cheap (docs/redundancy.md).")                       \
     X(CKA_STATISTIC, "cka.statistic", CHOICE, "biased", 0, 0, "biased|unbiased",                   \
       "HSIC as the V-statistic of the paper or the unbiased U-statistic.")                         \
     X(CKA_LANDMARK_RULE, "cka.landmark_rule", CHOICE, "residual", 0, 0, "residual|uniform",        \
       "Nystrom landmarks by residual trace or uniformly at random (the paper).")                   \
     X(CKA_LANDMARKS, "cka.landmarks", INTEGER, "0", 0, 65536, "", "Nystrom landmarks; 0 chooses.") \
     X(CKA_PROBES, "cka.probes", INTEGER, "0", 0, 65536, "", "Random probes; 0 chooses.")           \
+    X(CKA_ROWS, "cka.rows", INTEGER, "0", 0, 1000000, "",                                          \
+      "Rows whose pairs cka.estimator=sample takes; 0: what takes a few seconds.")                 \
     X(PEARSON_THRESHOLD, "pearson.threshold", REAL, "0.95", 0, 1, "",                              \
       "The same threshold for Pearson correlation of the flattened predictions.")                  \
     X(KEEP_MAX, "keep.max", INTEGER, "0", 0, 1000000, "",                                          \

@@ -56,7 +56,7 @@ void cst_document_members(cst_report *report, const cst_pool *pool, const cst_me
 
 void cst_document_cka(cst_report *report, json_t *object, const cst_cka_result *cka,
                       const cst_settings *settings) {
-    static const char *const estimators[] = {"auto", "exact", "nystrom", "probes"};
+    static const char *const estimators[] = {"auto", "exact", "nystrom", "probes", "sample"};
     int32_t landmarks = 0;
     double residual = 0;
     for (int32_t k = 0; k < cka->members; k++) {
@@ -67,6 +67,7 @@ void cst_document_cka(cst_report *report, json_t *object, const cst_cka_result *
                       cka->members > 0 ? estimators[cka->estimator] : NULL);
     cst_report_string(report, object, "statistic",
                       settings->cka.statistic == CST_CKA_UNBIASED ? "unbiased" : "biased");
+    cst_report_integer(report, object, "rows", cka->rows);
     cst_report_integer(report, object, "landmarks_max", landmarks);
     cst_report_number(report, object, "residual_max", residual);
 }

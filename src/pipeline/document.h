@@ -33,7 +33,8 @@ void cst_document_members(cst_report *report, const cst_pool *pool, const cst_me
 /* top1, ece, nll, brier of a score into an object. */
 void cst_document_scores(cst_report *report, json_t *object, const cst_metrics *scores);
 
-/* How CKA was computed: estimator, statistic, landmarks_max, residual_max. */
+/* How CKA was computed: estimator, statistic, rows whose pairs were taken,
+ * landmarks_max, residual_max. */
 void cst_document_cka(cst_report *report, json_t *object, const cst_cka_result *cka,
                       const cst_settings *settings);
 

@@ -22,6 +22,7 @@ void cst_settings_read(const cst_options *o, cst_settings *out) {
         .landmark_rule = (cst_landmark_rule)cst_option_choice(o, CST_OPT_CKA_LANDMARK_RULE),
         .landmarks = (int32_t)cst_option_integer(o, CST_OPT_CKA_LANDMARKS),
         .probes = (int32_t)cst_option_integer(o, CST_OPT_CKA_PROBES),
+        .rows = (int32_t)cst_option_integer(o, CST_OPT_CKA_ROWS),
         .seed = out->seed};
     out->keep_max = (int32_t)cst_option_integer(o, CST_OPT_KEEP_MAX);
     out->keep_fraction = cst_option_real(o, CST_OPT_KEEP_FRACTION);

@@ -31,8 +31,18 @@ enum { PROBES_DEFAULT = 256, LANDMARKS_USUAL = 512, LANDMARKS_MOST = 2048 };
  * paper's landmarks are not compressed, except for what is zero to rounding. */
 #define COMPRESSION_TAIL 1e-3
 
-/* Up to this many floating-point operations exact CKA takes about a second. */
+/* Up to this many floating-point operations exact CKA in double precision takes about a second. */
 #define EXACT_OPERATIONS 2e10
+
+/* Seconds on one core that `auto` spends on pairs of rows before it takes a sample of them, and
+ * those of a multiply-add in the products of members and of an operation of the features. */
+#define SECONDS_MOST 8.0
+#define SECONDS_MEMBER_ADD 2.5e-11
+#define SECONDS_FEATURE 2.5e-11
+
+/* Bytes of packed rows, and the fewest rows that a sample is worth. */
+#define PACKED_BYTES 3e8
+enum { SAMPLE_LEAST = 2048 };
 
 /* Random signs stand in for cross-Grams only if they are this much cheaper, and their standard
  * error, relative to HSIC, is this small. */
@@ -176,21 +186,40 @@ static double lowrank_operations(const cst_view *view, int64_t landmarks, int64_
     return members * ((double)view->rows * row + sample * m * (2.0 * view->classes + m));
 }
 
-/* Exact where that is cheap, or no dearer than as many landmarks as one member turns out to need.
- */
-static cst_status exact_is_cheaper(cst_context *context, const cka_job *job, int64_t probes,
-                                   bool *cheaper) {
+/* Seconds of the pairs of `rows` packed rows. */
+static double packed_seconds(const cst_packed *packed, double rows) {
+    int32_t members = packed->kernels->view->members;
+    double pair = SECONDS_MEMBER_ADD * (double)members * (double)members;
+    for (int32_t k = 0; k < members; k++)
+        pair += packed->member[k].seconds;
+    return rows * rows / 2 * pair;
+}
+
+/* Rows that fit into the bytes of packed rows and whose pairs take SECONDS_MOST. */
+static int64_t packed_rows(const cst_packed *packed) {
+    int32_t members = packed->kernels->view->members;
+    double bytes = 24.0 * members; /* sums of rows and columns, levels */
+    for (int32_t k = 0; k < members; k++)
+        bytes += packed->member[k].bytes;
+    double rows = sqrt(SECONDS_MOST / packed_seconds(packed, 1));
+    rows = fmin(rows, PACKED_BYTES / bytes);
+    rows = fmax(rows, SAMPLE_LEAST);
+    return (int64_t)fmin(rows, (double)packed->kernels->view->rows);
+}
+
+/* Seconds of the features, as far as the number of landmarks can be told: from the fewest that C
+ * groups of predictions need or, where those would be worth it, from what one member takes. */
+static cst_status features_seconds(cst_context *context, const cka_job *job, int64_t probes,
+                                   double worth, double *seconds) {
     const cst_view *view = job->kernels->view;
-    *cheaper = exact_operations(view) <= EXACT_OPERATIONS;
+    int64_t count = most(ceil_root(view->rows), least(view->classes / 2, landmarks_cap(view)));
+    *seconds = SECONDS_FEATURE * lowrank_operations(view, count, probes);
     int32_t k = 0;
     while (k < view->members && job->kernels->constant[k])
         k++;
-    if (*cheaper || k == view->members || job->options->landmarks > 0 ||
-        job->options->landmark_rule != CST_LANDMARKS_RESIDUAL ||
-        exact_operations(view) > lowrank_operations(view, landmarks_cap(view), probes))
+    if (k == view->members || *seconds > worth)
         return CST_OK;
     int64_t cap = landmarks_cap(view);
-    int64_t count = 0;
     bool converged = false;
     int64_t *landmarks = cst_alloc(context, (size_t)cap, sizeof *landmarks);
     if (!landmarks)
@@ -199,32 +228,63 @@ static cst_status exact_is_cheaper(cst_context *context, const cka_job *job, int
                                                RESIDUAL_TOLERANCE, job->options->seed, landmarks,
                                                &count, &converged);
     cst_free(context, landmarks);
-    *cheaper = exact_operations(view) <= lowrank_operations(view, count, probes);
+    *seconds = SECONDS_FEATURE * lowrank_operations(view, count, probes);
     return status;
 }
 
-static cst_status estimate(cst_context *context, cka_job *job, double *hsic, cst_cka_result *out) {
+/* What `auto` stands for. */
+static cst_status choose(cst_context *context, const cka_job *job, int64_t probes,
+                         const cst_packed *packed, cst_cka_estimator *chosen) {
     const cst_view *view = job->kernels->view;
-    const cst_cka_options *options = job->options;
-    int64_t probes = options->probes > 0 ? options->probes : PROBES_DEFAULT;
-    bool exact = options->estimator == CST_CKA_EXACT;
+    *chosen = CST_CKA_NYSTROM;
+    if (job->options->landmarks > 0 || job->options->landmark_rule != CST_LANDMARKS_RESIDUAL)
+        return CST_OK;
+    bool all = packed_rows(packed) == view->rows;
+    double pairs = packed_seconds(packed, (double)packed_rows(packed));
+    double features = 0;
+    cst_status status = features_seconds(context, job, probes, pairs, &features);
+    if (pairs <= features)
+        *chosen = all ? CST_CKA_EXACT : CST_CKA_SAMPLE;
+    return status;
+}
+
+/* Over the pairs of packed rows, all or a sample of them. */
+static cst_status over_packed(cst_context *context, const cka_job *job, cst_packed *packed,
+                              double *hsic, cst_cka_result *out) {
+    const cst_view *view = job->kernels->view;
+    int64_t *sample = NULL;
     cst_status status = CST_OK;
-    out->estimator = options->estimator;
-    if (out->estimator == CST_CKA_AUTO)
-        status = exact_is_cheaper(context, job, probes, &exact);
-    if (status == CST_OK && exact) {
-        out->estimator = CST_CKA_EXACT;
-        return cst_hsic_exact(context, job->kernels, options->statistic, hsic);
+    if (out->estimator == CST_CKA_SAMPLE)
+        out->rows =
+            job->options->rows > 0 ? least(job->options->rows, view->rows) : packed_rows(packed);
+    if (job->options->statistic == CST_CKA_UNBIASED)
+        out->rows = most(out->rows, 4);
+    if (out->rows < view->rows) {
+        sample = cst_alloc(context, (size_t)out->rows, sizeof *sample);
+        status = sample ? cst_sample_rows(context, view->rows, out->rows, job->options->seed,
+                                          CST_STREAM_LANDMARKS, 3, sample)
+                        : CST_ERROR_MEMORY;
     }
     if (status == CST_OK)
-        status = fit_features(context, job);
+        status = cst_packed_fill(context, packed, sample, out->rows);
+    if (status == CST_OK)
+        status = cst_hsic_packed(context, packed, job->options->statistic, hsic);
+    cst_free(context, sample);
+    return status;
+}
+
+static cst_status over_features(cst_context *context, cka_job *job, int64_t probes, double *hsic,
+                                cst_cka_result *out) {
+    const cst_view *view = job->kernels->view;
+    const cst_cka_options *options = job->options;
+    cst_status status = fit_features(context, job);
     for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
         out->landmarks[k] = (int32_t)job->features[k].landmarks;
         out->rank[k] = (int32_t)job->features[k].rank;
         out->residual[k] = job->features[k].residual;
     }
-    if (status == CST_OK && out->estimator == CST_CKA_AUTO)
-        out->estimator = probes_are_better(job, probes) ? CST_CKA_PROBES : CST_CKA_NYSTROM;
+    if (status == CST_OK && options->estimator == CST_CKA_AUTO && probes_are_better(job, probes))
+        out->estimator = CST_CKA_PROBES;
     if (status == CST_OK && out->estimator == CST_CKA_NYSTROM)
         status = cst_hsic_features(context, job->kernels, job->features, options->statistic, hsic);
     if (status == CST_OK && out->estimator == CST_CKA_PROBES) {
@@ -232,6 +292,39 @@ static cst_status estimate(cst_context *context, cka_job *job, double *hsic, cst
         status = cst_hsic_probes(context, job->kernels, job->features, probes, options->seed,
                                  options->statistic, hsic);
     }
+    return status;
+}
+
+static cst_status estimate(cst_context *context, cka_job *job, double *hsic, cst_cka_result *out) {
+    const cst_view *view = job->kernels->view;
+    const cst_cka_options *options = job->options;
+    int64_t probes = options->probes > 0 ? options->probes : PROBES_DEFAULT;
+    bool cheap = exact_operations(view) <= EXACT_OPERATIONS;
+    bool single = options->precision == CST_CKA_SINGLE ||
+                  (options->precision == CST_CKA_PRECISION_AUTO && !cheap);
+    cst_packed packed = {.kernels = job->kernels};
+    cst_status status = CST_OK;
+    out->estimator = options->estimator;
+    out->rows = view->rows;
+    if (options->estimator == CST_CKA_AUTO && cheap)
+        out->estimator = CST_CKA_EXACT;
+    bool plan = out->estimator == CST_CKA_AUTO || out->estimator == CST_CKA_SAMPLE ||
+                (out->estimator == CST_CKA_EXACT && single);
+    if (plan)
+        status = cst_packed_plan(context, job->kernels, &packed);
+    if (status == CST_OK && out->estimator == CST_CKA_AUTO)
+        status = choose(context, job, probes, &packed, &out->estimator);
+    if (status != CST_OK)
+        goto cleanup;
+    if (out->estimator == CST_CKA_EXACT && !single)
+        status = cst_hsic_exact(context, job->kernels, options->statistic, hsic);
+    else if (out->estimator == CST_CKA_EXACT || out->estimator == CST_CKA_SAMPLE)
+        status = over_packed(context, job, &packed, hsic, out);
+    else
+        status = over_features(context, job, probes, hsic, out);
+
+cleanup:
+    cst_packed_free(context, &packed);
     return status;
 }
 
@@ -260,11 +353,11 @@ static cst_status check(cst_context *context, const cst_view *view,
                         "CKA needs at least %lld rows, a member and a class, got %lld, %d and %d",
                         (long long)rows, (long long)view->rows, (int)view->members,
                         (int)view->classes);
-    if (options->landmarks < 0 || options->probes < 0)
+    if (options->landmarks < 0 || options->probes < 0 || options->rows < 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "the numbers of landmarks and probes must be 0 (chosen) or more, got %d "
-                        "and %d",
-                        (int)options->landmarks, (int)options->probes);
+                        "the numbers of landmarks, probes and rows must be 0 (chosen) or more, got "
+                        "%d, %d and %d",
+                        (int)options->landmarks, (int)options->probes, (int)options->rows);
     return CST_OK;
 }
 

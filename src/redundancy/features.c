@@ -171,7 +171,7 @@ cst_status cst_features_fit(cst_context *context, const cst_kernels *kernels, in
     size_t m = (size_t)count;
     size_t classes = (size_t)kernels->view->classes;
     int64_t kept = 0;
-    float *scratch = cst_alloc(context, classes, sizeof *scratch);
+    float *scratch = cst_alloc(context, CST_BLOCK_ROWS, classes * sizeof *scratch);
     double *root = cst_alloc(context, m, m * sizeof *root);
     double *gram = cst_alloc(context, m, m * sizeof *gram);
     double *sums = cst_alloc(context, m, sizeof *sums);

@@ -7,11 +7,16 @@
 
 #include "redundancy/kernel.h"
 #include "redundancy/redundancy.h"
+#include "redundancy/strips.h"
 
 /* Up to a factor common to all pairs (which CKA cancels), into hsic [K*K], symmetric; 0 for
  * constant members. Biased: tr(K H L H). Unbiased: n (n - 3) times the U-statistic. */
 cst_status cst_hsic_exact(cst_context *context, const cst_kernels *kernels,
                           cst_cka_statistic statistic, double *hsic);
+
+/* The same in single precision, over the pairs of the rows that were packed. */
+cst_status cst_hsic_packed(cst_context *context, const cst_packed *packed,
+                           cst_cka_statistic statistic, double *hsic);
 
 /* Nystrom features of one member: phi(x) = k(x, landmarks) projection - mean, with phi phi' close
  * to the centred kernel H K H. */
@@ -45,8 +50,8 @@ cst_status cst_features_rows(cst_context *context, const cst_kernels *kernels, i
 
 /* Landmarks by randomly pivoted Cholesky on at most 8192 seeded rows: `floor` of them, then more
  * until the residual trace is at most `tolerance` of the Frobenius norm of the centred kernel, or
- * `cap` is reached. landmarks [cap], *count of them are set (fewer than `floor` only where the
- * kernel is used up); *converged says whether the tolerance was met. */
+ * `cap` is reached. landmarks [cap], *count of them are set, ascending (fewer than `floor` only
+ * where the kernel is used up); *converged says whether the tolerance was met. */
 cst_status cst_landmarks_residual(cst_context *context, const cst_kernels *kernels, int32_t member,
                                   int64_t floor, int64_t cap, double tolerance, uint64_t seed,
                                   int64_t *landmarks, int64_t *count, bool *converged);

@@ -5,6 +5,7 @@
 #include "redundancy/kernel.h"
 
 #include "la/la.h"
+#include "la/wide.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -43,22 +44,22 @@ cst_status cst_kernel_rows(cst_context *context, const cst_kernels *kernels, int
     const cst_view *view = kernels->view;
     size_t classes = (size_t)view->classes;
     const double *origin = kernels->origin + (size_t)member * classes;
-    const float *data = NULL;
-    cst_status status =
-        index ? CST_OK : cst_view_rows(context, view, member, first, count, scratch, &data);
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
-        const float *p = data + (size_t)i * classes;
-        if (index)
-            status = cst_view_rows(context, view, member, index[i], 1, scratch, &p);
-        if (status != CST_OK)
-            break;
-        double *row = rows + (size_t)i * classes;
-        double norm = 0;
-        for (size_t c = 0; c < classes; c++) {
-            row[c] = (double)p[c] - origin[c];
-            norm += row[c] * row[c];
+    cst_status status = CST_OK;
+    for (int64_t at = 0; status == CST_OK && at < count; at += CST_BLOCK_ROWS) {
+        int64_t part = count - at < CST_BLOCK_ROWS ? count - at : CST_BLOCK_ROWS;
+        const float *data = scratch;
+        status = index ? cst_view_gather(context, view, member, index + at, part, scratch)
+                       : cst_view_rows(context, view, member, first + at, part, scratch, &data);
+        for (int64_t i = 0; status == CST_OK && i < part; i++) {
+            const float *p = data + (size_t)i * classes;
+            double *row = rows + (size_t)(at + i) * classes;
+            double norm = 0;
+            for (size_t c = 0; c < classes; c++) {
+                row[c] = (double)p[c] - origin[c];
+                norm += row[c] * row[c];
+            }
+            norms[at + i] = norm;
         }
-        norms[i] = norm;
     }
     return status;
 }
@@ -86,18 +87,23 @@ cst_status cst_kernel_tile(cst_context *context, const cst_kernels *kernels, int
         squared_distances(context, kernels->view->classes, a, a_norms, na, b, b_norms, nb, out);
     double sigma = kernels->sigma[member];
     double scale = -0.5 / (sigma * sigma);
-    size_t count = (size_t)na * (size_t)nb;
-    for (size_t i = 0; status == CST_OK && i < count; i++)
-        out[i] = exp(scale * out[i]);
+    int64_t count = na * nb;
+    for (int64_t i = 0; status == CST_OK && i < count; i++)
+        out[i] *= scale;
+    if (status == CST_OK)
+        cst_exp_f64(count, out, out);
     return status;
 }
 
 /* ---- bandwidths ------------------------------------------------------------------------------ */
 
+/* Classes from which products are taken in single precision. */
+enum { SINGLE_CLASSES = 128 };
+
 /* Squared distances far below the rows' norms have lost their digits to cancellation. */
 static double careful_distance(const double *a, const double *b, int64_t classes, double square,
-                               double norms) {
-    if (square > 1e-6 * norms)
+                               double least) {
+    if (square > least)
         return sqrt(square);
     double sum = 0;
     for (int64_t c = 0; c < classes; c++)
@@ -202,27 +208,54 @@ static cst_status set_origin(cst_context *context, const bandwidth_job *job, int
     return status;
 }
 
+/* The products of the sampled rows with themselves, less origin: in single precision where there
+ * are many classes, as a distance far from 0 keeps six digits then and others are taken from the
+ * rows. */
+static cst_status sample_products(cst_context *worker, int64_t classes, const double *rows,
+                                  int64_t n, bool single, double *squares) {
+    if (!single)
+        return cst_gemm_f64(worker, false, true, n, n, classes, -2, rows, classes, rows, classes, 0,
+                            squares, n);
+    size_t count = (size_t)n * (size_t)classes;
+    float *narrow = cst_alloc(worker, count, sizeof *narrow);
+    float *tile = cst_alloc(worker, (size_t)n, (size_t)n * sizeof *tile);
+    cst_status status = narrow && tile ? CST_OK : CST_ERROR_MEMORY;
+    for (size_t i = 0; status == CST_OK && i < count; i++)
+        narrow[i] = (float)rows[i];
+    if (status == CST_OK)
+        status = cst_gemm_f32(worker, false, true, n, n, classes, -2, narrow, classes, narrow,
+                              classes, 0, tile, n);
+    for (int64_t i = 0; status == CST_OK && i < n * n; i++)
+        squares[i] = (double)tile[i];
+    cst_free(worker, narrow);
+    cst_free(worker, tile);
+    return status;
+}
+
 static cst_status pair_distances(cst_context *worker, const bandwidth_job *job, int32_t member,
                                  double *values) {
     int64_t n = job->count;
     int64_t classes = job->kernels->view->classes;
-    float *scratch = cst_alloc(worker, (size_t)classes, sizeof *scratch);
+    bool single = classes >= SINGLE_CLASSES;
+    float *scratch = cst_alloc(worker, CST_BLOCK_ROWS, (size_t)classes * sizeof *scratch);
     double *rows = cst_alloc(worker, (size_t)n * (size_t)classes, sizeof *rows);
     double *norms = cst_alloc(worker, (size_t)n, sizeof *norms);
     double *squares = cst_alloc(worker, (size_t)n * (size_t)n, sizeof *squares);
     cst_status status = scratch && rows && norms && squares ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
+    if (status == CST_OK)
         status = set_origin(worker, job, member, scratch);
-        if (status == CST_OK)
-            status = cst_kernel_rows(worker, job->kernels, member, job->sample, 0, n, scratch, rows,
-                                     norms);
-        if (status == CST_OK)
-            status = squared_distances(worker, classes, rows, norms, n, rows, norms, n, squares);
-    }
+    if (status == CST_OK)
+        status =
+            cst_kernel_rows(worker, job->kernels, member, job->sample, 0, n, scratch, rows, norms);
+    if (status == CST_OK)
+        status = sample_products(worker, classes, rows, n, single, squares);
+    double least = single ? 1e-3 : 1e-6;
     for (int64_t i = 0, at = 0; status == CST_OK && i < n; i++)
-        for (int64_t j = i + 1; j < n; j++)
+        for (int64_t j = i + 1; j < n; j++) {
+            double norm = norms[i] + norms[j];
             values[at++] = careful_distance(rows + i * classes, rows + j * classes, classes,
-                                            squares[i * n + j], norms[i] + norms[j]);
+                                            squares[i * n + j] + norm, least * norm);
+        }
     cst_free(worker, scratch);
     cst_free(worker, rows);
     cst_free(worker, norms);

@@ -29,7 +29,8 @@ cst_status cst_sample_rows(cst_context *context, int64_t rows, int64_t count, ui
                            cst_stream stream, uint32_t substream, int64_t *sample);
 
 /* Rows of a member less its origin ([count][C]) and their squared norms ([count]). The rows are
- * first..first+count-1, or, with `index`, those it names. `scratch` holds count * C floats. */
+ * first..first+count-1, or, with `index` (ascending), those it names. `scratch` holds count * C
+ * floats, of at most CST_BLOCK_ROWS rows. */
 cst_status cst_kernel_rows(cst_context *context, const cst_kernels *kernels, int32_t member,
                            const int64_t *index, int64_t first, int64_t count, float *scratch,
                            double *rows, double *norms);

@@ -9,6 +9,7 @@
 #include "la/la.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SAMPLE_ROWS = 8192, PROPOSALS = 64 };
@@ -46,7 +47,7 @@ static cst_status start_pivoting(cst_context *context, pivoting *p, int64_t cap,
     const cst_view *view = p->kernels->view;
     p->rows = view->rows < SAMPLE_ROWS ? view->rows : SAMPLE_ROWS;
     size_t rows = (size_t)p->rows;
-    float *scratch = cst_alloc(context, (size_t)view->classes, sizeof *scratch);
+    float *scratch = cst_alloc(context, CST_BLOCK_ROWS, (size_t)view->classes * sizeof *scratch);
     p->index = cst_alloc(context, rows, sizeof *p->index);
     p->data = cst_alloc(context, rows, (size_t)view->classes * sizeof *p->data);
     p->norms = cst_alloc(context, rows, sizeof *p->norms);
@@ -251,6 +252,12 @@ static cst_status grow_to(cst_context *context, pivoting *p, int64_t floor, int6
     return status;
 }
 
+static int compare_rows(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
 cst_status cst_landmarks_residual(cst_context *context, const cst_kernels *kernels, int32_t member,
                                   int64_t floor, int64_t cap, double tolerance, uint64_t seed,
                                   int64_t *landmarks, int64_t *count, bool *converged) {
@@ -263,6 +270,8 @@ cst_status cst_landmarks_residual(cst_context *context, const cst_kernels *kerne
         status = grow_to(context, &p, floor, cap, tolerance, converged);
     for (int64_t i = 0; status == CST_OK && i < p.count; i++)
         landmarks[i] = p.index[p.pivots[i]];
+    if (status == CST_OK)
+        qsort(landmarks, (size_t)p.count, sizeof *landmarks, compare_rows);
     *count = p.count;
     free_pivoting(context, &p);
     return status;

@@ -12,11 +12,19 @@
 /* ---- centred kernel alignment -------------------------------------------------------------- */
 
 typedef enum cst_cka_estimator {
-    CST_CKA_AUTO = 0,    /* exact where that is cheap, otherwise Nystrom (probes for high ranks) */
+    CST_CKA_AUTO = 0,    /* the cheaper of exact and Nystrom (probes for high ranks), a sample where
+                            both take long */
     CST_CKA_EXACT = 1,   /* every pair of rows: O(K N^2 C + K^2 N^2) */
     CST_CKA_NYSTROM = 2, /* low-rank features, pairs by their cross-Gram: O(K N m C + K^2 N r^2) */
-    CST_CKA_PROBES = 3   /* low-rank features, pairs by random signs: O(K N m C + K^2 N s) */
+    CST_CKA_PROBES = 3,  /* low-rank features, pairs by random signs: O(K N m C + K^2 N s) */
+    CST_CKA_SAMPLE = 4   /* every pair of n sampled rows: O(K N C + K n^2 (p + K)), p products */
 } cst_cka_estimator;
+
+typedef enum cst_cka_precision {
+    CST_CKA_PRECISION_AUTO = 0, /* double where that takes about a second */
+    CST_CKA_DOUBLE = 1,
+    CST_CKA_SINGLE = 2 /* of `exact` and `sample`; docs/redundancy.md has the errors */
+} cst_cka_precision;
 
 typedef enum cst_cka_statistic {
     CST_CKA_BIASED = 0,  /* the paper's V-statistic; in [0, 1] */
@@ -35,6 +43,8 @@ typedef struct cst_cka_options {
     cst_landmark_rule landmark_rule;
     int32_t landmarks; /* m; 0: ceil(sqrt(N)) for `uniform`, as many as are needed for `residual` */
     int32_t probes;    /* s; 0: 256 */
+    int32_t rows;      /* n of `sample`; 0: what takes a few seconds */
+    cst_cka_precision precision;
     uint64_t seed;
 } cst_cka_options;
 
@@ -49,6 +59,7 @@ typedef struct cst_cka_result {
     double *residual;   /* [K], share of the kernel's trace that the landmarks miss; 0 for exact */
     cst_cka_estimator estimator; /* the one used, never CST_CKA_AUTO */
     int32_t probes;              /* s used, 0 without probes */
+    int64_t rows;                /* whose pairs were taken: all, or n of `sample` */
 } cst_cka_result;
 
 /* All-pairs CKA of the members of a view. The kernel is exp(-|a - b|^2 / (2 sigma_k^2)) on the

@@ -1,0 +1,245 @@
+/*
+ * CKA over packed rows: single precision against double on members of every packing, samples of
+ * rows against all of them, any number of threads.
+ */
+#include "la/la.h"
+#include "redundancy/hsic.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MEMBERS = 5, ROWS = 900, CLASSES = 200 };
+
+typedef struct fixture {
+    cst_context *context;
+    float *data; /* [MEMBERS][ROWS][CLASSES] */
+    const float *pointers[MEMBERS];
+} fixture;
+
+/* Sharp predictions of a true class and a few that resemble it; members share part of the noise. */
+static void fill(float *data, int64_t rows, int32_t classes, int32_t members, double sharp,
+                 uint32_t seed) {
+    cst_rng rng;
+    cst_rng_init(&rng, 4, CST_STREAM_TEST, seed);
+    double *shared = calloc((size_t)classes, sizeof *shared);
+    assert_non_null(shared);
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t truth = cst_rng_below(&rng, classes);
+        for (int32_t c = 0; c < classes; c++)
+            shared[c] = (c == truth             ? 3
+                         : c / 10 == truth / 10 ? 1
+                                                : 0) +
+                        0.7 * cst_rng_normal(&rng);
+        for (int32_t k = 0; k < members; k++) {
+            float *row = data + ((int64_t)k * rows + i) * classes;
+            double total = 0;
+            for (int32_t c = 0; c < classes; c++) {
+                row[c] = (float)exp(sharp * (shared[c] + 0.3 * (k + 1) * cst_rng_normal(&rng)));
+                total += (double)row[c];
+            }
+            for (int32_t c = 0; c < classes; c++)
+                row[c] = (float)((double)row[c] / total);
+        }
+    }
+    free(shared);
+}
+
+static cst_view view_of(fixture *f, int64_t rows, int32_t classes, int32_t members) {
+    for (int32_t k = 0; k < members; k++)
+        f->pointers[k] = f->data + (int64_t)k * rows * classes;
+    return (cst_view){.rows = rows, .classes = classes, .members = members, .data = f->pointers};
+}
+
+static int setup(void **state) {
+    fixture *f = calloc(1, sizeof *f);
+    *state = f;
+    if (!f || cst_context_create(&f->context) != CST_OK)
+        return 1;
+    f->data = calloc((size_t)MEMBERS * ROWS * CLASSES, sizeof *f->data);
+    cst_la_enter();
+    return f->data ? 0 : 1;
+}
+
+static int teardown(void **state) {
+    fixture *f = *state;
+    cst_la_leave();
+    cst_context_free(f->context);
+    free(f->data);
+    free(f);
+    return 0;
+}
+
+static cst_cka_result cka(fixture *f, const cst_view *view, const cst_cka_options *options) {
+    cst_cka_result result;
+    if (cst_cka(f->context, view, options, &result) != CST_OK)
+        fail_msg("%s", cst_last_error(f->context));
+    return result;
+}
+
+static double largest_error(const cst_cka_result *a, const cst_cka_result *b) {
+    double worst = 0;
+    for (int32_t i = 0; i < a->members * a->members; i++)
+        worst = fmax(worst, fabs(a->cka[i] - b->cka[i]));
+    return worst;
+}
+
+/* How the members are packed, and single precision within `margin` of double for both statistics.
+ */
+static void compare(fixture *f, const cst_view *view, const cst_packing *packing, double margin) {
+    cst_kernels kernels;
+    cst_packed packed;
+    assert_int_equal(cst_kernels_create(f->context, view, 0, &kernels), CST_OK);
+    assert_int_equal(cst_packed_plan(f->context, &kernels, &packed), CST_OK);
+    for (int32_t k = 0; k < view->members; k++)
+        assert_int_equal(packed.member[k].packing, packing[k]);
+    cst_packed_free(f->context, &packed);
+    cst_kernels_free(f->context, &kernels);
+    for (int statistic = CST_CKA_BIASED; statistic <= CST_CKA_UNBIASED; statistic++) {
+        cst_cka_options options = {.estimator = CST_CKA_EXACT,
+                                   .precision = CST_CKA_DOUBLE,
+                                   .statistic = (cst_cka_statistic)statistic};
+        cst_cka_result exact = cka(f, view, &options);
+        options.precision = CST_CKA_SINGLE;
+        cst_cka_result single = cka(f, view, &options);
+        assert_int_equal(single.rows, view->rows);
+        double error = largest_error(&exact, &single);
+        if (!(error <= margin))
+            fail_msg("single precision is off by %.3g", error);
+        cst_cka_result_free(f->context, &exact);
+        cst_cka_result_free(f->context, &single);
+    }
+}
+
+static void sharp_predictions_are_packed_sparse(void **state) {
+    fixture *f = *state;
+    fill(f->data, ROWS, CLASSES, MEMBERS, 6, 0);
+    cst_view view = view_of(f, ROWS, CLASSES, MEMBERS);
+    const cst_packing packing[MEMBERS] = {CST_PACKED_SPARSE, CST_PACKED_SPARSE, CST_PACKED_SPARSE,
+                                          CST_PACKED_SPARSE, CST_PACKED_SPARSE};
+    compare(f, &view, packing, 1e-3);
+}
+
+/* Few classes; a member beside 1,000; one that is constant. */
+static void others_are_packed_dense(void **state) {
+    fixture *f = *state;
+    enum { FEW = 4 };
+    fill(f->data, ROWS, FEW, MEMBERS, 1, 1);
+    for (size_t i = 0; i < (size_t)ROWS * FEW; i++) {
+        f->data[3 * (size_t)ROWS * FEW + i] += 1000;
+        f->data[4 * (size_t)ROWS * FEW + i] = 0.25F;
+    }
+    cst_view view = view_of(f, ROWS, FEW, MEMBERS);
+    const cst_packing packing[MEMBERS] = {CST_PACKED_DENSE, CST_PACKED_DENSE, CST_PACKED_DENSE,
+                                          CST_PACKED_DENSE, CST_PACKED_NOT};
+    compare(f, &view, packing, 1e-5);
+}
+
+/* More than half the rows nearly coincide and the others come in tight groups far away: single
+ * precision loses the distances within a group, so tiles are taken in double. */
+static void wide_members_are_not_packed(void **state) {
+    fixture *f = *state;
+    cst_rng rng;
+    cst_rng_init(&rng, 4, CST_STREAM_TEST, 2);
+    for (int32_t k = 0; k < 2; k++)
+        for (int64_t i = 0; i < ROWS; i++) {
+            float *row = f->data + (k * ROWS + i) * 2;
+            double group = i % 10 < 8 ? 0 : 1 + (double)(i % 3);
+            row[0] = (float)(group + 1e-5 * cst_rng_normal(&rng));
+            row[1] = (float)(-group + 1e-5 * cst_rng_normal(&rng));
+        }
+    cst_view view = view_of(f, ROWS, 2, 2);
+    const cst_packing packing[2] = {CST_PACKED_NOT, CST_PACKED_NOT};
+    compare(f, &view, packing, 1e-4);
+}
+
+/* An entry that sparse strips may not hold, in a row that the plan has not seen. */
+static void members_that_stop_fitting_are_packed_again(void **state) {
+    fixture *f = *state;
+    fill(f->data, ROWS, CLASSES, 2, 6, 3);
+    f->data[1 * CLASSES + 7] = -0.5F; /* row 1 is no reference row: 256 of 900 */
+    f->data[2 * CLASSES + 9] = 3;
+    cst_view view = view_of(f, ROWS, CLASSES, 2);
+    const cst_packing packing[2] = {CST_PACKED_SPARSE, CST_PACKED_SPARSE};
+    compare(f, &view, packing, 1e-3);
+}
+
+static void all_rows_are_a_sample(void **state) {
+    fixture *f = *state;
+    fill(f->data, ROWS, CLASSES, MEMBERS, 6, 0);
+    cst_view view = view_of(f, ROWS, CLASSES, MEMBERS);
+    cst_cka_options options = {.estimator = CST_CKA_EXACT, .precision = CST_CKA_SINGLE};
+    cst_cka_result exact = cka(f, &view, &options);
+    options.estimator = CST_CKA_SAMPLE;
+    options.rows = 100000;
+    cst_cka_result sample = cka(f, &view, &options);
+    assert_int_equal(sample.estimator, CST_CKA_SAMPLE);
+    assert_int_equal(sample.rows, ROWS);
+    assert_memory_equal(sample.cka, exact.cka, MEMBERS * MEMBERS * sizeof(double));
+    cst_cka_result_free(f->context, &exact);
+    cst_cka_result_free(f->context, &sample);
+}
+
+/* The mean error over seeds is far below that of one sample: half the rows double the weight of the
+ * diagonal, which is taken into account. */
+static void samples_are_about_unbiased(void **state) {
+    fixture *f = *state;
+    enum { SEEDS = 20 };
+    fill(f->data, ROWS, CLASSES, MEMBERS, 6, 0);
+    cst_view view = view_of(f, ROWS, CLASSES, MEMBERS);
+    for (int statistic = CST_CKA_BIASED; statistic <= CST_CKA_UNBIASED; statistic++) {
+        cst_cka_options options = {.estimator = CST_CKA_EXACT,
+                                   .statistic = (cst_cka_statistic)statistic};
+        cst_cka_result exact = cka(f, &view, &options);
+        double mean[MEMBERS * MEMBERS] = {0};
+        options.estimator = CST_CKA_SAMPLE;
+        options.rows = ROWS / 2;
+        for (options.seed = 0; options.seed < SEEDS; options.seed++) {
+            cst_cka_result sample = cka(f, &view, &options);
+            assert_int_equal(sample.rows, ROWS / 2);
+            assert_true(largest_error(&exact, &sample) < 0.08);
+            for (size_t i = 0; i < MEMBERS * MEMBERS; i++)
+                mean[i] += (sample.cka[i] - exact.cka[i]) / SEEDS;
+            cst_cka_result_free(f->context, &sample);
+        }
+        for (size_t i = 0; i < MEMBERS * MEMBERS; i++)
+            if (!(fabs(mean[i]) < 0.012))
+                fail_msg("entry %zu is off by %.3g on average", i, mean[i]);
+        cst_cka_result_free(f->context, &exact);
+    }
+}
+
+static void results_do_not_depend_on_threads(void **state) {
+    fixture *f = *state;
+    fill(f->data, ROWS, CLASSES, MEMBERS, 6, 0);
+    cst_view view = view_of(f, ROWS, CLASSES, MEMBERS);
+    cst_cka_options options = {.estimator = CST_CKA_SAMPLE, .rows = 600};
+    assert_int_equal(cst_context_set_threads(f->context, 1), CST_OK);
+    cst_cka_result one = cka(f, &view, &options);
+    for (int threads = 2; threads <= 3; threads++) {
+        assert_int_equal(cst_context_set_threads(f->context, threads), CST_OK);
+        cst_cka_result more = cka(f, &view, &options);
+        assert_memory_equal(one.cka, more.cka, MEMBERS * MEMBERS * sizeof(double));
+        cst_cka_result_free(f->context, &more);
+    }
+    cst_cka_result_free(f->context, &one);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(sharp_predictions_are_packed_sparse, setup, teardown),
+        cmocka_unit_test_setup_teardown(others_are_packed_dense, setup, teardown),
+        cmocka_unit_test_setup_teardown(wide_members_are_not_packed, setup, teardown),
+        cmocka_unit_test_setup_teardown(members_that_stop_fitting_are_packed_again, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(all_rows_are_a_sample, setup, teardown),
+        cmocka_unit_test_setup_teardown(samples_are_about_unbiased, setup, teardown),
+        cmocka_unit_test_setup_teardown(results_do_not_depend_on_threads, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -190,7 +190,7 @@ static void all_rows_are_a_sample(void **state) {
 static void samples_are_about_unbiased(void **state) {
     fixture *f = *state;
     enum { SEEDS = 20 };
-    fill(f->data, ROWS, CLASSES, MEMBERS, 6, 0);
+    fill(f->data, ROWS, CLASSES, MEMBERS, 3, 0);
     cst_view view = view_of(f, ROWS, CLASSES, MEMBERS);
     for (int statistic = CST_CKA_BIASED; statistic <= CST_CKA_UNBIASED; statistic++) {
         cst_cka_options options = {.estimator = CST_CKA_EXACT,

@@ -59,6 +59,16 @@ void cst_notices_clear(cst_context *context);
 /* Reports progress; CST_ERROR_CANCELLED (with a message) when the callback asks to stop. */
 cst_status cst_progress(cst_context *context, const char *stage, int64_t done, int64_t total);
 
+/* Names what comes next, for progress: until the next stage, the progress told is how many tasks of
+ * the outermost loop are done. What notices are about is put before the name. Only on the caller's own context; workers' stages are not told. */
+cst_status cst_stage(cst_context *context, const char *stage);
+
+/* For loops: a stage's count of tasks begins, one of them is done, it ends. Only the outermost loop
+ * of a named stage counts: `begin` says whether this is it. */
+bool cst_count_begin(cst_context *context, int64_t total);
+void cst_count_one(cst_context *context);
+void cst_count_end(cst_context *context);
+
 /* Asks the progress callback again, with what it was last told and at most every 50 ms, whether to
  * stop: on the caller's thread, on others it tells what was answered there. CST_ERROR_CANCELLED as
  * cst_progress. The loops below do so before every task. */

@@ -34,8 +34,10 @@ struct cst_context {
     int stopped;             /* of the root: the callback said so; read and written atomically */
     double polled;           /* of the root: when the callback was last asked, seconds */
     char stage[STAGE_CHARS]; /* of the root: what the callback was last told */
-    int64_t done;
+    int64_t done;            /* read and written atomically */
     int64_t total;
+    bool named;              /* the stage's progress is that of its outermost loop */
+    bool counting;           /* such a loop is running */
     char about[STAGE_CHARS]; /* what notices are about, with ": " behind it; or empty */
     char error[ERROR_CHARS];
     char **notices;
@@ -254,11 +256,40 @@ cst_status cst_progress(cst_context *context, const char *stage, int64_t done, i
     bool over = done >= total; /* what comes next is no part of this stage */
     (void)snprintf(context->stage, sizeof context->stage, "%s", over ? "" : stage);
     context->polled = cst_seconds();
-    context->done = done;
+    __atomic_store_n(&context->done, done, __ATOMIC_RELAXED);
     context->total = total;
-    if (context->progress_fn(context->progress_user, stage, done, total) != 0)
+    context->named = false;
+    if (context->progress_fn(context->progress_user, over ? stage : context->stage, done, total) !=
+        0)
         return cst_fail(context, CST_ERROR_CANCELLED, "stopped on request during %s", stage);
     return CST_OK;
+}
+
+cst_status cst_stage(cst_context *context, const char *stage) {
+    if (context->root)
+        return CST_OK;
+    char name[STAGE_CHARS];
+    (void)snprintf(name, sizeof name, "%s%s", context->about, stage);
+    cst_status status = cst_progress(context, name, 0, 1);
+    context->named = true;
+    return status;
+}
+
+bool cst_count_begin(cst_context *context, int64_t total) {
+    if (context->root || !context->named || context->counting)
+        return false;
+    context->counting = true;
+    __atomic_store_n(&context->done, 0, __ATOMIC_RELAXED);
+    context->total = total;
+    return true;
+}
+
+void cst_count_one(cst_context *context) {
+    (void)__atomic_add_fetch(&root_of(context)->done, 1, __ATOMIC_RELAXED);
+}
+
+void cst_count_end(cst_context *context) {
+    context->counting = false;
 }
 
 cst_status cst_poll(cst_context *context) {
@@ -270,7 +301,8 @@ cst_status cst_poll(cst_context *context) {
         double now = cst_seconds();
         if (now - root->polled > POLL_EVERY) {
             root->polled = now;
-            if (root->progress_fn(root->progress_user, root->stage, root->done, root->total) != 0)
+            int64_t done = __atomic_load_n(&root->done, __ATOMIC_RELAXED);
+            if (root->progress_fn(root->progress_user, root->stage, done, root->total) != 0)
                 __atomic_store_n(&root->stopped, 1, __ATOMIC_RELAXED);
         }
     }

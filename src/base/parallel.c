@@ -11,7 +11,9 @@
  * matter of memory and of how often threads meet, not of the sum's value. */
 enum { WAVE_LEAST = 16, WAVE_MOST = 1024, WAVE_DOUBLES = 1 << 20 };
 
-cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn task, void *user) {
+/* `counts`: the tasks are the progress of the stage. */
+static cst_status run_tasks(cst_context *context, int64_t count, cst_task_fn task, void *user,
+                            bool counts) {
     if (count <= 0)
         return CST_OK;
     int threads = cst_context_threads(context);
@@ -24,6 +26,8 @@ cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn tas
             status = cst_poll(context);
             if (status == CST_OK)
                 status = task(context, user, i);
+            if (counts)
+                cst_count_one(context);
         }
         cst_mute(context, false);
         return status;
@@ -36,7 +40,7 @@ cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn tas
         int64_t failed = count; /* the lowest failing task so far; later tasks are skipped */
         cst_status failure = CST_OK;
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1) default(none)                   \
-    shared(count, task, user, workers, failed, failure, context)
+    shared(count, task, user, workers, failed, failure, context, counts)
         for (int64_t i = 0; i < count; i++) {
             int64_t lowest = 0;
 #pragma omp atomic read
@@ -47,6 +51,8 @@ cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn tas
             cst_status result = cst_poll(worker);
             if (result == CST_OK)
                 result = task(worker, user, i);
+            if (counts)
+                cst_count_one(worker);
             if (result != CST_OK) {
 #pragma omp critical(cst_parallel_failure)
                 {
@@ -64,6 +70,14 @@ cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn tas
     for (int t = 0; workers && t < threads; t++)
         cst_context_free(workers[t]);
     cst_free(context, workers);
+    return status;
+}
+
+cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn task, void *user) {
+    bool counts = cst_count_begin(context, count);
+    cst_status status = run_tasks(context, count, task, user, counts);
+    if (counts)
+        cst_count_end(context);
     return status;
 }
 
@@ -96,16 +110,19 @@ cst_status cst_reduce_blocks(cst_context *context, int64_t blocks, size_t width,
     wave w = {.term = term, .user = user, .width = width};
     w.sums = cst_alloc(context, doubles, sizeof(double));
     cst_status status = w.sums ? CST_OK : CST_ERROR_MEMORY;
+    bool counts = cst_count_begin(context, blocks);
     for (int64_t first = 0; status == CST_OK && first < blocks; first += size) {
         int64_t count = blocks - first < size ? blocks - first : size;
         w.first = first;
-        status = cst_parallel_for(context, count, wave_task, &w);
+        status = run_tasks(context, count, wave_task, &w, counts);
         for (int64_t b = 0; status == CST_OK && b < count; b++) {
             const double *sum = w.sums + (size_t)b * width;
             for (size_t j = 0; j < width; j++)
                 total[j] += sum[j];
         }
     }
+    if (counts)
+        cst_count_end(context);
     cst_free(context, w.sums);
     return status;
 }

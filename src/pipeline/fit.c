@@ -95,14 +95,11 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     cst_metrics *members = NULL;
     double seconds_nested = 0;
     cst_settings_read(options, &settings);
-    cst_status status = cst_progress(context, "read", 0, 4);
-    if (status == CST_OK)
-        status = cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
+    cst_status status =
+        cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
     if (status == CST_OK)
         status = cst_training_check_costs(context, pool, &source, settings.keep_flops,
                                           settings.keep_latency);
-    if (status == CST_OK)
-        status = cst_progress(context, "fit", 1, 4);
     if (status == CST_OK)
         status = cst_stages_run(context, &source.view, source.folds, source.fold_count, &settings,
                                 source.flops, source.latency, &stages);
@@ -112,11 +109,13 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
         status = diagnose(context, &source, &settings, &stages);
     if (status == CST_OK && report && settings.nested) {
         double before = cst_seconds();
-        status = cst_progress(context, "nested evaluation", 2, 4);
+        status = cst_stage(context, "nested evaluation");
         if (status == CST_OK)
             status = nested_scores(context, &source, &settings, &oof);
         seconds_nested = cst_seconds() - before;
     }
+    if (status == CST_OK && report)
+        status = cst_stage(context, "scores of members");
     if (status == CST_OK && report) {
         members = cst_alloc(context, (size_t)source.view.members, sizeof *members);
         status = members ? cst_member_metrics(context, &source.view, members) : CST_ERROR_MEMORY;
@@ -134,7 +133,7 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
         status = cst_fit_document(context, &facts, report);
     }
     if (status == CST_OK)
-        status = cst_progress(context, "fit", 4, 4);
+        status = cst_progress(context, "fit", 1, 1);
     if (status == CST_OK && model) {
         *model = stages.fit.model;
         stages.fit.model = NULL;

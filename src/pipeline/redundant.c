@@ -199,7 +199,11 @@ cst_status cst_redundant_members(cst_context *context, const cst_view *view, con
                                  const double *flops, const double *latency, cst_stages *out) {
     int32_t members = view->members;
     cst_projection projection = {0};
-    cst_status status = cst_risk_all(context, view, out->risk);
+    cst_status status = cst_stage(context, "risk of members");
+    if (status == CST_OK)
+        status = cst_risk_all(context, view, out->risk);
+    if (status == CST_OK)
+        status = cst_stage(context, "correlations");
     if (status == CST_OK)
         status = cst_pearson(context, view, out->pearson);
     if (status == CST_OK)
@@ -212,6 +216,8 @@ cst_status cst_redundant_members(cst_context *context, const cst_view *view, con
             memcpy(out->similarity, out->pearson,
                    (size_t)members * (size_t)members * sizeof(double));
     } else {
+        if (status == CST_OK)
+            status = cst_stage(context, "redundancy");
         if (status == CST_OK)
             status = similarity_of(context, view, settings, &out->cka, out->similarity);
         if (status == CST_OK)

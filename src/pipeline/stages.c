@@ -344,8 +344,12 @@ static cst_status fit_kept(cst_context *context, const cst_view *view, const int
     double start = cst_seconds();
     cst_status status = CST_OK;
     if (sampled)
+        status = cst_stage(context, "drop and refit");
+    if (status == CST_OK && sampled)
         status = drop_on_sample(context, view, folds, fold_count, settings, out);
     out->seconds_drop = cst_seconds() - start;
+    if (status == CST_OK)
+        status = cst_stage(context, "meta-learners");
     if (status == CST_OK)
         status = fit_members(context, view, out->kept, out->kept_count, folds, fold_count, settings,
                              settings->drop, &out->fit);
@@ -356,6 +360,8 @@ static cst_status fit_kept(cst_context *context, const cst_view *view, const int
                     .settings = settings,
                     .fit = &out->fit,
                     .se_scale = 1};
+    if (status == CST_OK && drop && !sampled)
+        status = cst_stage(context, "drop and refit");
     if (status == CST_OK && drop && !sampled)
         status = drop_members(context, &job, out);
     out->seconds_drop += cst_seconds() - start;
@@ -393,6 +399,8 @@ cst_status cst_stages_run(cst_context *context, const cst_view *view, const int3
             cst_redundant_members(context, view, folds, fold_count, settings, flops, latency, out);
     out->seconds_redundancy = cst_seconds() - start;
     start = cst_seconds();
+    if (status == CST_OK)
+        status = cst_stage(context, "selection");
     bool many = out->kept_count > 1 || settings->keep_flops > 0 || settings->keep_latency > 0;
     if (status == CST_OK && settings->select && many)
         status = select_members(context, view, folds, fold_count, settings, flops, latency, out);

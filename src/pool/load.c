@@ -386,10 +386,9 @@ static bool is_too_large(cst_context *context, const cst_pool *pool, int32_t spl
     return bytes > share;
 }
 
-/* Loads `count` members that are not loaded yet, some at a time so that progress can be told. */
+/* Loads `count` members that are not loaded yet. */
 static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t split,
                                const int32_t *members, int32_t count) {
-    int32_t wave = 4 * cst_context_threads(context);
     cst_status status = cst_pool_describe(context, pool, split);
     if (status == CST_OK)
         status = survey(context, pool, split, members, count);
@@ -398,13 +397,11 @@ static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t spl
     if (stream && !state->store)
         status =
             cst_store_create(context, pool->manifest->member_count, pool->classes, &state->store);
-    for (int32_t first = 0; status == CST_OK && first < count; first += wave) {
-        int32_t part = count - first < wave ? count - first : wave;
-        load_job job = {.pool = pool, .split = split, .members = members + first, .stream = stream};
-        status = cst_progress(context, "read", first, count);
-        if (status == CST_OK)
-            status = cst_parallel_for(context, part, load_member, &job);
-    }
+    load_job job = {.pool = pool, .split = split, .members = members, .stream = stream};
+    if (status == CST_OK)
+        status = cst_stage(context, "read");
+    if (status == CST_OK)
+        status = cst_parallel_for(context, count, load_member, &job);
     return status == CST_OK ? cst_progress(context, "read", count, count) : status;
 }
 

@@ -54,8 +54,12 @@ static inline __attribute__((always_inline)) void step(const float *in, int32_t 
             sum[r][1] += w * high;
         }
     }
-    for (int32_t r = 0; r < rows; r++)
-        memcpy(out + (size_t)r * CST_TILE, sum[r], sizeof sum[r]);
+    for (int32_t r = 0; r < rows; r++) { /* one by one: as a pair they would go through memory */
+        lanes low = sum[r][0];
+        lanes high = sum[r][1];
+        memcpy(out + (size_t)r * CST_TILE, &low, sizeof low);
+        memcpy(out + (size_t)r * CST_TILE + STEP / 2, &high, sizeof high);
+    }
 }
 
 /* All rows of a layer for `size` pairs, a multiple of STEP. */

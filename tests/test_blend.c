@@ -259,6 +259,39 @@ static void uniform_greedy_and_single(void **state) {
     }
 }
 
+/* Every rule from true-class probabilities and residual moments alone gives what it gives from all
+ * probabilities. */
+static void evidence_is_enough(void **state) {
+    cst_context *context = *state;
+    static float truth[M * BLEND_ROWS];
+    double moments[M * M];
+    cst_view view = oof();
+    for (int m = 0; m < M; m++)
+        for (int i = 0; i < BLEND_ROWS; i++)
+            truth[m * BLEND_ROWS + i] =
+                view.data[m][(size_t)i * BLEND_CLASSES + (size_t)blend_labels[i]];
+    assert_int_equal(cst_residual_moments(context, &view, moments), CST_OK);
+    for (int rule = CST_BLEND_LAPLACE; rule <= CST_BLEND_UNIFORM; rule++) {
+        cst_blend_options options = {.rule = (cst_blend_rule)rule, .temperature = 30};
+        bool needed = cst_blend_needs_moments(options.rule);
+        cst_blend_evidence evidence = {.rows = BLEND_ROWS,
+                                       .members = M,
+                                       .nll = blend_nll,
+                                       .logdet = blend_logdet,
+                                       .truth = needed ? NULL : truth,
+                                       .moments = needed ? moments : NULL};
+        double expected[M];
+        double got[M];
+        blend(context, options, expected);
+        assert_int_equal(cst_blend_weights_from(context, &evidence, &options, got), CST_OK);
+        assert_weights(got, expected, M, 1e-6);
+    }
+    cst_blend_evidence none = {.rows = BLEND_ROWS};
+    cst_blend_options options = cst_blend_defaults();
+    double w[M];
+    assert_int_equal(cst_blend_weights_from(context, &none, &options, w), CST_ERROR_ARGUMENT);
+}
+
 /* Rows over and over, so many that the threads share every pass. */
 static void threads_do_not_change_a_byte(void **state) {
     cst_context *context = *state;
@@ -303,6 +336,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(stacking_weights_agree_and_are_optimal, setup, teardown),
         cmocka_unit_test_setup_teardown(stacking_of_degenerate_pools, setup, teardown),
         cmocka_unit_test_setup_teardown(uniform_greedy_and_single, setup, teardown),
+        cmocka_unit_test_setup_teardown(evidence_is_enough, setup, teardown),
         cmocka_unit_test_setup_teardown(threads_do_not_change_a_byte, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

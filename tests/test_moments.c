@@ -218,6 +218,71 @@ static void a_fold_left_out_is_a_smaller_view(void **state) {
     free_pool(&p);
 }
 
+/* Several gates on the same rows in one pass, each leaving out other rows, give what each gives
+ * alone on a view of its rows. Slabs of several and of one row, folds in any order. */
+static void designs_of_one_pass_are_as_alone(void **state) {
+    cst_context *context = *state;
+    static const int32_t shapes[][2] = {{700, 7}, {160, 900}}; /* rows, classes */
+    enum { GATES = 4, MOST = 700, K = 4 };
+    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+        int32_t count = shapes[s][0];
+        random_pool p = make_pool(5, count, shapes[s][1], K, 1);
+        cst_gate gates[GATES];
+        cst_moments together[GATES];
+        cst_moments_job jobs[GATES];
+        int32_t folds[GATES][MOST];
+        for (int g = 0; g < GATES; g++) {
+            cst_gate_options options = cst_gate_options_default();
+            options.mode = g == GATES - 1 ? CST_GATE_PROTOTYPE : CST_GATE_LEARNED;
+            options.epochs = 2;
+            options.seed = (uint64_t)g;
+            options.hidden = 4 + g;
+            assert_int_equal(cst_gate_fit(context, &p.view, g % 2, &options, &gates[g]), CST_OK);
+            for (int32_t i = 0; i < count; i++)
+                folds[g][i] = (i * 5 + i / 9) % GATES == g ? -1 : i % 3;
+            jobs[g] = (cst_moments_job){
+                .gate = &gates[g], .folds = folds[g], .fold_count = 3, .out = &together[g]};
+        }
+        assert_int_equal(cst_moments_compute_all(context, &p.view, jobs, GATES), CST_OK);
+        for (int g = 0; g < GATES; g++) {
+            int64_t index[MOST];
+            int32_t own[MOST];
+            cst_view in = p.view;
+            in.rows = 0;
+            in.index = index;
+            for (int32_t i = 0; i < count; i++)
+                if (folds[g][i] >= 0) {
+                    own[in.rows] = folds[g][i];
+                    index[in.rows++] = i;
+                }
+            assert_true(in.rows > 0 && in.rows < count);
+            cst_moments alone;
+            assert_int_equal(cst_moments_compute(context, &in, &gates[g], own, 3, &alone), CST_OK);
+            for (int without = -1; without < 3; without++) {
+                cst_standardised a;
+                cst_standardised b;
+                assert_int_equal(cst_standardise(context, &together[g], without, &a), CST_OK);
+                assert_int_equal(cst_standardise(context, &alone, without, &b), CST_OK);
+                size_t kept = (size_t)a.kept;
+                assert_int_equal(a.kept, b.kept);
+                assert_true(a.rows == b.rows && kept > K);
+                assert_all_close(a.gram, b.gram, kept * kept, 1e-11, 1);
+                assert_all_close(a.cross, b.cross, kept, 1e-11, 1);
+                assert_all_close(a.mean, b.mean, kept, 1e-12, 1);
+                assert_all_close(a.scale, b.scale, kept, 1e-11, 1);
+                cst_standardised_free(context, &a);
+                cst_standardised_free(context, &b);
+            }
+            cst_moments_free(context, &alone);
+        }
+        for (int g = 0; g < GATES; g++) {
+            cst_moments_free(context, &together[g]);
+            cst_gate_free(context, &gates[g]);
+        }
+        free_pool(&p);
+    }
+}
+
 /* A far-off mean does not spoil the variance: x = 1e6 + small. */
 static void a_large_mean_is_harmless(void **state) {
     cst_context *context = *state;
@@ -317,6 +382,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(ridge_on_the_design_matches_scikit_learn, setup, teardown),
         cmocka_unit_test_setup_teardown(bytes_do_not_depend_on_threads, setup, teardown),
         cmocka_unit_test_setup_teardown(a_fold_left_out_is_a_smaller_view, setup, teardown),
+        cmocka_unit_test_setup_teardown(designs_of_one_pass_are_as_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(a_large_mean_is_harmless, setup, teardown),
         cmocka_unit_test_setup_teardown(constant_columns_are_dropped_with_a_notice, setup,
                                         teardown),

@@ -4,6 +4,7 @@
  */
 #include "la/la.h"
 #include "metrics/risk.h"
+#include "pipeline/heldout.h"
 #include "pipeline/stages.h"
 
 #include <math.h>
@@ -242,6 +243,70 @@ static void dropping_on_a_sample_says_so(void **state) {
     cst_stages_free(f->context, &again);
 }
 
+/* What is kept of held-out rows is what prediction says of them, learner by learner. */
+static void heldout_rows_are_predicted_rows(void **state) {
+    fixture *f = *state;
+    enum { LEARNERS = 4 };
+    for (int mode = CST_GATE_NONE; mode <= CST_GATE_LEARNED; mode++) {
+        static float truth[LEARNERS * ROWS];
+        static float whole[LEARNERS][ROWS * CLASSES];
+        double moments[LEARNERS * LEARNERS];
+        double expected[LEARNERS * LEARNERS];
+        cst_settings settings = settings_of(f, "paper");
+        settings.learners = 15;
+        settings.gate.mode = (cst_gate_mode)mode;
+        cst_meta_fit fits[FOLDS];
+        const cst_model *models[FOLDS];
+        for (int32_t fold = 0; fold < FOLDS; fold++) {
+            int64_t index[ROWS];
+            int32_t *inside = NULL;
+            int32_t count = 0;
+            float part[ROWS * CLASSES];
+            cst_view in;
+            cst_view out;
+            cst_view_split(&f->view, f->folds, fold, index, &in, &out);
+            assert_int_equal(
+                cst_folds_inside(f->context, &in, f->folds, ROWS, FOLDS, fold, 0, &inside, &count),
+                CST_OK);
+            assert_int_equal(
+                cst_meta_fit_run(f->context, &in, inside, count, &settings, false, &fits[fold]),
+                CST_OK);
+            models[fold] = fits[fold].model;
+            for (int32_t m = 0; m < LEARNERS; m++) {
+                int64_t from = 0;
+                assert_int_equal(cst_stack_predict_learner(f->context, models[fold], m, &out, part),
+                                 CST_OK);
+                for (int64_t i = 0; i < ROWS; i++)
+                    if (f->folds[i] == fold)
+                        memcpy(whole[m] + i * CLASSES, part + CLASSES * from++,
+                               CLASSES * sizeof *part);
+            }
+            cst_free(f->context, inside);
+        }
+        cst_heldout heldout = {.view = &f->view,
+                               .folds = f->folds,
+                               .fold_count = FOLDS,
+                               .models = models,
+                               .learners = LEARNERS,
+                               .truth = truth,
+                               .moments = moments};
+        assert_int_equal(cst_heldout_run(f->context, &heldout), CST_OK);
+        const float *data[LEARNERS] = {whole[0], whole[1], whole[2], whole[3]};
+        cst_view all = f->view;
+        all.members = LEARNERS;
+        all.data = data;
+        assert_int_equal(cst_residual_moments(f->context, &all, expected), CST_OK);
+        for (int i = 0; i < LEARNERS * LEARNERS; i++)
+            assert_true(fabs(moments[i] - expected[i]) <= 1e-7 * fabs(expected[i]));
+        for (int m = 0; m < LEARNERS; m++)
+            for (int i = 0; i < ROWS; i++)
+                assert_true(fabsf(truth[m * ROWS + i] - whole[m][i * CLASSES + f->labels[i]]) <=
+                            1e-6F);
+        for (int fold = 0; fold < FOLDS; fold++)
+            cst_meta_fit_free(f->context, &fits[fold]);
+    }
+}
+
 /* Every blend rule and learner set gives distributions and weights that sum to 1. */
 static void every_rule_blends(void **state) {
     static const char *const rules[] = {"laplace", "inverse-rmse", "minimum-variance",
@@ -412,6 +477,7 @@ int main(void) {
         cmocka_unit_test(twins_and_noise_go),
         cmocka_unit_test(dropping_is_by_cross_fitted_loss),
         cmocka_unit_test(dropping_on_a_sample_says_so),
+        cmocka_unit_test(heldout_rows_are_predicted_rows),
         cmocka_unit_test(every_rule_blends),
         cmocka_unit_test(thresholds_are_found),
         cmocka_unit_test(same_bytes_for_any_threads),

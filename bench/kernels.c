@@ -87,6 +87,18 @@ static void bench_cka(cst_context *context, const input *in) {
     free(fast);
 }
 
+/* What `auto` chooses where exact kernels are too large. */
+static void bench_nystrom(cst_context *context, const input *in) {
+    size_t cells = (size_t)in->members * (size_t)in->members;
+    double *fast = calloc(cells, sizeof *fast);
+    need(fast != NULL, "memory");
+    printf("\"cka_nystrom\": %.6f, \"cka\": [", cka(context, in, CST_CKA_NYSTROM, fast));
+    for (size_t i = 0; i < cells; i++)
+        printf("%s%.12g", i ? ", " : "", fast[i]);
+    printf("]");
+    free(fast);
+}
+
 static void bench_greedy(cst_context *context, const input *in) {
     cst_greedy greedy;
     double start = cst_seconds();
@@ -107,6 +119,39 @@ static void bench_bootstrap(cst_context *context, const input *in) {
          "bootstrap");
     printf("\"bootstrap\": %.6f, \"nll_low\": %.9g", cst_seconds() - start, intervals[0].nll.low);
     free(intervals);
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Percentiles of calls of a predictor for one sample each, in microseconds, over all samples. */
+static void latencies(cst_context *context, const cst_model *model, const input *in, float *out) {
+    static const double levels[] = {0.5, 0.9, 0.99, 0.999};
+    static const char *const names[] = {"p50", "p90", "p99", "p99.9"};
+    enum { PASSES = 5 };
+    cst_predictor *predictor = NULL;
+    size_t calls = PASSES * (size_t)in->rows;
+    double *seconds = malloc(calls * sizeof *seconds);
+    const float **at = malloc((size_t)in->members * sizeof *at);
+    need(seconds && at, "memory");
+    need(cst_predictor_create(context, &predictor, model) == CST_OK, "predictor");
+    for (size_t call = 0; call < calls; call++) {
+        size_t row = call % (size_t)in->rows * (size_t)in->classes;
+        for (int32_t k = 0; k < in->members; k++)
+            at[k] = in->data[k] + row;
+        double start = cst_seconds();
+        need(cst_predictor_predict(predictor, at, 1, out) == CST_OK, "predictor");
+        seconds[call] = cst_seconds() - start;
+    }
+    qsort(seconds, calls, sizeof *seconds, ascending);
+    for (int l = 0; l < 4; l++)
+        printf(", \"%s\": %.3f", names[l], 1e6 * seconds[(size_t)(levels[l] * (double)calls)]);
+    cst_predictor_free(context, predictor);
+    free(at);
+    free(seconds);
 }
 
 /* The paper's preset on a few rows gives a stack with gate; predicting is timed on all rows. */
@@ -133,12 +178,14 @@ static void bench_predict(cst_context *context, const input *in) {
     need(cst_stages_run(context, &some, folds, 2, &settings, unknown, unknown, &stages) == CST_OK,
          "fit");
     double best = INFINITY;
-    for (int repeat = 0; repeat < 5; repeat++) {
+    for (int repeat = 0; repeat < 9; repeat++) {
         double start = cst_seconds();
         need(cst_stack_predict(context, stages.fit.model, &in->view, out) == CST_OK, "predict");
         best = fmin(best, cst_seconds() - start);
     }
-    printf("\"predict_us\": %.3f", 1e6 * best / in->rows);
+    printf("\"predict_us\": %.3f, \"learners\": %d, \"gated\": %d", 1e6 * best / in->rows,
+           (int)stages.fit.model->learners, stages.fit.model->gate.mode == CST_GATE_LEARNED);
+    latencies(context, stages.fit.model, in, out);
     free(unknown);
     free(folds);
     free(out);
@@ -147,7 +194,7 @@ static void bench_predict(cst_context *context, const input *in) {
 }
 
 int main(int argc, char **argv) {
-    need(argc == 4, "usage: kernels INPUT THREADS cka|greedy|bootstrap|predict");
+    need(argc == 4, "usage: kernels INPUT THREADS cka|nystrom|greedy|bootstrap|predict");
     input in;
     cst_context *context = NULL;
     read_input(argv[1], &in);
@@ -157,6 +204,8 @@ int main(int argc, char **argv) {
     printf("{");
     if (strcmp(argv[3], "cka") == 0)
         bench_cka(context, &in);
+    else if (strcmp(argv[3], "nystrom") == 0)
+        bench_nystrom(context, &in);
     else if (strcmp(argv[3], "greedy") == 0)
         bench_greedy(context, &in);
     else if (strcmp(argv[3], "bootstrap") == 0)

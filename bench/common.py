@@ -1,0 +1,162 @@
+"""What the rows of bench/run.py share: pools, fits with their memory, turns of two sides, and the machine's rates."""
+import json
+import mmap
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BUILD = ROOT / "build"
+WORK = pathlib.Path(os.environ.get("BENCH_DIR") or tempfile.gettempdir()) / f"corestack-bench-{os.getuid()}"
+CORES = os.cpu_count()
+# BENCH_SMOKE=1: every row on a pool so small that the figures mean nothing, to see that the harness works.
+SMOKE = os.environ.get("BENCH_SMOKE") == "1"
+IMAGENET = (1200, 100, 5) if SMOKE else (25000, 1000, 14)
+HUGE = (3000, 40, 5) if SMOKE else (1000000, 355, 25)
+# The size at which a whole fit of the peer ends within minutes.
+PEER = (500, 50, 4) if SMOKE else (2000, 1000, 14)
+# For errors against exact kernels, and for threads.
+MIDDLE = (1000, 50, 5) if SMOKE else (5000, 1000, 14)
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def pool(rows, classes, members, kind="f32"):
+    """Path of the manifest of a pool made by bench-pool, kept for the run."""
+    folder = WORK / f"pool-{rows}-{classes}-{members}-{kind}"
+    if not (folder / "pool.json").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        WORK.mkdir(parents=True, exist_ok=True)
+        need = rows * classes * members * (2 if kind == "f16" else 4)
+        if shutil.disk_usage(WORK).free < 1.1 * need:
+            raise SystemExit(f"bench: {WORK} has no room for {need / 1e9:.1f} GB; set BENCH_DIR")
+        say(f"making a pool of {rows} x {classes} x {members} {kind}")
+        subprocess.run([BUILD / "bench-pool", folder, str(rows), str(classes), str(members), kind, "1", str(CORES)],
+                       check=True, stderr=subprocess.DEVNULL)
+    return folder / "pool.json"
+
+
+def drop_pool(manifest):
+    shutil.rmtree(manifest.parent, ignore_errors=True)
+
+
+def pool_bytes(manifest):
+    return sum(path.stat().st_size for path in manifest.parent.glob("*.npy"))
+
+
+def run(words, **environment):
+    """Seconds, standard output, peak resident bytes and seconds of CPU of a program."""
+    start = time.perf_counter()
+    process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, text=True,
+                               env={**os.environ, **environment})
+    with process.stdout as stream:
+        out = stream.read()
+    _, code, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(code)
+    seconds = time.perf_counter() - start
+    if process.returncode:
+        raise SystemExit(f"bench: {' '.join(map(str, words))} ended with {process.returncode}")
+    return seconds, out, usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime
+
+
+def fit(manifest, *settings, preset="paper", threads=None, model=None, memory=None):
+    """One `corestack fit`: its JSON document, with `wall` seconds and `rss` bytes of the process."""
+    words = [BUILD / "corestack", "fit", manifest, "-o", model or WORK / "model.cstack", "--preset", preset, "--json",
+             "--threads", threads or CORES]
+    for setting in settings:
+        words += ["--set", setting]
+    if memory:
+        words += ["--memory", memory]
+    seconds, out, rss, cpu = run(words)
+    document = json.loads(out)
+    document.update(wall=seconds, rss=rss, cpu=cpu)
+    return document
+
+
+def peer(script, *words, threads=None):
+    threads = str(threads or CORES)
+    return json.loads(run(["/usr/bin/python3", ROOT / "bench" / script, *words], OMP_NUM_THREADS=threads,
+                          OPENBLAS_NUM_THREADS=threads)[1])
+
+
+def kernels(path, what, threads=1):
+    return json.loads(run([BUILD / "bench-kernels", path, threads, what])[1])
+
+
+def turns(ours, theirs, rounds=2):
+    """A B A B: the least of ours and of theirs, and what they gave last."""
+    a, b = [], []
+    for _ in range(rounds):
+        a.append(ours())
+        b.append(theirs())
+    return min(a, key=lambda x: x[0]), min(b, key=lambda x: x[0])
+
+
+def timed(function, *arguments):
+    start = time.perf_counter()
+    result = function(*arguments)
+    return time.perf_counter() - start, result
+
+
+# ---- the machine
+
+SGEMM = """
+import sys, time
+import numpy as np
+n = 2048
+a, b = np.ones((n, n), np.float32), np.ones((n, n), np.float32)
+a @ b
+best = 1e9
+for _ in range(5):
+    start = time.perf_counter(); a @ b; best = min(best, time.perf_counter() - start)
+print(2 * n**3 / best)
+"""
+
+
+def sgemm_rate(threads):
+    return float(run(["/usr/bin/python3", "-c", SGEMM], OPENBLAS_NUM_THREADS=str(threads))[1])
+
+
+def read_rate(path, direct):
+    """Bytes a second of reading a file through read(2) into one buffer; `direct`: around the page cache."""
+    buffer = mmap.mmap(-1, 1 << 23)
+    file = os.open(path, os.O_RDONLY | (os.O_DIRECT if direct else 0))
+    try:
+        total, start = 0, time.perf_counter()
+        while (count := os.readv(file, [buffer])) > 0:
+            total += count
+            if direct and count % 4096:
+                break
+        return total / (time.perf_counter() - start)
+    finally:
+        os.close(file)
+
+
+def machine():
+    """Rates that floors are computed from, measured in this run."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    path = WORK / "bandwidth"
+    block = os.urandom(1 << 24)
+    with open(path, "wb") as file:
+        for _ in range(32):
+            file.write(block)
+        file.flush()
+        os.fsync(file.fileno())
+    cached = max(read_rate(path, False) for _ in range(3))
+    try:
+        disk = read_rate(path, True)
+    except OSError:
+        disk = None
+    path.unlink()
+    name = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
+    return {"cpu": name, "cores": CORES, "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+            "kernel": platform.release(), "python": platform.python_version(), "sgemm_1": sgemm_rate(1),
+            "sgemm_2": sgemm_rate(2), "read_cached": cached, "read_disk": disk,
+            "load": os.getloadavg()[0]}

@@ -10,6 +10,8 @@
 
 /* Sizes are told apart by their exponent and the first two bits after it. */
 enum { SIZE_SHIFT = 21, SIZE_COUNT = 1 << (31 - SIZE_SHIFT) };
+/* Classes of a row that are kept at least, on average. */
+static const double ENTRIES = 32;
 /* Floats of a member that are read at a time. */
 enum { PIECE_FLOATS = 1 << 17 };
 
@@ -25,6 +27,8 @@ typedef struct row_scratch {
     int32_t *order; /* [classes]: classes below the cut, by size */
     bool *kept;     /* [classes] */
     float *chance;  /* [classes]: of those kept, pi_c */
+    int32_t *count; /* [SIZE_COUNT]: classes of a size */
+    double *sum;    /* [SIZE_COUNT]: of their q */
 } row_scratch;
 
 /* A number in [0, 1) from a row's number (the finaliser of splitmix64). */
@@ -39,6 +43,33 @@ static uint32_t size_of(float q) {
     uint32_t bits = 0;
     memcpy(&bits, &q, sizeof bits);
     return bits >> SIZE_SHIFT;
+}
+
+/* The row's own cut: lower than asked for where that would keep fewer than ENTRIES classes. The
+ * number that is kept at a cut is that of the classes above it and the sum of the others over it.
+ */
+static double row_cut(const float *q, int32_t classes, double cut, row_scratch *s) {
+    memset(s->count, 0, SIZE_COUNT * sizeof *s->count);
+    memset(s->sum, 0, SIZE_COUNT * sizeof *s->sum);
+    double below = 0;
+    for (int32_t c = 0; c < classes; c++) {
+        uint32_t size = size_of(q[c]);
+        s->count[size]++;
+        s->sum[size] += (double)q[c];
+        below += (double)q[c];
+    }
+    double above = 0;
+    double best = cut;
+    for (int32_t b = SIZE_COUNT - 1; b > 0 && above < ENTRIES; b--) {
+        uint32_t bits = (uint32_t)b << SIZE_SHIFT;
+        float edge = 0;
+        memcpy(&edge, &bits, sizeof edge);
+        above += s->count[b];
+        below -= s->sum[b];
+        if ((double)edge < cut && above + below / (double)edge <= ENTRIES)
+            best = (double)edge;
+    }
+    return best;
 }
 
 /* Marks what is kept of a row and its chances; returns how many. Classes below the cut are laid
@@ -100,6 +131,8 @@ static void piece_free(cst_context *context, piece *p) {
     cst_free(context, p->row.order);
     cst_free(context, p->row.kept);
     cst_free(context, p->row.chance);
+    cst_free(context, p->row.count);
+    cst_free(context, p->row.sum);
 }
 
 static cst_status piece_alloc(cst_context *context, const build_job *job, piece *p) {
@@ -114,7 +147,10 @@ static cst_status piece_alloc(cst_context *context, const build_job *job, piece 
     p->row.order = cst_alloc(context, classes, sizeof *p->row.order);
     p->row.kept = cst_alloc(context, classes, sizeof *p->row.kept);
     p->row.chance = cst_alloc(context, classes, sizeof *p->row.chance);
-    if (p->rows && p->scratch && p->row.mean && p->row.order && p->row.kept && p->row.chance)
+    p->row.count = cst_alloc(context, SIZE_COUNT, sizeof *p->row.count);
+    p->row.sum = cst_alloc(context, SIZE_COUNT, sizeof *p->row.sum);
+    if (p->rows && p->scratch && p->row.mean && p->row.order && p->row.kept && p->row.chance &&
+        p->row.count && p->row.sum)
         return CST_OK;
     piece_free(context, p);
     return CST_ERROR_MEMORY;
@@ -217,8 +253,9 @@ static cst_status build_block(cst_context *context, void *user, int64_t b) {
         const float *q = p.row.mean + (size_t)within * (size_t)view->classes;
         int32_t kept = view->classes;
         if (status == CST_OK && !table->every_class)
-            kept = keep_classes(q, view->classes, label, job->cut,
-                                row_uniform(table->split_row[first + i]), &p.row);
+            kept =
+                keep_classes(q, view->classes, label, row_cut(q, view->classes, job->cut, &p.row),
+                             row_uniform(table->split_row[first + i]), &p.row);
         int64_t used = block->first[i];
         if (status == CST_OK)
             status = grow(context, table, block, used, kept, &room);

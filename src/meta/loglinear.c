@@ -57,6 +57,7 @@ typedef struct newton {
     double prior_weights;
     double prior_scale;
     double prior_bias;
+    double trusted;  /* decrement from which a step is taken unseen */
     double *theta;   /* [d]: weights, then biases */
     double *trial;   /* [d] */
     double *step;    /* [d] */
@@ -139,7 +140,8 @@ static cst_status newton_step(cst_context *context, newton *s, double *decrement
     return CST_OK;
 }
 
-/* Newton with step halving until the decrement is below the tolerance. */
+/* Newton with step halving until the decrement is below the tolerance. Where it is below `trusted`,
+ * the next step is the last and its end is not looked at: loss and Hessian are those before it. */
 static cst_status newton_run(cst_context *context, newton *s, double tolerance, int iterations,
                              double *decrement, int *taken) {
     size_t d = (size_t)s->parameters;
@@ -150,6 +152,11 @@ static cst_status newton_run(cst_context *context, newton *s, double tolerance, 
         if (status != CST_OK || *decrement <= tolerance || i >= iterations)
             break;
         ++*taken;
+        if (*decrement <= s->trusted) {
+            for (size_t j = 0; j < d; j++)
+                s->theta[j] -= s->step[j];
+            break;
+        }
         bool moved = false;
         for (double t = 1; status == CST_OK && t > 1e-8 && !moved; t *= 0.5) {
             for (size_t j = 0; j < d; j++)
@@ -287,7 +294,8 @@ cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, co
                 .center = options->center < 0 ? 1.0 / (double)count : options->center,
                 .prior_weights = options->prior_weights,
                 .prior_scale = options->prior_scale,
-                .prior_bias = options->prior_bias};
+                .prior_bias = options->prior_bias,
+                .trusted = options->trusted};
     out->parameters = s.parameters;
     cst_status status = newton_alloc(context, &s);
     for (int32_t j = 0; status == CST_OK && j < count; j++)

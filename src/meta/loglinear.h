@@ -63,6 +63,9 @@ typedef struct cst_loglinear_options {
     double center;        /* prior mean of every w_k; < 0 means 1/K_eff, the geometric average */
     double tolerance; /* stop when half the squared Newton decrement is below it (nats, total) */
     int iterations;   /* at most this many Newton steps */
+    double trusted;   /* from half the squared decrement of this on, one more step is taken and the
+                         pass that would look at its end is saved: nll and hessian are those
+                         before the step; 0: never */
     double polish;    /* the same on every class of every row, where the table is a sample */
     cst_compact_options compact; /* which classes and rows the steps before that look at */
 } cst_loglinear_options;

@@ -41,6 +41,7 @@ static cst_status fold_losses(cst_context *context, const prior_job *job, const 
     double *per_row = cst_alloc(context, (size_t)held->rows, sizeof *per_row);
     cst_loglinear_options options = *job->options;
     options.tolerance = 1e-4;
+    options.trusted = table->compact->every_class ? 0 : 0.1;
     options.bias = options.bias && table->classes <= EVIDENCE_CLASSES;
     cst_loglinear fit = {0};
     cst_status status = active && per_row ? CST_OK : CST_ERROR_MEMORY;

@@ -230,6 +230,56 @@ static void results_do_not_depend_on_threads(void **state) {
     cst_cka_result_free(f->context, &one);
 }
 
+typedef struct failing {
+    int64_t left; /* allocations until one fails */
+    int64_t live;
+} failing;
+
+static void *failing_realloc(void *user, void *pointer, size_t bytes) {
+    failing *f = user;
+    if (bytes == 0) {
+        f->live--;
+        free(pointer);
+        return NULL;
+    }
+    if (f->left-- == 0)
+        return NULL;
+    f->live++;
+    return realloc(pointer, bytes);
+}
+
+/* Sparse members, and one that stops fitting, which makes all tiles whole. */
+static void every_allocation_may_fail(void **state) {
+    fixture *f = *state;
+    enum { FEW = 150 };
+    for (int variant = 0; variant < 2; variant++) {
+        fill(f->data, FEW, CLASSES, 2, 6, 3);
+        if (variant == 1)
+            f->data[128 * CLASSES + 7] = 2;
+        cst_view view = view_of(f, FEW, CLASSES, 2);
+        cst_status status = CST_ERROR_MEMORY;
+        int64_t n = 0;
+        for (; status != CST_OK && n < 2000; n++) {
+            failing memory = {.left = INT64_MAX};
+            cst_context *context = NULL;
+            assert_int_equal(cst_context_create_with(&context, failing_realloc, &memory), CST_OK);
+            assert_int_equal(cst_context_set_threads(context, 1), CST_OK);
+            memory.left = n;
+            cst_cka_options options = {.estimator = CST_CKA_SAMPLE, .rows = FEW - variant};
+            cst_cka_result result;
+            status = cst_cka(context, &view, &options, &result);
+            assert_true(status == CST_OK || status == CST_ERROR_MEMORY);
+            memory.left = INT64_MAX;
+            cst_cka_result_free(context, &result);
+            assert_int_equal(memory.live, 1);
+            cst_context_free(context);
+            assert_int_equal(memory.live, 0);
+        }
+        assert_int_equal(status, CST_OK);
+        assert_true(n > 40);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(sharp_predictions_are_packed_sparse, setup, teardown),
@@ -240,6 +290,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(all_rows_are_a_sample, setup, teardown),
         cmocka_unit_test_setup_teardown(samples_are_about_unbiased, setup, teardown),
         cmocka_unit_test_setup_teardown(results_do_not_depend_on_threads, setup, teardown),
+        cmocka_unit_test_setup_teardown(every_allocation_may_fail, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

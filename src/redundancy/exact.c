@@ -5,7 +5,9 @@
 #include "redundancy/hsic.h"
 
 #include "la/la.h"
+#include "redundancy/touched.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 /* Rows of a tile; fewer where the tiles of many members would not fit in the cache's reach. Must
@@ -14,13 +16,23 @@ static int64_t tile_rows(int32_t members) {
     return members <= 64 ? 128 : 64;
 }
 
+/* Scratch that tasks share, each place for one at a time: a tile's room is large, and left as it
+ * was found. */
+enum { PLACES = 64 };
+typedef struct places {
+    atomic_flag taken[PLACES];
+    cst_touched_scratch scratch[PLACES];
+} places;
+
 /* Sums over off-diagonal entries of the uncentred kernels. Tiles go in rounds: round d pairs strip
  * i with strip i + d (cyclically), so that in a round a strip is the upper side of one tile and the
  * other side of one tile, and its row sums have one writer at a time, in an order of their own. */
 typedef struct exact_job {
     const cst_kernels *kernels;
-    const cst_packed *packed; /* tiles in single precision; NULL: in double, from the view */
-    int64_t rows;             /* n, all of the view or those packed */
+    const cst_packed *packed;   /* tiles in single precision; NULL: in double, from the view */
+    const cst_touched *touched; /* tiles of sparse members; NULL: of any */
+    places *places;             /* of `touched` */
+    int64_t rows;               /* n, all of the view or those packed */
     int64_t tile;
     int64_t strips;
     int64_t round;
@@ -135,12 +147,33 @@ static cst_status add_singles(cst_context *worker, const exact_job *job, int64_t
     return status;
 }
 
+static cst_status add_touched(cst_context *worker, const exact_job *job, int64_t i, int64_t j,
+                              double *sum) {
+    int place = 0;
+    while (place < PLACES && atomic_flag_test_and_set(&job->places->taken[place]))
+        place++;
+    cst_touched_scratch own = {0};
+    cst_touched_scratch *scratch = place < PLACES ? &job->places->scratch[place] : &own;
+    cst_status status = CST_OK;
+    if (!scratch->gram) /* the last that is made */
+        status = cst_touched_scratch_create(worker, job->touched, scratch);
+    if (status == CST_OK)
+        cst_touched_tile(job->touched, i, j, scratch, sum, job->row_sums, job->column_sums);
+    if (status != CST_OK || place == PLACES)
+        cst_touched_scratch_free(worker, scratch);
+    if (place < PLACES)
+        atomic_flag_clear(&job->places->taken[place]);
+    return status;
+}
+
 static cst_status add_tile(cst_context *worker, void *user, int64_t task, double *sum) {
     const exact_job *job = user;
     int64_t i = task;
     int64_t j = (task + job->round) % job->strips;
     int64_t na = job->rows - i * job->tile < job->tile ? job->rows - i * job->tile : job->tile;
     int64_t nb = job->rows - j * job->tile < job->tile ? job->rows - j * job->tile : job->tile;
+    if (job->touched)
+        return add_touched(worker, job, i, j, sum);
     tile_scratch s = {0};
     cst_status status = make_scratch(worker, job, &s);
     if (status == CST_OK)
@@ -151,6 +184,8 @@ static cst_status add_tile(cst_context *worker, void *user, int64_t task, double
 
 /* What stands on the diagonal of a member's kernel, less its levels. */
 static double diagonal_of(const exact_job *job, int32_t member, int64_t row) {
+    if (job->touched)
+        return cst_touched_diagonal(job->touched, member, row);
     return job->packed ? cst_packed_diagonal(job->packed, member, row) : 1;
 }
 
@@ -239,6 +274,8 @@ static cst_status sum_over_pairs(cst_context *context, exact_job *job, cst_cka_s
         if (status == CST_OK)
             status = cst_progress(context, "cka", job->round + 1, rounds);
     }
+    if (status == CST_OK && job->touched)
+        status = cst_touched_finish(context, job->touched, hsic, job->row_sums);
     if (status == CST_OK)
         status = combine_all(context, job, statistic, hsic);
     cst_free(context, round);
@@ -258,5 +295,21 @@ cst_status cst_hsic_packed(cst_context *context, const cst_packed *packed,
                            cst_cka_statistic statistic, double *hsic) {
     exact_job job = {
         .kernels = packed->kernels, .packed = packed, .rows = packed->rows, .tile = CST_STRIP_ROWS};
-    return sum_over_pairs(context, &job, statistic, hsic);
+    if (!cst_touched_suits(packed))
+        return sum_over_pairs(context, &job, statistic, hsic);
+    cst_touched touched = {0};
+    cst_status status = cst_touched_create(context, packed, &touched);
+    job.touched = &touched;
+    job.places = cst_alloc(context, 1, sizeof *job.places);
+    if (!job.places)
+        status = CST_ERROR_MEMORY;
+    for (int p = 0; status == CST_OK && p < PLACES; p++)
+        atomic_flag_clear(&job.places->taken[p]);
+    if (status == CST_OK)
+        status = sum_over_pairs(context, &job, statistic, hsic);
+    for (int p = 0; job.places && p < PLACES; p++)
+        cst_touched_scratch_free(context, &job.places->scratch[p]);
+    cst_free(context, job.places);
+    cst_touched_free(context, &touched);
+    return status;
 }

@@ -17,16 +17,16 @@
 
 /* Error allowed a packing: by Cauchy-Schwarz at most twice that in a CKA, and far less where it is
  * spread over the rows. */
-#define PACKING_ERROR 5e-4
+#define PACKING_ERROR 5e-3
 
 /* Products in a b / sigma^2 that may be left out, from the cheapest down. */
-static const float CUTS[] = {1e-3F, 1e-4F, 1e-5F};
-enum { CUT_COUNT = 3 };
+static const float CUTS[] = {1e-2F, 3e-3F, 1e-3F, 3e-4F, 1e-4F, 3e-5F, 1e-5F, 1e-6F};
+enum { CUT_COUNT = 8 };
 
 /* Seconds of a product of a sparse tile, of a class of it, of a multiply-add of a dense one, and of
  * a pair for the exponential and the sums, on a core of 2023; only their ratios matter much. */
-#define SECONDS_PRODUCT 1.2e-9
-#define SECONDS_CLASS 3e-9
+#define SECONDS_PRODUCT 4e-9
+#define SECONDS_CLASS 1.2e-8
 #define SECONDS_ADD 1.6e-11
 #define SECONDS_PAIR 0.8e-9
 

@@ -283,18 +283,83 @@ static int64_t judged_rows(const cst_view *view, const cst_settings *settings) {
     return rows < CST_BLOCK_ROWS ? CST_BLOCK_ROWS : rows;
 }
 
-/* Draws `count` of the view's rows, in their order: positions in the split and folds. */
-static void draw_rows(const cst_view *view, const int32_t *folds, uint64_t seed, int64_t count,
-                      int64_t *index, int32_t *drawn_folds) {
+/* A sample of a view's rows. */
+typedef struct row_sample {
+    cst_view view;
+    int32_t *folds;     /* [rows] */
+    int64_t *positions; /* [rows] in the view, ascending */
+    int64_t *index;     /* [rows] in the split */
+    float **copies;     /* [members][rows * classes]; NULL where they would take too much memory */
+    int32_t *labels;    /* [rows], with copies */
+    int64_t *groups;    /* [rows], with copies of a view that has groups */
+} row_sample;
+
+static void free_sample(cst_context *context, row_sample *sample, int32_t members) {
+    for (int32_t k = 0; sample->copies && k < members; k++)
+        cst_free(context, sample->copies[k]);
+    cst_free(context, sample->copies);
+    cst_free(context, sample->folds);
+    cst_free(context, sample->positions);
+    cst_free(context, sample->index);
+    cst_free(context, sample->labels);
+    cst_free(context, sample->groups);
+}
+
+/* Reads the sample into memory, once for all of the fits, where that takes a small part of what
+ * there may be. */
+static cst_status copy_sample(cst_context *context, const cst_view *view, row_sample *sample) {
+    size_t rows = (size_t)sample->view.rows;
+    size_t cells = 0;
+    if (!cst_size_mul(rows, (size_t)view->classes, &cells) ||
+        cells > cst_context_memory(context) / sizeof(float) / (size_t)view->members / 4)
+        return CST_OK;
+    sample->copies = cst_alloc(context, (size_t)view->members, sizeof *sample->copies);
+    sample->labels = cst_alloc(context, rows, sizeof *sample->labels);
+    sample->groups = cst_alloc(context, view->groups ? rows : 0, sizeof *sample->groups);
+    if (!sample->copies || !sample->labels || !sample->groups)
+        return CST_ERROR_MEMORY;
+    cst_status status = CST_OK;
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        sample->copies[k] = cst_alloc(context, cells, sizeof **sample->copies);
+        status = sample->copies[k] ? cst_view_gather(context, view, k, sample->positions,
+                                                     sample->view.rows, sample->copies[k])
+                                   : CST_ERROR_MEMORY;
+    }
+    for (size_t i = 0; i < rows; i++) {
+        sample->labels[i] = view->labels[sample->index[i]];
+        if (view->groups)
+            sample->groups[i] = view->groups[sample->index[i]];
+    }
+    sample->view.data = (const float *const *)sample->copies;
+    sample->view.labels = sample->labels;
+    sample->view.groups = view->groups ? sample->groups : NULL;
+    sample->view.index = NULL;
+    sample->view.store = NULL;
+    return status;
+}
+
+/* Draws `count` of the view's rows, in their order. */
+static cst_status draw_sample(cst_context *context, const cst_view *view, const int32_t *folds,
+                              uint64_t seed, int64_t count, row_sample *sample) {
+    sample->folds = cst_alloc(context, (size_t)count, sizeof *sample->folds);
+    sample->positions = cst_alloc(context, (size_t)count, sizeof *sample->positions);
+    sample->index = cst_alloc(context, (size_t)count, sizeof *sample->index);
+    if (!sample->folds || !sample->positions || !sample->index)
+        return CST_ERROR_MEMORY;
     cst_rng rng;
     cst_rng_init(&rng, seed, CST_STREAM_SUBSETS, 0);
     int64_t to = 0;
     for (int64_t i = 0; i < view->rows && to < count; i++) {
         if (cst_rng_below(&rng, view->rows - i) >= count - to)
             continue;
-        index[to] = view->index ? view->index[i] : i;
-        drawn_folds[to++] = folds[i];
+        sample->positions[to] = i;
+        sample->index[to] = view->index ? view->index[i] : i;
+        sample->folds[to++] = folds[i];
     }
+    sample->view = *view;
+    sample->view.rows = count;
+    sample->view.index = sample->index;
+    return copy_sample(context, view, sample);
 }
 
 /* Drop-and-refit judged on a sample of the rows, against the standard error that all of them would
@@ -303,36 +368,29 @@ static cst_status drop_on_sample(cst_context *context, const cst_view *view, con
                                  int32_t fold_count, const cst_settings *settings,
                                  cst_stages *out) {
     int64_t count = judged_rows(view, settings);
-    int64_t *index = cst_alloc(context, (size_t)count, sizeof *index);
-    int32_t *drawn_folds = cst_alloc(context, (size_t)count, sizeof *drawn_folds);
-    cst_status status = index && drawn_folds ? CST_OK : CST_ERROR_MEMORY;
+    row_sample sample = {0};
     cst_meta_fit fit = {0};
-    if (status == CST_OK) {
-        cst_view sample = *view;
-        draw_rows(view, folds, settings->seed, count, index, drawn_folds);
-        sample.rows = count;
-        sample.index = index;
-        cst_notice(context,
-                   "refit.drop judges removals on %lld of the %lld rows, drawn by the seed, in one "
-                   "pass; what is kept is fitted on all",
-                   (long long)count, (long long)view->rows);
-        cst_mute(context, true);
-        status = fit_members(context, &sample, out->kept, out->kept_count, drawn_folds, fold_count,
-                             settings, true, &fit);
-        drop_job job = {.view = &sample,
-                        .folds = drawn_folds,
-                        .fold_count = fold_count,
-                        .settings = settings,
-                        .fit = &fit,
-                        .sample = true,
-                        .se_scale = sqrt((double)count / (double)view->rows)};
-        if (status == CST_OK)
-            status = drop_members(context, &job, out);
-        cst_mute(context, false);
-    }
+    cst_notice(context,
+               "refit.drop judges removals on %lld of the %lld rows, drawn by the seed, in one "
+               "pass; what is kept is fitted on all",
+               (long long)count, (long long)view->rows);
+    cst_mute(context, true);
+    cst_status status = draw_sample(context, view, folds, settings->seed, count, &sample);
+    if (status == CST_OK)
+        status = fit_members(context, &sample.view, out->kept, out->kept_count, sample.folds,
+                             fold_count, settings, true, &fit);
+    drop_job job = {.view = &sample.view,
+                    .folds = sample.folds,
+                    .fold_count = fold_count,
+                    .settings = settings,
+                    .fit = &fit,
+                    .sample = true,
+                    .se_scale = sqrt((double)count / (double)view->rows)};
+    if (status == CST_OK)
+        status = drop_members(context, &job, out);
+    cst_mute(context, false);
     cst_meta_fit_free(context, &fit);
-    cst_free(context, index);
-    cst_free(context, drawn_folds);
+    free_sample(context, &sample, view->members);
     return status;
 }
 

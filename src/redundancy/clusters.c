@@ -10,26 +10,58 @@
 
 /* Clusters during agglomeration: a cluster lives at the place of its first member. */
 typedef struct agglomeration {
-    size_t members; /* K */
-    double *mean;   /* [K*K], mean similarity between the members of two clusters */
-    int64_t *size;  /* [K], 0 once merged into another */
-    int32_t *home;  /* [K], first member of the cluster a member is in */
+    size_t members;  /* K */
+    double *mean;    /* [K*K], mean similarity between the members of two clusters */
+    int64_t *size;   /* [K], 0 once merged into another */
+    size_t *partner; /* [K], the most similar cluster behind this one */
+    double *value;   /* [K], that similarity; -infinity without one */
+    int32_t *home;   /* [K], first member of the cluster a member is in */
 } agglomeration;
+
+/* The cluster behind i that is most similar to it; ties go to the first. */
+static void find_partner(agglomeration *a, size_t i) {
+    double largest = -INFINITY;
+    a->partner[i] = i;
+    for (size_t j = i + 1; a->size[i] && j < a->members; j++) {
+        double value = a->mean[i * a->members + j];
+        if (a->size[j] && value > largest) {
+            largest = value;
+            a->partner[i] = j;
+        }
+    }
+    a->value[i] = largest;
+}
 
 /* The two clusters with the largest mean similarity; ties go to the first pair. */
 static double closest(const agglomeration *a, size_t *first, size_t *second) {
     double largest = -INFINITY;
     for (size_t i = 0; i < a->members; i++) {
-        for (size_t j = i + 1; a->size[i] && j < a->members; j++) {
-            double value = a->mean[i * a->members + j];
-            if (a->size[j] && value > largest) {
-                largest = value;
-                *first = i;
-                *second = j;
-            }
+        if (a->value[i] > largest) {
+            largest = a->value[i];
+            *first = i;
+            *second = a->partner[i];
         }
     }
     return largest;
+}
+
+/* Brings partners up to date after a merge, looking only at what it changed: a step is O(K) but for
+ * the clusters whose partner was one of the two. */
+static void update_partners(agglomeration *a, size_t into, size_t from) {
+    a->value[from] = -INFINITY;
+    find_partner(a, into);
+    for (size_t i = 0; i < from; i++) {
+        if (i == into || !a->size[i])
+            continue;
+        double value = a->mean[i * a->members + into];
+        if (a->partner[i] == into || a->partner[i] == from)
+            find_partner(a, i);
+        else if (i < into &&
+                 (value > a->value[i] || (value >= a->value[i] && into < a->partner[i]))) {
+            a->value[i] = value;
+            a->partner[i] = into;
+        }
+    }
 }
 
 static void merge(agglomeration *a, size_t into, size_t from) {
@@ -46,6 +78,7 @@ static void merge(agglomeration *a, size_t into, size_t from) {
     for (size_t j = 0; j < k; j++)
         if (a->home[j] == (int32_t)from)
             a->home[j] = (int32_t)into;
+    update_partners(a, into, from);
 }
 
 cst_status cst_clusters(cst_context *context, const double *similarity, int32_t members,
@@ -59,7 +92,9 @@ cst_status cst_clusters(cst_context *context, const double *similarity, int32_t 
     a.mean = cst_alloc(context, k * k, sizeof *a.mean);
     a.size = cst_alloc(context, k, sizeof *a.size);
     a.home = cst_alloc(context, k, sizeof *a.home);
-    if (!a.mean || !a.size || !a.home) {
+    a.partner = cst_alloc(context, k, sizeof *a.partner);
+    a.value = cst_alloc(context, k, sizeof *a.value);
+    if (!a.mean || !a.size || !a.home || !a.partner || !a.value) {
         status = CST_ERROR_MEMORY;
         goto cleanup;
     }
@@ -68,6 +103,8 @@ cst_status cst_clusters(cst_context *context, const double *similarity, int32_t 
         a.size[i] = 1;
         a.home[i] = (int32_t)i;
     }
+    for (size_t i = 0; i < k; i++)
+        find_partner(&a, i);
     size_t first = 0;
     size_t second = 0;
     while (closest(&a, &first, &second) > threshold)
@@ -80,5 +117,7 @@ cleanup:
     cst_free(context, a.mean);
     cst_free(context, a.size);
     cst_free(context, a.home);
+    cst_free(context, a.partner);
+    cst_free(context, a.value);
     return status;
 }

@@ -14,6 +14,8 @@ enum { SIZE_SHIFT = 21, SIZE_COUNT = 1 << (31 - SIZE_SHIFT) };
 static const double ENTRIES = 32;
 /* Floats of a member that are read at a time. */
 enum { PIECE_FLOATS = 1 << 17 };
+/* Blocks that are laid together. */
+enum { SEGMENT_BLOCKS = 32 };
 
 cst_compact_options cst_compact_defaults(void) {
     return (cst_compact_options){.cut = 1e-3, .max_rows = 100000};
@@ -115,6 +117,7 @@ typedef struct build_job {
     double cut;
     cst_compact *table;
     int64_t piece; /* rows that are read at a time */
+    int64_t first; /* block of task 0 */
 } build_job;
 
 /* What a worker holds of a piece of rows. */
@@ -228,8 +231,9 @@ static void append(const cst_compact *table, const piece *p, int64_t i, int64_t 
             *to++ = p->rows[k][(size_t)i * classes + (size_t)which[e]];
 }
 
-static cst_status build_block(cst_context *context, void *user, int64_t b) {
+static cst_status build_block(cst_context *context, void *user, int64_t task) {
     const build_job *job = user;
+    int64_t b = job->first + task;
     const cst_view *view = job->view;
     cst_compact *table = job->table;
     cst_compact_block *block = &table->block[b];
@@ -276,6 +280,52 @@ static int64_t piece_rows(int32_t classes) {
     return rows < 8 ? 8 : rows > CST_BLOCK_ROWS ? CST_BLOCK_ROWS : rows;
 }
 
+/* Moves `bytes` from an array of its own to *to. */
+static void *lay(cst_context *context, void *from, size_t bytes, unsigned char **to) {
+    void *at = *to;
+    if (!from)
+        return NULL;
+    memcpy(at, from, bytes);
+    cst_free(context, from);
+    *to += bytes;
+    return at;
+}
+
+static size_t entries_of(const cst_compact *table, int64_t b) {
+    return (size_t)table->block[b].first[cst_block_size(table->rows, b)];
+}
+
+static size_t entry_bytes(const cst_compact *table) {
+    return (size_t)table->members * sizeof(float) +
+           (table->every_class ? 0 : sizeof(int32_t) + sizeof(float));
+}
+
+/* Builds blocks first..last-1 and lays them together. */
+static cst_status build_segment(cst_context *context, build_job *job, int64_t last) {
+    cst_compact *table = job->table;
+    cst_status status = cst_parallel_for(context, last - job->first, build_block, job);
+    size_t entries = 0;
+    for (int64_t b = job->first; status == CST_OK && b < last; b++)
+        entries += entries_of(table, b);
+    unsigned char *to = status == CST_OK ? cst_alloc(context, entries, entry_bytes(table)) : NULL;
+    for (int64_t b = job->first; b < last; b++) {
+        cst_compact_block *block = &table->block[b];
+        size_t count = to ? entries_of(table, b) : 0;
+        if (to) {
+            block->p = lay(context, block->p, count * (size_t)table->members * 4, &to);
+            block->classes = lay(context, block->classes, count * 4, &to);
+            block->offset = lay(context, block->offset, count * 4, &to);
+            if (b == job->first)
+                table->segment[b / SEGMENT_BLOCKS] = block->p;
+        } else {
+            cst_free(context, block->p);
+            cst_free(context, block->classes);
+            cst_free(context, block->offset);
+        }
+    }
+    return status == CST_OK && !to ? CST_ERROR_MEMORY : status;
+}
+
 cst_status cst_compact_build(cst_context *context, const cst_view *view, const int64_t *positions,
                              int64_t count, double cut, cst_compact *out) {
     int64_t rows = positions ? count : view->rows;
@@ -287,7 +337,9 @@ cst_status cst_compact_build(cst_context *context, const cst_view *view, const i
     out->data = cst_alloc(context, (size_t)view->members, sizeof *out->data);
     out->split_row = cst_alloc(context, (size_t)rows, sizeof *out->split_row);
     out->block = cst_alloc(context, blocks, sizeof *out->block);
-    cst_status status = out->data && out->split_row && out->block ? CST_OK : CST_ERROR_MEMORY;
+    out->segment = cst_alloc(context, blocks / SEGMENT_BLOCKS + 1, sizeof *out->segment);
+    cst_status status =
+        out->data && out->split_row && out->block && out->segment ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t k = 0; status == CST_OK && k < view->members; k++)
         out->data[k] = view->data[k];
     for (int64_t i = 0; status == CST_OK && i < rows; i++) {
@@ -299,21 +351,24 @@ cst_status cst_compact_build(cst_context *context, const cst_view *view, const i
     if (positions)
         chosen.index = out->split_row;
     build_job job = {.view = &chosen, .cut = cut, .table = out, .piece = piece_rows(view->classes)};
-    if (status == CST_OK)
-        status = cst_parallel_for(context, (int64_t)blocks, build_block, &job);
+    for (; status == CST_OK && job.first < (int64_t)blocks; job.first += SEGMENT_BLOCKS) {
+        int64_t last = job.first + SEGMENT_BLOCKS;
+        status = build_segment(context, &job, last < (int64_t)blocks ? last : (int64_t)blocks);
+    }
     if (status != CST_OK)
         cst_compact_free(context, out);
     return status;
 }
 
 void cst_compact_free(cst_context *context, cst_compact *table) {
-    for (int64_t b = 0; table->block && b < cst_block_count(table->rows); b++) {
+    int64_t blocks = cst_block_count(table->rows);
+    for (int64_t b = 0; table->block && b < blocks; b++) {
         cst_free(context, table->block[b].first);
         cst_free(context, table->block[b].label);
-        cst_free(context, table->block[b].classes);
-        cst_free(context, table->block[b].offset);
-        cst_free(context, table->block[b].p);
     }
+    for (int64_t i = 0; table->segment && i <= blocks / SEGMENT_BLOCKS; i++)
+        cst_free(context, table->segment[i]);
+    cst_free(context, table->segment);
     cst_free(context, table->block);
     cst_free(context, table->data);
     cst_free(context, table->split_row);
@@ -321,12 +376,10 @@ void cst_compact_free(cst_context *context, cst_compact *table) {
 }
 
 size_t cst_compact_bytes(const cst_compact *table) {
-    size_t entry = (size_t)table->members * sizeof(float) +
-                   (table->every_class ? 0 : sizeof(int32_t) + sizeof(float));
-    size_t bytes = 0;
+    size_t entries = 0;
     for (int64_t b = 0; b < cst_block_count(table->rows); b++)
-        bytes += (size_t)table->block[b].first[cst_block_size(table->rows, b)] * entry;
-    return bytes;
+        entries += entries_of(table, b);
+    return entries * entry_bytes(table);
 }
 
 cst_status cst_thin_rows(cst_context *context, int64_t rows, const int32_t *folds,

@@ -53,6 +53,8 @@ typedef struct cst_compact {
     const float **data; /* [members]: what the view had there, by which a member is known */
     int64_t *split_row; /* [rows]: ascending rows of the split */
     cst_compact_block *block;
+    void **segment; /* what the blocks' classes, offsets and probabilities are in: large arrays, so
+                       that a memory budget may put them on disk */
 } cst_compact;
 
 /* Table of the rows of a labelled view at `positions` ([count], ascending; NULL: every row). */

@@ -195,7 +195,8 @@ def arrays(manifest):
 
 
 def exact_strips(manifest, strips, height=500):
-    """Seconds of a strip of rows of all kernels and of all pairs' sums, and how many strips there are: exact CKA as one would write it in NumPy where N x N kernels of all members do not fit."""
+    """Seconds of a strip of rows of all kernels and of all pairs' sums, and how many strips there are: exact CKA as one
+    would write it in NumPy where N x N kernels of all members do not fit."""
     members, _ = arrays(manifest)
     members = [np.asarray(m, np.float32) for m in members]
     rows, count = len(members[0]), len(members)

@@ -5,6 +5,8 @@
  */
 #include "meta/probability.h"
 
+#include "la/wide.h"
+
 #include <math.h>
 
 /* Michelot's algorithm: p_c = max(x_c - t, 0), where t makes the positive part sum to 1. Start from
@@ -30,16 +32,26 @@ void cst_simplex_project(int32_t classes, double *row) {
         row[c] = row[c] > threshold ? row[c] - threshold : 0;
 }
 
-static void clip_row(int32_t classes, double *row) {
-    double sum = 0;
-    for (int32_t c = 0; c < classes; c++) {
-        double p = row[c] < CST_PROBABILITY_FLOOR ? CST_PROBABILITY_FLOOR : row[c];
-        row[c] = p > 1 ? 1 : p;
-        sum += row[c];
-    }
+/* The sum is taken in eight fixed lanes. Two loops: with both cuts in one, compilers keep a branch.
+ */
+CST_WIDE_BODY clip_row_body(int32_t classes, double *restrict row) {
+    double lane[8] = {0};
+    int32_t whole = classes - classes % 8;
+    for (int32_t c = 0; c < classes; c++)
+        row[c] = row[c] < CST_PROBABILITY_FLOOR ? CST_PROBABILITY_FLOOR : row[c];
+    for (int32_t c = 0; c < classes; c++)
+        row[c] = row[c] > 1 ? 1 : row[c];
+    for (int32_t c = 0; c < whole; c += 8)
+        for (int32_t l = 0; l < 8; l++)
+            lane[l] += row[c + l];
+    for (int32_t c = whole; c < classes; c++)
+        lane[c - whole] += row[c];
+    double sum =
+        ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
     for (int32_t c = 0; c < classes; c++)
         row[c] /= sum;
 }
+CST_WIDE(clip_row, (int32_t classes, double *restrict row), (classes, row))
 
 void cst_probability_rows(cst_probability_map map, int64_t count, int32_t classes, double *scores) {
     if (classes < 2)

@@ -113,33 +113,50 @@ static void softmax(double *values, int32_t width, float *out) {
 /* ---- float32 in the file ----------------------------------------------------------------------
  */
 
-/* As `look`: the same sums in the same order. */
+/* Bits of x, or those of 0 where its sign is set: an integer operation, so that the loop stays one
+ * of wide registers (a comparison of floats might trap, and keeps a branch). */
+CST_WIDE_INLINE float not_below_zero(float x) {
+    uint32_t bits = cst_bits_f32(x);
+    return cst_f32_of(bits & ~(0 - (bits >> 31)));
+}
+
+/* As `look`: the same sums in the same order, for what is inside. A number is outside when its
+ * magnitude exceeds the largest float within the tolerance of its sign's limit; NaN exceeds both.
+ */
 CST_WIDE_BODY look_f32_body(const float *restrict values, int32_t width, row_facts *found) {
+    const uint32_t low = cst_bits_f32(0x1.0c6f7ap-20F); /* the last float up to 1e-6 */
+    const uint32_t high = cst_bits_f32(0x1.000010p+0F); /* the last float up to 1 + 1e-6 */
     double sums[4] = {0, 0, 0, 0};
-    int outside = 0;
+    uint32_t outside[8] = {0};
     int32_t j = 0;
-    for (; j + 4 <= width; j += 4)
-        for (int32_t k = 0; k < 4; k++) {
-            double v = (double)values[j + k];
-            outside |= !(v >= -RANGE_TOLERANCE) | !(v <= 1 + RANGE_TOLERANCE);
-            sums[k] += v > 0 ? v : 0;
+    for (; j + 8 <= width; j += 8)
+        for (int32_t k = 0; k < 8; k++) {
+            uint32_t bits = cst_bits_f32(values[j + k]);
+            uint32_t negative = 0 - (bits >> 31);
+            uint32_t most = (low & negative) | (high & ~negative);
+            outside[k] |= most - (bits & 0x7fffffffU);
         }
     for (; j < width; j++) {
-        double v = (double)values[j];
-        outside |= !(v >= -RANGE_TOLERANCE) | !(v <= 1 + RANGE_TOLERANCE);
-        sums[j & 3] += v > 0 ? v : 0;
+        uint32_t bits = cst_bits_f32(values[j]);
+        outside[0] |= (bits >> 31 ? low : high) - (bits & 0x7fffffffU);
     }
-    *found = (row_facts){.sum = (sums[0] + sums[1]) + (sums[2] + sums[3]), .inside = !outside};
+    for (j = 0; j + 4 <= width; j += 4)
+        for (int32_t k = 0; k < 4; k++)
+            sums[k] += (double)not_below_zero(values[j + k]);
+    for (; j < width; j++)
+        sums[j & 3] += (double)not_below_zero(values[j]);
+    for (int32_t k = 1; k < 8; k++)
+        outside[0] |= outside[k];
+    *found = (row_facts){.sum = (sums[0] + sums[1]) + (sums[2] + sums[3]),
+                         .inside = outside[0] >> 31 == 0};
 }
 CST_WIDE(look_f32, (const float *restrict values, int32_t width, row_facts *found),
          (values, width, found))
 
 CST_WIDE_BODY share_f32_body(const float *restrict values, int32_t width, double share,
                              float *restrict out) {
-    for (int32_t j = 0; j < width; j++) {
-        double v = (double)values[j];
-        out[j] = (float)((v > 0 ? v : 0) * share);
-    }
+    for (int32_t j = 0; j < width; j++)
+        out[j] = (float)((double)not_below_zero(values[j]) * share);
 }
 CST_WIDE(share_f32,
          (const float *restrict values, int32_t width, double share, float *restrict out),

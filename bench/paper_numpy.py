@@ -226,7 +226,8 @@ def meta_fit(predictions, labels, parts, kept, risk):
     rows, classes = members[0].shape
     with stage("gate"):
         everything = np.arange(rows)
-        gates = [train_gate(members, labels, np.setdiff1d(everything, part), best, 1 + f) for f, part in enumerate(parts)]
+        gates = [train_gate(members, labels, np.setdiff1d(everything, part), best, 1 + f)
+                 for f, part in enumerate(parts)]
         gates.append(train_gate(members, labels, everything, best, 0))
     width = len(kept) + AGGREGATORS + 2
     moments = np.zeros((FOLDS + 1, width, width))
@@ -313,8 +314,8 @@ def main():
         elif mode == "full":
             kept, loss, blend, refits = drop_and_refit(predictions, labels, parts, kept, risk, loss, blend)
     total = time.perf_counter() - start - (SECONDS["drop"] if mode == "one" else 0)
-    print(json.dumps({"mode": mode, "models_projected": len(first), "models_kept": len(kept), "kept": kept, "refits": refits,
-                      "nll": loss.mean(), "blend": blend.tolist(),
+    print(json.dumps({"mode": mode, "models_projected": len(first), "models_kept": len(kept), "kept": kept,
+                      "refits": refits, "nll": loss.mean(), "blend": blend.tolist(),
                       "seconds": {**stages, "drop": SECONDS["drop"], "total": total},
                       "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
 

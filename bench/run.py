@@ -3,8 +3,9 @@
     run.py [--large] [NAME ...]      NAME: one of the functions in ROWS; without names all but the large ones
 
 BENCH_DIR: where pools are made (18 GB for the large one); BENCH_LARGE=1 is --large; BENCH_SMOKE=1 runs every row on
-something tiny and writes nothing. Every row is a function that measures both sides of its ratio in turns and returns what the table says. What was measured
-is kept in bench/results.json, so that a row can be run alone; the page is written from that file.
+something tiny and writes nothing. Every row is a function that measures both sides of its ratio in turns and returns
+what the table says. What was measured is kept in bench/results.json, so that a row can be run alone; the page is written
+from that file.
 """
 import json
 import math

@@ -235,7 +235,7 @@ cst_loglinear_options cst_loglinear_defaults(void) {
                                    .center = -1,
                                    .tolerance = 1e-9,
                                    .iterations = 100,
-                                   .polish = 1e-6,
+                                   .polish = 1e-4,
                                    .compact = cst_compact_defaults()};
 }
 

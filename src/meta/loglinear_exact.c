@@ -19,122 +19,112 @@ enum { POLISH_PASSES = 12 };
  */
 
 typedef struct exact_job {
-  const cst_view *view;
-  const double *mix;
-  const double *weights;
-  const double *bias; /* [classes] */
-  int64_t read;       /* rows that are read at a time */
-  int64_t held;       /* rows whose logs are held at a time */
+    const cst_view *view;
+    const double *mix;
+    const double *weights;
+    const double *bias; /* [classes] */
+    int64_t read;       /* rows that are read at a time */
+    int64_t held;       /* rows whose logs are held at a time */
 } exact_job;
 
 typedef struct exact_scratch {
-  const float **rows; /* [members] */
-  float *copies;      /* [members][read][classes], where the view copies */
-  double *logs;       /* [members][held][classes] */
-  double *z;          /* [held][classes] */
+    const float **rows; /* [members] */
+    float *copies;      /* [members][read][classes], where the view copies */
+    double *logs;       /* [members][held][classes] */
+    double *z;          /* [held][classes] */
 } exact_scratch;
 
 static void scratch_free(cst_context *context, exact_scratch *s) {
-  cst_free(context, s->rows);
-  cst_free(context, s->copies);
-  cst_free(context, s->logs);
-  cst_free(context, s->z);
+    cst_free(context, s->rows);
+    cst_free(context, s->copies);
+    cst_free(context, s->logs);
+    cst_free(context, s->z);
 }
 
-static cst_status scratch_alloc(cst_context *context, const exact_job *job,
-                                exact_scratch *s) {
-  size_t classes = (size_t)job->view->classes;
-  size_t members = (size_t)job->view->members;
-  size_t copies =
-      cst_view_copies(job->view) ? members * (size_t)job->read * classes : 0;
-  *s = (exact_scratch){0};
-  s->rows = cst_alloc(context, members, sizeof *s->rows);
-  s->copies = cst_alloc(context, copies, sizeof *s->copies);
-  s->logs = cst_alloc(context, members * (size_t)job->held * classes,
-                      sizeof *s->logs);
-  s->z = cst_alloc(context, (size_t)job->held * classes, sizeof *s->z);
-  if (s->rows && s->copies && s->logs && s->z)
-    return CST_OK;
-  scratch_free(context, s);
-  return CST_ERROR_MEMORY;
+static cst_status scratch_alloc(cst_context *context, const exact_job *job, exact_scratch *s) {
+    size_t classes = (size_t)job->view->classes;
+    size_t members = (size_t)job->view->members;
+    size_t copies = cst_view_copies(job->view) ? members * (size_t)job->read * classes : 0;
+    *s = (exact_scratch){0};
+    s->rows = cst_alloc(context, members, sizeof *s->rows);
+    s->copies = cst_alloc(context, copies, sizeof *s->copies);
+    s->logs = cst_alloc(context, members * (size_t)job->held * classes, sizeof *s->logs);
+    s->z = cst_alloc(context, (size_t)job->held * classes, sizeof *s->z);
+    if (s->rows && s->copies && s->logs && s->z)
+        return CST_OK;
+    scratch_free(context, s);
+    return CST_ERROR_MEMORY;
 }
 
 /* Sums and sums of squares of logs. */
 static void add_spread(const double *logs, size_t cells, double *spread) {
-  double ones[CST_BLOCK_ROWS];
-  for (size_t i = 0; i < CST_BLOCK_ROWS; i++)
-    ones[i] = 1;
-  for (size_t at = 0; at < cells; at += CST_BLOCK_ROWS) {
-    size_t count = cells - at < CST_BLOCK_ROWS ? cells - at : CST_BLOCK_ROWS;
-    spread[0] += cst_pass_dot(ones, logs + at, (int64_t)count);
-    spread[1] += cst_pass_dot(logs + at, logs + at, (int64_t)count);
-  }
+    double ones[CST_BLOCK_ROWS];
+    for (size_t i = 0; i < CST_BLOCK_ROWS; i++)
+        ones[i] = 1;
+    for (size_t at = 0; at < cells; at += CST_BLOCK_ROWS) {
+        size_t count = cells - at < CST_BLOCK_ROWS ? cells - at : CST_BLOCK_ROWS;
+        spread[0] += cst_pass_dot(ones, logs + at, (int64_t)count);
+        spread[1] += cst_pass_dot(logs + at, logs + at, (int64_t)count);
+    }
 }
 
 /* sum: loss, gradient [members + classes], then for each member sum and sum of
  * squares of logs. `from`: rows before the first of these among those that were
  * read. */
-static void exact_rows(const exact_job *job, int64_t first, int64_t from,
-                       int64_t count, exact_scratch *s, double *sum) {
-  const cst_view *view = job->view;
-  size_t classes = (size_t)view->classes;
-  size_t cells = (size_t)count * classes;
-  double *gradient = sum + 1;
-  double *bias_gradient = gradient + view->members;
-  double *spread = bias_gradient + classes;
-  for (int64_t i = 0; i < count; i++)
-    memcpy(s->z + (size_t)i * classes, job->bias, classes * sizeof *s->z);
-  for (int32_t k = 0; k < view->members; k++) {
-    double *logs = s->logs + (size_t)k * cells;
-    cst_pass_logs(s->rows[k] + (size_t)from * classes, (int64_t)cells,
-                  job->mix[k], view->classes, false, logs);
-    cst_pass_add(logs, (int64_t)cells, job->weights[k], s->z);
-    add_spread(logs, cells, spread + 2 * (size_t)k);
-  }
-  for (int64_t i = 0; i < count; i++) {
-    size_t label =
-        (size_t)i * classes + (size_t)cst_view_label(view, first + i);
-    double score = s->z[label];
-    sum[0] +=
-        cst_pass_softmax((int64_t)classes, s->z + (size_t)i * classes) - score;
-    s->z[label] -= 1; /* residuals */
-    cst_pass_add(s->z + (size_t)i * classes, (int64_t)classes, 1,
-                 bias_gradient);
-  }
-  for (int32_t k = 0; k < view->members; k++)
-    gradient[k] +=
-        cst_pass_dot(s->z, s->logs + (size_t)k * cells, (int64_t)cells);
+static void exact_rows(const exact_job *job, int64_t first, int64_t from, int64_t count,
+                       exact_scratch *s, double *sum) {
+    const cst_view *view = job->view;
+    size_t classes = (size_t)view->classes;
+    size_t cells = (size_t)count * classes;
+    double *gradient = sum + 1;
+    double *bias_gradient = gradient + view->members;
+    double *spread = bias_gradient + classes;
+    for (int64_t i = 0; i < count; i++)
+        memcpy(s->z + (size_t)i * classes, job->bias, classes * sizeof *s->z);
+    for (int32_t k = 0; k < view->members; k++) {
+        double *logs = s->logs + (size_t)k * cells;
+        cst_pass_logs(s->rows[k] + (size_t)from * classes, (int64_t)cells, job->mix[k],
+                      view->classes, false, logs);
+        cst_pass_add(logs, (int64_t)cells, job->weights[k], s->z);
+        add_spread(logs, cells, spread + 2 * (size_t)k);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        size_t label = (size_t)i * classes + (size_t)cst_view_label(view, first + i);
+        double score = s->z[label];
+        sum[0] += cst_pass_softmax((int64_t)classes, s->z + (size_t)i * classes) - score;
+        s->z[label] -= 1; /* residuals */
+        cst_pass_add(s->z + (size_t)i * classes, (int64_t)classes, 1, bias_gradient);
+    }
+    for (int32_t k = 0; k < view->members; k++)
+        gradient[k] += cst_pass_dot(s->z, s->logs + (size_t)k * cells, (int64_t)cells);
 }
 
-static cst_status exact_block(cst_context *worker, void *user, int64_t block,
-                              double *sum) {
-  const exact_job *job = user;
-  const cst_view *view = job->view;
-  int64_t first = cst_block_first(block);
-  int64_t end = first + cst_block_size(view->rows, block);
-  size_t stride = (size_t)job->read * (size_t)view->classes;
-  exact_scratch s;
-  cst_status status = scratch_alloc(worker, job, &s);
-  if (status != CST_OK)
+static cst_status exact_block(cst_context *worker, void *user, int64_t block, double *sum) {
+    const exact_job *job = user;
+    const cst_view *view = job->view;
+    int64_t first = cst_block_first(block);
+    int64_t end = first + cst_block_size(view->rows, block);
+    size_t stride = (size_t)job->read * (size_t)view->classes;
+    exact_scratch s;
+    cst_status status = scratch_alloc(worker, job, &s);
+    if (status != CST_OK)
+        return status;
+    for (int64_t row = first; status == CST_OK && row < end; row += job->read) {
+        int64_t count = end - row < job->read ? end - row : job->read;
+        for (int32_t k = 0; status == CST_OK && k < view->members; k++)
+            status = cst_view_rows(worker, view, k, row, count,
+                                   cst_view_copies(view) ? s.copies + (size_t)k * stride : NULL,
+                                   &s.rows[k]);
+        for (int64_t i = 0; status == CST_OK && i < count; i += job->held)
+            exact_rows(job, row + i, i, count - i < job->held ? count - i : job->held, &s, sum);
+    }
+    scratch_free(worker, &s);
     return status;
-  for (int64_t row = first; status == CST_OK && row < end; row += job->read) {
-    int64_t count = end - row < job->read ? end - row : job->read;
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++)
-      status = cst_view_rows(
-          worker, view, k, row, count,
-          cst_view_copies(view) ? s.copies + (size_t)k * stride : NULL,
-          &s.rows[k]);
-    for (int64_t i = 0; status == CST_OK && i < count; i += job->held)
-      exact_rows(job, row + i, i, count - i < job->held ? count - i : job->held,
-                 &s, sum);
-  }
-  scratch_free(worker, &s);
-  return status;
 }
 
 static int64_t rows_in(int64_t floats, int64_t width) {
-  int64_t rows = floats / width;
-  return rows < 1 ? 1 : rows > CST_BLOCK_ROWS ? CST_BLOCK_ROWS : rows;
+    int64_t rows = floats / width;
+    return rows < 1 ? 1 : rows > CST_BLOCK_ROWS ? CST_BLOCK_ROWS : rows;
 }
 
 /* ---- polishing
@@ -142,165 +132,160 @@ static int64_t rows_in(int64_t floats, int64_t width) {
  */
 
 typedef struct polish {
-  const cst_loglinear_options *options;
-  cst_loglinear *fit;
-  double *factor;               /* [d][d]: of fit->hessian */
-  double *theta;                /* [d]: where the loss is computed */
-  double *gradient;             /* [d]: penalised, there */
-  double *best;                 /* [d]: the point of least loss so far */
-  double *slope;                /* [d]: its gradient */
-  double *step;                 /* [d] */
-  double *moved;                /* [POLISH_PASSES][d]: differences of points */
-  double *turned;               /* [POLISH_PASSES][d]: of their gradients */
-  double curved[POLISH_PASSES]; /* products of the two */
-  int pairs;
-  double *sum; /* of exact_block */
+    const cst_loglinear_options *options;
+    cst_loglinear *fit;
+    double *factor;               /* [d][d]: of fit->hessian */
+    double *theta;                /* [d]: where the loss is computed */
+    double *gradient;             /* [d]: penalised, there */
+    double *best;                 /* [d]: the point of least loss so far */
+    double *slope;                /* [d]: its gradient */
+    double *step;                 /* [d] */
+    double *moved;                /* [POLISH_PASSES][d]: differences of points */
+    double *turned;               /* [POLISH_PASSES][d]: of their gradients */
+    double curved[POLISH_PASSES]; /* products of the two */
+    int pairs;
+    double *sum; /* of exact_block */
 } polish;
 
 /* Penalised loss at theta from the data's loss, and the prior's pull added to
  * the gradient. */
 static double add_prior(const polish *s, double loss) {
-  const cst_loglinear *fit = s->fit;
-  int32_t k = fit->members;
-  double center = s->options->center < 0 ? 1.0 / (double)k : s->options->center;
-  double scale = s->options->prior_scale;
-  double common = 0;
-  for (int32_t j = 0; j < k; j++)
-    common += (s->theta[j] - center) / (double)k;
-  loss += 0.5 * scale * (double)k * common * common;
-  for (int32_t j = 0; j < fit->parameters; j++) {
-    double offset = j < k ? s->theta[j] - center - common : s->theta[j];
-    double precision = j < k ? fit->prior_weights : fit->prior_bias;
-    loss += 0.5 * precision * offset * offset;
-    s->gradient[j] += precision * offset + (j < k ? scale * common : 0);
-  }
-  return loss;
+    const cst_loglinear *fit = s->fit;
+    int32_t k = fit->members;
+    double center = s->options->center < 0 ? 1.0 / (double)k : s->options->center;
+    double scale = s->options->prior_scale;
+    double common = 0;
+    for (int32_t j = 0; j < k; j++)
+        common += (s->theta[j] - center) / (double)k;
+    loss += 0.5 * scale * (double)k * common * common;
+    for (int32_t j = 0; j < fit->parameters; j++) {
+        double offset = j < k ? s->theta[j] - center - common : s->theta[j];
+        double precision = j < k ? fit->prior_weights : fit->prior_bias;
+        loss += 0.5 * precision * offset * offset;
+        s->gradient[j] += precision * offset + (j < k ? scale * common : 0);
+    }
+    return loss;
 }
 
-static cst_status evaluate(cst_context *context, const cst_view *view,
-                           const double *mix, const double *zeros, polish *s,
-                           double *value) {
-  int32_t k = view->members;
-  size_t width = 1 + (size_t)k + (size_t)view->classes + 2 * (size_t)k;
-  exact_job job = {.view = view,
-                   .mix = mix,
-                   .weights = s->theta,
-                   .bias = s->fit->parameters > k ? s->theta + k : zeros,
-                   .read = rows_in(READ_FLOATS, view->classes),
-                   .held = rows_in(HELD_LOGS, (int64_t)view->classes * k)};
-  cst_status status = cst_reduce_blocks(context, cst_block_count(view->rows),
-                                        width, exact_block, &job, s->sum);
-  memcpy(s->gradient, s->sum + 1,
-         (size_t)s->fit->parameters * sizeof *s->gradient);
-  *value = add_prior(s, s->sum[0]);
-  return status;
+static cst_status evaluate(cst_context *context, const cst_view *view, const double *mix,
+                           const double *zeros, polish *s, double *value) {
+    int32_t k = view->members;
+    size_t width = 1 + (size_t)k + (size_t)view->classes + 2 * (size_t)k;
+    exact_job job = {.view = view,
+                     .mix = mix,
+                     .weights = s->theta,
+                     .bias = s->fit->parameters > k ? s->theta + k : zeros,
+                     .read = rows_in(READ_FLOATS, view->classes),
+                     .held = rows_in(HELD_LOGS, (int64_t)view->classes * k)};
+    cst_status status =
+        cst_reduce_blocks(context, cst_block_count(view->rows), width, exact_block, &job, s->sum);
+    memcpy(s->gradient, s->sum + 1, (size_t)s->fit->parameters * sizeof *s->gradient);
+    *value = add_prior(s, s->sum[0]);
+    return status;
 }
 
 /* What the present point tells of the curvature between it and the best one. */
 static void learn(polish *s) {
-  size_t d = (size_t)s->fit->parameters;
-  double *moved = s->moved + (size_t)s->pairs * d;
-  double *turned = s->turned + (size_t)s->pairs * d;
-  double curved = 0;
-  for (size_t j = 0; j < d; j++) {
-    moved[j] = s->theta[j] - s->best[j];
-    turned[j] = s->gradient[j] - s->slope[j];
-    curved += moved[j] * turned[j];
-  }
-  if (curved > 0)
-    s->curved[s->pairs++] = curved;
+    size_t d = (size_t)s->fit->parameters;
+    double *moved = s->moved + (size_t)s->pairs * d;
+    double *turned = s->turned + (size_t)s->pairs * d;
+    double curved = 0;
+    for (size_t j = 0; j < d; j++) {
+        moved[j] = s->theta[j] - s->best[j];
+        turned[j] = s->gradient[j] - s->slope[j];
+        curved += moved[j] * turned[j];
+    }
+    if (curved > 0)
+        s->curved[s->pairs++] = curved;
 }
 
 /* Direction from the best point by the curvature of the fit, corrected by what
  * was learnt (the two loops of L-BFGS); returns half the squared decrement. */
 static double direction(polish *s) {
-  int64_t d = s->fit->parameters;
-  double share[POLISH_PASSES];
-  memcpy(s->step, s->slope, (size_t)d * sizeof *s->step);
-  for (int i = s->pairs - 1; i >= 0; i--) {
-    share[i] = cst_pass_dot(s->moved + i * d, s->step, d) / s->curved[i];
-    cst_pass_add(s->turned + i * d, d, -share[i], s->step);
-  }
-  cst_cholesky_solve(d, s->factor, s->step);
-  for (int i = 0; i < s->pairs; i++) {
-    double back = cst_pass_dot(s->turned + i * d, s->step, d) / s->curved[i];
-    cst_pass_add(s->moved + i * d, d, share[i] - back, s->step);
-  }
-  return 0.5 * cst_pass_dot(s->step, s->slope, d);
+    int64_t d = s->fit->parameters;
+    double share[POLISH_PASSES];
+    memcpy(s->step, s->slope, (size_t)d * sizeof *s->step);
+    for (int i = s->pairs - 1; i >= 0; i--) {
+        share[i] = cst_pass_dot(s->moved + i * d, s->step, d) / s->curved[i];
+        cst_pass_add(s->turned + i * d, d, -share[i], s->step);
+    }
+    cst_cholesky_solve(d, s->factor, s->step);
+    for (int i = 0; i < s->pairs; i++) {
+        double back = cst_pass_dot(s->turned + i * d, s->step, d) / s->curved[i];
+        cst_pass_add(s->moved + i * d, d, share[i] - back, s->step);
+    }
+    return 0.5 * cst_pass_dot(s->step, s->slope, d);
 }
 
 /* Quasi-Newton steps from the point of least loss; shorter after each that
  * raises it. */
-static cst_status descend(cst_context *context, const cst_view *view,
-                          const double *mix, const double *zeros, polish *s) {
-  size_t d = (size_t)s->fit->parameters;
-  size_t k = (size_t)s->fit->members;
-  double least = INFINITY;
-  double length = 1;
-  cst_status status = CST_OK;
-  for (int pass = 0; status == CST_OK && pass < POLISH_PASSES; pass++) {
-    double value = 0;
-    status = evaluate(context, view, mix, zeros, s, &value);
-    if (status != CST_OK)
-      break;
-    if (pass > 0)
-      learn(s);
-    length *= 0.5;
-    if (value <= least) {
-      length = 1;
-      least = value;
-      s->fit->nll = s->sum[0];
-      s->fit->iterations += pass > 0;
-      memcpy(s->best, s->theta, d * sizeof *s->best);
-      memcpy(s->slope, s->gradient, d * sizeof *s->slope);
+static cst_status descend(cst_context *context, const cst_view *view, const double *mix,
+                          const double *zeros, polish *s) {
+    size_t d = (size_t)s->fit->parameters;
+    size_t k = (size_t)s->fit->members;
+    double least = INFINITY;
+    double length = 1;
+    cst_status status = CST_OK;
+    for (int pass = 0; status == CST_OK && pass < POLISH_PASSES; pass++) {
+        double value = 0;
+        status = evaluate(context, view, mix, zeros, s, &value);
+        if (status != CST_OK)
+            break;
+        if (pass > 0)
+            learn(s);
+        length *= 0.5;
+        if (value <= least) {
+            length = 1;
+            least = value;
+            s->fit->nll = s->sum[0];
+            s->fit->iterations += pass > 0;
+            memcpy(s->best, s->theta, d * sizeof *s->best);
+            memcpy(s->slope, s->gradient, d * sizeof *s->slope);
+        }
+        s->fit->decrement = direction(s);
+        if (s->fit->decrement <= s->options->polish)
+            break;
+        for (size_t j = 0; j < d; j++)
+            s->theta[j] = s->best[j] - length * s->step[j];
     }
-    s->fit->decrement = direction(s);
-    if (s->fit->decrement <= s->options->polish)
-      break;
-    for (size_t j = 0; j < d; j++)
-      s->theta[j] = s->best[j] - length * s->step[j];
-  }
-  memcpy(s->fit->weights, s->best, k * sizeof *s->best);
-  memcpy(s->fit->bias, s->best + k, (d - k) * sizeof *s->best);
-  return status;
+    memcpy(s->fit->weights, s->best, k * sizeof *s->best);
+    memcpy(s->fit->bias, s->best + k, (d - k) * sizeof *s->best);
+    return status;
 }
 
-cst_status cst_loglinear_polish(cst_context *context, const cst_view *view,
-                                const double *mix,
-                                const cst_loglinear_options *options,
-                                cst_loglinear *fit, double *spread) {
-  size_t d = (size_t)fit->parameters;
-  size_t k = (size_t)fit->members;
-  size_t width = 1 + 3 * k + (size_t)fit->classes;
-  polish s = {.options = options, .fit = fit};
-  double *zeros = cst_alloc(context, (size_t)fit->classes, sizeof *zeros);
-  double *vectors =
-      cst_alloc(context, (5 + 2 * POLISH_PASSES) * d + width, sizeof *vectors);
-  s.factor = cst_alloc(context, d * d, sizeof *s.factor);
-  cst_status status = zeros && vectors && s.factor ? CST_OK : CST_ERROR_MEMORY;
-  if (status == CST_OK) {
-    s.theta = vectors;
-    s.gradient = s.theta + d;
-    s.best = s.gradient + d;
-    s.slope = s.best + d;
-    s.step = s.slope + d;
-    s.moved = s.step + d;
-    s.turned = s.moved + POLISH_PASSES * d;
-    s.sum = s.turned + POLISH_PASSES * d;
-    memcpy(s.theta, fit->weights, k * sizeof *s.theta);
-    memcpy(s.theta + k, fit->bias, (d - k) * sizeof *s.theta);
-    memcpy(s.factor, fit->hessian, d * d * sizeof *s.factor);
-    status = cst_cholesky(context, (int64_t)d, s.factor);
-  }
-  if (status == CST_OK)
-    status = descend(context, view, mix, zeros, &s);
-  if (status == CST_OK && spread)
-    memcpy(spread, s.sum + 1 + k + (size_t)fit->classes,
-           2 * k * sizeof *spread);
-  cst_free(context, zeros);
-  cst_free(context, vectors);
-  cst_free(context, s.factor);
-  return status;
+cst_status cst_loglinear_polish(cst_context *context, const cst_view *view, const double *mix,
+                                const cst_loglinear_options *options, cst_loglinear *fit,
+                                double *spread) {
+    size_t d = (size_t)fit->parameters;
+    size_t k = (size_t)fit->members;
+    size_t width = 1 + 3 * k + (size_t)fit->classes;
+    polish s = {.options = options, .fit = fit};
+    double *zeros = cst_alloc(context, (size_t)fit->classes, sizeof *zeros);
+    double *vectors = cst_alloc(context, (5 + 2 * POLISH_PASSES) * d + width, sizeof *vectors);
+    s.factor = cst_alloc(context, d * d, sizeof *s.factor);
+    cst_status status = zeros && vectors && s.factor ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        s.theta = vectors;
+        s.gradient = s.theta + d;
+        s.best = s.gradient + d;
+        s.slope = s.best + d;
+        s.step = s.slope + d;
+        s.moved = s.step + d;
+        s.turned = s.moved + POLISH_PASSES * d;
+        s.sum = s.turned + POLISH_PASSES * d;
+        memcpy(s.theta, fit->weights, k * sizeof *s.theta);
+        memcpy(s.theta + k, fit->bias, (d - k) * sizeof *s.theta);
+        memcpy(s.factor, fit->hessian, d * d * sizeof *s.factor);
+        status = cst_cholesky(context, (int64_t)d, s.factor);
+    }
+    if (status == CST_OK)
+        status = descend(context, view, mix, zeros, &s);
+    if (status == CST_OK && spread)
+        memcpy(spread, s.sum + 1 + k + (size_t)fit->classes, 2 * k * sizeof *spread);
+    cst_free(context, zeros);
+    cst_free(context, vectors);
+    cst_free(context, s.factor);
+    return status;
 }
 
 /* ---- all of it
@@ -309,78 +294,68 @@ cst_status cst_loglinear_polish(cst_context *context, const cst_view *view,
 
 /* A fit that is polished later need not be exact, and finds its biases, whose
  * steps are dear, from weights that were fitted without them. */
-static cst_status fit_sample(cst_context *context, const cst_logtable *table,
-                             const int32_t *active,
-                             const cst_loglinear_options *options,
-                             cst_loglinear *out) {
-  cst_loglinear without = {0};
-  cst_loglinear_options rough = *options;
-  rough.bias = false;
-  rough.evidence = false;
-  rough.tolerance = 0.1;
-  cst_status status = CST_OK;
-  if (options->bias)
-    status = cst_loglinear_fit(context, table, active, table->members, &rough,
-                               NULL, &without);
-  rough.bias = options->bias;
-  rough.evidence = options->evidence;
-  rough.tolerance = 1e-3;
-  if (status == CST_OK)
-    status = cst_loglinear_fit(context, table, active, table->members, &rough,
-                               without.weights, out);
-  cst_loglinear_free(context, &without);
-  return status;
+static cst_status fit_sample(cst_context *context, const cst_logtable *table, const int32_t *active,
+                             const cst_loglinear_options *options, cst_loglinear *out) {
+    cst_loglinear without = {0};
+    cst_loglinear_options rough = *options;
+    rough.bias = false;
+    rough.evidence = false;
+    rough.tolerance = 0.1;
+    cst_status status = CST_OK;
+    if (options->bias)
+        status = cst_loglinear_fit(context, table, active, table->members, &rough, NULL, &without);
+    rough.bias = options->bias;
+    rough.evidence = options->evidence;
+    rough.tolerance = 1e-3;
+    if (status == CST_OK)
+        status =
+            cst_loglinear_fit(context, table, active, table->members, &rough, without.weights, out);
+    cst_loglinear_free(context, &without);
+    return status;
 }
 
 /* Fit on the table, then on the view where the table is a sample of it. */
-static cst_status fit_view(cst_context *context, const cst_view *view,
-                           const cst_logtable *table, const int32_t *active,
-                           const cst_loglinear_options *options,
+static cst_status fit_view(cst_context *context, const cst_view *view, const cst_logtable *table,
+                           const int32_t *active, const cst_loglinear_options *options,
                            cst_loglinear *out, double *logdet) {
-  bool sample = !table->compact->every_class || table->rows < view->rows;
-  double *spread =
-      cst_alloc(context, 2 * (size_t)view->members, sizeof *spread);
-  cst_status status = spread ? CST_OK : CST_ERROR_MEMORY;
-  if (status == CST_OK && sample)
-    status = fit_sample(context, table, active, options, out);
-  else if (status == CST_OK)
-    status = cst_loglinear_fit(context, table, active, view->members, options,
-                               NULL, out);
-  if (status == CST_OK && sample)
-    status =
-        cst_loglinear_polish(context, view, table->mix, options, out, spread);
-  if (status == CST_OK && logdet)
-    status = cst_loglinear_logdet(context, table, active, out,
-                                  sample ? spread : NULL, logdet);
-  if (status != CST_OK)
-    cst_loglinear_free(context, out);
-  cst_free(context, spread);
-  return status;
+    bool sample = !table->compact->every_class || table->rows < view->rows;
+    double *spread = cst_alloc(context, 2 * (size_t)view->members, sizeof *spread);
+    cst_status status = spread ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK && sample)
+        status = fit_sample(context, table, active, options, out);
+    else if (status == CST_OK)
+        status = cst_loglinear_fit(context, table, active, view->members, options, NULL, out);
+    if (status == CST_OK && sample)
+        status =
+            cst_loglinear_polish(context, view, table->mix, options, out, logdet ? spread : NULL);
+    if (status == CST_OK && logdet)
+        status = cst_loglinear_logdet(context, table, active, out, sample ? spread : NULL, logdet);
+    if (status != CST_OK)
+        cst_loglinear_free(context, out);
+    cst_free(context, spread);
+    return status;
 }
 
-cst_status cst_loglinear_pool(cst_context *context, const cst_view *view,
-                              const int32_t *folds, int32_t fold_count,
-                              bool choose_prior, cst_loglinear_options *options,
+cst_status cst_loglinear_pool(cst_context *context, const cst_view *view, const int32_t *folds,
+                              int32_t fold_count, bool choose_prior, cst_loglinear_options *options,
                               double *mix, cst_loglinear *out, double *logdet) {
-  *out = (cst_loglinear){0};
-  cst_logtable table = {0};
-  int32_t *active = cst_alloc(context, (size_t)view->members, sizeof *active);
-  cst_status status = active
-                          ? cst_logtable_open(context, view, folds, fold_count,
-                                              &options->compact, &table)
-                          : CST_ERROR_MEMORY;
-  for (int32_t k = 0; active && k < view->members; k++)
-    active[k] = k;
-  if (status == CST_OK)
-    status = cst_logtable_mix(context, &table);
-  if (status == CST_OK && choose_prior && view->members > 1)
-    status =
-        cst_loglinear_prior_cv(context, &table, folds, fold_count, options);
-  if (status == CST_OK)
-    status = fit_view(context, view, &table, active, options, out, logdet);
-  if (status == CST_OK)
-    memcpy(mix, table.mix, (size_t)view->members * sizeof *mix);
-  cst_logtable_free(context, &table);
-  cst_free(context, active);
-  return status;
+    *out = (cst_loglinear){0};
+    cst_logtable table = {0};
+    int32_t *active = cst_alloc(context, (size_t)view->members, sizeof *active);
+    cst_status status =
+        active ? cst_logtable_open(context, view, folds, fold_count, &options->compact, &table)
+               : CST_ERROR_MEMORY;
+    for (int32_t k = 0; active && k < view->members; k++)
+        active[k] = k;
+    if (status == CST_OK)
+        status = cst_logtable_mix(context, &table);
+    if (status == CST_OK && choose_prior && view->members > 1)
+        status = cst_loglinear_prior_cv(context, &table, folds, fold_count, options);
+    if (status == CST_OK)
+        status = fit_view(context, view, &table, active, options, out, logdet);
+    if (status == CST_OK)
+        memcpy(mix, table.mix, (size_t)view->members * sizeof *mix);
+    cst_logtable_free(context, &table);
+    cst_free(context, active);
+    return status;
 }

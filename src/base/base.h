@@ -60,7 +60,8 @@ void cst_notices_clear(cst_context *context);
 cst_status cst_progress(cst_context *context, const char *stage, int64_t done, int64_t total);
 
 /* Names what comes next, for progress: until the next stage, the progress told is how many tasks of
- * the outermost loop are done. What notices are about is put before the name. Only on the caller's own context; workers' stages are not told. */
+ * the outermost loop are done. What notices are about is put before the name. Only on the caller's
+ * own context; workers' stages are not told. */
 cst_status cst_stage(cst_context *context, const char *stage);
 
 /* For loops: a stage's count of tasks begins, one of them is done, it ends. Only the outermost loop
@@ -115,6 +116,11 @@ double cst_seconds(void);
  * whatever the timing. */
 typedef cst_status (*cst_task_fn)(cst_context *worker, void *user, int64_t task);
 cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn task, void *user);
+
+/* The same for few long tasks that have parallel loops of their own: as many as fill every thread
+ * run side by side, those that are left over (the fifth of five on two threads) one at a time, with
+ * their loops in parallel. */
+cst_status cst_parallel_long(cst_context *context, int64_t count, cst_task_fn task, void *user);
 
 /* Sum over blocks in a fixed order. For each block b in 0..blocks-1, `term` adds the block's
  * contribution to `sum` (`width` doubles, zeroed before the call); the terms are added to `total`

@@ -81,6 +81,27 @@ cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn tas
     return status;
 }
 
+cst_status cst_parallel_long(cst_context *context, int64_t count, cst_task_fn task, void *user) {
+    int threads = cst_context_threads(context);
+    if (threads == 1 || omp_in_parallel())
+        return cst_parallel_for(context, count, task, user);
+    bool counts = cst_count_begin(context, count);
+    int64_t together = count / threads * threads;
+    cst_status status = run_tasks(context, together, task, user, counts);
+    for (int64_t i = together; status == CST_OK && i < count; i++) {
+        cst_mute(context, true);
+        status = cst_poll(context);
+        if (status == CST_OK)
+            status = task(context, user, i);
+        cst_mute(context, false);
+        if (counts)
+            cst_count_one(context);
+    }
+    if (counts)
+        cst_count_end(context);
+    return status;
+}
+
 typedef struct wave {
     cst_block_fn term;
     void *user;

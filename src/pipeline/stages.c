@@ -542,5 +542,5 @@ cst_status cst_stages_nested(cst_context *context, const cst_view *view, const i
                       .flops = flops,
                       .latency = latency,
                       .out = out};
-    return cst_parallel_for(context, fold_count, nested_task, &job);
+    return cst_parallel_long(context, fold_count, nested_task, &job);
 }

@@ -90,6 +90,8 @@ static cst_cka_result run(cst_context *context, const cst_view *view, const char
     }
     printf("%-22s %-8s rows %-6lld m %-5d r %-5d wall %8.3f cpu %8.3f", name,
            used[result.estimator], (long long)result.rows, (int)landmarks, (int)rank, wall, cpu);
+    if (result.standard_error > 0)
+        printf(" partners %lld se %.2g", (long long)result.partners, result.standard_error);
     if (exact)
         printf(" error max %.2g rms %.2g", worst, sqrt(squares / (double)cells));
     printf("\n");
@@ -127,6 +129,10 @@ int main(int argc, char **argv) {
     with = &exact;
     options = (cst_cka_options){.estimator = CST_CKA_AUTO};
     other = run(context, &view, "auto", &options, with);
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        options = (cst_cka_options){.estimator = CST_CKA_SAMPLE, .seed = seed};
+        other = run(context, &view, "sample of pairs", &options, with);
+    }
     for (int32_t rows = 2000; rows < view.rows && rows <= 16000; rows *= 2) {
         char name[64];
         snprintf(name, sizeof name, "sample of %d", (int)rows);

@@ -6,6 +6,7 @@
 #include "redundancy/hsic.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { PROBES_DEFAULT = 256, LANDMARKS_USUAL = 512, LANDMARKS_MOST = 2048 };
@@ -34,9 +35,15 @@ enum { PROBES_DEFAULT = 256, LANDMARKS_USUAL = 512, LANDMARKS_MOST = 2048 };
 /* Up to this many floating-point operations exact CKA in double precision takes about a second. */
 #define EXACT_OPERATIONS 2e10
 
-/* Seconds on one core that `auto` spends on pairs of rows before it takes a sample of them, and
+/* Standard error of the worst pair of members at which a sample of pairs of rows is enough: four of
+ * them are 0.01. What it takes, usually, in rounds of a strip's worth of partners. */
+#define ERROR_ENOUGH 0.0025
+#define ROUNDS_USUAL 6.0
+
+/* Seconds on one core that `auto` spends on a sample of pairs of rows, and on all of them, and
  * those of a multiply-add in the products of members and of an operation of the features. */
 #define SECONDS_MOST 12.0
+#define SECONDS_EXACT 1.0
 #define SECONDS_MEMBER_ADD 2.5e-11
 #define SECONDS_FEATURE 2.5e-11
 
@@ -195,16 +202,30 @@ static double packed_seconds(const cst_packed *packed, double rows) {
     return rows * rows / 2 * pair;
 }
 
-/* Rows that fit into the bytes of packed rows and whose pairs take SECONDS_MOST. */
-static int64_t packed_rows(const cst_packed *packed) {
+/* Bytes of a packed row of all members, with its sums and diagonals. */
+static double packed_bytes(const cst_packed *packed) {
     int32_t members = packed->kernels->view->members;
-    double bytes = 24.0 * members; /* sums of rows and columns, levels */
+    double bytes = 32.0 * members;
     for (int32_t k = 0; k < members; k++)
         bytes += packed->member[k].bytes;
-    double rows = sqrt(SECONDS_MOST / packed_seconds(packed, 1));
-    rows = fmin(rows, PACKED_BYTES / bytes);
+    return bytes;
+}
+
+/* Rows that fit into the bytes of packed rows, of which a round takes at most SECONDS_MOST: whole
+ * strips, unless it is all. */
+static int64_t packed_rows(const cst_packed *packed) {
+    double rows = SECONDS_MOST / (2 * CST_STRIP_ROWS * packed_seconds(packed, 1));
+    rows = fmin(rows, PACKED_BYTES / packed_bytes(packed));
     rows = fmax(rows, SAMPLE_LEAST);
-    return (int64_t)fmin(rows, (double)packed->kernels->view->rows);
+    rows = fmin(rows, (double)packed->kernels->view->rows);
+    int64_t strips = (int64_t)rows / CST_STRIP_ROWS;
+    return strips > 0 ? strips * CST_STRIP_ROWS : (int64_t)rows;
+}
+
+/* Of `rows` rows, as many as take SECONDS_MOST. */
+static int64_t rounds_most(const cst_packed *packed, int64_t rows) {
+    double round = 2 * CST_STRIP_ROWS * (double)rows * packed_seconds(packed, 1);
+    return (int64_t)fmax(1, SECONDS_MOST / round);
 }
 
 /* Seconds of the features, as far as the number of landmarks can be told: from the fewest that C
@@ -239,37 +260,77 @@ static cst_status choose(cst_context *context, const cka_job *job, int64_t probe
     *chosen = CST_CKA_NYSTROM;
     if (job->options->landmarks > 0 || job->options->landmark_rule != CST_LANDMARKS_RESIDUAL)
         return CST_OK;
-    bool all = packed_rows(packed) == view->rows;
-    double pairs = packed_seconds(packed, (double)packed_rows(packed));
+    double all = packed_seconds(packed, (double)view->rows);
+    bool fit = packed_bytes(packed) * (double)view->rows <= PACKED_BYTES;
+    bool exact = fit && all <= SECONDS_EXACT;
+    double pairs = all;
+    if (!exact)
+        pairs = fmin(SECONDS_MOST, packed_seconds(packed, 1) * ROUNDS_USUAL * 2 * CST_STRIP_ROWS *
+                                       (double)packed_rows(packed));
     double features = 0;
     cst_status status = features_seconds(context, job, probes, pairs, &features);
     if (pairs <= features)
-        *chosen = all ? CST_CKA_EXACT : CST_CKA_SAMPLE;
+        *chosen = exact ? CST_CKA_EXACT : CST_CKA_SAMPLE;
     return status;
 }
 
-/* Over the pairs of packed rows, all or a sample of them. */
+static int compare_rows(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* `count` rows in random strips, each of ascending rows. */
+static cst_status draw_strips(cst_context *context, const cka_job *job, int64_t count,
+                              int64_t **rows) {
+    *rows = cst_alloc(context, (size_t)count, sizeof **rows);
+    if (!*rows)
+        return CST_ERROR_MEMORY;
+    cst_status status = cst_sample_rows(context, job->kernels->view->rows, count,
+                                        job->options->seed, CST_STREAM_LANDMARKS, 3, *rows);
+    if (status != CST_OK)
+        return status;
+    cst_rng rng;
+    cst_rng_init(&rng, job->options->seed, CST_STREAM_LANDMARKS, 4);
+    cst_rng_shuffle(&rng, *rows, count);
+    for (int64_t first = 0; first < count; first += CST_STRIP_ROWS)
+        qsort(*rows + first, (size_t)least(count - first, CST_STRIP_ROWS), sizeof **rows,
+              compare_rows);
+    return CST_OK;
+}
+
+static cst_status over_all(cst_context *context, const cka_job *job, double *hsic,
+                           cst_cka_result *out) {
+    out->partners = job->kernels->view->rows - 1;
+    return cst_hsic_exact(context, job->kernels, job->options->statistic, hsic);
+}
+
+/* Over pairs of packed rows, all or a sample of them. */
 static cst_status over_packed(cst_context *context, const cka_job *job, cst_packed *packed,
                               double *hsic, cst_cka_result *out) {
     const cst_view *view = job->kernels->view;
-    int64_t *sample = NULL;
+    int64_t *drawn = NULL;
+    cst_pairs pairs = {0};
     cst_status status = CST_OK;
+    bool some = out->estimator == CST_CKA_SAMPLE && job->options->rows == 0;
     if (out->estimator == CST_CKA_SAMPLE)
-        out->rows =
-            job->options->rows > 0 ? least(job->options->rows, view->rows) : packed_rows(packed);
-    if (job->options->statistic == CST_CKA_UNBIASED)
-        out->rows = most(out->rows, 4);
-    if (out->rows < view->rows) {
-        sample = cst_alloc(context, (size_t)out->rows, sizeof *sample);
-        status = sample ? cst_sample_rows(context, view->rows, out->rows, job->options->seed,
-                                          CST_STREAM_LANDMARKS, 3, sample)
-                        : CST_ERROR_MEMORY;
-    }
+        out->rows = some ? packed_rows(packed) : least(job->options->rows, view->rows);
+    out->rows = most(out->rows, job->options->statistic == CST_CKA_UNBIASED ? 4 : 2);
+    bool sampled = some || out->rows < view->rows;
+    if (sampled)
+        status = draw_strips(context, job, out->rows, &drawn);
+    if (status == CST_OK && sampled)
+        status = cst_pairs_create(context, job->kernels, out->rows, some ? ERROR_ENOUGH : 0,
+                                  some ? rounds_most(packed, out->rows) : 0, &pairs);
     if (status == CST_OK)
-        status = cst_packed_fill(context, packed, sample, out->rows);
+        status = cst_packed_fill(context, packed, drawn, out->rows);
     if (status == CST_OK)
-        status = cst_hsic_packed(context, packed, job->options->statistic, hsic);
-    cst_free(context, sample);
+        status = cst_hsic_packed(context, packed, sampled ? &pairs : NULL, job->options->statistic,
+                                 hsic);
+    out->partners = sampled ? pairs.partners : view->rows - 1;
+    out->standard_error = sampled ? pairs.error : 0;
+    cst_pairs_free(context, &pairs);
+    cst_free(context, drawn);
     return status;
 }
 
@@ -317,7 +378,7 @@ static cst_status estimate(cst_context *context, cka_job *job, double *hsic, cst
     if (status != CST_OK)
         goto cleanup;
     if (out->estimator == CST_CKA_EXACT && !single)
-        status = cst_hsic_exact(context, job->kernels, options->statistic, hsic);
+        status = over_all(context, job, hsic, out);
     else if (out->estimator == CST_CKA_EXACT || out->estimator == CST_CKA_SAMPLE)
         status = over_packed(context, job, &packed, hsic, out);
     else

@@ -1,11 +1,15 @@
 /*
- * HSIC by every pair of rows, tile by tile: no N x N matrix is held. Stage S1, the reference of the
- * low-rank estimators. Paper: equation (1); method section 2.
+ * HSIC by pairs of rows, tile by tile, all of them or some rounds: no N x N matrix is held. Stage
+ * S1, the reference of the low-rank estimators. Paper: equation (1); method section 2,
+ * docs/redundancy.md.
  */
 #include "redundancy/hsic.h"
 
 #include "la/la.h"
+#include "redundancy/pairs.h"
 #include "redundancy/touched.h"
+
+#include <math.h>
 
 #include <stdatomic.h>
 #include <string.h>
@@ -32,6 +36,7 @@ typedef struct exact_job {
     const cst_packed *packed;   /* tiles in single precision; NULL: in double, from the view */
     const cst_touched *touched; /* tiles of sparse members; NULL: of any */
     places *places;             /* of `touched` */
+    cst_pairs *pairs;           /* what some rounds or rows tell of the rest; NULL: all pairs */
     int64_t rows;               /* n, all of the view or those packed */
     int64_t tile;
     int64_t strips;
@@ -148,7 +153,7 @@ static cst_status add_singles(cst_context *worker, const exact_job *job, int64_t
 }
 
 static cst_status add_touched(cst_context *worker, const exact_job *job, int64_t i, int64_t j,
-                              double *sum) {
+                              double *sum, double *shared) {
     int place = 0;
     while (place < PLACES && atomic_flag_test_and_set(&job->places->taken[place]))
         place++;
@@ -158,7 +163,7 @@ static cst_status add_touched(cst_context *worker, const exact_job *job, int64_t
     if (!scratch->gram) /* the last that is made */
         status = cst_touched_scratch_create(worker, job->touched, scratch);
     if (status == CST_OK)
-        cst_touched_tile(job->touched, i, j, scratch, sum, job->row_sums, job->column_sums);
+        cst_touched_tile(job->touched, i, j, scratch, sum, shared, job->row_sums, job->column_sums);
     if (status != CST_OK || place == PLACES)
         cst_touched_scratch_free(worker, scratch);
     if (place < PLACES)
@@ -172,18 +177,29 @@ static cst_status add_tile(cst_context *worker, void *user, int64_t task, double
     int64_t j = (task + job->round) % job->strips;
     int64_t na = job->rows - i * job->tile < job->tile ? job->rows - i * job->tile : job->tile;
     int64_t nb = job->rows - j * job->tile < job->tile ? job->rows - j * job->tile : job->tile;
-    if (job->touched)
-        return add_touched(worker, job, i, j, sum);
+    int64_t cells = (int64_t)job->kernels->view->members * job->kernels->view->members;
+    double *shared = job->pairs ? sum + cells : NULL;
     tile_scratch s = {0};
-    cst_status status = make_scratch(worker, job, &s);
-    if (status == CST_OK)
-        status = (job->packed ? add_singles : add_doubles)(worker, job, i, j, na, nb, &s, sum);
+    cst_status status = CST_OK;
+    if (job->touched) {
+        status = add_touched(worker, job, i, j, sum, shared);
+    } else {
+        status = make_scratch(worker, job, &s);
+        if (status == CST_OK)
+            status = (job->packed ? add_singles : add_doubles)(worker, job, i, j, na, nb, &s, sum);
+        if (status == CST_OK && shared)
+            memcpy(shared, sum, (size_t)cells * sizeof *shared);
+    }
+    if (status == CST_OK && job->pairs && i != j && na == job->tile && nb == job->tile)
+        cst_pairs_tile(job->pairs, i, j, sum);
     free_scratch(worker, &s);
     return status;
 }
 
 /* What stands on the diagonal of a member's kernel, less its levels. */
 static double diagonal_of(const exact_job *job, int32_t member, int64_t row) {
+    if (job->kernels->constant[member])
+        return 0;
     if (job->touched)
         return cst_touched_diagonal(job->touched, member, row);
     return job->packed ? cst_packed_diagonal(job->packed, member, row) : 1;
@@ -191,53 +207,85 @@ static double diagonal_of(const exact_job *job, int32_t member, int64_t row) {
 
 /* A sample of n rows has n of its n^2 pairs on the diagonal, all rows N of N^2, which matters where
  * a row has few others like it: the diagonal of the centred kernels and the rest are brought to N
- * apart. column_sums holds the diagonals; row_sums and totals are with them. */
+ * apart. diagonal and margins are [K][n]; products [K*K] is overwritten. */
 static cst_status scale_up(cst_context *context, const exact_job *job, const double *totals,
-                           double *products, double *hsic) {
+                           const double *margins, double *diagonal, double *products,
+                           double *hsic) {
     int32_t members = job->kernels->view->members;
     double n = (double)job->rows;
     double grown = (double)job->kernels->view->rows / n;
     for (int64_t a = 0; a < members; a++)
         for (int64_t i = 0; i < job->rows && !job->kernels->constant[a]; i++)
-            job->column_sums[a * job->rows + i] +=
-                totals[a] / (n * n) - 2 * job->row_sums[a * job->rows + i] / n;
-    cst_status status =
-        cst_gemm_f64(context, false, true, members, members, job->rows, 1, job->column_sums,
-                     job->rows, job->column_sums, job->rows, 0, products, members);
+            diagonal[a * job->rows + i] += totals[a] / (n * n) - 2 * margins[a * job->rows + i] / n;
+    cst_status status = cst_gemm_f64(context, false, true, members, members, job->rows, 1, diagonal,
+                                     job->rows, diagonal, job->rows, 0, products, members);
     for (int64_t x = 0; status == CST_OK && x < (int64_t)members * members; x++)
         hsic[x] = grown * grown * (hsic[x] - products[x]) + grown * products[x];
     return status;
 }
 
-/* From the sums without diagonals. Unbiased: as they are. Biased: with the diagonals, so that with
- * row sums r and totals t HSIC is sum K_ij L_ij - 2/n sum r_i s_i + t u / n^2. What was taken from
- * row and column alike of a kernel changes neither. */
+/* Row sums r of the kernels without their diagonals, brought from the m partners of a row to n - 1,
+ * and of sum_i r_i s_i what has to be added to it, [K*K]: in an estimated product of sums a pair of
+ * rows meets itself too often. */
+static cst_status bring_to_all(cst_context *context, const exact_job *job, const double *totals,
+                               double *hsic, double *sums, double *added) {
+    int64_t members = job->kernels->view->members;
+    int64_t cells = members * members;
+    double n = (double)job->rows;
+    double m = job->pairs ? (double)job->pairs->partners : n - 1;
+    double once = (n - 1) / m;
+    double twice = m > 1 ? (n - 1) * (n - 2) / (m * (m - 1)) : once * once;
+    for (int64_t x = 0; x < cells; x++)
+        hsic[x] = once * totals[x];
+    for (int64_t x = 0; x < members * job->rows; x++)
+        sums[x] = once * (job->row_sums[x] + job->column_sums[x]);
+    if (!job->pairs || job->pairs->partners == job->rows - 1)
+        return CST_OK;
+    cst_status status =
+        cst_gemm_f64(context, false, true, members, members, job->rows, twice / (once * once) - 1,
+                     sums, job->rows, sums, job->rows, 0, added, members);
+    for (int64_t a = 0; a < members; a++)
+        for (int64_t b = 0; b <= a; b++) {
+            double shared = totals[cells + a * members + b];
+            added[a * members + b] += (once - twice) * shared;
+            added[b * members + a] = added[a * members + b];
+        }
+    return status;
+}
+
+/* From the sums without diagonals, totals [K*K] (with job->pairs [CST_PAIRS_SUMS][K*K]). Unbiased:
+ * as they are. Biased: with the diagonals, so that with row sums r and totals t HSIC is sum K_ij
+ * L_ij - 2/n sum r_i s_i + t u / n^2. What was taken from row and column alike of a kernel changes
+ * neither. */
 static cst_status combine_all(cst_context *context, const exact_job *job,
-                              cst_cka_statistic statistic, double *hsic) {
+                              cst_cka_statistic statistic, const double *sums, double *hsic) {
     int32_t members = job->kernels->view->members;
     int64_t rows = job->rows;
     double n = (double)rows;
     bool biased = statistic == CST_CKA_BIASED;
     size_t k = (size_t)members;
-    double *margins = cst_alloc(context, k, k * sizeof *margins);
+    double *products = cst_alloc(context, k, k * sizeof *products);
     double *totals = cst_alloc(context, k, sizeof *totals);
-    cst_status status = margins && totals ? CST_OK : CST_ERROR_MEMORY;
+    double *margins = cst_alloc(context, k, (size_t)rows * sizeof *margins);
+    double *diagonal = cst_alloc(context, k, (size_t)rows * sizeof *diagonal);
+    cst_status status = products && totals && margins && diagonal ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = bring_to_all(context, job, sums, hsic, margins, products);
+    if (status == CST_OK && job->touched)
+        status = cst_touched_finish(context, job->touched, hsic, margins);
     for (size_t a = 0; status == CST_OK && a < k; a++)
         for (int64_t i = 0; i < rows; i++) {
-            double *row = &job->row_sums[(int64_t)a * rows + i];
-            double *column = &job->column_sums[(int64_t)a * rows + i];
-            bool constant = job->kernels->constant[a];
-            *row += *column;
-            *column = constant ? 0 : diagonal_of(job, (int32_t)a, i);
-            *row += biased ? *column : 0;
-            totals[a] += *row;
+            int64_t at = (int64_t)a * rows + i;
+            diagonal[at] = diagonal_of(job, (int32_t)a, i);
+            margins[at] += biased ? diagonal[at] : 0;
+            totals[a] += margins[at];
         }
     if (status == CST_OK && biased)
-        status = cst_gemm_f64(context, false, true, members, members, rows, 1, job->column_sums,
-                              rows, job->column_sums, rows, 1, hsic, members);
+        status = cst_gemm_f64(context, false, true, members, members, rows, 1, diagonal, rows,
+                              diagonal, rows, 1, hsic, members);
     if (status == CST_OK)
-        status = cst_gemm_f64(context, false, true, members, members, rows, 1, job->row_sums, rows,
-                              job->row_sums, rows, 0, margins, members);
+        status = cst_gemm_f64(context, false, true, members, members, rows, 1, margins, rows,
+                              margins, rows, 1, products, members);
     double share = biased ? 2 / n : 2 / (n - 2);
     double whole = biased ? n * n : (n - 1) * (n - 2);
     for (size_t a = 0; status == CST_OK && a < k; a++)
@@ -245,12 +293,51 @@ static cst_status combine_all(cst_context *context, const exact_job *job,
             bool constant = job->kernels->constant[a] || job->kernels->constant[b];
             double *value = &hsic[a * k + b];
             *value =
-                constant ? 0 : *value + totals[a] * totals[b] / whole - share * margins[a * k + b];
+                constant ? 0 : *value + totals[a] * totals[b] / whole - share * products[a * k + b];
         }
     if (status == CST_OK && biased && job->rows < job->kernels->view->rows)
-        status = scale_up(context, job, totals, margins, hsic);
-    cst_free(context, margins);
+        status = scale_up(context, job, totals, margins, diagonal, products, hsic);
+    cst_free(context, products);
     cst_free(context, totals);
+    cst_free(context, margins);
+    cst_free(context, diagonal);
+    return status;
+}
+
+/* Rounds 1 and up, then 0, the tiles on the diagonal, which some rounds leave out. With job->pairs
+ * they go on until the standard error is as small as is asked. */
+static cst_status all_rounds(cst_context *context, exact_job *job, cst_cka_statistic statistic,
+                             double *sums, double *round, double *hsic) {
+    cst_pairs *pairs = job->pairs;
+    int64_t members = job->kernels->view->members;
+    int64_t rounds = job->strips / 2 + 1;
+    int64_t width = members * members * (pairs ? CST_PAIRS_SUMS : 1);
+    int64_t check = pairs ? cst_pairs_first_check(pairs, rounds) : rounds;
+    cst_status status = CST_OK;
+    for (int64_t done = 0; status == CST_OK && done < rounds;) {
+        job->round = (done + 1) % rounds;
+        /* Half-way round an even circle the pairs would come twice. */
+        int64_t tasks = job->round > 0 && 2 * job->round == job->strips ? job->round : job->strips;
+        status = cst_reduce_blocks(context, tasks, (size_t)width, add_tile, job, round);
+        for (int64_t x = 0; status == CST_OK && x < width; x++)
+            sums[x] += round[x];
+        if (pairs)
+            cst_pairs_round(pairs, tasks, ++done == rounds);
+        else
+            done++;
+        if (status == CST_OK)
+            status = cst_progress(context, "cka", done, check > done ? check : done);
+        if (status != CST_OK || done < check)
+            continue;
+        status = combine_all(context, job, statistic, sums, hsic);
+        if (status != CST_OK || !pairs || done == rounds)
+            break;
+        check = cst_pairs_next_check(pairs, sums, hsic, done, rounds);
+        if (check == done)
+            break;
+    }
+    if (status == CST_OK && pairs)
+        pairs->error = cst_pairs_error(pairs, sums, hsic);
     return status;
 }
 
@@ -258,27 +345,18 @@ static cst_status sum_over_pairs(cst_context *context, exact_job *job, cst_cka_s
                                  double *hsic) {
     size_t members = (size_t)job->kernels->view->members;
     size_t rows = (size_t)job->rows;
+    size_t width = members * (job->pairs ? CST_PAIRS_SUMS : 1);
     job->strips = (job->rows + job->tile - 1) / job->tile;
-    double *round = cst_alloc(context, members, members * sizeof *round);
+    double *round = cst_alloc(context, width, members * sizeof *round);
+    double *sums = cst_alloc(context, width, members * sizeof *sums);
     job->row_sums = cst_alloc(context, members, rows * sizeof *job->row_sums);
     job->column_sums = cst_alloc(context, members, rows * sizeof *job->column_sums);
-    cst_status status = round && job->row_sums && job->column_sums ? CST_OK : CST_ERROR_MEMORY;
-    int64_t rounds = job->strips / 2 + 1;
-    memset(hsic, 0, members * members * sizeof *hsic);
-    for (job->round = 0; status == CST_OK && job->round < rounds; job->round++) {
-        /* Half-way round an even circle the pairs would come twice. */
-        int64_t tasks = job->round > 0 && 2 * job->round == job->strips ? job->round : job->strips;
-        status = cst_reduce_blocks(context, tasks, members * members, add_tile, job, round);
-        for (size_t i = 0; status == CST_OK && i < members * members; i++)
-            hsic[i] += round[i];
-        if (status == CST_OK)
-            status = cst_progress(context, "cka", job->round + 1, rounds);
-    }
-    if (status == CST_OK && job->touched)
-        status = cst_touched_finish(context, job->touched, hsic, job->row_sums);
+    cst_status status =
+        round && sums && job->row_sums && job->column_sums ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK)
-        status = combine_all(context, job, statistic, hsic);
+        status = all_rounds(context, job, statistic, sums, round, hsic);
     cst_free(context, round);
+    cst_free(context, sums);
     cst_free(context, job->row_sums);
     cst_free(context, job->column_sums);
     return status;
@@ -291,10 +369,13 @@ cst_status cst_hsic_exact(cst_context *context, const cst_kernels *kernels,
     return sum_over_pairs(context, &job, statistic, hsic);
 }
 
-cst_status cst_hsic_packed(cst_context *context, const cst_packed *packed,
+cst_status cst_hsic_packed(cst_context *context, const cst_packed *packed, cst_pairs *pairs,
                            cst_cka_statistic statistic, double *hsic) {
-    exact_job job = {
-        .kernels = packed->kernels, .packed = packed, .rows = packed->rows, .tile = CST_STRIP_ROWS};
+    exact_job job = {.kernels = packed->kernels,
+                     .packed = packed,
+                     .pairs = pairs,
+                     .rows = packed->rows,
+                     .tile = CST_STRIP_ROWS};
     if (!cst_touched_suits(packed))
         return sum_over_pairs(context, &job, statistic, hsic);
     cst_touched touched = {0};

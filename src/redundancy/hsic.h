@@ -6,6 +6,7 @@
 #define CST_HSIC_H
 
 #include "redundancy/kernel.h"
+#include "redundancy/pairs.h"
 #include "redundancy/redundancy.h"
 #include "redundancy/strips.h"
 
@@ -14,8 +15,10 @@
 cst_status cst_hsic_exact(cst_context *context, const cst_kernels *kernels,
                           cst_cka_statistic statistic, double *hsic);
 
-/* The same in single precision, over the pairs of the rows that were packed. */
-cst_status cst_hsic_packed(cst_context *context, const cst_packed *packed,
+/* The same in single precision, over the pairs of the rows that were packed. With `pairs` (NULL:
+ * all rows and pairs), estimated for all rows from some of them in random order, or from some
+ * pairs; what is left of its sums is of no use. */
+cst_status cst_hsic_packed(cst_context *context, const cst_packed *packed, cst_pairs *pairs,
                            cst_cka_statistic statistic, double *hsic);
 
 /* Nystrom features of one member: phi(x) = k(x, landmarks) projection - mean, with phi phi' close

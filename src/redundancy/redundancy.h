@@ -17,7 +17,8 @@ typedef enum cst_cka_estimator {
     CST_CKA_EXACT = 1,   /* every pair of rows: O(K N^2 C + K^2 N^2) */
     CST_CKA_NYSTROM = 2, /* low-rank features, pairs by their cross-Gram: O(K N m C + K^2 N r^2) */
     CST_CKA_PROBES = 3,  /* low-rank features, pairs by random signs: O(K N m C + K^2 N s) */
-    CST_CKA_SAMPLE = 4   /* every pair of n sampled rows: O(K N C + K n^2 (p + K)), p products */
+    CST_CKA_SAMPLE = 4   /* pairs of n sampled rows: O(K n C + K n m (p + K)), m partners of a row,
+                            p products */
 } cst_cka_estimator;
 
 typedef enum cst_cka_precision {
@@ -43,7 +44,8 @@ typedef struct cst_cka_options {
     cst_landmark_rule landmark_rule;
     int32_t landmarks; /* m; 0: ceil(sqrt(N)) for `uniform`, as many as are needed for `residual` */
     int32_t probes;    /* s; 0: 256 */
-    int32_t rows;      /* n of `sample`; 0: what takes a few seconds */
+    int32_t rows;      /* n of `sample`, all of whose pairs are taken; 0: as many rows as fit and
+                          as many of their pairs as the standard error asks for */
     cst_cka_precision precision;
     uint64_t seed;
 } cst_cka_options;
@@ -60,6 +62,8 @@ typedef struct cst_cka_result {
     cst_cka_estimator estimator; /* the one used, never CST_CKA_AUTO */
     int32_t probes;              /* s used, 0 without probes */
     int64_t rows;                /* whose pairs were taken: all, or n of `sample` */
+    int64_t partners;            /* rows that each of them was paired with; 0 for Nystrom, probes */
+    double standard_error; /* of the worst pair, by sampling rows and pairs; 0: none sampled */
 } cst_cka_result;
 
 /* All-pairs CKA of the members of a view. The kernel is exp(-|a - b|^2 / (2 sigma_k^2)) on the

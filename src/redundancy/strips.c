@@ -495,8 +495,14 @@ static cst_status read_rows(cst_context *worker, const cst_packed *packed, int32
     const cst_view *view = packed->kernels->view;
     if (!packed->sample)
         return cst_view_rows(worker, view, member, first, count, scratch, rows);
+    cst_status status = CST_OK;
     *rows = scratch;
-    return cst_view_gather(worker, view, member, packed->sample + first, count, scratch);
+    for (int64_t at = 0; status == CST_OK && at < count; at += CST_STRIP_ROWS) {
+        int64_t part = count - at < CST_STRIP_ROWS ? count - at : CST_STRIP_ROWS;
+        status = cst_view_gather(worker, view, member, packed->sample + first + at, part,
+                                 scratch + at * view->classes);
+    }
+    return status;
 }
 
 /* Means of the kernel of a strip with the reference rows, less `below`; tile

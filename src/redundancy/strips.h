@@ -39,7 +39,7 @@ typedef struct cst_packed_member {
 
 typedef struct cst_packed {
     const cst_kernels *kernels;
-    const int64_t *sample; /* [n] rows of the view, ascending, borrowed; NULL: all of them */
+    const int64_t *sample; /* [n] rows of the view, ascending in a strip, borrowed; NULL: all */
     int64_t rows;          /* n */
     int64_t strips;
     cst_packed_member *member; /* [K] */
@@ -48,7 +48,7 @@ typedef struct cst_packed {
 /* Chooses how to pack each member, on at most CST_REFERENCE_ROWS rows of it. */
 cst_status cst_packed_plan(cst_context *context, const cst_kernels *kernels, cst_packed *out);
 
-/* One pass over the data: packs the sampled rows ([rows], ascending; NULL: all of them). */
+/* One pass over the data: packs the sampled rows ([rows], ascending in each strip; NULL: all). */
 cst_status cst_packed_fill(cst_context *context, cst_packed *packed, const int64_t *sample,
                            int64_t rows);
 void cst_packed_free(cst_context *context, cst_packed *packed);

@@ -67,8 +67,9 @@ cst_status cst_touched_scratch_create(cst_context *context, const cst_touched *t
     out->rows = cst_alloc(context, CST_STRIP_ROWS, width * sizeof *out->rows);
     out->columns = cst_alloc(context, CST_STRIP_ROWS, width * sizeof *out->columns);
     out->gram = cst_alloc(context, width, width * sizeof *out->gram);
+    out->shared = cst_alloc(context, width, width * sizeof *out->shared);
     bool made = out->dots && out->marks && out->list && out->values && out->outer && out->rows &&
-                out->columns && out->gram;
+                out->columns && out->gram && out->shared;
     return made ? CST_OK : CST_ERROR_MEMORY;
 }
 
@@ -81,6 +82,7 @@ void cst_touched_scratch_free(cst_context *context, cst_touched_scratch *scratch
     cst_free(context, scratch->rows);
     cst_free(context, scratch->columns);
     cst_free(context, scratch->gram);
+    cst_free(context, scratch->shared);
     memset(scratch, 0, sizeof *scratch);
 }
 
@@ -130,8 +132,8 @@ static int64_t collect(uint8_t *marks, uint16_t *list) {
     return count;
 }
 
-/* For listed pairs: values = u_i u_j (exp(dot) - 1), added to rows and columns, then plus outer =
- * w_i w_j. Takes the dots away. */
+/* For listed pairs: values = u_i u_j (exp(dot) - 1), added to rows and columns, and outer = w_i
+ * w_j. Takes the dots away. */
 CST_WIDE_BODY take_pairs_body(const uint16_t *list, int64_t count, int64_t width,
                               const float *restrict ua, const float *restrict ub,
                               const float *restrict wa, const float *restrict wb,
@@ -158,7 +160,7 @@ CST_WIDE_BODY take_pairs_body(const uint16_t *list, int64_t count, int64_t width
             rows[x + k] += s;
             columns[y + k] += s;
             product[k] = w;
-            value[k] = s + w;
+            value[k] = s;
         }
     }
 }
@@ -168,6 +170,12 @@ CST_WIDE(take_pairs,
           float *restrict dots, float *restrict values, float *restrict outer, float *restrict rows,
           float *restrict columns),
          (list, count, width, ua, ub, wa, wb, dots, values, outer, rows, columns))
+
+CST_WIDE_BODY add_to_body(int64_t count, const float *restrict x, float *restrict to) {
+    for (int64_t e = 0; e < count; e++)
+        to[e] += x[e];
+}
+CST_WIDE(add_to, (int64_t count, const float *restrict x, float *restrict to), (count, x, to))
 
 /* gram [width][width] += sign v'v for v [count][width], at and below the diagonal: four rows by two
  * registers at a time, which stay in registers over the pairs. */
@@ -227,7 +235,7 @@ static void scatter_all(const cst_touched *touched, int64_t i, int64_t j, cst_to
 }
 
 void cst_touched_tile(const cst_touched *touched, int64_t i, int64_t j, cst_touched_scratch *s,
-                      double *sum, double *row_sums, double *column_sums) {
+                      double *sum, double *shared, double *row_sums, double *column_sums) {
     const cst_packed *packed = touched->packed;
     size_t members = (size_t)packed->kernels->view->members;
     int64_t width = touched->width;
@@ -246,14 +254,21 @@ void cst_touched_tile(const cst_touched *touched, int64_t i, int64_t j, cst_touc
     for (int64_t first = 0; first < count; first += PIECE) {
         int64_t part = count - first < PIECE ? count - first : PIECE;
         memset(s->gram, 0, (size_t)(width * width) * sizeof *s->gram);
+        memset(s->shared, 0, (size_t)(width * width) * sizeof *s->shared);
         take_pairs(s->list + first, part, width, touched->u + at_i * width,
                    touched->u + at_j * width, touched->w + at_i * width, touched->w + at_j * width,
                    s->dots, s->values, s->outer, s->rows, s->columns);
+        if (shared)
+            add_gram(s->values, part, width, 1, s->shared);
+        add_to(part * width, s->outer, s->values);
         add_gram(s->values, part, width, 1, s->gram);
         add_gram(s->outer, part, width, -1, s->gram);
         for (size_t a = 0; a < members; a++)
-            for (size_t b = 0; b <= a; b++)
+            for (size_t b = 0; b <= a; b++) {
                 sum[a * members + b] += times * (double)s->gram[a * (size_t)width + b];
+                if (shared)
+                    shared[a * members + b] += times * (double)s->shared[a * (size_t)width + b];
+            }
     }
     for (size_t k = 0; k < members; k++) {
         double *row = row_sums + (int64_t)k * packed->rows + at_i;

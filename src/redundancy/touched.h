@@ -32,6 +32,7 @@ typedef struct cst_touched_scratch {
     float *rows;    /* [CST_STRIP_ROWS][width] */
     float *columns; /* [CST_STRIP_ROWS][width] */
     float *gram;    /* [width][width] */
+    float *shared;  /* [width][width] */
 } cst_touched_scratch;
 
 /* Whether all members that are not constant are packed sparse, and not too many for this. */
@@ -42,13 +43,14 @@ cst_status cst_touched_scratch_create(cst_context *context, const cst_touched *t
                                       cst_touched_scratch *out);
 void cst_touched_scratch_free(cst_context *context, cst_touched_scratch *scratch);
 
-/* For strips i and j, the diagonal of the matrix left out: adds to sum [K*K] the products of the
- * members' kernels (up to what row and column add) less those of w_i w_j, and to row_sums,
- * column_sums [K][n] the sums of u_i u_j e_ij (to rows only where i = j). */
+/* For strips i and j, the diagonal of the matrix left out: adds to sum [K*K], at and below its
+ * diagonal, the products of the members' kernels (up to what row and column add) less those of w_i
+ * w_j, to shared [K*K] (NULL: not wanted) those of u_i u_j e_ij, and to row_sums, column_sums
+ * [K][n] the sums of u_i u_j e_ij (to rows only where i = j). */
 void cst_touched_tile(const cst_touched *touched, int64_t i, int64_t j, cst_touched_scratch *s,
-                      double *sum, double *row_sums, double *column_sums);
+                      double *sum, double *shared, double *row_sums, double *column_sums);
 
-/* Adds what the outer products w w' give all pairs of rows. */
+/* Adds what the outer products w w' give all pairs of rows; fills `sum` above its diagonal. */
 cst_status cst_touched_finish(cst_context *context, const cst_touched *touched, double *sum,
                               double *row_sums);
 

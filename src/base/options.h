@@ -31,6 +31,8 @@
     X(CKA_PROBES, "cka.probes", INTEGER, "0", 0, 65536, "", "Random probes; 0 chooses.")           \
     X(CKA_ROWS, "cka.rows", INTEGER, "0", 0, 1000000, "",                                          \
       "Rows whose pairs cka.estimator=sample takes; 0: what takes a few seconds.")                 \
+    X(CKA_LSH, "cka.lsh", CHOICE, "auto", 0, 0, "auto|on|off",                                     \
+      "Whether only pairs that hashing proposes are compared; auto: from 200 members.")            \
     X(PEARSON_THRESHOLD, "pearson.threshold", REAL, "0.95", 0, 1, "",                              \
       "The same threshold for Pearson correlation of the flattened predictions.")                  \
     X(KEEP_MAX, "keep.max", INTEGER, "0", 0, 1000000, "",                                          \

@@ -70,6 +70,17 @@ void cst_document_cka(cst_report *report, json_t *object, const cst_cka_result *
     cst_report_integer(report, object, "rows", cka->rows);
     cst_report_integer(report, object, "landmarks_max", landmarks);
     cst_report_number(report, object, "residual_max", residual);
+    bool hashed = cka->estimated != NULL;
+    cst_report_flag(report, object, "lsh", hashed);
+    if (hashed) {
+        cst_report_integer(report, object, "lsh_tables", cka->lsh_tables);
+        cst_report_integer(report, object, "lsh_bits", cka->lsh_bits);
+        cst_report_integer(report, object, "pairs_proposed", cka->proposed);
+        cst_report_integer(report, object, "pairs_computed", cka->computed);
+        cst_report_number(report, object, "recall", cka->recall);
+        cst_report_integer(report, object, "recall_checked", cka->checked);
+        cst_report_number(report, object, "sketch_error", cka->sketch_error);
+    }
 }
 
 /* ---- the parts of a fit -------------------------------------------------------------------------

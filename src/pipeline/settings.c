@@ -23,7 +23,11 @@ void cst_settings_read(const cst_options *o, cst_settings *out) {
         .landmarks = (int32_t)cst_option_integer(o, CST_OPT_CKA_LANDMARKS),
         .probes = (int32_t)cst_option_integer(o, CST_OPT_CKA_PROBES),
         .rows = (int32_t)cst_option_integer(o, CST_OPT_CKA_ROWS),
+        .lsh = (cst_cka_lsh)cst_option_choice(o, CST_OPT_CKA_LSH),
         .seed = out->seed};
+    /* A threshold that is yet to be found may be anywhere: every pair is computed. */
+    if (out->threshold_rule == CST_THRESHOLD_GIVEN)
+        out->cka.threshold = cst_option_real(o, CST_OPT_CKA_THRESHOLD);
     out->keep_max = (int32_t)cst_option_integer(o, CST_OPT_KEEP_MAX);
     out->keep_fraction = cst_option_real(o, CST_OPT_KEEP_FRACTION);
     out->keep_flops = cst_option_real(o, CST_OPT_KEEP_MAX_FLOPS);

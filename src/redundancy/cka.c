@@ -4,6 +4,7 @@
  */
 #include "la/la.h"
 #include "redundancy/hsic.h"
+#include "redundancy/lsh.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -446,6 +447,8 @@ cst_status cst_cka(cst_context *context, const cst_view *view, const cst_cka_opt
     if (status != CST_OK)
         return status;
     size_t k = (size_t)view->members;
+    bool cheap = exact_operations(view) <= EXACT_OPERATIONS;
+    bool hashed = cst_lsh_wanted(view, options) && (options->lsh == CST_LSH_ON || !cheap);
     cst_la_enter();
     hsic = cst_alloc(context, k, k * sizeof *hsic);
     job.features = cst_alloc(context, k, sizeof *job.features);
@@ -458,9 +461,10 @@ cst_status cst_cka(cst_context *context, const cst_view *view, const cst_cka_opt
     if (status == CST_OK) {
         memcpy(out->sigma, kernels.sigma, k * sizeof *out->sigma);
         memcpy(out->constant, kernels.constant, k * sizeof *out->constant);
-        status = estimate(context, &job, hsic, out);
+        status = hashed ? cst_cka_hashed(context, &kernels, options, out)
+                        : estimate(context, &job, hsic, out);
     }
-    if (status == CST_OK)
+    if (status == CST_OK && !hashed)
         normalise(hsic, options->statistic, out);
     for (size_t i = 0; job.features && i < k; i++)
         cst_features_free(context, &job.features[i]);
@@ -483,5 +487,6 @@ void cst_cka_result_free(cst_context *context, cst_cka_result *result) {
     cst_free(context, result->landmarks);
     cst_free(context, result->rank);
     cst_free(context, result->residual);
+    cst_free(context, result->estimated);
     memset(result, 0, sizeof *result);
 }

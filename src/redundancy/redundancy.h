@@ -37,6 +37,12 @@ typedef enum cst_landmark_rule {
     CST_LANDMARKS_UNIFORM = 1 /* uniformly at random, the same rows for every member (the paper) */
 } cst_landmark_rule;
 
+typedef enum cst_cka_lsh {
+    CST_LSH_AUTO = 0, /* from 200 members, where all pairs take longer than a second */
+    CST_LSH_ON = 1,
+    CST_LSH_OFF = 2
+} cst_cka_lsh;
+
 /* Zero-initialise for the defaults. */
 typedef struct cst_cka_options {
     cst_cka_estimator estimator;
@@ -47,6 +53,8 @@ typedef struct cst_cka_options {
     int32_t rows;      /* n of `sample`, all of whose pairs are taken; 0: as many rows as fit and
                           as many of their pairs as the standard error asks for */
     cst_cka_precision precision;
+    cst_cka_lsh lsh;  /* whether only pairs that hashing proposes are computed */
+    double threshold; /* that such pairs exceed, at most 1; 0: not known, all pairs are computed */
     uint64_t seed;
 } cst_cka_options;
 
@@ -64,6 +72,16 @@ typedef struct cst_cka_result {
     int64_t rows;                /* whose pairs were taken: all, or n of `sample` */
     int64_t partners;            /* rows that each of them was paired with; 0 for Nystrom, probes */
     double standard_error; /* of the worst pair, by sampling rows and pairs; 0: none sampled */
+
+    /* With hashing; else NULL and 0, as every pair is computed. */
+    bool *estimated;     /* [K*K], symmetric: the value comes from sketches */
+    int32_t lsh_tables;  /* L */
+    int32_t lsh_bits;    /* b of a table */
+    int64_t proposed;    /* pairs that share a bucket and whose sketches are alike */
+    int64_t computed;    /* pairs whose CKA was computed for it */
+    double recall;       /* share of the pairs above the threshold that are computed, estimated */
+    int32_t checked;     /* pairs, drawn from the others, that the recall is estimated from */
+    double sketch_error; /* root mean square error of the sketches on proposed pairs */
 } cst_cka_result;
 
 /* All-pairs CKA of the members of a view. The kernel is exp(-|a - b|^2 / (2 sigma_k^2)) on the

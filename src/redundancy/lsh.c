@@ -428,6 +428,8 @@ static cst_status compute_pairs(cst_context *context, lsh_job *job, cst_cka_resu
     out->rows = job->kernels->view->rows;
     if (status == CST_OK && job->count > 0)
         status = compute(context, job, hsic, out);
+    out->partners = out->rows - 1;
+    out->standard_error = out->rows < job->kernels->view->rows ? NAN : 0;
     if (status == CST_OK) {
         complete(job, out);
         for (int32_t n = 0; n < job->blocks.blocks; n++) {

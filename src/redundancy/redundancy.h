@@ -71,7 +71,8 @@ typedef struct cst_cka_result {
     int32_t probes;              /* s used, 0 without probes */
     int64_t rows;                /* whose pairs were taken: all, or n of `sample` */
     int64_t partners;            /* rows that each of them was paired with; 0 for Nystrom, probes */
-    double standard_error; /* of the worst pair, by sampling rows and pairs; 0: none sampled */
+    double standard_error; /* of the worst pair, by sampling rows and pairs; 0: none sampled, NaN:
+                              not known */
 
     /* With hashing; else NULL and 0, as every pair is computed. */
     bool *estimated;     /* [K*K], symmetric: the value comes from sketches */

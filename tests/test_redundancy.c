@@ -68,6 +68,46 @@ static void pearson_equals_numpy(void **state) {
     free(rows);
 }
 
+enum { WIDE_MEMBERS = 150, WIDE_ROWS = 600 };
+
+/* More members than the products of one call of BLAS cover, against sums in the plain way. */
+static void pearson_of_many_members(void **state) {
+    cst_context *context = *state;
+    float *rows = calloc((size_t)WIDE_MEMBERS * WIDE_ROWS, sizeof *rows);
+    double *got = calloc((size_t)WIDE_MEMBERS * WIDE_MEMBERS, sizeof *got);
+    double *mean = calloc(WIDE_MEMBERS, sizeof *mean);
+    const float *data[WIDE_MEMBERS];
+    assert_true(rows && got && mean);
+    cst_rng rng;
+    cst_rng_init(&rng, 1, CST_STREAM_TEST, 0);
+    for (size_t k = 0; k < WIDE_MEMBERS; k++) {
+        data[k] = rows + k * WIDE_ROWS;
+        for (size_t i = 0; i < WIDE_ROWS; i++) {
+            rows[k * WIDE_ROWS + i] = (float)cst_rng_normal(&rng) + rows[k / 2 * WIDE_ROWS + i];
+            mean[k] += (double)rows[k * WIDE_ROWS + i] / WIDE_ROWS;
+        }
+    }
+    cst_view view = {.rows = WIDE_ROWS, .classes = 1, .members = WIDE_MEMBERS, .data = data};
+    assert_int_equal(cst_pearson(context, &view, got), CST_OK);
+    for (size_t a = 0; a < WIDE_MEMBERS; a++)
+        for (size_t b = 0; b < WIDE_MEMBERS; b++) {
+            double aa = 0;
+            double ab = 0;
+            double bb = 0;
+            for (size_t i = 0; i < WIDE_ROWS; i++) {
+                double x = (double)data[a][i] - mean[a];
+                double y = (double)data[b][i] - mean[b];
+                aa += x * x;
+                ab += x * y;
+                bb += y * y;
+            }
+            assert_true(fabs(got[a * WIDE_MEMBERS + b] - ab / sqrt(aa * bb)) < 1e-12);
+        }
+    free(rows);
+    free(got);
+    free(mean);
+}
+
 /* Two copies make one eigenvalue zero, which kappa leaves out. */
 static void kappa_leaves_out_zero_eigenvalues(void **state) {
     cst_context *context = *state;
@@ -313,6 +353,7 @@ static void caps_and_constant_members(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(pearson_equals_numpy, setup, teardown),
+        cmocka_unit_test_setup_teardown(pearson_of_many_members, setup, teardown),
         cmocka_unit_test_setup_teardown(kappa_leaves_out_zero_eigenvalues, setup, teardown),
         cmocka_unit_test_setup_teardown(chains_do_not_become_one_cluster, setup, teardown),
         cmocka_unit_test_setup_teardown(clusters_by_mean_similarity, setup, teardown),

@@ -9,8 +9,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Doubles of centred predictions that a block's term holds at a time (4 MiB). */
-enum { PIECE_DOUBLES = 1 << 19 };
+/* Doubles of centred predictions that a block's term holds at a time (4 MiB), and members whose
+ * products with those from them on are taken together: half of all products are not needed. */
+enum { PIECE_DOUBLES = 1 << 19, SIDE = 64 };
 
 typedef struct columns {
     const cst_view *view;
@@ -50,6 +51,20 @@ static cst_status add_sums(cst_context *worker, void *user, int64_t block, doubl
     return status;
 }
 
+/* Adds the products of members, centred [K][length], from the diagonal on (and of some pairs below
+ * it) to sum [K*K]. */
+static cst_status add_upper(cst_context *worker, int64_t members, const double *centred,
+                            int64_t length, double *sum) {
+    cst_status status = CST_OK;
+    for (int64_t a = 0; status == CST_OK && a < members; a += SIDE) {
+        int64_t side = members - a < SIDE ? members - a : SIDE;
+        const double *from = centred + a * length;
+        status = cst_gemm_f64(worker, false, true, side, members - a, length, 1, from, length, from,
+                              length, 1, sum + a * members + a, members);
+    }
+    return status;
+}
+
 static cst_status add_products(cst_context *worker, void *user, int64_t block, double *sum) {
     const columns *job = user;
     const cst_view *view = job->view;
@@ -73,9 +88,7 @@ static cst_status add_products(cst_context *worker, void *user, int64_t block, d
         }
         if (status != CST_OK)
             break;
-        status =
-            cst_gemm_f64(worker, false, true, view->members, view->members, (int64_t)length, 1,
-                         centred, (int64_t)length, centred, (int64_t)length, 1, sum, view->members);
+        status = add_upper(worker, view->members, centred, (int64_t)length, sum);
     }
     cst_free(worker, scratch);
     cst_free(worker, centred);
@@ -84,15 +97,14 @@ static cst_status add_products(cst_context *worker, void *user, int64_t block, d
 
 static void normalise(double *pearson, size_t members, const double *products) {
     for (size_t a = 0; a < members; a++) {
-        for (size_t b = 0; b < members; b++) {
+        pearson[a * members + a] = 1;
+        for (size_t b = a + 1; b < members; b++) {
             double scale = sqrt(products[a * members + a]) * sqrt(products[b * members + b]);
             double r = scale > 0 ? products[a * members + b] / scale : 0;
-            pearson[a * members + b] = a == b ? 1 : r > 1 ? 1 : r < -1 ? -1 : r;
+            r = r > 1 ? 1 : r < -1 ? -1 : r;
+            pearson[a * members + b] = pearson[b * members + a] = r;
         }
     }
-    for (size_t a = 0; a < members; a++)
-        for (size_t b = a + 1; b < members; b++)
-            pearson[b * members + a] = pearson[a * members + b];
 }
 
 cst_status cst_pearson(cst_context *context, const cst_view *view, double *pearson) {

@@ -4,7 +4,7 @@
  * against gradients written out once more; folds of a shared table; same bytes for any threads.
  */
 #include "la/la.h"
-#include "meta/loglinear.h"
+#include "meta/loglinear_pass.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -104,7 +104,13 @@ static void rows_keep_what_matters(void **state) {
         assert_int_equal(block->classes[first + block->label[at]], f->labels[i]);
         assert_true(block->offset[first + block->label[at]] == 0);
         for (int64_t e = 0; e < count; e++) {
+            assert_int_equal(count % CST_COMPACT_PAD, 0);
             int32_t c = block->classes[first + e];
+            if (c < 0) { /* padding, behind all others */
+                assert_true(e > count - CST_COMPACT_PAD);
+                assert_true(block->offset[first + e] == CST_COMPACT_NO_MASS);
+                continue;
+            }
             assert_true(e == 0 || c > block->classes[first + e - 1]);
             assert_true(block->offset[first + e] >= 0);
             kept[c] = true;
@@ -293,6 +299,108 @@ static void folds_share_a_table(void **state) {
     cst_compact_free(f->context, &table);
 }
 
+/* Logs that are held and logs that each pass takes give the same. */
+static void logs_are_the_same_held_or_taken(void **state) {
+    fixture *f = *state;
+    static double sums[2][1 + MEMBERS + CLASSES + (MEMBERS + CLASSES) * (MEMBERS + CLASSES)];
+    static double bias[CLASSES];
+    static const double weights[MEMBERS] = {0.4, -0.1, 0.5, 0.3};
+    cst_compact bare;
+    bias[5] = 0.3;
+    assert_int_equal(cst_compact_build(f->context, &f->view, NULL, 0, 5e-3, &bare), CST_OK);
+    for (int held = 0; held < 2; held++) {
+        cst_logtable table;
+        cst_compact_options options = {.cut = 5e-3};
+        cst_view view = f->view;
+        view.compact = held ? NULL : &bare;
+        assert_int_equal(cst_logtable_open(f->context, &view, NULL, 1, &options, &table), CST_OK);
+        assert_int_equal(cst_logtable_mix(f->context, &table), CST_OK);
+        assert_true((table.compact->log_mix != NULL) == (held == 1));
+        table.mix[2] = 0.05; /* not the table's: these are taken */
+        cst_pass pass = {.table = &table,
+                         .active = f->active,
+                         .count = MEMBERS,
+                         .parameters = MEMBERS + CLASSES,
+                         .weights = weights,
+                         .bias = bias,
+                         .derivatives = true};
+        assert_int_equal(cst_pass_run(f->context, &pass, sums[held]), CST_OK);
+        cst_logtable_free(f->context, &table);
+    }
+    assert_memory_equal(sums[0], sums[1], sizeof sums[0]);
+    cst_compact_free(f->context, &bare);
+}
+
+/* A pass over a sample of the classes against loss, gradient and Hessian written out once more. */
+static void sampled_passes_are_right(void **state) {
+    enum { D = MEMBERS + CLASSES };
+    fixture *f = *state;
+    static double sum[1 + D + D * D];
+    static double right[1 + D + D * D];
+    static double bias[CLASSES];
+    static const double weights[MEMBERS] = {0.4, -0.1, 0.5, 0.3};
+    cst_logtable table;
+    cst_compact_options options = {.cut = 5e-3};
+    bias[5] = 0.3;
+    memset(right, 0, sizeof right);
+    assert_int_equal(cst_logtable_open(f->context, &f->view, NULL, 1, &options, &table), CST_OK);
+    assert_int_equal(cst_logtable_mix(f->context, &table), CST_OK);
+    cst_pass pass = {.table = &table,
+                     .active = f->active,
+                     .count = MEMBERS,
+                     .parameters = D,
+                     .weights = weights,
+                     .bias = bias,
+                     .derivatives = true};
+    assert_int_equal(cst_pass_run(f->context, &pass, sum), CST_OK);
+    for (int64_t i = 0; i < ROWS; i++) {
+        int64_t at = 0;
+        const cst_compact_block *block = cst_compact_at(table.compact, i, &at);
+        int64_t first = block->first[at];
+        int64_t count = block->first[at + 1] - first;
+        static double design[CLASSES + CST_COMPACT_PAD][D];
+        double p[CLASSES + CST_COMPACT_PAD] = {0};
+        double mean[D] = {0};
+        double total = 0;
+        memset(design, 0, sizeof design);
+        for (int64_t e = 0; e < count; e++) {
+            int32_t c = block->classes[first + e];
+            double z = (double)block->offset[first + e];
+            if (c >= 0) {
+                design[e][MEMBERS + c] = 1;
+                z += bias[c];
+            }
+            for (int k = 0; k < MEMBERS && c >= 0; k++) {
+                design[e][k] = log((1 - table.mix[k]) * (double)f->pool[k][i * CLASSES + c] +
+                                   table.mix[k] / CLASSES);
+                z += weights[k] * design[e][k];
+            }
+            total += p[e] = exp(z);
+        }
+        right[0] += -log(p[block->label[at]] / total);
+        for (int64_t e = 0; e < count; e++)
+            for (int j = 0; j < D; j++)
+                mean[j] += p[e] / total * design[e][j];
+        for (int j = 0; j < D; j++)
+            right[1 + j] += mean[j] - design[block->label[at]][j];
+        for (int64_t e = 0; e < count; e++)
+            for (int j = 0; j < D; j++)
+                for (int l = 0; l <= j && p[e] > 0; l++)
+                    right[1 + D + j * D + l] +=
+                        p[e] / total * (design[e][j] - mean[j]) * (design[e][l] - mean[l]);
+    }
+    assert_true(fabs(sum[0] / right[0] - 1) < 1e-7);
+    for (int j = 0; j < D; j++)
+        assert_true(fabs(sum[1 + j] - right[1 + j]) < 2e-4);
+    for (int j = 0; j < D; j++)
+        for (int l = 0; l <= j; l++) {
+            const double *h = right + 1 + D;
+            double size = sqrt(h[j * D + j] * h[l * D + l]);
+            assert_true(fabs(sum[1 + D + j * D + l] - h[j * D + l]) < 3e-4 * size);
+        }
+    cst_logtable_free(f->context, &table);
+}
+
 static void same_bytes_for_any_threads(void **state) {
     fixture *f = *state;
     cst_loglinear first;
@@ -339,6 +447,8 @@ int main(void) {
         cmocka_unit_test(sums_have_the_right_mean),
         cmocka_unit_test(polished_fits_are_those_of_everything),
         cmocka_unit_test(folds_share_a_table),
+        cmocka_unit_test(logs_are_the_same_held_or_taken),
+        cmocka_unit_test(sampled_passes_are_right),
         cmocka_unit_test(same_bytes_for_any_threads),
         cmocka_unit_test(thinned_rows_are_even),
     };

@@ -3,7 +3,7 @@
  * Between the pool and the log-linear fits of stage S4.
  * Section: "Computational Complexity" of the paper.
  */
-#include "meta/compact.h"
+#include "meta/loglinear_pass.h"
 
 #include <math.h>
 #include <string.h>
@@ -16,6 +16,8 @@ static const double ENTRIES = 32;
 enum { PIECE_FLOATS = 1 << 17 };
 /* Blocks that are laid together. */
 enum { SEGMENT_BLOCKS = 32 };
+/* Logs are held where they take at most this part of the memory there may be. */
+enum { LOGS_SHARE = 8 };
 
 cst_compact_options cst_compact_defaults(void) {
     return (cst_compact_options){.cut = 1e-3, .max_rows = 100000};
@@ -226,9 +228,13 @@ static void append(const cst_compact *table, const piece *p, int64_t i, int64_t 
         which[at] = c;
         block->offset[used + at++] = -logf(s->chance[c]);
     }
+    for (; at < count; at++) {
+        which[at] = -1;
+        block->offset[used + at] = CST_COMPACT_NO_MASS;
+    }
     for (int32_t k = 0; k < table->members; k++)
         for (int32_t e = 0; e < count; e++)
-            *to++ = p->rows[k][(size_t)i * classes + (size_t)which[e]];
+            *to++ = which[e] < 0 ? 1 : p->rows[k][(size_t)i * classes + (size_t)which[e]];
 }
 
 static cst_status build_block(cst_context *context, void *user, int64_t task) {
@@ -260,6 +266,8 @@ static cst_status build_block(cst_context *context, void *user, int64_t task) {
             kept =
                 keep_classes(q, view->classes, label, row_cut(q, view->classes, job->cut, &p.row),
                              row_uniform(table->split_row[first + i]), &p.row);
+        if (!table->every_class)
+            kept = (kept + CST_COMPACT_PAD - 1) / CST_COMPACT_PAD * CST_COMPACT_PAD;
         int64_t used = block->first[i];
         if (status == CST_OK)
             status = grow(context, table, block, used, kept, &room);
@@ -333,13 +341,17 @@ cst_status cst_compact_build(cst_context *context, const cst_view *view, const i
     *out = (cst_compact){.rows = rows,
                          .classes = view->classes,
                          .members = view->members,
+                         .cut = cut,
                          .every_class = cut <= 0 || view->classes <= CST_COMPACT_CLASSES};
     out->data = cst_alloc(context, (size_t)view->members, sizeof *out->data);
     out->split_row = cst_alloc(context, (size_t)rows, sizeof *out->split_row);
     out->block = cst_alloc(context, blocks, sizeof *out->block);
     out->segment = cst_alloc(context, blocks / SEGMENT_BLOCKS + 1, sizeof *out->segment);
+    out->log_segment = cst_alloc(context, blocks / SEGMENT_BLOCKS + 1, sizeof *out->log_segment);
     cst_status status =
-        out->data && out->split_row && out->block && out->segment ? CST_OK : CST_ERROR_MEMORY;
+        out->data && out->split_row && out->block && out->segment && out->log_segment
+            ? CST_OK
+            : CST_ERROR_MEMORY;
     for (int32_t k = 0; status == CST_OK && k < view->members; k++)
         out->data[k] = view->data[k];
     for (int64_t i = 0; status == CST_OK && i < rows; i++) {
@@ -368,11 +380,76 @@ void cst_compact_free(cst_context *context, cst_compact *table) {
     }
     for (int64_t i = 0; table->segment && i <= blocks / SEGMENT_BLOCKS; i++)
         cst_free(context, table->segment[i]);
+    for (int64_t i = 0; table->log_segment && i <= blocks / SEGMENT_BLOCKS; i++)
+        cst_free(context, table->log_segment[i]);
     cst_free(context, table->segment);
+    cst_free(context, table->log_segment);
+    cst_free(context, table->log_mix);
     cst_free(context, table->block);
     cst_free(context, table->data);
     cst_free(context, table->split_row);
     *table = (cst_compact){0};
+}
+
+/* ---- logs ---------------------------------------------------------------------------------------
+ */
+
+typedef struct logs_job {
+    const cst_compact *table;
+    const double *mix;
+} logs_job;
+
+static cst_status logs_block(cst_context *context, void *user, int64_t b) {
+    (void)context;
+    const logs_job *job = user;
+    const cst_compact *table = job->table;
+    const cst_compact_block *block = &table->block[b];
+    for (int64_t i = 0; i < cst_block_size(table->rows, b); i++) {
+        int64_t count = block->first[i + 1] - block->first[i];
+        int64_t at = block->first[i] * table->members;
+        for (int32_t k = 0; k < table->members; k++, at += count)
+            cst_pass_logs_f32(block->p + at, count, job->mix[k], table->classes, block->logs + at);
+    }
+    return CST_OK;
+}
+
+/* Places for the logs of blocks first..last-1. */
+static cst_status place_logs(cst_context *context, cst_compact *table, int64_t first,
+                             int64_t last) {
+    size_t members = (size_t)table->members;
+    size_t entries = 0;
+    for (int64_t b = first; b < last; b++)
+        entries += entries_of(table, b);
+    float *to = cst_alloc(context, entries * members, sizeof *to);
+    table->log_segment[first / SEGMENT_BLOCKS] = to;
+    for (int64_t b = first; to && b < last; b++) {
+        table->block[b].logs = to;
+        to += entries_of(table, b) * members;
+    }
+    return to ? CST_OK : CST_ERROR_MEMORY;
+}
+
+cst_status cst_compact_logs(cst_context *context, const double *mix, cst_compact *table) {
+    size_t members = (size_t)table->members;
+    int64_t blocks = cst_block_count(table->rows);
+    logs_job job = {.table = table, .mix = mix};
+    if (table->every_class || table->log_mix ||
+        cst_compact_bytes(table) > cst_context_memory(context) / LOGS_SHARE)
+        return CST_OK;
+    double *kept = cst_alloc(context, members, sizeof *kept);
+    cst_status status = kept ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t b = 0; status == CST_OK && b < blocks; b += SEGMENT_BLOCKS)
+        status = place_logs(context, table, b,
+                            b + SEGMENT_BLOCKS < blocks ? b + SEGMENT_BLOCKS : blocks);
+    if (status == CST_OK)
+        status = cst_parallel_for(context, blocks, logs_block, &job);
+    if (status == CST_OK) {
+        memcpy(kept, mix, members * sizeof *kept);
+        table->log_mix = kept;
+    } else {
+        cst_free(context, kept);
+    }
+    return status;
 }
 
 size_t cst_compact_bytes(const cst_compact *table) {

@@ -28,6 +28,11 @@
 /* Up to so many classes a table keeps all of them, and nothing is lost. */
 #define CST_COMPACT_CLASSES 64
 
+/* Entries of a row are a multiple of so many where classes are left out: behind those that are kept
+ * come some of class -1, with probability 1 and an offset that leaves them no mass. */
+#define CST_COMPACT_PAD 8
+#define CST_COMPACT_NO_MASS (-1e30F)
+
 typedef struct cst_compact_options {
     double cut;       /* mean probability from which a class is kept as it is; 0: every class */
     int64_t max_rows; /* at most about so many rows, thinned evenly in each fold; 0: no limit */
@@ -43,6 +48,7 @@ typedef struct cst_compact_block {
     int32_t *classes; /* [entries]: ascending within a row; NULL where every class is there */
     float *offset;    /* [entries]: added to the score; NULL where every class is there */
     float *p;         /* for each row [members][its entries] */
+    float *logs;      /* the same: logs under the table's mixing; NULL where it has none */
 } cst_compact_block;
 
 typedef struct cst_compact {
@@ -50,17 +56,25 @@ typedef struct cst_compact {
     int32_t classes; /* C */
     int32_t members; /* K */
     bool every_class;
+    double cut;
+    double *log_mix;    /* [members]: mixing of the logs; NULL where there are none */
     const float **data; /* [members]: what the view had there, by which a member is known */
     int64_t *split_row; /* [rows]: ascending rows of the split */
     cst_compact_block *block;
     void **segment; /* what the blocks' classes, offsets and probabilities are in: large arrays, so
                        that a memory budget may put them on disk */
+    void **log_segment; /* what their logs are in */
 } cst_compact;
 
 /* Table of the rows of a labelled view at `positions` ([count], ascending; NULL: every row). */
 cst_status cst_compact_build(cst_context *context, const cst_view *view, const int64_t *positions,
                              int64_t count, double cut, cst_compact *out);
 void cst_compact_free(cst_context *context, cst_compact *table);
+
+/* Takes the logs of a table that leaves classes out, once for all of the passes that would, where
+ * they take no more than a small part of the memory there may be. What a pass finds is the same
+ * with and without. mix: [members], how much of the uniform distribution is in each. */
+cst_status cst_compact_logs(cst_context *context, const double *mix, cst_compact *table);
 
 /* Bytes of entries, offsets and probabilities. */
 size_t cst_compact_bytes(const cst_compact *table);

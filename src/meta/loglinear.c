@@ -381,7 +381,7 @@ static cst_status spread_block(cst_context *worker, void *user, int64_t block, d
             for (int64_t e = 0; e < count; e++) {
                 double v = log(keep * (double)p[e] + floor);
                 double share = from->offset ? exp((double)from->offset[start + e]) : 1;
-                sum[2 * j] += share * v;
+                sum[2 * j] += share * v; /* share 0: padding */
                 sum[2 * j + 1] += share * v * v;
             }
         }

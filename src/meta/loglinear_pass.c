@@ -1,7 +1,8 @@
 /*
- * Passes over a log table: rows are taken a few at a time, so that what is computed of them stays
- * in the cache; loops run along the entries of several rows. Under the Newton fits of stage S4 and
- * of selection. Section: "Laplace-Approximate Bayesian Blender" of the paper.
+ * Passes over a log table with every class (of others: loglinear_sampled.c): rows are taken a few
+ * at a time, so that what is computed of them stays in the cache; loops run along the entries of
+ * several rows. Under the Newton fits of stage S4 and of selection. Section: "Laplace-Approximate
+ * Bayesian Blender" of the paper.
  */
 #include "meta/loglinear_pass.h"
 
@@ -10,10 +11,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Classes whose probability is below this add nothing to the curvature of biases. Of a table with
- * every class, what is left out of a row is at most C * 1e-10. */
+/* Classes whose probability is below this add nothing to the curvature of biases: what is left out
+ * of a row is at most C * 1e-10. */
 static const double NEGLIGIBLE = 1e-10;
-static const double NEGLIGIBLE_SAMPLED = 1e-6;
 
 /* Wide sums (with biases, d*d doubles) are taken over several blocks at a time, so that they are
  * added up less often. */
@@ -204,7 +204,7 @@ static const cst_compact_block *row_at(const cst_logtable *table, int64_t row, i
     return cst_compact_at(table->compact, table->row[row], within);
 }
 
-/* Rows from `row` on, up to `end`, as many as fit: their layout, offsets and biases. */
+/* Rows from `row` on, up to `end`, as many as fit: their layout and biases. */
 static int64_t chunk_layout(const cst_pass *pass, int64_t row, int64_t end, chunk *c) {
     const cst_logtable *table = pass->table;
     c->entries = 0;
@@ -216,10 +216,8 @@ static int64_t chunk_layout(const cst_pass *pass, int64_t row, int64_t end, chun
         int64_t count = block->first[within + 1] - from;
         int64_t at = c->entries;
         for (int64_t e = 0; e < count; e++) {
-            int32_t class = block->classes ? block->classes[from + e] : (int32_t)e;
-            c->classes[at + e] = class;
-            c->z[at + e] = (block->offset ? (double)block->offset[from + e] : 0) +
-                           (pass->bias ? pass->bias[class] : 0);
+            c->classes[at + e] = (int32_t)e;
+            c->z[at + e] = pass->bias ? pass->bias[e] : 0;
         }
         int64_t padded = cst_pass_padded(count);
         for (int64_t e = count; e < padded; e++) {
@@ -251,8 +249,7 @@ static void chunk_scores(const cst_pass *pass, int64_t row, chunk *c) {
                 to[e] = 1;
         }
         double *logs = c->logs + (size_t)j * (size_t)c->entries;
-        cst_pass_logs(c->p, c->entries, table->mix[member], table->classes,
-                      table->compact->every_class, logs);
+        cst_pass_logs(c->p, c->entries, table->mix[member], table->classes, true, logs);
         add(logs, c->entries, pass->weights[j], c->z);
     }
 }
@@ -307,7 +304,6 @@ static void chunk_biases(const cst_pass *pass, const chunk *c, double *gradient,
     size_t k = (size_t)pass->count;
     size_t d = (size_t)pass->parameters;
     size_t stride = (size_t)c->entries;
-    double least = pass->table->compact->every_class ? NEGLIGIBLE : NEGLIGIBLE_SAMPLED;
     for (int64_t i = 0; i < c->rows; i++) {
         int32_t heavy = 0;
         gradient[k + (size_t)c->classes[c->label[i]]] -= 1;
@@ -316,7 +312,7 @@ static void chunk_biases(const cst_pass *pass, const chunk *c, double *gradient,
                 continue;
             size_t class = (size_t)c->classes[e];
             gradient[k + class] += c->z[e];
-            if (c->z[e] < least && e != c->label[i])
+            if (c->z[e] < NEGLIGIBLE && e != c->label[i])
                 continue;
             double *to = hessian + (k + class) * d;
             for (size_t j = 0; j < k; j++)
@@ -344,6 +340,8 @@ static cst_status pass_task(cst_context *worker, void *user, int64_t task, doubl
     int64_t row = task * job->blocks * CST_BLOCK_ROWS;
     int64_t end = row + job->blocks * CST_BLOCK_ROWS;
     end = end < pass->table->rows ? end : pass->table->rows;
+    if (!pass->table->compact->every_class)
+        return cst_pass_sampled(worker, pass, row, end, sum);
     double *gradient = sum + 1;
     double *hessian = gradient + pass->parameters;
     chunk c;

@@ -22,6 +22,10 @@ typedef struct cst_pass {
  * d*d]: then the gradient and the Hessian's lower triangle. */
 cst_status cst_pass_run(cst_context *context, const cst_pass *pass, double *sum);
 
+/* Adds the table's rows first..end-1, of a table that is a sample of the classes, to sum. */
+cst_status cst_pass_sampled(cst_context *context, const cst_pass *pass, int64_t first, int64_t end,
+                            double *sum);
+
 /* ---- kernels on a few samples, also those of the exact pass -----------------------------------
  */
 
@@ -37,6 +41,7 @@ static inline int64_t cst_pass_padded(int64_t entries) {
 /* out[e] = log(keep * p[e] + floor). exact: float64 all the way, else float32. */
 void cst_pass_logs(const float *p, int64_t count, double mix, int32_t classes, bool exact,
                    double *out);
+void cst_pass_logs_f32(const float *p, int64_t count, double mix, int32_t classes, float *out);
 /* z[e] += weight * x[e] */
 void cst_pass_add(const double *x, int64_t count, double weight, double *z);
 /* Scores of one sample of `count` entries to probabilities; returns log of the normaliser. */

@@ -51,8 +51,10 @@ static bool find_columns(const cst_view *view, const cst_compact *compact, int32
 }
 
 /* The rows of the view that the compact table has, both in ascending order of the split's rows.
- * False where the view's rows are not ascending, or where the table has few of them. */
-static bool find_rows(const cst_view *view, const cst_compact *compact, cst_logtable *table) {
+ * False where the view's rows are not ascending, or where the table has not all of them, unless
+ * they would be thinned all the same, and it has half of as many. */
+static bool find_rows(const cst_view *view, const cst_compact *compact, int64_t max_rows,
+                      cst_logtable *table) {
     int64_t at = 0;
     int64_t before = -1;
     table->rows = 0;
@@ -68,7 +70,8 @@ static bool find_rows(const cst_view *view, const cst_compact *compact, cst_logt
         table->row[table->rows] = at;
         table->position[table->rows++] = i;
     }
-    return table->rows > 0;
+    bool thinned = max_rows > 0 && max_rows < view->rows;
+    return table->rows == view->rows || (thinned && table->rows >= max_rows / 2);
 }
 
 /* Keeps of the rows found about max_rows. */
@@ -131,8 +134,9 @@ cst_status cst_logtable_open(cst_context *context, const cst_view *view, const i
     *out = (cst_logtable){.classes = view->classes, .members = view->members};
     cst_status status = table_alloc(context, view->rows, out);
     if (status == CST_OK) {
-        bool shared = view->compact && find_columns(view, view->compact, out->columns) &&
-                      find_rows(view, view->compact, out);
+        bool shared = view->compact && view->compact->cut == options->cut &&
+                      find_columns(view, view->compact, out->columns) &&
+                      find_rows(view, view->compact, options->max_rows, out);
         out->compact = shared ? view->compact : NULL;
         status = shared ? thin(context, view, folds, fold_count, options->max_rows, out)
                         : build_own(context, view, folds, fold_count, options, out);
@@ -262,8 +266,34 @@ cst_status cst_logtable_mix(cst_context *context, cst_logtable *table) {
                              : CST_ERROR_MEMORY;
     if (status == CST_OK)
         best_mix(loss, table->members, table->mix);
+    if (status == CST_OK && table->own)
+        status = cst_compact_logs(context, table->mix, table->own);
     cst_free(context, loss);
     return status;
+}
+
+cst_status cst_logtable_share(cst_context *context, const cst_view *view, const int32_t *folds,
+                              int32_t fold_count, const cst_compact_options *options,
+                              cst_compact **out) {
+    cst_logtable table = {0};
+    cst_view fresh = *view;
+    fresh.compact = NULL;
+    cst_status status = cst_logtable_open(context, &fresh, folds, fold_count, options, &table);
+    if (status == CST_OK)
+        status = cst_logtable_mix(context, &table);
+    *out = NULL;
+    if (status == CST_OK) {
+        *out = table.own;
+        table.own = NULL;
+    }
+    cst_logtable_free(context, &table);
+    return status;
+}
+
+void cst_logtable_unshare(cst_context *context, cst_compact *shared) {
+    if (shared)
+        cst_compact_free(context, shared);
+    cst_free(context, shared);
 }
 
 static cst_status view_mix_block(cst_context *worker, void *user, int64_t block, double *sum) {

@@ -90,6 +90,7 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     double start = cst_seconds();
     cst_settings settings;
     cst_training source = {0};
+    cst_compact *table = NULL;
     cst_stages stages = {0};
     cst_metrics oof = {0};
     cst_metrics *members = NULL;
@@ -100,6 +101,10 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     if (status == CST_OK)
         status = cst_training_check_costs(context, pool, &source, settings.keep_flops,
                                           settings.keep_latency);
+    if (status == CST_OK)
+        status = cst_stages_table(context, &source.view, source.folds, source.fold_count, &settings,
+                                  &table);
+    source.view.compact = table;
     if (status == CST_OK)
         status = cst_stages_run(context, &source.view, source.folds, source.fold_count, &settings,
                                 source.flops, source.latency, &stages);
@@ -140,6 +145,7 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     }
     cst_free(context, members);
     cst_stages_free(context, &stages);
+    cst_logtable_unshare(context, table);
     cst_training_close(context, &source);
     return status;
 }

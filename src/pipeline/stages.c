@@ -477,6 +477,24 @@ cst_status cst_stages_run(cst_context *context, const cst_view *view, const int3
     return status;
 }
 
+cst_status cst_stages_table(cst_context *context, const cst_view *view, const int32_t *folds,
+                            int32_t fold_count, const cst_settings *settings, cst_compact **out) {
+    const cst_compact_options *options = &settings->selection.compact;
+    *out = NULL;
+    if (view->members < 2 || view->compact ||
+        (!settings->select && !(settings->learners & (1U << CST_LEARNER_LOGLINEAR))))
+        return CST_OK;
+    cst_status status = cst_stage(context, "table of the classes that matter");
+    if (status == CST_OK)
+        status = cst_logtable_share(context, view, folds, fold_count, options, out);
+    if (status == CST_OK && settings->select && (*out)->rows < view->rows)
+        cst_notice(context,
+                   "members were selected on %lld of %lld samples (select.max_rows); the fit on "
+                   "those chosen is on all of them",
+                   (long long)(*out)->rows, (long long)view->rows);
+    return status;
+}
+
 /* ---- nested evaluation --------------------------------------------------------------------------
  */
 

@@ -46,6 +46,12 @@ cst_status cst_stages_run(cst_context *context, const cst_view *view, const int3
                           const double *latency, cst_stages *out);
 void cst_stages_free(cst_context *context, cst_stages *stages);
 
+/* The compact table that selection and the log-linear learner would make of a view, for its
+ * `compact`, so that every fit inside, nested ones as well, reads the same one; NULL where neither
+ * takes part. Free it with cst_logtable_unshare. Says where it has not all of the rows. */
+cst_status cst_stages_table(cst_context *context, const cst_view *view, const int32_t *folds,
+                            int32_t fold_count, const cst_settings *settings, cst_compact **out);
+
 /* Out-of-fold probabilities [view->rows][classes] of the whole procedure: it is run without each
  * fold and predicts that fold. */
 cst_status cst_stages_nested(cst_context *context, const cst_view *view, const int32_t *folds,

@@ -177,13 +177,20 @@ static void stack_weights(const cst_stages *stages, cst_method_fit *out) {
 
 static cst_status fit_preset(cst_context *context, const cst_training *source,
                              cst_method_fit *out) {
-    cst_status status =
-        cst_stages_run(context, &source->view, source->folds, source->fold_count,
-                       &out->method.settings, source->flops, source->latency, &out->stages);
+    cst_compact *table = NULL;
+    cst_view view = source->view;
+    cst_status status = cst_stages_table(context, &view, source->folds, source->fold_count,
+                                         &out->method.settings, &table);
+    view.compact = table ? table : view.compact;
+    if (status == CST_OK)
+        status =
+            cst_stages_run(context, &view, source->folds, source->fold_count, &out->method.settings,
+                           source->flops, source->latency, &out->stages);
     for (int32_t j = 0; status == CST_OK && j < out->stages.kept_count; j++)
         out->uses[out->stages.kept[j]] = true;
     if (status == CST_OK)
         stack_weights(&out->stages, out);
+    cst_logtable_unshare(context, table);
     return status;
 }
 
@@ -318,6 +325,16 @@ static cst_status nested_task(cst_context *context, void *user, int64_t task) {
 
 cst_status cst_method_nested(cst_context *context, const cst_method *method,
                              const cst_training *source, uint64_t seed, float *out) {
-    nested_job job = {method, source, seed, out};
-    return cst_parallel_for(context, source->fold_count, nested_task, &job);
+    cst_training shared = *source;
+    cst_compact *table = NULL;
+    cst_status status = CST_OK;
+    if (!method->baseline)
+        status = cst_stages_table(context, &source->view, source->folds, source->fold_count,
+                                  &method->settings, &table);
+    shared.view.compact = table ? table : source->view.compact;
+    nested_job job = {method, &shared, seed, out};
+    if (status == CST_OK)
+        status = cst_parallel_for(context, source->fold_count, nested_task, &job);
+    cst_logtable_unshare(context, table);
+    return status;
 }

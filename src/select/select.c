@@ -242,7 +242,7 @@ cst_status cst_select(cst_context *context, const cst_view *view, const int32_t 
     out->rows = table.rows;
     if (status == CST_OK)
         status = run(context, &table, folds, fold_count, options, out);
-    if (status == CST_OK && table.rows < view->rows)
+    if (status == CST_OK && table.own && table.rows < view->rows)
         cst_notice(context,
                    "members were selected on %lld of %lld samples (select.max_rows); the fit on "
                    "those chosen is on all of them",

@@ -214,6 +214,58 @@ static void samples_are_about_unbiased(void **state) {
     }
 }
 
+/* Features from kernels in single precision against the same projection of kernels in double, for
+ * sharp members, which are taken by their entries, and for flat ones; what single precision does
+ * not suit is left in double. */
+static void landmarks_in_single_precision(void **state) {
+    fixture *f = *state;
+    enum { LANDMARKS = 40, COUNT = 512 };
+    int64_t landmarks[LANDMARKS];
+    for (int64_t i = 0; i < LANDMARKS; i++)
+        landmarks[i] = 7 + 22 * i;
+    const double sharp[3] = {6, 1, 1};
+    for (int variant = 0; variant < 3; variant++) {
+        fill(f->data, ROWS, CLASSES, 1, sharp[variant], 6);
+        for (size_t i = 0; variant == 2 && i < (size_t)ROWS * CLASSES; i++)
+            f->data[i] += 1000;
+        cst_view view = view_of(f, ROWS, CLASSES, 1);
+        cst_kernels kernels;
+        cst_features features;
+        assert_int_equal(cst_kernels_create(f->context, &view, 0, &kernels), CST_OK);
+        assert_int_equal(
+            cst_features_fit(f->context, &kernels, 0, landmarks, LANDMARKS, 0, &features), CST_OK);
+        if (variant == 2) {
+            assert_null(features.single);
+            assert_null(features.narrow.columns);
+        } else {
+            assert_non_null(features.single);
+            assert_int_equal(features.narrow.sparse, variant == 0);
+            size_t entries = (size_t)(COUNT * features.rank);
+            double *narrow = calloc(entries, sizeof *narrow);
+            double *wide = calloc(entries, sizeof *wide);
+            assert_true(narrow && wide);
+            assert_int_equal(
+                cst_features_rows(f->context, &kernels, 0, &features, 0, COUNT, narrow), CST_OK);
+            cst_features without = features;
+            without.single = NULL;
+            assert_int_equal(cst_features_rows(f->context, &kernels, 0, &without, 0, COUNT, wide),
+                             CST_OK);
+            double error = 0;
+            double size = 0;
+            for (size_t x = 0; x < entries; x++) {
+                error += (narrow[x] - wide[x]) * (narrow[x] - wide[x]) / COUNT;
+                size += wide[x] * wide[x] / COUNT;
+            }
+            if (!(error > 0 && sqrt(error) < 0.01 * sqrt(size)))
+                fail_msg("variant %d: %.3g beside %.3g", variant, sqrt(error), sqrt(size));
+            free(narrow);
+            free(wide);
+        }
+        cst_features_free(f->context, &features);
+        cst_kernels_free(f->context, &kernels);
+    }
+}
+
 /* Some rounds of pairs of all rows, sparse and dense: for every seed the worst error is within four
  * standard errors of it, and on average errors are within one, which is that of the worst pair, but
  * not far below. */
@@ -299,7 +351,7 @@ static void *failing_realloc(void *user, void *pointer, size_t bytes) {
 static void every_allocation_may_fail(void **state) {
     fixture *f = *state;
     enum { FEW = 150 };
-    for (int variant = 0; variant < 2; variant++) {
+    for (int variant = 0; variant < 3; variant++) { /* the last: features in single precision */
         fill(f->data, FEW, CLASSES, 2, 6, 3);
         if (variant == 1)
             f->data[128 * CLASSES + 7] = 2;
@@ -313,6 +365,9 @@ static void every_allocation_may_fail(void **state) {
             assert_int_equal(cst_context_set_threads(context, 1), CST_OK);
             memory.left = n;
             cst_cka_options options = {.estimator = CST_CKA_SAMPLE, .rows = FEW - variant};
+            if (variant == 2)
+                options = (cst_cka_options){.estimator = CST_CKA_NYSTROM,
+                                            .landmark_rule = CST_LANDMARKS_UNIFORM};
             cst_cka_result result;
             status = cst_cka(context, &view, &options, &result);
             assert_true(status == CST_OK || status == CST_ERROR_MEMORY);
@@ -336,6 +391,7 @@ int main(void) {
                                         teardown),
         cmocka_unit_test_setup_teardown(all_rows_are_a_sample, setup, teardown),
         cmocka_unit_test_setup_teardown(samples_are_about_unbiased, setup, teardown),
+        cmocka_unit_test_setup_teardown(landmarks_in_single_precision, setup, teardown),
         cmocka_unit_test_setup_teardown(standard_errors_cover_errors, setup, teardown),
         cmocka_unit_test_setup_teardown(results_do_not_depend_on_threads, setup, teardown),
         cmocka_unit_test_setup_teardown(every_allocation_may_fail, setup, teardown),

@@ -43,20 +43,25 @@ static void top_columns(const double *vectors, int64_t n, int64_t keep, const do
             out[i * keep + j] = vectors[i * n + (n - 1 - j)] * (scale ? scale[n - 1 - j] : 1);
 }
 
-/* W^(-1/2) up to a rotation: eigenvectors over roots of eigenvalues, root [m][*kept]. */
+/* W^(-1/2) up to a rotation: eigenvectors over roots of eigenvalues, root [m][*kept]. Kernels with
+ * the landmarks are in single precision from here on where that does. */
 static cst_status inverse_root(cst_context *context, const cst_kernels *kernels, int32_t member,
-                               const cst_features *f, double *root, int64_t *kept) {
+                               const int64_t *landmarks, cst_features *f, double *root,
+                               int64_t *kept) {
     int64_t m = f->landmarks;
+    double *kernel = cst_alloc(context, (size_t)m, (size_t)m * sizeof *kernel);
     double *w = cst_alloc(context, (size_t)m, (size_t)m * sizeof *w);
     double *values = cst_alloc(context, (size_t)m, sizeof *values);
-    cst_status status = w && values ? CST_OK : CST_ERROR_MEMORY;
+    cst_status status = kernel && w && values ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK)
         status = cst_kernel_tile(context, kernels, member, f->points, f->norms, m, f->points,
                                  f->norms, m, w);
     for (int64_t i = 0; status == CST_OK && i < m; i++)
         w[i * m + i] = 1;
-    if (status == CST_OK)
+    if (status == CST_OK) {
+        memcpy(kernel, w, (size_t)(m * m) * sizeof *kernel);
         status = cst_eigh(context, m, w, values);
+    }
     *kept = 0;
     double cutoff = status == CST_OK ? CST_LANDMARK_CUTOFF * values[m - 1] : 0;
     for (int64_t i = m - 1; status == CST_OK && i >= 0; i--) {
@@ -65,8 +70,12 @@ static cst_status inverse_root(cst_context *context, const cst_kernels *kernels,
         values[i] = 1 / sqrt(values[i]);
         ++*kept;
     }
-    if (status == CST_OK)
+    if (status == CST_OK) {
         top_columns(w, m, *kept, values, root);
+        status = cst_narrow_create(context, kernels, member, landmarks, m, kernel, root, *kept,
+                                   &f->narrow);
+    }
+    cst_free(context, kernel);
     cst_free(context, w);
     cst_free(context, values);
     return status;
@@ -97,6 +106,42 @@ static cst_status sum_rows(cst_context *context, const cst_kernels *kernels, int
     }
     cst_free(context, block);
     cst_free(context, z);
+    return status;
+}
+
+/* As sum_rows, in single precision but for sums over blocks; all of gram. */
+static cst_status sum_rows_f32(cst_context *context, const cst_kernels *kernels, int32_t member,
+                               const cst_features *f, const double *root, int64_t q, double *gram,
+                               double *sums) {
+    int64_t m = f->landmarks;
+    int64_t width = f->narrow.width;
+    int64_t rows = kernels->view->rows;
+    float *block = cst_alloc(context, CST_BLOCK_ROWS, (size_t)width * sizeof *block);
+    float *z = cst_alloc(context, CST_BLOCK_ROWS, (size_t)q * sizeof *z);
+    float *single = cst_alloc(context, (size_t)m, (size_t)q * sizeof *single);
+    float *part = cst_alloc(context, (size_t)q, (size_t)q * sizeof *part);
+    cst_status status = block && z && single && part ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t x = 0; status == CST_OK && x < m * q; x++)
+        single[x] = (float)root[x];
+    for (int64_t b = 0; status == CST_OK && b < cst_block_count(rows); b++) {
+        int64_t count = cst_block_size(rows, b);
+        status =
+            cst_narrow_rows(context, kernels, member, &f->narrow, cst_block_first(b), count, block);
+        if (status == CST_OK)
+            status = cst_gemm_f32(context, false, false, count, q, m, 1, block, width, single, q, 0,
+                                  z, q);
+        if (status == CST_OK)
+            status = cst_gemm_f32(context, true, false, q, q, count, 1, z, q, z, q, 0, part, q);
+        for (int64_t x = 0; status == CST_OK && x < q * q; x++)
+            gram[x] += (double)part[x];
+        for (int64_t i = 0; status == CST_OK && i < count; i++)
+            for (int64_t j = 0; j < q; j++)
+                sums[j] += (double)z[i * q + j];
+    }
+    cst_free(context, block);
+    cst_free(context, z);
+    cst_free(context, single);
+    cst_free(context, part);
     return status;
 }
 
@@ -164,6 +209,14 @@ cleanup:
     return status;
 }
 
+static cst_status narrow_projection(cst_context *context, cst_features *out) {
+    int64_t count = out->landmarks * out->rank;
+    out->single = cst_alloc(context, (size_t)count, sizeof *out->single);
+    for (int64_t x = 0; out->single && x < count; x++)
+        out->single[x] = (float)out->projection[x];
+    return out->single ? CST_OK : CST_ERROR_MEMORY;
+}
+
 cst_status cst_features_fit(cst_context *context, const cst_kernels *kernels, int32_t member,
                             const int64_t *landmarks, int64_t count, double tail,
                             cst_features *out) {
@@ -186,11 +239,14 @@ cst_status cst_features_fit(cst_context *context, const cst_kernels *kernels, in
     status = cst_kernel_rows(context, kernels, member, landmarks, 0, count, scratch, out->points,
                              out->norms);
     if (status == CST_OK)
-        status = inverse_root(context, kernels, member, out, root, &kept);
+        status = inverse_root(context, kernels, member, landmarks, out, root, &kept);
     if (status == CST_OK)
-        status = sum_rows(context, kernels, member, out, root, kept, gram, sums);
+        status = (out->narrow.columns ? sum_rows_f32 : sum_rows)(context, kernels, member, out,
+                                                                 root, kept, gram, sums);
     if (status == CST_OK)
         status = rotate(context, (double)kernels->view->rows, root, kept, gram, sums, tail, out);
+    if (status == CST_OK && out->narrow.columns)
+        status = narrow_projection(context, out);
 
 cleanup:
     cst_free(context, scratch);
@@ -208,7 +264,43 @@ void cst_features_free(cst_context *context, cst_features *features) {
     cst_free(context, features->projection);
     cst_free(context, features->mean);
     cst_free(context, features->spectrum);
+    cst_free(context, features->single);
+    cst_narrow_free(context, &features->narrow);
     memset(features, 0, sizeof *features);
+}
+
+cst_status cst_features_rows_f32(cst_context *context, const cst_kernels *kernels, int32_t member,
+                                 const cst_features *features, int64_t first, int64_t count,
+                                 float *out) {
+    int64_t r = features->rank;
+    int64_t width = features->narrow.width;
+    float *block = cst_alloc(context, (size_t)count, (size_t)width * sizeof *block);
+    cst_status status = block ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_narrow_rows(context, kernels, member, &features->narrow, first, count, block);
+    for (int64_t i = 0; status == CST_OK && i < count; i++)
+        for (int64_t j = 0; j < r; j++)
+            out[i * r + j] = (float)-features->mean[j];
+    if (status == CST_OK && r > 0)
+        status = cst_gemm_f32(context, false, false, count, r, features->landmarks, 1, block, width,
+                              features->single, r, 1, out, r);
+    cst_free(context, block);
+    return status;
+}
+
+/* Single precision, widened. */
+static cst_status narrow_features(cst_context *context, const cst_kernels *kernels, int32_t member,
+                                  const cst_features *features, int64_t first, int64_t count,
+                                  double *out) {
+    int64_t entries = count * features->rank;
+    float *single = cst_alloc(context, (size_t)entries, sizeof *single);
+    cst_status status = single ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_features_rows_f32(context, kernels, member, features, first, count, single);
+    for (int64_t x = 0; status == CST_OK && x < entries; x++)
+        out[x] = (double)single[x];
+    cst_free(context, single);
+    return status;
 }
 
 cst_status cst_features_rows(cst_context *context, const cst_kernels *kernels, int32_t member,
@@ -216,6 +308,8 @@ cst_status cst_features_rows(cst_context *context, const cst_kernels *kernels, i
                              double *out) {
     if (features->rank == 0)
         return CST_OK;
+    if (features->single)
+        return narrow_features(context, kernels, member, features, first, count, out);
     int64_t m = features->landmarks;
     int64_t r = features->rank;
     double *block = cst_alloc(context, (size_t)count, (size_t)m * sizeof *block);

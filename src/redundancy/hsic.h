@@ -6,6 +6,7 @@
 #define CST_HSIC_H
 
 #include "redundancy/kernel.h"
+#include "redundancy/narrow.h"
 #include "redundancy/pairs.h"
 #include "redundancy/redundancy.h"
 #include "redundancy/strips.h"
@@ -32,6 +33,8 @@ typedef struct cst_features {
     double *mean;       /* [r] */
     double *spectrum;   /* [r], eigenvalues of the centred features' Gram, descending */
     double residual;    /* share of the kernel's trace that is lost, 0..1 */
+    cst_narrow narrow;  /* the landmarks in single precision, where that does, */
+    float *single;      /* [m][r], and the projection */
 } cst_features;
 
 /* Eigenvalues of W = k(landmarks, landmarks) below this share of the largest are dropped. */
@@ -50,6 +53,10 @@ void cst_features_free(cst_context *context, cst_features *features);
 cst_status cst_features_rows(cst_context *context, const cst_kernels *kernels, int32_t member,
                              const cst_features *features, int64_t first, int64_t count,
                              double *out);
+/* The same in single precision, for features that have it (features->single). */
+cst_status cst_features_rows_f32(cst_context *context, const cst_kernels *kernels, int32_t member,
+                                 const cst_features *features, int64_t first, int64_t count,
+                                 float *out);
 
 /* Landmarks by randomly pivoted Cholesky on at most 8192 seeded rows: `floor` of them, then more
  * until the residual trace is at most `tolerance` of the Frobenius norm of the centred kernel, or

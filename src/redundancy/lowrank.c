@@ -27,7 +27,9 @@ typedef struct lowrank_job {
     int32_t members;
     int64_t first_block; /* of the chunk */
     int64_t blocks;      /* in the chunk */
-    double **chunk;      /* [K] -> [rows of the chunk][r] */
+    double **chunk;      /* [K] -> [rows of the chunk][r]; in single precision [K] -> */
+    float **singles;     /* [rows of the chunk][r] */
+    bool single;         /* all features are to be had in single precision */
     double *diagonal;    /* [K][N], |z_i|^2; NULL for the biased statistic */
     int32_t *pair_a;     /* [pairs of the sweep] */
     int32_t *pair_b;
@@ -48,6 +50,23 @@ static void squares_of_rows(const double *z, int64_t rows, int64_t rank, double 
 
 /* ---- cross-Grams ----------------------------------------------------------------------------- */
 
+static cst_status fill_singles(cst_context *worker, const lowrank_job *job, int32_t k,
+                               int64_t in_chunk, int64_t first, int64_t rows) {
+    const cst_features *f = &job->features[k];
+    int64_t all = job->kernels->view->rows;
+    float *z = job->singles[k] + in_chunk * CST_BLOCK_ROWS * f->rank;
+    if (f->rank == 0)
+        return CST_OK;
+    cst_status status = cst_features_rows_f32(worker, job->kernels, k, f, first, rows, z);
+    for (int64_t i = 0; status == CST_OK && job->diagonal && i < rows; i++) {
+        double sum = 0;
+        for (int64_t j = 0; j < f->rank; j++)
+            sum += (double)z[i * f->rank + j] * (double)z[i * f->rank + j];
+        job->diagonal[k * all + first + i] = sum;
+    }
+    return status;
+}
+
 static cst_status fill_chunk(cst_context *worker, void *user, int64_t task) {
     const lowrank_job *job = user;
     int32_t k = (int32_t)(task / job->blocks);
@@ -57,6 +76,8 @@ static cst_status fill_chunk(cst_context *worker, void *user, int64_t task) {
     int64_t all = job->kernels->view->rows;
     int64_t rows = cst_block_size(all, block);
     int64_t rank = job->features[k].rank;
+    if (job->single)
+        return fill_singles(worker, job, k, in_chunk, first, rows);
     double *z = job->chunk[k] + in_chunk * CST_BLOCK_ROWS * rank;
     cst_status status =
         cst_features_rows(worker, job->kernels, k, &job->features[k], first, rows, z);
@@ -65,8 +86,34 @@ static cst_status fill_chunk(cst_context *worker, void *user, int64_t task) {
     return status;
 }
 
+/* Products over a block in single precision, added up in double. */
+static cst_status add_cross_singles(cst_context *worker, const lowrank_job *job, int64_t task) {
+    int32_t a = job->pair_a[task];
+    int32_t b = job->pair_b[task];
+    int64_t rank_a = job->features[a].rank;
+    int64_t rank_b = job->features[b].rank;
+    int64_t entries = rank_a * rank_b;
+    if (entries == 0)
+        return CST_OK;
+    float *part = cst_alloc(worker, (size_t)entries, sizeof *part);
+    cst_status status = part ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t i = 0; status == CST_OK && i < job->blocks; i++) {
+        int64_t rows = cst_block_size(job->kernels->view->rows, job->first_block + i);
+        status =
+            cst_gemm_f32(worker, true, false, rank_a, rank_b, rows, 1,
+                         job->singles[a] + i * CST_BLOCK_ROWS * rank_a, rank_a,
+                         job->singles[b] + i * CST_BLOCK_ROWS * rank_b, rank_b, 0, part, rank_b);
+        for (int64_t x = 0; status == CST_OK && x < entries; x++)
+            job->gram[task][x] += (double)part[x];
+    }
+    cst_free(worker, part);
+    return status;
+}
+
 static cst_status add_cross(cst_context *worker, void *user, int64_t task) {
     const lowrank_job *job = user;
+    if (job->single)
+        return add_cross_singles(worker, job, task);
     int32_t a = job->pair_a[task];
     int32_t b = job->pair_b[task];
     int64_t rank_a = job->features[a].rank;
@@ -208,22 +255,32 @@ cst_status cst_hsic_features(cst_context *context, const cst_kernels *kernels,
     size_t pairs = members * (members + 1) / 2;
     cst_status status = start_job(context, &job, kernels, features, statistic);
     job.chunk = cst_alloc(context, members, sizeof *job.chunk);
+    job.singles = cst_alloc(context, members, sizeof *job.singles);
+    job.single = true;
+    for (size_t k = 0; k < members; k++)
+        job.single = job.single && (features[k].single || features[k].rank == 0);
     job.gram = cst_alloc(context, pairs, sizeof *job.gram);
     job.pair_a = cst_alloc(context, pairs, sizeof *job.pair_a);
     job.pair_b = cst_alloc(context, pairs, sizeof *job.pair_b);
-    if (!job.chunk || !job.gram || !job.pair_a || !job.pair_b)
+    if (!job.chunk || !job.singles || !job.gram || !job.pair_a || !job.pair_b)
         status = CST_ERROR_MEMORY;
     int64_t rows = status == CST_OK ? chunk_blocks(&job) * CST_BLOCK_ROWS : 0;
     for (size_t k = 0; status == CST_OK && k < members; k++) {
-        job.chunk[k] =
-            cst_alloc(context, (size_t)rows, (size_t)features[k].rank * sizeof **job.chunk);
-        status = job.chunk[k] ? CST_OK : CST_ERROR_MEMORY;
+        size_t rank = (size_t)features[k].rank;
+        if (job.single)
+            job.singles[k] = cst_alloc(context, (size_t)rows, rank * sizeof **job.singles);
+        else
+            job.chunk[k] = cst_alloc(context, (size_t)rows, rank * sizeof **job.chunk);
+        status = job.chunk[k] || job.singles[k] ? CST_OK : CST_ERROR_MEMORY;
     }
     if (status == CST_OK)
         status = sweep_all(context, &job, hsic);
     if (status == CST_OK && job.diagonal)
         status = debias(context, &job, hsic);
     free_arrays(context, job.chunk, members);
+    for (size_t k = 0; job.singles && k < members; k++)
+        cst_free(context, job.singles[k]);
+    cst_free(context, job.singles);
     free_arrays(context, job.gram, pairs);
     cst_free(context, job.pair_a);
     cst_free(context, job.pair_b);

@@ -17,25 +17,53 @@ static int compare_rows(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* What stands where in a shuffle that has only begun: places not in the table hold their number. */
+typedef struct moved {
+    int64_t *place; /* [size], -1: free */
+    int64_t *value; /* [size] */
+    uint64_t mask;  /* size - 1, a power of 2 less 1 */
+} moved;
+
+/* Where `place` is in the table, or is to go. */
+static uint64_t find_moved(const moved *table, int64_t place) {
+    uint64_t at = ((uint64_t)place * UINT64_C(0x9e3779b97f4a7c15) >> 20) & table->mask;
+    while (table->place[at] >= 0 && table->place[at] != place)
+        at = (at + 1) & table->mask;
+    return at;
+}
+
+/* The first steps of a shuffle of 0..rows-1; nothing of size `rows` is held. */
 cst_status cst_sample_rows(cst_context *context, int64_t rows, int64_t count, uint64_t seed,
                            cst_stream stream, uint32_t substream, int64_t *sample) {
-    int64_t *all = cst_alloc(context, (size_t)rows, sizeof *all);
-    if (!all)
-        return CST_ERROR_MEMORY;
-    for (int64_t i = 0; i < rows; i++)
-        all[i] = i;
+    for (int64_t i = 0; i < count; i++)
+        sample[i] = i;
+    if (count >= rows)
+        return CST_OK;
+    size_t size = 16;
+    while (size < 4 * (size_t)count) /* two places a step, half of the table */
+        size *= 2;
+    moved table = {.mask = size - 1};
+    table.place = cst_alloc(context, size, sizeof *table.place);
+    table.value = cst_alloc(context, size, sizeof *table.value);
+    cst_status status = table.place && table.value ? CST_OK : CST_ERROR_MEMORY;
+    for (size_t i = 0; status == CST_OK && i < size; i++)
+        table.place[i] = -1;
     cst_rng rng;
     cst_rng_init(&rng, seed, stream, substream);
-    for (int64_t i = 0; count < rows && i < count; i++) { /* the first steps of a shuffle */
+    for (int64_t i = 0; status == CST_OK && i < count; i++) {
         int64_t j = i + cst_rng_below(&rng, rows - i);
-        int64_t keep = all[i];
-        all[i] = all[j];
-        all[j] = keep;
+        uint64_t at_i = find_moved(&table, i);
+        int64_t here = table.place[at_i] == i ? table.value[at_i] : i;
+        uint64_t at_j = find_moved(&table, j);
+        sample[i] = table.place[at_j] == j ? table.value[at_j] : j;
+        table.place[at_j] = j;
+        table.value[at_j] = here;
     }
-    memcpy(sample, all, (size_t)count * sizeof *sample);
-    qsort(sample, (size_t)count, sizeof *sample, compare_rows);
-    cst_free(context, all);
-    return CST_OK;
+    if (status == CST_OK)
+        qsort(sample, (size_t)count, sizeof *sample, compare_rows);
+    cst_free(context, table.place);
+    cst_free(context, table.value);
+    return status;
 }
 
 cst_status cst_kernel_rows(cst_context *context, const cst_kernels *kernels, int32_t member,

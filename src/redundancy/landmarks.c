@@ -13,6 +13,7 @@
 #include <string.h>
 
 enum { SAMPLE_ROWS = 8192, PROPOSALS = 64 };
+#define SAMPLE_BYTES 1.2e8
 
 /* A diagonal entry below this is zero to rounding (the kernel's diagonal is 1). */
 #define USED_UP 1e-12
@@ -43,20 +44,18 @@ static void free_pivoting(cst_context *context, pivoting *p) {
     cst_free(context, p->pivots);
 }
 
-/* Rows that landmarks are taken from: fewer where the factor and the rows would take more than a
- * sixteenth of the memory budget (many members are worked on at a time), but twice the landmarks.
- */
-static int64_t sample_rows(const cst_context *context, const cst_view *view, int64_t cap) {
+/* Rows that landmarks are taken from: fewer where they and the factor would take more than
+ * SAMPLE_BYTES, but twice the landmarks. The memory budget must not change a result. */
+static int64_t sample_rows(const cst_view *view, int64_t cap) {
     double bytes = (double)sizeof(double) * ((double)view->classes + (double)cap);
-    double rows = (double)cst_context_memory(context) / 16 / bytes;
-    double least = fmax(2 * (double)cap, 1024);
-    rows = fmin(fmax(rows, least), SAMPLE_ROWS);
+    double rows = fmax(SAMPLE_BYTES / bytes, 2 * (double)cap);
+    rows = fmin(rows, SAMPLE_ROWS);
     return (int64_t)fmin(rows, (double)view->rows);
 }
 
 static cst_status start_pivoting(cst_context *context, pivoting *p, int64_t cap, uint64_t seed) {
     const cst_view *view = p->kernels->view;
-    p->rows = sample_rows(context, view, cap);
+    p->rows = sample_rows(view, cap);
     size_t rows = (size_t)p->rows;
     float *scratch = cst_alloc(context, CST_BLOCK_ROWS, (size_t)view->classes * sizeof *scratch);
     p->index = cst_alloc(context, rows, sizeof *p->index);
@@ -273,7 +272,7 @@ cst_status cst_landmarks_residual(cst_context *context, const cst_kernels *kerne
                                   int64_t floor, int64_t cap, double tolerance, uint64_t seed,
                                   int64_t *landmarks, int64_t *count, bool *converged) {
     pivoting p = {.kernels = kernels, .member = member};
-    int64_t rows = sample_rows(context, kernels->view, cap);
+    int64_t rows = sample_rows(kernels->view, cap);
     cap = cap < rows ? cap : rows;
     floor = floor < cap ? floor : cap;
     cst_status status = start_pivoting(context, &p, cap, seed);

@@ -335,16 +335,21 @@ static cst_status over_packed(cst_context *context, const cka_job *job, cst_pack
     return status;
 }
 
-static cst_status over_features(cst_context *context, cka_job *job, int64_t probes, double *hsic,
-                                cst_cka_result *out) {
-    const cst_view *view = job->kernels->view;
-    const cst_cka_options *options = job->options;
+/* Landmarks and features of all members, and what the result says of them. */
+static cst_status prepare_features(cst_context *context, cka_job *job, cst_cka_result *out) {
     cst_status status = fit_features(context, job);
-    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+    for (int32_t k = 0; status == CST_OK && k < job->kernels->view->members; k++) {
         out->landmarks[k] = (int32_t)job->features[k].landmarks;
         out->rank[k] = (int32_t)job->features[k].rank;
         out->residual[k] = job->features[k].residual;
     }
+    return status;
+}
+
+static cst_status over_features(cst_context *context, cka_job *job, int64_t probes, double *hsic,
+                                cst_cka_result *out) {
+    const cst_cka_options *options = job->options;
+    cst_status status = prepare_features(context, job, out);
     if (status == CST_OK && options->estimator == CST_CKA_AUTO && probes_are_better(job, probes))
         out->estimator = CST_CKA_PROBES;
     if (status == CST_OK && out->estimator == CST_CKA_NYSTROM)
@@ -387,6 +392,34 @@ static cst_status estimate(cst_context *context, cka_job *job, double *hsic, cst
 
 cleanup:
     cst_packed_free(context, &packed);
+    return status;
+}
+
+/* For hashing: from the features of the members, which `user` has of the whole pool. */
+static cst_status group_products(cst_context *context, void *user, const cst_kernels *group,
+                                 const int32_t *members, double *hsic) {
+    const cka_job *job = user;
+    size_t count = (size_t)group->view->members;
+    cst_features *features = cst_alloc(context, count, sizeof *features);
+    if (!features)
+        return CST_ERROR_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        features[i] = job->features[members[i]];
+    cst_status status = cst_hsic_features(context, group, features, job->options->statistic, hsic);
+    cst_free(context, features);
+    return status;
+}
+
+/* Of the pairs that hashing proposes: by landmarks where they are asked for. */
+static cst_status estimate_hashed(cst_context *context, cka_job *job, cst_cka_result *out) {
+    const cst_cka_options *options = job->options;
+    bool landmarks = options->estimator == CST_CKA_NYSTROM ||
+                     (options->estimator == CST_CKA_AUTO &&
+                      (options->landmarks > 0 || options->landmark_rule != CST_LANDMARKS_RESIDUAL));
+    cst_status status = landmarks ? prepare_features(context, job, out) : CST_OK;
+    if (status == CST_OK)
+        status = cst_cka_hashed(context, job->kernels, options, landmarks ? group_products : NULL,
+                                job, out);
     return status;
 }
 
@@ -447,8 +480,7 @@ cst_status cst_cka(cst_context *context, const cst_view *view, const cst_cka_opt
     if (status != CST_OK)
         return status;
     size_t k = (size_t)view->members;
-    bool cheap = exact_operations(view) <= EXACT_OPERATIONS;
-    bool hashed = cst_lsh_wanted(view, options) && (options->lsh == CST_LSH_ON || !cheap);
+    bool hashed = cst_lsh_wanted(view, options);
     cst_la_enter();
     hsic = cst_alloc(context, k, k * sizeof *hsic);
     job.features = cst_alloc(context, k, sizeof *job.features);
@@ -461,8 +493,7 @@ cst_status cst_cka(cst_context *context, const cst_view *view, const cst_cka_opt
     if (status == CST_OK) {
         memcpy(out->sigma, kernels.sigma, k * sizeof *out->sigma);
         memcpy(out->constant, kernels.constant, k * sizeof *out->constant);
-        status = hashed ? cst_cka_hashed(context, &kernels, options, out)
-                        : estimate(context, &job, hsic, out);
+        status = hashed ? estimate_hashed(context, &job, out) : estimate(context, &job, hsic, out);
     }
     if (status == CST_OK && !hashed)
         normalise(hsic, options->statistic, out);

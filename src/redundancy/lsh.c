@@ -26,6 +26,9 @@
 #define SECONDS_ADD 2.5e-11
 #define PACKED_BYTES 3e8
 
+/* Of a member's sketch, and of what else hashing adds. */
+#define SECONDS_SKETCH 6e-3
+
 /* Fewest rows that a sample is worth, members on a side of a block of pairs, and pairs drawn to
  * judge recall: of those that sketches alone would pursue, those not far below, all others. */
 enum { SAMPLE_LEAST = 2048, BLOCK_SIDE = 32, STRATA = 3, DRAWN_MOST = 24 };
@@ -42,6 +45,8 @@ typedef struct stratum {
 typedef struct lsh_job {
     const cst_kernels *kernels;
     const cst_cka_options *options;
+    cst_lsh_products products; /* NULL: pairs of packed rows */
+    void *user;
     cst_lsh_tables tables;
     size_t members;        /* K */
     const double *cosines; /* [K*K], above the diagonal */
@@ -69,11 +74,14 @@ cst_lsh_tables cst_lsh_choose(double threshold) {
 }
 
 bool cst_lsh_wanted(const cst_view *view, const cst_cka_options *o) {
-    bool landmarks = o->estimator == CST_CKA_NYSTROM || o->estimator == CST_CKA_PROBES ||
-                     o->landmarks > 0 || o->landmark_rule != CST_LANDMARKS_RESIDUAL;
-    if (o->lsh == CST_LSH_OFF || !(o->threshold > 0) || landmarks || o->precision == CST_CKA_DOUBLE)
+    if (o->lsh == CST_LSH_OFF || !(o->threshold > 0) || o->estimator == CST_CKA_PROBES ||
+        o->precision == CST_CKA_DOUBLE)
         return false;
-    return o->lsh == CST_LSH_ON || view->members >= CST_LSH_MEMBERS;
+    double members = view->members;
+    double rows = (double)view->rows;
+    double saved = SECONDS_ADD * members * members * rows * rows / 2;
+    return o->lsh == CST_LSH_ON ||
+           (view->members >= CST_LSH_MEMBERS && saved > SECONDS_SKETCH * members);
 }
 
 /* ---- proposals ------------------------------------------------------------------------------- */
@@ -295,10 +303,11 @@ static double missed_pairs(const lsh_job *job, const double *cka) {
 
 /* ---- the CKA of the pairs in blocks ---------------------------------------------------------- */
 
-/* The kernels of the members of `order`, on a view of them. */
-static cst_status restrict_kernels(cst_context *context, const lsh_job *job, cst_view *view,
-                                   const float ***pointers, cst_kernels *out) {
-    size_t count = (size_t)job->count;
+/* The kernels of `number` members, on a view of them. */
+static cst_status restrict_kernels(cst_context *context, const lsh_job *job, const int32_t *members,
+                                   int32_t number, cst_view *view, const float ***pointers,
+                                   cst_kernels *out) {
+    size_t count = (size_t)number;
     size_t classes = (size_t)job->kernels->view->classes;
     *pointers = cst_alloc(context, count, sizeof **pointers);
     out->sigma = cst_alloc(context, count, sizeof *out->sigma);
@@ -306,10 +315,10 @@ static cst_status restrict_kernels(cst_context *context, const lsh_job *job, cst
     out->origin = cst_alloc(context, count, classes * sizeof *out->origin);
     if (!*pointers || !out->sigma || !out->constant || !out->origin)
         return CST_ERROR_MEMORY;
-    *view = cst_view_members(job->kernels->view, job->order, job->count, *pointers);
+    *view = cst_view_members(job->kernels->view, members, number, *pointers);
     out->view = view;
     for (size_t i = 0; i < count; i++) {
-        size_t k = (size_t)job->order[i];
+        size_t k = (size_t)members[i];
         out->sigma[i] = job->kernels->sigma[k];
         memcpy(out->origin + i * classes, job->kernels->origin + k * classes,
                classes * sizeof *out->origin);
@@ -338,13 +347,15 @@ static int64_t choose_rows(const lsh_job *job, const cst_packed *packed) {
     return (int64_t)fmin(rows, (double)all);
 }
 
-static cst_status compute(cst_context *context, lsh_job *job, double *hsic, cst_cka_result *out) {
+static cst_status compute_packed(cst_context *context, lsh_job *job, double *hsic,
+                                 cst_cka_result *out) {
     cst_view view;
     const float **pointers = NULL;
     int64_t *sample = NULL;
     cst_kernels kernels = {0};
     cst_packed packed = {0};
-    cst_status status = restrict_kernels(context, job, &view, &pointers, &kernels);
+    cst_status status =
+        restrict_kernels(context, job, job->order, job->count, &view, &pointers, &kernels);
     if (status == CST_OK)
         status = cst_packed_plan(context, &kernels, &packed);
     if (status != CST_OK)
@@ -370,6 +381,43 @@ cleanup:
     cst_kernels_free(context, &kernels);
     cst_free(context, pointers);
     cst_free(context, sample);
+    return status;
+}
+
+/* The pairs of one group, of which those in its blocks are kept. */
+static cst_status compute_group(cst_context *context, const lsh_job *job,
+                                const cst_pair_group *group, double *hsic) {
+    cst_view view;
+    const float **pointers = NULL;
+    cst_kernels kernels = {0};
+    size_t width = (size_t)group->count;
+    const int32_t *members = job->order + group->first;
+    double *all = cst_alloc(context, width, width * sizeof *all);
+    cst_status status = all ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = restrict_kernels(context, job, members, group->count, &view, &pointers, &kernels);
+    if (status == CST_OK)
+        status = job->products(context, job->user, &kernels, members, all);
+    for (int32_t n = 0; status == CST_OK && n < group->blocks; n++) {
+        const cst_pair_block *block = &job->blocks.block[group->first_block + n];
+        const double *from =
+            all + (size_t)(block->first_a - group->first) * width + (block->first_b - group->first);
+        for (int32_t a = 0; a < block->count_a; a++)
+            memcpy(hsic + block->at + (size_t)(a * block->count_b), from + (size_t)a * width,
+                   (size_t)block->count_b * sizeof *hsic);
+    }
+    cst_kernels_free(context, &kernels);
+    cst_free(context, pointers);
+    cst_free(context, all);
+    return status;
+}
+
+static cst_status compute(cst_context *context, lsh_job *job, double *hsic, cst_cka_result *out) {
+    if (!job->products)
+        return compute_packed(context, job, hsic, out);
+    cst_status status = CST_OK;
+    for (int32_t g = 0; status == CST_OK && g < job->blocks.groups; g++)
+        status = compute_group(context, job, &job->blocks.group[g], hsic);
     return status;
 }
 
@@ -424,11 +472,11 @@ static cst_status compute_pairs(cst_context *context, lsh_job *job, cst_cka_resu
     double *hsic = cst_alloc(context, job->blocks.products, sizeof *hsic);
     double *self = cst_alloc(context, (size_t)job->count, sizeof *self);
     cst_status status = hsic && self ? CST_OK : CST_ERROR_MEMORY;
-    out->estimator = CST_CKA_EXACT;
+    out->estimator = job->products ? CST_CKA_NYSTROM : CST_CKA_EXACT;
     out->rows = job->kernels->view->rows;
     if (status == CST_OK && job->count > 0)
         status = compute(context, job, hsic, out);
-    out->partners = out->rows - 1;
+    out->partners = job->products ? 0 : out->rows - 1;
     out->standard_error = out->rows < job->kernels->view->rows ? NAN : 0;
     if (status == CST_OK) {
         complete(job, out);
@@ -453,10 +501,16 @@ static cst_status compute_pairs(cst_context *context, lsh_job *job, cst_cka_resu
 }
 
 cst_status cst_cka_hashed(cst_context *context, const cst_kernels *kernels,
-                          const cst_cka_options *options, cst_cka_result *out) {
+                          const cst_cka_options *options, cst_lsh_products products, void *user,
+                          cst_cka_result *out) {
     size_t k = (size_t)kernels->view->members;
     size_t drawn = (size_t)DRAWN[0] + (size_t)DRAWN[1] + (size_t)DRAWN[2];
-    lsh_job job = {.kernels = kernels, .options = options, .members = k, .cosines = out->cka};
+    lsh_job job = {.kernels = kernels,
+                   .options = options,
+                   .products = products,
+                   .user = user,
+                   .members = k,
+                   .cosines = out->cka};
     job.tables = cst_lsh_choose(options->threshold);
     out->lsh_bits = job.tables.bits;
     out->lsh_tables = job.tables.tables;

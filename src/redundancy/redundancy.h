@@ -38,7 +38,7 @@ typedef enum cst_landmark_rule {
 } cst_landmark_rule;
 
 typedef enum cst_cka_lsh {
-    CST_LSH_AUTO = 0, /* from 200 members, where all pairs take longer than a second */
+    CST_LSH_AUTO = 0, /* from 200 members, where it saves more than it takes */
     CST_LSH_ON = 1,
     CST_LSH_OFF = 2
 } cst_cka_lsh;

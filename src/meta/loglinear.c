@@ -57,14 +57,15 @@ typedef struct newton {
     double prior_weights;
     double prior_scale;
     double prior_bias;
-    double trusted;  /* decrement from which a step is taken unseen */
-    double *theta;   /* [d]: weights, then biases */
-    double *trial;   /* [d] */
-    double *step;    /* [d] */
-    double *sum;     /* [1 + d + d*d] of the present point */
-    double *sum_new; /* the same of the trial point */
-    double *factor;  /* [d*d] */
-    double value;    /* penalised loss at theta */
+    double trusted;       /* decrement from which a step is taken unseen */
+    double trusted_share; /* of the loss, the same */
+    double *theta;        /* [d]: weights, then biases */
+    double *trial;        /* [d] */
+    double *step;         /* [d] */
+    double *sum;          /* [1 + d + d*d] of the present point */
+    double *sum_new;      /* the same of the trial point */
+    double *factor;       /* [d*d] */
+    double value;         /* penalised loss at theta */
 } newton;
 
 /* Mean over members of w_k - center: how far the total scale of the weights is from the prior's. */
@@ -152,7 +153,7 @@ static cst_status newton_run(cst_context *context, newton *s, double tolerance, 
         if (status != CST_OK || *decrement <= tolerance || i >= iterations)
             break;
         ++*taken;
-        if (*decrement <= s->trusted) {
+        if (*decrement <= fmax(s->trusted, s->trusted_share * s->sum[0])) {
             for (size_t j = 0; j < d; j++)
                 s->theta[j] -= s->step[j];
             break;
@@ -283,6 +284,34 @@ static cst_status newton_result(cst_context *context, const newton *s, cst_logli
     return CST_OK;
 }
 
+/* One row in THINNED is enough to start from, of tables with as many as START_ROWS. */
+enum { THINNED = 8, START_ROWS = 2048 };
+
+/* Weights that are fitted to a part of the rows, so that only the last steps look at all of them.
+ */
+static cst_status start_from_part(cst_context *context, const cst_logtable *table,
+                                  const int32_t *active, int32_t count,
+                                  const cst_loglinear_options *options, double *weights) {
+    cst_logtable part = *table;
+    cst_loglinear fit = {0};
+    cst_loglinear_options rough = *options;
+    rough.tolerance = 0.1;
+    rough.trusted = 1;
+    part.rows = 0;
+    part.weight *= THINNED;
+    part.row = cst_alloc(context, (size_t)table->rows / THINNED + 1, sizeof *part.row);
+    cst_status status = part.row ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t i = 0; part.row && i < table->rows; i += THINNED)
+        part.row[part.rows++] = table->row[i];
+    if (status == CST_OK)
+        status = cst_loglinear_fit(context, &part, active, count, &rough, NULL, &fit);
+    if (status == CST_OK)
+        memcpy(weights, fit.weights, (size_t)count * sizeof *weights);
+    cst_loglinear_free(context, &fit);
+    cst_free(context, part.row);
+    return status;
+}
+
 cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, const int32_t *active,
                              int32_t count, const cst_loglinear_options *options,
                              const double *start, cst_loglinear *out) {
@@ -295,11 +324,15 @@ cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, co
                 .prior_weights = options->prior_weights,
                 .prior_scale = options->prior_scale,
                 .prior_bias = options->prior_bias,
-                .trusted = options->trusted};
+                .trusted = options->trusted,
+                .trusted_share = options->trusted_share};
     out->parameters = s.parameters;
     cst_status status = newton_alloc(context, &s);
     for (int32_t j = 0; status == CST_OK && j < count; j++)
         s.theta[j] = start ? start[j] : s.center;
+    if (status == CST_OK && !start && !options->bias && !options->evidence &&
+        !table->compact->every_class && table->rows >= START_ROWS)
+        status = start_from_part(context, table, active, count, options, s.theta);
     double change = options->evidence ? INFINITY : 0;
     for (int round = 0; status == CST_OK && round < EVIDENCE_ROUNDS && change > EVIDENCE_NATS;
          round++) {

@@ -74,7 +74,9 @@ typedef struct cst_loglinear_options {
     double trusted;   /* from half the squared decrement of this on, one more step is taken and the
                          pass that would look at its end is saved: nll and hessian are those
                          before the step; 0: never */
-    double polish;    /* the same on every class of every row, where the table is a sample */
+    double trusted_share; /* the same from this share of the loss on, where that is more */
+    double polish; /* half the squared decrement at the end on every class of every row, where the
+                      table is a sample */
     cst_compact_options compact; /* which classes and rows the steps before that look at */
 } cst_loglinear_options;
 

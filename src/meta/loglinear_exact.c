@@ -13,6 +13,10 @@
 /* Floats of a member that are read at a time; logs that are held at a time. */
 enum { READ_FLOATS = 1 << 16, HELD_LOGS = 1 << 16 };
 enum { POLISH_PASSES = 12 };
+/* From so many classes on, scattered rows are taken one by one: one that is in memory is not
+ * copied.
+ */
+enum { SINGLE_CLASSES = 256 };
 
 /* ---- loss and gradient over everything
  * ----------------------------------------------------------
@@ -177,6 +181,10 @@ static cst_status evaluate(cst_context *context, const cst_view *view, const dou
                      .bias = s->fit->parameters > k ? s->theta + k : zeros,
                      .read = rows_in(READ_FLOATS, view->classes),
                      .held = rows_in(HELD_LOGS, (int64_t)view->classes * k)};
+    if (view->index && view->classes >= SINGLE_CLASSES) {
+        job.held = 1;
+        job.read = view->store ? job.read : 1;
+    }
     cst_status status =
         cst_reduce_blocks(context, cst_block_count(view->rows), width, exact_block, &job, s->sum);
     memcpy(s->gradient, s->sum + 1, (size_t)s->fit->parameters * sizeof *s->gradient);

@@ -50,23 +50,20 @@ void cst_pass_logs_f32(const float *p, int64_t count, double mix, int32_t classe
     logs(p, count, (float)(1 - mix), (float)(mix / (double)classes), out);
 }
 
-/* z[e] += sum_j weights[j] x[j][e] */
+/* z[e] += sum_j weights[j] x[j][e], member by member, as they lie in memory */
 CST_WIDE_BODY scores_body(const float *const *x, const double *weights, int32_t members,
                           int64_t count, double *restrict z) {
-    for (int64_t e = 0; e < count; e += WIDTH) {
-        cst_wide a;
-        cst_wide b;
-        cst_wide next;
-        memcpy(&a, z + e, sizeof a);
-        memcpy(&b, z + e + 4, sizeof b);
-        for (int32_t j = 0; j < members; j++) {
-            widen(x[j] + e, &next);
-            a += weights[j] * next;
-            widen(x[j] + e + 4, &next);
-            b += weights[j] * next;
+    for (int32_t j = 0; j < members; j++) {
+        const float *from = x[j];
+        double weight = weights[j];
+        for (int64_t e = 0; e < count; e += 4) {
+            cst_wide logs;
+            cst_wide sum;
+            widen(from + e, &logs);
+            memcpy(&sum, z + e, sizeof sum);
+            sum += weight * logs;
+            memcpy(z + e, &sum, sizeof sum);
         }
-        memcpy(z + e, &a, sizeof a);
-        memcpy(z + e + 4, &b, sizeof b);
     }
 }
 CST_WIDE(scores,
@@ -238,6 +235,19 @@ static void row_logs(const cst_pass *pass, const row *r, scratch *s) {
     }
 }
 
+/* Asks for the logs of a row that comes next: the table is larger than the caches. */
+static void row_ahead(const cst_pass *pass, const row *r) {
+    enum { LINE_FLOATS = 16 };
+    const cst_compact *compact = pass->table->compact;
+    const float *from = compact->log_mix ? r->block->logs : r->block->p;
+    from += r->from * compact->members;
+    for (int32_t j = 0; j < pass->count; j++) {
+        const float *at = from + r->count * pass->table->columns[pass->active[j]];
+        for (int64_t e = 0; e < r->count; e += LINE_FLOATS)
+            __builtin_prefetch(at + e);
+    }
+}
+
 /* Probabilities of a row to s->p; returns its loss. */
 static double row_loss(const cst_pass *pass, const row *r, scratch *s) {
     const float *offset = r->block->offset + r->from;
@@ -307,6 +317,10 @@ cst_status cst_pass_sampled(cst_context *context, const cst_pass *pass, int64_t 
         return status;
     for (int64_t i = first; i < end; i++) {
         row r = row_at(pass->table, i);
+        if (i + 1 < end) {
+            row next = row_at(pass->table, i + 1);
+            row_ahead(pass, &next);
+        }
         row_logs(pass, &r, &s);
         double loss = row_loss(pass, &r, &s);
         sum[0] += loss;

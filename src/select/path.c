@@ -10,7 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-static cst_loglinear_options path_fit_options(const cst_select_options *options) {
+static cst_loglinear_options path_fit_options(const cst_logtable *table,
+                                              const cst_select_options *options) {
     cst_loglinear_options fit = cst_loglinear_defaults();
     fit.bias = false;
     fit.evidence = false;
@@ -18,6 +19,8 @@ static cst_loglinear_options path_fit_options(const cst_select_options *options)
     fit.prior_scale = 3 * options->prior;
     fit.tolerance = 1e-3;
     fit.trusted = 0.1; /* nats of the whole sample: the step leaves less than a thousandth of it */
+    /* Of a sample of the classes: what a step leaves of it is less than a tenth. */
+    fit.trusted_share = table->compact->every_class ? 0 : 1e-3;
     return fit;
 }
 
@@ -91,7 +94,7 @@ static int32_t cheapest(const cst_loglinear *fit, const double *inv, double *sta
 cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
                              const cst_select_options *options, cst_path *out) {
     int32_t members = table->members;
-    cst_loglinear_options fit_options = path_fit_options(options);
+    cst_loglinear_options fit_options = path_fit_options(table, options);
     int32_t *active = cst_alloc(context, (size_t)members, sizeof *active);
     double *start = cst_alloc(context, (size_t)members, sizeof *start);
     double *inv = cst_alloc(context, (size_t)members * (size_t)members, sizeof *inv);
@@ -231,7 +234,7 @@ static cst_status forward_step(cst_context *context, forward_state *s, cst_path 
     if (status != CST_OK)
         return status;
     insert(s, join);
-    cst_loglinear_options fit_options = path_fit_options(s->options);
+    cst_loglinear_options fit_options = path_fit_options(s->table, s->options);
     cst_loglinear fit = {0};
     status = cst_loglinear_fit(context, s->table, s->set, s->size, &fit_options,
                                s->size > 1 ? s->weights : NULL, &fit);

@@ -68,6 +68,7 @@ void cst_document_cka(cst_report *report, json_t *object, const cst_cka_result *
     cst_report_string(report, object, "statistic",
                       settings->cka.statistic == CST_CKA_UNBIASED ? "unbiased" : "biased");
     cst_report_integer(report, object, "rows", cka->rows);
+    cst_report_number(report, object, "standard_error", cka->standard_error);
     cst_report_integer(report, object, "landmarks_max", landmarks);
     cst_report_number(report, object, "residual_max", residual);
     bool hashed = cka->estimated != NULL;

@@ -227,9 +227,9 @@ def exact_strips(manifest, strips, height=500):
                 for b in range(a, count):
                     total[a, b] += np.vdot(kernel[a], kernel[b])
                 kernel[a].sum(1)
-    count = math.ceil(rows / height)
-    strips = min(strips, count)
-    return timed(work)[0] / strips, count
+    pieces = math.ceil(rows / height)
+    strips = min(strips, pieces)
+    return timed(work)[0] / strips, pieces
 
 
 def cka(about):

@@ -42,9 +42,8 @@ static int score_file(cli_call *call, int32_t resamples, uint64_t seed, cst_repo
         code = cli_check(call, cst_pool_load(call->context, pool, split));
     call->notices_held = true;
     if (code == CLI_OK)
-        code = cli_check(call, cst_evaluate(call->context, cst_pool_predictions(pool, split, 0),
-                                            cst_pool_rows(pool, split), cst_pool_classes(pool),
-                                            cst_pool_labels(pool, split), resamples, seed, report));
+        code = cli_check(
+            call, cst_evaluate_member(call->context, pool, split, 0, resamples, seed, report));
     cst_pool_free(call->context, pool);
     return code;
 }

@@ -151,7 +151,7 @@ static int set_memory(cli_call *call) {
     size_t bytes = 0;
     if (!text)
         return CLI_OK;
-    if (!parse_size(text, &bytes) || bytes == 0)
+    if (!parse_size(text, &bytes))
         return cli_fail(call, "option --memory: '%s' is not a size; write 2GiB, 500MB or bytes",
                         text);
     cst_status status = cst_context_set_memory(call->context, bytes);

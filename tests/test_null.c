@@ -254,6 +254,12 @@ static void asking_pools(void **state) {
     assert_null(cst_pool_predictions(NULL, "oof", 0));
     assert_null(cst_pool_predictions(f->pool, NULL, 0));
     assert_null(cst_pool_predictions(f->pool, "oof", MEMBERS));
+    float row[CLASSES];
+    REFUSED_ALONE(cst_pool_read(NULL, f->pool, "oof", 0, 0, 1, row));
+    REFUSED(cst_pool_read(f->context, NULL, "oof", 0, 0, 1, row));
+    REFUSED(cst_pool_read(f->context, f->pool, NULL, 0, 0, 1, row));
+    REFUSED(cst_pool_read(f->context, f->pool, "oof", 0, 0, 1, NULL));
+    REFUSED(cst_pool_read(f->context, f->pool, "oof", 0, -1, 1, row));
 }
 
 static void models(void **state) {
@@ -320,6 +326,10 @@ static void computations(void **state) {
     REFUSED(cst_evaluate(f->context, NULL, ROWS, CLASSES, f->labels, 0, 0, &report));
     REFUSED(cst_evaluate(f->context, p, ROWS, CLASSES, NULL, 0, 0, &report));
     REFUSED(cst_evaluate(f->context, p, ROWS, CLASSES, f->labels, 0, 0, NULL));
+    REFUSED_ALONE(cst_evaluate_member(NULL, f->pool, "oof", 0, 0, 0, &report));
+    REFUSED(cst_evaluate_member(f->context, NULL, "oof", 0, 0, 0, &report));
+    REFUSED(cst_evaluate_member(f->context, f->pool, NULL, 0, 0, 0, &report));
+    REFUSED(cst_evaluate_member(f->context, f->pool, "oof", 0, 0, 0, NULL));
     REFUSED_ALONE(cst_evaluate_model(NULL, f->model, f->pool, "oof", 0, 0, 0, &report));
     REFUSED(cst_evaluate_model(f->context, NULL, f->pool, "oof", 0, 0, 0, &report));
     REFUSED(cst_evaluate_model(f->context, f->model, NULL, "oof", 0, 0, 0, &report));

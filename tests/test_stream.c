@@ -9,6 +9,7 @@
 #include "pool/pool.h"
 #include "pool/store.h"
 
+#include <corestack/fit.h>
 #include <fcntl.h>
 #include <math.h>
 #include <unistd.h>
@@ -160,6 +161,9 @@ static void rows_are_the_same(fixture *f, bool logits) {
         expect_ok(f, cst_view_gather(f->context, &memory, k, scattered, SCATTERED, near));
         expect_ok(f, cst_view_gather(f->context, &disk, k, scattered, SCATTERED, far));
         assert_memory_equal(near, far, sizeof near);
+        expect_ok(f, cst_pool_read(f->context, first, "oof", k, 31, SCATTERED, near));
+        expect_ok(f, cst_pool_read(f->context, second, "oof", k, 31, SCATTERED, far));
+        assert_memory_equal(near, far, sizeof near);
         cst_view a = memory;
         cst_view b = disk;
         a.index = b.index = scattered;
@@ -180,6 +184,21 @@ static void rows_are_the_same(fixture *f, bool logits) {
     expect_ok(f, cst_view_rows(f->context, &part, 1, 5, 7, near, &found));
     expect_ok(f, cst_view_rows(f->context, &alone, 0, 5, 7, far, &again));
     assert_memory_equal(found, again, 7 * CLASSES * sizeof *found);
+    expect_error(f, cst_pool_read(f->context, second, "oof", 0, ROWS - 1, 2, near),
+                 CST_ERROR_ARGUMENT, "rows", NULL);
+    expect_error(f, cst_pool_read(f->context, second, "oof", MEMBERS, 0, 1, near),
+                 CST_ERROR_ARGUMENT, "not loaded", NULL);
+    cst_report *reports[2] = {NULL, NULL};
+    char *texts[2] = {NULL, NULL};
+    expect_ok(f, cst_evaluate_member(f->context, first, "oof", 1, 50, 1, &reports[0]));
+    expect_ok(f, cst_evaluate_member(f->context, second, "oof", 1, 50, 1, &reports[1]));
+    for (int i = 0; i < 2; i++)
+        expect_ok(f, cst_report_json(f->context, reports[i], &texts[i]));
+    assert_string_equal(texts[0], texts[1]);
+    for (int i = 0; i < 2; i++) {
+        cst_report_free(f->context, reports[i]);
+        cst_free(f->context, texts[i]);
+    }
     cst_pool_free(f->context, first);
     cst_pool_free(f->context, second);
 }

@@ -35,6 +35,12 @@ CST_API cst_status cst_evaluate(cst_context *context, const float *probabilities
                                 int32_t classes, const int32_t *labels, int32_t resamples,
                                 uint64_t seed, cst_report **report);
 
+/* The same for a member of a loaded split with labels, in memory or on disk; with conditions, all
+ * of their rows together. */
+CST_API cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool,
+                                       const char *split, int32_t member, int32_t resamples,
+                                       uint64_t seed, cst_report **report);
+
 /* Scores a model on a split, which is loaded if it was not: on each of its conditions, where it has
  * several. `baselines` non-zero sets it beside the simple baselines, fitted on split "oof". The
  * report says where the split holds the rows that the model was fitted on. */

@@ -142,8 +142,14 @@ CST_API const int64_t *cst_pool_groups(const cst_pool *pool, const char *split);
 /* Sample id of a row of a loaded split; NULL where it has none. Integers in decimal. Borrowed. */
 CST_API const char *cst_pool_id(const cst_pool *pool, const char *split, int64_t row);
 /* [rows][classes] float32 probabilities of a loaded split ([conditions][rows][classes] where it has
- * conditions); NULL if not loaded. Borrowed. */
+ * conditions); NULL if not loaded, or if they stay on disk because they are larger than their share
+ * of the context's memory (cst_context_set_memory). Borrowed. */
 CST_API const float *cst_pool_predictions(const cst_pool *pool, const char *split, int32_t member);
+
+/* Rows first..first+count-1 of what cst_pool_predictions would give, wherever they are, into out
+ * [count][classes]; with conditions, the rows of condition 0 come first, then those of 1, ... */
+CST_API cst_status cst_pool_read(cst_context *context, const cst_pool *pool, const char *split,
+                                 int32_t member, int64_t first, int64_t count, float *out);
 
 #ifdef __cplusplus
 }

@@ -270,6 +270,7 @@ cst_status cst_stage(cst_context *context, const char *stage) {
         return CST_OK;
     char name[STAGE_CHARS];
     (void)snprintf(name, sizeof name, "%s%s", context->about, stage);
+    cst_log(context, CST_LOG_INFO, "%s", name);
     cst_status status = cst_progress(context, name, 0, 1);
     context->named = true;
     return status;

@@ -7,16 +7,27 @@
 #include <omp.h>
 #include <string.h>
 
+/* Memory of the budget that a thread's scratch is given. */
+#define BYTES_OF_A_THREAD ((size_t)32 << 20)
+
 /* Terms held at a time by cst_reduce_blocks: as many as take WAVE_DOUBLES, within these limits. A
  * matter of memory and of how often threads meet, not of the sum's value. */
 enum { WAVE_LEAST = 16, WAVE_MOST = 1024, WAVE_DOUBLES = 1 << 20 };
+
+/* Threads have scratch of their own, so a small memory budget allows few of them. Results do not
+ * depend on how many there are. */
+static int affordable_threads(const cst_context *context) {
+    size_t most = cst_context_memory(context) / BYTES_OF_A_THREAD;
+    int threads = cst_context_threads(context);
+    return most < (size_t)threads ? (int)most : threads;
+}
 
 /* `counts`: the tasks are the progress of the stage. */
 static cst_status run_tasks(cst_context *context, int64_t count, cst_task_fn task, void *user,
                             bool counts) {
     if (count <= 0)
         return CST_OK;
-    int threads = cst_context_threads(context);
+    int threads = affordable_threads(context);
     if (threads > count)
         threads = (int)count;
     if (threads == 1 || omp_in_parallel()) {
@@ -82,7 +93,7 @@ cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn tas
 }
 
 cst_status cst_parallel_long(cst_context *context, int64_t count, cst_task_fn task, void *user) {
-    int threads = cst_context_threads(context);
+    int threads = affordable_threads(context);
     if (threads == 1 || omp_in_parallel())
         return cst_parallel_for(context, count, task, user);
     bool counts = cst_count_begin(context, count);

@@ -549,10 +549,6 @@ void cst_moments_without(const cst_moments *moments, int32_t fold, double *out) 
     }
 }
 
-void cst_moments_total(const cst_moments *moments, double *out) {
-    cst_moments_without(moments, -1, out);
-}
-
 /* The form u' M u with u = (-w, 1, -b), b the intercept against the shifted columns. */
 double cst_moments_loss(const cst_moments *moments, int32_t fold, const double *coefficients,
                         double intercept, double *rows) {

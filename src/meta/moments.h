@@ -53,8 +53,7 @@ cst_status cst_moments_from_rows(cst_context *context, int64_t rows, int32_t col
 
 void cst_moments_free(cst_context *context, cst_moments *moments);
 
-/* Sum over all folds, and over all folds but one: out [(d + 2) * (d + 2)]. */
-void cst_moments_total(const cst_moments *moments, double *out);
+/* Sum over all folds but one (-1: over all of them): out [(d + 2) * (d + 2)]. */
 void cst_moments_without(const cst_moments *moments, int32_t fold, double *out);
 
 /* sum (y - intercept - x'w)^2 over the rows of one fold (fold < 0: all rows), and their number.

@@ -345,3 +345,23 @@ cst_status cst_pool_view_members(cst_context *context, const cst_pool *pool, con
     out->data = pointers;
     return CST_OK;
 }
+
+cst_status cst_pool_read(cst_context *context, const cst_pool *pool, const char *split,
+                         int32_t member, int64_t first, int64_t count, float *out) {
+    const float *pointer = NULL;
+    const float *rows = NULL;
+    cst_view view = {0};
+    if (!context || !pool || !split || (count > 0 && !out))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_pool_read: a pool, a split and a place for the rows are needed");
+    cst_status status = cst_pool_view_members(context, pool, split, &member, 1, &pointer, &view);
+    if (status == CST_OK && (first < 0 || count < 0 || first > view.rows - count))
+        status = cst_fail(context, CST_ERROR_ARGUMENT, "rows %lld to %lld of %lld do not exist",
+                          (long long)first, (long long)first + (long long)count - 1,
+                          (long long)view.rows);
+    if (status == CST_OK)
+        status = cst_view_rows(context, &view, 0, first, count, out, &rows);
+    if (status == CST_OK && rows != out && count > 0)
+        memcpy(out, rows, (size_t)count * (size_t)view.classes * sizeof *out);
+    return status;
+}

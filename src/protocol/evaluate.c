@@ -158,32 +158,70 @@ static cst_status finish(cst_context *context, cst_status status, cst_report **r
     return status;
 }
 
-cst_status cst_evaluate(cst_context *context, const float *probabilities, int64_t rows,
-                        int32_t classes, const int32_t *labels, int32_t resamples, uint64_t seed,
-                        cst_report **report) {
-    if (report)
-        *report = NULL;
-    if (!context || !probabilities || !labels || !report)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_evaluate: probabilities, labels and a place for the report are "
-                        "needed");
-    cst_notices_clear(context);
-    cst_status status = cst_report_create(context, CST_REPORT_EVALUATE, report);
+/* Scores the rows of a view's one member. */
+static cst_status evaluate_view(cst_context *context, const cst_view *view, int32_t resamples,
+                                uint64_t seed, cst_report **report) {
     method only = {.name = "predictions"};
     size_t cells = 0;
-    if (status == CST_OK && !cst_size_mul((size_t)rows, (size_t)classes, &cells))
+    cst_status status = cst_report_create(context, CST_REPORT_EVALUATE, report);
+    if (status == CST_OK && !cst_size_mul((size_t)view->rows, (size_t)view->classes, &cells))
         status = cst_fail(context, CST_ERROR_LIMIT, "too many predictions");
     if (status == CST_OK) {
         only.probabilities = cst_alloc(context, cells, sizeof(float));
         status = only.probabilities ? CST_OK : CST_ERROR_MEMORY;
     }
+    for (int64_t first = 0; status == CST_OK && first < view->rows; first += CST_BLOCK_ROWS) {
+        int64_t count =
+            view->rows - first < CST_BLOCK_ROWS ? view->rows - first : (int64_t)CST_BLOCK_ROWS;
+        float *to = only.probabilities + (size_t)first * (size_t)view->classes;
+        const float *rows = NULL;
+        status = cst_poll(context);
+        if (status == CST_OK)
+            status = cst_view_rows(context, view, 0, first, count, to, &rows);
+        if (status == CST_OK && rows != to)
+            memcpy(to, rows, (size_t)count * (size_t)view->classes * sizeof *to);
+    }
     if (status == CST_OK) {
-        memcpy(only.probabilities, probabilities, cells * sizeof(float));
-        const scored_rows on = {.rows = rows, .classes = classes, .labels = labels};
+        const scored_rows on = {
+            .rows = view->rows, .classes = view->classes, .labels = view->labels};
         status = put_methods(context, *report, &only, 1, &on, resamples, seed);
     }
     cst_free(context, only.probabilities);
     return finish(context, status, report);
+}
+
+cst_status cst_evaluate(cst_context *context, const float *probabilities, int64_t rows,
+                        int32_t classes, const int32_t *labels, int32_t resamples, uint64_t seed,
+                        cst_report **report) {
+    if (report)
+        *report = NULL;
+    if (!context || !probabilities || !labels || !report || rows < 1 || classes < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_evaluate: probabilities, labels and a place for the report are "
+                        "needed");
+    cst_notices_clear(context);
+    cst_view view = {
+        .rows = rows, .classes = classes, .members = 1, .data = &probabilities, .labels = labels};
+    return evaluate_view(context, &view, resamples, seed, report);
+}
+
+cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const char *split,
+                               int32_t member, int32_t resamples, uint64_t seed,
+                               cst_report **report) {
+    const float *pointer = NULL;
+    cst_view view = {0};
+    if (report)
+        *report = NULL;
+    if (!context || !pool || !split || !report)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_evaluate_member: a pool, a split and a place for the report are "
+                        "needed");
+    cst_notices_clear(context);
+    cst_status status = cst_pool_view_members(context, pool, split, &member, 1, &pointer, &view);
+    if (status == CST_OK && (!view.labels || view.rows < 1))
+        status =
+            cst_fail(context, CST_ERROR_INPUT, "split '%s' has no labels to score against", split);
+    return status == CST_OK ? evaluate_view(context, &view, resamples, seed, report) : status;
 }
 
 /* One method, fitted on the out-of-fold rows, on the rows of `view`. */

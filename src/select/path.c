@@ -71,59 +71,111 @@ static cst_status inverse(cst_context *context, int32_t n, const double *matrix,
     return status;
 }
 
-/* Position whose removal raises the quadratic model least, and the model's optimum without it in
- * `start`. */
-static int32_t cheapest(const cst_loglinear *fit, const double *inv, double *start) {
-    int32_t k = fit->members;
+/* Above MANY members a step of the backward path takes several of them out at once, a sixteenth of
+ * those that are left: the quadratic model says which and follows them, and the fit after the step
+ * sees what is left. Sizes in between have the model's sets and weights. */
+enum { MANY = 64, SHARE = 16 };
+
+static int32_t batch_of(int32_t size) {
+    if (size <= MANY)
+        return 1;
+    return size - size / SHARE < MANY ? size - MANY : size / SHARE;
+}
+
+/* Takes out the position whose removal raises the quadratic model least: `weights` [k] become the
+ * model's optimum without it. */
+static int32_t take_cheapest(int32_t k, double *weights, const double *inv) {
     int32_t leave = 0;
     double least = INFINITY;
     for (int32_t j = 0; j < k; j++) {
-        double cost = fit->weights[j] * fit->weights[j] / (2 * inv[j * k + j]);
+        double cost = weights[j] * weights[j] / (2 * inv[j * k + j]);
         if (cost < least) {
             least = cost;
             leave = j;
         }
     }
-    double ratio = fit->weights[leave] / inv[leave * k + leave];
+    double ratio = weights[leave] / inv[leave * k + leave];
     for (int32_t j = 0, to = 0; j < k; j++)
         if (j != leave)
-            start[to++] = fit->weights[j] - inv[j * k + leave] * ratio;
+            weights[to++] = weights[j] - inv[j * k + leave] * ratio;
     return leave;
+}
+
+/* The inverse [k][k] of a Hessian becomes that without row and column `leave`, [k - 1][k - 1]. row:
+ * [k] scratch. */
+static void shrink_inverse(int32_t k, int32_t leave, double *inv, double *row) {
+    size_t n = (size_t)k;
+    memcpy(row, inv + (size_t)leave * n, n * sizeof *row);
+    double pivot = row[leave];
+    size_t to = 0;
+    for (size_t a = 0; a < n; a++)
+        for (size_t b = 0; b < n; b++)
+            if (a != (size_t)leave && b != (size_t)leave)
+                inv[to++] = inv[a * n + b] - row[a] * row[b] / pivot;
+}
+
+typedef struct backward {
+    int32_t *active; /* [members] */
+    double *weights; /* [members] */
+    double *inv;     /* [members][members] */
+    double *row;     /* [members] */
+} backward;
+
+static void keep_set(const backward *s, int32_t size, cst_path *out) {
+    memcpy(out->set[size - 1], s->active, (size_t)size * sizeof *s->active);
+    memcpy(out->weights[size - 1], s->weights, (size_t)size * sizeof *s->weights);
+}
+
+/* One step from a fit of `size` members: as many leave as are in a batch. Returns how many are
+ * left. */
+static int32_t step_back(const backward *s, int32_t size, cst_path *out) {
+    int32_t end = size - batch_of(size);
+    while (size > end) {
+        int32_t leave = take_cheapest(size, s->weights, s->inv);
+        memmove(s->active + leave, s->active + leave + 1,
+                (size_t)(size - 1 - leave) * sizeof *s->active);
+        if (size - 1 > end) {
+            shrink_inverse(size, leave, s->inv, s->row);
+            keep_set(s, size - 1, out);
+        }
+        size--;
+    }
+    return size;
 }
 
 cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
                              const cst_select_options *options, cst_path *out) {
     int32_t members = table->members;
+    size_t count = (size_t)members;
     cst_loglinear_options fit_options = path_fit_options(table, options);
-    int32_t *active = cst_alloc(context, (size_t)members, sizeof *active);
-    double *start = cst_alloc(context, (size_t)members, sizeof *start);
-    double *inv = cst_alloc(context, (size_t)members * (size_t)members, sizeof *inv);
+    backward s = {.active = cst_alloc(context, count, sizeof *s.active),
+                  .weights = cst_alloc(context, count, sizeof *s.weights),
+                  .inv = cst_alloc(context, count * count, sizeof *s.inv),
+                  .row = cst_alloc(context, count, sizeof *s.row)};
     cst_status status = path_alloc(context, members, out);
-    if (!active || !start || !inv)
+    if (!s.active || !s.weights || !s.inv || !s.row)
         status = CST_ERROR_MEMORY;
     for (int32_t k = 0; status == CST_OK && k < members; k++)
-        active[k] = k;
-    for (int32_t size = members; status == CST_OK && size >= 1; size--) {
+        s.active[k] = k;
+    for (int32_t size = members; status == CST_OK && size >= 1;) {
         cst_loglinear fit = {0};
-        status = cst_loglinear_fit(context, table, active, size, &fit_options,
-                                   size == members ? NULL : start, &fit);
+        status = cst_loglinear_fit(context, table, s.active, size, &fit_options,
+                                   size == members ? NULL : s.weights, &fit);
         if (status == CST_OK) {
-            memcpy(out->set[size - 1], active, (size_t)size * sizeof *active);
-            memcpy(out->weights[size - 1], fit.weights, (size_t)size * sizeof *start);
-            status = inverse(context, size, fit.hessian, inv);
+            memcpy(s.weights, fit.weights, (size_t)size * sizeof *s.weights);
+            keep_set(&s, size, out);
+            status = inverse(context, size, fit.hessian, s.inv);
         }
-        if (status == CST_OK) {
-            int32_t leave = cheapest(&fit, inv, start);
-            memmove(active + leave, active + leave + 1,
-                    (size_t)(size - 1 - leave) * sizeof *active);
-        }
+        if (status == CST_OK)
+            size = step_back(&s, size, out);
         cst_loglinear_free(context, &fit);
     }
     if (status != CST_OK)
         cst_path_free(context, out);
-    cst_free(context, active);
-    cst_free(context, start);
-    cst_free(context, inv);
+    cst_free(context, s.active);
+    cst_free(context, s.weights);
+    cst_free(context, s.inv);
+    cst_free(context, s.row);
     return status;
 }
 

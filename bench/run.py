@@ -87,6 +87,7 @@ def paper(about):
     estimate = one["seconds"]["total"] + refits * one["seconds"]["drop"] * (first + whole["models_kept"]) / (2 * first)
     full = pool(*IMAGENET)
     plain = fit(full, *nodrop)
+    theirs_full = peer("paper_numpy.py", full, CORES, "none", positions(plain, ("redundant",)))
     document = fit(full, NO_NESTING)
     first_full, refits_full = least_refits(document)
     flops = fit_flops(*IMAGENET, first_full, refits_full)
@@ -103,8 +104,9 @@ def paper(about):
             note=f"{first_full} members after CKA, {document['models_kept']} kept, at least {refits_full} refits; "
                  f"floor: {flops / 1e12:.2f} TFLOP, {pool_bytes(full) / 1e9:.2f} GB"),
         row("paper preset without drop-and-refit, ImageNet shape", whole_shape,
-            plain["wall"], rss=plain["rss"], floor=floor(full, fit_flops(*IMAGENET, first_full, 0), about), most=4,
-            stages=plain["seconds"]),
+            plain["wall"], "NumPy and PyTorch, two threads", theirs_full["seconds"]["total"], target=10,
+            rss=plain["rss"], floor=floor(full, fit_flops(*IMAGENET, first_full, 0), about), most=4,
+            stages=plain["seconds"], note="the peer measured once"),
     ]
 
 
@@ -142,10 +144,13 @@ def threads(about):
                 document = fit(manifest, *settings, preset=preset, threads=n, model=WORK / f"threads{n}.cstack")
                 return document["wall"], document
             return call
-        (two_s, two), (one_s, _) = turns(one(2), one(1))
+        (two_s, two), (one_s, alone) = turns(one(2), one(1))
         same = (WORK / "threads1.cstack").read_bytes() == (WORK / "threads2.cstack").read_bytes()
         out.append(row(f"{preset} preset, two threads", shape_text(MIDDLE), two_s, "one thread", one_s,
-                       target=1.8, rss=two["rss"], note="models the same to the byte" if same else "**models differ**"))
+                       target=1.8, rss=two["rss"],
+                       note=("models the same to the byte" if same else "**models differ**")
+                       + f"; {two['cpu']:.1f} CPU seconds on two threads, {alone['cpu']:.1f} on one, "
+                         f"{two['cpu'] / two_s:.2f} cores busy"))
         if not same:
             raise SystemExit("bench: one and two threads gave different models")
     return out

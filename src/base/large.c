@@ -144,7 +144,7 @@ void cst_large_trim(cst_large *large, size_t limit) {
     double now = cst_seconds();
     if (large->maps && now - large->looked > LOOK_EVERY) {
         large->looked = now;
-        if (resident() > limit / 4 * 3)
+        if (resident() > limit / 8 * 5)
             for (cst_mapping *map = large->maps; map; map = map->after)
                 (void)madvise((char *)map + HEAD_BYTES, map->bytes - HEAD_BYTES, MADV_DONTNEED);
     }

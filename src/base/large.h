@@ -1,7 +1,7 @@
 /*
- * Large arrays under a memory budget: what does not fit in half of it lives in unlinked temporary
- * files that are mapped, and leaves memory when the process grows beyond its budget. Behind
- * cst_alloc; nobody else needs to know. Section: docs/architecture.md, "Memory".
+ * Large arrays under a memory budget: what does not fit in three eighths of it lives in unlinked
+ * temporary files that are mapped, and leaves memory when the process grows beyond its budget.
+ * Behind cst_alloc; nobody else needs to know. Section: docs/architecture.md, "Memory".
  */
 #ifndef CST_LARGE_H
 #define CST_LARGE_H
@@ -36,7 +36,7 @@ void cst_large_release(cst_large *large, size_t bytes);
 void *cst_large_map(cst_context *context, cst_large *large, size_t bytes);
 void cst_large_unmap(cst_large *large, void *pointer);
 
-/* Takes mapped arrays out of memory if the process holds more than three quarters of `limit`. Reads
+/* Takes mapped arrays out of memory if the process holds more than five eighths of `limit`. Reads
  * the resident size at most every 20 ms. */
 void cst_large_trim(cst_large *large, size_t limit);
 

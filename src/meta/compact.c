@@ -15,7 +15,7 @@ static const double ENTRIES = 32;
 /* Floats of a member that are read at a time. */
 enum { PIECE_FLOATS = 1 << 17 };
 /* Blocks that are laid together. */
-enum { SEGMENT_BLOCKS = 32 };
+enum { SEGMENT_BLOCKS = 16 };
 /* Logs are held where they take at most this part of the memory there may be. */
 enum { LOGS_SHARE = 8 };
 

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/../.."
 failed=0
 for page in docs/man/*.1; do
     [ -f "$page" ] || continue
-    # Not through `man`, which is a stub in containers.
+    # Through groff: `man` itself is left out of container images.
     warnings=$(groff -man -ww -z -Tutf8 "$page" 2>&1)
     if [ -n "$warnings" ]; then
         printf '%s\n' "$warnings" >&2

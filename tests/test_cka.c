@@ -2,6 +2,7 @@
  * CKA: exact, Nystrom and probes against NumPy with N x N matrices, and what must hold on any data:
  * copies, independence, constant members, few rows, views with an index, any number of threads.
  */
+#include "failing_memory.h"
 #include "la/la.h"
 #include "redundancy/hsic.h"
 
@@ -527,24 +528,6 @@ static void auto_chooses_by_cost(void **state) {
 }
 
 /* ---- allocation ------------------------------------------------------------------------------ */
-
-typedef struct failing {
-    int64_t left; /* allocations until one fails */
-    int64_t live;
-} failing;
-
-static void *failing_realloc(void *user, void *pointer, size_t bytes) {
-    failing *f = user;
-    if (bytes == 0) {
-        f->live--;
-        free(pointer);
-        return NULL;
-    }
-    if (f->left-- == 0)
-        return NULL;
-    f->live++;
-    return realloc(pointer, bytes);
-}
 
 static void every_allocation_may_fail(void **state) {
     fixture *f = *state;

@@ -2,6 +2,7 @@
  * CKA over packed rows: single precision against double on members of every packing, samples of
  * rows against all of them, any number of threads.
  */
+#include "failing_memory.h"
 #include "la/la.h"
 #include "redundancy/hsic.h"
 
@@ -327,24 +328,6 @@ static void results_do_not_depend_on_threads(void **state) {
         }
         cst_cka_result_free(f->context, &one);
     }
-}
-
-typedef struct failing {
-    int64_t left; /* allocations until one fails */
-    int64_t live;
-} failing;
-
-static void *failing_realloc(void *user, void *pointer, size_t bytes) {
-    failing *f = user;
-    if (bytes == 0) {
-        f->live--;
-        free(pointer);
-        return NULL;
-    }
-    if (f->left-- == 0)
-        return NULL;
-    f->live++;
-    return realloc(pointer, bytes);
 }
 
 /* Sparse members, and one that stops fitting, which makes all tiles whole. */

@@ -37,6 +37,27 @@ typedef struct buffers {
     double *wide;
 } buffers;
 
+/* Rows converted at a time, at most `rows`. */
+static int64_t piece_rows(const stream *s, int64_t rows) {
+    int64_t piece = PIECE_VALUES / s->convert.width > 0 ? PIECE_VALUES / s->convert.width : 1;
+    return piece < rows ? piece : rows;
+}
+
+static void free_buffers(cst_context *context, buffers *b) {
+    cst_free(context, b->raw);
+    cst_free(context, b->values);
+    cst_free(context, b->wide);
+}
+
+/* Freed with free_buffers also after a failure. */
+static cst_status make_buffers(cst_context *context, const stream *s, int64_t rows, buffers *b) {
+    size_t cells = (size_t)rows * (size_t)s->convert.width;
+    *b = (buffers){.raw = cst_alloc(context, cells, s->rows->npy->item),
+                   .values = cst_alloc(context, cells, sizeof(float)),
+                   .wide = cst_alloc(context, cells, sizeof(double))};
+    return b->raw && b->values && b->wide ? CST_OK : CST_ERROR_MEMORY;
+}
+
 static cst_status convert_rows(cst_context *context, const stream *s, cst_convert *convert,
                                int64_t first, int64_t count, const buffers *b, float *out) {
     const cst_npy *npy = s->rows->npy;
@@ -61,38 +82,29 @@ static cst_status convert_rows(cst_context *context, const stream *s, cst_conver
 static cst_status read_npy(cst_context *context, const void *source, int64_t first, int64_t count,
                            float *out) {
     const stream *s = source;
-    size_t width = (size_t)s->convert.width;
-    size_t item = s->rows->npy->item;
-    int64_t piece = PIECE_VALUES / s->convert.width > 0 ? PIECE_VALUES / s->convert.width : 1;
-    piece = piece > count ? count : piece;
-    size_t cells = (size_t)piece * width;
+    int64_t piece = piece_rows(s, count);
     cst_convert convert = s->convert;
-    buffers b = {.raw = cst_alloc(context, cells, item),
-                 .values = cst_alloc(context, cells, sizeof(float)),
-                 .wide = cst_alloc(context, cells, sizeof(double))};
-    cst_status status = b.raw && b.values && b.wide ? CST_OK : CST_ERROR_MEMORY;
+    buffers b;
+    cst_status status = make_buffers(context, s, piece, &b);
     for (int64_t at = 0; status == CST_OK && at < count; at += piece) {
         int64_t part = count - at < piece ? count - at : piece;
         status = convert_rows(context, s, &convert, first + at, part, &b,
                               out + (size_t)at * (size_t)s->classes);
     }
-    cst_free(context, b.raw);
-    cst_free(context, b.values);
-    cst_free(context, b.wide);
+    free_buffers(context, &b);
     return status;
 }
 
 /* Reads everything once, so that what is wrong with a file is said before anything is computed. */
 static cst_status check_all(cst_context *context, const stream *s) {
     int64_t rows = s->rows->row_count;
-    int64_t piece = PIECE_VALUES / s->convert.width > 0 ? PIECE_VALUES / s->convert.width : 1;
-    size_t cells = (size_t)piece * (size_t)s->convert.width;
+    int64_t piece = piece_rows(s, rows);
     cst_convert convert = s->convert;
+    buffers b;
     float *out = cst_alloc(context, (size_t)piece * (size_t)s->classes, sizeof *out);
-    buffers b = {.raw = cst_alloc(context, cells, s->rows->npy->item),
-                 .values = cst_alloc(context, cells, sizeof(float)),
-                 .wide = cst_alloc(context, cells, sizeof(double))};
-    cst_status status = out && b.raw && b.values && b.wide ? CST_OK : CST_ERROR_MEMORY;
+    cst_status status = make_buffers(context, s, piece, &b);
+    if (!out)
+        status = CST_ERROR_MEMORY;
     for (int64_t first = 0; status == CST_OK && first < rows; first += piece) {
         int64_t part = rows - first < piece ? rows - first : piece;
         status = cst_poll(context);
@@ -102,9 +114,7 @@ static cst_status check_all(cst_context *context, const stream *s) {
     if (status == CST_OK)
         status = cst_convert_finish(context, &convert);
     cst_free(context, out);
-    cst_free(context, b.raw);
-    cst_free(context, b.values);
-    cst_free(context, b.wide);
+    free_buffers(context, &b);
     return status;
 }
 

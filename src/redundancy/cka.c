@@ -41,16 +41,10 @@ enum { PROBES_DEFAULT = 256, LANDMARKS_USUAL = 512, LANDMARKS_MOST = 2048 };
 #define ERROR_ENOUGH 0.0025
 #define ROUNDS_USUAL 6.0
 
-/* Seconds on one core that `auto` spends on a sample of pairs of rows, and on all of them, and
- * those of a multiply-add in the products of members and of an operation of the features. */
-#define SECONDS_MOST 12.0
+/* Seconds on one core that `auto` spends on all pairs of rows, and those of an operation of the
+ * features. */
 #define SECONDS_EXACT 1.0
-#define SECONDS_MEMBER_ADD 2.5e-11
 #define SECONDS_FEATURE 2.5e-11
-
-/* Bytes of packed rows, and the fewest rows that a sample is worth. */
-#define PACKED_BYTES 3e8
-enum { SAMPLE_LEAST = 2048 };
 
 /* Random signs stand in for cross-Grams only if they are this much cheaper, and their standard
  * error, relative to HSIC, is this small. */
@@ -197,7 +191,7 @@ static double lowrank_operations(const cst_view *view, int64_t landmarks, int64_
 /* Seconds of the pairs of `rows` packed rows. */
 static double packed_seconds(const cst_packed *packed, double rows) {
     int32_t members = packed->kernels->view->members;
-    double pair = SECONDS_MEMBER_ADD * (double)members * (double)members;
+    double pair = CST_SECONDS_MEMBER_ADD * (double)members * (double)members;
     for (int32_t k = 0; k < members; k++)
         pair += packed->member[k].seconds;
     return rows * rows / 2 * pair;
@@ -212,21 +206,21 @@ static double packed_bytes(const cst_packed *packed) {
     return bytes;
 }
 
-/* Rows that fit into the bytes of packed rows, of which a round takes at most SECONDS_MOST: whole
- * strips, unless it is all. */
+/* Rows that fit into the bytes of packed rows, of which a round takes at most CST_SECONDS_MOST:
+ * whole strips, unless it is all. */
 static int64_t packed_rows(const cst_packed *packed) {
-    double rows = SECONDS_MOST / (2 * CST_STRIP_ROWS * packed_seconds(packed, 1));
-    rows = fmin(rows, PACKED_BYTES / packed_bytes(packed));
-    rows = fmax(rows, SAMPLE_LEAST);
+    double rows = CST_SECONDS_MOST / (2 * CST_STRIP_ROWS * packed_seconds(packed, 1));
+    rows = fmin(rows, CST_PACKED_BYTES / packed_bytes(packed));
+    rows = fmax(rows, CST_SAMPLE_LEAST);
     rows = fmin(rows, (double)packed->kernels->view->rows);
     int64_t strips = (int64_t)rows / CST_STRIP_ROWS;
     return strips > 0 ? strips * CST_STRIP_ROWS : (int64_t)rows;
 }
 
-/* Of `rows` rows, as many as take SECONDS_MOST. */
+/* Of `rows` rows, as many as take CST_SECONDS_MOST. */
 static int64_t rounds_most(const cst_packed *packed, int64_t rows) {
     double round = 2 * CST_STRIP_ROWS * (double)rows * packed_seconds(packed, 1);
-    return (int64_t)fmax(1, SECONDS_MOST / round);
+    return (int64_t)fmax(1, CST_SECONDS_MOST / round);
 }
 
 /* Seconds of the features, as far as the number of landmarks can be told: from the fewest that C
@@ -262,12 +256,12 @@ static cst_status choose(cst_context *context, const cka_job *job, int64_t probe
     if (job->options->landmarks > 0 || job->options->landmark_rule != CST_LANDMARKS_RESIDUAL)
         return CST_OK;
     double all = packed_seconds(packed, (double)view->rows);
-    bool fit = packed_bytes(packed) * (double)view->rows <= PACKED_BYTES;
+    bool fit = packed_bytes(packed) * (double)view->rows <= CST_PACKED_BYTES;
     bool exact = fit && all <= SECONDS_EXACT;
     double pairs = all;
     if (!exact)
-        pairs = fmin(SECONDS_MOST, packed_seconds(packed, 1) * ROUNDS_USUAL * 2 * CST_STRIP_ROWS *
-                                       (double)packed_rows(packed));
+        pairs = fmin(CST_SECONDS_MOST, packed_seconds(packed, 1) * ROUNDS_USUAL * 2 *
+                                           CST_STRIP_ROWS * (double)packed_rows(packed));
     double features = 0;
     cst_status status = features_seconds(context, job, probes, pairs, &features);
     if (pairs <= features)

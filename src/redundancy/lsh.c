@@ -6,6 +6,7 @@
 #include "redundancy/lsh.h"
 
 #include "redundancy/blocks.h"
+#include "redundancy/hsic.h"
 #include "redundancy/sketch.h"
 
 #include <math.h>
@@ -20,18 +21,12 @@
 #define CLEAR 2.5
 #define ROUNDING 1e-4
 
-/* Seconds on one core that `auto` spends on pairs of rows before it takes a sample of them, those
- * of a multiply-add of two members, and bytes of packed rows; as in cka.c. */
-#define SECONDS_MOST 12.0
-#define SECONDS_ADD 2.5e-11
-#define PACKED_BYTES 3e8
-
 /* Of a member's sketch, and of what else hashing adds. */
 #define SECONDS_SKETCH 6e-3
 
-/* Fewest rows that a sample is worth, members on a side of a block of pairs, and pairs drawn to
- * judge recall: of those that sketches alone would pursue, those not far below, all others. */
-enum { SAMPLE_LEAST = 2048, BLOCK_SIDE = 32, STRATA = 3, DRAWN_MOST = 24 };
+/* Members on a side of a block of pairs, and pairs drawn to judge recall: of those that sketches
+ * alone would pursue, those not far below, all others. */
+enum { BLOCK_SIDE = 32, STRATA = 3, DRAWN_MOST = 24 };
 static const int32_t DRAWN[STRATA] = {24, 24, 16};
 
 typedef enum pair_state { PAIR_OPEN = 0, PAIR_PROPOSED = 1, PAIR_COMPUTED = 2 } pair_state;
@@ -79,7 +74,7 @@ bool cst_lsh_wanted(const cst_view *view, const cst_cka_options *o) {
         return false;
     double members = view->members;
     double rows = (double)view->rows;
-    double saved = SECONDS_ADD * members * members * rows * rows / 2;
+    double saved = CST_SECONDS_MEMBER_ADD * members * members * rows * rows / 2;
     return o->lsh == CST_LSH_ON ||
            (view->members >= CST_LSH_MEMBERS && saved > SECONDS_SKETCH * members);
 }
@@ -326,20 +321,20 @@ static cst_status restrict_kernels(cst_context *context, const lsh_job *job, con
     return CST_OK;
 }
 
-/* Rows whose pairs are taken: all, those asked for, or those that take SECONDS_MOST. */
+/* Rows whose pairs are taken: all, those asked for, or those that take CST_SECONDS_MOST. */
 static int64_t choose_rows(const lsh_job *job, const cst_packed *packed) {
     const cst_cka_options *options = job->options;
     int64_t all = job->kernels->view->rows;
     if (options->estimator == CST_CKA_EXACT)
         return all;
     double bytes = 24.0 * job->count;
-    double pair = SECONDS_ADD * (double)job->blocks.products;
+    double pair = CST_SECONDS_MEMBER_ADD * (double)job->blocks.products;
     for (int32_t k = 0; k < job->count; k++) {
         bytes += packed->member[k].bytes;
         pair += packed->member[k].seconds;
     }
-    double rows = fmin(sqrt(2 * SECONDS_MOST / pair), PACKED_BYTES / bytes);
-    rows = fmax(rows, SAMPLE_LEAST);
+    double rows = fmin(sqrt(2 * CST_SECONDS_MOST / pair), CST_PACKED_BYTES / bytes);
+    rows = fmax(rows, CST_SAMPLE_LEAST);
     if (options->estimator == CST_CKA_SAMPLE && options->rows > 0)
         rows = options->rows;
     if (options->statistic == CST_CKA_UNBIASED)

@@ -337,6 +337,28 @@ static void computations(void **state) {
     REFUSED(cst_evaluate_model(f->context, f->model, f->pool, "oof", 0, 0, 0, NULL));
 }
 
+static void values(void **state) {
+    fixture *f = *state;
+    const float mean[2] = {1, 2};
+    const double target[2] = {1, 3};
+    double errors[2];
+    cst_value_metrics average;
+    cst_value_intervals intervals;
+    cst_predicted_values p = {.rows = 2, .outputs = 1, .mean = mean};
+    REFUSED_ALONE(cst_value_metrics_evaluate(NULL, &p, target, &average, NULL));
+    REFUSED(cst_value_metrics_evaluate(f->context, NULL, target, &average, NULL));
+    REFUSED(cst_value_metrics_evaluate(f->context, &p, NULL, &average, NULL));
+    REFUSED(cst_value_metrics_evaluate(f->context, &p, target, NULL, NULL));
+    REFUSED_ALONE(cst_value_errors(NULL, &p, target, errors));
+    REFUSED(cst_value_errors(f->context, NULL, target, errors));
+    REFUSED(cst_value_errors(f->context, &p, NULL, errors));
+    REFUSED(cst_value_errors(f->context, &p, target, NULL));
+    REFUSED_ALONE(cst_value_bootstrap(NULL, &p, 1, target, 10, 0, 0, &intervals, NULL));
+    REFUSED(cst_value_bootstrap(f->context, NULL, 1, target, 10, 0, 0, &intervals, NULL));
+    REFUSED(cst_value_bootstrap(f->context, &p, 1, NULL, 10, 0, 0, &intervals, NULL));
+    REFUSED(cst_value_bootstrap(f->context, &p, 1, target, 10, 0, 0, NULL, NULL));
+}
+
 static void reports(void **state) {
     fixture *f = *state;
     cst_report *made = f->report;
@@ -371,6 +393,7 @@ int main(void) {
         cmocka_unit_test(contexts), cmocka_unit_test(options),       cmocka_unit_test(files),
         cmocka_unit_test(folds),    cmocka_unit_test(opening_pools), cmocka_unit_test(asking_pools),
         cmocka_unit_test(models),   cmocka_unit_test(computations),  cmocka_unit_test(reports),
+        cmocka_unit_test(values),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -12,6 +12,7 @@
 #include <corestack/model.h>
 #include <corestack/options.h>
 #include <corestack/pool.h>
+#include <corestack/regression.h>
 #include <corestack/report.h>
 #include <corestack/statistics.h>
 #include <corestack/status.h>

@@ -56,9 +56,9 @@ typedef enum cst_bootstrap_scores {
     CST_BOOTSTRAP_ALL = 1    /* every field */
 } cst_bootstrap_scores;
 
-/* One sentence for the name of a score, that is of a field of cst_metrics, cst_group_accuracy or
- * cst_ood_metrics ("ece"), or of an out-of-distribution score ("max_probability",
- * "predictive_entropy"); NULL for any other name. */
+/* One sentence for the name of a score, that is of a field of cst_metrics, cst_group_accuracy,
+ * cst_ood_metrics ("ece") or cst_value_metrics ("rmse"; its nll is "nll_gaussian"), or of an
+ * out-of-distribution score ("max_probability", "predictive_entropy"); NULL for any other name. */
 CST_API const char *cst_metric_definition(const char *name);
 
 /* Scores probabilities [rows][classes] against labels [rows] in 0..classes-1. bins: 1 to 10000, or

@@ -202,6 +202,17 @@ const char *cst_metric_definition(const char *name) {
                                "that at least 95% of the samples out of distribution reach"},
         {"max_probability", "minus the largest class probability: higher means more out of "
                             "distribution"},
+        {"rmse", "root of the mean squared error; with several outputs the mean of their RMSEs"},
+        {"mae", "mean absolute error; with several outputs the mean of theirs"},
+        {"median_ae", "median absolute error; with several outputs the mean of theirs"},
+        {"r2", "1 - sum of squared errors / sum of squared deviations of the targets from their "
+               "mean over the rows scored; with several outputs the mean of theirs"},
+        {"nll_gaussian", "mean of -log of the normal density with the predicted mean and variance "
+                         "at the target, in nats; with several outputs the mean of theirs"},
+        {"coverage", "share of the targets inside their interval; with several outputs the mean of "
+                     "theirs"},
+        {"width", "mean width of the intervals in units of the target; with several outputs the "
+                  "mean of theirs"},
         {"predictive_entropy", "entropy of the predicted distribution in nats: higher means more "
                                "out of distribution"},
     };

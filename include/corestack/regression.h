@@ -1,0 +1,85 @@
+/*
+ * Regression: scores of predicted values, their variances and intervals against targets, bootstrap
+ * intervals of the scores, and prediction with variance by a fitted model. method.md sections 1 and
+ * 8; docs/regression.md.
+ */
+#ifndef CORESTACK_REGRESSION_H
+#define CORESTACK_REGRESSION_H
+
+#include <corestack/context.h>
+#include <corestack/metrics.h>
+#include <corestack/model.h>
+#include <corestack/pool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Most levels at which the coverage of intervals is measured at a time. */
+#define CST_LEVELS_MAX 8
+
+/* What is predicted of `rows` samples with `outputs` values each, and how surely. Arrays are [rows]
+ * [outputs], C order, borrowed. */
+typedef struct cst_predicted_values {
+    int64_t rows;
+    int32_t outputs;
+    const float *mean;
+    const float *variance;          /* positive; NULL where there is none: no nll */
+    int32_t levels;                 /* of intervals, 0 to CST_LEVELS_MAX */
+    const double *level;            /* [levels], each in (0, 1) */
+    const float *const *half_width; /* [levels], each as mean, 0 or more: the interval is mean - and
+                                       + half_width, both ends included */
+} cst_predicted_values;
+
+/* cst_metric_definition has each in words. */
+typedef struct cst_value_metrics {
+    int64_t samples;
+    double rmse;      /* root of the mean squared error */
+    double mae;       /* mean absolute error */
+    double median_ae; /* median absolute error */
+    double r2;        /* 1 - squared error / squared deviation of the targets from their mean */
+    double nll;       /* mean Gaussian NLL, nats; NaN without variances */
+    int32_t levels;
+    double level[CST_LEVELS_MAX];
+    double coverage[CST_LEVELS_MAX]; /* share of the targets inside their interval */
+    double width[CST_LEVELS_MAX];    /* mean width, in units of the target */
+} cst_value_metrics;
+
+/* Scores values against targets [rows][outputs]. `average`: each score's mean over the outputs, as
+ * scikit-learn's "uniform_average". each: [outputs], or NULL. Of a constant target r2 is 1 for
+ * predictions without error and 0 for others. CST_ERROR_INPUT, with row and output, for numbers
+ * that are not finite, a variance that is not positive or a negative half-width. */
+CST_API cst_status cst_value_metrics_evaluate(cst_context *context,
+                                              const cst_predicted_values *predicted,
+                                              const double *targets, cst_value_metrics *average,
+                                              cst_value_metrics *each);
+
+/* 95% percentile intervals, as cst_metric_intervals, of scores that are means over the outputs. */
+typedef struct cst_value_intervals {
+    int32_t resamples;
+    cst_interval rmse;
+    cst_interval mae;
+    cst_interval r2;
+    cst_interval nll; /* NaN where a method has no variances */
+} cst_value_intervals;
+
+/* Intervals of every method, and of every method's paired difference, its score minus that of
+ * method `reference`. The resamples are those of cst_bootstrap_compare. predicted: [methods], of
+ * the same rows and outputs; intervals, differences: [methods], either of them NULL if not wanted
+ * (without differences `reference` is not read). */
+CST_API cst_status cst_value_bootstrap(cst_context *context, const cst_predicted_values *predicted,
+                                       int32_t methods, const double *targets, int32_t resamples,
+                                       uint64_t seed, int32_t reference,
+                                       cst_value_intervals *intervals,
+                                       cst_value_intervals *differences);
+
+/* One number a sample for paired tests: the mean over the outputs of the squared error divided by
+ * the target's variance (of an output whose targets are all equal: the squared error itself). out:
+ * [rows]. */
+CST_API cst_status cst_value_errors(cst_context *context, const cst_predicted_values *predicted,
+                                    const double *targets, double *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -22,6 +22,37 @@ static bool is_file_list(const cli_call *call, int first) {
     return count > 1 || (count == 1 && !is_pool_path(call->arguments[first]));
 }
 
+/* --task, --ignore, --layout and --classes. */
+static int read_task(cli_call *call, cst_pool_config *config) {
+    const char *task = cli_value(call, "task");
+    const char *layout = cli_value(call, "layout");
+    long long ignore = 0;
+    long long classes = 0;
+    for (int t = 0; task && !config->task_given; t++) {
+        const char *name = cst_task_name((cst_task)t);
+        if (!name)
+            return cli_fail(call,
+                            "option --task: '%s' is not classification, regression, segmentation "
+                            "or detection",
+                            task);
+        config->task_given = strcmp(task, name) == 0;
+        config->task = (cst_task)t;
+    }
+    if (layout && strcmp(layout, "channels-last") != 0 && strcmp(layout, "channels-first") != 0)
+        return cli_fail(call, "option --layout: '%s' is not channels-last or channels-first",
+                        layout);
+    if (layout)
+        config->layout = strcmp(layout, "channels-last") == 0 ? CST_LAYOUT_CHANNELS_LAST
+                                                              : CST_LAYOUT_CHANNELS_FIRST;
+    int code = cli_integer(call, "ignore", INT32_MIN, INT32_MAX, &ignore);
+    if (code == CLI_OK)
+        code = cli_integer(call, "classes", 1, 1 << 24, &classes);
+    config->ignore_given = cli_flag(call, "ignore");
+    config->ignore = (int32_t)ignore;
+    config->classes = (int32_t)classes;
+    return code;
+}
+
 int cli_open_pool(cli_call *call, int first, cst_pool **out) {
     *out = NULL;
     int count = call->argument_count - first;
@@ -40,12 +71,15 @@ int cli_open_pool(cli_call *call, int first, cst_pool **out) {
         config.output_given = 1;
         config.output = logit ? CST_OUTPUT_LOGIT : CST_OUTPUT_PROBABILITY;
     }
+    int code = read_task(call, &config);
+    if (code != CLI_OK)
+        return code;
     if (count <= 0)
         return cli_fail(call,
                         "no pool given: name a pool.json, a folder, or --labels y.npy a.npy "
                         "b.npy ...; see `corestack %s --help`",
                         call->command->name);
-    int code =
+    code =
         is_file_list(call, first)
             ? cli_check(call, cst_pool_open_files(call->context, out, call->arguments + first,
                                                   (size_t)count, &config))

@@ -26,6 +26,11 @@ const cli_option CLI_POOL_OPTIONS[] = {
     {"folds", 0, "F.npy", "fold of every row (otherwise made from the seed)"},
     {"groups", 0, "G.npy", "group of every row; groups never cross folds"},
     {"values", 0, "KIND", "what the numbers are: probability (usual) or logit"},
+    {"task", 0, "TASK",
+     "classification (usual), regression, segmentation or detection, where no manifest says it"},
+    {"ignore", 0, "LABEL", "segmentation: label of pixels that do not count (255)"},
+    {"layout", 0, "ORDER", "segmentation: channels-last or channels-first, where both could be"},
+    {"classes", 0, "C", "number of classes, where the files alone cannot say it"},
     {"allow-outside", 0, NULL, "let a manifest name files outside its folder"},
     {NULL, 0, NULL, NULL},
 };

@@ -2,7 +2,7 @@
 
 _corestack_options() {
     local common="--json --threads --memory --color --quiet --verbose --help"
-    local pool="--labels --ids --folds --groups --values --allow-outside"
+    local pool="--labels --ids --folds --groups --values --task --ignore --layout --classes --allow-outside"
     case $1 in
         fit) echo "--output --preset --set --seed --split $pool $common" ;;
         predict) echo "--output --split $pool $common" ;;
@@ -31,6 +31,8 @@ _corestack() {
         --preset | -p) mapfile -t COMPREPLY < <(compgen -W "default paper prototype" -- "$current") ;;
         --color) mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$current") ;;
         --values) mapfile -t COMPREPLY < <(compgen -W "probability logit" -- "$current") ;;
+        --task) mapfile -t COMPREPLY < <(compgen -W "classification regression segmentation detection" -- "$current") ;;
+        --layout) mapfile -t COMPREPLY < <(compgen -W "channels-last channels-first" -- "$current") ;;
         --methods | -m | --reference)
             mapfile -t COMPREPLY < <(compgen -W "$(corestack compare --list-methods 2>/dev/null |
                 sed -n '/^Each/q; s/^  \([a-z][a-z0-9-]*\)  *[^ ].*/\1/p') all" -- "$current")
@@ -50,7 +52,7 @@ _corestack() {
             mapfile -t COMPREPLY < <(compgen -W "$(corestack options 2>/dev/null |
                 sed -n 's/^  \([a-z][a-z0-9_.]*\) = .*/\1=/p')" -- "$current")
             ;;
-        --threads | -t | --memory | --seed | --count | -L | --resamples | -r | --draws) ;;
+        --threads | -t | --memory | --seed | --count | -L | --resamples | -r | --draws | --ignore | --classes) ;;
         *)
             if [[ $current == -* ]]; then
                 mapfile -t COMPREPLY < <(compgen -W "$(_corestack_options "$command")" -- "$current")

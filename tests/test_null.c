@@ -212,6 +212,8 @@ static void asking_pools(void **state) {
     fixture *f = *state;
     assert_null(cst_pool_file(NULL, 0));
     assert_null(cst_pool_file(f->pool, 0)); /* in memory */
+    assert_int_equal(cst_pool_task(NULL), CST_TASK_CLASSIFICATION);
+    assert_null(cst_task_name((cst_task)9));
     assert_int_equal(cst_pool_members(NULL), 0);
     assert_int_equal(cst_pool_member_index(NULL, "a"), -1);
     assert_int_equal(cst_pool_member_index(f->pool, NULL), -1);
@@ -293,6 +295,7 @@ static void models(void **state) {
     REFUSED(cst_model_predict_pool(f->context, f->model, f->pool, NULL, &all, &rows));
     REFUSED(cst_model_predict_pool(f->context, f->model, f->pool, "oof", NULL, &rows));
     REFUSED(cst_model_predict_pool(f->context, f->model, f->pool, "oof", &all, NULL));
+    assert_int_equal(cst_model_task(NULL), CST_TASK_CLASSIFICATION);
     assert_int_equal(cst_model_members(NULL), 0);
     assert_int_equal(cst_model_classes(NULL), 0);
     assert_null(cst_model_member_name(NULL, 0));

@@ -29,6 +29,7 @@ CST_API cst_status cst_model_load_memory(cst_context *context, cst_model **out, 
 
 CST_API void cst_model_free(cst_context *context, cst_model *model);
 
+CST_API cst_task cst_model_task(const cst_model *model);
 CST_API int32_t cst_model_members(const cst_model *model);
 CST_API int32_t cst_model_classes(const cst_model *model);
 /* Name of member `member` (0..members-1), in the order prediction expects; NULL beyond. Borrowed.

@@ -15,6 +15,27 @@ typedef struct cst_pool cst_pool;
 
 typedef enum cst_output { CST_OUTPUT_PROBABILITY = 0, CST_OUTPUT_LOGIT = 1 } cst_output;
 
+/* What the members predict. Values are stored in model files. */
+typedef enum cst_task {
+    CST_TASK_CLASSIFICATION = 0, /* a distribution over classes for each sample */
+    CST_TASK_REGRESSION = 1,     /* one or more values for each sample */
+    CST_TASK_SEGMENTATION = 2,   /* a distribution over classes for each pixel of an image */
+    CST_TASK_DETECTION = 3       /* boxes with a category and a score for each image */
+} cst_task;
+
+/* "classification", "regression", "segmentation" or "detection"; NULL for any other value. */
+CST_API const char *cst_task_name(cst_task task);
+
+/* How the axes of segmentation maps lie. */
+typedef enum cst_layout {
+    CST_LAYOUT_AUTO = 0,          /* the classes are the one axis that has as many */
+    CST_LAYOUT_CHANNELS_LAST = 1, /* [cases, height, width, classes] */
+    CST_LAYOUT_CHANNELS_FIRST = 2 /* [cases, classes, height, width] */
+} cst_layout;
+
+/* Label of pixels that do not count, where the pool does not say. */
+#define CST_IGNORE_LABEL 255
+
 /* What a folder or a list of files cannot say of itself. Zero-initialise; all fields have a
  * default. */
 typedef struct cst_pool_config {
@@ -27,6 +48,14 @@ typedef struct cst_pool_config {
     const char *folds;  /* fold vector file, or NULL */
     const char *groups; /* group ids file, or NULL */
     uint64_t zip_limit; /* largest uncompressed size of an npz member in bytes; 0: 64 GiB */
+    int task_given;     /* non-zero: `task` holds, which must be the manifest's where there is one;
+                           otherwise the manifest's, or classification */
+    cst_task task;
+    int ignore_given;  /* segmentation, non-zero: `ignore` holds; otherwise the manifest's word, or
+                          CST_IGNORE_LABEL */
+    int32_t ignore;    /* label of pixels that do not count */
+    cst_layout layout; /* segmentation: other than CST_LAYOUT_AUTO, it holds */
+    int32_t classes;   /* number of classes where no manifest says it; 0: what the files have */
 } cst_pool_config;
 
 /* Opens a manifest (a .json file) or a folder (with a pool.json, else every prediction file in it),
@@ -82,6 +111,7 @@ CST_API void cst_pool_free(cst_context *context, cst_pool *pool);
  * an array of an archive as "a.npz#name". The manifest is not among them. NULL beyond. Borrowed. */
 CST_API const char *cst_pool_file(const cst_pool *pool, size_t index);
 
+CST_API cst_task cst_pool_task(const cst_pool *pool);
 CST_API int32_t cst_pool_members(const cst_pool *pool);
 /* Position of a member by name, or -1. */
 CST_API int32_t cst_pool_member_index(const cst_pool *pool, const char *name);

@@ -14,6 +14,12 @@
 
 enum { NAME_MAX_BYTES = 255 };
 
+const char *cst_task_name(cst_task task) {
+    static const char *const names[] = {"classification", "regression", "segmentation",
+                                        "detection"};
+    return (unsigned)task < sizeof names / sizeof names[0] ? names[task] : NULL;
+}
+
 cst_status cst_manifest_create(cst_context *context, cst_manifest **out, const char *path) {
     *out = NULL;
     cst_manifest *manifest = cst_alloc(context, 1, sizeof *manifest);
@@ -40,6 +46,7 @@ static void free_split(cst_context *context, cst_manifest_split *split) {
     cst_free(context, split->ids);
     cst_free(context, split->folds);
     cst_free(context, split->groups);
+    cst_free(context, split->annotations);
     for (int32_t i = 0; i < split->condition_count; i++) {
         cst_free(context, split->conditions[i].shift);
         cst_free(context, split->conditions[i].kind);
@@ -61,6 +68,7 @@ void cst_manifest_free(cst_context *context, cst_manifest *manifest) {
     for (int32_t s = 0; s < manifest->split_count; s++)
         free_split(context, &manifest->splits[s]);
     free_list(context, manifest->class_names, manifest->classes);
+    free_list(context, manifest->output_names, manifest->outputs);
     cst_free(context, manifest->splits);
     cst_free(context, manifest->members);
     cst_free(context, manifest->folder);

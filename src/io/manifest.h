@@ -7,6 +7,8 @@
 
 #include "base/base.h"
 
+#include <corestack/pool.h>
+
 typedef struct cst_manifest_condition {
     char *shift;     /* family of the corruption, or NULL */
     char *kind;      /* or NULL */
@@ -15,10 +17,11 @@ typedef struct cst_manifest_condition {
 
 typedef struct cst_manifest_split {
     char *name;
-    char *labels; /* paths as they are opened, NULL if not given */
+    char *labels; /* paths as they are opened, NULL if not given; targets of a regression */
     char *ids;
     char *folds;
     char *groups;
+    char *annotations; /* detection: COCO annotations */
     cst_manifest_condition *conditions;
     int32_t condition_count;
     bool ood; /* out-of-distribution inputs: no labels */
@@ -42,10 +45,17 @@ typedef struct cst_manifest_member {
 } cst_manifest_member;
 
 typedef struct cst_manifest {
-    char *path;         /* of the manifest or folder, for messages */
-    char *folder;       /* real path that files must stay in; NULL: they may be anywhere */
-    char **class_names; /* [classes], or NULL */
-    int32_t classes;    /* 0: not said */
+    char *path;   /* of the manifest or folder, for messages */
+    char *folder; /* real path that files must stay in; NULL: they may be anywhere */
+    bool task_given;
+    cst_task task;
+    char **class_names;  /* [classes], or NULL */
+    int32_t classes;     /* 0: not said */
+    char **output_names; /* regression: [outputs], or NULL */
+    int32_t outputs;     /* 0: not said */
+    cst_layout layout;   /* segmentation */
+    bool ignore_given;
+    int32_t ignore; /* where ignore_given: label of pixels that do not count */
     bool output_given;
     bool logits; /* where output_given */
     cst_manifest_split *splits;

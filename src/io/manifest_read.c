@@ -133,8 +133,8 @@ static cst_status read_number(const reader *r, const char *place, const json_t *
 /* ---- the parts of a manifest ----------------------------------------------------------------- */
 
 static cst_status read_head(const reader *r, const json_t *root) {
-    static const char *const keys[] = {"corestack_pool", "task",   "classes", "output",
-                                       "splits",         "models", NULL};
+    static const char *const keys[] = {"corestack_pool", "task",   "classes", "output", "outputs",
+                                       "layout",         "ignore", "splits",  "models", NULL};
     cst_status status = check_keys(r, "", root, keys);
     if (status != CST_OK)
         return status;
@@ -145,22 +145,14 @@ static cst_status read_head(const reader *r, const json_t *root) {
                         r->path);
     if (!json_is_integer(version) || json_integer_value(version) != 1)
         return wrong(r, "", "corestack_pool", "1, the only version there is");
-    const json_t *task = json_object_get(root, "task");
-    const char *word = json_is_string(task) ? json_string_value(task)
-                       : task               ? ""
-                                            : "classification";
-    if (strcmp(word, "regression") == 0 || strcmp(word, "segmentation") == 0 ||
-        strcmp(word, "detection") == 0)
-        return cst_fail(r->context, CST_ERROR_UNSUPPORTED,
-                        "%s: task '%s' is not supported yet; this version reads classification",
-                        r->path, word);
-    if (strcmp(word, "classification") != 0)
-        return wrong(r, "", "task",
-                     "\"classification\", \"regression\", \"segmentation\" or \"detection\"");
+    return CST_OK;
+}
+
+static cst_status read_output(const reader *r, const json_t *root) {
     const json_t *output = json_object_get(root, "output");
     if (!output)
         return CST_OK;
-    word = json_is_string(output) ? json_string_value(output) : "";
+    const char *word = json_is_string(output) ? json_string_value(output) : "";
     if (strcmp(word, "probability") != 0 && strcmp(word, "logit") != 0)
         return wrong(r, "", "output", "\"probability\" or \"logit\"");
     r->manifest->output_given = true;
@@ -168,58 +160,136 @@ static cst_status read_head(const reader *r, const json_t *root) {
     return CST_OK;
 }
 
-static cst_status read_class_names(const reader *r, const json_t *classes) {
-    cst_manifest *m = r->manifest;
-    size_t count = json_array_size(classes);
-    cst_strings *names = NULL;
+/* A list of different names, of classes or outputs (`key`), into *names [*count]. */
+static cst_status read_names(const reader *r, const char *key, const json_t *list, char ***names,
+                             int32_t *count) {
+    size_t length = json_array_size(list);
+    cst_strings *table = NULL;
     cst_id_index *index = NULL;
-    m->class_names = cst_alloc(r->context, count, sizeof *m->class_names);
-    cst_status status = m->class_names ? cst_strings_create(r->context, &names) : CST_ERROR_MEMORY;
+    *names = cst_alloc(r->context, length, sizeof **names);
+    cst_status status = *names ? cst_strings_create(r->context, &table) : CST_ERROR_MEMORY;
     if (status == CST_OK)
-        m->classes = (int32_t)count;
-    for (size_t c = 0; status == CST_OK && c < count; c++) {
-        const json_t *name = json_array_get(classes, c);
+        *count = (int32_t)length;
+    for (size_t c = 0; status == CST_OK && c < length; c++) {
+        const json_t *name = json_array_get(list, c);
         if (!json_is_string(name) || json_string_length(name) == 0) {
-            status =
-                cst_fail(r->context, CST_ERROR_INPUT,
-                         "%s: classes[%zu] must be a class name that is not empty", r->path, c);
+            status = cst_fail(r->context, CST_ERROR_INPUT,
+                              "%s: %s[%zu] must be a name that is not empty", r->path, key, c);
             break;
         }
-        m->class_names[c] = cst_strdup(r->context, json_string_value(name));
-        status = m->class_names[c] ? cst_strings_add(r->context, names, json_string_value(name),
-                                                     json_string_length(name))
-                                   : CST_ERROR_MEMORY;
+        (*names)[c] = cst_strdup(r->context, json_string_value(name));
+        status = (*names)[c] ? cst_strings_add(r->context, table, json_string_value(name),
+                                               json_string_length(name))
+                             : CST_ERROR_MEMORY;
     }
     int64_t twice[2] = {-1, -1};
     char quoted[CST_QUOTE_CHARS];
     if (status == CST_OK)
-        status = cst_id_index_build(r->context, &index, names, "classes", twice);
+        status = cst_id_index_build(r->context, &index, table, key, twice);
     if (twice[0] >= 0)
-        status = cst_fail(r->context, CST_ERROR_INPUT,
-                          "%s: classes[%" PRId64 "] and classes[%" PRId64
-                          "] are both '%s'; class names must differ",
-                          r->path, twice[0], twice[1],
-                          cst_quote(quoted, cst_strings_at(names, twice[0])));
+        status = cst_fail(
+            r->context, CST_ERROR_INPUT,
+            "%s: %s[%" PRId64 "] and %s[%" PRId64 "] are both '%s'; the names must differ", r->path,
+            key, twice[0], key, twice[1], cst_quote(quoted, cst_strings_at(table, twice[0])));
     cst_id_index_free(r->context, index);
-    cst_strings_free(r->context, names);
+    cst_strings_free(r->context, table);
     return status;
 }
 
-static cst_status read_classes(const reader *r, const json_t *root) {
-    const json_t *classes = json_object_get(root, "classes");
-    if (!classes)
+/* Names, or a count of at least `least`, of classes or outputs; nothing where the key is missing.
+ */
+static cst_status read_count(const reader *r, const json_t *root, const char *key, int32_t least,
+                             char ***names, int32_t *count) {
+    const json_t *value = json_object_get(root, key);
+    if (!value)
         return CST_OK;
-    json_int_t count = json_is_array(classes)     ? (json_int_t)json_array_size(classes)
-                       : json_is_integer(classes) ? json_integer_value(classes)
-                                                  : -1;
-    if (count == -1)
-        return wrong(r, "", "classes", "a list of names or a count");
-    if (count < 2 || count > CLASSES_MAX)
+    json_int_t number = json_is_array(value)     ? (json_int_t)json_array_size(value)
+                        : json_is_integer(value) ? json_integer_value(value)
+                                                 : -1;
+    if (number == -1)
+        return wrong(r, "", key, "a list of names or a count");
+    if (number < least || number > CLASSES_MAX)
         return cst_fail(r->context, CST_ERROR_INPUT,
-                        "%s: classes: %" PRId64 " classes; at least 2 and at most %d are needed",
-                        r->path, (int64_t)count, CLASSES_MAX);
-    r->manifest->classes = json_is_array(classes) ? 0 : (int32_t)count;
-    return json_is_array(classes) ? read_class_names(r, classes) : CST_OK;
+                        "%s: %s: %" PRId64 " %s; at least %d and at most %d are needed", r->path,
+                        key, (int64_t)number, key, least, CLASSES_MAX);
+    if (json_is_array(value))
+        return read_names(r, key, value, names, count);
+    *count = (int32_t)number;
+    return CST_OK;
+}
+
+/* ---- what depends on the task ---------------------------------------------------------------- */
+
+enum { CLASSES = 1, REGRESSES = 2, SEGMENTS = 4, DETECTS = 8 };
+
+/* Keys that not every task has: at the top, or of a split. */
+static const struct {
+    const char *key;
+    bool of_split;
+    unsigned tasks;
+} TASK_KEYS[] = {
+    {"classes", false, CLASSES | SEGMENTS | DETECTS},
+    {"output", false, CLASSES | SEGMENTS},
+    {"outputs", false, REGRESSES},
+    {"layout", false, SEGMENTS},
+    {"ignore", false, SEGMENTS},
+    {"labels", true, CLASSES | REGRESSES | SEGMENTS},
+    {"targets", true, REGRESSES},
+    {"annotations", true, DETECTS},
+    {"ids", true, CLASSES | REGRESSES},
+    {"folds", true, CLASSES | REGRESSES},
+    {"groups", true, CLASSES | REGRESSES},
+    {"conditions", true, CLASSES},
+    {"ood", true, CLASSES},
+};
+
+/* Refuses keys that the pool's task does not have. */
+static cst_status check_task_keys(const reader *r, const char *place, const json_t *object,
+                                  bool of_split) {
+    unsigned task = 1U << (unsigned)r->manifest->task;
+    for (size_t i = 0; i < sizeof TASK_KEYS / sizeof TASK_KEYS[0]; i++)
+        if (TASK_KEYS[i].of_split == of_split && !(TASK_KEYS[i].tasks & task) &&
+            json_object_get(object, TASK_KEYS[i].key))
+            return cst_fail(r->context, CST_ERROR_INPUT,
+                            "%s: %s%s%s does not belong to a pool of task '%s'; leave it out",
+                            r->path, place, *place ? "." : "", TASK_KEYS[i].key,
+                            cst_task_name(r->manifest->task));
+    return CST_OK;
+}
+
+static cst_status read_task(const reader *r, const json_t *root) {
+    const json_t *task = json_object_get(root, "task");
+    const char *word = json_is_string(task) ? json_string_value(task) : "";
+    if (!task)
+        return CST_OK;
+    for (int i = CST_TASK_CLASSIFICATION; i <= CST_TASK_DETECTION; i++)
+        if (strcmp(word, cst_task_name((cst_task)i)) == 0) {
+            r->manifest->task = (cst_task)i;
+            r->manifest->task_given = true;
+            return CST_OK;
+        }
+    return wrong(r, "", "task",
+                 "\"classification\", \"regression\", \"segmentation\" or \"detection\"");
+}
+
+static cst_status read_segmentation(const reader *r, const json_t *root) {
+    const json_t *layout = json_object_get(root, "layout");
+    const json_t *ignore = json_object_get(root, "ignore");
+    const char *word = json_is_string(layout) ? json_string_value(layout) : "";
+    if (layout && strcmp(word, "channels-last") == 0)
+        r->manifest->layout = CST_LAYOUT_CHANNELS_LAST;
+    else if (layout && strcmp(word, "channels-first") == 0)
+        r->manifest->layout = CST_LAYOUT_CHANNELS_FIRST;
+    else if (layout)
+        return wrong(r, "", "layout", "\"channels-last\" or \"channels-first\"");
+    if (!ignore)
+        return CST_OK;
+    json_int_t label = json_is_integer(ignore) ? json_integer_value(ignore) : INT64_MAX;
+    if (label < INT32_MIN || label > INT32_MAX)
+        return wrong(r, "", "ignore", "the label of pixels that do not count, a whole number");
+    r->manifest->ignore_given = true;
+    r->manifest->ignore = (int32_t)label;
+    return CST_OK;
 }
 
 static cst_status read_conditions(const reader *r, const char *place, const json_t *list,
@@ -253,14 +323,18 @@ static cst_status read_conditions(const reader *r, const char *place, const json
 }
 
 static cst_status read_split(const reader *r, const char *name, const json_t *object) {
-    static const char *const keys[] = {"labels",     "ids", "folds", "groups",
-                                       "conditions", "ood", NULL};
+    static const char *const keys[] = {"labels", "targets",    "annotations", "ids", "folds",
+                                       "groups", "conditions", "ood",         NULL};
     char place[PLACE_CHARS];
     char quoted[CST_QUOTE_CHARS];
     (void)snprintf(place, sizeof place, "splits.%s", cst_quote(quoted, name));
     cst_status status = check_keys(r, place, object, keys);
+    if (status == CST_OK)
+        status = check_task_keys(r, place, object, true);
     if (status != CST_OK)
         return status;
+    if (json_object_get(object, "labels") && json_object_get(object, "targets"))
+        return wrong(r, place, "targets", "left out where labels are given: both name the targets");
     int32_t index = -1;
     status = cst_manifest_add_split(r->context, r->manifest, name, &index);
     if (status != CST_OK)
@@ -270,7 +344,10 @@ static cst_status read_split(const reader *r, const char *name, const json_t *ob
     if (ood && !json_is_boolean(ood))
         return wrong(r, place, "ood", "true or false");
     split->ood = json_is_true(ood);
-    status = read_path(r, place, object, "labels", &split->labels);
+    status = read_path(r, place, object, json_object_get(object, "targets") ? "targets" : "labels",
+                       &split->labels);
+    if (status == CST_OK)
+        status = read_path(r, place, object, "annotations", &split->annotations);
     if (status == CST_OK)
         status = read_path(r, place, object, "ids", &split->ids);
     if (status == CST_OK)
@@ -469,7 +546,19 @@ cst_status cst_manifest_read(cst_context *context, cst_manifest **out, const cha
     if (status == CST_OK)
         status = read_head(&r, root);
     if (status == CST_OK)
-        status = read_classes(&r, root);
+        status = read_task(&r, root);
+    if (status == CST_OK)
+        status = check_task_keys(&r, "", root, false);
+    if (status == CST_OK)
+        status = read_output(&r, root);
+    if (status == CST_OK)
+        status = read_segmentation(&r, root);
+    if (status == CST_OK)
+        status =
+            read_count(&r, root, "outputs", 1, &r.manifest->output_names, &r.manifest->outputs);
+    if (status == CST_OK)
+        status = read_count(&r, root, "classes", r.manifest->task == CST_TASK_DETECTION ? 1 : 2,
+                            &r.manifest->class_names, &r.manifest->classes);
     if (status == CST_OK)
         status = read_splits(&r, root);
     if (status == CST_OK)

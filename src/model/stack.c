@@ -37,6 +37,10 @@ void cst_model_free(cst_context *context, cst_model *model) {
     cst_free(context, model);
 }
 
+cst_task cst_model_task(const cst_model *model) {
+    return model ? model->task : CST_TASK_CLASSIFICATION;
+}
+
 int32_t cst_model_members(const cst_model *model) {
     return model ? model->members : 0;
 }

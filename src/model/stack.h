@@ -13,11 +13,6 @@
 
 #include <corestack/model.h>
 
-typedef enum cst_task { /* values are stored in files: pinned */
-                        CST_TASK_CLASSIFICATION = 0,
-                        CST_TASK_REGRESSION = 1 /* one class; values instead of probabilities */
-} cst_task;
-
 typedef enum cst_learner_kind { /* values are stored in files: pinned */
                                 CST_LEARNER_RIDGE = 0,
                                 CST_LEARNER_ELASTIC_NET = 1,

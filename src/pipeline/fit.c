@@ -1,10 +1,11 @@
 /*
- * cst_fit: stages S0 to S4 in order, nested evaluation, the model and the report.
- * Paper: section "Method", from the out-of-fold matrix to the blended prediction.
+ * Fit of a classification pool: stages S0 to S4 in order, nested evaluation, the model and the
+ * report. Paper: section "Method", from the out-of-fold matrix to the blended prediction.
  */
 #include "la/la.h"
 #include "model/fitted_on.h"
 #include "pipeline/document.h"
+#include "pipeline/pipeline.h"
 
 #include <math.h>
 #include <string.h>
@@ -150,14 +151,9 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     return status;
 }
 
-cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
-                   const cst_options *options, cst_model **model, cst_report **report) {
-    if (model)
-        *model = NULL;
-    if (report)
-        *report = NULL;
-    if (!context || !pool || !split)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_fit: a pool and a split are needed");
+cst_status cst_classification_fit(cst_context *context, cst_pool *pool, const char *split,
+                                  const cst_options *options, cst_model **model,
+                                  cst_report **report) {
     cst_options *defaults = NULL;
     cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
     if (status != CST_OK)

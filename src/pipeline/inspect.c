@@ -194,13 +194,8 @@ static cst_status fill(cst_context *context, cst_report *report, const cst_pool 
     return status == CST_OK ? cst_report_finish(context, report) : status;
 }
 
-cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
-                       const cst_options *options, cst_report **report) {
-    if (report)
-        *report = NULL;
-    if (!context || !pool || !split || !report)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_inspect: a pool, a split and a place for the report are needed");
+cst_status cst_classification_inspect(cst_context *context, cst_pool *pool, const char *split,
+                                      const cst_options *options, cst_report **report) {
     cst_options *defaults = NULL;
     cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
     if (status != CST_OK)

@@ -414,6 +414,10 @@ cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const cha
     if (index < 0)
         return cst_fail(context, CST_ERROR_ARGUMENT, "%s: there is no split '%s'",
                         pool->manifest->path, split);
+    if (pool->task != CST_TASK_CLASSIFICATION)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "%s: predictions of task '%s' are not rows of probabilities",
+                        pool->manifest->path, cst_task_name(pool->task));
     cst_pool_split *state = &pool->splits[index];
     int32_t all = pool->manifest->member_count;
     int32_t *missing = cst_alloc(context, (size_t)all, sizeof *missing);

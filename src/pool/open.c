@@ -98,7 +98,7 @@ static cst_status find_classes(cst_context *context, cst_pool *pool) {
         for (split = 0; split < m->split_count; split++)
             if ((path = m->members[k].paths[split]) != NULL)
                 break;
-    if (pool->classes > 0)
+    if (pool->classes > 0 || pool->task != CST_TASK_CLASSIFICATION)
         return CST_OK;
     if (!path)
         return cst_fail(context, CST_ERROR_INPUT, "%s: no member has predictions", m->path);

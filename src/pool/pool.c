@@ -20,6 +20,32 @@ static cst_status index_classes(cst_context *context, cst_pool *pool) {
     return status;
 }
 
+/* What the caller says goes before the manifest's word, except that tasks must agree. */
+static cst_status apply_config(cst_context *context, cst_pool *pool,
+                               const cst_pool_config *config) {
+    const cst_manifest *m = pool->manifest;
+    if (config->task_given && !cst_task_name(config->task))
+        return cst_fail(context, CST_ERROR_ARGUMENT, "task %d is not one", (int)config->task);
+    if (config->task_given && m->task_given && config->task != m->task)
+        return cst_fail(context, CST_ERROR_INPUT, "%s: its task is %s, and %s was asked for",
+                        m->path, cst_task_name(m->task), cst_task_name(config->task));
+    if (config->task_given)
+        pool->task = config->task;
+    if (config->classes > 0 && pool->classes > 0 && config->classes != pool->classes)
+        return cst_fail(context, CST_ERROR_INPUT, "%s: it has %d classes, and %d were asked for",
+                        m->path, pool->classes, config->classes);
+    if (config->classes > 0)
+        pool->classes = config->classes;
+    if (config->output_given)
+        pool->logits = config->output == CST_OUTPUT_LOGIT;
+    if (config->layout != CST_LAYOUT_AUTO)
+        pool->layout = config->layout;
+    if (config->ignore_given)
+        pool->ignore = config->ignore;
+    pool->zip_limit = config->zip_limit;
+    return CST_OK;
+}
+
 cst_status cst_pool_create(cst_context *context, cst_pool **out, cst_manifest *manifest,
                            const cst_pool_config *config) {
     *out = NULL;
@@ -29,13 +55,18 @@ cst_status cst_pool_create(cst_context *context, cst_pool **out, cst_manifest *m
         return CST_ERROR_MEMORY;
     }
     pool->manifest = manifest;
-    pool->classes = manifest->classes;
+    pool->task = manifest->task;
+    pool->classes = pool->task == CST_TASK_REGRESSION ? manifest->outputs : manifest->classes;
     pool->logits = manifest->output_given && manifest->logits;
-    if (config && config->output_given)
-        pool->logits = config->output == CST_OUTPUT_LOGIT;
-    pool->zip_limit = config ? config->zip_limit : 0;
+    pool->layout = manifest->layout;
+    pool->ignore = manifest->ignore_given ? manifest->ignore : CST_IGNORE_LABEL;
+    cst_status status = config ? apply_config(context, pool, config) : CST_OK;
+    if (status != CST_OK) {
+        cst_pool_free(context, pool);
+        return status;
+    }
     pool->splits = cst_alloc(context, (size_t)manifest->split_count, sizeof *pool->splits);
-    cst_status status = pool->splits ? index_classes(context, pool) : CST_ERROR_MEMORY;
+    status = pool->splits ? index_classes(context, pool) : CST_ERROR_MEMORY;
     for (int32_t s = 0; status == CST_OK && s < manifest->split_count; s++) {
         pool->splits[s].rows = -1;
         pool->splits[s].data = cst_alloc(context, (size_t)manifest->member_count, sizeof(float *));
@@ -156,6 +187,10 @@ const char *cst_pool_file(const cst_pool *pool, size_t index) {
             return path;
     }
     return NULL;
+}
+
+cst_task cst_pool_task(const cst_pool *pool) {
+    return pool ? pool->task : CST_TASK_CLASSIFICATION;
 }
 
 int32_t cst_pool_members(const cst_pool *pool) {

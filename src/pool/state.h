@@ -33,8 +33,11 @@ typedef struct cst_pool_split {
 
 struct cst_pool {
     cst_manifest *manifest;
-    int32_t classes;
+    cst_task task;
+    int32_t classes; /* of a regression: outputs */
     bool logits;
+    cst_layout layout; /* segmentation */
+    int32_t ignore;    /* segmentation: label of pixels that do not count */
     uint64_t zip_limit;
     cst_strings *class_names; /* as a table, where the manifest names the classes */
     cst_id_index *class_index;

@@ -104,13 +104,8 @@ static cst_status run(cst_context *context, cst_pool *pool, const cst_compare_op
     return status;
 }
 
-cst_status cst_ablate(cst_context *context, cst_pool *pool, const cst_compare_options *given,
-                      cst_report **report) {
-    if (!context || !report)
-        return CST_ERROR_ARGUMENT;
-    *report = NULL;
-    if (!pool)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_ablate: the pool is NULL");
+cst_status cst_classification_ablate(cst_context *context, cst_pool *pool,
+                                     const cst_compare_options *given, cst_report **report) {
     cst_compare_options options = cst_rows_options(given);
     options.ood = NULL;
     cst_notices_clear(context);

@@ -403,13 +403,8 @@ static cst_status fill(cst_context *context, cst_report *report, const compariso
     return status;
 }
 
-cst_status cst_compare(cst_context *context, cst_pool *pool, const cst_compare_options *given,
-                       cst_report **report) {
-    if (!context || !report)
-        return CST_ERROR_ARGUMENT;
-    *report = NULL;
-    if (!pool)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_compare: the pool is NULL");
+cst_status cst_classification_compare(cst_context *context, cst_pool *pool,
+                                      const cst_compare_options *given, cst_report **report) {
     double start = cst_seconds();
     cst_compare_options options = cst_rows_options(given);
     comparison c = {0};

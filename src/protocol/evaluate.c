@@ -205,17 +205,11 @@ cst_status cst_evaluate(cst_context *context, const float *probabilities, int64_
     return evaluate_view(context, &view, resamples, seed, report);
 }
 
-cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const char *split,
-                               int32_t member, int32_t resamples, uint64_t seed,
-                               cst_report **report) {
+cst_status cst_classification_evaluate_member(cst_context *context, const cst_pool *pool,
+                                              const char *split, int32_t member, int32_t resamples,
+                                              uint64_t seed, cst_report **report) {
     const float *pointer = NULL;
     cst_view view = {0};
-    if (report)
-        *report = NULL;
-    if (!context || !pool || !split || !report)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_evaluate_member: a pool, a split and a place for the report are "
-                        "needed");
     cst_notices_clear(context);
     cst_status status = cst_pool_view_members(context, pool, split, &member, 1, &pointer, &view);
     if (status == CST_OK && (!view.labels || view.rows < 1))
@@ -309,15 +303,10 @@ static cst_status score_model(cst_context *context, const cst_model *model, cst_
     return status;
 }
 
-cst_status cst_evaluate_model(cst_context *context, const cst_model *model, cst_pool *pool,
-                              const char *split, int baselines, int32_t resamples, uint64_t seed,
-                              cst_report **report) {
-    if (report)
-        *report = NULL;
-    if (!context || !model || !pool || !split || !report)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_evaluate_model: a model, a pool, a split and a place for the report "
-                        "are needed");
+cst_status cst_classification_evaluate_model(cst_context *context, const cst_model *model,
+                                             cst_pool *pool, const char *split, int baselines,
+                                             int32_t resamples, uint64_t seed,
+                                             cst_report **report) {
     cst_notices_clear(context);
     cst_la_enter();
     cst_status status = cst_report_create(context, CST_REPORT_EVALUATE, report);

@@ -314,13 +314,9 @@ static cst_status run(cst_context *context, cst_pool *pool, sweep *s, cst_report
     return status;
 }
 
-cst_status cst_sweep(cst_context *context, cst_pool *pool, const cst_sweep_options *over,
-                     const cst_compare_options *given, cst_report **report) {
-    if (!context || !report)
-        return CST_ERROR_ARGUMENT;
-    *report = NULL;
-    if (!pool || !over)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_sweep: the pool or the sweep is NULL");
+cst_status cst_classification_sweep(cst_context *context, cst_pool *pool,
+                                    const cst_sweep_options *over, const cst_compare_options *given,
+                                    cst_report **report) {
     cst_compare_options options = given ? *given : (cst_compare_options){0};
     options.ood = NULL;
     sweep s = {.sweep = over,

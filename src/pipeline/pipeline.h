@@ -1,0 +1,19 @@
+/*
+ * Fitting a stack on a classification pool, and looking at one: what cst_fit and cst_inspect do for
+ * that task. Stages S0 to S4. Paper: section "Method".
+ */
+#ifndef CST_PIPELINE_H
+#define CST_PIPELINE_H
+
+#include "base/base.h"
+
+#include <corestack/fit.h>
+
+/* As the public functions of the same names; arguments are as the caller gave them. */
+cst_status cst_classification_fit(cst_context *context, cst_pool *pool, const char *split,
+                                  const cst_options *options, cst_model **model,
+                                  cst_report **report);
+cst_status cst_classification_inspect(cst_context *context, cst_pool *pool, const char *split,
+                                      const cst_options *options, cst_report **report);
+
+#endif

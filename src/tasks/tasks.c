@@ -1,0 +1,137 @@
+/*
+ * The public functions that go by the task of a pool: fit, inspect, evaluate, compare, ablate,
+ * sweep. Above every stage; each task's own code does the work. Paper: section "Benchmarks".
+ */
+#include "protocol/task.h"
+
+#include <stddef.h>
+
+/* In the order of cst_task. */
+static const cst_task_calls *const CALLS[] = {
+    &cst_classification_calls,
+    NULL,
+    NULL,
+    NULL,
+};
+
+/* The table of the pool's task; fails where the task lacks the call at `offset` of the table. */
+static cst_status find_calls(cst_context *context, const cst_pool *pool, const char *call,
+                             size_t offset, const cst_task_calls **out) {
+    cst_task task = cst_pool_task(pool);
+    const cst_task_calls *calls = CALLS[task];
+    *out = calls;
+    if (calls && *(void (*const *)(void))((const char *)calls + offset))
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_UNSUPPORTED, "%s is not there for pools of task '%s'", call,
+                    cst_task_name(task));
+}
+
+/* A model predicts what it was fitted on. */
+static cst_status check_task(cst_context *context, const cst_model *model, const cst_pool *pool) {
+    if (cst_model_task(model) == cst_pool_task(pool))
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "the model was fitted for %s, and the pool's task is %s; give a model and a "
+                    "pool of one task",
+                    cst_task_name(cst_model_task(model)), cst_task_name(cst_pool_task(pool)));
+}
+
+cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
+                   const cst_options *options, cst_model **model, cst_report **report) {
+    const cst_task_calls *calls = NULL;
+    if (model)
+        *model = NULL;
+    if (report)
+        *report = NULL;
+    if (!context || !pool || !split)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_fit: a pool and a split are needed");
+    cst_status status = find_calls(context, pool, "fit", offsetof(cst_task_calls, fit), &calls);
+    return status == CST_OK ? calls->fit(context, pool, split, options, model, report) : status;
+}
+
+cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
+                       const cst_options *options, cst_report **report) {
+    const cst_task_calls *calls = NULL;
+    if (report)
+        *report = NULL;
+    if (!context || !pool || !split || !report)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_inspect: a pool, a split and a place for the report are needed");
+    cst_status status =
+        find_calls(context, pool, "inspect", offsetof(cst_task_calls, inspect), &calls);
+    return status == CST_OK ? calls->inspect(context, pool, split, options, report) : status;
+}
+
+cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const char *split,
+                               int32_t member, int32_t resamples, uint64_t seed,
+                               cst_report **report) {
+    const cst_task_calls *calls = NULL;
+    if (report)
+        *report = NULL;
+    if (!context || !pool || !split || !report)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_evaluate_member: a pool, a split and a place for the report are "
+                        "needed");
+    cst_status status =
+        find_calls(context, pool, "evaluate", offsetof(cst_task_calls, evaluate_member), &calls);
+    return status == CST_OK
+               ? calls->evaluate_member(context, pool, split, member, resamples, seed, report)
+               : status;
+}
+
+cst_status cst_evaluate_model(cst_context *context, const cst_model *model, cst_pool *pool,
+                              const char *split, int baselines, int32_t resamples, uint64_t seed,
+                              cst_report **report) {
+    const cst_task_calls *calls = NULL;
+    if (report)
+        *report = NULL;
+    if (!context || !model || !pool || !split || !report)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_evaluate_model: a model, a pool, a split and a place for the report "
+                        "are needed");
+    cst_status status = check_task(context, model, pool);
+    if (status == CST_OK)
+        status =
+            find_calls(context, pool, "evaluate", offsetof(cst_task_calls, evaluate_model), &calls);
+    return status == CST_OK ? calls->evaluate_model(context, model, pool, split, baselines,
+                                                    resamples, seed, report)
+                            : status;
+}
+
+cst_status cst_compare(cst_context *context, cst_pool *pool, const cst_compare_options *options,
+                       cst_report **report) {
+    const cst_task_calls *calls = NULL;
+    if (!context || !report)
+        return CST_ERROR_ARGUMENT;
+    *report = NULL;
+    if (!pool)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_compare: the pool is NULL");
+    cst_status status =
+        find_calls(context, pool, "compare", offsetof(cst_task_calls, compare), &calls);
+    return status == CST_OK ? calls->compare(context, pool, options, report) : status;
+}
+
+cst_status cst_ablate(cst_context *context, cst_pool *pool, const cst_compare_options *options,
+                      cst_report **report) {
+    const cst_task_calls *calls = NULL;
+    if (!context || !report)
+        return CST_ERROR_ARGUMENT;
+    *report = NULL;
+    if (!pool)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_ablate: the pool is NULL");
+    cst_status status =
+        find_calls(context, pool, "ablate", offsetof(cst_task_calls, ablate), &calls);
+    return status == CST_OK ? calls->ablate(context, pool, options, report) : status;
+}
+
+cst_status cst_sweep(cst_context *context, cst_pool *pool, const cst_sweep_options *sweep,
+                     const cst_compare_options *options, cst_report **report) {
+    const cst_task_calls *calls = NULL;
+    if (!context || !report)
+        return CST_ERROR_ARGUMENT;
+    *report = NULL;
+    if (!pool || !sweep)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_sweep: the pool or the sweep is NULL");
+    cst_status status = find_calls(context, pool, "sweep", offsetof(cst_task_calls, sweep), &calls);
+    return status == CST_OK ? calls->sweep(context, pool, sweep, options, report) : status;
+}

@@ -18,6 +18,7 @@ libopenblas-dev     matrix products (BLAS)
 liblapacke-dev      eigenvalues and Cholesky factors (LAPACK from C)
 libjansson-dev      reads pool manifests, writes results as JSON
 libzip-dev          reads .npz archives
+libpng-dev          reads and writes label maps of segmentation
 librandom123-dev    counter-based random numbers
 LIST
 }

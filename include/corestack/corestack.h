@@ -14,6 +14,7 @@
 #include <corestack/pool.h>
 #include <corestack/regression.h>
 #include <corestack/report.h>
+#include <corestack/segmentation.h>
 #include <corestack/statistics.h>
 #include <corestack/status.h>
 

@@ -1,0 +1,258 @@
+/*
+ * Label maps as PNG, through libpng. Under the masks of a segmentation pool and its label maps.
+ * method.md section 1.
+ */
+#include "io/png.h"
+
+#include "io/bytes.h"
+#include "io/output.h"
+
+#include <inttypes.h>
+#include <png.h>
+#include <setjmp.h>
+#include <string.h>
+
+enum {
+    SIDE_MAX = 1000000,
+    DEFLATE_RATIO = 1100 /* bytes that one compressed byte can stand for, and some more */
+};
+
+/* One image being read or written. libpng reports errors by longjmp, so that nothing that is needed
+ * afterwards may live in a local variable. */
+typedef struct image {
+    cst_context *context;
+    const char *path;
+    png_structp png;
+    png_infop info;
+    cst_bytes *source;
+    uint64_t at; /* bytes read so far */
+    cst_output_file *output;
+    cst_status below; /* what failed under libpng and has a message of its own */
+    png_uint_32 width, height;
+    int bits;
+    int channels; /* 1, or what the refused kind has */
+    int kind;
+    size_t row_bytes;
+    unsigned char *raw; /* [height][row_bytes] */
+    png_bytep *rows;    /* [height] into raw */
+    int32_t *labels;    /* [height][width] */
+    const int32_t *given;
+} image;
+
+/* ---- what libpng calls ------------------------------------------------------------------------
+ */
+
+static void on_error(png_structp png, png_const_charp message) {
+    image *m = png_get_error_ptr(png);
+    if (m->below == CST_OK)
+        m->below = m->output ? cst_fail(m->context, CST_ERROR_INTERNAL,
+                                        "%s: cannot be written as PNG: %s", m->path, message)
+                             : cst_fail(m->context, CST_ERROR_FORMAT,
+                                        "%s: is no PNG that can be read, near byte %" PRIu64 ": %s",
+                                        m->path, m->at, message);
+    png_longjmp(png, 1);
+}
+
+static void on_warning(png_structp png, png_const_charp message) {
+    (void)png;
+    (void)message; /* about colour profiles and text, which labels have no use for */
+}
+
+static png_voidp on_malloc(png_structp png, png_alloc_size_t bytes) {
+    image *m = png_get_mem_ptr(png);
+    void *pointer = cst_alloc(m->context, bytes, 1);
+    if (!pointer)
+        m->below = CST_ERROR_MEMORY;
+    return pointer;
+}
+
+static void on_free(png_structp png, png_voidp pointer) {
+    const image *m = png_get_mem_ptr(png);
+    cst_free(m->context, pointer);
+}
+
+static void on_read(png_structp png, png_bytep out, size_t bytes) {
+    image *m = png_get_io_ptr(png);
+    if (m->below == CST_OK)
+        m->below = cst_bytes_read(m->context, m->source, m->at, out, bytes);
+    if (m->below != CST_OK)
+        png_error(png, "reading failed");
+    m->at += bytes;
+}
+
+static void on_write(png_structp png, png_bytep data, size_t bytes) {
+    image *m = png_get_io_ptr(png);
+    if (m->below == CST_OK)
+        m->below = cst_output_write(m->context, m->output, data, bytes);
+    if (m->below != CST_OK)
+        png_error(png, "writing failed");
+}
+
+static void on_flush(png_structp png) {
+    (void)png; /* the output is flushed when it is committed */
+}
+
+/* Runs a step that may longjmp. */
+static cst_status guard(image *m, void (*step)(image *)) {
+    if (setjmp(png_jmpbuf(m->png)))
+        return m->below == CST_OK ? CST_ERROR_INTERNAL : m->below;
+    step(m);
+    return CST_OK;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------
+ */
+
+static void read_header(image *m) {
+    int interlace = 0;
+    png_set_user_limits(m->png, SIDE_MAX, SIDE_MAX);
+    png_set_read_fn(m->png, m, on_read);
+    png_read_info(m->png, m->info);
+    (void)png_get_IHDR(m->png, m->info, &m->width, &m->height, &m->bits, &m->kind, &interlace, NULL,
+                       NULL);
+    m->channels = png_get_channels(m->png, m->info);
+    png_set_packing(m->png); /* 1, 2 and 4 bits to bytes, not scaled */
+    (void)png_set_interlace_handling(m->png);
+    png_read_update_info(m->png, m->info);
+    m->row_bytes = png_get_rowbytes(m->png, m->info);
+}
+
+static void read_rows(image *m) {
+    png_read_image(m->png, m->rows);
+    png_read_end(m->png, NULL);
+}
+
+/* Whether the image holds one number a pixel, and no more than its bytes can. */
+static cst_status check_header(image *m) {
+    if (m->kind != PNG_COLOR_TYPE_GRAY && m->kind != PNG_COLOR_TYPE_PALETTE)
+        return cst_fail(m->context, CST_ERROR_INPUT,
+                        "%s: is %s image (%d channels), not a label map; turn its colours into "
+                        "class numbers and save one grey channel of 8 or 16 bits",
+                        m->path,
+                        m->kind == PNG_COLOR_TYPE_GRAY_ALPHA  ? "a grey and alpha"
+                        : m->kind == PNG_COLOR_TYPE_RGB_ALPHA ? "an RGBA"
+                                                              : "an RGB",
+                        m->channels);
+    uint64_t packed = (uint64_t)m->width * (uint64_t)m->bits / 8 * m->height;
+    if (packed / DEFLATE_RATIO > cst_bytes_size(m->source))
+        return cst_fail(m->context, CST_ERROR_FORMAT,
+                        "%s: says that it has %" PRIu32 " x %" PRIu32
+                        " pixels, more than its %" PRIu64 " bytes can hold",
+                        m->path, m->width, m->height, cst_bytes_size(m->source));
+    return CST_OK;
+}
+
+static cst_status make_rows(image *m) {
+    m->raw = cst_alloc(m->context, m->height, m->row_bytes);
+    m->rows = cst_alloc(m->context, m->height, sizeof *m->rows);
+    if (!m->raw || !m->rows)
+        return CST_ERROR_MEMORY;
+    for (size_t y = 0; y < m->height; y++)
+        m->rows[y] = m->raw + y * m->row_bytes;
+    return CST_OK;
+}
+
+static cst_status convert(image *m) {
+    size_t width = m->width;
+    m->labels = cst_alloc(m->context, m->height, width * sizeof *m->labels);
+    if (!m->labels)
+        return CST_ERROR_MEMORY;
+    for (size_t y = 0; y < m->height; y++)
+        for (size_t x = 0; x < width; x++) {
+            const unsigned char *at = m->rows[y] + x * (m->bits == 16 ? 2 : 1);
+            m->labels[y * width + x] = m->bits == 16 ? at[0] << 8 | at[1] : at[0];
+        }
+    return CST_OK;
+}
+
+cst_status cst_png_read_labels(cst_context *context, const char *path, int32_t **out,
+                               int64_t *height, int64_t *width) {
+    image m = {.context = context, .path = path};
+    *out = NULL;
+    cst_status status = cst_bytes_open(context, &m.source, path, 0);
+    if (status != CST_OK)
+        return status;
+    m.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &m, on_error, on_warning, &m, on_malloc,
+                                     on_free);
+    m.info = m.png ? png_create_info_struct(m.png) : NULL;
+    status = m.info ? guard(&m, read_header) : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = check_header(&m);
+    if (status == CST_OK)
+        status = make_rows(&m);
+    if (status == CST_OK)
+        status = guard(&m, read_rows);
+    if (status == CST_OK)
+        status = convert(&m);
+    if (status == CST_OK) {
+        *out = m.labels;
+        *height = (int64_t)m.height;
+        *width = (int64_t)m.width;
+    }
+    cst_free(context, m.rows);
+    cst_free(context, m.raw);
+    if (m.png)
+        png_destroy_read_struct(&m.png, &m.info, NULL);
+    cst_bytes_close(context, m.source);
+    return status;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------
+ */
+
+static void write_rows(image *m) {
+    png_set_write_fn(m->png, m, on_write, on_flush);
+    png_set_user_limits(m->png, SIDE_MAX, SIDE_MAX);
+    png_set_IHDR(m->png, m->info, m->width, m->height, m->bits, PNG_COLOR_TYPE_GRAY,
+                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_write_info(m->png, m->info);
+    for (size_t y = 0; y < m->height; y++) {
+        const int32_t *row = m->given + y * m->width;
+        for (size_t x = 0; x < m->width; x++)
+            if (m->bits == 16) {
+                m->raw[2 * x] = (unsigned char)(row[x] >> 8);
+                m->raw[2 * x + 1] = (unsigned char)(row[x] & 0xff);
+            } else
+                m->raw[x] = (unsigned char)row[x];
+        png_write_row(m->png, m->raw);
+    }
+    png_write_end(m->png, NULL);
+}
+
+static cst_status check_labels(cst_context *context, const char *path, const int32_t *labels,
+                               int64_t height, int64_t width, int bits) {
+    if (height < 1 || width < 1 || height > SIDE_MAX || width > SIDE_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT,
+                        "%s: %" PRId64 " x %" PRId64 " pixels cannot be written as PNG", path,
+                        height, width);
+    for (int64_t i = 0; i < height * width; i++)
+        if (labels[i] < 0 || labels[i] >= 1 << bits)
+            return cst_fail(context, CST_ERROR_LIMIT, "%s: label %d does not fit a PNG of %d bits",
+                            path, labels[i], bits);
+    return CST_OK;
+}
+
+cst_status cst_png_write_labels(cst_context *context, const char *path, const int32_t *labels,
+                                int64_t height, int64_t width, int bits) {
+    image m = {.context = context, .path = path, .given = labels, .bits = bits};
+    cst_status status = check_labels(context, path, labels, height, width, bits);
+    if (status != CST_OK)
+        return status;
+    m.height = (png_uint_32)height;
+    m.width = (png_uint_32)width;
+    m.raw = cst_alloc(context, (size_t)width, 2);
+    status = m.raw ? cst_output_open(context, &m.output, path) : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        m.png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, &m, on_error, on_warning, &m,
+                                          on_malloc, on_free);
+        m.info = m.png ? png_create_info_struct(m.png) : NULL;
+        status = m.info ? guard(&m, write_rows) : CST_ERROR_MEMORY;
+    }
+    if (m.png)
+        png_destroy_write_struct(&m.png, &m.info);
+    cst_free(context, m.raw);
+    if (status == CST_OK)
+        return cst_output_commit(context, m.output);
+    cst_output_abort(context, m.output);
+    return status;
+}

@@ -1,0 +1,21 @@
+/*
+ * Label maps as PNG, through libpng: grey or palette in, grey of 8 or 16 bits out. Masks of a
+ * segmentation pool and what predict writes. method.md section 1: a sample is a pixel.
+ */
+#ifndef CST_IO_PNG_H
+#define CST_IO_PNG_H
+
+#include "base/base.h"
+
+/* Labels [height][width] of a grey image (1 to 16 bits, not scaled) or the indices of a palette
+ * image. Other kinds (RGB, an alpha channel) are CST_ERROR_INPUT, since a colour is no class.
+ * *out is the caller's (cst_free). */
+cst_status cst_png_read_labels(cst_context *context, const char *path, int32_t **out,
+                               int64_t *height, int64_t *width);
+
+/* A grey image of `bits` 8 or 16; labels [height][width] must fit. Through io/output.h: all or
+ * nothing. */
+cst_status cst_png_write_labels(cst_context *context, const char *path, const int32_t *labels,
+                                int64_t height, int64_t width, int bits);
+
+#endif

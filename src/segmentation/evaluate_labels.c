@@ -1,0 +1,122 @@
+/*
+ * Scores of label maps in memory and of a confusion matrix. The public end of the tally. method.md
+ * section 8.
+ */
+#include "segmentation/boundary.h"
+#include "segmentation/tally.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const struct definition {
+    const char *name;
+    const char *text;
+} DEFINITIONS[] = {
+    {"miou", "mean over the classes that occur in labels or predictions of TP / (TP + FP + FN), "
+             "counted over all pixels of the split"},
+    {"pixel_accuracy", "share of pixels whose label is predicted"},
+    {"mean_accuracy", "mean over the classes that occur in the labels of the share of their pixels "
+                      "that is predicted so"},
+    {"dice",
+     "mean over the classes that occur in labels or predictions of 2 TP / (2 TP + FP + FN)"},
+    {"fwiou", "IoU of each class weighted by its share of the labelled pixels"},
+    {"boundary_error", "share of wrong pixels among those within d pixels (in rows and columns) of "
+                       "a pixel with another label"},
+    {"boundary_iou", "Boundary IoU (Cheng et al. 2021): mean over classes of the IoU of the pixels "
+                     "of the class within d pixels of its contour, in labels and predictions"},
+    {"nll", "mean negative log-probability of the label, nats"},
+    {"brier", "mean over pixels of the squared distance of probabilities and label, in [0, 2]"},
+    {"ece", "top label, 15 equal-width bins [lo, hi), the last one closed"},
+};
+
+const char *cst_segmentation_definition(const char *name) {
+    for (size_t i = 0; name && i < sizeof DEFINITIONS / sizeof DEFINITIONS[0]; i++)
+        if (strcmp(DEFINITIONS[i].name, name) == 0)
+            return DEFINITIONS[i].text;
+    return NULL;
+}
+
+cst_status cst_segmentation_from_confusion(cst_context *context, const int64_t *confusion,
+                                           int32_t classes, cst_segmentation_scores *out,
+                                           double *iou, double *dice, double *accuracy) {
+    if (!context || !confusion || !out || classes < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_segmentation_from_confusion: a confusion matrix and a place for the "
+                        "scores are needed");
+    double *tally = cst_alloc(context, cst_tally_width(classes), sizeof *tally);
+    if (!tally)
+        return CST_ERROR_MEMORY;
+    cst_status status = CST_OK;
+    for (int32_t a = 0; status == CST_OK && a < classes; a++)
+        for (int32_t b = 0; b < classes; b++) {
+            int64_t count = confusion[(size_t)a * (size_t)classes + (size_t)b];
+            if (count < 0) {
+                status =
+                    cst_fail(context, CST_ERROR_INPUT,
+                             "the confusion matrix has %" PRId64 " in row %d, column %d; counts "
+                             "are not negative",
+                             count, a, b);
+                break;
+            }
+            cst_tally_count(tally, classes, a, b, count);
+        }
+    if (status == CST_OK) {
+        cst_tally_scores(tally, classes, false, out);
+        cst_tally_classes(tally, classes, iou, dice, accuracy, NULL);
+    }
+    cst_free(context, tally);
+    return status;
+}
+
+/* Labels as the tally takes them, checked: -1 for those that do not count. */
+static cst_status take_labels(cst_context *context, const int32_t *predicted, const int32_t *labels,
+                              size_t pixels, int64_t width, int32_t classes, int32_t ignore,
+                              int32_t *out) {
+    for (size_t i = 0; i < pixels; i++) {
+        out[i] = labels[i] == ignore ? -1 : labels[i];
+        bool bad_label = out[i] < -1 || out[i] >= classes || (out[i] == -1 && ignore != labels[i]);
+        bool bad_guess = out[i] >= 0 && (predicted[i] < 0 || predicted[i] >= classes);
+        if (bad_label || bad_guess)
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "pixel %zu (column %zu of a row) is %s %d, and there are %d classes; "
+                            "only labels may be the one that is ignored (%d)",
+                            i, i % (size_t)width, bad_label ? "label" : "predicted",
+                            bad_label ? labels[i] : predicted[i], classes, ignore);
+    }
+    return CST_OK;
+}
+
+cst_status cst_segmentation_evaluate_labels(cst_context *context, const int32_t *predicted,
+                                            const int32_t *labels, int64_t images, int64_t height,
+                                            int64_t width, int32_t classes, int32_t ignore,
+                                            double boundary, cst_segmentation_scores *out,
+                                            int64_t *confusion) {
+    size_t pixels = 0;
+    if (!context || !predicted || !labels || !out || images < 1 || height < 1 || width < 1 ||
+        classes < 1 || !(boundary >= 0) || boundary > 1e6)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_segmentation_evaluate_labels: label maps, their size and a place for "
+                        "the scores are needed");
+    if (!cst_size_mul((size_t)images, (size_t)height, &pixels) ||
+        !cst_size_mul(pixels, (size_t)width, &pixels) || pixels > INT64_MAX / 8)
+        return cst_fail(context, CST_ERROR_LIMIT, "too many pixels");
+    double *tally = cst_alloc(context, cst_tally_width(classes), sizeof *tally);
+    int32_t *inside = cst_alloc(context, pixels, sizeof *inside);
+    cst_status status = tally && inside ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = take_labels(context, predicted, labels, pixels, width, classes, ignore, inside);
+    if (status == CST_OK && confusion)
+        memset(confusion, 0, (size_t)classes * (size_t)classes * sizeof *confusion);
+    if (status == CST_OK)
+        cst_tally_labels(tally, classes, predicted, inside, (int64_t)pixels, confusion);
+    int64_t distance =
+        cst_boundary_distance(boundary > 0 ? boundary : CST_SEGMENTATION_BOUNDARY, height, width);
+    for (int64_t n = 0; status == CST_OK && n < images; n++)
+        status = cst_tally_boundary(context, tally, classes, predicted + n * height * width,
+                                    inside + n * height * width, height, width, distance);
+    if (status == CST_OK)
+        cst_tally_scores(tally, classes, false, out);
+    cst_free(context, inside);
+    cst_free(context, tally);
+    return status;
+}

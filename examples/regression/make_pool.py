@@ -1,0 +1,30 @@
+#!/usr/bin/env python3
+"""Makes the pool in this folder: out-of-fold and test predictions of 18 scikit-learn regressors on the diabetes data.
+
+Stands before corestack: its output is what `corestack fit examples/regression` reads. Paper: the regression task of
+section "Preliminaries and Pipeline Overview". Run it as `/usr/bin/python3 examples/regression/make_pool.py`.
+"""
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "experiments" / "pools"))
+import common  # noqa: E402
+import regression  # noqa: E402
+
+
+def main():
+    parser = common.arguments(__doc__.splitlines()[0])
+    parser.set_defaults(out=HERE)
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        regression.make_pool("diabetes", Path(scratch), options.seed, options.threads)
+        for file in (*Path(scratch).glob("*.npy"), Path(scratch) / "pool.json"):
+            shutil.copyfile(file, options.out / file.name)
+
+
+if __name__ == "__main__":
+    main()

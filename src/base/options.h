@@ -15,6 +15,9 @@
       "Folds to make where the pool brings none.")                                                 \
     X(EVALUATE_NESTED, "evaluate.nested", BOOLEAN, "true", 0, 1, "",                               \
       "Score the whole procedure on out-of-fold rows by refitting everything inside each fold.")   \
+    X(FIT_BALANCE, "fit.balance", REAL, "0", 0, 1, "",                                             \
+      "Weight of a row in the losses of log-linear pool and selection: (rows / (classes rows of "  \
+      "its class)) to this power. 0: all alike; 1: all classes alike.")                            \
     X(REDUNDANCY_MEASURE, "redundancy.measure", CHOICE, "cka", 0, 0, "cka|pearson|none",           \
       "Similarity by which redundant members are found (S1).")                                     \
     X(CKA_RULE, "cka.rule", CHOICE, "threshold", 0, 0, "threshold|elbow|cv",                       \
@@ -81,6 +84,9 @@
       "Share of the l1 norm in the elastic net's penalty.")                                        \
     X(LOGLINEAR_BIAS, "loglinear.bias", BOOLEAN, "true", 0, 1, "",                                 \
       "One bias per class in the log-linear pool.")                                                \
+    X(LOGLINEAR_NONNEGATIVE, "loglinear.nonnegative", BOOLEAN, "false", 0, 1, "",                  \
+      "Weights of the log-linear pool, also during selection, at or above 0: no member's vote is " \
+      "turned around.")                                                                            \
     X(LOGLINEAR_PRIOR, "loglinear.prior", CHOICE, "cv", 0, 0, "cv|evidence|fixed",                 \
       "Prior precisions of the log-linear pool: weights by held-out loss, both by the evidence, "  \
       "or the two below.")                                                                         \

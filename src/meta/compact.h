@@ -36,6 +36,8 @@
 typedef struct cst_compact_options {
     double cut;       /* mean probability from which a class is kept as it is; 0: every class */
     int64_t max_rows; /* at most about so many rows, thinned evenly in each fold; 0: no limit */
+    const double *class_weights; /* [classes]: how much the loss of a row of the class counts; NULL:
+                                    1. Of fits and held-out losses, not of the table itself */
 } cst_compact_options;
 
 /* cut 1e-3, 100,000 rows. */

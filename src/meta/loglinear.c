@@ -5,6 +5,7 @@
 #include "meta/loglinear.h"
 
 #include "la/la.h"
+#include "meta/bounded.h"
 #include "meta/loglinear_pass.h"
 
 #include <math.h>
@@ -66,6 +67,7 @@ typedef struct newton {
     double *sum_new;      /* the same of the trial point */
     double *factor;       /* [d*d] */
     double value;         /* penalised loss at theta */
+    bool nonnegative;     /* weights stay at or above 0 */
 } newton;
 
 /* Mean over members of w_k - center: how far the total scale of the weights is from the prior's. */
@@ -112,8 +114,8 @@ static cst_status evaluate(cst_context *context, const newton *s, const double *
     return cst_pass_run(context, &pass, sum);
 }
 
-/* Penalised gradient in step, Cholesky factor of the penalised Hessian, Newton step; returns the
- * decrement. */
+/* Penalised gradient in step, Cholesky factor of the penalised Hessian (the lower triangle of that
+ * itself where weights are bounded), Newton step; returns the decrement. */
 static cst_status newton_step(cst_context *context, newton *s, double *decrement) {
     size_t d = (size_t)s->parameters;
     const double *gradient = s->sum + 1;
@@ -130,6 +132,11 @@ static cst_status newton_step(cst_context *context, newton *s, double *decrement
         for (size_t i = j; i < d; i++)
             s->factor[i * d + j] += prior_precision(s, i, j);
     }
+    if (s->nonnegative) {
+        memcpy(s->trial, s->step, d * sizeof *s->trial);
+        return cst_bounded_newton(context, s->parameters, s->count, s->factor, s->theta, s->trial,
+                                  s->step, decrement);
+    }
     cst_status status = cst_cholesky(context, (int64_t)d, s->factor);
     if (status != CST_OK)
         return status;
@@ -139,6 +146,11 @@ static cst_status newton_step(cst_context *context, newton *s, double *decrement
         slope[0] += s->trial[j] * s->step[j];
     *decrement = 0.5 * slope[0];
     return CST_OK;
+}
+
+/* Rounding may take a weight past its bound. */
+static double inside_bound(const newton *s, size_t j, double value) {
+    return s->nonnegative && j < (size_t)s->count ? fmax(value, 0) : value;
 }
 
 /* Newton with step halving until the decrement is below the tolerance. Where it is below `trusted`,
@@ -155,13 +167,13 @@ static cst_status newton_run(cst_context *context, newton *s, double tolerance, 
         ++*taken;
         if (*decrement <= fmax(s->trusted, s->trusted_share * s->sum[0])) {
             for (size_t j = 0; j < d; j++)
-                s->theta[j] -= s->step[j];
+                s->theta[j] = inside_bound(s, j, s->theta[j] - s->step[j]);
             break;
         }
         bool moved = false;
         for (double t = 1; status == CST_OK && t > 1e-8 && !moved; t *= 0.5) {
             for (size_t j = 0; j < d; j++)
-                s->trial[j] = s->theta[j] - t * s->step[j];
+                s->trial[j] = inside_bound(s, j, s->theta[j] - t * s->step[j]);
             status = evaluate(context, s, s->trial, s->sum_new);
             double value = s->sum_new[0] + prior_value(s, s->trial);
             moved = value <= s->value - 1e-4 * t * 2 * *decrement;
@@ -184,6 +196,21 @@ static cst_status newton_run(cst_context *context, newton *s, double tolerance, 
 static const double EVIDENCE_NATS = 0.02;
 enum { EVIDENCE_ROUNDS = 100 };
 
+static bool at_bound(const newton *s, size_t j) {
+    return s->nonnegative && j < (size_t)s->count && s->theta[j] <= 0;
+}
+
+/* Factor of the penalised Hessian (in s->factor, lower triangle) without the weights at their
+ * bound, which the data do not determine: 1 in their places. */
+static cst_status factor_inside(cst_context *context, newton *s) {
+    size_t d = (size_t)s->parameters;
+    for (size_t i = 0; i < d; i++)
+        for (size_t j = 0; j <= i; j++)
+            if (at_bound(s, i) || at_bound(s, j))
+                s->factor[i * d + j] = i == j ? 1 : 0;
+    return cst_cholesky(context, (int64_t)d, s->factor);
+}
+
 /* MacKay's re-estimate of the two precisions from the curvature at the optimum: alpha = g /
  * |deviation|^2 with g the number of well-determined parameters of the group. The common scale of
  * the weights is no part of it. *change: the larger of |g - alpha |deviation|^2|, twice the slope
@@ -197,16 +224,24 @@ static cst_status update_priors(cst_context *context, newton *s, double *change)
     if (!diagonal)
         return CST_ERROR_MEMORY;
     double *ones = diagonal + d;
-    cst_status status = cst_cholesky_inverse_diagonal(context, (int64_t)d, s->factor, diagonal);
+    double inside = 0; /* weights that are not at their bound */
+    for (size_t j = 0; j < k; j++)
+        inside += !at_bound(s, j);
+    cst_status status = s->nonnegative ? factor_inside(context, s) : CST_OK;
+    if (status == CST_OK)
+        status = cst_cholesky_inverse_diagonal(context, (int64_t)d, s->factor, diagonal);
     /* The weights' group is what is left of them when their mean is taken away: 1'H^-1 1 / k goes.
      */
     for (size_t j = 0; j < k; j++)
-        ones[j] = 1;
-    cst_cholesky_solve((int64_t)d, s->factor, ones);
+        ones[j] = at_bound(s, j) ? 0 : 1;
+    if (status == CST_OK)
+        cst_cholesky_solve((int64_t)d, s->factor, ones);
     double common = mean_offset(s, s->theta);
-    for (size_t j = 0; j < d; j++) {
+    for (size_t j = 0; status == CST_OK && j < d; j++) {
         int group = j >= k;
-        trace[group] += diagonal[j] - (group ? 0 : ones[j] / (double)k);
+        if (at_bound(s, j))
+            continue;
+        trace[group] += diagonal[j] - (group ? 0 : ones[j] / inside);
         double offset = group ? s->theta[j] : s->theta[j] - s->center - common;
         norm[group] += offset * offset;
     }
@@ -214,7 +249,7 @@ static cst_status update_priors(cst_context *context, newton *s, double *change)
     if (status != CST_OK)
         return status;
     double *prior[2] = {&s->prior_weights, &s->prior_bias};
-    double size[2] = {(double)k - 1, (double)(d - k)};
+    double size[2] = {inside - 1, (double)(d - k)};
     *change = 0;
     for (int g = 0; g < 2; g++) {
         if (size[g] <= 0)
@@ -325,7 +360,8 @@ cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, co
                 .prior_scale = options->prior_scale,
                 .prior_bias = options->prior_bias,
                 .trusted = options->trusted,
-                .trusted_share = options->trusted_share};
+                .trusted_share = options->trusted_share,
+                .nonnegative = options->nonnegative};
     out->parameters = s.parameters;
     cst_status status = newton_alloc(context, &s);
     for (int32_t j = 0; status == CST_OK && j < count; j++)
@@ -333,6 +369,8 @@ cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, co
     if (status == CST_OK && !start && !options->bias && !options->evidence &&
         !table->compact->every_class && table->rows >= START_ROWS)
         status = start_from_part(context, table, active, count, options, s.theta);
+    for (int32_t j = 0; status == CST_OK && s.nonnegative && j < count; j++)
+        s.theta[j] = fmax(s.theta[j], 0);
     double change = options->evidence ? INFINITY : 0;
     for (int round = 0; status == CST_OK && round < EVIDENCE_ROUNDS && change > EVIDENCE_NATS;
          round++) {
@@ -381,80 +419,5 @@ cst_status cst_loglinear_curvature(cst_context *context, const cst_logtable *tab
     newton_release(context, &s);
     if (status != CST_OK)
         cst_loglinear_free(context, out);
-    return status;
-}
-
-/* ---- curvature in standardised units --------------------------------------------------------- */
-
-typedef struct spread_job {
-    const cst_logtable *table;
-    const int32_t *active;
-    int32_t count;
-} spread_job;
-
-/* Sums and sums of squares of logs over all classes; what is kept of the others stands for 1/pi of
- * them. */
-static cst_status spread_block(cst_context *worker, void *user, int64_t block, double *sum) {
-    (void)worker;
-    const spread_job *job = user;
-    const cst_logtable *table = job->table;
-    int64_t first = cst_block_first(block);
-    int64_t rows = cst_block_size(table->rows, block);
-    for (int64_t i = first; i < first + rows; i++) {
-        int64_t at = 0;
-        const cst_compact_block *from = cst_compact_at(table->compact, table->row[i], &at);
-        int64_t start = from->first[at];
-        int64_t count = from->first[at + 1] - start;
-        for (int32_t j = 0; j < job->count; j++) {
-            int32_t member = job->active[j];
-            const float *p =
-                from->p + start * table->compact->members + count * table->columns[member];
-            double keep = 1 - table->mix[member];
-            double floor = table->mix[member] / (double)table->classes;
-            for (int64_t e = 0; e < count; e++) {
-                double v = log(keep * (double)p[e] + floor);
-                double share = from->offset ? exp((double)from->offset[start + e]) : 1;
-                sum[2 * j] += share * v; /* share 0: padding */
-                sum[2 * j + 1] += share * v * v;
-            }
-        }
-    }
-    return CST_OK;
-}
-
-cst_status cst_loglinear_logdet(cst_context *context, const cst_logtable *table,
-                                const int32_t *active, const cst_loglinear *fit,
-                                const double *spread, double *logdet) {
-    size_t d = (size_t)fit->parameters;
-    size_t k = (size_t)fit->members;
-    double *sums = cst_alloc(context, 2 * k, sizeof *sums);
-    double *factor = cst_alloc(context, d * d, sizeof *factor);
-    spread_job job = {.table = table, .active = active, .count = fit->members};
-    cst_status status = sums && factor ? CST_OK : CST_ERROR_MEMORY;
-    double n = (double)table->rows * (double)table->classes;
-    if (status == CST_OK && spread) {
-        n *= table->weight;
-        memcpy(sums, spread, 2 * k * sizeof *sums);
-    } else if (status == CST_OK) {
-        status = cst_reduce_blocks(context, cst_block_count(table->rows), 2 * k, spread_block, &job,
-                                   sums);
-    }
-    if (status == CST_OK) {
-        memcpy(factor, fit->hessian, d * d * sizeof *factor);
-        status = cst_cholesky(context, (int64_t)d, factor);
-    }
-    if (status == CST_OK) {
-        *logdet = cst_cholesky_logdet((int64_t)d, factor);
-        /* w_std = w * sd: H_std = D^-1 H D^-1. A class indicator has variance (1/C)(1 - 1/C). */
-        for (size_t j = 0; j < k; j++) {
-            double mean = sums[2 * j] / n;
-            double variance = sums[2 * j + 1] / n - mean * mean;
-            *logdet -= log(fmax(variance, 1e-300));
-        }
-        double share = 1.0 / (double)table->classes;
-        *logdet -= (double)(d - k) * log(share * (1 - share));
-    }
-    cst_free(context, sums);
-    cst_free(context, factor);
     return status;
 }

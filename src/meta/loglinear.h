@@ -22,7 +22,9 @@ typedef struct cst_logtable {
     int64_t *row;      /* [rows]: row of the compact table */
     int64_t *position; /* [rows]: row of the view, ascending */
     const cst_compact *compact;
-    cst_compact *own; /* NULL where the compact table is another's */
+    cst_compact *own;            /* NULL where the compact table is another's */
+    const double *class_weights; /* [classes]: how much a row of the class counts; NULL: 1. The
+                                    options' */
 } cst_logtable;
 
 /* The rows of a labelled view, thinned where there are more than options->max_rows. The compact
@@ -64,7 +66,10 @@ cst_status cst_uniform_mix_fit(cst_context *context, const cst_view *view, doubl
 
 typedef struct cst_loglinear_options {
     bool bias;     /* fit one bias per class */
-    bool evidence; /* set the prior precisions by MacKay's evidence, starting from those below */
+    bool evidence; /* set the prior precisions by MacKay's evidence, starting from those below; of
+                      weights, those that are not at their bound */
+    bool nonnegative;     /* weights at or above 0; nll, hessian and decrement are those of the
+                             bounded optimum */
     double prior_weights; /* precision of the differences between weights, total scale, > 0 */
     double prior_scale;   /* precision of their common scale around `center`, total scale, > 0 */
     double prior_bias;    /* precision of b_c around 0, total scale, > 0 */

@@ -26,9 +26,10 @@ typedef struct exact_job {
     const cst_view *view;
     const double *mix;
     const double *weights;
-    const double *bias; /* [classes] */
-    int64_t read;       /* rows that are read at a time */
-    int64_t held;       /* rows whose logs are held at a time */
+    const double *bias;          /* [classes] */
+    const double *class_weights; /* [classes], or NULL: 1 */
+    int64_t read;                /* rows that are read at a time */
+    int64_t held;                /* rows whose logs are held at a time */
 } exact_job;
 
 typedef struct exact_scratch {
@@ -93,11 +94,15 @@ static void exact_rows(const exact_job *job, int64_t first, int64_t from, int64_
         add_spread(logs, cells, spread + 2 * (size_t)k);
     }
     for (int64_t i = 0; i < count; i++) {
-        size_t label = (size_t)i * classes + (size_t)cst_view_label(view, first + i);
-        double score = s->z[label];
-        sum[0] += cst_pass_softmax((int64_t)classes, s->z + (size_t)i * classes) - score;
-        s->z[label] -= 1; /* residuals */
-        cst_pass_add(s->z + (size_t)i * classes, (int64_t)classes, 1, bias_gradient);
+        int32_t class = cst_view_label(view, first + i);
+        double weight = job->class_weights ? job->class_weights[class] : 1;
+        double *z = s->z + (size_t)i * classes;
+        double score = z[class];
+        sum[0] += weight * (cst_pass_softmax((int64_t)classes, z) - score);
+        z[class] -= 1; /* residuals */
+        for (size_t c = 0; job->class_weights && c < classes; c++)
+            z[c] *= weight;
+        cst_pass_add(z, (int64_t)classes, 1, bias_gradient);
     }
     for (int32_t k = 0; k < view->members; k++)
         gradient[k] += cst_pass_dot(s->z, s->logs + (size_t)k * cells, (int64_t)cells);
@@ -138,7 +143,8 @@ static int64_t rows_in(int64_t floats, int64_t width) {
 typedef struct polish {
     const cst_loglinear_options *options;
     cst_loglinear *fit;
-    double *factor;               /* [d][d]: of fit->hessian */
+    double *factor;               /* [d][d]: of fit->hessian, without what is at its bound */
+    bool *bound;                  /* [d]: weights at 0 that would be negative */
     double *theta;                /* [d]: where the loss is computed */
     double *gradient;             /* [d]: penalised, there */
     double *best;                 /* [d]: the point of least loss so far */
@@ -179,6 +185,7 @@ static cst_status evaluate(cst_context *context, const cst_view *view, const dou
                      .mix = mix,
                      .weights = s->theta,
                      .bias = s->fit->parameters > k ? s->theta + k : zeros,
+                     .class_weights = s->options->compact.class_weights,
                      .read = rows_in(READ_FLOATS, view->classes),
                      .held = rows_in(HELD_LOGS, (int64_t)view->classes * k)};
     if (view->index && view->classes >= SINGLE_CLASSES) {
@@ -199,12 +206,37 @@ static void learn(polish *s) {
     double *turned = s->turned + (size_t)s->pairs * d;
     double curved = 0;
     for (size_t j = 0; j < d; j++) {
-        moved[j] = s->theta[j] - s->best[j];
-        turned[j] = s->gradient[j] - s->slope[j];
+        moved[j] = s->bound[j] ? 0 : s->theta[j] - s->best[j];
+        turned[j] = s->bound[j] ? 0 : s->gradient[j] - s->slope[j];
         curved += moved[j] * turned[j];
     }
     if (curved > 0)
         s->curved[s->pairs++] = curved;
+}
+
+/* Whether other weights than before are at their bound at the best point: those that are 0 and
+ * would go below. */
+static bool find_bound(const polish *s) {
+    bool other = false;
+    for (int32_t j = 0; j < s->fit->members; j++) {
+        bool at = s->options->nonnegative && s->best[j] <= 0 && s->slope[j] > 0;
+        other = other || at != s->bound[j];
+        s->bound[j] = at;
+    }
+    return other;
+}
+
+/* Factor of the curvature with 1 in the places of weights at their bound. What was learnt with
+ * others there is forgotten. */
+static cst_status refactor(cst_context *context, polish *s) {
+    size_t d = (size_t)s->fit->parameters;
+    memcpy(s->factor, s->fit->hessian, d * d * sizeof *s->factor);
+    for (size_t i = 0; i < d; i++)
+        for (size_t j = 0; j <= i; j++)
+            if (s->bound[i] || s->bound[j])
+                s->factor[i * d + j] = i == j ? 1 : 0;
+    s->pairs = 0;
+    return cst_cholesky(context, (int64_t)d, s->factor);
 }
 
 /* Direction from the best point by the curvature of the fit, corrected by what
@@ -212,7 +244,8 @@ static void learn(polish *s) {
 static double direction(polish *s) {
     int64_t d = s->fit->parameters;
     double share[POLISH_PASSES];
-    memcpy(s->step, s->slope, (size_t)d * sizeof *s->step);
+    for (int64_t j = 0; j < d; j++)
+        s->step[j] = s->bound[j] ? 0 : s->slope[j];
     for (int i = s->pairs - 1; i >= 0; i--) {
         share[i] = cst_pass_dot(s->moved + i * d, s->step, d) / s->curved[i];
         cst_pass_add(s->turned + i * d, d, -share[i], s->step);
@@ -250,11 +283,16 @@ static cst_status descend(cst_context *context, const cst_view *view, const doub
             memcpy(s->best, s->theta, d * sizeof *s->best);
             memcpy(s->slope, s->gradient, d * sizeof *s->slope);
         }
+        if (find_bound(s))
+            status = refactor(context, s);
         s->fit->decrement = direction(s);
         if (s->fit->decrement <= s->options->polish)
             break;
-        for (size_t j = 0; j < d; j++)
+        for (size_t j = 0; j < d; j++) {
             s->theta[j] = s->best[j] - length * s->step[j];
+            if (s->options->nonnegative && j < k)
+                s->theta[j] = fmax(s->theta[j], 0);
+        }
     }
     memcpy(s->fit->weights, s->best, k * sizeof *s->best);
     memcpy(s->fit->bias, s->best + k, (d - k) * sizeof *s->best);
@@ -271,7 +309,8 @@ cst_status cst_loglinear_polish(cst_context *context, const cst_view *view, cons
     double *zeros = cst_alloc(context, (size_t)fit->classes, sizeof *zeros);
     double *vectors = cst_alloc(context, (5 + 2 * POLISH_PASSES) * d + width, sizeof *vectors);
     s.factor = cst_alloc(context, d * d, sizeof *s.factor);
-    cst_status status = zeros && vectors && s.factor ? CST_OK : CST_ERROR_MEMORY;
+    s.bound = cst_alloc(context, d, sizeof *s.bound);
+    cst_status status = zeros && vectors && s.factor && s.bound ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK) {
         s.theta = vectors;
         s.gradient = s.theta + d;
@@ -293,6 +332,7 @@ cst_status cst_loglinear_polish(cst_context *context, const cst_view *view, cons
     cst_free(context, zeros);
     cst_free(context, vectors);
     cst_free(context, s.factor);
+    cst_free(context, s.bound);
     return status;
 }
 

@@ -158,6 +158,7 @@ typedef struct chunk {
     int64_t rows;
     int64_t *first;   /* [rows + 1] */
     int64_t *label;   /* [rows]: entry of the label */
+    double *weight;   /* [rows]: how much the row counts */
     int32_t *classes; /* [entries]; -1 for padding */
     float *p;         /* [entries]: of one member */
     double *z;        /* [entries]: scores, then probabilities */
@@ -170,6 +171,7 @@ typedef struct chunk {
 static void chunk_free(cst_context *context, chunk *c) {
     cst_free(context, c->first);
     cst_free(context, c->label);
+    cst_free(context, c->weight);
     cst_free(context, c->classes);
     cst_free(context, c->p);
     cst_free(context, c->z);
@@ -185,6 +187,7 @@ static cst_status chunk_alloc(cst_context *context, const cst_pass *pass, chunk 
     *c = (chunk){0};
     c->first = cst_alloc(context, CST_BLOCK_ROWS + 1, sizeof *c->first);
     c->label = cst_alloc(context, CST_BLOCK_ROWS, sizeof *c->label);
+    c->weight = cst_alloc(context, CST_BLOCK_ROWS, sizeof *c->weight);
     c->classes = cst_alloc(context, most, sizeof *c->classes);
     c->p = cst_alloc(context, most, sizeof *c->p);
     c->z = cst_alloc(context, most, sizeof *c->z);
@@ -192,8 +195,8 @@ static cst_status chunk_alloc(cst_context *context, const cst_pass *pass, chunk 
     c->scaled = cst_alloc(context, pass->derivatives ? count * most : 0, sizeof *c->scaled);
     c->mean = cst_alloc(context, count, sizeof *c->mean);
     c->heavy = cst_alloc(context, most, sizeof *c->heavy);
-    if (c->first && c->label && c->classes && c->p && c->z && c->logs && c->scaled && c->mean &&
-        c->heavy)
+    if (c->first && c->label && c->weight && c->classes && c->p && c->z && c->logs && c->scaled &&
+        c->mean && c->heavy)
         return CST_OK;
     chunk_free(context, c);
     return CST_ERROR_MEMORY;
@@ -225,6 +228,7 @@ static int64_t chunk_layout(const cst_pass *pass, int64_t row, int64_t end, chun
             c->z[at + e] = CST_PASS_NONE;
         }
         c->first[c->rows] = at;
+        c->weight[c->rows] = table->class_weights ? table->class_weights[block->label[within]] : 1;
         c->label[c->rows++] = at + block->label[within];
         c->entries += padded;
     }
@@ -259,6 +263,7 @@ static void chunk_losses(const cst_pass *pass, int64_t row, chunk *c, double *lo
     for (int64_t i = 0; i < c->rows; i++) {
         double score = c->z[c->label[i]];
         double value = cst_pass_softmax(c->first[i + 1] - c->first[i], c->z + c->first[i]) - score;
+        value *= c->weight[i];
         *loss += value;
         if (pass->per_row)
             pass->per_row[row + i] = value;
@@ -275,8 +280,10 @@ static void chunk_gradient(const cst_pass *pass, chunk *c, double *gradient) {
             int64_t count = c->first[i + 1] - first;
             double mean = 0;
             dot(c->z + first, logs + first, count, &mean);
-            gradient[j] += mean - logs[c->label[i]];
+            gradient[j] += c->weight[i] * (mean - logs[c->label[i]]);
             centre(c->z + first, count, mean, logs + first, scaled + first);
+            for (int64_t e = first; pass->table->class_weights && e < first + count; e++)
+                scaled[e] *= c->weight[i];
         }
     }
 }
@@ -306,22 +313,24 @@ static void chunk_biases(const cst_pass *pass, const chunk *c, double *gradient,
     size_t stride = (size_t)c->entries;
     for (int64_t i = 0; i < c->rows; i++) {
         int32_t heavy = 0;
-        gradient[k + (size_t)c->classes[c->label[i]]] -= 1;
+        double weight = c->weight[i];
+        gradient[k + (size_t)c->classes[c->label[i]]] -= weight;
         for (int64_t e = c->first[i]; e < c->first[i + 1]; e++) {
             if (c->classes[e] < 0)
                 continue;
             size_t class = (size_t)c->classes[e];
-            gradient[k + class] += c->z[e];
+            gradient[k + class] += weight * c->z[e];
             if (c->z[e] < NEGLIGIBLE && e != c->label[i])
                 continue;
             double *to = hessian + (k + class) * d;
             for (size_t j = 0; j < k; j++)
                 to[j] += c->scaled[j * stride + (size_t)e];
             to += k;
-            to[class] += c->z[e];
+            double p = weight * c->z[e];
+            to[class] += p;
             c->heavy[heavy++] = (int32_t)e;
             for (int32_t h = 0; h < heavy; h++)
-                to[c->classes[c->heavy[h]]] -= c->z[e] * c->z[c->heavy[h]];
+                to[c->classes[c->heavy[h]]] -= p * c->z[c->heavy[h]];
         }
     }
 }

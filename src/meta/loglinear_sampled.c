@@ -168,6 +168,7 @@ typedef struct scratch {
     float *p;        /* [entries of a row] */
     float *root;     /* [entries of a row]: square roots of p */
     float *y;        /* [K_eff][width] */
+    double *slope;   /* [K_eff]: gradient of one row, where rows count differently */
     int32_t *heavy;  /* [entries of a row]: those that count for the biases' curvature */
 } scratch;
 
@@ -178,6 +179,7 @@ static void scratch_free(cst_context *context, scratch *s) {
     cst_free(context, s->p);
     cst_free(context, s->root);
     cst_free(context, s->y);
+    cst_free(context, s->slope);
     cst_free(context, s->heavy);
 }
 
@@ -192,8 +194,9 @@ static cst_status scratch_alloc(cst_context *context, const cst_pass *pass, int6
     s->p = cst_alloc(context, most, sizeof *s->p);
     s->root = cst_alloc(context, most, sizeof *s->root);
     s->y = cst_alloc(context, pass->derivatives ? members * (size_t)s->width : 0, sizeof *s->y);
+    s->slope = cst_alloc(context, members, sizeof *s->slope);
     s->heavy = cst_alloc(context, most, sizeof *s->heavy);
-    if (s->x && s->own && s->z && s->p && s->root && s->y && s->heavy)
+    if (s->x && s->own && s->z && s->p && s->root && s->y && s->slope && s->heavy)
         return CST_OK;
     scratch_free(context, s);
     return CST_ERROR_MEMORY;
@@ -271,17 +274,36 @@ static double row_loss(const cst_pass *pass, const row *r, scratch *s) {
     return top + log(total) - s->z[r->label];
 }
 
+/* How much a row counts, by its class. */
+static double row_weight(const cst_pass *pass, const row *r) {
+    const double *weights = pass->table->class_weights;
+    return weights ? weights[r->block->classes[r->from + r->label]] : 1;
+}
+
+/* The row's slopes, each `weight` times; square roots of probabilities are scaled for the curvature
+ * that they are in. y: of this row. */
+static void weighted_slopes(const cst_pass *pass, const row *r, double weight, float *y, scratch *s,
+                            double *gradient) {
+    float root = (float)sqrt(weight);
+    memset(s->slope, 0, (size_t)pass->count * sizeof *s->slope);
+    for (int64_t e = 0; e < r->count; e++)
+        s->root[e] *= root;
+    slopes(s->x, pass->count, r->count, r->label, s->p, s->root, s->width, s->slope, y);
+    for (int32_t j = 0; j < pass->count; j++)
+        gradient[j] += weight * s->slope[j];
+}
+
 /* What biases add: their gradient, and their rows of the Hessian. y: of this row. */
-static void row_biases(const cst_pass *pass, const row *r, const float *y, scratch *s,
-                       double *gradient, double *hessian) {
+static void row_biases(const cst_pass *pass, const row *r, double weight, const float *y,
+                       scratch *s, double *gradient, double *hessian) {
     size_t k = (size_t)pass->count;
     size_t d = (size_t)pass->parameters;
     const int32_t *classes = r->block->classes + r->from;
     int32_t heavy = 0;
-    gradient[k + (size_t)classes[r->label]] -= 1;
+    gradient[k + (size_t)classes[r->label]] -= weight;
     for (int64_t e = 0; e < r->count && classes[e] >= 0; e++) {
         size_t class = (size_t)classes[e];
-        double p = (double)s->p[e];
+        double p = weight * (double)s->p[e];
         gradient[k + class] += p;
         if (s->p[e] < NEGLIGIBLE && e != r->label)
             continue;
@@ -322,7 +344,8 @@ cst_status cst_pass_sampled(cst_context *context, const cst_pass *pass, int64_t 
             row_ahead(pass, &next);
         }
         row_logs(pass, &r, &s);
-        double loss = row_loss(pass, &r, &s);
+        double weight = row_weight(pass, &r);
+        double loss = weight * row_loss(pass, &r, &s);
         sum[0] += loss;
         if (pass->per_row)
             pass->per_row[i] = loss;
@@ -332,9 +355,12 @@ cst_status cst_pass_sampled(cst_context *context, const cst_pass *pass, int64_t 
             products(s.y, pass->count, used, s.width, (size_t)pass->parameters, hessian);
             used = 0;
         }
-        slopes(s.x, pass->count, r.count, r.label, s.p, s.root, s.width, gradient, s.y + used);
+        if (pass->table->class_weights)
+            weighted_slopes(pass, &r, weight, s.y + used, &s, gradient);
+        else
+            slopes(s.x, pass->count, r.count, r.label, s.p, s.root, s.width, gradient, s.y + used);
         if (pass->parameters > pass->count)
-            row_biases(pass, &r, s.y + used, &s, gradient, hessian);
+            row_biases(pass, &r, weight, s.y + used, &s, gradient, hessian);
         used += r.count;
     }
     if (pass->derivatives)

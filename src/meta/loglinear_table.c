@@ -131,7 +131,9 @@ cst_status cst_logtable_open(cst_context *context, const cst_view *view, const i
     const cst_compact_options defaults = cst_compact_defaults();
     if (!options)
         options = &defaults;
-    *out = (cst_logtable){.classes = view->classes, .members = view->members};
+    *out = (cst_logtable){.classes = view->classes,
+                          .members = view->members,
+                          .class_weights = options->class_weights};
     cst_status status = table_alloc(context, view->rows, out);
     if (status == CST_OK) {
         bool shared = view->compact && view->compact->cut == options->cut &&
@@ -153,7 +155,8 @@ static cst_status take_rows(cst_context *context, const cst_logtable *whole, con
     *out = (cst_logtable){.classes = whole->classes,
                           .members = whole->members,
                           .weight = whole->weight,
-                          .compact = whole->compact};
+                          .compact = whole->compact,
+                          .class_weights = whole->class_weights};
     cst_status status = table_alloc(context, whole->rows, out);
     if (status != CST_OK)
         return status;
@@ -216,14 +219,15 @@ static const double MIX_GRID[] = {1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1
 enum { MIX_COUNT = sizeof MIX_GRID / sizeof MIX_GRID[0] };
 
 /* Adds the losses of labels' probabilities p [count] of one member, mixed each way, to sum
- * [MIX_COUNT]. logs: [count]. */
-static void mix_losses(const double *p, int64_t count, int32_t classes, double *logs, double *sum) {
+ * [MIX_COUNT]. weight: [count], how much each counts, or NULL. logs: [count]. */
+static void mix_losses(const double *p, int64_t count, int32_t classes, const double *weight,
+                       double *logs, double *sum) {
     for (int g = 0; g < MIX_COUNT; g++) {
         for (int64_t i = 0; i < count; i++)
             logs[i] = (1 - MIX_GRID[g]) * p[i] + MIX_GRID[g] / (double)classes;
         cst_log_f64(count, logs, logs);
         for (int64_t i = 0; i < count; i++)
-            sum[g] -= logs[i];
+            sum[g] -= weight ? weight[i] * logs[i] : logs[i];
     }
 }
 
@@ -244,6 +248,14 @@ static cst_status table_mix_block(cst_context *worker, void *user, int64_t block
     int64_t count = cst_block_size(table->rows, block);
     double p[CST_BLOCK_ROWS];
     double logs[CST_BLOCK_ROWS];
+    double weight[CST_BLOCK_ROWS];
+    for (int64_t i = 0; table->class_weights && i < count; i++) {
+        int64_t at = 0;
+        const cst_compact_block *from = cst_compact_at(table->compact, table->row[first + i], &at);
+        int32_t label = from->label[at];
+        weight[i] =
+            table->class_weights[from->classes ? from->classes[from->first[at] + label] : label];
+    }
     for (int32_t k = 0; k < table->members; k++) {
         for (int64_t i = 0; i < count; i++) {
             int64_t at = 0;
@@ -253,7 +265,8 @@ static cst_status table_mix_block(cst_context *worker, void *user, int64_t block
             p[i] = (double)from->p[from->first[at] * table->compact->members +
                                    entries * table->columns[k] + from->label[at]];
         }
-        mix_losses(p, count, table->classes, logs, sum + (size_t)k * MIX_COUNT);
+        mix_losses(p, count, table->classes, table->class_weights ? weight : NULL, logs,
+                   sum + (size_t)k * MIX_COUNT);
     }
     return CST_OK;
 }
@@ -313,7 +326,7 @@ static cst_status view_mix_block(cst_context *worker, void *user, int64_t block,
             break;
         for (int64_t i = 0; i < count; i++)
             p[i] = (double)rows[(size_t)i * classes + (size_t)cst_view_label(view, first + i)];
-        mix_losses(p, count, view->classes, logs, sum + (size_t)k * MIX_COUNT);
+        mix_losses(p, count, view->classes, NULL, logs, sum + (size_t)k * MIX_COUNT);
     }
     cst_free(worker, scratch);
     return status;

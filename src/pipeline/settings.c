@@ -57,11 +57,14 @@ void cst_settings_read(const cst_options *o, cst_settings *out) {
     out->penalty_rule = (cst_penalty_rule)cst_option_choice(o, CST_OPT_LAMBDA_RULE);
     out->noise_rule = (cst_noise_rule)cst_option_choice(o, CST_OPT_LAMBDA_NOISE);
     out->l1_ratio = cst_option_real(o, CST_OPT_ELASTIC_NET_L1_RATIO);
+    out->balance = cst_option_real(o, CST_OPT_FIT_BALANCE);
+    out->selection.nonnegative = cst_option_flag(o, CST_OPT_LOGLINEAR_NONNEGATIVE);
     int prior = cst_option_choice(o, CST_OPT_LOGLINEAR_PRIOR);
     out->prior_cv = prior == 0;
     out->loglinear = cst_loglinear_defaults();
     out->loglinear.compact = out->selection.compact;
     out->loglinear.bias = cst_option_flag(o, CST_OPT_LOGLINEAR_BIAS);
+    out->loglinear.nonnegative = out->selection.nonnegative;
     out->loglinear.evidence = prior == 1;
     out->loglinear.prior_weights = cst_option_real(o, CST_OPT_LOGLINEAR_PRIOR_WEIGHTS);
     out->loglinear.prior_bias = cst_option_real(o, CST_OPT_LOGLINEAR_PRIOR_BIAS);

@@ -15,6 +15,7 @@ static cst_loglinear_options path_fit_options(const cst_logtable *table,
     cst_loglinear_options fit = cst_loglinear_defaults();
     fit.bias = false;
     fit.evidence = false;
+    fit.nonnegative = options->nonnegative;
     fit.prior_weights = options->prior;
     fit.prior_scale = 3 * options->prior;
     fit.tolerance = 1e-3;
@@ -82,6 +83,18 @@ static int32_t batch_of(int32_t size) {
     return size - size / SHARE < MANY ? size - MANY : size / SHARE;
 }
 
+/* The inverse of a fit's Hessian, by which the others follow a member that leaves: weights at their
+ * bound stay there, so they follow nobody. */
+static cst_status following(cst_context *context, const cst_select_options *options,
+                            const cst_loglinear *fit, double *out) {
+    size_t n = (size_t)fit->members;
+    for (size_t i = 0; options->nonnegative && i < n; i++)
+        for (size_t j = 0; j < n; j++)
+            if (fit->weights[i] <= 0 || fit->weights[j] <= 0)
+                fit->hessian[i * n + j] = i == j ? 1 : 0;
+    return inverse(context, fit->members, fit->hessian, out);
+}
+
 /* Takes out the position whose removal raises the quadratic model least: `weights` [k] become the
  * model's optimum without it. */
 static int32_t take_cheapest(int32_t k, double *weights, const double *inv) {
@@ -119,11 +132,13 @@ typedef struct backward {
     double *weights; /* [members] */
     double *inv;     /* [members][members] */
     double *row;     /* [members] */
+    bool nonnegative;
 } backward;
 
 static void keep_set(const backward *s, int32_t size, cst_path *out) {
     memcpy(out->set[size - 1], s->active, (size_t)size * sizeof *s->active);
-    memcpy(out->weights[size - 1], s->weights, (size_t)size * sizeof *s->weights);
+    for (int32_t j = 0; j < size; j++)
+        out->weights[size - 1][j] = s->nonnegative ? fmax(s->weights[j], 0) : s->weights[j];
 }
 
 /* One step from a fit of `size` members: as many leave as are in a batch. Returns how many are
@@ -151,7 +166,8 @@ cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
     backward s = {.active = cst_alloc(context, count, sizeof *s.active),
                   .weights = cst_alloc(context, count, sizeof *s.weights),
                   .inv = cst_alloc(context, count * count, sizeof *s.inv),
-                  .row = cst_alloc(context, count, sizeof *s.row)};
+                  .row = cst_alloc(context, count, sizeof *s.row),
+                  .nonnegative = options->nonnegative};
     cst_status status = path_alloc(context, members, out);
     if (!s.active || !s.weights || !s.inv || !s.row)
         status = CST_ERROR_MEMORY;
@@ -164,7 +180,7 @@ cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
         if (status == CST_OK) {
             memcpy(s.weights, fit.weights, (size_t)size * sizeof *s.weights);
             keep_set(&s, size, out);
-            status = inverse(context, size, fit.hessian, s.inv);
+            status = following(context, options, &fit, s.inv);
         }
         if (status == CST_OK)
             size = step_back(&s, size, out);
@@ -221,6 +237,8 @@ static double gain(const forward_state *s, const double *inv, const cst_loglinea
     size_t size = (size_t)s->size;
     const double *column = at->hessian + (size_t)candidate * members;
     double schur = column[candidate];
+    if (s->options->nonnegative && gradient[candidate] >= 0)
+        return 0; /* it would join with a negative weight */
     for (size_t i = 0; i < size; i++)
         for (size_t j = 0; j < size; j++)
             schur -= column[s->set[i]] * inv[i * size + j] * column[s->set[j]];

@@ -37,6 +37,7 @@ typedef struct cst_select_options {
     const double *latency; /* the same, milliseconds */
     double prior;          /* precision of the log-linear weights during selection, total scale */
     cst_compact_options compact; /* which classes and rows are looked at; all zero: every one */
+    bool nonnegative;            /* weights at or above 0 */
 } cst_select_options;
 
 /* One size on the path. */

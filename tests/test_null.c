@@ -326,10 +326,6 @@ static void computations(void **state) {
     cst_report_free(f->context, report);
     REFUSED_ALONE(cst_evaluate(NULL, p, ROWS, CLASSES, f->labels, 0, 0, &report));
     assert_null(report);
-    REFUSED_ALONE(cst_evaluate_detections(NULL, "a", "b", 0, 0, &report));
-    REFUSED(cst_evaluate_detections(f->context, NULL, "b", 0, 0, &report));
-    REFUSED(cst_evaluate_detections(f->context, "a", NULL, 0, 0, &report));
-    REFUSED(cst_evaluate_detections(f->context, "a", "b", 0, 0, NULL));
     REFUSED(cst_evaluate(f->context, NULL, ROWS, CLASSES, f->labels, 0, 0, &report));
     REFUSED(cst_evaluate(f->context, p, ROWS, CLASSES, NULL, 0, 0, &report));
     REFUSED(cst_evaluate(f->context, p, ROWS, CLASSES, f->labels, 0, 0, NULL));
@@ -366,6 +362,26 @@ static void values(void **state) {
     REFUSED(cst_value_bootstrap(f->context, &p, 1, target, 10, 0, 0, NULL, NULL));
 }
 
+static void pools_of_values(void **state) {
+    fixture *f = *state;
+    const float mean[2] = {1, 2};
+    const float *members[1] = {mean};
+    const char *names[1] = {"a"};
+    const double target[2] = {1, 3};
+    int32_t folds[2];
+    cst_pool *pool = NULL;
+    REFUSED_ALONE(cst_pool_from_values(NULL, &pool, "oof", members, names, 1, 2, 1, target));
+    REFUSED(cst_pool_from_values(f->context, NULL, "oof", members, names, 1, 2, 1, target));
+    REFUSED(cst_pool_from_values(f->context, &pool, NULL, members, names, 1, 2, 1, target));
+    REFUSED(cst_pool_from_values(f->context, &pool, "oof", NULL, names, 1, 2, 1, target));
+    REFUSED(cst_pool_from_values(f->context, &pool, "oof", members, NULL, 1, 2, 1, target));
+    assert_null(cst_pool_targets(NULL, "oof"));
+    assert_null(cst_pool_targets(f->pool, NULL));
+    REFUSED_ALONE(cst_folds_quantile(NULL, target, 1, NULL, 2, 2, 0, folds));
+    REFUSED(cst_folds_quantile(f->context, NULL, 1, NULL, 2, 2, 0, folds));
+    REFUSED(cst_folds_quantile(f->context, target, 1, NULL, 2, 2, 0, NULL));
+}
+
 static void reports(void **state) {
     fixture *f = *state;
     cst_report *made = f->report;
@@ -397,10 +413,12 @@ static void reports(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contexts), cmocka_unit_test(options),       cmocka_unit_test(files),
-        cmocka_unit_test(folds),    cmocka_unit_test(opening_pools), cmocka_unit_test(asking_pools),
-        cmocka_unit_test(models),   cmocka_unit_test(computations),  cmocka_unit_test(reports),
-        cmocka_unit_test(values),
+        cmocka_unit_test(contexts),        cmocka_unit_test(options),
+        cmocka_unit_test(files),           cmocka_unit_test(folds),
+        cmocka_unit_test(opening_pools),   cmocka_unit_test(asking_pools),
+        cmocka_unit_test(models),          cmocka_unit_test(computations),
+        cmocka_unit_test(reports),         cmocka_unit_test(values),
+        cmocka_unit_test(pools_of_values),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

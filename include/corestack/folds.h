@@ -28,6 +28,15 @@ CST_API cst_status cst_folds_grouped(cst_context *context, const int32_t *labels
                                      const int64_t *groups, int64_t rows, int32_t folds,
                                      uint64_t seed, int32_t *out);
 
+/* Folds for a regression. targets: [rows][outputs], finite. Rows are ranked by their target (of
+ * several outputs by the sum of the targets in standard deviations from their means), and stretches
+ * of as many neighbours as there are folds take the place of classes in cst_folds_stratified;
+ * groups ([rows], or NULL) are kept together as by cst_folds_grouped, over ten stretches. Errors as
+ * there. */
+CST_API cst_status cst_folds_quantile(cst_context *context, const double *targets, int32_t outputs,
+                                      const int64_t *groups, int64_t rows, int32_t folds,
+                                      uint64_t seed, int32_t *out);
+
 /* Checks a given fold vector [rows], numbered 0..L-1. CST_ERROR_INPUT for a negative fold, a
  * number in 0..L-1 that no row has, or fewer than two folds. Notices for classes that some fold
  * lacks, and for classes that live in one fold only, which no fit that leaves it out can learn.

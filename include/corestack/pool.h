@@ -69,7 +69,8 @@ typedef struct cst_pool_config {
  * unmarked they belong to "oof".
  *
  * Shapes: [rows, classes], or [conditions, rows, classes] for a split with conditions. For two
- * classes also [rows] or [rows, 1], the probability (or logit) of class 1. Columns of a CSV whose
+ * classes also [rows] or [rows, 1], the probability (or logit) of class 1. Of a regression: [rows]
+ * or [rows, outputs] finite numbers, targets likewise. Columns of a CSV whose
  * header names the classes are matched by name. */
 CST_API cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
                                  const cst_pool_config *config);
@@ -87,6 +88,13 @@ CST_API cst_status cst_pool_from_memory(cst_context *context, cst_pool **out, co
                                         const float *const *predictions, const char *const *names,
                                         int32_t members, int64_t rows, int32_t classes,
                                         const int32_t *labels, cst_output output);
+
+/* The same for a regression: predictions[k] is [rows][outputs] finite values, targets
+ * [rows][outputs] or NULL. */
+CST_API cst_status cst_pool_from_values(cst_context *context, cst_pool **out, const char *split,
+                                        const float *const *predictions, const char *const *names,
+                                        int32_t members, int64_t rows, int32_t outputs,
+                                        const double *targets);
 
 /* Reads, joins by id, converts to float32 probabilities and checks every member of a split. Does
  * nothing if it was loaded already. Rows and columns in messages count from 0 as in NumPy, lines
@@ -115,8 +123,9 @@ CST_API cst_task cst_pool_task(const cst_pool *pool);
 CST_API int32_t cst_pool_members(const cst_pool *pool);
 /* Position of a member by name, or -1. */
 CST_API int32_t cst_pool_member_index(const cst_pool *pool, const char *name);
+/* Number of classes; of a regression: of outputs. */
 CST_API int32_t cst_pool_classes(const cst_pool *pool);
-/* Name of a class, or NULL where the pool gives only a count. Borrowed. */
+/* Name of a class (output), or NULL where the pool gives only a count. Borrowed. */
 CST_API const char *cst_pool_class_name(const cst_pool *pool, int32_t c);
 CST_API const char *cst_pool_member_name(const cst_pool *pool, int32_t member); /* borrowed */
 CST_API const char *cst_pool_member_family(const cst_pool *pool,
@@ -167,6 +176,9 @@ CST_API int cst_pool_has_split(const cst_pool *pool, const char *split);
 CST_API int64_t cst_pool_rows(const cst_pool *pool, const char *split);
 /* Of a loaded split; NULL if not loaded or not given. Borrowed. */
 CST_API const int32_t *cst_pool_labels(const cst_pool *pool, const char *split);
+/* Targets [rows][outputs] of a loaded split of a regression (with conditions, repeated for each);
+ * NULL if not loaded or not given. Borrowed. */
+CST_API const double *cst_pool_targets(const cst_pool *pool, const char *split);
 CST_API const int32_t *cst_pool_folds(const cst_pool *pool, const char *split);
 CST_API const int64_t *cst_pool_groups(const cst_pool *pool, const char *split);
 /* Sample id of a row of a loaded split; NULL where it has none. Integers in decimal. Borrowed. */

@@ -162,10 +162,28 @@ CST_WIDE(share_f32,
          (const float *restrict values, int32_t width, double share, float *restrict out),
          (values, width, share, out))
 
+/* Values of a regression, which must be finite also as float32. */
+static cst_status convert_values(cst_context *context, cst_convert *c, int64_t first, int64_t i,
+                                 const double *values, float *out) {
+    c->total++;
+    for (int32_t j = 0; j < c->width; j++) {
+        out[j] = (float)values[j];
+        if (!isfinite(values[j]))
+            return not_finite(context, c, first, i, values, j);
+        if (!isfinite(out[j])) {
+            char place[CST_WHERE_CHARS];
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "%s: %s is %g, more than float32 holds; choose another unit", c->where,
+                            cst_rows_where(c->rows, first, i, j, place), values[j]);
+        }
+    }
+    return CST_OK;
+}
+
 cst_status cst_convert_row_f32(cst_context *context, cst_convert *c, int64_t first, int64_t i,
                                const float *values, double *wide, float *out) {
     row_facts facts = {0};
-    if (!c->logits && c->width > 1) {
+    if (!c->values && !c->logits && c->width > 1) {
         look_f32(values, c->width, &facts);
         if (facts.inside && fabs(facts.sum - 1) <= SUM_TOLERANCE) {
             share_f32(values, c->width, 1 / facts.sum, out);
@@ -180,6 +198,8 @@ cst_status cst_convert_row_f32(cst_context *context, cst_convert *c, int64_t fir
 
 cst_status cst_convert_row(cst_context *context, cst_convert *c, int64_t first, int64_t i,
                            double *values, float *out) {
+    if (c->values)
+        return convert_values(context, c, first, i, values, out);
     row_facts facts = look(values, c->width);
     bool binary = c->width == 1;
     bool fits = facts.inside && (binary || fabs(facts.sum - 1) <= SUM_TOLERANCE);

@@ -327,7 +327,9 @@ cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t index
         cst_strings_free(context, ids);
     }
     if (status == CST_OK && spec->labels)
-        status = read_labels(context, pool, split, spec);
+        status = pool->task == CST_TASK_REGRESSION
+                     ? cst_pool_read_targets(context, pool, split, spec)
+                     : read_labels(context, pool, split, spec);
     if (status == CST_OK && spec->folds)
         status = read_folds(context, pool, split, spec->folds);
     if (status == CST_OK && spec->groups)

@@ -36,6 +36,18 @@ static void close_member(cst_context *context, member_file *file) {
     *file = (member_file){0};
 }
 
+/* What a width counts. */
+static const char *noun(const cst_pool *pool) {
+    return pool->task == CST_TASK_REGRESSION ? "outputs" : "classes";
+}
+
+static const char *needed_shape(const cst_pool *pool, int32_t conditions) {
+    if (pool->task == CST_TASK_REGRESSION)
+        return conditions > 0 ? "[conditions, rows] or [conditions, rows, outputs]"
+                              : "[rows] or [rows, outputs]";
+    return conditions > 0 ? "[conditions, rows, classes]" : "[rows, classes]";
+}
+
 /* The shape of a file as rows and values, or an error that names a file it does not go with. */
 static cst_status check_shape(cst_context *context, const cst_pool *pool, int32_t split,
                               member_file *file) {
@@ -49,7 +61,7 @@ static cst_status check_shape(cst_context *context, const cst_pool *pool, int32_
     if (dims != lead && dims != lead + 1)
         return cst_fail(context, CST_ERROR_INPUT, "%s: has shape %s; split '%s' needs %s",
                         file->path, shape, pool->manifest->splits[split].name,
-                        conditions > 0 ? "[conditions, rows, classes]" : "[rows, classes]");
+                        needed_shape(pool, conditions));
     if (conditions > 0 && !rows->npy)
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: is a table; split '%s' has conditions, which need an npy of "
@@ -64,16 +76,17 @@ static cst_status check_shape(cst_context *context, const cst_pool *pool, int32_
         rows->npy->row_axes = lead;
     int64_t width = rows->npy ? cst_npy_width(rows->npy) : rows->width;
     rows->width = width;
-    bool binary = width == 1 && pool->classes == 2;
+    bool binary = width == 1 && pool->classes == 2 && pool->task == CST_TASK_CLASSIFICATION;
     if (width != pool->classes && !binary) {
         if (state->first_path)
-            return cst_fail(
-                context, CST_ERROR_MISMATCH,
-                "%s: shape %s does not go with shape %s of %s: %" PRId64 " classes instead of %d",
-                file->path, shape, state->first_shape, state->first_path, width, pool->classes);
+            return cst_fail(context, CST_ERROR_MISMATCH,
+                            "%s: shape %s does not go with shape %s of %s: %" PRId64
+                            " %s instead of %d",
+                            file->path, shape, state->first_shape, state->first_path, width,
+                            noun(pool), pool->classes);
         return cst_fail(context, CST_ERROR_MISMATCH,
-                        "%s: has shape %s, %" PRId64 " classes, where %s has %d classes",
-                        file->path, shape, width, pool->manifest->path, pool->classes);
+                        "%s: has shape %s, %" PRId64 " %s, where %s has %d %s", file->path, shape,
+                        width, noun(pool), pool->manifest->path, pool->classes, noun(pool));
     }
     file->width = (int32_t)width;
     file->count = !rows->npy ? rows->row_count : rows->npy->shape[lead - 1];
@@ -143,15 +156,15 @@ static cst_status read_ids(cst_context *context, const cst_pool *pool, int32_t s
     return status;
 }
 
-/* The classes of the columns where the header of a table names them; some names but not all of them
- * is an error, since the order would be a guess. */
-static cst_status match_columns(cst_context *context, const cst_pool *pool, member_file *file) {
-    const cst_table *table = file->rows->table;
-    if (!table || !table->names || !pool->class_index || file->width == 1)
+cst_status cst_pool_match_columns(cst_context *context, const cst_pool *pool,
+                                  const cst_table *table, int32_t width, const char *path,
+                                  int32_t **out) {
+    *out = NULL;
+    if (!table || !table->names || !pool->class_index || width == 1)
         return CST_OK;
     bool *taken = cst_alloc(context, (size_t)pool->classes, sizeof *taken);
-    file->column_class = cst_alloc(context, (size_t)pool->classes, sizeof *file->column_class);
-    cst_status status = taken && file->column_class ? CST_OK : CST_ERROR_MEMORY;
+    int32_t *column_class = cst_alloc(context, (size_t)pool->classes, sizeof *column_class);
+    cst_status status = taken && column_class ? CST_OK : CST_ERROR_MEMORY;
     int32_t matched = 0;
     int32_t column = 0;
     const char *stranger = NULL;
@@ -163,22 +176,23 @@ static cst_status match_columns(cst_context *context, const cst_pool *pool, memb
         if (c >= 0 && !taken[c]) {
             taken[c] = true;
             matched++;
-            file->column_class[column] = (int32_t)c;
+            column_class[column] = (int32_t)c;
         } else
             stranger = stranger ? stranger : name;
         column++;
     }
     char quoted[CST_QUOTE_CHARS];
     if (status == CST_OK && matched > 0 && stranger)
-        status =
-            cst_fail(context, CST_ERROR_MISMATCH,
-                     "%s: line 1: column '%s' is not a class of its own although other columns "
-                     "are named after classes; name all of them or none",
-                     file->path, cst_quote(quoted, stranger));
-    if (matched == 0) {
-        cst_free(context, file->column_class);
-        file->column_class = NULL;
+        status = cst_fail(context, CST_ERROR_MISMATCH,
+                          "%s: line 1: column '%s' is not %s of its own although other columns "
+                          "are named after %s; name all of them or none",
+                          path, cst_quote(quoted, stranger),
+                          pool->task == CST_TASK_REGRESSION ? "an output" : "a class", noun(pool));
+    if (matched == 0 || status != CST_OK) {
+        cst_free(context, column_class);
+        column_class = NULL;
     }
+    *out = column_class;
     cst_free(context, taken);
     return status;
 }
@@ -222,6 +236,7 @@ static cst_convert conversion(const cst_pool *pool, const member_file *file) {
                          .rows = file->rows,
                          .classes = pool->classes,
                          .width = file->width,
+                         .values = pool->task == CST_TASK_REGRESSION,
                          .logits = pool->logits};
 }
 
@@ -350,7 +365,8 @@ static cst_status load_member(cst_context *worker, void *user, int64_t task) {
     if (status == CST_OK && !ids)
         status = check_count(worker, state, &file);
     if (status == CST_OK)
-        status = match_columns(worker, pool, &file);
+        status = cst_pool_match_columns(worker, pool, file.rows->table, file.width, file.path,
+                                        &file.column_class);
     if (status == CST_OK &&
         !cst_size_mul((size_t)file.rows->row_count, (size_t)pool->classes, &values))
         status = cst_fail(worker, CST_ERROR_LIMIT, "%s: too many values to hold", file.path);
@@ -414,7 +430,7 @@ cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const cha
     if (index < 0)
         return cst_fail(context, CST_ERROR_ARGUMENT, "%s: there is no split '%s'",
                         pool->manifest->path, split);
-    if (pool->task != CST_TASK_CLASSIFICATION)
+    if (pool->task != CST_TASK_CLASSIFICATION && pool->task != CST_TASK_REGRESSION)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "%s: predictions of task '%s' are not rows of probabilities",
                         pool->manifest->path, cst_task_name(pool->task));

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -98,7 +99,8 @@ static cst_status find_classes(cst_context *context, cst_pool *pool) {
         for (split = 0; split < m->split_count; split++)
             if ((path = m->members[k].paths[split]) != NULL)
                 break;
-    if (pool->classes > 0 || pool->task != CST_TASK_CLASSIFICATION)
+    bool values = pool->task == CST_TASK_REGRESSION;
+    if (pool->classes > 0 || (pool->task != CST_TASK_CLASSIFICATION && !values))
         return CST_OK;
     if (!path)
         return cst_fail(context, CST_ERROR_INPUT, "%s: no member has predictions", m->path);
@@ -114,9 +116,14 @@ static cst_status find_classes(cst_context *context, cst_pool *pool) {
     int64_t width = dims == lead + 1 ? (rows->npy ? rows->npy->shape[lead] : rows->width)
                     : dims == lead   ? 1
                                      : -1;
-    if (width == 1)
+    if (width == 1 && !values)
         width = 2; /* the probability of class 1 */
-    if (width < 2 || width > INT32_MAX / 2)
+    if (values && (width < 1 || width > INT32_MAX / 2))
+        status = cst_fail(context, CST_ERROR_INPUT,
+                          "%s: has shape %s; predictions of a regression are [rows] or [rows, "
+                          "outputs]",
+                          path, cst_rows_shape_text(rows, shape));
+    else if (!values && (width < 2 || width > INT32_MAX / 2))
         status =
             cst_fail(context, CST_ERROR_INPUT,
                      "%s: has shape %s; predictions are [rows, classes] with at least 2 classes",
@@ -380,6 +387,7 @@ static cst_status copy_member(cst_context *context, cst_pool *pool, int32_t memb
     cst_convert convert = {.where = pool->manifest->members[member].name,
                            .classes = pool->classes,
                            .width = pool->classes,
+                           .values = pool->task == CST_TASK_REGRESSION,
                            .logits = pool->logits};
     size_t values = 0;
     if (!cst_size_mul((size_t)rows, classes, &values))
@@ -418,10 +426,32 @@ static cst_status copy_labels(cst_context *context, cst_pool *pool, int64_t rows
     return CST_OK;
 }
 
+static cst_status copy_targets(cst_context *context, cst_pool *pool, int64_t rows,
+                               const double *targets) {
+    size_t cells = 0;
+    if (!targets)
+        return CST_OK;
+    if (!cst_size_mul((size_t)rows, (size_t)pool->classes, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "too many targets");
+    double *copy = cst_alloc(context, cells, sizeof *copy);
+    if (!copy)
+        return CST_ERROR_MEMORY;
+    pool->splits[0].targets = copy;
+    for (size_t i = 0; i < cells; i++) {
+        if (!isfinite(targets[i]))
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "targets: row %zu, output %zu is %g; every target must be a finite "
+                            "number",
+                            i / (size_t)pool->classes, i % (size_t)pool->classes, targets[i]);
+        copy[i] = targets[i];
+    }
+    return CST_OK;
+}
+
 /* The description of a pool from memory. */
 static cst_status describe_memory(cst_context *context, cst_manifest **out, const char *split,
                                   const char *const *names, int32_t members, int32_t classes,
-                                  cst_output output) {
+                                  cst_output output, cst_task task) {
     int32_t index = 0;
     cst_status status = cst_manifest_create(context, out, "the pool in memory");
     if (status == CST_OK)
@@ -438,30 +468,36 @@ static cst_status describe_memory(cst_context *context, cst_manifest **out, cons
         *out = NULL;
         return status;
     }
-    (*out)->classes = classes;
-    (*out)->output_given = true;
+    (*out)->task = task;
+    (*out)->task_given = true;
+    *(task == CST_TASK_REGRESSION ? &(*out)->outputs : &(*out)->classes) = classes;
+    (*out)->output_given = task != CST_TASK_REGRESSION;
     (*out)->logits = output == CST_OUTPUT_LOGIT;
     return CST_OK;
 }
 
-cst_status cst_pool_from_memory(cst_context *context, cst_pool **out, const char *split,
-                                const float *const *predictions, const char *const *names,
-                                int32_t members, int64_t rows, int32_t classes,
-                                const int32_t *labels, cst_output output) {
+/* What both kinds of arrays share. `call` names the function in messages. */
+static cst_status from_memory(cst_context *context, cst_pool **out, const char *call,
+                              const char *split, const float *const *predictions,
+                              const char *const *names, int32_t members, int64_t rows,
+                              int32_t classes, const int32_t *labels, const double *targets,
+                              cst_output output, cst_task task) {
     cst_manifest *manifest = NULL;
     cst_pool *pool = NULL;
+    int32_t least = task == CST_TASK_REGRESSION ? 1 : 2;
     if (out)
         *out = NULL;
     if (!context || !out || !split || !predictions || !names || members < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_pool_from_memory: a split, predictions and names of at least one "
-                        "member are needed");
-    if (classes < 2 || rows < 1)
+                        "%s: a split, predictions and names of at least one member are needed",
+                        call);
+    if (classes < least || rows < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_pool_from_memory: %" PRId64
-                        " rows and %d classes; at least 1 row and 2 classes are needed",
-                        rows, classes);
-    cst_status status = describe_memory(context, &manifest, split, names, members, classes, output);
+                        "%s: %" PRId64 " rows and %d %s; at least 1 row and %d %s are needed", call,
+                        rows, classes, least == 1 ? "outputs" : "classes", least,
+                        least == 1 ? "output" : "classes");
+    cst_status status =
+        describe_memory(context, &manifest, split, names, members, classes, output, task);
     if (status == CST_OK)
         status = cst_pool_create(context, &pool, manifest, NULL);
     if (status == CST_OK) {
@@ -470,14 +506,32 @@ cst_status cst_pool_from_memory(cst_context *context, cst_pool **out, const char
     }
     if (status == CST_OK)
         status = copy_labels(context, pool, rows, labels);
+    if (status == CST_OK)
+        status = copy_targets(context, pool, rows, targets);
     for (int32_t k = 0; status == CST_OK && k < members; k++)
         status = predictions[k] ? copy_member(context, pool, k, rows, predictions[k])
                                 : cst_fail(context, CST_ERROR_ARGUMENT,
-                                           "cst_pool_from_memory: predictions[%d] is NULL", k);
+                                           "%s: predictions[%d] is NULL", call, k);
     if (status != CST_OK) {
         cst_pool_free(context, pool);
         return status;
     }
     *out = pool;
     return CST_OK;
+}
+
+cst_status cst_pool_from_memory(cst_context *context, cst_pool **out, const char *split,
+                                const float *const *predictions, const char *const *names,
+                                int32_t members, int64_t rows, int32_t classes,
+                                const int32_t *labels, cst_output output) {
+    return from_memory(context, out, "cst_pool_from_memory", split, predictions, names, members,
+                       rows, classes, labels, NULL, output, CST_TASK_CLASSIFICATION);
+}
+
+cst_status cst_pool_from_values(cst_context *context, cst_pool **out, const char *split,
+                                const float *const *predictions, const char *const *names,
+                                int32_t members, int64_t rows, int32_t outputs,
+                                const double *targets) {
+    return from_memory(context, out, "cst_pool_from_values", split, predictions, names, members,
+                       rows, outputs, NULL, targets, CST_OUTPUT_PROBABILITY, CST_TASK_REGRESSION);
 }

@@ -7,14 +7,20 @@
 #include <math.h>
 #include <string.h>
 
+/* Names of the classes, or of the outputs of a regression; NULL where they have none. */
+static char *const *names_of(const cst_pool *pool) {
+    return pool->task == CST_TASK_REGRESSION ? pool->manifest->output_names
+                                             : pool->manifest->class_names;
+}
+
 static cst_status index_classes(cst_context *context, cst_pool *pool) {
     const cst_manifest *m = pool->manifest;
-    if (!m->class_names)
+    char *const *names = names_of(pool);
+    if (!names)
         return CST_OK;
     cst_status status = cst_strings_create(context, &pool->class_names);
-    for (int32_t c = 0; status == CST_OK && c < m->classes; c++)
-        status = cst_strings_add(context, pool->class_names, m->class_names[c],
-                                 strlen(m->class_names[c]));
+    for (int32_t c = 0; status == CST_OK && c < pool->classes; c++)
+        status = cst_strings_add(context, pool->class_names, names[c], strlen(names[c]));
     if (status == CST_OK)
         status = cst_id_index_create(context, &pool->class_index, pool->class_names, m->path);
     return status;
@@ -111,6 +117,7 @@ void cst_pool_split_clear(cst_context *context, cst_pool *pool, cst_pool_split *
     cst_store_free(context, split->store);
     cst_free(context, split->rows_source);
     cst_free(context, split->labels);
+    cst_free(context, split->targets);
     cst_free(context, split->repeated);
     cst_free(context, split->folds);
     cst_free(context, split->groups);
@@ -206,9 +213,8 @@ int32_t cst_pool_classes(const cst_pool *pool) {
 }
 
 const char *cst_pool_class_name(const cst_pool *pool, int32_t c) {
-    if (!pool || !pool->manifest->class_names || c < 0 || c >= pool->classes)
-        return NULL;
-    return pool->manifest->class_names[c];
+    char *const *names = pool ? names_of(pool) : NULL;
+    return names && c >= 0 && c < pool->classes ? names[c] : NULL;
 }
 
 const char *cst_pool_member_name(const cst_pool *pool, int32_t member) {
@@ -297,6 +303,11 @@ const int32_t *cst_pool_labels(const cst_pool *pool, const char *split) {
     return s ? s->labels : NULL;
 }
 
+const double *cst_pool_targets(const cst_pool *pool, const char *split) {
+    const cst_pool_split *s = find_loaded(pool, split);
+    return s ? s->targets : NULL;
+}
+
 const int32_t *cst_pool_folds(const cst_pool *pool, const char *split) {
     const cst_pool_split *s = find_loaded(pool, split);
     return s ? s->folds : NULL;
@@ -346,6 +357,7 @@ static cst_view whole_view(const cst_pool *pool, const char *split, const cst_po
     return (cst_view){.rows = conditions > 0 ? state->rows * conditions : state->rows,
                       .classes = pool->classes,
                       .labels = conditions > 0 ? state->repeated : state->labels,
+                      .targets = state->targets,
                       .store = state->store};
 }
 

@@ -15,6 +15,8 @@ typedef struct cst_pool_split {
     int64_t rows;            /* of each condition; -1: not known yet */
     char *rows_source;       /* what says so, for messages */
     int32_t *labels;         /* [rows], or NULL */
+    double *targets;         /* regression: [rows][outputs], or NULL; with conditions [conditions *
+                                rows][outputs] */
     const char *labels_path; /* of the manifest, where labels were read from a file; else NULL */
     int32_t *repeated;       /* [conditions * rows] labels, where there are conditions and labels */
     int32_t *folds;          /* [rows], or NULL */
@@ -68,6 +70,17 @@ cst_status cst_pool_order(cst_context *context, cst_pool_split *split, cst_strin
 cst_status cst_pool_set_rows(cst_context *context, cst_pool_split *split, int64_t rows,
                              const char *where);
 
+/* The class (or output) of each column where a header names them, [classes], the caller's; NULL
+ * where it names none. Some names but not all of them is an error, since the order would be a
+ * guess. `width`: columns of the file at `path`. */
+cst_status cst_pool_match_columns(cst_context *context, const cst_pool *pool,
+                                  const cst_table *table, int32_t width, const char *path,
+                                  int32_t **out);
+
+/* Targets of a regression, in targets.c: joined as labels are, each a finite number. */
+cst_status cst_pool_read_targets(cst_context *context, const cst_pool *pool, cst_pool_split *split,
+                                 const cst_manifest_split *spec);
+
 /* ---- conversion, in convert.c ---------------------------------------------------------------- */
 
 /* Turns rows as they are in a file into float32 probabilities, checking each. */
@@ -76,6 +89,7 @@ typedef struct cst_convert {
     const cst_rows *rows; /* to name the line of delimited text; NULL for memory */
     int32_t classes;
     int32_t width; /* values of a row: classes, or 1 (class 1 of two) */
+    bool values;   /* a regression: numbers pass as they are, if they are finite */
     bool logits;
     int64_t like_probabilities; /* rows so far that look like probabilities, of logits */
     int64_t total;              /* rows so far */

@@ -1,5 +1,6 @@
 /*
- * A view: the probabilities of some members on some rows of one split, and the labels. Everything
+ * A view: the probabilities of some members on some rows of one split, and the labels (of a
+ * regression: values and targets). Everything
  * statistical (redundancy, meta, blend, select) reads predictions through a view and nothing else,
  * so that refitting inside a fold is a view with fewer rows, and where the numbers come from
  * (memory now, disk later) is decided in one place. Paper: the matrix P_oof restricted to a set S
@@ -15,11 +16,13 @@ typedef struct cst_store cst_store;
 
 typedef struct cst_view {
     int64_t rows;             /* N, of this view */
-    int32_t classes;          /* C (1 for regression) */
+    int32_t classes;          /* C; outputs of a regression */
     int32_t members;          /* K, of this view */
     const float *const *data; /* [K] -> [all rows of the split][C], float32 probabilities; for a
                                  member in `store`, its place there: read by cst_view_rows only */
     const int32_t *labels;    /* [all rows of the split], 0..C-1; NULL where there are none */
+    const double *targets;    /* regression: [all rows of the split][C]; NULL elsewhere, and where
+                                 there are none */
     const int64_t
         *index; /* [N]: row i of the view is row index[i] of the split; NULL: row i is i */
     const int64_t *groups; /* [all rows of the split]: rows that no fold may separate; NULL: none */
@@ -48,6 +51,11 @@ static inline bool cst_view_copies(const cst_view *view) {
 /* Label of row `row` of the view. The view must have labels. */
 static inline int32_t cst_view_label(const cst_view *view, int64_t row) {
     return view->labels[view->index ? view->index[row] : row];
+}
+
+/* Targets [classes] of row `row` of the view. The view must have targets. */
+static inline const double *cst_view_target(const cst_view *view, int64_t row) {
+    return view->targets + (view->index ? view->index[row] : row) * view->classes;
 }
 
 /* Restricts a view to the given members (positions in `view`, [count]). The pointer array is

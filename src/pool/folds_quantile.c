@@ -1,0 +1,76 @@
+/*
+ * Folds for a regression: every stretch of similar targets is spread over all folds. Stage S0,
+ * before anything is fitted. method.md section 0; docs/regression.md.
+ */
+#include "pool/folds.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Stretches of targets that groups are spread over evenly; single rows are in finer ones. */
+enum { GROUP_STRETCHES = 10 };
+
+typedef struct ranked {
+    double key;
+    int64_t row;
+} ranked;
+
+static int by_rank(const void *a, const void *b) {
+    const ranked *x = a;
+    const ranked *y = b;
+    if (x->key < y->key || x->key > y->key)
+        return x->key < y->key ? -1 : 1;
+    return (x->row > y->row) - (x->row < y->row);
+}
+
+/* Sum over the outputs of the target in standard deviations from its mean. */
+static void make_keys(const double *targets, int64_t rows, int32_t outputs, ranked *out) {
+    for (int64_t i = 0; i < rows; i++)
+        out[i] = (ranked){.row = i};
+    for (int32_t d = 0; d < outputs; d++) {
+        double mean = 0;
+        double square = 0;
+        for (int64_t i = 0; i < rows; i++)
+            mean += targets[i * outputs + d] / (double)rows;
+        for (int64_t i = 0; i < rows; i++) {
+            double off = targets[i * outputs + d] - mean;
+            square += off * off / (double)rows;
+        }
+        for (int64_t i = 0; square > 0 && i < rows; i++)
+            out[i].key += (targets[i * outputs + d] - mean) / sqrt(square);
+    }
+}
+
+cst_status cst_folds_quantile(cst_context *context, const double *targets, int32_t outputs,
+                              const int64_t *groups, int64_t rows, int32_t folds, uint64_t seed,
+                              int32_t *out) {
+    if (!context || !targets || !out || outputs < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_folds_quantile: targets and a place for the folds are needed");
+    if (folds < 2)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%d folds were asked for: at least 2 are needed", (int)folds);
+    if (rows < folds)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%lld rows cannot be spread over %d folds: use fewer folds or more rows",
+                        (long long)rows, (int)folds);
+    ranked *order = cst_alloc(context, (size_t)rows, sizeof *order);
+    int32_t *stretch = cst_alloc(context, (size_t)rows, sizeof *stretch);
+    cst_status status = order && stretch ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        make_keys(targets, rows, outputs, order);
+        qsort(order, (size_t)rows, sizeof *order, by_rank);
+        /* Each stretch has as many rows as there are folds; the last one has what is left over. */
+        int64_t count = rows / folds < INT32_MAX ? rows / folds : INT32_MAX;
+        if (groups && count > GROUP_STRETCHES)
+            count = GROUP_STRETCHES;
+        int64_t length = rows / count;
+        for (int64_t i = 0; i < rows; i++)
+            stretch[order[i].row] = (int32_t)(i / length < count ? i / length : count - 1);
+        status = groups ? cst_folds_grouped(context, stretch, groups, rows, folds, seed, out)
+                        : cst_folds_stratified(context, stretch, rows, folds, seed, out);
+    }
+    cst_free(context, order);
+    cst_free(context, stretch);
+    return status;
+}

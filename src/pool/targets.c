@@ -1,0 +1,127 @@
+/*
+ * Targets of a regression, [rows] or [rows, outputs], from npy, npz or delimited text, joined by id
+ * and checked. Where labels are read for a classification. Method, sections 0 and 1.
+ */
+#include "pool/state.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* Values read at a time. */
+enum { TARGET_VALUES = 1 << 16 };
+
+/* An open targets file. */
+typedef struct targets_file {
+    const char *path;
+    cst_rows *rows;
+    int64_t *target; /* row of the split of each row in the file; NULL: the same */
+    int32_t *column; /* output of each column where a header names them; NULL: the same */
+} targets_file;
+
+static cst_status check_shape(cst_context *context, const cst_pool *pool,
+                              const targets_file *file) {
+    char shape[CST_NPY_SHAPE_CHARS];
+    int dims = cst_rows_dims(file->rows);
+    (void)cst_rows_shape_text(file->rows, shape);
+    if (dims != 1 && dims != 2)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: has shape %s; targets are [rows] or [rows, outputs]", file->path,
+                        shape);
+    if (file->rows->npy && cst_npy_is_text(file->rows->npy))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: holds text; the targets of a regression are numbers", file->path);
+    if (file->rows->width != pool->classes)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "%s: has shape %s, %" PRId64 " outputs, where the predictions have %d; "
+                        "give each output of a row its own column",
+                        file->path, shape, file->rows->width, pool->classes);
+    return CST_OK;
+}
+
+/* Rows first..first+count-1 of the file to their places. values: [count][outputs]. */
+static cst_status put_rows(cst_context *context, const targets_file *file, int64_t first,
+                           int64_t count, int32_t outputs, const double *values, double *out) {
+    for (int64_t i = 0; i < count; i++) {
+        int64_t row = file->target ? file->target[first + i] : first + i;
+        for (int32_t j = 0; j < outputs; j++) {
+            double y = values[i * outputs + j];
+            char place[CST_WHERE_CHARS];
+            if (!isfinite(y))
+                return cst_fail(context, CST_ERROR_INPUT,
+                                "%s: %s is %s; every target must be a finite number: leave rows "
+                                "without one out of the split",
+                                file->path, cst_rows_where(file->rows, first, i, j, place),
+                                isnan(y) ? "NaN"
+                                : y > 0  ? "infinity"
+                                         : "-infinity");
+            out[row * outputs + (file->column ? file->column[j] : j)] = y;
+        }
+    }
+    return CST_OK;
+}
+
+static cst_status read_rows(cst_context *context, const targets_file *file, int32_t outputs,
+                            double *out) {
+    int64_t total = file->rows->row_count;
+    int64_t block = TARGET_VALUES / outputs > 0 ? TARGET_VALUES / outputs : 1;
+    double *values = cst_alloc(context, (size_t)block * (size_t)outputs, sizeof *values);
+    cst_status status = values ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t first = 0; status == CST_OK && first < total; first += block) {
+        int64_t part = total - first < block ? total - first : block;
+        status = cst_poll(context);
+        if (status == CST_OK)
+            status = cst_rows_read(context, file->rows, part, values);
+        if (status == CST_OK)
+            status = put_rows(context, file, first, part, outputs, values, out);
+    }
+    cst_free(context, values);
+    return status;
+}
+
+/* The file's rows in the split's order, once for each condition. */
+static cst_status store(cst_context *context, const cst_pool *pool, cst_pool_split *split,
+                        const targets_file *file, int32_t conditions) {
+    size_t times = conditions > 0 ? (size_t)conditions : 1;
+    size_t each = 0;
+    size_t total = 0;
+    if (!cst_size_mul((size_t)split->rows, (size_t)pool->classes, &each) ||
+        !cst_size_mul(each, times, &total))
+        return cst_fail(context, CST_ERROR_LIMIT, "%s: too many targets", file->path);
+    split->targets = cst_alloc(context, total, sizeof *split->targets);
+    if (!split->targets)
+        return CST_ERROR_MEMORY;
+    cst_status status = read_rows(context, file, pool->classes, split->targets);
+    for (size_t t = 1; status == CST_OK && t < times; t++)
+        memcpy(split->targets + t * each, split->targets, each * sizeof *split->targets);
+    return status;
+}
+
+cst_status cst_pool_read_targets(cst_context *context, const cst_pool *pool, cst_pool_split *split,
+                                 const cst_manifest_split *spec) {
+    targets_file file = {.path = spec->labels};
+    cst_strings *ids = NULL;
+    cst_status status = cst_manifest_confine(context, pool->manifest, file.path);
+    if (status == CST_OK)
+        status = cst_rows_open(context, &file.rows, file.path, pool->zip_limit);
+    if (status == CST_OK)
+        status = check_shape(context, pool, &file);
+    if (status == CST_OK)
+        status = cst_rows_scan(context, file.rows, &ids);
+    if (status == CST_OK && ids)
+        status = cst_pool_order(context, split, &ids, file.path, true, &file.target);
+    if (status == CST_OK)
+        status = cst_pool_set_rows(context, split, file.rows->row_count, file.path);
+    if (status == CST_OK)
+        status = cst_pool_match_columns(context, pool, file.rows->table, pool->classes, file.path,
+                                        &file.column);
+    if (status == CST_OK)
+        status = store(context, pool, split, &file, spec->condition_count);
+    if (status == CST_OK)
+        split->labels_path = spec->labels;
+    cst_strings_free(context, ids);
+    cst_rows_close(context, file.rows);
+    cst_free(context, file.target);
+    cst_free(context, file.column);
+    return status;
+}

@@ -4,6 +4,8 @@
  */
 #include "cli.h"
 
+#include <corestack/detection.h>
+
 #include <string.h>
 
 static bool ends_with(const char *text, const char *end) {
@@ -63,6 +65,21 @@ static int score_model(cli_call *call, int32_t resamples, uint64_t seed, cst_rep
     return code;
 }
 
+/* Detections: a results file against an annotation file. */
+static int score_detections(cli_call *call, int32_t resamples, uint64_t seed, cst_report **report) {
+    static const char *const others[] = {"labels", "baselines", "split",  "folds",
+                                         "groups", "ids",       "values", "allow-outside"};
+    if (call->argument_count > 1)
+        return cli_fail(call, "%s holds detections: give it alone, with --annotations",
+                        call->arguments[0]);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (cli_flag(call, others[i]))
+            return cli_fail(call, "--%s does not go with --annotations: leave it out", others[i]);
+    return cli_check(call, cst_evaluate_detections(call->context, call->arguments[0],
+                                                   cli_value(call, "annotations"), resamples, seed,
+                                                   report));
+}
+
 static int run(cli_call *call) {
     cst_report *report = NULL;
     long long resamples = 0;
@@ -74,7 +91,9 @@ static int run(cli_call *call) {
         code = cli_integer(call, "resamples", 0, 10000000, &resamples);
     if (code == CLI_OK)
         code = cli_integer(call, "seed", 0, 9007199254740992LL, &seed);
-    if (code == CLI_OK && holds_predictions(call->arguments[0]))
+    if (code == CLI_OK && cli_value(call, "annotations"))
+        code = score_detections(call, (int32_t)resamples, (uint64_t)seed, &report);
+    else if (code == CLI_OK && holds_predictions(call->arguments[0]))
         code = score_file(call, (int32_t)resamples, (uint64_t)seed, &report);
     else if (code == CLI_OK)
         code = score_model(call, (int32_t)resamples, (uint64_t)seed, &report);
@@ -86,6 +105,7 @@ static int run(cli_call *call) {
 
 static const cli_option OPTIONS[] = {
     {"split", 0, "NAME", "the split to score (test; oof where files are listed)"},
+    {"annotations", 0, "GT.json", "COCO annotations that a file of detections is scored against"},
     {"baselines", 'b', NULL,
      "beside the stack: best single model, average, greedy selection, fitted on split oof"},
     {"resamples", 'r', "N", "bootstrap resamples for 95% intervals, for example 5000 (0: none)"},
@@ -99,8 +119,11 @@ const cli_command CLI_EVALUATE = {
     .name = "evaluate",
     .summary = "score predictions against labels",
     .usage = "evaluate OUT.npy --labels L.npy [options]\n"
+             "evaluate DETECTIONS.json --annotations GT.json [options]\n"
              "evaluate MODEL POOL [--split NAME] [--baselines] [options]",
-    .details = "Top-1 accuracy, ECE, NLL and Brier score, each with its definition.",
+    .details =
+        "Top-1 accuracy, ECE, NLL and Brier score, each with its definition; of detections the "
+        "twelve figures of COCO's evaluation.",
     .example = "corestack evaluate out.npy --labels examples/digits/test_labels.npy\n"
                "corestack evaluate digits.cstack examples/digits/pool.json --baselines -r 5000",
     .options = OPTIONS,

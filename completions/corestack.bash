@@ -6,7 +6,7 @@ _corestack_options() {
     case $1 in
         fit) echo "--output --preset --set --seed --split $pool $common" ;;
         predict) echo "--output --split $pool $common" ;;
-        evaluate) echo "--split --baselines --resamples --seed --csv --markdown $pool $common" ;;
+        evaluate) echo "--split --annotations --baselines --resamples --seed --csv --markdown $pool $common" ;;
         compare) echo "--split --methods --list-methods --reference --ood --resamples --seed --set --save --csv --markdown $pool $common" ;;
         ablate) echo "--split --resamples --seed --set --save --csv --markdown $pool $common" ;;
         sweep) echo "--over --draws --split --methods --resamples --seed --set --csv --markdown $pool $common" ;;

@@ -19,6 +19,7 @@ liblapacke-dev      eigenvalues and Cholesky factors (LAPACK from C)
 libjansson-dev      reads pool manifests, writes results as JSON
 libzip-dev          reads .npz archives
 libpng-dev          reads and writes label maps of segmentation
+libyajl-dev         reads COCO annotations and detections of any size
 librandom123-dev    counter-based random numbers
 LIST
 }

@@ -326,6 +326,10 @@ static void computations(void **state) {
     cst_report_free(f->context, report);
     REFUSED_ALONE(cst_evaluate(NULL, p, ROWS, CLASSES, f->labels, 0, 0, &report));
     assert_null(report);
+    REFUSED_ALONE(cst_evaluate_detections(NULL, "a", "b", 0, 0, &report));
+    REFUSED(cst_evaluate_detections(f->context, NULL, "b", 0, 0, &report));
+    REFUSED(cst_evaluate_detections(f->context, "a", NULL, 0, 0, &report));
+    REFUSED(cst_evaluate_detections(f->context, "a", "b", 0, 0, NULL));
     REFUSED(cst_evaluate(f->context, NULL, ROWS, CLASSES, f->labels, 0, 0, &report));
     REFUSED(cst_evaluate(f->context, p, ROWS, CLASSES, NULL, 0, 0, &report));
     REFUSED(cst_evaluate(f->context, p, ROWS, CLASSES, f->labels, 0, 0, NULL));

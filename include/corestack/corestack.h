@@ -6,6 +6,7 @@
 
 #include <corestack/compare.h>
 #include <corestack/context.h>
+#include <corestack/detection.h>
 #include <corestack/fit.h>
 #include <corestack/folds.h>
 #include <corestack/metrics.h>

@@ -109,6 +109,10 @@ static void print_conditions(cst_page *page, const json_t *root) {
 }
 
 void cst_text_evaluate(cst_page *page, const json_t *root) {
+    if (json_object_get(root, "AP")) {
+        cst_text_evaluate_detection(page, root);
+        return;
+    }
     const char *split = cst_json_string(root, "split");
     const char *definition = cst_json_string(root, "ece_definition");
     const char *aggregate = cst_json_string(root, "aggregate");

@@ -1,0 +1,45 @@
+/*
+ * Object detection: the figures of COCO's evaluation. Boxes are [left, top, width, height] in
+ * pixels; files are COCO annotation and results files. Method: docs/detection.md.
+ */
+#ifndef CORESTACK_DETECTION_H
+#define CORESTACK_DETECTION_H
+
+#include <corestack/fit.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The twelve figures, as fractions; -1 where there are no true boxes to find. AP: mean over the
+ * categories and the IoU thresholds 0.50, 0.55, ..., 0.95 of the precision at 101 recalls. Areas in
+ * pixels: small below 32 x 32, large above 96 x 96. AR1, AR10, AR100: recall with at most so many
+ * boxes per image and category; everything else takes at most 100. */
+typedef struct cst_detection_scores {
+    double ap;
+    double ap50; /* at IoU 0.50 only */
+    double ap75;
+    double ap_small;
+    double ap_medium;
+    double ap_large;
+    double ar1;
+    double ar10;
+    double ar100;
+    double ar_small;
+    double ar_medium;
+    double ar_large;
+} cst_detection_scores;
+
+/* Scores a file of detections against a file of annotations, in all and for each category.
+ * resamples > 0 adds 95% bootstrap intervals over the images for AP, AP50, AP75 and AR100. Scores
+ * may be any finite numbers. *report is the caller's. CST_ERROR_FORMAT and CST_ERROR_INPUT name the
+ * file and the byte: text that is not JSON, unknown or repeated ids, boxes of negative size or
+ * wholly outside their image. */
+CST_API cst_status cst_evaluate_detections(cst_context *context, const char *detections,
+                                           const char *annotations, int32_t resamples,
+                                           uint64_t seed, cst_report **report);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

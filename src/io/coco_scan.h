@@ -1,0 +1,71 @@
+/*
+ * The records of a COCO file, one at a time while the file streams past. Under the readers of
+ * annotations and results; nothing else knows the JSON parser. Paper: none.
+ */
+#ifndef CST_IO_COCO_SCAN_H
+#define CST_IO_COCO_SCAN_H
+
+#include "base/base.h"
+
+typedef enum cst_coco_list {
+    CST_COCO_RESULTS,
+    CST_COCO_IMAGES,
+    CST_COCO_ANNOTATIONS,
+    CST_COCO_CATEGORIES,
+    CST_COCO_OTHER
+} cst_coco_list;
+
+typedef enum cst_coco_field {
+    CST_COCO_ID,
+    CST_COCO_IMAGE_ID,
+    CST_COCO_CATEGORY_ID,
+    CST_COCO_BBOX,
+    CST_COCO_SCORE,
+    CST_COCO_AREA,
+    CST_COCO_WIDTH,
+    CST_COCO_HEIGHT,
+    CST_COCO_CROWD,
+    CST_COCO_NAME,
+    CST_COCO_FIELDS /* how many; also: a key that is skipped */
+} cst_coco_field;
+
+/* One object of a list. */
+typedef struct cst_coco_record {
+    cst_coco_list list;
+    int64_t index;   /* in its list, from 0 */
+    uint64_t offset; /* byte at which it begins */
+    unsigned seen;   /* bit per cst_coco_field */
+    int64_t id, image_id, category_id;
+    double bbox[4]; /* left, top, width, height */
+    double score, area, width, height;
+    bool crowd;
+    const char *name; /* valid during the call */
+} cst_coco_record;
+
+/* Told every record of the lists that matter; a failure stops the scan. `share`: which part of the
+ * file has been read, from 0 to 1. */
+typedef cst_status (*cst_coco_record_fn)(cst_context *context, void *user,
+                                         const cst_coco_record *record, double share);
+
+/* Reads `path`: a list of records (results), or an object with the lists images, annotations and
+ * categories, which may stand in any order. */
+cst_status cst_coco_scan(cst_context *context, const char *path, bool results,
+                         cst_coco_record_fn told, void *user);
+
+/* An error about a record: "PATH: byte N: detection 7 (counted from 0): ...". Returns `code`. */
+cst_status cst_coco_refuse(cst_context *context, const char *path, cst_status code,
+                           const cst_coco_record *record, const char *format, ...) CST_PRINTF(5, 6);
+
+/* The error where a field that the record needs is not there. */
+cst_status cst_coco_need(cst_context *context, const char *path, const cst_coco_record *record,
+                         unsigned fields);
+/* Sizes that are negative or not finite, and boxes wholly outside an image of width * height (NaN:
+ * not known). */
+cst_status cst_coco_check_box(cst_context *context, const char *path, const cst_coco_record *record,
+                              double width, double height);
+
+/* The number a JSON text of a number stands for, whatever the locale; NaN for one of 128 characters
+ * and more. */
+double cst_coco_number(const char *text, size_t length);
+
+#endif

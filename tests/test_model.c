@@ -300,7 +300,7 @@ static void try_patches(cst_context *context, const patch *patches, size_t count
 
 static void impossible_sizes_are_refused(void **state) {
     static const patch patches[] = {
-        {"TASK", 0, 4, 2, "the task is 2"},
+        {"TASK", 0, 4, 4, "the task is 4"},
         {"TASK", 0, 4, 1, "classes is 5"}, /* regression has one */
         {"TASK", 4, 4, 0, "classes is 0"},
         {"TASK", 4, 4, 1, "classes is 1"},

@@ -156,6 +156,7 @@ typedef enum cst_stream {
     CST_STREAM_BOOTSTRAP = 8,
     CST_STREAM_GREEDY = 9,
     CST_STREAM_SUBSETS = 10,
+    CST_STREAM_PIXELS = 14,
     CST_STREAM_TEST = 100
 } cst_stream;
 

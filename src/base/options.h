@@ -109,7 +109,18 @@
       "How linear scores become probabilities.")                                                   \
     X(REFIT_DROP, "refit.drop", BOOLEAN, "false", 0, 1, "",                                        \
       "Drop a kept member whose removal changes the nested loss by less than its standard error, " \
-      "and refit.")
+      "and refit.")                                                                                \
+    X(SEGMENT_PIXELS, "segment.pixels", INTEGER, "200000", 100, 1e9, "",                           \
+      "Segmentation: pixels that a fit is made on, sampled from those that count.")                \
+    X(SEGMENT_BALANCE, "segment.balance", REAL, "0", 0, 1, "",                                     \
+      "Segmentation: 0 samples classes as they occur, 1 equal numbers of each; the biases of the " \
+      "log-linear pool undo it.")                                                                  \
+    X(SEGMENT_BOUNDARY, "segment.boundary", REAL, "0.0075", 0.0001, 10000, "",                     \
+      "Segmentation: width of the band of the boundary scores, in pixels where at least 1, else "  \
+      "as a share of the image's diagonal.")                                                       \
+    X(SEGMENT_DECISION, "segment.decision", CHOICE, "argmax", 0, 0, "argmax|miou",                 \
+      "Segmentation: label maps by the largest probability, or by offsets of the classes that "    \
+      "raise the out-of-fold mIoU.")
 
 #define CST_OPTION_ENUM(id, key, type, initial, least, most, choices, help) CST_OPT_##id,
 typedef enum cst_option_id { CST_OPTION_LIST_ALL(CST_OPTION_ENUM) CST_OPT_COUNT } cst_option_id;

@@ -197,6 +197,27 @@ cst_status cst_png_read_labels(cst_context *context, const char *path, int32_t *
     return status;
 }
 
+cst_status cst_png_size(cst_context *context, const char *path, int64_t *height, int64_t *width) {
+    /* Signature, length and name of the first chunk, then width and height, big-endian. */
+    static const unsigned char begin[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n',
+                                          0,    0,   0,   13,  'I',  'H',  'D',  'R'};
+    unsigned char head[sizeof begin + 8];
+    cst_bytes *source = NULL;
+    cst_status status = cst_bytes_open(context, &source, path, 0);
+    if (status == CST_OK)
+        status = cst_bytes_read(context, source, 0, head, sizeof head);
+    cst_bytes_close(context, source);
+    if (status != CST_OK)
+        return status;
+    *width = (int64_t)png_get_uint_32(head + sizeof begin);
+    *height = (int64_t)png_get_uint_32(head + sizeof begin + 4);
+    if (memcmp(head, begin, sizeof begin) != 0 || *width < 1 || *height < 1 || *width > SIDE_MAX ||
+        *height > SIDE_MAX)
+        return cst_fail(context, CST_ERROR_FORMAT, "%s: is no PNG that can be read, near byte 0",
+                        path);
+    return CST_OK;
+}
+
 /* ---- writing ----------------------------------------------------------------------------------
  */
 

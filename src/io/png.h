@@ -13,6 +13,9 @@
 cst_status cst_png_read_labels(cst_context *context, const char *path, int32_t **out,
                                int64_t *height, int64_t *width);
 
+/* Its size alone, from the first bytes. */
+cst_status cst_png_size(cst_context *context, const char *path, int64_t *height, int64_t *width);
+
 /* A grey image of `bits` 8 or 16; labels [height][width] must fit. Through io/output.h: all or
  * nothing. */
 cst_status cst_png_write_labels(cst_context *context, const char *path, const int32_t *labels,

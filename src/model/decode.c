@@ -184,7 +184,7 @@ static void *get_room(reader *r, size_t count, size_t size, size_t least, const 
 /* ---- sections -------------------------------------------------------------------------------- */
 
 static void get_task(reader *r, cst_model *model) {
-    model->task = (cst_task)get_int(r, "the task", 0, CST_TASK_REGRESSION);
+    model->task = (cst_task)get_int(r, "the task", 0, CST_TASK_DETECTION);
     int32_t least = model->task == CST_TASK_REGRESSION ? 1 : 2;
     int32_t most = model->task == CST_TASK_REGRESSION ? 1 : CST_MODEL_CLASSES_MAX;
     int32_t classes = get_int(r, "the number of classes", least, most);

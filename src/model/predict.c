@@ -62,7 +62,7 @@ static cst_status refuse_row(cst_context *worker, const predict_job *job, int32_
                             "member '%s', row %lld, class %d: the prediction is %g; remove or "
                             "repair the sample",
                             name, (long long)row, (int)c, value);
-        if (model->task == CST_TASK_CLASSIFICATION &&
+        if (model->task != CST_TASK_REGRESSION &&
             (value < -CST_ROW_MARGIN || value > 1 + CST_ROW_MARGIN))
             return cst_fail(worker, CST_ERROR_INPUT,
                             "member '%s', row %lld, class %d: %g is not a probability; if these "
@@ -161,7 +161,7 @@ static void add_linear(const predict_job *job, const predict_scratch *s, int64_t
     for (int32_t l = 0; l < model->learners; l++) {
         if (job->blend[l] == 0 || model->learner[l].kind == CST_LEARNER_LOGLINEAR)
             continue;
-        if (model->task == CST_TASK_CLASSIFICATION)
+        if (model->task != CST_TASK_REGRESSION)
             cst_probability_rows(model->map, count, model->classes, scores);
         cst_add_scaled_f64(scores, cells, job->blend[l], s->mixture);
         scores += job->chunk * model->classes;

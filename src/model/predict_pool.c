@@ -43,6 +43,27 @@ static cst_status match_members(cst_context *context, const cst_model *model, co
     return CST_OK;
 }
 
+cst_status cst_model_view(cst_context *context, const cst_model *model, cst_pool *pool,
+                          const char *split, const float ***pointers, cst_view *out) {
+    *pointers = NULL;
+    if (!cst_pool_has_split(pool, split))
+        return cst_fail(context, CST_ERROR_MISMATCH, "the pool has no split '%s'", split);
+    cst_status status = check_classes(context, model, pool);
+    if (status != CST_OK)
+        return status;
+    int32_t *positions = cst_alloc(context, (size_t)model->members, sizeof *positions);
+    *pointers = cst_alloc(context, (size_t)model->members, sizeof **pointers);
+    status = positions && *pointers ? match_members(context, model, pool, split, positions)
+                                    : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_pool_load_members(context, pool, split, positions, model->members);
+    if (status == CST_OK)
+        status =
+            cst_pool_view_members(context, pool, split, positions, model->members, *pointers, out);
+    cst_free(context, positions);
+    return status;
+}
+
 cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, cst_pool *pool,
                                   const char *split, float **out, int64_t *rows) {
     if (out)
@@ -53,41 +74,23 @@ cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, 
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict_pool: a model, a pool, a split and places for the "
                         "results are needed");
-    if (!cst_pool_has_split(pool, split))
-        return cst_fail(context, CST_ERROR_MISMATCH, "the pool has no split '%s'", split);
-    cst_status status = check_classes(context, model, pool);
-    if (status != CST_OK)
-        return status;
     cst_view view = {0};
     float *result = NULL;
     const float **pointers = NULL;
-    int32_t *positions = cst_alloc(context, (size_t)model->members, sizeof *positions);
-    if (positions)
-        pointers = cst_alloc(context, (size_t)model->members, sizeof *pointers);
-    if (!pointers) {
-        status = CST_ERROR_MEMORY;
-        goto cleanup;
-    }
-    status = match_members(context, model, pool, split, positions);
-    if (status == CST_OK)
-        status = cst_pool_load_members(context, pool, split, positions, model->members);
-    if (status == CST_OK)
-        status =
-            cst_pool_view_members(context, pool, split, positions, model->members, pointers, &view);
-    if (status != CST_OK)
-        goto cleanup;
     size_t cells = 0;
-    if (cst_size_mul((size_t)view.rows, (size_t)view.classes, &cells))
-        result = cst_alloc(context, cells, sizeof *result);
-    status = result ? cst_stack_predict_reported(context, model, &view, result) : CST_ERROR_MEMORY;
+    cst_status status = cst_model_view(context, model, pool, split, &pointers, &view);
+    if (status == CST_OK) {
+        if (cst_size_mul((size_t)view.rows, (size_t)view.classes, &cells))
+            result = cst_alloc(context, cells, sizeof *result);
+        status =
+            result ? cst_stack_predict_reported(context, model, &view, result) : CST_ERROR_MEMORY;
+    }
     if (status == CST_OK) {
         *out = result;
         *rows = view.rows;
         result = NULL;
     }
-cleanup:
     cst_free(context, result);
     cst_free(context, pointers);
-    cst_free(context, positions);
     return status;
 }

@@ -75,6 +75,11 @@ cst_status cst_stack_predict(cst_context *context, const cst_model *model, const
 cst_status cst_stack_predict_reported(cst_context *context, const cst_model *model,
                                       const cst_view *view, float *out);
 
+/* The members of a split that the model needs, loaded and matched by name, in its order. *pointers
+ * is the view's storage and the caller's to free, also after a failure. */
+cst_status cst_model_view(cst_context *context, const cst_model *model, cst_pool *pool,
+                          const char *split, const float ***pointers, cst_view *out);
+
 /* Probabilities of one meta-learner alone, whatever its blend weight. out: [rows][classes]. */
 cst_status cst_stack_predict_learner(cst_context *context, const cst_model *model, int32_t learner,
                                      const cst_view *view, float *out);

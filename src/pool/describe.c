@@ -2,7 +2,7 @@
  * Ids, labels, folds and groups of a split, joined and checked: everything but the predictions.
  * First step of loading. Method, section 0.
  */
-#include "pool/state.h"
+#include "pool/spatial.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -310,12 +310,27 @@ static cst_status read_groups(cst_context *context, const cst_pool *pool, cst_po
     return status;
 }
 
+cst_status cst_pool_describe_folds(cst_context *context, const cst_pool *pool,
+                                   cst_pool_split *split, const cst_manifest_split *spec) {
+    cst_status status = CST_OK;
+    if (spec->folds)
+        status = read_folds(context, pool, split, spec->folds);
+    if (status == CST_OK && spec->groups)
+        status = read_groups(context, pool, split, spec->groups);
+    return status;
+}
+
 cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t index) {
     cst_pool_split *split = &pool->splits[index];
     const cst_manifest_split *spec = &pool->manifest->splits[index];
     cst_status status = CST_OK;
     if (split->described)
         return CST_OK;
+    if (pool->task == CST_TASK_SEGMENTATION) {
+        status = cst_cases_describe(context, pool, index);
+        split->described = status == CST_OK;
+        return status;
+    }
     if (spec->ids) {
         cst_strings *ids = NULL;
         int64_t *none = NULL;
@@ -330,10 +345,8 @@ cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t index
         status = pool->task == CST_TASK_REGRESSION
                      ? cst_pool_read_targets(context, pool, split, spec)
                      : read_labels(context, pool, split, spec);
-    if (status == CST_OK && spec->folds)
-        status = read_folds(context, pool, split, spec->folds);
-    if (status == CST_OK && spec->groups)
-        status = read_groups(context, pool, split, spec->groups);
+    if (status == CST_OK)
+        status = cst_pool_describe_folds(context, pool, split, spec);
     split->described = status == CST_OK;
     return status;
 }

@@ -2,7 +2,7 @@
  * Loading the members of a split: headers compared first, then every member read, joined and
  * converted in parallel, block by block. Before redundancy. Method, section 0.
  */
-#include "pool/state.h"
+#include "pool/spatial.h"
 #include "pool/stream.h"
 
 #include <inttypes.h>
@@ -355,6 +355,8 @@ static cst_status load_member(cst_context *worker, void *user, int64_t task) {
     cst_strings *ids = NULL;
     const char *where = NULL;
     float *out = NULL;
+    if (pool->task == CST_TASK_SEGMENTATION)
+        return cst_maps_load(worker, pool, job->split, member, job->stream);
     size_t values = 0;
     cst_status status = open_member(worker, pool, job->split, member, &file);
     if (status == CST_OK)
@@ -407,7 +409,9 @@ static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t spl
                                const int32_t *members, int32_t count) {
     cst_status status = cst_pool_describe(context, pool, split);
     if (status == CST_OK)
-        status = survey(context, pool, split, members, count);
+        status = pool->task == CST_TASK_SEGMENTATION
+                     ? cst_maps_survey(context, pool, split, members, count)
+                     : survey(context, pool, split, members, count);
     bool stream = status == CST_OK && is_too_large(context, pool, split, count);
     cst_pool_split *state = &pool->splits[split];
     if (stream && !state->store)
@@ -430,7 +434,7 @@ cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const cha
     if (index < 0)
         return cst_fail(context, CST_ERROR_ARGUMENT, "%s: there is no split '%s'",
                         pool->manifest->path, split);
-    if (pool->task != CST_TASK_CLASSIFICATION && pool->task != CST_TASK_REGRESSION)
+    if (pool->task == CST_TASK_DETECTION)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "%s: predictions of task '%s' are not rows of probabilities",
                         pool->manifest->path, cst_task_name(pool->task));

@@ -100,6 +100,11 @@ static cst_status find_classes(cst_context *context, cst_pool *pool) {
             if ((path = m->members[k].paths[split]) != NULL)
                 break;
     bool values = pool->task == CST_TASK_REGRESSION;
+    if (pool->classes == 0 && pool->task == CST_TASK_SEGMENTATION)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: the classes are not given, and the shape of maps does not say them; "
+                        "name or count them: \"classes\" in a manifest, or --classes",
+                        m->path);
     if (pool->classes > 0 || (pool->task != CST_TASK_CLASSIFICATION && !values))
         return CST_OK;
     if (!path)

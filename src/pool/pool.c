@@ -2,7 +2,7 @@
  * A pool's lifetime, what it answers, and views of its loaded splits. After reading, before every
  * statistic. Paper: P_oof and y.
  */
-#include "pool/state.h"
+#include "pool/spatial.h"
 
 #include <math.h>
 #include <string.h>
@@ -124,6 +124,7 @@ void cst_pool_split_clear(cst_context *context, cst_pool *pool, cst_pool_split *
     cst_id_index_free(context, split->index);
     cst_strings_free(context, split->ids);
     cst_free(context, split->ids_where);
+    cst_cases_free(context, split->cases);
     cst_free(context, split->first_path);
     cst_free(context, split->first_shape);
     *split = (cst_pool_split){.rows = -1, .data = data};

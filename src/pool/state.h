@@ -29,7 +29,8 @@ typedef struct cst_pool_split {
     const float **data; /* [members] -> [conditions * rows][classes] or the member's place in the
                            store; NULL where not loaded */
     cst_store *store;   /* members that stay on disk, or NULL */
-    char *first_path;   /* the first member whose shape was accepted, for messages */
+    struct cst_cases *cases; /* segmentation: pool/spatial.h; folds and groups are there */
+    char *first_path;        /* the first member whose shape was accepted, for messages */
     char *first_shape;
 } cst_pool_split;
 
@@ -60,6 +61,10 @@ void cst_pool_split_clear(cst_context *context, cst_pool *pool, cst_pool_split *
 
 /* Reads ids, labels, folds and groups of a split. */
 cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t split);
+
+/* Reads folds and groups of the rows of `split`, where `spec` names files of them. */
+cst_status cst_pool_describe_folds(cst_context *context, const cst_pool *pool,
+                                   cst_pool_split *split, const cst_manifest_split *spec);
 
 /* Makes `ids` (taken on success where it becomes the reference) part of the split's order: *target
  * is NULL where rows stay as they are, else the caller's array of the reference row of each id. */

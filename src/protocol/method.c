@@ -69,19 +69,31 @@ static cst_status set_option(cst_context *context, cst_options *options, const c
     return cst_options_set(context, options, key, equals + 1);
 }
 
+cst_status cst_method_options(cst_context *context, const char *preset, uint64_t seed,
+                              const char *const *settings, int32_t setting_count,
+                              cst_options **out) {
+    char number[32];
+    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)seed);
+    cst_status status = cst_options_create(context, out);
+    if (status == CST_OK)
+        status = cst_options_preset(context, *out, preset);
+    if (status == CST_OK)
+        status = cst_options_set(context, *out, "seed", number);
+    for (int32_t i = 0; status == CST_OK && i < setting_count; i++)
+        status = set_option(context, *out, settings[i]);
+    if (status != CST_OK) {
+        cst_options_free(context, *out);
+        *out = NULL;
+    }
+    return status;
+}
+
 static cst_status read_settings(cst_context *context, const char *preset, uint64_t seed,
                                 const char *const *settings, int32_t setting_count,
                                 cst_settings *out) {
-    char number[32];
     cst_options *options = NULL;
-    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)seed);
-    cst_status status = cst_options_create(context, &options);
-    if (status == CST_OK)
-        status = cst_options_preset(context, options, preset);
-    if (status == CST_OK)
-        status = cst_options_set(context, options, "seed", number);
-    for (int32_t i = 0; status == CST_OK && i < setting_count; i++)
-        status = set_option(context, options, settings[i]);
+    cst_status status =
+        cst_method_options(context, preset, seed, settings, setting_count, &options);
     if (status == CST_OK)
         cst_settings_read(options, out);
     cst_options_free(context, options);
@@ -286,15 +298,12 @@ typedef struct nested_job {
     float *out;
 } nested_job;
 
-static cst_status nested_task(cst_context *context, void *user, int64_t task) {
-    const nested_job *job = user;
-    const cst_training *source = job->source;
-    int32_t fold = (int32_t)task;
-    size_t classes = (size_t)source->view.classes;
+cst_status cst_method_fit_without(cst_context *context, const cst_method *method,
+                                  const cst_training *source, int32_t fold, uint64_t seed,
+                                  cst_method_fit *out) {
     cst_training inside = *source; /* tags and costs are the members', not the rows' */
     cst_view held;
-    cst_method_fit fit = {0};
-    float *part = NULL;
+    *out = (cst_method_fit){0};
     inside.folds = NULL;
     int64_t *index = cst_alloc(context, (size_t)source->view.rows, sizeof *index);
     if (!index)
@@ -302,10 +311,29 @@ static cst_status nested_task(cst_context *context, void *user, int64_t task) {
     cst_view_split(&source->view, source->folds, fold, index, &inside.view, &held);
     cst_status status =
         cst_folds_inside(context, &inside.view, source->folds, source->view.rows,
-                         source->fold_count, fold, job->seed, &inside.folds, &inside.fold_count);
+                         source->fold_count, fold, seed, &inside.folds, &inside.fold_count);
     if (status == CST_OK)
-        status = cst_method_fit_run(context, job->method, &inside, job->seed, &fit);
+        status = cst_method_fit_run(context, method, &inside, seed, out);
+    cst_free(context, inside.folds);
+    cst_free(context, index);
+    return status;
+}
+
+static cst_status nested_task(cst_context *context, void *user, int64_t task) {
+    const nested_job *job = user;
+    const cst_training *source = job->source;
+    int32_t fold = (int32_t)task;
+    size_t classes = (size_t)source->view.classes;
+    cst_view inside;
+    cst_view held;
+    cst_method_fit fit = {0};
+    float *part = NULL;
+    cst_status status = cst_method_fit_without(context, job->method, source, fold, job->seed, &fit);
+    int64_t *index = cst_alloc(context, (size_t)source->view.rows, sizeof *index);
+    if (status == CST_OK && !index)
+        status = CST_ERROR_MEMORY;
     if (status == CST_OK) {
+        cst_view_split(&source->view, source->folds, fold, index, &inside, &held);
         part = cst_alloc(context, (size_t)held.rows * classes, sizeof *part);
         status = part ? cst_method_fit_predict(context, &fit, &held, part) : CST_ERROR_MEMORY;
     }
@@ -317,7 +345,6 @@ static cst_status nested_task(cst_context *context, void *user, int64_t task) {
         from += classes;
     }
     cst_method_fit_free(context, &fit);
-    cst_free(context, inside.folds);
     cst_free(context, part);
     cst_free(context, index);
     return status;

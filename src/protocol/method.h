@@ -28,6 +28,12 @@ typedef struct cst_method {
 cst_status cst_method_parse(cst_context *context, const char *text, uint64_t seed,
                             const char *const *settings, int32_t setting_count, cst_method *out);
 
+/* Options at a preset with the seed and then `settings` [setting_count] of "key=value". *out is the
+ * caller's. */
+cst_status cst_method_options(cst_context *context, const char *preset, uint64_t seed,
+                              const char *const *settings, int32_t setting_count,
+                              cst_options **out);
+
 /* Whether a name without calibrator is a preset of the stack. */
 bool cst_method_is_preset(const char *name);
 
@@ -62,6 +68,11 @@ cst_status cst_method_fit_run(cst_context *context, const cst_method *method,
 cst_status cst_method_fit_predict(cst_context *context, const cst_method_fit *fit,
                                   const cst_view *view, float *out);
 void cst_method_fit_free(cst_context *context, cst_method_fit *fit);
+
+/* The same on the rows of `source` that are not in fold `fold`. */
+cst_status cst_method_fit_without(cst_context *context, const cst_method *method,
+                                  const cst_training *source, int32_t fold, uint64_t seed,
+                                  cst_method_fit *out);
 
 /* Probabilities [source->view.rows][classes] of the method fitted without each fold on that fold:
  * what its out-of-fold score is computed from. */

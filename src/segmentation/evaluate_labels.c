@@ -62,7 +62,14 @@ cst_status cst_segmentation_from_confusion(cst_context *context, const int64_t *
         }
     if (status == CST_OK) {
         cst_tally_scores(tally, classes, false, out);
-        cst_tally_classes(tally, classes, iou, dice, accuracy, NULL);
+        for (int32_t c = 0; c < classes; c++) {
+            double found[4];
+            cst_tally_class(tally, classes, c, found);
+            double *const places[] = {iou, dice, accuracy};
+            for (int i = 0; i < 3; i++)
+                if (places[i])
+                    places[i][c] = found[i];
+        }
     }
     cst_free(context, tally);
     return status;

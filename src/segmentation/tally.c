@@ -156,23 +156,15 @@ static double ratio(double part, double whole) {
     return whole > 0 ? part / whole : NAN;
 }
 
-void cst_tally_classes(const double *tally, int32_t classes, double *iou, double *dice,
-                       double *accuracy, double *boundary_iou) {
-    const double *right = class_sums(tally, classes, TRUE_POSITIVE);
-    const double *labelled = class_sums(tally, classes, LABELLED);
-    const double *found = class_sums(tally, classes, PREDICTED);
-    const double *both = class_sums(tally, classes, EDGE_BOTH);
-    const double *any = class_sums(tally, classes, EDGE_ANY);
-    for (int32_t c = 0; c < classes; c++) {
-        if (iou)
-            iou[c] = ratio(right[c], labelled[c] + found[c] - right[c]);
-        if (dice)
-            dice[c] = ratio(2 * right[c], labelled[c] + found[c]);
-        if (accuracy)
-            accuracy[c] = ratio(right[c], labelled[c]);
-        if (boundary_iou)
-            boundary_iou[c] = ratio(both[c], any[c]);
-    }
+void cst_tally_class(const double *tally, int32_t classes, int32_t c, double found[4]) {
+    double right = class_sums(tally, classes, TRUE_POSITIVE)[c];
+    double labelled = class_sums(tally, classes, LABELLED)[c];
+    double predicted = class_sums(tally, classes, PREDICTED)[c];
+    found[0] = ratio(right, labelled + predicted - right);
+    found[1] = ratio(2 * right, labelled + predicted);
+    found[2] = ratio(right, labelled);
+    found[3] =
+        ratio(class_sums(tally, classes, EDGE_BOTH)[c], class_sums(tally, classes, EDGE_ANY)[c]);
 }
 
 /* Sums of what exists, and how much of it there is. */

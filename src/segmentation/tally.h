@@ -38,10 +38,8 @@ cst_status cst_tally_boundary(cst_context *context, double *tally, int32_t class
 void cst_tally_scores(const double *tally, int32_t classes, bool probabilities,
                       cst_segmentation_scores *out);
 
-/* Scores of each class, [classes], NaN for one that occurs neither in labels nor in predictions;
- * any may be NULL. accuracy: share of the class's pixels that are predicted so. */
-void cst_tally_classes(const double *tally, int32_t classes, double *iou, double *dice,
-                       double *accuracy, double *boundary_iou);
+/* IoU, Dice, accuracy and Boundary IoU of one class. */
+void cst_tally_class(const double *tally, int32_t classes, int32_t c, double found[4]);
 
 /* Pixels of each class in labels, [classes]. */
 const double *cst_tally_labelled(const double *tally, int32_t classes);

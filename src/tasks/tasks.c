@@ -3,6 +3,7 @@
  * sweep. Above every stage; each task's own code does the work. Paper: section "Benchmarks".
  */
 #include "protocol/task.h"
+#include "segmentation/segmentation.h"
 
 #include <stddef.h>
 
@@ -10,7 +11,7 @@
 static const cst_task_calls *const CALLS[] = {
     &cst_classification_calls,
     NULL,
-    NULL,
+    &cst_segmentation_calls,
     NULL,
 };
 

@@ -1,0 +1,303 @@
+/*
+ * Cases and masks of a segmentation split. First step of loading one. method.md section 1.
+ */
+#include "io/cases.h"
+#include "pool/spatial.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const MASKS[] = {".png", ".npy", ".npz", NULL};
+
+void cst_cases_free(cst_context *context, cst_cases *cases) {
+    if (!cases)
+        return;
+    cst_strings_free(context, cases->names);
+    cst_free(context, cases->where);
+    cst_free(context, cases->shape);
+    cst_free(context, cases->first);
+    cst_free(context, cases->folds);
+    cst_free(context, cases->groups);
+    cst_free(context, cases);
+}
+
+const cst_cases *cst_pool_cases(const cst_pool *pool, const char *split) {
+    int32_t s = pool && split ? cst_manifest_find_split(pool->manifest, split) : -1;
+    return s >= 0 ? pool->splits[s].cases : NULL;
+}
+
+const char *cst_case_name(const cst_cases *cases, int64_t index, char buffer[CST_CASE_CHARS]) {
+    if (cases->names)
+        return cst_strings_at(cases->names, index);
+    (void)snprintf(buffer, CST_CASE_CHARS, "%05" PRId64, index);
+    return buffer;
+}
+
+/* ---- shapes -----------------------------------------------------------------------------------
+ */
+
+/* Where each case begins; the rows of the split. */
+static cst_status count_rows(cst_context *context, cst_cases *cases, int64_t *rows) {
+    size_t total = 0;
+    cases->uniform = true;
+    for (int64_t i = 0; i < cases->count; i++) {
+        const int64_t *shape = cases->shape[i];
+        size_t pixels = 0;
+        bool fits = shape[0] > 0 && shape[1] > 0 && shape[2] > 0;
+        if (!fits)
+            return cst_fail(context, CST_ERROR_INPUT, "%s: case %" PRId64 " has no pixels",
+                            cases->where, i);
+        fits = cst_size_mul((size_t)shape[0], (size_t)shape[1], &pixels) &&
+               cst_size_mul(pixels, (size_t)shape[2], &pixels) &&
+               cst_size_add(total, pixels, &total) && total < INT64_MAX / 8;
+        if (!fits)
+            return cst_fail(context, CST_ERROR_LIMIT, "%s: too many pixels", cases->where);
+        cases->first[i + 1] = (int64_t)total;
+        if (memcmp(shape, cases->shape[0], 3 * sizeof *shape) != 0)
+            cases->uniform = false;
+    }
+    *rows = (int64_t)total;
+    return CST_OK;
+}
+
+cst_status cst_cases_adopt(cst_context *context, cst_pool *pool, int32_t split, const char *where,
+                           int64_t count, const int64_t (*shapes)[3], bool volumes,
+                           cst_strings **names) {
+    cst_pool_split *state = &pool->splits[split];
+    int64_t rows = 0;
+    cst_cases *cases = cst_alloc(context, 1, sizeof *cases);
+    cst_status status = cases ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        *cases = (cst_cases){.count = count, .volumes = volumes, .names = *names};
+        *names = NULL;
+        cases->where = cst_strdup(context, where);
+        cases->shape = cst_alloc(context, (size_t)count, sizeof *cases->shape);
+        cases->first = cst_alloc(context, (size_t)count + 1, sizeof *cases->first);
+        if (!cases->where || !cases->shape || !cases->first)
+            status = CST_ERROR_MEMORY;
+    }
+    if (status == CST_OK && count < 1)
+        status =
+            cst_fail(context, CST_ERROR_INPUT, "%s: has no cases; at least one is needed", where);
+    if (status == CST_OK) {
+        memcpy(cases->shape, shapes, (size_t)count * sizeof *shapes);
+        status = count_rows(context, cases, &rows);
+    }
+    if (status == CST_OK)
+        status = cst_pool_set_rows(context, state, rows, where);
+    if (status == CST_OK)
+        state->cases = cases;
+    else
+        cst_cases_free(context, cases);
+    cst_strings_free(context, *names);
+    *names = NULL;
+    return status;
+}
+
+/* ---- masks ------------------------------------------------------------------------------------
+ */
+
+/* "row 3, column 7" of pixel `pixel` of a case, with its slice where there are several. */
+static const char *pixel_where(const int64_t shape[3], int64_t pixel,
+                               char buffer[CST_WHERE_CHARS]) {
+    int64_t plane = shape[1] * shape[2];
+    if (shape[0] > 1)
+        (void)snprintf(buffer, CST_WHERE_CHARS,
+                       "slice %" PRId64 ", row %" PRId64 ", column %" PRId64, pixel / plane,
+                       pixel % plane / shape[2], pixel % shape[2]);
+    else
+        (void)snprintf(buffer, CST_WHERE_CHARS, "row %" PRId64 ", column %" PRId64,
+                       pixel / shape[2], pixel % shape[2]);
+    return buffer;
+}
+
+/* Checks the labels of a case and puts -1 for those that do not count. */
+static cst_status take_labels(cst_context *context, const cst_pool *pool, const char *path,
+                              const cst_cases *cases, int64_t index, int32_t *labels) {
+    int64_t pixels = cases->first[index + 1] - cases->first[index];
+    char name[CST_CASE_CHARS];
+    char place[CST_WHERE_CHARS];
+    for (int64_t i = 0; i < pixels; i++) {
+        if (labels[i] == pool->ignore) {
+            labels[i] = -1;
+            continue;
+        }
+        if (labels[i] >= 0 && labels[i] < pool->classes)
+            continue;
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: case %s, %s is label %d; labels are 0 to %d (%d classes) or %d, which "
+                        "does not count; correct the mask, the classes or \"ignore\"",
+                        path, cst_case_name(cases, index, name),
+                        pixel_where(cases->shape[index], i, place), labels[i], pool->classes - 1,
+                        pool->classes, pool->ignore);
+    }
+    return CST_OK;
+}
+
+typedef struct mask_job {
+    const cst_pool *pool;
+    const cst_case_files *files;
+    const cst_cases *cases;
+    int32_t *labels;
+} mask_job;
+
+static cst_status read_mask(cst_context *worker, void *user, int64_t task) {
+    const mask_job *job = user;
+    const char *path = job->files->paths[task];
+    int64_t first = job->cases->first[task];
+    int64_t pixels = job->cases->first[task + 1] - first;
+    cst_status status =
+        cst_mask_read(worker, path, job->pool->zip_limit, pixels, job->labels + first);
+    return status == CST_OK
+               ? take_labels(worker, job->pool, path, job->cases, task, job->labels + first)
+               : status;
+}
+
+/* One mask for each case. */
+static cst_status read_folder(cst_context *context, cst_pool *pool, int32_t split,
+                              const char *path) {
+    cst_pool_split *state = &pool->splits[split];
+    cst_case_files files = {0};
+    int64_t(*shapes)[3] = NULL;
+    bool volumes = false;
+    cst_status status = cst_case_files_list(context, path, MASKS, &files);
+    if (status == CST_OK) {
+        shapes = cst_alloc(context, (size_t)files.count, sizeof *shapes);
+        status = shapes ? CST_OK : CST_ERROR_MEMORY;
+    }
+    for (int64_t i = 0; status == CST_OK && i < files.count; i++) {
+        int axes = 0;
+        status = cst_manifest_confine(context, pool->manifest, files.paths[i]);
+        if (status == CST_OK)
+            status = cst_mask_shape(context, files.paths[i], pool->zip_limit, shapes[i], &axes);
+        volumes = volumes || axes == 3;
+    }
+    if (status == CST_OK)
+        status = cst_cases_adopt(context, pool, split, path, files.count,
+                                 (const int64_t(*)[3])shapes, volumes, &files.names);
+    if (status == CST_OK) {
+        state->labels = cst_alloc(context, (size_t)state->rows, sizeof *state->labels);
+        mask_job job = {pool, &files, state->cases, state->labels};
+        status = state->labels ? cst_parallel_for(context, files.count, read_mask, &job)
+                               : CST_ERROR_MEMORY;
+    }
+    cst_case_files_clear(context, &files);
+    cst_free(context, shapes);
+    return status;
+}
+
+/* Shapes of all cases of an array [cases, (depth,) height, width]; *out is the caller's. */
+static cst_status array_shapes(cst_context *context, const cst_npy *npy, int64_t (**out)[3]) {
+    bool volumes = npy->dims == 4;
+    int64_t(*shapes)[3] = cst_alloc(context, (size_t)npy->shape[0], sizeof *shapes);
+    *out = shapes;
+    for (int64_t i = 0; shapes && i < npy->shape[0]; i++) {
+        shapes[i][0] = volumes ? npy->shape[1] : 1;
+        shapes[i][1] = npy->shape[npy->dims - 2];
+        shapes[i][2] = npy->shape[npy->dims - 1];
+    }
+    return shapes ? CST_OK : CST_ERROR_MEMORY;
+}
+
+/* The names that ids give the cases of an array; NULL without. */
+static cst_status read_names(cst_context *context, const cst_pool *pool,
+                             const cst_manifest_split *spec, int64_t count, cst_strings **out) {
+    *out = NULL;
+    if (!spec->ids)
+        return CST_OK;
+    cst_status status = cst_manifest_confine(context, pool->manifest, spec->ids);
+    if (status == CST_OK)
+        status = cst_ids_read(context, out, spec->ids, pool->zip_limit);
+    if (status == CST_OK && (*out)->count != count)
+        status = cst_fail(context, CST_ERROR_MISMATCH,
+                          "%s: has %" PRId64 " ids where %s has %" PRId64
+                          " cases; an id of a segmentation names a case",
+                          spec->ids, (*out)->count, spec->labels, count);
+    return status;
+}
+
+/* One array for all cases. */
+static cst_status read_array(cst_context *context, cst_pool *pool, int32_t split,
+                             const cst_manifest_split *spec) {
+    cst_pool_split *state = &pool->splits[split];
+    cst_npy *npy = NULL;
+    int64_t(*shapes)[3] = NULL;
+    cst_strings *names = NULL;
+    char shape[CST_NPY_SHAPE_CHARS];
+    cst_status status = cst_npy_open(context, &npy, spec->labels, pool->zip_limit);
+    if (status != CST_OK)
+        return status;
+    if (npy->dims != 3 && npy->dims != 4)
+        status = cst_fail(context, CST_ERROR_INPUT,
+                          "%s: has shape %s; masks are [cases, height, width] or [cases, depth, "
+                          "height, width], or a folder with a file for each case",
+                          spec->labels, cst_npy_shape_text(npy, shape));
+    if (status == CST_OK)
+        status = array_shapes(context, npy, &shapes);
+    if (status == CST_OK)
+        status = read_names(context, pool, spec, npy->shape[0], &names);
+    if (status == CST_OK)
+        status = cst_cases_adopt(context, pool, split, spec->labels, npy->shape[0],
+                                 (const int64_t(*)[3])shapes, npy->dims == 4, &names);
+    if (status == CST_OK) {
+        state->labels = cst_alloc(context, (size_t)state->rows, sizeof *state->labels);
+        status =
+            state->labels ? cst_npy_read_all_i32(context, npy, state->labels) : CST_ERROR_MEMORY;
+    }
+    for (int64_t i = 0; status == CST_OK && i < state->cases->count; i++)
+        status = take_labels(context, pool, spec->labels, state->cases, i,
+                             state->labels + state->cases->first[i]);
+    cst_strings_free(context, names);
+    cst_free(context, shapes);
+    cst_npy_close(context, npy);
+    return status;
+}
+
+static cst_status check_counted(cst_context *context, const cst_pool_split *state, const char *path,
+                                int32_t ignore) {
+    for (int64_t i = 0; i < state->rows; i++)
+        if (state->labels[i] >= 0)
+            return CST_OK;
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: every pixel has label %d, which does not count; correct the masks or "
+                    "\"ignore\"",
+                    path, ignore);
+}
+
+/* Folds and groups have one entry for each case. */
+static cst_status read_by_case(cst_context *context, const cst_pool *pool,
+                               const cst_manifest_split *spec, cst_cases *cases) {
+    cst_pool_split by_case = {.rows = cases->count, .rows_source = cases->where};
+    cst_status status = CST_OK;
+    if (cases->names) {
+        by_case.ids = cases->names;
+        by_case.ids_where = cases->where;
+        by_case.anchored = true;
+        status = cst_id_index_create(context, &by_case.index, by_case.ids, cases->where);
+    }
+    if (status == CST_OK)
+        status = cst_pool_describe_folds(context, pool, &by_case, spec);
+    cases->folds = by_case.folds;
+    cases->groups = by_case.groups;
+    cst_id_index_free(context, by_case.index);
+    return status;
+}
+
+cst_status cst_cases_describe(cst_context *context, cst_pool *pool, int32_t split) {
+    cst_pool_split *state = &pool->splits[split];
+    const cst_manifest_split *spec = &pool->manifest->splits[split];
+    if (state->described || !spec->labels)
+        return CST_OK;
+    cst_status status = cst_manifest_confine(context, pool->manifest, spec->labels);
+    if (status == CST_OK)
+        status = cst_is_folder(spec->labels) ? read_folder(context, pool, split, spec->labels)
+                                             : read_array(context, pool, split, spec);
+    if (status == CST_OK)
+        status = check_counted(context, state, spec->labels, pool->ignore);
+    if (status == CST_OK)
+        status = read_by_case(context, pool, spec, state->cases);
+    if (status == CST_OK)
+        state->labels_path = spec->labels;
+    return status;
+}

@@ -1,0 +1,51 @@
+/*
+ * The spatial side of a segmentation pool: which rows are the pixels of which case. Rows are in the
+ * order case, depth, height, width, so that maps with the classes last are rows as they lie.
+ * Between the readers and the pool. method.md section 1: a sample is a pixel.
+ */
+#ifndef CST_POOL_SPATIAL_H
+#define CST_POOL_SPATIAL_H
+
+#include "pool/state.h"
+
+/* The cases (images or volumes) of a split. */
+typedef struct cst_cases {
+    int64_t count;
+    bool volumes;        /* the files have an axis for depth */
+    bool uniform;        /* all of one shape */
+    cst_strings *names;  /* NULL where they come from one array and have numbers */
+    char *where;         /* the file or folder that says so, for messages */
+    int64_t (*shape)[3]; /* [count]: depth (1 for an image), height, width */
+    int64_t *first;      /* [count + 1]: rows of case i are first[i] .. first[i + 1] - 1 */
+    int32_t *folds;      /* [count], or NULL */
+    int64_t *groups;     /* [count], or NULL */
+} cst_cases;
+
+void cst_cases_free(cst_context *context, cst_cases *cases);
+
+/* The cases of a loaded split of a segmentation pool, or NULL. */
+const cst_cases *cst_pool_cases(const cst_pool *pool, const char *split);
+
+/* Name of a case, written to `buffer` where it has a number only. */
+enum { CST_CASE_CHARS = 256 };
+const char *cst_case_name(const cst_cases *cases, int64_t index, char buffer[CST_CASE_CHARS]);
+
+/* Reads masks, folds and groups of a split. */
+cst_status cst_cases_describe(cst_context *context, cst_pool *pool, int32_t split);
+
+/* Makes `count` cases of the given shapes those of the split; takes `names` (NULL: numbers) also on
+ * failure. */
+cst_status cst_cases_adopt(cst_context *context, cst_pool *pool, int32_t split, const char *where,
+                           int64_t count, const int64_t (*shapes)[3], bool volumes,
+                           cst_strings **names);
+
+/* Looks at the headers of members that are to be loaded: their cases are those of the split, which
+ * the first of them settles where there are no masks. */
+cst_status cst_maps_survey(cst_context *context, cst_pool *pool, int32_t split,
+                           const int32_t *members, int32_t count);
+
+/* Loads a member's maps, into memory or, with `stream`, behind the split's store. */
+cst_status cst_maps_load(cst_context *context, cst_pool *pool, int32_t split, int32_t member,
+                         bool stream);
+
+#endif

@@ -1,0 +1,251 @@
+/*
+ * Fitting a stack on a segmentation pool, and looking at one: a sample of pixels through every
+ * stage, then scores of all out-of-fold pixels. Paper: section "Dense Prediction"; method.md
+ * sections 1 and 6.
+ */
+#include "segmentation/segmentation.h"
+
+#include "la/la.h"
+#include "model/fitted_on.h"
+#include "pipeline/pipeline.h"
+#include "segmentation/decide.h"
+#include "segmentation/document.h"
+#include "segmentation/nested.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The caller's options but without the nested scores of the sample: those of all pixels are better.
+ */
+static cst_status inner_options(cst_context *context, const cst_options *options,
+                                cst_options **out) {
+    cst_status status = cst_options_create(context, out);
+    if (status == CST_OK)
+        status = cst_options_preset(context, *out, cst_options_preset_name(options));
+    for (size_t i = 0; status == CST_OK && i < cst_option_count(); i++) {
+        const char *key = cst_option_at(i)->key;
+        status = cst_options_set(context, *out, key, cst_options_get(options, key));
+    }
+    return status == CST_OK ? cst_options_set(context, *out, "evaluate.nested", "false") : status;
+}
+
+/* Replaces the setting of a model's with the same key. */
+static cst_status put_setting(cst_context *context, cst_model *model, const char *key,
+                              const char *value) {
+    size_t length = strlen(key);
+    for (size_t i = 0; i < model->settings; i++) {
+        if (strncmp(model->setting[i], key, length) != 0 || model->setting[i][length] != '=')
+            continue;
+        char *text = cst_format(context, "%s=%s", key, value);
+        if (!text)
+            return CST_ERROR_MEMORY;
+        cst_free(context, model->setting[i]);
+        model->setting[i] = text;
+    }
+    return CST_OK;
+}
+
+/* The model is one of pixels, fitted on the split and not on its sample. */
+static cst_status relabel(cst_context *context, const cst_view *view, const char *split,
+                          const cst_options *options, cst_model *model) {
+    char *noted[CST_FITTED_ON_SETTINGS] = {NULL};
+    model->task = CST_TASK_SEGMENTATION;
+    cst_status status = cst_fitted_on_note(context, split, view->labels, view->rows, noted);
+    for (size_t i = 0; i < CST_FITTED_ON_SETTINGS; i++) {
+        char *equals = noted[i] ? strchr(noted[i], '=') : NULL;
+        if (status == CST_OK && equals) {
+            *equals = '\0';
+            status = put_setting(context, model, noted[i], equals + 1);
+        }
+        cst_free(context, noted[i]);
+    }
+    return status == CST_OK ? put_setting(context, model, "evaluate.nested",
+                                          cst_options_get(options, "evaluate.nested"))
+                            : status;
+}
+
+/* What one fit works with. */
+typedef struct fitting {
+    cst_pool *pool;
+    const char *split;
+    const cst_options *options;
+    cst_settings settings;
+    cst_segment_settings segment;
+    cst_pixel_sample sample;
+    cst_view view;
+    const cst_cases *cases;
+} fitting;
+
+/* Offsets chosen on the sampled pixels, each predicted by a fit without its fold. */
+static cst_status choose_offsets(cst_context *context, const fitting *f, const cst_training *source,
+                                 const cst_fold_fits *fits, double *offsets) {
+    size_t rows = (size_t)source->view.rows;
+    size_t classes = (size_t)source->view.classes;
+    float *held = cst_alloc(context, rows, classes * sizeof *held);
+    cst_status status = held ? cst_fold_fits_sample(context, fits, source, held) : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_offsets_choose(context, held, source->view.labels, (int64_t)rows,
+                                    (int32_t)classes, f->sample.prior, f->sample.share, offsets);
+    cst_free(context, held);
+    return status;
+}
+
+static void put_nested(cst_report *report, const cst_map_scores *scores) {
+    json_t *oof = cst_report_object(report, cst_report_root(report), "oof");
+    cst_segmentation_scores found;
+    cst_tally_scores(scores->total, scores->classes, true, &found);
+    cst_report_number(report, oof, "top1", found.pixel_accuracy);
+    cst_map_put_scores(report, oof, scores, NULL);
+    cst_report_flag(report, oof, "nested", true);
+}
+
+/* A fit without each fold of cases: offsets for the model where they are asked for, and scores of
+ * every out-of-fold pixel where a report is. */
+static cst_status run_nested(cst_context *context, const fitting *f, cst_model *model,
+                             cst_report *report) {
+    cst_training source = {0};
+    cst_fold_fits fits = {0};
+    cst_map_scores scores = {0};
+    double *offsets = NULL;
+    cst_method method = {.preset = cst_options_preset_name(f->options), .settings = f->settings};
+    cst_status status = cst_training_open(context, f->sample.pool, "oof", f->settings.folds,
+                                          f->segment.seed, &source);
+    if (status == CST_OK)
+        status =
+            cst_fold_fits_make(context, &method, &source, &f->sample, &f->segment, f->cases, &fits);
+    if (status == CST_OK && f->segment.decide) {
+        offsets = cst_alloc(context, (size_t)f->view.classes, sizeof *offsets);
+        status = offsets ? choose_offsets(context, f, &source, &fits, offsets) : CST_ERROR_MEMORY;
+    }
+    if (status == CST_OK && offsets)
+        status = cst_offsets_store(context, offsets, model);
+    if (status == CST_OK && report) {
+        cst_scoring scoring = {.cases = f->cases,
+                               .view = f->view,
+                               .boundary = f->segment.boundary,
+                               .predict = cst_predict_by_method,
+                               .fits = fits.places,
+                               .fit_of = fits.fit_of,
+                               .offsets = offsets};
+        status = cst_maps_score(context, &scoring, &scores);
+    }
+    if (status == CST_OK && report)
+        put_nested(report, &scores);
+    cst_map_scores_free(context, &scores);
+    cst_fold_fits_free(context, &fits);
+    cst_training_close(context, &source);
+    cst_free(context, offsets);
+    return status;
+}
+
+static void put_facts(cst_report *report, const fitting *f, double seconds_nested, double seconds) {
+    json_t *root = cst_report_root(report);
+    cst_map_put_header(report, f->split, f->cases, f->sample.counted, f->view.classes,
+                       f->segment.boundary);
+    json_t *sample = cst_report_object(report, root, "sample");
+    cst_report_integer(report, sample, "pixels", f->sample.rows);
+    cst_report_number(report, sample, "balance", f->segment.balance);
+    cst_report_numbers(report, sample, "prior", f->sample.prior, f->view.classes);
+    cst_report_numbers(report, sample, "share", f->sample.share, f->view.classes);
+    json_t *times = json_object_get(root, "seconds");
+    cst_report_number(report, times, "read", f->sample.seconds);
+    cst_report_number(report, times, "nested", seconds_nested);
+    cst_report_number(report, times, "total", seconds);
+}
+
+static cst_status fit_sample(cst_context *context, fitting *f, cst_model **model,
+                             cst_report **report) {
+    cst_options *inner = NULL;
+    cst_status status = inner_options(context, f->options, &inner);
+    if (status == CST_OK)
+        status = cst_classification_fit(context, f->sample.pool, "oof", inner, model, report);
+    cst_options_free(context, inner);
+    if (status == CST_OK)
+        status = cst_prior_correct(context, &f->sample, &f->segment, *model);
+    if (status == CST_OK)
+        status = relabel(context, &f->view, f->split, f->options, *model);
+    return status;
+}
+
+static cst_status run(cst_context *context, fitting *f, cst_model **model, cst_report **report) {
+    double start = cst_seconds();
+    cst_settings_read(f->options, &f->settings);
+    cst_segment_settings_read(f->options, &f->segment);
+    cst_status status = cst_pixel_sample_make(context, f->pool, f->split, &f->segment, &f->sample);
+    if (status == CST_OK)
+        status = cst_pool_view(context, f->pool, f->split, &f->view);
+    f->cases = cst_pool_cases(f->pool, f->split);
+    if (status == CST_OK)
+        status = fit_sample(context, f, model, report);
+    double before = cst_seconds();
+    bool scored = report && f->settings.nested;
+    if (status == CST_OK && (scored || f->segment.decide)) {
+        cst_mute(context, true); /* what the folds' fits have to say was said by the fit of all */
+        cst_la_enter();
+        status = cst_stage(context, "nested evaluation");
+        if (status == CST_OK)
+            status = run_nested(context, f, *model, scored ? *report : NULL);
+        cst_la_leave();
+        cst_mute(context, false);
+    }
+    if (status == CST_OK && report) {
+        double now = cst_seconds();
+        put_facts(*report, f, now - before, now - start);
+        status = cst_report_finish(context, *report);
+    }
+    return status;
+}
+
+cst_status cst_segmentation_fit(cst_context *context, cst_pool *pool, const char *split,
+                                const cst_options *options, cst_model **model,
+                                cst_report **report) {
+    cst_options *defaults = NULL;
+    cst_model *fitted = NULL;
+    cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
+    fitting f = {.pool = pool, .split = split, .options = options ? options : defaults};
+    if (status == CST_OK)
+        status = run(context, &f, &fitted, report);
+    cst_pixel_sample_free(context, &f.sample);
+    cst_options_free(context, defaults);
+    if (status == CST_OK && model) {
+        *model = fitted;
+        fitted = NULL;
+    }
+    cst_model_free(context, fitted);
+    if (status != CST_OK && report) {
+        cst_report_free(context, *report);
+        *report = NULL;
+    }
+    return status;
+}
+
+cst_status cst_segmentation_inspect(cst_context *context, cst_pool *pool, const char *split,
+                                    const cst_options *options, cst_report **report) {
+    cst_options *defaults = NULL;
+    cst_pixel_sample sample = {0};
+    cst_segment_settings segment;
+    cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
+    if (status != CST_OK)
+        return status;
+    cst_segment_settings_read(options ? options : defaults, &segment);
+    segment.balance = 0;
+    status = cst_pixel_sample_make(context, pool, split, &segment, &sample);
+    if (status == CST_OK)
+        status = cst_classification_inspect(context, sample.pool, "oof",
+                                            options ? options : defaults, report);
+    if (status == CST_OK) {
+        json_t *root = cst_report_root(*report);
+        cst_map_put_header(*report, split, cst_pool_cases(pool, split), sample.counted,
+                           cst_pool_classes(pool), segment.boundary);
+        json_t *object = cst_report_object(*report, root, "sample");
+        cst_report_integer(*report, object, "pixels", sample.rows);
+        status = cst_report_finish(context, *report);
+    }
+    cst_pixel_sample_free(context, &sample);
+    cst_options_free(context, defaults);
+    if (status != CST_OK) {
+        cst_report_free(context, *report);
+        *report = NULL;
+    }
+    return status;
+}

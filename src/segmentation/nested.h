@@ -1,0 +1,42 @@
+/*
+ * One fit for each fold of cases, so that every case is predicted by a fit that has not seen it.
+ * Under every out-of-fold score of a segmentation. method.md section 6.
+ */
+#ifndef CST_SEGMENTATION_NESTED_H
+#define CST_SEGMENTATION_NESTED_H
+
+#include "protocol/method.h"
+#include "segmentation/sample.h"
+#include "segmentation/score.h"
+
+/* Predicts with a cst_method_fit, whose members are those of the view. */
+cst_status cst_predict_by_method(cst_context *context, const void *fit, const cst_view *view,
+                                 float *out);
+
+typedef struct cst_fold_fits {
+    int32_t count;
+    cst_method_fit *fits; /* [count] */
+    const void **places;  /* [count] of the fits, as scoring takes them */
+    int32_t *fit_of;      /* [cases]: the fit that has not seen the case */
+} cst_fold_fits;
+
+/* source: of the sample's pool, with folds. Free also after a failure. */
+cst_status cst_fold_fits_make(cst_context *context, const cst_method *method,
+                              const cst_training *source, const cst_pixel_sample *sample,
+                              const cst_segment_settings *settings, const cst_cases *cases,
+                              cst_fold_fits *out);
+void cst_fold_fits_free(cst_context *context, cst_fold_fits *fits);
+
+/* Probabilities [sample rows][classes] of the sampled pixels by those fits. */
+cst_status cst_fold_fits_sample(cst_context *context, const cst_fold_fits *fits,
+                                const cst_training *source, float *out);
+
+/* Undoes the sample's share of the classes in a fit of a preset; nothing to do for others, which
+ * take samples of balance 0. */
+cst_status cst_method_prior_correct(cst_context *context, const cst_pixel_sample *sample,
+                                    const cst_segment_settings *settings, cst_method_fit *fit);
+
+/* Whether the method takes balanced samples: a preset with the log-linear pool alone. */
+bool cst_method_takes_balance(const cst_method *method);
+
+#endif

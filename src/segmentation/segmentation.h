@@ -1,0 +1,25 @@
+/*
+ * What the public functions do for pools of task segmentation. Chosen by src/tasks. Paper: section
+ * "Dense Prediction".
+ */
+#ifndef CST_SEGMENTATION_H
+#define CST_SEGMENTATION_H
+
+#include "protocol/task.h"
+
+extern const cst_task_calls cst_segmentation_calls;
+
+cst_status cst_segmentation_fit(cst_context *context, cst_pool *pool, const char *split,
+                                const cst_options *options, cst_model **model, cst_report **report);
+cst_status cst_segmentation_inspect(cst_context *context, cst_pool *pool, const char *split,
+                                    const cst_options *options, cst_report **report);
+cst_status cst_segmentation_evaluate_member(cst_context *context, const cst_pool *pool,
+                                            const char *split, int32_t member, int32_t resamples,
+                                            uint64_t seed, cst_report **report);
+cst_status cst_segmentation_evaluate_model(cst_context *context, const cst_model *model,
+                                           cst_pool *pool, const char *split, int baselines,
+                                           int32_t resamples, uint64_t seed, cst_report **report);
+cst_status cst_segmentation_compare(cst_context *context, cst_pool *pool,
+                                    const cst_compare_options *options, cst_report **report);
+
+#endif

@@ -43,15 +43,15 @@ class Member:
 
 
 def members():
-    """unet_a and unet_b differ in their seed alone."""
-    half, full = (96, 128), (192, 256)
-    return [Member("unet_a", "unet", networks.UNet, half, 30),
-            Member("fast_scnn", "fast-scnn", networks.FastSCNN, full, 40),
-            Member("fpn", "fpn", networks.Pyramid, half, 30),
-            Member("segnet", "segnet", networks.SegNet, half, 30, balanced=1.0),
-            Member("aspp", "deeplab", networks.Dilated, half, 30, zoom=(1.0, 2.0)),
-            Member("enet", "enet", networks.ENet, (144, 192), 40, balanced=0.5),
-            Member("unet_b", "unet", networks.UNet, half, 30, offset=1000)]
+    """segnet_a and segnet_b differ in their seed alone."""
+    half, middle, full = (96, 128), (144, 192), (192, 256)
+    return [Member("unet", "unet", networks.UNet, half, 30),
+            Member("segnet_a", "segnet", networks.SegNet, half, 60, balanced=1.0),
+            Member("fast_scnn", "fast-scnn", networks.FastSCNN, full, 32, balanced=0.5),
+            Member("fpn", "fpn", networks.Pyramid, half, 40, balanced=0.5),
+            Member("aspp", "deeplab", networks.Dilated, half, 40, balanced=0.25, zoom=(1.0, 2.0)),
+            Member("enet", "enet", networks.ENet, middle, 48, balanced=0.5),
+            Member("segnet_b", "segnet", networks.SegNet, half, 60, offset=1000, balanced=1.0)]
 
 
 def load(folder, part):

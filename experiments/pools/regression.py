@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes a regression pool with true out-of-fold predictions: `diabetes`, `meats` (three outputs), `ames` or `diamonds`.
+"""Makes a regression pool with true out-of-fold predictions: diabetes, concrete, meats, ames or diamonds.
 
-Stands before corestack: heterogeneous scikit-learn regressors whose saved predictions it reads. Members that are done
-are not fitted again. Paper: the regression task of section "Preliminaries and Pipeline Overview".
+Stands before corestack: heterogeneous scikit-learn regressors whose saved predictions it reads; `meats` has three outputs.
+Members that are done are not fitted again. Paper: the regression task of section "Preliminaries and Pipeline Overview".
 """
 import json
 import subprocess
@@ -113,13 +113,20 @@ def load_meats():
     return Table(x, np.column_stack([table[name] for name in outputs]), outputs)
 
 
+def load_concrete():
+    """1,030 concrete mixes: compressive strength in MPa from seven amounts and the age."""
+    table = rdata.columns(rdata.load(r_package("modeldata"), "concrete"))
+    strength = table.pop("compressive_strength")
+    return Table(np.column_stack(list(table.values())).astype(np.float64), strength[:, None], ["strength"])
+
+
 def load_diabetes_table():
     """442 patients: disease progression a year later, from ten measurements."""
     x, y = load_diabetes(return_X_y=True, scaled=False)
     return Table(x, y[:, None], ["progression"])
 
 
-POOLS = {"diabetes": load_diabetes_table, "meats": load_meats, "ames": load_ames, "diamonds": load_diamonds}
+POOLS = {"diabetes": load_diabetes_table, "concrete": load_concrete, "meats": load_meats, "ames": load_ames, "diamonds": load_diamonds}
 
 
 def scaled(model):

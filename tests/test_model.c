@@ -97,6 +97,8 @@ static void what_is_read_is_what_was_written(void **state) {
     assert_string_equal(cst_model_member_name(model, 1), "vit-b/16");
     assert_null(cst_model_member_name(model, 3));
     assert_null(cst_model_member_name(model, -1));
+    assert_true(cst_model_member_weight(model, 2) == model_weights_0_2[2]);
+    assert_true(isnan(cst_model_member_weight(model, 3)));
     assert_string_equal(cst_model_class_name(model, 4), "poisson rouge");
     assert_null(cst_model_class_name(model, 5));
     assert_string_equal(cst_model_setting(model, 2), "note=a=b");
@@ -618,6 +620,14 @@ static void saved_twice_the_bytes_are_the_same(void **state) {
         cst_model_free(context, model);
         assert_int_equal(size[0], size[1]);
         assert_memory_equal(bytes[0], bytes[1], size[0]);
+        void *memory = NULL;
+        size_t count = 0;
+        model = build_stack(context, s);
+        assert_int_equal(cst_model_save_memory(context, model, &memory, &count), CST_OK);
+        assert_int_equal(count, size[0]);
+        assert_memory_equal(memory, bytes[0], count);
+        cst_free(context, memory);
+        cst_model_free(context, model);
         if (s == 0)
             assert_memory_equal(bytes[0], model_file, FILE_BYTES);
     }

@@ -196,6 +196,25 @@ static void opening_pools(void **state) {
     REFUSED(cst_pool_from_memory(f->context, &pool, "oof", data, names, 2, ROWS, CLASSES, NULL,
                                  output));
     assert_null(pool);
+    cst_array array = {.data = f->predictions[0],
+                       .row_step = CLASSES * sizeof(float),
+                       .column_step = sizeof(float)};
+    const cst_pool_arrays arrays = {
+        .members = 1, .rows = ROWS, .classes = CLASSES, .predictions = &array, .names = both};
+    cst_pool_arrays part = arrays;
+    REFUSED_ALONE(cst_pool_from_arrays(NULL, &pool, &arrays));
+    REFUSED(cst_pool_from_arrays(f->context, NULL, &arrays));
+    REFUSED(cst_pool_from_arrays(f->context, &pool, NULL));
+    part.predictions = NULL;
+    REFUSED(cst_pool_from_arrays(f->context, &pool, &part));
+    part = arrays;
+    part.names = NULL;
+    REFUSED(cst_pool_from_arrays(f->context, &pool, &part));
+    part.names = names + 1;
+    REFUSED(cst_pool_from_arrays(f->context, &pool, &part));
+    array.data = NULL;
+    REFUSED(cst_pool_from_arrays(f->context, &pool, &arrays));
+    assert_null(pool);
     REFUSED_ALONE(cst_pool_load(NULL, f->pool, "oof"));
     REFUSED(cst_pool_load(f->context, NULL, "oof"));
     REFUSED(cst_pool_load(f->context, f->pool, NULL));
@@ -275,6 +294,13 @@ static void models(void **state) {
     REFUSED_ALONE(cst_model_save(NULL, f->model, "m"));
     REFUSED(cst_model_save(f->context, NULL, "m"));
     REFUSED(cst_model_save(f->context, f->model, NULL));
+    void *bytes = NULL;
+    size_t size = 0;
+    REFUSED_ALONE(cst_model_save_memory(NULL, f->model, &bytes, &size));
+    REFUSED(cst_model_save_memory(f->context, NULL, &bytes, &size));
+    REFUSED(cst_model_save_memory(f->context, f->model, NULL, &size));
+    REFUSED(cst_model_save_memory(f->context, f->model, &bytes, NULL));
+    assert_null(bytes);
     REFUSED_ALONE(cst_model_load(NULL, &model, "m"));
     assert_null(model);
     REFUSED(cst_model_load(f->context, NULL, "m"));
@@ -299,6 +325,8 @@ static void models(void **state) {
     assert_int_equal(cst_model_members(NULL), 0);
     assert_int_equal(cst_model_classes(NULL), 0);
     assert_null(cst_model_member_name(NULL, 0));
+    assert_true(isnan(cst_model_member_weight(NULL, 0)));
+    assert_true(isnan(cst_model_member_weight(f->model, -1)));
     assert_null(cst_model_class_name(NULL, 0));
     assert_null(cst_model_class_name(f->model, 0));
     assert_null(cst_model_setting(NULL, 0));

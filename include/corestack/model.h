@@ -18,6 +18,12 @@ typedef struct cst_model cst_model;
 /* Writes the model to a file: to a temporary name in the same folder, synced, then renamed. */
 CST_API cst_status cst_model_save(cst_context *context, const cst_model *model, const char *path);
 
+/* The bytes that cst_model_save writes, for programs that keep models elsewhere than in files.
+ * *bytes
+ * [*size] is the caller's, freed with cst_free. */
+CST_API cst_status cst_model_save_memory(cst_context *context, const cst_model *model, void **bytes,
+                                         size_t *size);
+
 /* Reads a model file. CST_ERROR_FORMAT with the byte offset for a file that is not one, is
  * truncated, has a wrong checksum or impossible sizes; CST_ERROR_UNSUPPORTED for a newer format
  * version. *out is the caller's. */
@@ -35,6 +41,9 @@ CST_API int32_t cst_model_classes(const cst_model *model);
 /* Name of member `member` (0..members-1), in the order prediction expects; NULL beyond. Borrowed.
  */
 CST_API const char *cst_model_member_name(const cst_model *model, int32_t member);
+/* Weight of a member in the model's log-linear pool, the exponent of its probabilities; NaN where
+ * the model has no such pool. */
+CST_API double cst_model_member_weight(const cst_model *model, int32_t member);
 /* Name of class `c`, or NULL where the pool gave only a count. Borrowed. */
 CST_API const char *cst_model_class_name(const cst_model *model, int32_t c);
 /* The settings it was fitted with, as "key=value"; NULL beyond. Borrowed. */

@@ -96,6 +96,52 @@ CST_API cst_status cst_pool_from_values(cst_context *context, cst_pool **out, co
                                         int32_t members, int64_t rows, int32_t outputs,
                                         const double *targets);
 
+/* How the numbers of an array are stored, in the machine's byte order. */
+typedef enum cst_number {
+    CST_NUMBER_FLOAT32 = 0,
+    CST_NUMBER_FLOAT64 = 1,
+    CST_NUMBER_FLOAT16 = 2
+} cst_number;
+
+/* A matrix somewhere in memory. The steps are in bytes and may be negative: C order, Fortran order,
+ * every second row, rows backwards. `data` is the element of row 0 and column 0. */
+typedef struct cst_array {
+    const void *data;
+    cst_number type;
+    int64_t row_step;
+    int64_t column_step;
+} cst_array;
+
+/* The split that cst_pool_from_arrays makes. Zero-initialise, then set what there is. */
+typedef struct cst_pool_arrays {
+    const char *split; /* NULL: "oof" */
+    cst_task task;     /* CST_TASK_CLASSIFICATION or CST_TASK_REGRESSION */
+    cst_output output; /* what the members' numbers are; not read for a regression */
+    int32_t members;
+    int64_t rows;
+    int32_t classes; /* of a regression: outputs */
+    int32_t columns; /* of every array: 0 for as many as classes, or 1: class 1 of two */
+    const cst_array *predictions;   /* [members] */
+    const char *const *names;       /* [members], all different */
+    const char *const *class_names; /* [classes], or NULL */
+    const double *flops;            /* [members] of one prediction, NaN where not known; or NULL */
+    const int32_t *labels;          /* [rows] in 0..classes-1, or NULL */
+    const double *targets;          /* [rows][outputs] of a regression, or NULL */
+    const int64_t *folds;  /* [rows], at least 0, numbered anew in increasing order; or NULL */
+    const int64_t *groups; /* [rows], any numbers, or NULL */
+} cst_pool_arrays;
+
+/* Up to this many bytes as float32, all members together, cst_pool_from_arrays copies. */
+#define CST_ARRAYS_COPIED ((size_t)16 << 20)
+
+/* A pool of one split from arrays of any layout. Every row is checked as cst_pool_load does, and
+ * the pool gives the same numbers as one read from files with these arrays. Predictions beyond
+ * CST_ARRAYS_COPIED are not copied: they are read and converted a block of rows at a time where
+ * they lie, so the arrays must stay as they are for as long as the pool lives (cst_pool_predictions
+ * then gives NULL; cst_pool_read reads). Everything else is copied. */
+CST_API cst_status cst_pool_from_arrays(cst_context *context, cst_pool **out,
+                                        const cst_pool_arrays *arrays);
+
 /* Reads, joins by id, converts to float32 probabilities and checks every member of a split. Does
  * nothing if it was loaded already. Rows and columns in messages count from 0 as in NumPy, lines
  * and columns of CSV files from 1.

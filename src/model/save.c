@@ -1,5 +1,5 @@
 /*
- * Writes a fitted stack to a file that appears whole or not at all.
+ * Writes a fitted stack to a file that appears whole or not at all, or to memory.
  * After stage S4; the bytes are encode.c's business.
  * docs/model-format.md.
  */
@@ -24,4 +24,23 @@ cst_status cst_model_save(cst_context *context, const cst_model *model, const ch
         cst_output_abort(context, output);
     cst_free(context, bytes);
     return status;
+}
+
+cst_status cst_model_save_memory(cst_context *context, const cst_model *model, void **bytes,
+                                 size_t *size) {
+    if (bytes)
+        *bytes = NULL;
+    if (size)
+        *size = 0;
+    if (!context || !model || !bytes || !size)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_save_memory: a model and places for bytes and size are needed");
+    uint8_t *encoded = NULL;
+    size_t count = 0;
+    cst_status status = cst_stack_encode(context, model, &encoded, &count);
+    if (status != CST_OK)
+        return status;
+    *bytes = encoded;
+    *size = count;
+    return CST_OK;
 }

@@ -5,6 +5,8 @@
  */
 #include "model/stack.h"
 
+#include <math.h>
+
 const char *cst_learner_name(cst_learner_kind kind) {
     static const char *const names[] = {"ridge", "elastic-net", "lasso", "log-linear"};
     return names[kind];
@@ -51,6 +53,16 @@ int32_t cst_model_classes(const cst_model *model) {
 
 const char *cst_model_member_name(const cst_model *model, int32_t member) {
     return model && member >= 0 && member < model->members ? model->member_names[member] : NULL;
+}
+
+double cst_model_member_weight(const cst_model *model, int32_t member) {
+    if (!cst_model_member_name(model, member))
+        return NAN;
+    for (int32_t m = 0; m < model->learners; m++)
+        if (model->learner[m].kind == CST_LEARNER_LOGLINEAR &&
+            member < model->learner[m].coefficients)
+            return model->learner[m].weights[member];
+    return NAN;
 }
 
 const char *cst_model_class_name(const cst_model *model, int32_t c) {

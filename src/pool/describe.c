@@ -226,9 +226,8 @@ static int compare_i64(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Fold numbers as they are in the file to 0..L-1 in increasing order. */
-static cst_status renumber(cst_context *context, const int64_t *numbers, const int64_t *target,
-                           int64_t count, int32_t *out) {
+cst_status cst_pool_renumber(cst_context *context, const int64_t *numbers, const int64_t *target,
+                             int64_t count, int32_t *out) {
     int64_t *sorted = cst_alloc(context, (size_t)count, sizeof *sorted);
     if (!sorted)
         return CST_ERROR_MEMORY;
@@ -276,9 +275,9 @@ static cst_status read_folds(cst_context *context, const cst_pool *pool, cst_poo
         status = cst_fail(context, CST_ERROR_LIMIT, "%s: more than 2^31 rows have folds", path);
     if (status == CST_OK) {
         split->folds = cst_alloc(context, (size_t)column.count, sizeof *split->folds);
-        status = split->folds
-                     ? renumber(context, column.numbers, target, column.count, split->folds)
-                     : CST_ERROR_MEMORY;
+        status = split->folds ? cst_pool_renumber(context, column.numbers, target, column.count,
+                                                  split->folds)
+                              : CST_ERROR_MEMORY;
     }
     cst_free(context, target);
     cst_column_clear(context, &column);

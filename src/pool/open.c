@@ -1,6 +1,6 @@
 /*
- * Opening a pool: a manifest, a folder by naming convention, a list of files, or arrays in memory.
- * The first call of every program. Method, section 0.
+ * Opening a pool: a manifest, a folder by naming convention, or a list of files (arrays in memory:
+ * memory.c). The first call of every program. Method, section 0.
  */
 #define _XOPEN_SOURCE 700
 #include "io/bytes.h"
@@ -344,7 +344,7 @@ cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
     return status;
 }
 
-/* ---- files and memory ------------------------------------------------------------------------ */
+/* ---- a list of files ------------------------------------------------------------------------- */
 
 static cst_status add_file(cst_context *context, cst_manifest *manifest, const char *path) {
     file_name name;
@@ -383,160 +383,4 @@ cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char 
         return status;
     }
     return finish(context, out, manifest, config);
-}
-
-/* Copies and checks one member of a pool from memory. */
-static cst_status copy_member(cst_context *context, cst_pool *pool, int32_t member, int64_t rows,
-                              const float *predictions) {
-    size_t classes = (size_t)pool->classes;
-    cst_convert convert = {.where = pool->manifest->members[member].name,
-                           .classes = pool->classes,
-                           .width = pool->classes,
-                           .values = pool->task == CST_TASK_REGRESSION,
-                           .logits = pool->logits};
-    size_t values = 0;
-    if (!cst_size_mul((size_t)rows, classes, &values))
-        return cst_fail(context, CST_ERROR_LIMIT, "%s: too many values to hold", convert.where);
-    float *data = cst_alloc(context, values, sizeof *data);
-    double *row = cst_alloc(context, classes, sizeof *row);
-    cst_status status = data && row ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < rows; i++) {
-        for (size_t j = 0; j < classes; j++)
-            row[j] = (double)predictions[(size_t)i * classes + j];
-        status = cst_convert_row(context, &convert, 0, i, row, data + (size_t)i * classes);
-    }
-    if (status == CST_OK)
-        status = cst_convert_finish(context, &convert);
-    cst_free(context, row);
-    pool->splits[0].data[member] = data; /* freed with the pool, also after a failure */
-    return status;
-}
-
-static cst_status copy_labels(cst_context *context, cst_pool *pool, int64_t rows,
-                              const int32_t *labels) {
-    if (!labels)
-        return CST_OK;
-    int32_t *copy = cst_alloc(context, (size_t)rows, sizeof *copy);
-    if (!copy)
-        return CST_ERROR_MEMORY;
-    pool->splits[0].labels = copy;
-    for (int64_t i = 0; i < rows; i++) {
-        if (labels[i] < 0 || labels[i] >= pool->classes)
-            return cst_fail(context, CST_ERROR_INPUT,
-                            "labels: row %" PRId64
-                            " is label %d; labels must be 0 to %d (%d classes)",
-                            i, labels[i], pool->classes - 1, pool->classes);
-        copy[i] = labels[i];
-    }
-    return CST_OK;
-}
-
-static cst_status copy_targets(cst_context *context, cst_pool *pool, int64_t rows,
-                               const double *targets) {
-    size_t cells = 0;
-    if (!targets)
-        return CST_OK;
-    if (!cst_size_mul((size_t)rows, (size_t)pool->classes, &cells))
-        return cst_fail(context, CST_ERROR_LIMIT, "too many targets");
-    double *copy = cst_alloc(context, cells, sizeof *copy);
-    if (!copy)
-        return CST_ERROR_MEMORY;
-    pool->splits[0].targets = copy;
-    for (size_t i = 0; i < cells; i++) {
-        if (!isfinite(targets[i]))
-            return cst_fail(context, CST_ERROR_INPUT,
-                            "targets: row %zu, output %zu is %g; every target must be a finite "
-                            "number",
-                            i / (size_t)pool->classes, i % (size_t)pool->classes, targets[i]);
-        copy[i] = targets[i];
-    }
-    return CST_OK;
-}
-
-/* The description of a pool from memory. */
-static cst_status describe_memory(cst_context *context, cst_manifest **out, const char *split,
-                                  const char *const *names, int32_t members, int32_t classes,
-                                  cst_output output, cst_task task) {
-    int32_t index = 0;
-    cst_status status = cst_manifest_create(context, out, "the pool in memory");
-    if (status == CST_OK)
-        status = cst_manifest_add_split(context, *out, split, &index);
-    for (int32_t k = 0; status == CST_OK && k < members; k++) {
-        status = !names[k] || cst_manifest_find_member(*out, names[k]) >= 0
-                     ? cst_fail(context, CST_ERROR_ARGUMENT,
-                                "cst_pool_from_memory: name %d ('%s') is missing or there twice", k,
-                                names[k] ? names[k] : "")
-                     : cst_manifest_add_member(context, *out, names[k], &index);
-    }
-    if (status != CST_OK) {
-        cst_manifest_free(context, *out);
-        *out = NULL;
-        return status;
-    }
-    (*out)->task = task;
-    (*out)->task_given = true;
-    *(task == CST_TASK_REGRESSION ? &(*out)->outputs : &(*out)->classes) = classes;
-    (*out)->output_given = task != CST_TASK_REGRESSION;
-    (*out)->logits = output == CST_OUTPUT_LOGIT;
-    return CST_OK;
-}
-
-/* What both kinds of arrays share. `call` names the function in messages. */
-static cst_status from_memory(cst_context *context, cst_pool **out, const char *call,
-                              const char *split, const float *const *predictions,
-                              const char *const *names, int32_t members, int64_t rows,
-                              int32_t classes, const int32_t *labels, const double *targets,
-                              cst_output output, cst_task task) {
-    cst_manifest *manifest = NULL;
-    cst_pool *pool = NULL;
-    int32_t least = task == CST_TASK_REGRESSION ? 1 : 2;
-    if (out)
-        *out = NULL;
-    if (!context || !out || !split || !predictions || !names || members < 1)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%s: a split, predictions and names of at least one member are needed",
-                        call);
-    if (classes < least || rows < 1)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%s: %" PRId64 " rows and %d %s; at least 1 row and %d %s are needed", call,
-                        rows, classes, least == 1 ? "outputs" : "classes", least,
-                        least == 1 ? "output" : "classes");
-    cst_status status =
-        describe_memory(context, &manifest, split, names, members, classes, output, task);
-    if (status == CST_OK)
-        status = cst_pool_create(context, &pool, manifest, NULL);
-    if (status == CST_OK) {
-        pool->splits[0].described = true;
-        status = cst_pool_set_rows(context, &pool->splits[0], rows, manifest->path);
-    }
-    if (status == CST_OK)
-        status = copy_labels(context, pool, rows, labels);
-    if (status == CST_OK)
-        status = copy_targets(context, pool, rows, targets);
-    for (int32_t k = 0; status == CST_OK && k < members; k++)
-        status = predictions[k] ? copy_member(context, pool, k, rows, predictions[k])
-                                : cst_fail(context, CST_ERROR_ARGUMENT,
-                                           "%s: predictions[%d] is NULL", call, k);
-    if (status != CST_OK) {
-        cst_pool_free(context, pool);
-        return status;
-    }
-    *out = pool;
-    return CST_OK;
-}
-
-cst_status cst_pool_from_memory(cst_context *context, cst_pool **out, const char *split,
-                                const float *const *predictions, const char *const *names,
-                                int32_t members, int64_t rows, int32_t classes,
-                                const int32_t *labels, cst_output output) {
-    return from_memory(context, out, "cst_pool_from_memory", split, predictions, names, members,
-                       rows, classes, labels, NULL, output, CST_TASK_CLASSIFICATION);
-}
-
-cst_status cst_pool_from_values(cst_context *context, cst_pool **out, const char *split,
-                                const float *const *predictions, const char *const *names,
-                                int32_t members, int64_t rows, int32_t outputs,
-                                const double *targets) {
-    return from_memory(context, out, "cst_pool_from_values", split, predictions, names, members,
-                       rows, outputs, NULL, targets, CST_OUTPUT_PROBABILITY, CST_TASK_REGRESSION);
 }

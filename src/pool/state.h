@@ -82,6 +82,11 @@ cst_status cst_pool_match_columns(cst_context *context, const cst_pool *pool,
                                   const cst_table *table, int32_t width, const char *path,
                                   int32_t **out);
 
+/* Fold numbers [count] as they were given to 0..L-1 in increasing order; number i goes to
+ * out[target[i]], or to out[i] where target is NULL. */
+cst_status cst_pool_renumber(cst_context *context, const int64_t *numbers, const int64_t *target,
+                             int64_t count, int32_t *out);
+
 /* Targets of a regression, in targets.c: joined as labels are, each a finite number. */
 cst_status cst_pool_read_targets(cst_context *context, const cst_pool *pool, cst_pool_split *split,
                                  const cst_manifest_split *spec);

@@ -1,0 +1,457 @@
+/*
+ * A pool from arrays in memory: small ones are converted once, large ones are read where they lie,
+ * block by block. The first call of programs that bring no files. Method, section 0.
+ */
+#include "io/npy.h"
+#include "pool/state.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* Values converted at a time: what stays in the cache. */
+enum { PIECE_VALUES = 1 << 15 };
+
+/* One member as the caller has it. */
+typedef struct source {
+    cst_array array;
+    cst_npy element; /* says how an element is decoded; nothing else of it is used */
+    cst_convert convert;
+    int64_t rows;
+} source;
+
+typedef struct buffers {
+    unsigned char *raw; /* [piece][width] elements */
+    float *narrow;      /* [piece][width] */
+    double *wide;       /* [piece][width] */
+} buffers;
+
+static size_t item_of(cst_number type) {
+    return type == CST_NUMBER_FLOAT64 ? 8 : type == CST_NUMBER_FLOAT16 ? 2 : 4;
+}
+
+static const unsigned char *element_at(const source *s, int64_t row, int64_t column) {
+    return (const unsigned char *)s->array.data + row * s->array.row_step +
+           column * s->array.column_step;
+}
+
+/* Whether rows are float32 that can be used where they are. */
+static bool is_plain(const source *s) {
+    return s->array.type == CST_NUMBER_FLOAT32 && s->array.column_step == (int64_t)sizeof(float) &&
+           s->array.row_step % (int64_t)sizeof(float) == 0 &&
+           (uintptr_t)s->array.data % sizeof(float) == 0;
+}
+
+static void gather(const source *s, int64_t first, int64_t count, unsigned char *raw) {
+    size_t item = s->element.item;
+    size_t width = (size_t)s->convert.width;
+    for (int64_t i = 0; i < count; i++) {
+        const unsigned char *from = element_at(s, first + i, 0);
+        unsigned char *to = raw + (size_t)i * width * item;
+        if (s->array.column_step == (int64_t)item) {
+            memcpy(to, from, width * item);
+            continue;
+        }
+        for (size_t j = 0; j < width; j++, from += s->array.column_step, to += item)
+            switch (item) {
+            case 2:
+                memcpy(to, from, 2);
+                break;
+            case 8:
+                memcpy(to, from, 8);
+                break;
+            default:
+                memcpy(to, from, 4);
+            }
+    }
+}
+
+/* Rows converted at a time, at most `rows`. */
+static int64_t piece_rows(const source *s, int64_t rows) {
+    int64_t piece = PIECE_VALUES / s->convert.width > 0 ? PIECE_VALUES / s->convert.width : 1;
+    return piece < rows ? piece : rows;
+}
+
+static void free_buffers(cst_context *context, buffers *b) {
+    cst_free(context, b->raw);
+    cst_free(context, b->narrow);
+    cst_free(context, b->wide);
+}
+
+/* Freed with free_buffers also after a failure. */
+static cst_status make_buffers(cst_context *context, const source *s, int64_t rows, buffers *b) {
+    size_t cells = (size_t)rows * (size_t)s->convert.width;
+    *b = (buffers){.raw = cst_alloc(context, cells, s->element.item),
+                   .narrow = cst_alloc(context, cells, sizeof(float)),
+                   .wide = cst_alloc(context, cells, sizeof(double))};
+    return b->raw && b->narrow && b->wide ? CST_OK : CST_ERROR_MEMORY;
+}
+
+static cst_status convert_rows(cst_context *context, const source *s, cst_convert *convert,
+                               int64_t first, int64_t count, const buffers *b, float *out) {
+    size_t width = (size_t)convert->width;
+    size_t cells = (size_t)count * width;
+    bool plain = is_plain(s);
+    bool narrow = cst_npy_is_f32(&s->element);
+    cst_status status = CST_OK;
+    if (!plain) {
+        gather(s, first, count, b->raw);
+        if (narrow)
+            cst_npy_decode_f32(&s->element, b->raw, cells, b->narrow);
+        else
+            cst_npy_decode_f64(&s->element, b->raw, cells, b->wide);
+    }
+    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+        float *to = out + (size_t)i * (size_t)convert->classes;
+        const float *row = b->narrow + (size_t)i * width;
+        if (plain)
+            row = (const float *)(const void *)element_at(s, first + i, 0);
+        status = narrow
+                     ? cst_convert_row_f32(context, convert, first, i, row, b->wide, to)
+                     : cst_convert_row(context, convert, first, i, b->wide + (size_t)i * width, to);
+    }
+    return status;
+}
+
+/* An entry's read: any rows, from any thread. */
+static cst_status read_source(cst_context *context, const void *user, int64_t first, int64_t count,
+                              float *out) {
+    const source *s = user;
+    int64_t piece = piece_rows(s, count);
+    cst_convert convert = s->convert;
+    buffers b;
+    cst_status status = make_buffers(context, s, piece, &b);
+    for (int64_t at = 0; status == CST_OK && at < count; at += piece) {
+        int64_t part = count - at < piece ? count - at : piece;
+        status = convert_rows(context, s, &convert, first + at, part, &b,
+                              out + (size_t)at * (size_t)convert.classes);
+    }
+    free_buffers(context, &b);
+    return status;
+}
+
+static void close_source(cst_context *context, void *user) {
+    cst_free(context, user);
+}
+
+/* Converts everything into `out`, or with out NULL only looks whether that is possible. */
+static cst_status convert_all(cst_context *context, const source *s, float *out) {
+    int64_t piece = piece_rows(s, s->rows);
+    size_t classes = (size_t)s->convert.classes;
+    cst_convert convert = s->convert;
+    buffers b;
+    float *scratch = cst_alloc(context, out ? 0 : (size_t)piece * classes, sizeof *scratch);
+    cst_status status = make_buffers(context, s, piece, &b);
+    if (!scratch)
+        status = CST_ERROR_MEMORY;
+    for (int64_t first = 0; status == CST_OK && first < s->rows; first += piece) {
+        int64_t part = s->rows - first < piece ? s->rows - first : piece;
+        status = cst_poll(context);
+        if (status == CST_OK)
+            status = convert_rows(context, s, &convert, first, part, &b,
+                                  out ? out + (size_t)first * classes : scratch);
+    }
+    if (status == CST_OK)
+        status = cst_convert_finish(context, &convert);
+    cst_free(context, scratch);
+    free_buffers(context, &b);
+    return status;
+}
+
+/* ---- members ----------------------------------------------------------------------------------
+ */
+
+typedef struct take_job {
+    cst_pool *pool;
+    const cst_pool_arrays *arrays;
+} take_job;
+
+static cst_status take_member(cst_context *worker, void *user, int64_t task) {
+    const take_job *job = user;
+    cst_pool *pool = job->pool;
+    cst_pool_split *split = &pool->splits[0];
+    const cst_array *array = &job->arrays->predictions[task];
+    source from = {.array = *array,
+                   .element = {.kind = CST_NPY_FLOAT, .item = item_of(array->type)},
+                   .convert = {.where = pool->manifest->members[task].name,
+                               .classes = pool->classes,
+                               .width = job->arrays->columns == 1 ? 1 : pool->classes,
+                               .values = pool->task == CST_TASK_REGRESSION,
+                               .logits = pool->logits},
+                   .rows = split->rows};
+    size_t values = 0;
+    if (!cst_size_mul((size_t)split->rows, (size_t)pool->classes, &values))
+        return cst_fail(worker, CST_ERROR_LIMIT, "%s: too many values to hold", from.convert.where);
+    if (!split->store) {
+        float *data = cst_alloc(worker, values, sizeof *data);
+        split->data[task] = data; /* freed with the pool, also after a failure */
+        return data ? convert_all(worker, &from, data) : CST_ERROR_MEMORY;
+    }
+    source *kept = cst_alloc(worker, 1, sizeof *kept);
+    if (!kept)
+        return CST_ERROR_MEMORY;
+    *kept = from;
+    split->store->entries[task] =
+        (cst_store_entry){.source = kept, .read = read_source, .close = close_source};
+    split->data[task] = cst_store_place(split->store, (int32_t)task);
+    return convert_all(worker, kept, NULL);
+}
+
+/* ---- what stands beside them ------------------------------------------------------------------
+ */
+
+static cst_status copy_labels(cst_context *context, cst_pool *pool, int64_t rows,
+                              const int32_t *labels) {
+    if (!labels)
+        return CST_OK;
+    int32_t *copy = cst_alloc(context, (size_t)rows, sizeof *copy);
+    if (!copy)
+        return CST_ERROR_MEMORY;
+    pool->splits[0].labels = copy;
+    for (int64_t i = 0; i < rows; i++) {
+        if (labels[i] < 0 || labels[i] >= pool->classes)
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "labels: row %" PRId64
+                            " is label %d; labels must be 0 to %d (%d classes)",
+                            i, labels[i], pool->classes - 1, pool->classes);
+        copy[i] = labels[i];
+    }
+    return CST_OK;
+}
+
+static cst_status copy_targets(cst_context *context, cst_pool *pool, int64_t rows,
+                               const double *targets) {
+    size_t cells = 0;
+    if (!targets)
+        return CST_OK;
+    if (!cst_size_mul((size_t)rows, (size_t)pool->classes, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "too many targets");
+    double *copy = cst_alloc(context, cells, sizeof *copy);
+    if (!copy)
+        return CST_ERROR_MEMORY;
+    pool->splits[0].targets = copy;
+    for (size_t i = 0; i < cells; i++) {
+        if (!isfinite(targets[i]))
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "targets: row %zu, output %zu is %g; every target must be a finite "
+                            "number",
+                            i / (size_t)pool->classes, i % (size_t)pool->classes, targets[i]);
+        copy[i] = targets[i];
+    }
+    return CST_OK;
+}
+
+static cst_status copy_folds(cst_context *context, cst_pool *pool, int64_t rows,
+                             const int64_t *folds) {
+    if (!folds)
+        return CST_OK;
+    for (int64_t i = 0; i < rows; i++)
+        if (folds[i] < 0)
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "folds: row %" PRId64 " is fold %" PRId64
+                            "; folds are numbered from 0, and every row needs one",
+                            i, folds[i]);
+    if (rows > INT32_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT, "folds: more than 2^31 rows have folds");
+    pool->splits[0].folds = cst_alloc(context, (size_t)rows, sizeof *pool->splits[0].folds);
+    return pool->splits[0].folds
+               ? cst_pool_renumber(context, folds, NULL, rows, pool->splits[0].folds)
+               : CST_ERROR_MEMORY;
+}
+
+static cst_status copy_groups(cst_context *context, cst_pool *pool, int64_t rows,
+                              const int64_t *groups) {
+    if (!groups)
+        return CST_OK;
+    int64_t *copy = cst_alloc(context, (size_t)rows, sizeof *copy);
+    if (!copy)
+        return CST_ERROR_MEMORY;
+    memcpy(copy, groups, (size_t)rows * sizeof *copy);
+    pool->splits[0].groups = copy;
+    return CST_OK;
+}
+
+/* ---- the pool ---------------------------------------------------------------------------------
+ */
+
+/* Names of classes, or of outputs, into the description. */
+static cst_status describe_classes(cst_context *context, cst_manifest *manifest,
+                                   const cst_pool_arrays *a) {
+    bool values = a->task == CST_TASK_REGRESSION;
+    *(values ? &manifest->outputs : &manifest->classes) = a->classes;
+    if (!a->class_names)
+        return CST_OK;
+    char **names = cst_alloc(context, (size_t)a->classes, sizeof *names);
+    *(values ? &manifest->output_names : &manifest->class_names) = names;
+    for (int32_t c = 0; names && c < a->classes; c++) {
+        if (!a->class_names[c])
+            return cst_fail(context, CST_ERROR_ARGUMENT, "class_names[%d] is NULL", c);
+        names[c] = cst_strdup(context, a->class_names[c]);
+        if (!names[c])
+            return CST_ERROR_MEMORY;
+    }
+    return names ? CST_OK : CST_ERROR_MEMORY;
+}
+
+/* The description of a pool from memory. */
+static cst_status describe(cst_context *context, cst_manifest **out, const char *call,
+                           const cst_pool_arrays *a) {
+    int32_t index = 0;
+    cst_status status = cst_manifest_create(context, out, "the pool in memory");
+    if (status == CST_OK)
+        status = cst_manifest_add_split(context, *out, a->split ? a->split : "oof", &index);
+    for (int32_t k = 0; status == CST_OK && k < a->members; k++) {
+        status = !a->names[k] || cst_manifest_find_member(*out, a->names[k]) >= 0
+                     ? cst_fail(context, CST_ERROR_ARGUMENT,
+                                "%s: name %d ('%s') is missing or there twice", call, k,
+                                a->names[k] ? a->names[k] : "")
+                     : cst_manifest_add_member(context, *out, a->names[k], &index);
+        if (status == CST_OK && a->flops)
+            (*out)->members[index].flops = a->flops[k];
+    }
+    if (status == CST_OK)
+        status = describe_classes(context, *out, a);
+    if (status != CST_OK) {
+        cst_manifest_free(context, *out);
+        *out = NULL;
+        return status;
+    }
+    (*out)->task = a->task;
+    (*out)->task_given = true;
+    (*out)->output_given = a->task != CST_TASK_REGRESSION;
+    (*out)->logits = a->output == CST_OUTPUT_LOGIT;
+    return CST_OK;
+}
+
+static cst_status check(cst_context *context, const char *call, const cst_pool_arrays *a) {
+    bool values = a->task == CST_TASK_REGRESSION;
+    if (!values && a->task != CST_TASK_CLASSIFICATION)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "%s: arrays are predictions of classes or of values, not of task '%s'",
+                        call, cst_task_name(a->task) ? cst_task_name(a->task) : "?");
+    if (a->classes < (values ? 1 : 2) || a->rows < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%s: %" PRId64 " rows and %d %s; at least 1 row and %d %s are needed", call,
+                        a->rows, a->classes, values ? "outputs" : "classes", values ? 1 : 2,
+                        values ? "output" : "classes");
+    if (a->columns != 0 && a->columns != a->classes &&
+        (a->columns != 1 || a->classes != 2 || values))
+        return cst_fail(context, CST_ERROR_ARGUMENT, "%s: %d columns for %d %s", call, a->columns,
+                        a->classes, values ? "outputs" : "classes");
+    for (int32_t k = 0; k < a->members; k++)
+        if (!a->predictions[k].data || (unsigned)a->predictions[k].type > CST_NUMBER_FLOAT16)
+            return cst_fail(context, CST_ERROR_ARGUMENT, "%s: predictions[%d] is %s", call, k,
+                            a->predictions[k].data ? "of an unknown type of number" : "NULL");
+    return CST_OK;
+}
+
+/* Whether the members are copied rather than read where they lie. */
+static bool is_small(const cst_pool_arrays *a) {
+    size_t bytes = sizeof(float) * (size_t)a->members;
+    return cst_size_mul(bytes, (size_t)a->rows, &bytes) &&
+           cst_size_mul(bytes, (size_t)a->classes, &bytes) && bytes <= CST_ARRAYS_COPIED;
+}
+
+/* `call` names the function in messages; `copy`: members are copied whatever their size. */
+static cst_status from_arrays(cst_context *context, cst_pool **out, const char *call,
+                              const cst_pool_arrays *a, bool copy) {
+    cst_manifest *manifest = NULL;
+    cst_pool *pool = NULL;
+    cst_status status = check(context, call, a);
+    if (status == CST_OK)
+        status = describe(context, &manifest, call, a);
+    if (status == CST_OK)
+        status = cst_pool_create(context, &pool, manifest, NULL);
+    if (status == CST_OK) {
+        pool->splits[0].described = true;
+        status = cst_pool_set_rows(context, &pool->splits[0], a->rows, manifest->path);
+    }
+    if (status == CST_OK && !copy && !is_small(a))
+        status = cst_store_create(context, a->members, pool->classes, &pool->splits[0].store);
+    if (status == CST_OK)
+        status = copy_labels(context, pool, a->rows, a->labels);
+    if (status == CST_OK)
+        status = copy_targets(context, pool, a->rows, a->targets);
+    if (status == CST_OK)
+        status = copy_folds(context, pool, a->rows, a->folds);
+    if (status == CST_OK)
+        status = copy_groups(context, pool, a->rows, a->groups);
+    take_job job = {.pool = pool, .arrays = a};
+    if (status == CST_OK)
+        status = cst_stage(context, "read");
+    if (status == CST_OK)
+        status = cst_parallel_for(context, a->members, take_member, &job);
+    if (status == CST_OK)
+        status = cst_progress(context, "read", a->members, a->members);
+    if (status != CST_OK) {
+        cst_pool_free(context, pool);
+        return status;
+    }
+    *out = pool;
+    return CST_OK;
+}
+
+cst_status cst_pool_from_arrays(cst_context *context, cst_pool **out,
+                                const cst_pool_arrays *arrays) {
+    if (out)
+        *out = NULL;
+    if (!context || !out || !arrays || !arrays->predictions || !arrays->names ||
+        arrays->members < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_pool_from_arrays: predictions and names of at least one member, and a "
+                        "place for the pool, are needed");
+    return from_arrays(context, out, "cst_pool_from_arrays", arrays, false);
+}
+
+/* ---- float32 in C order -----------------------------------------------------------------------
+ */
+
+/* Copies predictions[k], float32 in C order, into a pool that `a` describes otherwise. */
+static cst_status from_memory(cst_context *context, cst_pool **out, const char *call,
+                              const float *const *predictions, cst_pool_arrays a) {
+    if (out)
+        *out = NULL;
+    if (!context || !out || !a.split || !predictions || !a.names || a.members < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%s: a split, predictions and names of at least one member are needed",
+                        call);
+    cst_array *arrays = cst_alloc(context, (size_t)a.members, sizeof *arrays);
+    if (!arrays)
+        return CST_ERROR_MEMORY;
+    for (int32_t k = 0; k < a.members; k++)
+        arrays[k] = (cst_array){.data = predictions[k],
+                                .row_step = (int64_t)sizeof(float) * a.classes,
+                                .column_step = (int64_t)sizeof(float)};
+    a.predictions = arrays;
+    cst_status status = from_arrays(context, out, call, &a, true);
+    cst_free(context, arrays);
+    return status;
+}
+
+cst_status cst_pool_from_memory(cst_context *context, cst_pool **out, const char *split,
+                                const float *const *predictions, const char *const *names,
+                                int32_t members, int64_t rows, int32_t classes,
+                                const int32_t *labels, cst_output output) {
+    return from_memory(context, out, "cst_pool_from_memory", predictions,
+                       (cst_pool_arrays){.split = split,
+                                         .output = output,
+                                         .members = members,
+                                         .rows = rows,
+                                         .classes = classes,
+                                         .names = names,
+                                         .labels = labels});
+}
+
+cst_status cst_pool_from_values(cst_context *context, cst_pool **out, const char *split,
+                                const float *const *predictions, const char *const *names,
+                                int32_t members, int64_t rows, int32_t outputs,
+                                const double *targets) {
+    return from_memory(context, out, "cst_pool_from_values", predictions,
+                       (cst_pool_arrays){.split = split,
+                                         .task = CST_TASK_REGRESSION,
+                                         .members = members,
+                                         .rows = rows,
+                                         .classes = outputs,
+                                         .names = names,
+                                         .targets = targets});
+}

@@ -119,6 +119,9 @@ int cli_finish_output(const char *command, int code);
  * may be the one that -o names. */
 int cli_open_pool(cli_call *call, int first, cst_pool **out);
 
+/* What the pool options say. */
+int cli_read_config(cli_call *call, cst_pool_config *config);
+
 /* The split to use: --split, or `usual`; "oof" for a list of files, which has no other. */
 const char *cli_split(const cli_call *call, int first, const char *usual);
 
@@ -130,17 +133,22 @@ int cli_make_options(cli_call *call, cst_options **out);
 
 /* ---- target.c -------------------------------------------------------------------------------- */
 
-/* The file behind -o. What the command writes stands at `write_to` until cli_close_target. */
+/* The file or folder behind -o. What the command writes stands at `write_to` until
+ * cli_close_target. */
 typedef struct cli_target {
     const char *path;                   /* as given */
     char final[CLI_PATH_CHARS];         /* what it leads to, links followed */
     char write_to[CLI_PATH_CHARS + 32]; /* beside `final`; a device or pipe itself */
     bool direct;                        /* a device or pipe */
+    bool folder;
 } cli_target;
 
 /* Looks at -o before any work is done: refuses inputs of the command, folders, "-", links to
  * nowhere and missing folders. `what` says in the message what goes there. */
 int cli_open_target(cli_call *call, const char *what, cli_target *target);
+
+/* The same for a folder of files, which must be new or empty. */
+int cli_open_folder_target(cli_call *call, const char *what, cli_target *target);
 
 /* Refuses an input that -o would overwrite; commands without -o and a NULL input pass. */
 int cli_check_input(cli_call *call, const char *input);

@@ -6,6 +6,7 @@
 
 #include <corestack/detection.h>
 
+#include <corestack/segmentation.h>
 #include <string.h>
 
 static bool ends_with(const char *text, const char *end) {
@@ -80,6 +81,31 @@ static int score_detections(cli_call *call, int32_t resamples, uint64_t seed, cs
                                                    report));
 }
 
+/* Maps of a segmentation against masks: the kinds of both are in the files. */
+static int score_maps(cli_call *call, int32_t resamples, uint64_t seed, cst_report **report) {
+    static const char *const others[] = {"baselines", "split", "folds", "groups"};
+    cst_pool_config config;
+    if (call->argument_count > 1)
+        return cli_fail(call, "%s holds maps: give it alone, with --labels", call->arguments[0]);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (cli_flag(call, others[i]))
+            return cli_fail(call, "--%s does not go with a file of maps: leave it out", others[i]);
+    int code = cli_read_config(call, &config);
+    if (code == CLI_OK && !config.labels)
+        code = cli_fail(call, "%s holds maps: give the masks with --labels", call->arguments[0]);
+    return code == CLI_OK
+               ? cli_check(call, cst_segmentation_evaluate_file(call->context, call->arguments[0],
+                                                                &config, resamples, seed, report))
+               : code;
+}
+
+/* Maps are named by their task, with masks; a model has no need of it. */
+static bool are_maps(const cli_call *call) {
+    const char *task = cli_value(call, "task");
+    return task && strcmp(task, "segmentation") == 0 && call->argument_count == 1 &&
+           cli_value(call, "labels");
+}
+
 static int run(cli_call *call) {
     cst_report *report = NULL;
     long long resamples = 0;
@@ -93,6 +119,8 @@ static int run(cli_call *call) {
         code = cli_integer(call, "seed", 0, 9007199254740992LL, &seed);
     if (code == CLI_OK && cli_value(call, "annotations"))
         code = score_detections(call, (int32_t)resamples, (uint64_t)seed, &report);
+    else if (code == CLI_OK && are_maps(call))
+        code = score_maps(call, (int32_t)resamples, (uint64_t)seed, &report);
     else if (code == CLI_OK && holds_predictions(call->arguments[0]))
         code = score_file(call, (int32_t)resamples, (uint64_t)seed, &report);
     else if (code == CLI_OK)
@@ -120,10 +148,12 @@ const cli_command CLI_EVALUATE = {
     .summary = "score predictions against labels",
     .usage = "evaluate OUT.npy --labels L.npy [options]\n"
              "evaluate DETECTIONS.json --annotations GT.json [options]\n"
+             "evaluate MAPS --labels MASKS --task segmentation --classes C [options]\n"
              "evaluate MODEL POOL [--split NAME] [--baselines] [options]",
     .details =
         "Top-1 accuracy, ECE, NLL and Brier score, each with its definition; of detections the "
-        "twelve figures of COCO's evaluation.",
+        "twelve figures of COCO's evaluation; of segmentations mIoU, accuracies, Dice, errors near "
+        "boundaries, ECE, NLL and Brier score.",
     .example = "corestack evaluate out.npy --labels examples/digits/test_labels.npy\n"
                "corestack evaluate digits.cstack examples/digits/pool.json --baselines -r 5000",
     .options = OPTIONS,

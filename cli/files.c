@@ -53,10 +53,8 @@ static int read_task(cli_call *call, cst_pool_config *config) {
     return code;
 }
 
-int cli_open_pool(cli_call *call, int first, cst_pool **out) {
-    *out = NULL;
-    int count = call->argument_count - first;
-    cst_pool_config config = {
+int cli_read_config(cli_call *call, cst_pool_config *config) {
+    *config = (cst_pool_config){
         .outside = cli_flag(call, "allow-outside"),
         .labels = cli_value(call, "labels"),
         .ids = cli_value(call, "ids"),
@@ -68,10 +66,17 @@ int cli_open_pool(cli_call *call, int first, cst_pool **out) {
         bool logit = strcmp(values, "logit") == 0;
         if (!logit && strcmp(values, "probability") != 0)
             return cli_fail(call, "option --values: '%s' is not probability or logit", values);
-        config.output_given = 1;
-        config.output = logit ? CST_OUTPUT_LOGIT : CST_OUTPUT_PROBABILITY;
+        config->output_given = 1;
+        config->output = logit ? CST_OUTPUT_LOGIT : CST_OUTPUT_PROBABILITY;
     }
-    int code = read_task(call, &config);
+    return read_task(call, config);
+}
+
+int cli_open_pool(cli_call *call, int first, cst_pool **out) {
+    *out = NULL;
+    int count = call->argument_count - first;
+    cst_pool_config config;
+    int code = cli_read_config(call, &config);
     if (code != CLI_OK)
         return code;
     if (count <= 0)

@@ -6,29 +6,11 @@
 
 #include <corestack/files.h>
 #include <corestack/report.h>
+#include <corestack/segmentation.h>
+#include <stdio.h>
 #include <stdlib.h>
-
-static int report(cli_call *call, const char *split, const char *path, int64_t rows,
-                  int32_t classes) {
-    cst_context *context = call->context;
-    cst_report *document = NULL;
-    cst_status status = cst_report_new(context, "predict", &document);
-    if (status == CST_OK)
-        status = cst_report_set_string(context, document, "model", call->arguments[0]);
-    if (status == CST_OK)
-        status = cst_report_set_string(context, document, "split", split);
-    if (status == CST_OK)
-        status = cst_report_set_string(context, document, "out", path);
-    if (status == CST_OK)
-        status = cst_report_set_integer(context, document, "samples", rows);
-    if (status == CST_OK)
-        status = cst_report_set_integer(context, document, "classes", classes);
-    int code = cli_check(call, status);
-    if (code == CLI_OK)
-        code = cli_print_report(call, document);
-    cst_report_free(context, document);
-    return code;
-}
+#include <string.h>
+#include <sys/stat.h>
 
 /* What one prediction works with. */
 typedef struct prediction {
@@ -38,7 +20,34 @@ typedef struct prediction {
     const char *split;
     float *probabilities; /* [rows][classes] */
     int64_t rows;
+    int64_t cases; /* of a segmentation; else 0 */
 } prediction;
+
+static int report(cli_call *call, const prediction *p) {
+    cst_context *context = call->context;
+    cst_report *document = NULL;
+    const char *format = cli_value(call, "format");
+    cst_status status = cst_report_new(context, "predict", &document);
+    if (status == CST_OK)
+        status = cst_report_set_string(context, document, "model", call->arguments[0]);
+    if (status == CST_OK)
+        status = cst_report_set_string(context, document, "split", p->split);
+    if (status == CST_OK)
+        status = cst_report_set_string(context, document, "out", p->target.path);
+    if (status == CST_OK)
+        status = cst_report_set_integer(context, document, "samples", p->rows);
+    if (status == CST_OK)
+        status = cst_report_set_integer(context, document, "classes", cst_model_classes(p->model));
+    if (status == CST_OK && p->cases > 0)
+        status = cst_report_set_integer(context, document, "cases", p->cases);
+    if (status == CST_OK && p->cases > 0)
+        status = cst_report_set_string(context, document, "format", format ? format : "maps");
+    int code = cli_check(call, status);
+    if (code == CLI_OK)
+        code = cli_print_report(call, document);
+    cst_report_free(context, document);
+    return code;
+}
 
 static bool as_csv(const prediction *p) {
     return !p->target.direct && cli_target_ends(&p->target, ".csv");
@@ -91,21 +100,86 @@ static int write_npy(cli_call *call, const prediction *p) {
     return cli_check(call, status);
 }
 
-static int predict(cli_call *call, prediction *p) {
+static int open_inputs(cli_call *call, prediction *p) {
     int code = cli_check(call, cst_model_load(call->context, &p->model, call->arguments[0]));
     if (code == CLI_OK)
         code = cli_open_pool(call, 1, &p->pool);
-    if (code == CLI_OK && as_csv(p) && cst_pool_conditions(p->pool, p->split) > 0)
+    if (code == CLI_OK && cst_model_task(p->model) != cst_pool_task(p->pool))
         code = cli_fail(call,
+                        "the model was fitted for %s, and the pool's task is %s; give a model and "
+                        "a pool of one task",
+                        cst_task_name(cst_model_task(p->model)),
+                        cst_task_name(cst_pool_task(p->pool)));
+    return code;
+}
+
+static int write_rows(cli_call *call, prediction *p) {
+    int code = CLI_OK;
+    if (cli_value(call, "format"))
+        return cli_fail(call, "option --format is for maps of a segmentation: leave it out");
+    if (as_csv(p) && cst_pool_conditions(p->pool, p->split) > 0)
+        return cli_fail(call,
                         "-o %s: split '%s' holds several conditions, which a table cannot; write "
                         "an .npy",
                         p->target.path, p->split);
-    if (code == CLI_OK)
-        code = cli_check(call, cst_model_predict_pool(call->context, p->model, p->pool, p->split,
-                                                      &p->probabilities, &p->rows));
+    code = cli_check(call, cst_model_predict_pool(call->context, p->model, p->pool, p->split,
+                                                  &p->probabilities, &p->rows));
     if (code == CLI_OK && as_csv(p))
         return write_csv(call, p);
     return code == CLI_OK ? write_npy(call, p) : code;
+}
+
+/* ---- maps of a segmentation --------------------------------------------------------------------
+ */
+
+static int read_format(cli_call *call, cst_map_format *out) {
+    static const char *const names[] = {"maps", "maps-float16", "labels", "png"};
+    const char *given = cli_value(call, "format");
+    *out = CST_MAP_FLOAT32;
+    for (int f = 0; given && f < 4; f++)
+        if (strcmp(given, names[f]) == 0) {
+            *out = (cst_map_format)f;
+            return CLI_OK;
+        }
+    return given ? cli_fail(call, "option --format: '%s' is not maps, maps-float16, labels or png",
+                            given)
+                 : CLI_OK;
+}
+
+/* What the library writes to must end as the target does, which says what kind it is. */
+static int write_maps(cli_call *call, prediction *p) {
+    cst_map_format format = CST_MAP_FLOAT32;
+    int code = read_format(call, &format);
+    if (code == CLI_OK && as_csv(p))
+        code = cli_fail(call, "-o %s: maps are written as .npy, or to a folder", p->target.path);
+    if (code != CLI_OK)
+        return code;
+    if (format == CST_MAP_PNG && !p->target.folder)
+        return cli_fail(call,
+                        "-o %s: label maps as PNG are a folder with a file for each case; name a "
+                        "folder",
+                        p->target.path);
+    if (!p->target.folder && !p->target.direct) {
+        size_t length = strlen(p->target.write_to);
+        if (length + 5 > sizeof p->target.write_to)
+            return cli_fail(call, "-o: the path is too long");
+        (void)snprintf(p->target.write_to + length, 5, ".npy");
+    }
+    return cli_check(call,
+                     cst_segmentation_predict(call->context, p->model, p->pool, p->split, format,
+                                              p->target.write_to, &p->cases, &p->rows));
+}
+
+/* Whether -o names no file of ours, so that only the task says what it may be. */
+static bool names_folder(const cli_call *call) {
+    const char *path = cli_value(call, "output");
+    const cli_target named = {.path = path};
+    struct stat info;
+    if (!path || !*path || strcmp(path, "-") == 0)
+        return false;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
+        return false;
+    return !cli_target_ends(&named, ".npy") && !cli_target_ends(&named, ".csv");
 }
 
 static int run(cli_call *call) {
@@ -113,13 +187,21 @@ static int run(cli_call *call) {
     if (call->argument_count < 1)
         return cli_fail(call, "no model given; see `corestack predict --help`");
     p.split = cli_split(call, 1, "test");
-    int code = cli_open_target(call, "the prediction", &p.target);
+    bool late = names_folder(call);
+    int code = late ? open_inputs(call, &p) : CLI_OK;
+    bool maps = p.pool && cst_pool_task(p.pool) == CST_TASK_SEGMENTATION;
     if (code == CLI_OK)
+        code = late && maps ? cli_open_folder_target(call, "a file for each case", &p.target)
+                            : cli_open_target(call, "the prediction", &p.target);
+    if (code == CLI_OK && !(late && maps))
         code = check_kind(call, &p);
+    if (code == CLI_OK && !late)
+        code = open_inputs(call, &p);
+    maps = p.pool && cst_pool_task(p.pool) == CST_TASK_SEGMENTATION;
     if (code == CLI_OK)
-        code = predict(call, &p);
+        code = maps ? write_maps(call, &p) : write_rows(call, &p);
     if (code == CLI_OK)
-        code = report(call, p.split, p.target.path, p.rows, cst_model_classes(p.model));
+        code = report(call, &p);
     code = cli_close_target(call, &p.target, code);
     cst_free(call->context, p.probabilities);
     cst_pool_free(call->context, p.pool);
@@ -128,7 +210,13 @@ static int run(cli_call *call) {
 }
 
 static const cli_option OPTIONS[] = {
-    {"output", 'o', "OUT.npy", "the file to write: probabilities [samples, classes], .npy or .csv"},
+    {"output", 'o', "OUT.npy",
+     "the file to write: probabilities [samples, classes], .npy or .csv; of a segmentation .npy, "
+     "or "
+     "a new folder with a file for each case"},
+    {"format", 0, "KIND",
+     "segmentation: maps (probabilities, usual), maps-float16, labels (class numbers) or png (the "
+     "same as images)"},
     {"split", 0, "NAME", "the split to predict (test; oof where files are listed)"},
     {NULL, 0, NULL, NULL},
 };
@@ -137,7 +225,8 @@ const cli_command CLI_PREDICT = {
     .name = "predict",
     .summary = "probabilities of a fitted stack for a split of a pool",
     .usage = "predict MODEL POOL -o OUT.npy [--split NAME] [options]\n"
-             "predict MODEL a.npy b.npy ... -o OUT.npy [options]",
+             "predict MODEL a.npy b.npy ... -o OUT.npy [options]\n"
+             "predict MODEL POOL -o FOLDER --format png",
     .details =
         "Members are matched to the model by name; only those that it keeps are read. Rows\n"
         "come out in the order of the split. A .csv has a header, with the sample ids where\n"

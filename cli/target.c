@@ -6,6 +6,7 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "cli.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -149,6 +150,52 @@ int cli_open_target(cli_call *call, const char *what, cli_target *target) {
     return choose_place(call, target);
 }
 
+/* Whether a folder holds nothing. */
+static bool is_empty(const char *path) {
+    DIR *folder = opendir(path);
+    bool empty = folder != NULL;
+    for (const struct dirent *entry; empty && (entry = readdir(folder)) != NULL;)
+        empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    if (folder)
+        (void)closedir(folder);
+    return empty;
+}
+
+int cli_open_folder_target(cli_call *call, const char *what, cli_target *target) {
+    char path[CLI_PATH_CHARS];
+    struct stat info;
+    *target = (cli_target){.path = cli_value(call, "output"), .folder = true};
+    if (!target->path || !*target->path)
+        return cli_fail(call, "say where %s goes: -o FOLDER", what);
+    size_t length = strlen(target->path);
+    while (length > 1 && target->path[length - 1] == '/')
+        length--;
+    if (length >= sizeof path)
+        return cli_fail(call, "-o: the path is too long");
+    (void)snprintf(path, sizeof path, "%.*s", (int)length, target->path);
+    if (lstat(path, &info) == 0 && !S_ISDIR(info.st_mode))
+        return cli_fail(call,
+                        "-o %s: it is not a folder, and %s needs one; name a new folder, or a name "
+                        "that ends in .npy for one array",
+                        target->path, what);
+    if (lstat(path, &info) == 0 && !is_empty(path))
+        return cli_fail(call, "-o %s: the folder is not empty; name a new one", target->path);
+    (void)snprintf(target->final, sizeof target->final, "%s", path);
+    (void)snprintf(target->write_to, sizeof target->write_to, "%s.new.%ld", path, (long)getpid());
+    return check_folder(call, path);
+}
+
+/* Removes what a command wrote: a file, or a folder of files. */
+static void remove_target(const cli_target *target) {
+    DIR *folder = target->folder ? opendir(target->write_to) : NULL;
+    for (const struct dirent *entry; folder && (entry = readdir(folder)) != NULL;)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            (void)unlinkat(dirfd(folder), entry->d_name, 0);
+    if (folder)
+        (void)closedir(folder);
+    (void)(target->folder ? rmdir(target->write_to) : unlink(target->write_to));
+}
+
 bool cli_target_ends(const cli_target *target, const char *extension) {
     size_t length = strlen(target->path);
     size_t tail = strlen(extension);
@@ -171,6 +218,6 @@ int cli_close_target(cli_call *call, const cli_target *target, int code) {
                         "there",
                         target->path, strerror(errno));
     if (code != CLI_OK)
-        (void)unlink(target->write_to);
+        remove_target(target);
     return code;
 }

@@ -5,7 +5,7 @@ _corestack_options() {
     local pool="--labels --ids --folds --groups --values --task --ignore --layout --classes --allow-outside"
     case $1 in
         fit) echo "--output --preset --set --seed --split $pool $common" ;;
-        predict) echo "--output --split $pool $common" ;;
+        predict) echo "--output --format --split $pool $common" ;;
         evaluate) echo "--split --annotations --baselines --resamples --seed --csv --markdown $pool $common" ;;
         compare) echo "--split --methods --list-methods --reference --ood --resamples --seed --set --save --csv --markdown $pool $common" ;;
         ablate) echo "--split --resamples --seed --set --save --csv --markdown $pool $common" ;;
@@ -32,6 +32,7 @@ _corestack() {
         --color) mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$current") ;;
         --values) mapfile -t COMPREPLY < <(compgen -W "probability logit" -- "$current") ;;
         --task) mapfile -t COMPREPLY < <(compgen -W "classification regression segmentation detection" -- "$current") ;;
+        --format) mapfile -t COMPREPLY < <(compgen -W "maps maps-float16 labels png" -- "$current") ;;
         --layout) mapfile -t COMPREPLY < <(compgen -W "channels-last channels-first" -- "$current") ;;
         --methods | -m | --reference)
             mapfile -t COMPREPLY < <(compgen -W "$(corestack compare --list-methods 2>/dev/null |

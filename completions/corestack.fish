@@ -17,6 +17,7 @@ complete -c corestack -n "__fish_seen_subcommand_from fit inspect" -l preset -s 
 complete -c corestack -n "__fish_seen_subcommand_from fit compare ablate sweep inspect" -l set -s s -x -a "(corestack options 2>/dev/null | string replace -rf '^  ([a-z][a-z0-9_.]*) = .*' '\$1=')" -d "change one option of the method"
 complete -c corestack -n "__fish_seen_subcommand_from fit compare ablate sweep inspect evaluate folds" -l seed -x -d "seed"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect" -l split -x -a "oof test" -d "split to use"
+complete -c corestack -n "__fish_seen_subcommand_from predict" -l format -x -a "maps maps-float16 labels png" -d "what is written of a segmentation"
 complete -c corestack -n "__fish_seen_subcommand_from evaluate" -l annotations -r -F -d "COCO annotations of a file of detections"
 complete -c corestack -n "__fish_seen_subcommand_from evaluate" -l baselines -s b -d "beside the stack, simple baselines"
 complete -c corestack -n "__fish_seen_subcommand_from evaluate compare ablate sweep" -l resamples -s r -x -d "bootstrap resamples"

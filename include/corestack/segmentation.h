@@ -57,6 +57,32 @@ CST_API cst_status cst_segmentation_evaluate_labels(cst_context *context, const 
                                                     cst_segmentation_scores *out,
                                                     int64_t *confusion);
 
+/* Scores maps in a file or folder against the masks that config->labels names, whatever kind both
+ * are of: label maps (npy of whole numbers, or PNG) or probability maps, one array or a file for
+ * each case. config gives classes, ignore, layout and values as for a pool. resamples > 0 adds 95%
+ * bootstrap intervals over cases. *report is the caller's. */
+CST_API cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path,
+                                                  const cst_pool_config *config, int32_t resamples,
+                                                  uint64_t seed, cst_report **report);
+
+/* How the maps of a split are written. */
+typedef enum cst_map_format {
+    CST_MAP_FLOAT32 = 0, /* probabilities, npy */
+    CST_MAP_FLOAT16 = 1, /* the same in half precision */
+    CST_MAP_LABELS = 2,  /* class numbers, npy of uint8, or uint16 beyond 256 classes */
+    CST_MAP_PNG = 3      /* the same as grey PNG of 8 or 16 bits */
+} cst_map_format;
+
+/* Predicts every case of a split and writes the maps as they are made; memory does not grow with
+ * the number of cases. A path that ends in .npy becomes one array [cases, height, width(,
+ * classes)], for cases of one size; any other path a folder, new or empty, with CASE.npy or
+ * CASE.png for each case. Nothing is left at the path after a failure. *cases and *pixels may be
+ * NULL. */
+CST_API cst_status cst_segmentation_predict(cst_context *context, const cst_model *model,
+                                            cst_pool *pool, const char *split,
+                                            cst_map_format format, const char *path, int64_t *cases,
+                                            int64_t *pixels);
+
 #ifdef __cplusplus
 }
 #endif

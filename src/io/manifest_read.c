@@ -236,9 +236,9 @@ static const struct {
     {"labels", true, CLASSES | REGRESSES | SEGMENTS},
     {"targets", true, REGRESSES},
     {"annotations", true, DETECTS},
-    {"ids", true, CLASSES | REGRESSES},
-    {"folds", true, CLASSES | REGRESSES},
-    {"groups", true, CLASSES | REGRESSES},
+    {"ids", true, CLASSES | REGRESSES | SEGMENTS},
+    {"folds", true, CLASSES | REGRESSES | SEGMENTS},
+    {"groups", true, CLASSES | REGRESSES | SEGMENTS},
     {"conditions", true, CLASSES},
     {"ood", true, CLASSES},
 };

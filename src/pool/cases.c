@@ -125,12 +125,17 @@ static cst_status take_labels(cst_context *context, const cst_pool *pool, const 
         }
         if (labels[i] >= 0 && labels[i] < pool->classes)
             continue;
+        const char *name_of = cst_case_name(cases, index, name);
+        (void)pixel_where(cases->shape[index], i, place);
+        if (pool->ignore == CST_NOTHING_IGNORED)
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "%s: case %s, %s is %d; predicted labels are 0 to %d (%d classes)",
+                            path, name_of, place, labels[i], pool->classes - 1, pool->classes);
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: case %s, %s is label %d; labels are 0 to %d (%d classes) or %d, which "
                         "does not count; correct the mask, the classes or \"ignore\"",
-                        path, cst_case_name(cases, index, name),
-                        pixel_where(cases->shape[index], i, place), labels[i], pool->classes - 1,
-                        pool->classes, pool->ignore);
+                        path, name_of, place, labels[i], pool->classes - 1, pool->classes,
+                        pool->ignore);
     }
     return CST_OK;
 }
@@ -290,6 +295,11 @@ cst_status cst_cases_describe(cst_context *context, cst_pool *pool, int32_t spli
     if (state->described || !spec->labels)
         return CST_OK;
     cst_status status = cst_manifest_confine(context, pool->manifest, spec->labels);
+    if (status == CST_OK && spec->ids && cst_is_folder(spec->labels))
+        status = cst_fail(context, CST_ERROR_INPUT,
+                          "%s: ids name the cases of an array, and the masks in %s are named by "
+                          "their files; leave the ids out",
+                          spec->ids, spec->labels);
     if (status == CST_OK)
         status = cst_is_folder(spec->labels) ? read_folder(context, pool, split, spec->labels)
                                              : read_array(context, pool, split, spec);

@@ -8,6 +8,9 @@
 
 #include "pool/state.h"
 
+/* As a pool's `ignore`: every label counts. */
+#define CST_NOTHING_IGNORED INT32_MIN
+
 /* The cases (images or volumes) of a split. */
 typedef struct cst_cases {
     int64_t count;

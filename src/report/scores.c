@@ -22,6 +22,13 @@ static const cst_score SCORES[] = {
     {"ood_auroc_entropy", "ood_auroc_entropy_ci", "AUROC entropy", CST_SCORE_OOD, 4, 1, true},
     {"ood_aupr_entropy", "ood_aupr_entropy_ci", "AUPR entropy", CST_SCORE_OOD, 4, 1, true},
     {"ood_fpr95_entropy", "ood_fpr95_entropy_ci", "FPR@95 entropy", CST_SCORE_OOD, 4, 1, false},
+    {"miou", "miou_ci", "mIoU %", CST_SCORE_FURTHER, 2, 100, true},
+    {"pixel_accuracy", "pixel_accuracy_ci", "pixel accuracy %", CST_SCORE_FURTHER, 2, 100, true},
+    {"mean_accuracy", "mean_accuracy_ci", "mean accuracy %", CST_SCORE_FURTHER, 2, 100, true},
+    {"dice", "dice_ci", "Dice %", CST_SCORE_FURTHER, 2, 100, true},
+    {"fwiou", "fwiou_ci", "fwIoU %", CST_SCORE_FURTHER, 2, 100, true},
+    {"boundary_error", "boundary_error_ci", "boundary error %", CST_SCORE_FURTHER, 2, 100, false},
+    {"boundary_iou", "boundary_iou_ci", "boundary IoU %", CST_SCORE_FURTHER, 2, 100, true},
 };
 
 const cst_score *cst_score_at(size_t index) {

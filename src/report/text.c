@@ -196,6 +196,13 @@ void cst_text_bullets(cst_page *page, const json_t *root, const char *key, const
 
 void cst_text_predict(cst_page *page, const json_t *root) {
     const char *out = cst_json_string(root, "out");
+    const char *format = cst_json_string(root, "format");
+    if (format) {
+        cst_page_print(page, "%s: %.0f cases, %.0f pixels x %.0f classes, %s\n", out ? out : "-",
+                       cst_json_number(root, "cases"), cst_json_number(root, "samples"),
+                       cst_json_number(root, "classes"), format);
+        return;
+    }
     cst_page_print(page, "%s: %.0f samples x %.0f classes, float32 probabilities\n",
                    out ? out : "-", cst_json_number(root, "samples"),
                    cst_json_number(root, "classes"));

@@ -9,7 +9,9 @@
 
 void cst_text_fit(cst_page *page, const json_t *root);
 void cst_text_evaluate(cst_page *page, const json_t *root);
-/* The same of documents about detections. */
+/* The same of documents about segmentations and detections. */
+void cst_text_evaluate_segmentation(cst_page *page, const json_t *root);
+void cst_text_compare_segmentation(cst_page *page, const json_t *root);
 void cst_text_evaluate_detection(cst_page *page, const json_t *root);
 void cst_text_compare_detection(cst_page *page, const json_t *root);
 void cst_text_inspect(cst_page *page, const json_t *root);

@@ -152,6 +152,10 @@ static void print_rank_correlation(cst_page *page, const json_t *root) {
 
 void cst_text_compare(cst_page *page, const json_t *root, bool full) {
     const json_t *rows = json_object_get(root, "rows");
+    if (json_object_get(json_array_get(rows, 0), "miou")) {
+        cst_text_compare_segmentation(page, root);
+        return;
+    }
     cst_page_styled(page, CST_BOLD, "corestack compare");
     cst_page_print(page, "\n");
     cst_text_scored(page, root);

@@ -113,6 +113,10 @@ void cst_text_evaluate(cst_page *page, const json_t *root) {
         cst_text_evaluate_detection(page, root);
         return;
     }
+    if (json_object_get(root, "miou")) {
+        cst_text_evaluate_segmentation(page, root);
+        return;
+    }
     const char *split = cst_json_string(root, "split");
     const char *definition = cst_json_string(root, "ece_definition");
     const char *aggregate = cst_json_string(root, "aggregate");

@@ -271,7 +271,13 @@ static void print_scores(cst_page *page, const json_t *root) {
     cst_page_heading(page, "Out-of-fold scores of the stack (%s)",
                      nested ? "nested: everything is refitted without the fold that is scored"
                             : "not nested: optimistic");
-    cst_page_print(page, "  top-1 ");
+    bool pixels = json_object_get(oof, "miou") != NULL;
+    if (pixels) {
+        cst_page_print(page, "  mIoU ");
+        cst_text_number(page, 4, 100 * cst_json_number(oof, "miou"));
+        cst_page_print(page, " %%,");
+    }
+    cst_page_print(page, pixels ? " pixels right " : "  top-1 ");
     cst_text_number(page, 4, 100 * cst_json_number(oof, "top1"));
     cst_page_print(page, " %%, NLL ");
     cst_text_number(page, 4, cst_json_number(oof, "nll"));

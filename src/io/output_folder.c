@@ -1,0 +1,112 @@
+/*
+ * A folder of output files, whole or not at all. For maps with a file for each case. Paper: none.
+ */
+#include "io/output_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { NAME_TRIES = 100 };
+
+struct cst_output_folder {
+    char *path;
+    char *temporary;
+};
+
+/* Whether a folder holds nothing. */
+static bool is_empty(const char *path) {
+    DIR *folder = opendir(path);
+    bool empty = folder != NULL;
+    for (const struct dirent *entry; empty && (entry = readdir(folder)) != NULL;)
+        empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    if (folder)
+        (void)closedir(folder);
+    return empty;
+}
+
+cst_status cst_output_folder_open(cst_context *context, cst_output_folder **out, const char *path) {
+    struct stat info;
+    *out = NULL;
+    if (lstat(path, &info) == 0 && (!S_ISDIR(info.st_mode) || !is_empty(path)))
+        return cst_fail(context, CST_ERROR_IO,
+                        "%s: exists already and is not an empty folder; name a new one", path);
+    cst_output_folder *folder = cst_alloc(context, 1, sizeof *folder);
+    if (!folder)
+        return CST_ERROR_MEMORY;
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    folder->path = cst_format(context, "%.*s", (int)length, path);
+    int made = -1;
+    for (int attempt = 0; folder->path && made != 0 && attempt < NAME_TRIES; attempt++) {
+        cst_free(context, folder->temporary);
+        folder->temporary =
+            cst_format(context, "%s.tmp.%ld.%d", folder->path, (long)getpid(), attempt);
+        made = folder->temporary ? mkdir(folder->temporary, 0777) : -1;
+        if (made != 0 && errno != EEXIST)
+            break;
+    }
+    if (made == 0) {
+        *out = folder;
+        return CST_OK;
+    }
+    cst_status status =
+        folder->temporary
+            ? cst_fail(context, CST_ERROR_IO, "%s: cannot be created: %s", path, strerror(errno))
+            : CST_ERROR_MEMORY;
+    cst_free(context, folder->temporary);
+    cst_free(context, folder->path);
+    cst_free(context, folder);
+    return status;
+}
+
+char *cst_output_folder_file(cst_context *context, const cst_output_folder *folder,
+                             const char *name, const char *extension) {
+    if (!*name || strchr(name, '/') || name[0] == '.') {
+        (void)cst_fail(context, CST_ERROR_INPUT,
+                       "'%.100s' cannot be the name of a file; cases need names that can", name);
+        return NULL;
+    }
+    return cst_format(context, "%s/%s%s", folder->temporary, name, extension);
+}
+
+static void release(cst_context *context, cst_output_folder *folder) {
+    cst_free(context, folder->temporary);
+    cst_free(context, folder->path);
+    cst_free(context, folder);
+}
+
+cst_status cst_output_folder_commit(cst_context *context, cst_output_folder *folder) {
+    int fd = open(folder->temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)fsync(fd); /* the files are synced; some file systems cannot sync a folder */
+        (void)close(fd);
+    }
+    if (rename(folder->temporary, folder->path) != 0) {
+        cst_status status =
+            cst_fail(context, CST_ERROR_IO, "%s: renaming the finished folder failed: %s",
+                     folder->path, strerror(errno));
+        cst_output_folder_abort(context, folder);
+        return status;
+    }
+    release(context, folder);
+    return CST_OK;
+}
+
+void cst_output_folder_abort(cst_context *context, cst_output_folder *folder) {
+    if (!folder)
+        return;
+    DIR *open = opendir(folder->temporary);
+    for (const struct dirent *entry; open && (entry = readdir(open)) != NULL;)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            (void)unlinkat(dirfd(open), entry->d_name, 0);
+    if (open)
+        (void)closedir(open);
+    (void)rmdir(folder->temporary);
+    release(context, folder);
+}

@@ -1,0 +1,481 @@
+"""Segmentation through the tool: every way that maps and masks may be stored, scores against NumPy, output formats,
+and one clear line for what is wrong."""
+
+import json
+import os
+import struct
+import zlib
+
+import numpy as np
+
+from support import PoolCase, run, softmax
+
+CASES, HEIGHT, WIDTH, CLASSES = 6, 12, 15, 4
+IGNORE = 255
+
+
+def blobs(rng, cases, height, width, classes):
+    """Masks with regions a few pixels wide."""
+    noise = rng.normal(size=(cases, classes, height, width))
+    for axis in (2, 3):
+        noise = noise + np.roll(noise, 1, axis) + np.roll(noise, -1, axis) + np.roll(noise, 2, axis)
+    return noise.argmax(1)
+
+
+def maps(rng, masks, classes, skill):
+    truth = np.eye(classes)[np.minimum(masks, classes - 1)]
+    scores = skill * truth + rng.normal(size=truth.shape)
+    return softmax(scores.reshape(-1, classes)).reshape(truth.shape)
+
+
+def write_png(path, labels):
+    height, width = labels.shape
+    rows = b"".join(b"\0" + row.astype(np.uint8).tobytes() for row in labels)
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    with open(path, "wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+                   + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def read_png(path):
+    """Grey, 8 bits, any filter; an independent reader."""
+    with open(path, "rb") as file:
+        data = file.read()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    at, packed = 8, b""
+    while at < len(data):
+        size, kind = struct.unpack(">I4s", data[at:at + 8])
+        body = data[at + 8:at + 8 + size]
+        if kind == b"IHDR":
+            width, height, bits, colour, _, _, interlaced = struct.unpack(">IIBBBBB", body)
+            assert (bits, colour, interlaced) == (8, 0, 0)
+        if kind == b"IDAT":
+            packed += body
+        at += 12 + size
+    raw = np.frombuffer(zlib.decompress(packed), np.uint8).reshape(height, width + 1)
+    out = np.zeros((height, width), int)
+    for y in range(height):
+        kind, line = raw[y, 0], raw[y, 1:].astype(int)
+        for x in range(width):
+            left = out[y, x - 1] if x else 0
+            up = out[y - 1, x] if y else 0
+            corner = out[y - 1, x - 1] if x and y else 0
+            guess = left + up - corner
+            paeth = min((abs(guess - left), 0, left), (abs(guess - up), 1, up), (abs(guess - corner), 2, corner))[2]
+            out[y, x] = (line[x] + (0, left, up, (left + up) // 2, paeth)[kind]) % 256
+    return out
+
+
+def scores(probabilities, masks, classes=CLASSES, predicted=None):
+    keep = masks != IGNORE
+    predicted = probabilities.argmax(-1) if predicted is None else predicted
+    y, guess = masks[keep], predicted[keep]
+    confusion = np.bincount(y * classes + guess, minlength=classes ** 2).reshape(classes, classes).astype(float)
+    hit, label, found = np.diag(confusion), confusion.sum(1), confusion.sum(0)
+    with np.errstate(all="ignore"):
+        out = {"miou": np.nanmean(hit / (label + found - hit)), "dice": np.nanmean(2 * hit / (label + found)),
+               "pixel_accuracy": hit.sum() / confusion.sum(), "mean_accuracy": np.nanmean(hit / label)}
+    if probabilities is not None:
+        p = probabilities[keep].astype(float)
+        out["nll"] = -np.log(np.maximum(p[np.arange(len(y)), y], 1e-15)).mean()
+        out["brier"] = ((p - np.eye(classes)[y]) ** 2).sum(1).mean()
+    return out
+
+
+class Segmentation(PoolCase):
+    def setUp(self):
+        super().setUp()
+        rng = np.random.default_rng(7)
+        self.masks, self.maps = {}, {}
+        for split, cases in (("oof", CASES), ("test", 4)):
+            masks = blobs(rng, cases, HEIGHT, WIDTH, CLASSES)
+            for k, name in enumerate(("ada", "bob", "cyd")):
+                self.maps[name, split] = maps(rng, masks, CLASSES, 1.0 + 0.7 * k)
+            masks[rng.random(masks.shape) < 0.08] = IGNORE
+            self.masks[split] = masks.astype(np.uint8)
+            self.save(f"{split}_masks.npy", self.masks[split])
+            for name in ("ada", "bob", "cyd"):
+                self.save(f"{name}.{split}.maps.npy", self.maps[name, split])
+        self.segmentation = {
+            "corestack_pool": 1, "task": "segmentation", "classes": ["a", "b", "c", "d"],
+            "splits": {s: {"labels": f"{s}_masks.npy"} for s in ("oof", "test")},
+            "models": [{"name": n, "flops": f, "predictions": {s: f"{n}.{s}.maps.npy" for s in ("oof", "test")}}
+                       for n, f in (("ada", 1), ("bob", 2), ("cyd", 3))],
+        }
+        self.pool = self.path("seg.json")
+        self.write_pool(self.segmentation)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write_pool(self, manifest):
+        with open(self.pool, "w", encoding="utf-8") as file:
+            json.dump(manifest, file)
+
+    def fit(self, name="m.cstack", *more):
+        done = run("fit", self.pool, "-o", self.path(name), "--set", "folds.count=3", "--json", *more)
+        self.assertEqual(done.code, 0, done.err)
+        return done.json()
+
+    def folder_of(self, name, split, first=True, extension="npz", volumes=False, half=False, zipped=True):
+        """A folder with one file for each case, as nnU-Net writes it by default."""
+        folder = self.path(f"{name}_{split}_cases")
+        os.makedirs(folder, exist_ok=True)
+        for n, p in enumerate(self.maps[name, split]):
+            p = np.moveaxis(p, -1, 0) if first else p
+            p = p[:, None] if volumes else p
+            p = p.astype(np.float16) if half else p
+            file = os.path.join(folder, f"case{n}.{extension}")
+            if extension == "npz":
+                (np.savez_compressed if zipped else np.savez)(file, probabilities=p)
+            else:
+                np.save(file, p)
+        with open(os.path.join(folder, "case0.pkl"), "w", encoding="utf-8") as file:
+            file.write("nnU-Net leaves other files beside")
+        return os.path.basename(folder)
+
+    def masks_folder(self, split, extension="png"):
+        folder = self.path(f"{split}_mask_cases")
+        os.makedirs(folder, exist_ok=True)
+        for n, mask in enumerate(self.masks[split]):
+            file = os.path.join(folder, f"case{n}.{extension}")
+            write_png(file, mask) if extension == "png" else np.save(file, mask.astype(np.int64))
+        return os.path.basename(folder)
+
+    def model_bytes(self, name, *more):
+        self.fit(name, *more)
+        return self.read(self.path(name))
+
+    def refused(self, expected, *arguments):
+        done = run(*(arguments or ("fit", self.pool, "-o", self.path("x.cstack"))))
+        self.assertEqual(done.code, 2, done.err + done.out)
+        self.assertIn(expected, done.err)
+        self.assertEqual(len(done.err.strip().splitlines()), 1, done.err)
+        self.assertFalse(os.path.exists(self.path("x.cstack")))
+
+    # ---- storage ---------------------------------------------------------------------------------------------------
+
+    def test_every_storage_gives_the_same_model(self):
+        expected = self.model_bytes("arrays.cstack")
+        for split in ("oof", "test"):
+            self.segmentation["splits"][split]["labels"] = self.masks_folder(split)
+        kinds = ({}, {"extension": "npy", "first": False}, {"zipped": False, "volumes": True})
+        for member, kind in zip(self.segmentation["models"], kinds):
+            for split in ("oof", "test"):
+                member["predictions"][split] = self.folder_of(member["name"], split, **kind)
+        self.write_pool(self.segmentation)
+        self.assertEqual(self.model_bytes("folders.cstack"), expected)
+        for member in self.segmentation["models"]:
+            np.save(self.path(f"{member['name']}_first.npy"), np.moveaxis(self.maps[member["name"], "oof"], -1, 1))
+            member["predictions"]["oof"] = f"{member['name']}_first.npy"
+        self.segmentation["layout"] = "channels-first"
+        for split in ("oof", "test"):
+            self.segmentation["splits"][split]["labels"] = self.masks_folder(split, "npy")
+            for n in range(CASES):
+                if os.path.exists(self.path(f"{split}_mask_cases/case{n}.png")):
+                    os.remove(self.path(f"{split}_mask_cases/case{n}.png"))
+        self.write_pool(self.segmentation)
+        self.assertEqual(self.model_bytes("first.cstack"), expected)
+
+    def test_disk_and_threads_change_nothing(self):
+        # Beyond three eighths of 64 MiB, predictions stay on disk.
+        rng = np.random.default_rng(1)
+        masks = blobs(rng, 8, 160, 200, CLASSES)
+        self.save("oof_masks.npy", masks.astype(np.uint8))
+        for k, member in enumerate(self.segmentation["models"]):
+            p = maps(rng, masks, CLASSES, 1.0 + k)
+            self.save(f"{member['name']}.oof.maps.npy", p.astype(np.float16) if k == 0 else p)
+            if k == 1:
+                np.save(self.path("bob_first.npy"), np.moveaxis(p, -1, 1))
+                member["predictions"]["oof"] = "bob_first.npy"
+        self.segmentation["models"] += [dict(m, name=m["name"] + "2") for m in self.segmentation["models"]]
+        self.write_pool(self.segmentation)
+        small = ("--memory", "64MiB", "--set", "segment.pixels=5000", "--set", "redundancy.measure=none")
+        large = ("--memory", "2GiB", *small[2:])
+        models = [self.model_bytes(f"{i}.cstack", *more, "--threads", threads)
+                  for i, (more, threads) in enumerate([(small, 1), (small, 2), (large, 2)])]
+        self.assertEqual(models[0], models[1])
+        self.assertEqual(models[0], models[2])
+        files = []
+        for i, (memory, threads) in enumerate((("64MiB", 1), ("2GiB", 2))):
+            out = self.path(f"out{i}.npy")
+            done = run("predict", self.path("0.cstack"), self.pool, "--split", "oof", "-o", out, "--memory", memory,
+                       "--threads", threads)
+            self.assertEqual(done.code, 0, done.err)
+            files.append(self.read(out))
+        self.assertEqual(files[0], files[1])
+
+    def test_cases_of_several_sizes(self):
+        rng = np.random.default_rng(3)
+        for name in ("masks", "ada", "bob"):
+            os.makedirs(self.path("mixed_" + name))
+        everything = []
+        for n, (height, width) in enumerate(((9, 11), (7, 13), (12, 8), (10, 10))):
+            mask = blobs(rng, 1, height, width, CLASSES)
+            write_png(self.path(f"mixed_masks/x{n}.png"), mask[0])
+            for k, name in enumerate(("ada", "bob")):
+                p = maps(rng, mask, CLASSES, 1.5 + k)[0]
+                np.save(self.path(f"mixed_{name}/x{n}.npy"), p)
+                everything.append((name, mask[0], p))
+        self.segmentation["splits"] = {"oof": {"labels": "mixed_masks"}}
+        self.segmentation["models"] = [{"name": n, "predictions": {"oof": "mixed_" + n}} for n in ("ada", "bob")]
+        self.write_pool(self.segmentation)
+        self.fit()
+        out = self.path("maps")
+        self.assertEqual(run("predict", self.path("m.cstack"), self.pool, "--split", "oof", "-o", out).code, 0)
+        self.assertEqual(sorted(os.listdir(out)), [f"x{n}.npy" for n in range(4)])
+        self.assertEqual(np.load(self.path("maps/x1.npy")).shape, (7, 13, CLASSES))
+        self.refused("differ in size", "predict", self.path("m.cstack"), self.pool, "--split", "oof", "-o",
+                     self.path("one.npy"))
+        self.assertFalse(os.path.exists(self.path("one.npy")))
+        done = run("evaluate", out, "--labels", self.path("mixed_masks"), "--task", "segmentation", "--classes", CLASSES,
+                   "--json")
+        self.assertEqual(done.code, 0, done.err)
+        predicted = np.concatenate([np.load(self.path(f"maps/x{n}.npy")).reshape(-1, CLASSES) for n in range(4)])
+        truth = np.concatenate([m.ravel() for name, m, _ in everything if name == "ada"])
+        self.close(done.json(), scores(predicted, truth))
+
+    # ---- scores ----------------------------------------------------------------------------------------------------
+
+    def close(self, found, expected, tolerance=1e-8):
+        for key, value in expected.items():
+            self.assertAlmostEqual(found[key], value, delta=tolerance * max(1, abs(value)), msg=key)
+
+    def test_scores_are_numpys(self):
+        self.fit()
+        for extension in (".npy", ""):
+            out = self.path("out" + extension)
+            done = run("predict", self.path("m.cstack"), self.pool, "-o", out, "--json")
+            self.assertEqual(done.code, 0, done.err)
+            self.assertEqual(done.json()["cases"], 4)
+        p = np.load(self.path("out.npy"))
+        self.assertEqual((p.shape, p.dtype), ((4, HEIGHT, WIDTH, CLASSES), np.float32))
+        for n in range(4):
+            self.assertTrue((np.load(self.path(f"out/{n:05d}.npy")) == p[n]).all())
+        expected = scores(p, self.masks["test"])
+        done = run("evaluate", self.path("m.cstack"), self.pool, "--baselines", "-r", 200, "--json")
+        found = done.json()
+        self.close(found, expected, 1e-6)
+        self.assertLess(found["miou_ci"][0], found["miou"])
+        self.assertLess(found["miou"], found["miou_ci"][1])
+        self.assertFalse(found["seen_in_fitting"])
+        average = np.mean([self.maps[n, "test"] for n in ("ada", "bob", "cyd")], 0)
+        rows = {row["method"]: row for row in found["baselines"]}
+        self.close(rows["average"], scores(average, self.masks["test"]), 1e-6)
+        self.close(rows["best-single"], scores(self.maps["cyd", "test"], self.masks["test"]), 1e-6)
+        self.assertEqual(rows["best-single"]["detail"], "cyd")
+        for maps_file in ("out.npy", "out"):
+            again = run("evaluate", self.path(maps_file), "--labels", self.path("test_masks.npy"), "--task",
+                        "segmentation", "--classes", CLASSES, "--json").json()
+            self.close(again, expected, 1e-6)
+        keep = self.masks["test"] != IGNORE
+        counts = np.zeros((CLASSES, CLASSES), int)
+        np.add.at(counts, (self.masks["test"][keep], p.argmax(-1)[keep]), 1)
+        self.assertEqual(found["confusion"], counts.tolist())
+        seen = run("evaluate", self.path("m.cstack"), self.pool, "--split", "oof", "--json").json()
+        self.assertTrue(seen["seen_in_fitting"])
+
+    def test_label_maps(self):
+        self.fit()
+        for kind, out in (("labels", "labels.npy"), ("labels", "labels"), ("png", "png"), ("maps-float16", "half.npy"),
+                          ("maps", "out.npy")):
+            done = run("predict", self.path("m.cstack"), self.pool, "-o", self.path(out), "--format", kind)
+            self.assertEqual(done.code, 0, done.err)
+        p = np.load(self.path("out.npy"))
+        labels = np.load(self.path("labels.npy"))
+        self.assertEqual(labels.dtype, np.uint8)
+        self.assertTrue((labels == p.argmax(-1)).all())
+        half = np.load(self.path("half.npy"))
+        self.assertEqual(half.dtype, np.float16)
+        self.assertTrue((half == p.astype(np.float16)).all())
+        self.assertEqual(sorted(os.listdir(self.path("png"))), [f"{n:05d}.png" for n in range(4)])
+        for n in range(4):
+            self.assertTrue((read_png(self.path(f"png/{n:05d}.png")) == labels[n]).all())
+            self.assertTrue((np.load(self.path(f"labels/{n:05d}.npy")) == labels[n]).all())
+        expected = scores(None, self.masks["test"], predicted=labels)
+        for name in ("labels.npy", "labels", "png"):
+            done = run("evaluate", self.path(name), "--labels", self.path("test_masks.npy"), "--task", "segmentation",
+                       "--classes", CLASSES, "--json")
+            self.assertEqual(done.code, 0, done.err)
+            self.close(done.json(), expected)
+            self.assertIsNone(done.json()["nll"])
+
+    def test_compare_is_nested_over_cases(self):
+        methods = ("average", "best-single", "log-linear", "default")
+        done = run("compare", self.pool, "--methods", ",".join(methods), "--set", "folds.count=3", "-r", 300, "--json")
+        self.assertEqual(done.code, 0, done.err)
+        document = done.json()
+        rows = {row["method"]: row for row in document["rows"]}
+        self.assertEqual(document["scored"], "nested")
+        average = np.mean([self.maps[n, "oof"] for n in ("ada", "bob", "cyd")], 0)
+        self.close(rows["average"], scores(average, self.masks["oof"]), 1e-6)
+        self.close(rows["best-single"], scores(self.maps["cyd", "oof"], self.masks["oof"]), 1e-6)
+        for row in rows.values():
+            self.assertLessEqual(row["miou_ci"][0], row["miou_ci"][1])
+        self.assertEqual(rows["best-single"]["models"], 1)
+        self.assertAlmostEqual(rows["best-single"]["flops_rel"], 0.5)
+        self.assertEqual(len(document["tests"]), 6)
+        fit = self.fit()
+        self.close(fit["oof"], {k: rows["default"][k] for k in ("miou", "nll", "ece", "boundary_error")}, 1e-9)
+        held = run("compare", self.pool, "--methods", "average", "--split", "test", "-r", 0, "--json").json()
+        average = np.mean([self.maps[n, "test"] for n in ("ada", "bob", "cyd")], 0)
+        self.close(held["rows"][0], scores(average, self.masks["test"]), 1e-6)
+        self.assertEqual(held["scored"], "held-out")
+        for extra in ((), ("--csv",), ("--markdown",)):
+            text = run("compare", self.pool, "--methods", "average,default", "--set", "folds.count=3", *extra)
+            self.assertEqual(text.code, 0, text.err)
+            self.assertIn("mIoU" if "--csv" not in extra else "miou", text.out)
+
+    def test_balance_and_decision(self):
+        natural = self.fit("n.cstack")
+        self.assertEqual(natural["sample"]["prior"], natural["sample"]["share"])
+        balanced = self.fit("b.cstack", "--set", "segment.balance=1", "--set", "segment.pixels=300")
+        share = balanced["sample"]["share"]
+        self.assertAlmostEqual(max(share), min(share), delta=0.01)
+        decided = self.fit("d.cstack", "--set", "segment.decision=miou")
+        self.assertGreaterEqual(decided["oof"]["miou"], natural["oof"]["miou"] - 1e-12)
+        self.assertAlmostEqual(decided["oof"]["nll"], natural["oof"]["nll"])
+        found = run("evaluate", self.path("d.cstack"), self.pool, "--json").json()
+        self.assertEqual(found["decision"], "miou")
+        run("predict", self.path("d.cstack"), self.pool, "-o", self.path("l.npy"), "--format", "labels")
+        self.close(found, scores(None, self.masks["test"], predicted=np.load(self.path("l.npy"))))
+        self.refused("log-linear", "fit", self.pool, "-o", self.path("x.cstack"), "--preset", "prototype", "--set",
+                     "segment.balance=0.5", "--set", "folds.count=3")
+
+    def test_inspect_and_presets(self):
+        done = run("inspect", self.pool, "--json")
+        self.assertEqual(done.code, 0, done.err)
+        self.assertEqual(done.json()["sample"]["pixels"], int((self.masks["oof"] != IGNORE).sum()))
+        for preset in ("paper", "prototype"):
+            self.fit(f"{preset}.cstack", "--preset", preset)
+            self.assertEqual(run("evaluate", self.path(f"{preset}.cstack"), self.pool).code, 0)
+
+    def test_groups_of_cases(self):
+        self.save("groups.npy", np.array([0, 0, 1, 1, 2, 2]))
+        self.segmentation["splits"]["oof"]["groups"] = "groups.npy"
+        self.write_pool(self.segmentation)
+        self.assertEqual(self.fit()["folds"]["count"], 3)
+        self.save("folds.npy", np.array([0, 1, 0, 1, 0, 1]))
+        self.segmentation["splits"]["oof"] = {"labels": "oof_masks.npy", "folds": "folds.npy"}
+        self.write_pool(self.segmentation)
+        self.assertEqual(self.fit()["folds"], {"count": 2, "source": "pool"})
+        self.save("folds.npy", np.array([0, 1, 0, 1]))
+        self.refused("folds.npy")
+        self.save("ids.npy", np.array([f"street {n}" for n in range(CASES)]))
+        self.segmentation["splits"]["oof"] = {"labels": "oof_masks.npy", "ids": "ids.npy"}
+        self.write_pool(self.segmentation)
+        self.fit()
+        out = self.path("named")
+        self.works("predict", self.path("m.cstack"), self.pool, "--split", "oof", "-o", out, "--format", "png")
+        self.assertEqual(sorted(os.listdir(out)), [f"street {n}.png" for n in range(CASES)])
+
+    # ---- what is wrong ---------------------------------------------------------------------------------------------
+
+    def test_wrong_sizes(self):
+        self.save("ada.oof.maps.npy", self.maps["ada", "oof"][:, :-1])
+        self.refused("case 00000 is 11 x 15 pixels, and 12 x 15 in")
+        self.save("ada.oof.maps.npy", self.maps["ada", "oof"][:-1])
+        self.refused("has 5 cases, and")
+        self.save("ada.oof.maps.npy", self.maps["ada", "oof"][..., :3])
+        self.refused("has 4 classes, which should be its last length")
+        self.save("ada.oof.maps.npy", self.maps["ada", "oof"][0])
+        self.refused("maps are [cases, height, width, classes]")
+        self.save("ada.oof.maps.npy", self.maps["ada", "oof"][:, :CLASSES])
+        self.refused("may have its 4 classes last or first")
+        self.segmentation["layout"] = "channels-last"
+        self.write_pool(self.segmentation)
+        self.refused("is 4 x 15 pixels, and 12 x 15 in")
+
+    def test_wrong_masks(self):
+        good = self.masks["oof"].copy()
+        bad = good.copy()
+        bad[2, 3, 5] = 4
+        self.save("oof_masks.npy", bad)
+        self.refused("case 00002, row 3, column 5 is label 4; labels are 0 to 3 (4 classes) or 255")
+        self.save("oof_masks.npy", np.full_like(good, IGNORE))
+        self.refused("every pixel has label 255, which does not count")
+        self.save("oof_masks.npy", good.astype(float) + 0.5)
+        self.refused("not a class number")
+        self.save("oof_masks.npy", good.reshape(-1))
+        self.refused("masks are [cases, height, width]")
+        self.save("oof_masks.npy", good[:0])
+        self.refused("oof_masks.npy")
+
+    def test_wrong_folders(self):
+        for split in ("oof", "test"):
+            self.segmentation["splits"][split]["labels"] = self.masks_folder(split)
+            self.segmentation["models"][0]["predictions"][split] = self.folder_of("ada", split)
+        self.write_pool(self.segmentation)
+        os.rename(self.path("ada_oof_cases/case3.npz"), self.path("ada_oof_cases/case9.npz"))
+        self.refused("has no file for case 'case3', which")
+        os.rename(self.path("ada_oof_cases/case9.npz"), self.path("ada_oof_cases/case3.npz"))
+        np.save(self.path("ada_oof_cases/case7.npy"), self.maps["ada", "oof"][0])
+        self.refused("has a file for case 'case7', which")
+        os.rename(self.path("ada_oof_cases/case7.npy"), self.path("ada_oof_cases/case2.npy"))
+        self.refused("are both of case 'case2'")
+        os.remove(self.path("ada_oof_cases/case2.npy"))
+        with open(self.path("oof_mask_cases/case1.png"), "wb") as file:
+            file.write(b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + b"IHDR" + struct.pack(">II", 15, 12))
+        self.refused("case1.png")
+        source = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "segmentation",
+                              "rgb.png")
+        with open(source, "rb") as colour, open(self.path("oof_mask_cases/case1.png"), "wb") as file:
+            file.write(colour.read())
+        self.refused("turn its colours into class numbers")
+        for name in os.listdir(self.path("oof_mask_cases")):
+            os.remove(self.path("oof_mask_cases/" + name))
+        self.refused("the folder has no file NAME.png of a case")
+
+    def test_wrong_numbers(self):
+        bad = self.maps["bob", "oof"].copy()
+        bad[1, 2, 3] *= 3
+        self.save("bob.oof.maps.npy", bad)
+        self.refused("bob.oof.maps.npy: row 213")
+        del self.segmentation["classes"]
+        self.write_pool(self.segmentation)
+        self.refused("the classes are not given")
+
+    def test_wrong_tasks_and_targets(self):
+        self.fit()
+        model = self.path("m.cstack")
+        self.refused("the pool's task is classification", "predict", model, self.path("pool.json"), "-o", self.path("y.npy"))
+        self.refused("--format: 'jpeg' is not", "predict", model, self.pool, "-o", self.path("y.npy"), "--format", "jpeg")
+        self.refused("name a folder", "predict", model, self.pool, "-o", self.path("y.npy"), "--format", "png")
+        os.makedirs(self.path("full"))
+        self.save("full/x.npy", np.zeros(3))
+        self.refused("is not empty", "predict", model, self.pool, "-o", self.path("full"))
+        self.assertEqual(os.listdir(self.path("full")), ["x.npy"])
+        with open(self.path("maps.txt"), "w", encoding="utf-8") as file:
+            file.write("a file")
+        self.refused("is not a folder", "predict", model, self.pool, "-o", self.path("maps.txt"))
+        empty = self.path("empty")
+        os.makedirs(empty)
+        self.assertEqual(run("predict", model, self.pool, "-o", empty, "--format", "png").code, 0)
+        self.assertEqual(len(os.listdir(empty)), 4)
+        self.assertEqual([n for n in os.listdir(self.folder) if ".new." in n or ".tmp." in n], [])
+        self.refused("no masks", "fit", "--task", "segmentation", "--classes", CLASSES,
+                     self.path("ada.oof.maps.npy"), self.path("bob.oof.maps.npy"), "-o", self.path("x.cstack"))
+        bad = np.zeros((4, HEIGHT, WIDTH), np.uint8) + 9
+        self.save("bad.npy", bad)
+        self.refused("is 9; predicted labels are 0 to 3", "evaluate", self.path("bad.npy"), "--labels",
+                     self.path("test_masks.npy"), "--task", "segmentation", "--classes", CLASSES)
+        self.save("zero.npy", np.zeros((4, HEIGHT, WIDTH), np.uint8))
+        self.refused("has 4 cases, and", "evaluate", self.path("zero.npy"), "--labels", self.path("oof_masks.npy"),
+                     "--task", "segmentation", "--classes", CLASSES)
+
+    def test_a_full_disk_leaves_nothing(self):
+        self.fit()
+        done = run("predict", self.path("m.cstack"), self.pool, "-o", self.path("cut"), file_limit=500)
+        self.assertEqual(done.code, 2, done.err)
+        self.assertFalse(os.path.exists(self.path("cut")))
+        self.assertEqual([n for n in os.listdir(self.folder) if ".new." in n or ".tmp." in n], [])
+
+    def test_files_without_a_manifest(self):
+        done = run("fit", "--task", "segmentation", "--classes", CLASSES, "--labels", self.path("oof_masks.npy"),
+                   self.path("ada.oof.maps.npy"), self.path("cyd.oof.maps.npy"), "-o", self.path("x2.cstack"), "--set",
+                   "folds.count=3", "--json")
+        self.assertEqual(done.code, 0, done.err)
+        self.assertEqual(done.json()["task"], "segmentation")

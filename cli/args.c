@@ -206,3 +206,14 @@ int cli_integer(cli_call *call, const char *name, long long least, long long mos
     *out = value;
     return CLI_OK;
 }
+
+int cli_class_limits(cli_call *call, int64_t *head_above, int64_t *tail_below) {
+    long long head = 0;
+    long long tail = 0;
+    int code = cli_integer(call, "head", 1, 9007199254740992LL, &head);
+    if (code == CLI_OK)
+        code = cli_integer(call, "tail", 1, 9007199254740992LL, &tail);
+    *head_above = head;
+    *tail_below = tail;
+    return code;
+}

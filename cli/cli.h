@@ -131,6 +131,9 @@ bool cli_is_npy(const char *path);
 /* Options from --preset, --seed and --set. */
 int cli_make_options(cli_call *call, cst_options **out);
 
+/* --head and --tail; 0 where they are not given. */
+int cli_class_limits(cli_call *call, int64_t *head_above, int64_t *tail_below);
+
 /* ---- target.c -------------------------------------------------------------------------------- */
 
 /* The file or folder behind -o. What the command writes stands at `write_to` until

@@ -17,11 +17,21 @@ static int run(cli_call *call) {
 }
 
 static const cli_option OPTIONS[] = {
-    {"split", 0, "NAME", "the split to score: oof, nested (usual), or another, fitted on oof"},
+    {"split", 0, "NAME",
+     "the split to score: oof, nested (usual), or another, fitted on oof; several with commas "
+     "between, each and their average"},
     {"methods", 'm', "A,B,...", "methods, with commas between them (all); help lists them"},
     {"list-methods", 0, NULL, "names of the methods and what each computes"},
     {"reference", 0, "METHOD", "what differences and tests are against (default)"},
-    {"ood", 0, "SPLIT", "a split of out-of-distribution rows to tell from those scored"},
+    {"ood", 0, "NAME,...", "splits of out-of-distribution rows to tell from those scored"},
+    {"clean", 0, "NAME",
+     "the clean split beside one with conditions, for the difference (the manifest's)"},
+    {"reference-errors", 0, "FILE",
+     "errors by kind of corruption, as JSON, that mCE is divided by; `alexnet`: those published "
+     "for "
+     "ImageNet-C (the manifest's)"},
+    {"head", 0, "N", "head classes have more training samples than this (100)"},
+    {"tail", 0, "N", "tail classes have fewer training samples than this (20)"},
     {"resamples", 'r', "N", "bootstrap resamples for 95% intervals (5000; 0: none)"},
     {"seed", 0, "S", "seed of folds, fits and resamples (0)"},
     {"set", 's', "KEY=VALUE", "change one option of every preset compared; may be repeated"},
@@ -41,9 +51,12 @@ const cli_command CLI_COMPARE = {
         "a row is scored by fits that did not see it. Another split is scored once, by fits on\n"
         "split oof. Differences to the reference are tested in pairs over samples, with p-values\n"
         "adjusted for the number of methods.",
-    .example = "corestack compare examples/digits/pool.json\n"
-               "corestack compare pool.json --split test --methods average,ridge,paper,default\n"
-               "corestack compare pool.json --markdown > table.md",
+    .example =
+        "corestack compare examples/digits/pool.json\n"
+        "corestack compare pool.json --split test --methods average,ridge,paper,default\n"
+        "corestack compare pool.json --split corrupted --clean test --reference-errors alexnet\n"
+        "corestack compare pool.json --split clipart,painting,sketch\n"
+        "corestack compare pool.json --markdown > table.md",
     .options = OPTIONS,
     .takes_pool = true,
     .reports_notices = true,

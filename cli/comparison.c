@@ -171,6 +171,10 @@ static int read_options(cli_call *call, int32_t usual, cli_comparison *c) {
     c->options.split = cli_split(call, 0, "oof");
     c->options.reference = cli_value(call, "reference");
     c->options.ood = cli_value(call, "ood");
+    c->options.clean = cli_value(call, "clean");
+    c->options.reference_errors = cli_value(call, "reference-errors");
+    if (code == CLI_OK)
+        code = cli_class_limits(call, &c->options.head_above, &c->options.tail_below);
     c->options.resamples = (int32_t)resamples;
     c->options.seed = (uint64_t)seed;
     if (code == CLI_OK && c->options.reference)

@@ -31,7 +31,9 @@ static int score_file(cli_call *call, int32_t resamples, uint64_t seed, cst_repo
     if (!cli_value(call, "labels"))
         return cli_fail(call, "%s holds predictions: give the labels with --labels L.npy",
                         call->arguments[0]);
-    static const char *const of_models[] = {"baselines", "split", "folds", "groups"};
+    static const char *const of_models[] = {"baselines",        "split", "folds",
+                                            "groups",           "ood",   "clean",
+                                            "reference-errors", "head",  "tail"};
     for (size_t i = 0; i < sizeof of_models / sizeof of_models[0]; i++)
         if (cli_flag(call, of_models[i]))
             return cli_fail(call,
@@ -57,10 +59,17 @@ static int score_model(cli_call *call, int32_t resamples, uint64_t seed, cst_rep
     int code = cli_check(call, cst_model_load(call->context, &model, call->arguments[0]));
     if (code == CLI_OK)
         code = cli_open_pool(call, 1, &pool);
+    cst_evaluate_options options = {.split = cli_split(call, 1, "test"),
+                                    .baselines = cli_flag(call, "baselines"),
+                                    .resamples = resamples,
+                                    .seed = seed,
+                                    .ood = cli_value(call, "ood"),
+                                    .clean = cli_value(call, "clean"),
+                                    .reference_errors = cli_value(call, "reference-errors")};
     if (code == CLI_OK)
-        code = cli_check(call,
-                         cst_evaluate_model(call->context, model, pool, cli_split(call, 1, "test"),
-                                            cli_flag(call, "baselines"), resamples, seed, report));
+        code = cli_class_limits(call, &options.head_above, &options.tail_below);
+    if (code == CLI_OK)
+        code = cli_check(call, cst_evaluate_stack(call->context, model, pool, &options, report));
     cst_pool_free(call->context, pool);
     cst_model_free(call->context, model);
     return code;
@@ -132,10 +141,21 @@ static int run(cli_call *call) {
 }
 
 static const cli_option OPTIONS[] = {
-    {"split", 0, "NAME", "the split to score (test; oof where files are listed)"},
+    {"split", 0, "NAME",
+     "the split to score (test; oof where files are listed); several with commas between, each and "
+     "their average"},
     {"annotations", 0, "GT.json", "COCO annotations that a file of detections is scored against"},
     {"baselines", 'b', NULL,
      "beside the stack: best single model, average, greedy selection, fitted on split oof"},
+    {"ood", 0, "NAME,...", "splits of out-of-distribution rows to tell from those scored"},
+    {"clean", 0, "NAME",
+     "the clean split beside one with conditions, for the difference (the manifest's)"},
+    {"reference-errors", 0, "FILE",
+     "errors by kind of corruption, as JSON, that mCE is divided by; `alexnet`: those published "
+     "for "
+     "ImageNet-C (the manifest's)"},
+    {"head", 0, "N", "head classes have more training samples than this (100)"},
+    {"tail", 0, "N", "tail classes have fewer training samples than this (20)"},
     {"resamples", 'r', "N", "bootstrap resamples for 95% intervals, for example 5000 (0: none)"},
     {"seed", 0, "S", "seed of the resamples (0)"},
     {"csv", 0, NULL, "the table as comma-separated values, in full"},
@@ -149,13 +169,19 @@ const cli_command CLI_EVALUATE = {
     .usage = "evaluate OUT.npy --labels L.npy [options]\n"
              "evaluate DETECTIONS.json --annotations GT.json [options]\n"
              "evaluate MAPS --labels MASKS --task segmentation --classes C [options]\n"
-             "evaluate MODEL POOL [--split NAME] [--baselines] [options]",
+             "evaluate MODEL POOL [--split NAME,...] [--baselines] [--ood NAME,...] [options]",
     .details =
-        "Top-1 accuracy, ECE, NLL and Brier score, each with its definition; of detections the "
-        "twelve figures of COCO's evaluation; of segmentations mIoU, accuracies, Dice, errors near "
-        "boundaries, ECE, NLL and Brier score.",
+        "Top-1 accuracy, ECE, NLL and Brier score, each with its definition; of detections the\n"
+        "twelve figures of COCO's evaluation; of segmentations mIoU, accuracies, Dice, errors "
+        "near\n"
+        "boundaries, ECE, NLL and Brier score. A split with conditions adds corruption errors,\n"
+        "training counts in the manifest head, mid and tail, groups the worst one, --ood how well\n"
+        "other rows are told apart.",
     .example = "corestack evaluate out.npy --labels examples/digits/test_labels.npy\n"
-               "corestack evaluate digits.cstack examples/digits/pool.json --baselines -r 5000",
+               "corestack evaluate digits.cstack examples/digits/pool.json --baselines -r 5000\n"
+               "corestack evaluate stack.cstack pool.json --split corrupted --clean test\n"
+               "corestack evaluate stack.cstack pool.json --split clipart,painting,sketch\n"
+               "corestack evaluate stack.cstack pool.json --ood svhn,textures",
     .options = OPTIONS,
     .takes_pool = true,
     .reports_notices = true,

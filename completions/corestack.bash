@@ -6,8 +6,8 @@ _corestack_options() {
     case $1 in
         fit) echo "--output --preset --set --seed --split $pool $common" ;;
         predict) echo "--output --format --split $pool $common" ;;
-        evaluate) echo "--split --annotations --baselines --resamples --seed --csv --markdown $pool $common" ;;
-        compare) echo "--split --methods --list-methods --reference --ood --resamples --seed --set --save --csv --markdown $pool $common" ;;
+        evaluate) echo "--split --annotations --baselines --ood --clean --reference-errors --head --tail --resamples --seed --csv --markdown $pool $common" ;;
+        compare) echo "--split --methods --list-methods --reference --ood --clean --reference-errors --head --tail --resamples --seed --set --save --csv --markdown $pool $common" ;;
         ablate) echo "--split --resamples --seed --set --save --csv --markdown $pool $common" ;;
         sweep) echo "--over --draws --split --methods --resamples --seed --set --csv --markdown $pool $common" ;;
         inspect) echo "--preset --set --seed --split $pool $common" ;;
@@ -47,13 +47,13 @@ _corestack() {
             compopt -o filenames
             mapfile -t COMPREPLY < <(compgen -d -- "$current")
             ;;
-        --split | --ood) mapfile -t COMPREPLY < <(compgen -W "oof test" -- "$current") ;;
+        --split | --ood | --clean) mapfile -t COMPREPLY < <(compgen -W "oof test" -- "$current") ;;
         --set | -s)
             compopt -o nospace
             mapfile -t COMPREPLY < <(compgen -W "$(corestack options 2>/dev/null |
                 sed -n 's/^  \([a-z][a-z0-9_.]*\) = .*/\1=/p')" -- "$current")
             ;;
-        --threads | -t | --memory | --seed | --count | -L | --resamples | -r | --draws | --ignore | --classes) ;;
+        --threads | -t | --memory | --seed | --count | -L | --resamples | -r | --draws | --ignore | --classes | --head | --tail) ;;
         *)
             if [[ $current == -* ]]; then
                 mapfile -t COMPREPLY < <(compgen -W "$(_corestack_options "$command")" -- "$current")

@@ -262,6 +262,12 @@ static void asking_pools(void **state) {
     assert_null(cst_pool_condition_kind(f->pool, NULL, 0));
     assert_true(isnan(cst_pool_condition_severity(NULL, "oof", 0)));
     assert_true(isnan(cst_pool_condition_severity(f->pool, NULL, 0)));
+    assert_null(cst_pool_clean_split(NULL, "oof"));
+    assert_null(cst_pool_clean_split(f->pool, NULL));
+    assert_null(cst_pool_domain(NULL, "oof"));
+    assert_null(cst_pool_domain(f->pool, NULL));
+    assert_null(cst_pool_training_counts(NULL));
+    assert_null(cst_pool_training_counts(f->pool));
     assert_int_equal(cst_pool_rows(NULL, "oof"), -1);
     assert_int_equal(cst_pool_rows(f->pool, NULL), -1);
     assert_null(cst_pool_labels(NULL, "oof"));
@@ -370,6 +376,10 @@ static void computations(void **state) {
     REFUSED(cst_evaluate_model(f->context, f->model, NULL, "oof", 0, 0, 0, &report));
     REFUSED(cst_evaluate_model(f->context, f->model, f->pool, NULL, 0, 0, 0, &report));
     REFUSED(cst_evaluate_model(f->context, f->model, f->pool, "oof", 0, 0, 0, NULL));
+    REFUSED_ALONE(cst_evaluate_stack(NULL, f->model, f->pool, NULL, &report));
+    REFUSED(cst_evaluate_stack(f->context, NULL, f->pool, NULL, &report));
+    REFUSED(cst_evaluate_stack(f->context, f->model, NULL, NULL, &report));
+    REFUSED(cst_evaluate_stack(f->context, f->model, f->pool, NULL, NULL));
 }
 
 static void values(void **state) {

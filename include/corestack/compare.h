@@ -23,13 +23,16 @@ CST_API const char *cst_method_describe(const char *name);
 /* What the three comparisons share. Zero-initialise, then set what is wanted. */
 typedef struct cst_compare_options {
     const char *split; /* NULL or "oof": every score is nested, that is, of rows the fit did
-                          not see; another split: fitted on "oof", scored there once */
+                          not see; another split: fitted on "oof", scored there once; several with
+                          commas between: scores are means over them, and each is given too
+                          (cst_compare) */
     const char *const *methods; /* [method_count] names; "all" stands for every method that applies.
                                    NULL: "all" for cst_compare, "default" for cst_sweep */
     int32_t method_count;
     const char *reference; /* differences and tests are against it; NULL: "default" where it is
                               among the methods, else the first */
-    const char *ood;       /* a split of out-of-distribution rows to tell from `split`'s; or NULL */
+    const char *ood;       /* splits of out-of-distribution rows to tell from `split`'s, with commas
+                              between; or NULL */
     const char *const *settings; /* [setting_count] "key=value": set in every preset that is run,
                                     and "folds.count" for the folds of all methods */
     int32_t setting_count;
@@ -41,6 +44,14 @@ typedef struct cst_compare_options {
     cst_status (*predicted)(void *user, const char *method, const char *split,
                             const float *probabilities, int64_t rows, int32_t classes);
     void *user;
+    /* Of cst_compare alone. */
+    const char *clean; /* the split without conditions that one with conditions is compared with;
+                          NULL: the manifest's, if any */
+    const char *reference_errors; /* by which errors under conditions are divided: a JSON file
+                                     {kind: error, or one for each severity}, or "alexnet"; NULL:
+                                     the manifest's, if any */
+    int64_t head_above;           /* head classes have more training samples, */
+    int64_t tail_below; /* tail classes fewer; both 0: CST_HEAD_ABOVE and CST_TAIL_BELOW */
 } cst_compare_options;
 
 /* A row for each method: scores with intervals, weights, members used, relative FLOPs, seconds of

@@ -48,6 +48,28 @@ CST_API cst_status cst_evaluate_model(cst_context *context, const cst_model *mod
                                       const char *split, int baselines, int32_t resamples,
                                       uint64_t seed, cst_report **report);
 
+/* What an evaluation looks at beyond one split. Zero-initialise, then set what is wanted. */
+typedef struct cst_evaluate_options {
+    const char *split; /* NULL: "test"; several with commas between: means over them, and each */
+    int baselines;     /* non-zero: beside the simple baselines, fitted on split "oof" */
+    int32_t resamples; /* of the bootstrap; 0: no intervals */
+    uint64_t seed;
+    const char *ood;   /* splits of out-of-distribution rows to tell from `split`'s, with commas
+                          between; NULL: none */
+    const char *clean; /* the split without conditions that one with conditions is compared with;
+                          NULL: the manifest's, if any */
+    const char *reference_errors; /* by which errors under conditions are divided: a JSON file
+                                     {kind: error, or one for each severity}, or "alexnet"; NULL:
+                                     the manifest's, if any */
+    int64_t head_above;           /* head classes have more training samples, */
+    int64_t tail_below; /* tail classes fewer; both 0: CST_HEAD_ABOVE and CST_TAIL_BELOW */
+} cst_evaluate_options;
+
+/* cst_evaluate_model with options (NULL: all zero). What goes beyond a split is there for
+ * classification; CST_ERROR_UNSUPPORTED for other tasks. */
+CST_API cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_pool *pool,
+                                      const cst_evaluate_options *options, cst_report **report);
+
 /* The report as one JSON document (keys: docs/json.md) or as text for a terminal (`color` non-zero:
  * ANSI bold and dim). Strings are the caller's, freed with cst_free. */
 CST_API cst_status cst_report_json(cst_context *context, const cst_report *report, char **out);

@@ -116,14 +116,19 @@ typedef enum cst_ood_score {
 CST_API cst_status cst_ood_scores(cst_context *context, const float *probabilities, int64_t rows,
                                   int32_t classes, cst_ood_score score, double *out);
 
-/* How well a score separates. Out of distribution is the positive class throughout, and higher
- * scores stand for it. */
+/* How well a score separates. Higher scores stand for out of distribution. The area under the ROC
+ * curve is the same whichever of the two is called positive; the others say in their name which
+ * is. */
 typedef struct cst_ood_metrics {
     int64_t in_samples;
     int64_t out_samples;
     double auroc_out_positive; /* in [0, 1], 0.5 by chance; equal scores count one half */
     double aupr_out_positive;  /* average precision; by chance the share of out-samples */
     double fpr95_out_positive; /* share of in-samples taken for out where 95% of those are found */
+    double aupr_in_positive;   /* average precision; by chance the share of in-samples */
+    double fpr95_in_positive;  /* share of out-samples taken for in where 95% of those are accepted:
+                                  the other usual convention */
+    double detection_error;    /* least mean of the two error rates over all thresholds */
 } cst_ood_metrics;
 
 /* in_scores [in_samples] of samples in distribution, out_scores [out_samples] of others, each at

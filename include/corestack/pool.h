@@ -217,6 +217,15 @@ CST_API const char *cst_pool_condition_kind(const cst_pool *pool, const char *sp
 CST_API double cst_pool_condition_severity(const cst_pool *pool, const char *split,
                                            int32_t condition);
 
+/* The split that the manifest says holds the same task's samples without the conditions, for
+ * differences to clean; NULL where it does not say. Borrowed. */
+CST_API const char *cst_pool_clean_split(const cst_pool *pool, const char *split);
+/* What the manifest calls the inputs of a split ("sketches"); NULL where it does not. Borrowed. */
+CST_API const char *cst_pool_domain(const cst_pool *pool, const char *split);
+/* Training samples of each class [classes], as the manifest gives them; NULL where it does not.
+ * Borrowed. */
+CST_API const int64_t *cst_pool_training_counts(const cst_pool *pool);
+
 CST_API int cst_pool_has_split(const cst_pool *pool, const char *split);
 /* Rows of a loaded split (of each condition, where it has conditions); -1 if it is not loaded. */
 CST_API int64_t cst_pool_rows(const cst_pool *pool, const char *split);

@@ -46,6 +46,8 @@ static void free_split(cst_context *context, cst_manifest_split *split) {
     cst_free(context, split->ids);
     cst_free(context, split->folds);
     cst_free(context, split->groups);
+    cst_free(context, split->clean);
+    cst_free(context, split->domain);
     cst_free(context, split->annotations);
     for (int32_t i = 0; i < split->condition_count; i++) {
         cst_free(context, split->conditions[i].shift);
@@ -69,6 +71,9 @@ void cst_manifest_free(cst_context *context, cst_manifest *manifest) {
         free_split(context, &manifest->splits[s]);
     free_list(context, manifest->class_names, manifest->classes);
     free_list(context, manifest->output_names, manifest->outputs);
+    cst_reference_errors_free(context, &manifest->reference_errors);
+    cst_free(context, manifest->training_counts);
+    cst_free(context, manifest->training_counts_file);
     cst_free(context, manifest->splits);
     cst_free(context, manifest->members);
     cst_free(context, manifest->folder);

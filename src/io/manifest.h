@@ -5,7 +5,7 @@
 #ifndef CST_IO_MANIFEST_H
 #define CST_IO_MANIFEST_H
 
-#include "base/base.h"
+#include "io/reference_errors.h"
 
 #include <corestack/pool.h>
 
@@ -22,6 +22,8 @@ typedef struct cst_manifest_split {
     char *folds;
     char *groups;
     char *annotations; /* detection: COCO annotations */
+    char *clean;       /* the split of the same task without the conditions, or NULL */
+    char *domain;      /* what the inputs are (sketches, another hospital), or NULL */
     cst_manifest_condition *conditions;
     int32_t condition_count;
     bool ood; /* out-of-distribution inputs: no labels */
@@ -58,6 +60,11 @@ typedef struct cst_manifest {
     int32_t ignore; /* where ignore_given: label of pixels that do not count */
     bool output_given;
     bool logits; /* where output_given */
+    int64_t
+        *training_counts; /* [training_count_classes]: training samples of each class, or NULL */
+    int32_t training_count_classes;
+    char *training_counts_file;            /* where they are in a file instead */
+    cst_reference_errors reference_errors; /* no kinds: not given */
     cst_manifest_split *splits;
     int32_t split_count;
     cst_manifest_member *members;

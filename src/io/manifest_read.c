@@ -44,7 +44,7 @@ static cst_status check_keys(const reader *r, const char *place, const json_t *o
             k++;
         if (known[k])
             continue;
-        char list[256] = "";
+        char list[320] = "";
         for (k = 0; known[k]; k++) {
             strncat(list, k ? ", " : "", sizeof list - strlen(list) - 1);
             strncat(list, known[k], sizeof list - strlen(list) - 1);
@@ -133,8 +133,9 @@ static cst_status read_number(const reader *r, const char *place, const json_t *
 /* ---- the parts of a manifest ----------------------------------------------------------------- */
 
 static cst_status read_head(const reader *r, const json_t *root) {
-    static const char *const keys[] = {"corestack_pool", "task",   "classes", "output", "outputs",
-                                       "layout",         "ignore", "splits",  "models", NULL};
+    static const char *const keys[] = {
+        "corestack_pool", "task",   "classes", "output",          "outputs",          "layout",
+        "ignore",         "splits", "models",  "training_counts", "reference_errors", NULL};
     cst_status status = check_keys(r, "", root, keys);
     if (status != CST_OK)
         return status;
@@ -241,6 +242,10 @@ static const struct {
     {"groups", true, CLASSES | REGRESSES | SEGMENTS},
     {"conditions", true, CLASSES},
     {"ood", true, CLASSES},
+    {"clean", true, CLASSES},
+    {"domain", true, CLASSES},
+    {"training_counts", false, CLASSES},
+    {"reference_errors", false, CLASSES},
 };
 
 /* Refuses keys that the pool's task does not have. */
@@ -323,8 +328,9 @@ static cst_status read_conditions(const reader *r, const char *place, const json
 }
 
 static cst_status read_split(const reader *r, const char *name, const json_t *object) {
-    static const char *const keys[] = {"labels", "targets",    "annotations", "ids", "folds",
-                                       "groups", "conditions", "ood",         NULL};
+    static const char *const keys[] = {"labels", "targets", "annotations", "ids",
+                                       "folds",  "groups",  "conditions",  "ood",
+                                       "clean",  "domain",  NULL};
     char place[PLACE_CHARS];
     char quoted[CST_QUOTE_CHARS];
     (void)snprintf(place, sizeof place, "splits.%s", cst_quote(quoted, name));
@@ -360,7 +366,73 @@ static cst_status read_split(const reader *r, const char *name, const json_t *ob
                      "%s: %s is ood (out of distribution) and has labels; remove one of the two",
                      r->path, place);
     if (status == CST_OK)
+        status = read_text(r, place, object, "clean", &split->clean);
+    if (status == CST_OK)
+        status = read_text(r, place, object, "domain", &split->domain);
+    if (status == CST_OK)
         status = read_conditions(r, place, json_object_get(object, "conditions"), split);
+    return status;
+}
+
+/* The splits that are named as clean ones must be there, and be other ones with labels. */
+static cst_status check_clean(const reader *r) {
+    for (int32_t s = 0; s < r->manifest->split_count; s++) {
+        const cst_manifest_split *split = &r->manifest->splits[s];
+        if (!split->clean)
+            continue;
+        char quoted[2][CST_QUOTE_CHARS];
+        int32_t clean = cst_manifest_find_split(r->manifest, split->clean);
+        if (clean < 0 || clean == s || r->manifest->splits[clean].ood ||
+            r->manifest->splits[clean].condition_count > 0)
+            return cst_fail(r->context, CST_ERROR_INPUT,
+                            "%s: splits.%s.clean: '%s' must be another split, with labels and "
+                            "without conditions",
+                            r->path, cst_quote(quoted[0], split->name),
+                            cst_quote(quoted[1], split->clean));
+    }
+    return CST_OK;
+}
+
+/* training_counts: a list of whole numbers, or a file. */
+static cst_status read_training_counts(const reader *r, const json_t *root) {
+    const json_t *list = json_object_get(root, "training_counts");
+    cst_manifest *m = r->manifest;
+    if (!list)
+        return CST_OK;
+    if (json_is_string(list))
+        return resolve(r, "the manifest", "training_counts", list, &m->training_counts_file);
+    size_t count = json_array_size(list);
+    if (!json_is_array(list) || count == 0 || count > CLASSES_MAX)
+        return wrong(r, "", "training_counts", "a list of counts, one for each class, or a file");
+    m->training_counts = cst_alloc(r->context, count, sizeof *m->training_counts);
+    if (!m->training_counts)
+        return CST_ERROR_MEMORY;
+    m->training_count_classes = (int32_t)count;
+    for (size_t c = 0; c < count; c++) {
+        const json_t *item = json_array_get(list, c);
+        m->training_counts[c] = json_is_integer(item) ? json_integer_value(item) : -1;
+        if (m->training_counts[c] < 0)
+            return cst_fail(r->context, CST_ERROR_INPUT,
+                            "%s: training_counts[%zu] must be a whole number, 0 or more", r->path,
+                            c);
+    }
+    return CST_OK;
+}
+
+static cst_status read_reference_errors(const reader *r, const json_t *root) {
+    const json_t *object = json_object_get(root, "reference_errors");
+    if (!object)
+        return CST_OK;
+    char *where = cst_format(r->context, "%s: reference_errors", r->path);
+    cst_status status = where ? cst_reference_errors_parse(r->context, where, object,
+                                                           &r->manifest->reference_errors)
+                              : CST_ERROR_MEMORY;
+    cst_free(r->context, where);
+    if (status == CST_OK) { /* where the pool lies says nothing of the figures */
+        cst_free(r->context, r->manifest->reference_errors.source);
+        r->manifest->reference_errors.source = cst_strdup(r->context, "the manifest");
+        status = r->manifest->reference_errors.source ? CST_OK : CST_ERROR_MEMORY;
+    }
     return status;
 }
 
@@ -560,7 +632,13 @@ cst_status cst_manifest_read(cst_context *context, cst_manifest **out, const cha
         status = read_count(&r, root, "classes", r.manifest->task == CST_TASK_DETECTION ? 1 : 2,
                             &r.manifest->class_names, &r.manifest->classes);
     if (status == CST_OK)
+        status = read_training_counts(&r, root);
+    if (status == CST_OK)
+        status = read_reference_errors(&r, root);
+    if (status == CST_OK)
         status = read_splits(&r, root);
+    if (status == CST_OK)
+        status = check_clean(&r);
     if (status == CST_OK)
         status = read_models(&r, root);
     json_decref(root);

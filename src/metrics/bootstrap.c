@@ -10,6 +10,7 @@
 
 #include "metrics/classwise.h"
 #include "metrics/levels.h"
+#include "metrics/percentile.h"
 #include "metrics/resample.h"
 #include "metrics/samples.h"
 
@@ -233,48 +234,6 @@ static cst_status classwise(cst_context *context, const bootstrap *job, int32_t 
 /* ---- intervals --------------------------------------------------------------------------------
  */
 
-/* Puts the values of [first, end) in such an order that values[rank] is the one of that rank:
- * smaller ones before it, larger ones behind. */
-static void select_rank(double *values, int32_t first, int32_t end, int32_t rank) {
-    while (end - first > 1) {
-        double a = values[first];
-        double b = values[first + (end - first) / 2];
-        double c = values[end - 1];
-        double pivot = fmax(fmin(a, b), fmin(fmax(a, b), c)); /* the median */
-        int32_t less = first;
-        int32_t more = end;
-        for (int32_t i = first; i < more;) { /* three ways: less, equal, more */
-            double value = values[i];
-            if (value < pivot) {
-                values[i++] = values[less];
-                values[less++] = value;
-            } else if (value > pivot) {
-                values[i] = values[--more];
-                values[more] = value;
-            } else {
-                i++;
-            }
-        }
-        if (rank < less)
-            end = less;
-        else if (rank >= more)
-            first = more;
-        else
-            return;
-    }
-}
-
-/* Linear between order statistics, as NumPy's default. */
-static double percentile(double *values, int32_t count, double level) {
-    double at = level * (double)(count - 1);
-    int32_t below = (int32_t)at;
-    select_rank(values, 0, count, below);
-    if (below >= count - 1)
-        return values[count - 1];
-    select_rank(values, below + 1, count, below + 1);
-    return values[below] + (at - below) * (values[below + 1] - values[below]);
-}
-
 typedef struct interval_job {
     const bootstrap *job;
     int32_t reference;
@@ -308,16 +267,16 @@ static cst_status interval_task(cst_context *context, void *user, int64_t task) 
         return CST_ERROR_MEMORY;
     if (part->intervals) {
         memcpy(values, drawn, (size_t)n * sizeof *values);
-        double low = percentile(values, n, 0.025);
+        double low = cst_percentile(values, n, 0.025);
         *field(&part->intervals[m], s) =
-            (cst_interval){job->value[task], low, percentile(values, n, 0.975)};
+            (cst_interval){job->value[task], low, cst_percentile(values, n, 0.975)};
     }
     if (part->differences) {
         for (int32_t r = 0; r < n; r++)
             values[r] = drawn[r] - job->drawn[other * n + r];
-        double low = percentile(values, n, 0.025);
-        *field(&part->differences[m], s) =
-            (cst_interval){job->value[task] - job->value[other], low, percentile(values, n, 0.975)};
+        double low = cst_percentile(values, n, 0.025);
+        *field(&part->differences[m], s) = (cst_interval){job->value[task] - job->value[other], low,
+                                                          cst_percentile(values, n, 0.975)};
     }
     cst_free(context, values);
     return CST_OK;

@@ -200,6 +200,30 @@ const char *cst_metric_definition(const char *name) {
                               "the recall added"},
         {"fpr95_out_positive", "share of in-distribution samples at or above the highest threshold "
                                "that at least 95% of the samples out of distribution reach"},
+        {"aupr_in_positive", "average precision with in distribution as the positive class: sum "
+                             "over distinct scores, from the lowest, of precision times the recall "
+                             "added"},
+        {"fpr95_in_positive", "share of the samples out of distribution at or below the lowest "
+                              "threshold that at least 95% of those in distribution stay within"},
+        {"detection_error", "least mean, over all thresholds, of the share of in-distribution "
+                            "samples taken for out and of the others taken for in"},
+        {"energy", "minus log sum exp of a member's logits, mean over the members used by the "
+                   "stack's weights (negative ones as 0): higher means more out of distribution"},
+        {"disagreement", "share of the members used, by the stack's weights (negative ones as 0), "
+                         "whose most probable class is not the stack's"},
+        {"mutual_information",
+         "entropy of the members' mean less their mean entropy, both by the stack's weights "
+         "(negative ones as 0), in nats: higher means more out of distribution"},
+        {"mce", "mean over kinds of corruption of the mean error over their severities, as a "
+                "fraction: plain, not divided by a reference"},
+        {"mce_normalised", "mean over kinds of the errors' sum over severities divided by the "
+                           "reference's: 1 is the reference"},
+        {"mce_delta", "mce less the error on the clean split"},
+        {"mce_relative", "mean over kinds of the errors' excess over the clean error, summed over "
+                         "severities, divided by the reference's (Hendrycks and Dietterich 2019)"},
+        {"balanced_accuracy", "mean over the classes that occur of top1 among their samples"},
+        {"worst_group_accuracy", "the lowest top1 of a group of rows"},
+        {"worst_top1", "the lowest top1 of the splits scored"},
         {"max_probability", "minus the largest class probability: higher means more out of "
                             "distribution"},
         {"rmse", "root of the mean squared error; with several outputs the mean of their RMSEs"},

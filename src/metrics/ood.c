@@ -4,7 +4,7 @@
  */
 #include <corestack/metrics.h>
 
-#include "metrics/ranks.h"
+#include "metrics/ood.h"
 #include "metrics/samples.h"
 
 #include <math.h>
@@ -77,32 +77,115 @@ static cst_status check_finite(cst_context *context, const char *which, const do
     return CST_OK;
 }
 
-/* From the highest score down, equal scores together. Samples before in_samples are those in
- * distribution. */
-static void separate(const cst_ranked *sorted, cst_ood_metrics *out) {
-    int64_t inside = 0; /* at or above the present score */
-    int64_t outside = 0;
+/* Samples of a run of equal scores, each as often as it counts. */
+typedef struct run_counts {
+    double in;
+    double out;
+} run_counts;
+
+static run_counts count_run(const cst_ranked *sorted, int64_t first, int64_t end,
+                            int64_t in_samples, const unsigned char *in_times,
+                            const unsigned char *out_times) {
+    run_counts run = {0, 0};
+    for (int64_t i = first; i < end; i++) {
+        int64_t at = sorted[i].index;
+        if (at < in_samples)
+            run.in += in_times ? in_times[at] : 1;
+        else
+            run.out += out_times ? out_times[at - in_samples] : 1;
+    }
+    return run;
+}
+
+/* From the highest score down: what has out of distribution as its positive. */
+static void sweep_down(const cst_ranked *sorted, const unsigned char *in_times,
+                       const unsigned char *out_times, cst_ood_metrics *out) {
+    double in_all = (double)out->in_samples;
+    double out_all = (double)out->out_samples;
+    double inside = 0; /* at or above the present score */
+    double outside = 0;
     double pairs = 0; /* (in, out) in the right order, equal ones one half */
     double precision = 0;
     bool found = false;
+    out->detection_error = 0.5;
     for (int64_t end = out->in_samples + out->out_samples; end > 0;) {
-        int64_t in = 0;
-        int64_t first = end;
+        int64_t first = end - 1;
         while (first > 0 && sorted[first - 1].value == sorted[end - 1].value)
-            in += sorted[--first].index < out->in_samples;
-        int64_t positive = end - first - in;
-        pairs += (double)in * ((double)outside + 0.5 * (double)positive);
-        inside += in;
-        outside += positive;
-        precision += (double)positive * ((double)outside / (double)(inside + outside));
-        if (!found && (double)outside * 20 >= (double)out->out_samples * 19) {
-            out->fpr95_out_positive = (double)inside / (double)out->in_samples;
+            first--;
+        run_counts run = count_run(sorted, first, end, out->in_samples, in_times, out_times);
+        end = first;
+        if (run.in + run.out <= 0)
+            continue;
+        pairs += run.in * (outside + 0.5 * run.out);
+        inside += run.in;
+        outside += run.out;
+        precision += run.out * (outside / (inside + outside));
+        if (!found && outside * 20 >= out_all * 19) {
+            out->fpr95_out_positive = inside / in_all;
             found = true;
         }
-        end = first;
+        out->detection_error =
+            fmin(out->detection_error, 0.5 * (inside / in_all + 1 - outside / out_all));
     }
-    out->auroc_out_positive = pairs / ((double)out->in_samples * (double)out->out_samples);
-    out->aupr_out_positive = precision / (double)out->out_samples;
+    out->auroc_out_positive = pairs / (in_all * out_all);
+    out->aupr_out_positive = precision / out_all;
+}
+
+/* From the lowest score up: what has in distribution as its positive. */
+static void sweep_up(const cst_ranked *sorted, const unsigned char *in_times,
+                     const unsigned char *out_times, cst_ood_metrics *out) {
+    int64_t all = out->in_samples + out->out_samples;
+    double inside = 0; /* at or below the present score */
+    double outside = 0;
+    double precision = 0;
+    bool found = false;
+    for (int64_t first = 0; first < all;) {
+        int64_t end = first + 1;
+        while (end < all && sorted[end].value == sorted[first].value)
+            end++;
+        run_counts run = count_run(sorted, first, end, out->in_samples, in_times, out_times);
+        first = end;
+        if (run.in + run.out <= 0)
+            continue;
+        inside += run.in;
+        outside += run.out;
+        precision += run.in * (inside / (inside + outside));
+        if (!found && inside * 20 >= (double)out->in_samples * 19) {
+            out->fpr95_in_positive = outside / (double)out->out_samples;
+            found = true;
+        }
+    }
+    out->aupr_in_positive = precision / (double)out->in_samples;
+}
+
+void cst_ood_separate(const cst_ranked *sorted, int64_t in_samples, int64_t out_samples,
+                      const unsigned char *in_times, const unsigned char *out_times,
+                      cst_ood_metrics *out) {
+    *out = (cst_ood_metrics){.in_samples = in_samples, .out_samples = out_samples};
+    sweep_down(sorted, in_times, out_times, out);
+    sweep_up(sorted, in_times, out_times, out);
+}
+
+cst_status cst_ood_order(cst_context *context, const double *in_scores, int64_t in_samples,
+                         const double *out_scores, int64_t out_samples, cst_ranked **sorted) {
+    size_t all = (size_t)in_samples + (size_t)out_samples;
+    *sorted = NULL;
+    cst_status status = check_finite(context, "in", in_scores, in_samples);
+    if (status == CST_OK)
+        status = check_finite(context, "out of", out_scores, out_samples);
+    if (status != CST_OK)
+        return status;
+    double *scores = cst_alloc(context, all, sizeof *scores);
+    *sorted = cst_alloc(context, all, sizeof **sorted);
+    if (scores && *sorted) {
+        memcpy(scores, in_scores, (size_t)in_samples * sizeof *scores);
+        memcpy(scores + in_samples, out_scores, (size_t)out_samples * sizeof *scores);
+        cst_rank_sort(scores, (int64_t)all, *sorted);
+    } else {
+        status = CST_ERROR_MEMORY;
+    }
+    cst_free(context, scores);
+    return status;
 }
 
 cst_status cst_ood_evaluate(cst_context *context, const double *in_scores, int64_t in_samples,
@@ -113,25 +196,11 @@ cst_status cst_ood_evaluate(cst_context *context, const double *in_scores, int64
                         "separation needs at least one score in and one out of distribution: got "
                         "%lld and %lld",
                         (long long)in_samples, (long long)out_samples);
-    size_t all = (size_t)in_samples + (size_t)out_samples;
-    cst_status status = check_finite(context, "in", in_scores, in_samples);
+    cst_ranked *sorted = NULL;
+    cst_status status =
+        cst_ood_order(context, in_scores, in_samples, out_scores, out_samples, &sorted);
     if (status == CST_OK)
-        status = check_finite(context, "out of", out_scores, out_samples);
-    if (status != CST_OK)
-        return status;
-    *out = (cst_ood_metrics){.in_samples = in_samples, .out_samples = out_samples};
-    double *scores = cst_alloc(context, all, sizeof *scores);
-    cst_ranked *sorted = cst_alloc(context, all, sizeof *sorted);
-    if (!scores || !sorted) {
-        status = CST_ERROR_MEMORY;
-        goto cleanup;
-    }
-    memcpy(scores, in_scores, (size_t)in_samples * sizeof *scores);
-    memcpy(scores + in_samples, out_scores, (size_t)out_samples * sizeof *scores);
-    cst_rank_sort(scores, (int64_t)all, sorted);
-    separate(sorted, out);
-cleanup:
-    cst_free(context, scores);
+        cst_ood_separate(sorted, in_samples, out_samples, NULL, NULL, out);
     cst_free(context, sorted);
     return status;
 }

@@ -94,8 +94,8 @@ static cst_status not_probabilities(cst_context *context, const cst_convert *c, 
                     c->where, row, sum, SUM_TOLERANCE);
 }
 
-/* Overwrites the values with their exponentials. */
-static void softmax(double *values, int32_t width, float *out) {
+/* Overwrites the values with their exponentials; returns the logarithm of the exponentials' sum. */
+static double softmax(double *values, int32_t width, float *out) {
     double top = values[0];
     for (int32_t j = 1; j < width; j++)
         top = values[j] > top ? values[j] : top;
@@ -108,6 +108,7 @@ static void softmax(double *values, int32_t width, float *out) {
     double share = 1 / sum;
     for (int32_t j = 0; j < width; j++)
         out[j] = (float)(values[j] * share);
+    return top + log(sum);
 }
 
 /* ---- float32 in the file ----------------------------------------------------------------------
@@ -227,8 +228,9 @@ cst_status cst_convert_row(cst_context *context, cst_convert *c, int64_t first, 
     if (binary) {
         out[0] = (float)(1 / (1 + exp(values[0])));
         out[1] = (float)(1 / (1 + exp(-values[0])));
+        c->normaliser = fmax(values[0], 0) + log1p(exp(-fabs(values[0])));
     } else
-        softmax(values, c->width, out);
+        c->normaliser = softmax(values, c->width, out);
     return CST_OK;
 }
 

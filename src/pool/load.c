@@ -287,10 +287,10 @@ static cst_status write_copy(cst_context *context, const member_file *file,
     return status;
 }
 
-/* Reads all blocks of a joined member into `out`, [conditions * rows][classes], or into `entry`. */
-static cst_status read_blocks(cst_context *context, const load_job *job, member_file *file,
-                              float *out, const cst_store_entry *entry) {
-    const cst_pool *pool = job->pool;
+/* Reads all blocks of a joined member into `out`, [conditions * rows][classes], or into `entry`;
+ * where neither is there, the normalisers of its logits into `normalisers` [conditions * rows]. */
+static cst_status read_blocks(cst_context *context, const cst_pool *pool, member_file *file,
+                              float *out, const cst_store_entry *entry, double *normalisers) {
     size_t classes = (size_t)pool->classes;
     size_t width = (size_t)file->width;
     int64_t total = file->rows->row_count;
@@ -316,8 +316,10 @@ static cst_status read_blocks(cst_context *context, const load_job *job, member_
             int64_t at = place_of(file, first + i);
             float *to = out ? out + (size_t)at * classes : copy + (size_t)i * classes;
             status = convert_row(context, &convert, file, &raw, first, i, to);
+            if (normalisers)
+                normalisers[at] = convert.normaliser;
         }
-        if (status == CST_OK && !out)
+        if (status == CST_OK && !out && entry)
             status = write_copy(context, file, entry, first, part, copy, classes);
     }
     cst_free(context, raw.wide);
@@ -342,7 +344,28 @@ static cst_status keep_on_disk(cst_context *worker, const load_job *job, int32_t
     }
     cst_status status =
         cst_stream_create(worker, file->path, file->rows->row_count, job->pool->classes, entry);
-    return status == CST_OK ? read_blocks(worker, job, file, NULL, entry) : status;
+    return status == CST_OK ? read_blocks(worker, job->pool, file, NULL, entry, NULL) : status;
+}
+
+/* Opens a member and joins it with the split, whose reference exists by now, so that it is only
+ * read. Close the file also after a failure. */
+static cst_status join_member(cst_context *worker, cst_pool *pool, int32_t split, int32_t member,
+                              member_file *file) {
+    cst_pool_split *state = &pool->splits[split];
+    cst_strings *ids = NULL;
+    const char *where = NULL;
+    cst_status status = open_member(worker, pool, split, member, file);
+    if (status == CST_OK)
+        status = read_ids(worker, pool, split, member, file, &ids, &where);
+    if (status == CST_OK && ids)
+        status = cst_pool_order(worker, state, &ids, where, false, &file->target);
+    if (status == CST_OK && !ids)
+        status = check_count(worker, state, file);
+    if (status == CST_OK)
+        status = cst_pool_match_columns(worker, pool, file->rows->table, file->width, file->path,
+                                        &file->column_class);
+    cst_strings_free(worker, ids);
+    return status;
 }
 
 /* One member, on whatever thread: opened, joined, read, stored in a place of its own. */
@@ -352,23 +375,11 @@ static cst_status load_member(cst_context *worker, void *user, int64_t task) {
     cst_pool_split *state = &pool->splits[job->split];
     int32_t member = job->members[task];
     member_file file;
-    cst_strings *ids = NULL;
-    const char *where = NULL;
     float *out = NULL;
     if (pool->task == CST_TASK_SEGMENTATION)
         return cst_maps_load(worker, pool, job->split, member, job->stream);
     size_t values = 0;
-    cst_status status = open_member(worker, pool, job->split, member, &file);
-    if (status == CST_OK)
-        status = read_ids(worker, pool, job->split, member, &file, &ids, &where);
-    /* The reference exists by now, so this only reads the split. */
-    if (status == CST_OK && ids)
-        status = cst_pool_order(worker, state, &ids, where, false, &file.target);
-    if (status == CST_OK && !ids)
-        status = check_count(worker, state, &file);
-    if (status == CST_OK)
-        status = cst_pool_match_columns(worker, pool, file.rows->table, file.width, file.path,
-                                        &file.column_class);
+    cst_status status = join_member(worker, pool, job->split, member, &file);
     if (status == CST_OK &&
         !cst_size_mul((size_t)file.rows->row_count, (size_t)pool->classes, &values))
         status = cst_fail(worker, CST_ERROR_LIMIT, "%s: too many values to hold", file.path);
@@ -376,9 +387,8 @@ static cst_status load_member(cst_context *worker, void *user, int64_t task) {
         status = keep_on_disk(worker, job, member, &file);
     else if (status == CST_OK) {
         out = cst_alloc(worker, values, sizeof *out);
-        status = out ? read_blocks(worker, job, &file, out, NULL) : CST_ERROR_MEMORY;
+        status = out ? read_blocks(worker, pool, &file, out, NULL, NULL) : CST_ERROR_MEMORY;
     }
-    cst_strings_free(worker, ids);
     close_member(worker, &file);
     if (status != CST_OK) {
         cst_free(worker, out);
@@ -386,6 +396,21 @@ static cst_status load_member(cst_context *worker, void *user, int64_t task) {
     }
     state->data[member] = job->stream ? cst_store_place(state->store, member) : out;
     return CST_OK;
+}
+
+cst_status cst_pool_normalisers(cst_context *context, cst_pool *pool, const char *split,
+                                int32_t member, double *out) {
+    int32_t index = cst_manifest_find_split(pool->manifest, split);
+    member_file file = {0};
+    if (index < 0 || !pool->logits || !pool->manifest->members[member].paths[index])
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "member '%.100s' has no file of logits for split '%.100s'",
+                        pool->manifest->members[member].name, split);
+    cst_status status = join_member(context, pool, index, member, &file);
+    if (status == CST_OK)
+        status = read_blocks(context, pool, &file, NULL, NULL, out);
+    close_member(context, &file);
+    return status;
 }
 
 /* Whether `count` further members go beyond the predictions' share of the memory budget. */

@@ -138,6 +138,37 @@ static cst_status find_classes(cst_context *context, cst_pool *pool) {
     return status;
 }
 
+/* Training counts that are in a file, and whether there is one for each class. */
+static cst_status read_training_counts(cst_context *context, cst_pool *pool) {
+    static const char *const names[] = {"count", "counts", "training_count", "samples", NULL};
+    cst_manifest *m = pool->manifest;
+    cst_column column = {0};
+    cst_status status = CST_OK;
+    if (m->training_counts_file) {
+        status = cst_manifest_confine(context, m, m->training_counts_file);
+        if (status == CST_OK)
+            status =
+                cst_column_read(context, &column, m->training_counts_file, names, pool->zip_limit);
+        for (int64_t c = 0; status == CST_OK && c < column.count; c++)
+            if (!column.numbers || column.numbers[c] < 0)
+                status = cst_fail(context, CST_ERROR_INPUT,
+                                  "%s: training counts are whole numbers, 0 or more, one for each "
+                                  "class",
+                                  m->training_counts_file);
+        if (status == CST_OK) {
+            m->training_counts = column.numbers;
+            m->training_count_classes = (int32_t)column.count;
+            column.numbers = NULL;
+        }
+        cst_column_clear(context, &column);
+    }
+    if (status == CST_OK && m->training_counts && m->training_count_classes != pool->classes)
+        status = cst_fail(context, CST_ERROR_MISMATCH,
+                          "%s: training_counts has %d numbers where there are %d classes", m->path,
+                          m->training_count_classes, pool->classes);
+    return status;
+}
+
 /* The pool of a description, which is taken also on failure. */
 static cst_status finish(cst_context *context, cst_pool **out, cst_manifest *manifest,
                          const cst_pool_config *config) {
@@ -145,6 +176,8 @@ static cst_status finish(cst_context *context, cst_pool **out, cst_manifest *man
     cst_status status = cst_pool_create(context, &pool, manifest, config);
     if (status == CST_OK)
         status = find_classes(context, pool);
+    if (status == CST_OK)
+        status = read_training_counts(context, pool);
     if (status != CST_OK) {
         cst_pool_free(context, pool);
         return status;

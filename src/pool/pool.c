@@ -294,6 +294,28 @@ double cst_pool_condition_severity(const cst_pool *pool, const char *split, int3
     return c ? c->severity : NAN;
 }
 
+const char *cst_pool_clean_split(const cst_pool *pool, const char *split) {
+    int32_t s = find_split(pool, split);
+    return s >= 0 ? pool->manifest->splits[s].clean : NULL;
+}
+
+const char *cst_pool_domain(const cst_pool *pool, const char *split) {
+    int32_t s = find_split(pool, split);
+    return s >= 0 ? pool->manifest->splits[s].domain : NULL;
+}
+
+const int64_t *cst_pool_training_counts(const cst_pool *pool) {
+    return pool ? pool->manifest->training_counts : NULL;
+}
+
+const cst_reference_errors *cst_pool_reference_errors(const cst_pool *pool) {
+    return pool->manifest->reference_errors.count > 0 ? &pool->manifest->reference_errors : NULL;
+}
+
+bool cst_pool_has_logits(const cst_pool *pool) {
+    return pool->logits;
+}
+
 int64_t cst_pool_rows(const cst_pool *pool, const char *split) {
     const cst_pool_split *s = find_loaded(pool, split);
     return s ? s->rows : -1;

@@ -5,6 +5,7 @@
 #ifndef CST_POOL_H
 #define CST_POOL_H
 
+#include "io/reference_errors.h"
 #include "pool/view.h"
 #include <corestack/pool.h>
 
@@ -18,5 +19,18 @@ cst_status cst_pool_view(cst_context *context, const cst_pool *pool, const char 
 cst_status cst_pool_view_members(cst_context *context, const cst_pool *pool, const char *split,
                                  const int32_t *members, int32_t count, const float **pointers,
                                  cst_view *out);
+
+/* log sum_c exp(z_c) of every row's logits z, read from the file of a member of a loaded split.
+ * out: [rows] ([conditions * rows] with conditions). CST_ERROR_UNSUPPORTED where the pool has no
+ * logits.
+ */
+cst_status cst_pool_normalisers(cst_context *context, cst_pool *pool, const char *split,
+                                int32_t member, double *out);
+
+/* Whether the files hold logits. */
+bool cst_pool_has_logits(const cst_pool *pool);
+
+/* The manifest's, or NULL. Borrowed. */
+const cst_reference_errors *cst_pool_reference_errors(const cst_pool *pool);
 
 #endif

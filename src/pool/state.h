@@ -103,6 +103,7 @@ typedef struct cst_convert {
     bool logits;
     int64_t like_probabilities; /* rows so far that look like probabilities, of logits */
     int64_t total;              /* rows so far */
+    double normaliser;          /* log sum exp of the row's logits; of one value z, of 0 and z */
 } cst_convert;
 
 /* One row: `values` [width], which may be overwritten, to `out` [classes]. `first` and `i` say

@@ -74,7 +74,7 @@ static cst_status run(cst_context *context, cst_pool *pool, const cst_compare_op
     cst_metric_intervals differences[STAGES];
     bool has_intervals = false;
     memset(entries, 0, sizeof entries);
-    cst_status status = cst_scene_open(context, pool, options, &scene);
+    cst_status status = cst_scene_open(context, pool, options, false, &scene);
     for (int s = 0; status == CST_OK && s < STAGES; s++) {
         cst_method method;
         status = cst_progress(context, STAGE[s].name, s, STAGES);

@@ -5,6 +5,7 @@
  */
 #include "la/la.h"
 #include "protocol/rows.h"
+#include "protocol/shift.h"
 
 #include <corestack/statistics.h>
 
@@ -106,13 +107,12 @@ static cst_status list_methods(cst_context *context, comparison *c,
 
 static cst_status tell(const cst_compare_options *options, const cst_scene *scene,
                        const cst_entry *entry) {
-    if (!options->predicted)
-        return CST_OK;
-    cst_status status = options->predicted(options->user, entry->method.name, scene->split,
-                                           entry->probabilities, scene->samples, scene->classes);
-    if (status == CST_OK && entry->ood)
-        status = options->predicted(options->user, entry->method.name, scene->ood, entry->ood,
-                                    scene->ood_rows.rows, scene->classes);
+    cst_status status = CST_OK;
+    for (int32_t t = 0; options->predicted && status == CST_OK && t < scene->targets.count; t++) {
+        const cst_target *target = &scene->targets.list[t];
+        status = options->predicted(options->user, entry->method.name, target->split,
+                                    entry->predicted[t], target->samples, scene->classes);
+    }
     return status;
 }
 
@@ -244,7 +244,7 @@ static cst_status adjust(cst_context *context, const comparison *c, const pair_t
 }
 
 static cst_status compute_tests(cst_context *context, cst_report *report, const comparison *c) {
-    if (c->count < 2 || c->scene.conditions > 0 || c->scene.samples < 2)
+    if (c->count < 2 || cst_shift_scores(&c->scene.targets) || c->scene.samples < 2)
         return CST_OK;
     size_t samples = (size_t)c->scene.samples;
     double *nll = cst_alloc(context, 2 * samples, sizeof *nll);
@@ -304,74 +304,67 @@ static cst_status put_kappa(cst_context *context, cst_report *report, const comp
 /* ---- document ---------------------------------------------------------------------------------
  */
 
-static cst_status put_ood(cst_context *context, cst_report *report, json_t *row,
-                          const cst_scene *scene, const cst_entry *entry) {
-    static const struct {
-        cst_ood_score score;
-        const char *keys[3];
-    } wanted[] = {
-        {CST_OOD_MAX_PROBABILITY, {"ood_auroc", "ood_aupr", "ood_fpr95"}},
-        {CST_OOD_PREDICTIVE_ENTROPY,
-         {"ood_auroc_entropy", "ood_aupr_entropy", "ood_fpr95_entropy"}},
-    };
-    size_t in = (size_t)scene->samples;
-    size_t out = (size_t)scene->ood_rows.rows;
-    double *scores = cst_alloc(context, in + out, sizeof *scores);
-    cst_status status = scores ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t i = 0; status == CST_OK && i < 2; i++) {
-        cst_ood_metrics found;
-        status = cst_ood_scores(context, entry->probabilities, scene->samples, scene->classes,
-                                wanted[i].score, scores);
-        if (status == CST_OK)
-            status = cst_ood_scores(context, entry->ood, scene->ood_rows.rows, scene->classes,
-                                    wanted[i].score, scores + in);
-        if (status == CST_OK)
-            status =
-                cst_ood_evaluate(context, scores, (int64_t)in, scores + in, (int64_t)out, &found);
-        if (status != CST_OK)
-            break;
-        cst_report_number(report, row, wanted[i].keys[0], found.auroc_out_positive);
-        cst_report_number(report, row, wanted[i].keys[1], found.aupr_out_positive);
-        cst_report_number(report, row, wanted[i].keys[2], found.fpr95_out_positive);
-    }
-    cst_free(context, scores);
-    return status;
-}
-
-static cst_status put_row(cst_context *context, cst_report *report, json_t *list,
-                          const comparison *c, int32_t m) {
+static json_t *put_row(cst_report *report, json_t *list, const comparison *c, int32_t m) {
     static const char *const mixes[] = {"linear", "log-linear", NULL};
     const cst_entry *entry = &c->entries[m];
     json_t *row = cst_report_add_object(report, list);
-    cst_status status = CST_OK;
     cst_report_string(report, row, "method", entry->method.name);
     cst_report_string(report, row, "definition", cst_method_definition(&entry->method));
     cst_report_string(report, row, "detail", entry->detail);
     cst_rows_scores(report, row, &entry->scores, c->has_intervals ? &c->intervals[m] : NULL);
     if (c->has_intervals && m != c->reference)
         cst_rows_difference(report, row, &c->differences[m]);
-    if (entry->ood)
-        status = put_ood(context, report, row, &c->scene, entry);
     cst_report_string(report, row, "mix", mixes[entry->mix]);
     if (entry->weights)
         cst_report_numbers(report, row, "weights", entry->weights, c->scene.source.view.members);
     else
         cst_report_value(report, row, "weights", json_null());
     cst_rows_cost(report, row, entry);
+    return row;
+}
+
+/* Corruption, parts of the split, several splits, rows out of distribution. */
+static cst_status put_shift(cst_context *context, cst_report *report, const comparison *c,
+                            const cst_compare_options *options, json_t *const *rows) {
+    const cst_scene *scene = &c->scene;
+    size_t targets = (size_t)scene->targets.count;
+    cst_view *views = cst_alloc(context, targets, sizeof *views);
+    cst_shift_method *methods = cst_alloc(context, (size_t)c->count, sizeof *methods);
+    cst_status status = views && methods ? CST_OK : CST_ERROR_MEMORY;
+    for (size_t t = 0; status == CST_OK && t < targets; t++)
+        views[t] = scene->targets.list[t].view;
+    for (int32_t m = 0; status == CST_OK && m < c->count; m++)
+        methods[m] = (cst_shift_method){.row = rows[m],
+                                        .predicted = (const float *const *)c->entries[m].predicted,
+                                        .views = views,
+                                        .weights = c->entries[m].weights,
+                                        .uses = c->entries[m].uses};
+    const cst_shift shift = {.report = report,
+                             .pool = scene->pool,
+                             .targets = &scene->targets,
+                             .classes = scene->classes,
+                             .methods = methods,
+                             .count = c->count,
+                             .reference = c->reference,
+                             .resamples = options->resamples,
+                             .seed = options->seed,
+                             .head_above = options->head_above,
+                             .tail_below = options->tail_below,
+                             .reference_errors = options->reference_errors};
+    if (status == CST_OK)
+        status = cst_shift_report(context, &shift);
+    cst_free(context, views);
+    cst_free(context, methods);
     return status;
 }
 
 static void put_definitions(cst_report *report, const cst_scene *scene) {
     static const char *const names[] = {"top1",     "ece",           "nll",          "brier",
                                         "ece_mass", "ece_classwise", "ece_debiased", "corp"};
-    static const char *const ood[] = {"auroc_out_positive", "aupr_out_positive",
-                                      "fpr95_out_positive", "max_probability",
-                                      "predictive_entropy"};
     json_t *object = cst_report_object(report, cst_report_root(report), "definitions");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         cst_report_string(report, object, names[i], cst_metric_definition(names[i]));
-    for (size_t i = 0; scene->ood && i < sizeof ood / sizeof ood[0]; i++)
-        cst_report_string(report, object, ood[i], cst_metric_definition(ood[i]));
+    cst_shift_definitions(report, object, scene->pool, &scene->targets);
 }
 
 static cst_status fill(cst_context *context, cst_report *report, const comparison *c,
@@ -379,7 +372,7 @@ static cst_status fill(cst_context *context, cst_report *report, const compariso
     json_t *root = cst_report_root(report);
     cst_status status = CST_OK;
     cst_rows_header(report, &c->scene);
-    if (c->has_intervals)
+    if (options->resamples > 0)
         cst_report_integer(report, root, "resamples", options->resamples);
     cst_report_string(report, root, "reference", c->methods[c->reference].name);
     if (c->scene.ood)
@@ -389,8 +382,13 @@ static cst_status fill(cst_context *context, cst_report *report, const compariso
     for (int32_t k = 0; k < c->scene.source.view.members; k++)
         cst_report_add_string(report, members, cst_pool_member_name(c->scene.pool, k));
     json_t *list = cst_report_list(report, root, "rows");
+    json_t **rows = cst_alloc(context, (size_t)c->count, sizeof(json_t *));
+    status = rows ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t m = 0; status == CST_OK && m < c->count; m++)
-        status = put_row(context, report, list, c, m);
+        rows[m] = put_row(report, list, c, m);
+    if (status == CST_OK)
+        status = put_shift(context, report, c, options, rows);
+    cst_free(context, (void *)rows);
     if (status == CST_OK)
         status = compute_tests(context, report, c);
     if (status == CST_OK)
@@ -412,7 +410,7 @@ cst_status cst_classification_compare(cst_context *context, cst_pool *pool,
     cst_la_enter();
     cst_status status = cst_report_create(context, CST_REPORT_COMPARE, report);
     if (status == CST_OK)
-        status = cst_scene_open(context, pool, &options, &c.scene);
+        status = cst_scene_open(context, pool, &options, true, &c.scene);
     if (status == CST_OK)
         status = list_methods(context, &c, &options);
     if (status == CST_OK)

@@ -30,12 +30,21 @@ void cst_rows_header(cst_report *report, const cst_scene *scene) {
     json_t *root = cst_report_root(report);
     cst_report_string(report, root, "split", scene->split);
     cst_report_string(report, root, "scored", scene->nested ? "nested" : "held-out");
-    cst_report_integer(report, root, "samples", scene->samples);
+    int64_t samples = 0;
+    for (int32_t t = 0; t < scene->targets.scored; t++)
+        samples += scene->targets.list[t].samples;
+    cst_report_integer(report, root, "samples", samples);
     cst_report_integer(report, root, "classes", scene->classes);
     cst_report_integer(report, root, "models_in", scene->source.view.members);
     if (scene->conditions > 0) {
         cst_report_integer(report, root, "conditions", scene->conditions);
         cst_report_string(report, root, "aggregate", "mean over conditions");
+    }
+    if (scene->targets.scored > 1) {
+        json_t *list = cst_report_list(report, root, "splits");
+        for (int32_t t = 0; t < scene->targets.scored; t++)
+            cst_report_add_string(report, list, scene->targets.list[t].split);
+        cst_report_string(report, root, "aggregate", "mean over splits");
     }
     cst_report_integer(report, root, "seed", (int64_t)scene->seed);
 }

@@ -23,39 +23,39 @@ static cst_status fold_options(cst_context *context, const cst_compare_options *
     return status;
 }
 
-static cst_status open_split(cst_context *context, const char *split, cst_scene *out) {
-    cst_status status = cst_pool_load(context, out->pool, split);
-    if (status == CST_OK)
-        status = cst_pool_view(context, out->pool, split, &out->rows);
-    if (status != CST_OK)
-        return status;
-    out->conditions = cst_pool_conditions(out->pool, split);
-    out->labels = cst_pool_labels(out->pool, split);
-    out->samples = cst_pool_rows(out->pool, split);
-    if (!out->labels)
-        return cst_fail(context, CST_ERROR_INPUT,
-                        "split '%s' has no labels to score against; name it as the "
-                        "out-of-distribution split beside one with labels",
-                        split);
-    return CST_OK;
-}
-
-static cst_status open_ood(cst_context *context, cst_scene *out) {
-    if (out->conditions > 0)
-        return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "split '%s' holds several conditions; tell split '%s' from one without",
-                        out->split, out->ood);
-    cst_status status = cst_pool_load(context, out->pool, out->ood);
-    return status == CST_OK ? cst_pool_view(context, out->pool, out->ood, &out->ood_rows) : status;
+/* Names and loads what is to be predicted. */
+static cst_status open_targets(cst_context *context, const cst_compare_options *options, bool shift,
+                               cst_scene *out) {
+    if (!shift && !out->nested && !cst_pool_has_split(out->pool, out->split))
+        return cst_fail(context, CST_ERROR_MISMATCH, "the pool has no split '%s'", out->split);
+    cst_status status =
+        cst_targets_make(context, out->pool, out->split, shift ? options->clean : "",
+                         shift ? options->ood : NULL, &out->targets);
+    for (int32_t t = 0; status == CST_OK && t < out->targets.count; t++) {
+        cst_target *target = &out->targets.list[t];
+        if (t > 0 || !out->nested) {
+            status = cst_target_load(context, out->pool, target);
+            continue;
+        }
+        target->view = out->source.view;
+        target->labels = out->source.view.labels;
+        target->samples = out->source.view.rows;
+    }
+    if (status == CST_OK) {
+        out->conditions = out->targets.list[0].conditions;
+        out->labels = out->targets.list[0].labels;
+        out->samples = out->targets.list[0].samples;
+    }
+    return status;
 }
 
 cst_status cst_scene_open(cst_context *context, cst_pool *pool, const cst_compare_options *options,
-                          cst_scene *out) {
+                          bool shift, cst_scene *out) {
     double start = cst_seconds();
     cst_settings settings;
     *out = (cst_scene){.pool = pool,
                        .split = options->split ? options->split : "oof",
-                       .ood = options->ood,
+                       .ood = shift ? options->ood : NULL,
                        .seed = options->seed};
     out->nested = strcmp(out->split, "oof") == 0;
     cst_status status = fold_options(context, options, &settings);
@@ -69,15 +69,8 @@ cst_status cst_scene_open(cst_context *context, cst_pool *pool, const cst_compar
     out->pearson = cst_alloc(context, members * members, sizeof *out->pearson);
     status =
         out->pearson ? cst_pearson(context, &out->source.view, out->pearson) : CST_ERROR_MEMORY;
-    if (status == CST_OK && out->nested) {
-        out->rows = out->source.view;
-        out->labels = out->source.view.labels;
-        out->samples = out->source.view.rows;
-    } else if (status == CST_OK) {
-        status = open_split(context, out->split, out);
-    }
-    if (status == CST_OK && out->ood)
-        status = open_ood(context, out);
+    if (status == CST_OK)
+        status = open_targets(context, options, shift, out);
     out->seconds_read = cst_seconds() - start;
     if (status != CST_OK)
         cst_scene_close(context, out);
@@ -86,6 +79,7 @@ cst_status cst_scene_open(cst_context *context, cst_pool *pool, const cst_compar
 
 void cst_scene_close(cst_context *context, cst_scene *scene) {
     cst_training_close(context, &scene->source);
+    cst_targets_free(context, &scene->targets);
     cst_free(context, scene->pearson);
     *scene = (cst_scene){0};
 }
@@ -96,9 +90,8 @@ void cst_scene_close(cst_context *context, cst_scene *scene) {
 /* The training rows with some members only. Storage in `store`, freed with release_part. */
 typedef struct part {
     cst_training source;
-    cst_view rows;
-    cst_view ood_rows;
-    const float **pointers; /* [3][count] */
+    cst_view *views;        /* [targets] */
+    const float **pointers; /* [1 + targets][count] */
     double *costs;          /* [2][count] */
     cst_member_ensemble *ensembles;
     int32_t *everyone; /* [members]: where no choice is given */
@@ -107,6 +100,7 @@ typedef struct part {
 } part;
 
 static void release_part(cst_context *context, part *p) {
+    cst_free(context, p->views);
     cst_free(context, p->pointers);
     cst_free(context, p->costs);
     cst_free(context, p->ensembles);
@@ -125,16 +119,17 @@ static cst_status make_part(cst_context *context, const cst_scene *scene, const 
             out->everyone[k] = k;
         out->members = members = out->everyone;
     }
-    out->pointers = cst_alloc(context, 3 * (size_t)count, sizeof *out->pointers);
+    size_t targets = (size_t)scene->targets.count;
+    out->views = cst_alloc(context, targets, sizeof *out->views);
+    out->pointers = cst_alloc(context, (1 + targets) * (size_t)count, sizeof *out->pointers);
     out->costs = cst_alloc(context, 2 * (size_t)count, sizeof *out->costs);
     out->ensembles = cst_alloc(context, (size_t)count, sizeof *out->ensembles);
-    if (!members || !out->pointers || !out->costs || !out->ensembles)
+    if (!members || !out->views || !out->pointers || !out->costs || !out->ensembles)
         return CST_ERROR_MEMORY;
     out->source.view = cst_view_members(&scene->source.view, members, count, out->pointers);
-    out->rows = cst_view_members(&scene->rows, members, count, out->pointers + count);
-    if (scene->ood)
-        out->ood_rows =
-            cst_view_members(&scene->ood_rows, members, count, out->pointers + 2 * (size_t)count);
+    for (size_t t = 0; t < targets; t++)
+        out->views[t] = cst_view_members(&scene->targets.list[t].view, members, count,
+                                         out->pointers + (1 + t) * (size_t)count);
     out->source.flops = out->costs;
     out->source.latency = out->costs + count;
     out->source.ensembles = out->ensembles;
@@ -149,19 +144,23 @@ static cst_status make_part(cst_context *context, const cst_scene *scene, const 
 static cst_status predict(cst_context *context, const cst_scene *scene, const part *p,
                           const cst_method_fit *fit, cst_entry *out) {
     size_t classes = (size_t)scene->classes;
-    out->probabilities =
-        cst_alloc(context, (size_t)scene->rows.rows * classes, sizeof *out->probabilities);
-    if (!out->probabilities)
+    size_t targets = (size_t)scene->targets.count;
+    out->predicted = cst_alloc(context, targets, sizeof *out->predicted);
+    if (!out->predicted)
         return CST_ERROR_MEMORY;
-    cst_status status =
-        scene->nested
-            ? cst_method_nested(context, &fit->method, &p->source, scene->seed, out->probabilities)
-            : cst_method_fit_predict(context, fit, &p->rows, out->probabilities);
-    if (status != CST_OK || !scene->ood)
-        return status;
-    out->ood = cst_alloc(context, (size_t)scene->ood_rows.rows * classes, sizeof *out->ood);
-    return out->ood ? cst_method_fit_predict(context, fit, &p->ood_rows, out->ood)
-                    : CST_ERROR_MEMORY;
+    out->targets = scene->targets.count;
+    cst_status status = CST_OK;
+    for (size_t t = 0; status == CST_OK && t < targets; t++) {
+        float *to = cst_alloc(context, (size_t)p->views[t].rows * classes, sizeof *to);
+        out->predicted[t] = to;
+        if (!to)
+            return CST_ERROR_MEMORY;
+        status = t == 0 && scene->nested
+                     ? cst_method_nested(context, &fit->method, &p->source, scene->seed, to)
+                     : cst_method_fit_predict(context, fit, &p->views[t], to);
+    }
+    out->probabilities = out->predicted[0];
+    return status;
 }
 
 /* Members, costs and weights in the pool's positions. */
@@ -169,8 +168,9 @@ static cst_status describe(cst_context *context, const cst_scene *scene, const p
                            const cst_method_fit *fit, cst_entry *out) {
     int32_t all = scene->source.view.members;
     int32_t *used = cst_alloc(context, (size_t)all, sizeof *used);
+    out->uses = cst_alloc(context, (size_t)all, sizeof *out->uses);
     out->weights = fit->weights ? cst_alloc(context, (size_t)all, sizeof *out->weights) : NULL;
-    if (!used || (fit->weights && !out->weights)) {
+    if (!used || !out->uses || (fit->weights && !out->weights)) {
         cst_free(context, used);
         return CST_ERROR_MEMORY;
     }
@@ -184,6 +184,7 @@ static cst_status describe(cst_context *context, const cst_scene *scene, const p
             out->weights[k] = fit->weights[j];
         if (!fit->uses[j])
             continue;
+        out->uses[k] = true;
         used[out->models++] = k;
         mine += scene->source.flops[k];
     }
@@ -201,15 +202,18 @@ static cst_status describe(cst_context *context, const cst_scene *scene, const p
     return status;
 }
 
+/* Means over the conditions of one split, or over several splits. */
 static cst_status score(cst_context *context, const cst_scene *scene, cst_entry *out) {
-    int32_t times = scene->conditions > 0 ? scene->conditions : 1;
+    bool splits = scene->targets.scored > 1;
+    int32_t times = splits ? scene->targets.scored : scene->conditions > 0 ? scene->conditions : 1;
     size_t cells = (size_t)scene->samples * (size_t)scene->classes;
     cst_metrics sum = {.samples = scene->samples};
     for (int32_t t = 0; t < times; t++) {
+        const cst_target *target = &scene->targets.list[splits ? t : 0];
+        const float *from = splits ? out->predicted[t] : out->probabilities + (size_t)t * cells;
         cst_metrics one;
-        cst_status status =
-            cst_metrics_evaluate(context, out->probabilities + (size_t)t * cells, scene->samples,
-                                 scene->classes, scene->labels, 0, &one);
+        cst_status status = cst_metrics_evaluate(context, from, target->samples, scene->classes,
+                                                 target->labels, 0, &one);
         if (status != CST_OK)
             return status;
         sum.bins = one.bins;
@@ -257,9 +261,11 @@ cst_status cst_scene_run(cst_context *context, const cst_scene *scene, const cst
 }
 
 void cst_entry_free(cst_context *context, cst_entry *entry) {
-    cst_free(context, entry->probabilities);
-    cst_free(context, entry->ood);
+    for (int32_t t = 0; entry->predicted && t < entry->targets; t++)
+        cst_free(context, entry->predicted[t]);
+    cst_free(context, entry->predicted);
     cst_free(context, entry->weights);
+    cst_free(context, entry->uses);
     *entry = (cst_entry){0};
 }
 
@@ -271,13 +277,8 @@ cst_status cst_scene_intervals(cst_context *context, const cst_scene *scene,
                                int32_t reference, cst_metric_intervals *intervals,
                                cst_metric_intervals *differences, bool *done) {
     *done = false;
-    if (resamples <= 0)
+    if (resamples <= 0 || scene->conditions > 0 || scene->targets.scored > 1)
         return CST_OK;
-    if (scene->conditions > 0) {
-        cst_notice(context, "split '%s' holds %d conditions: intervals are not computed for those",
-                   scene->split, (int)scene->conditions);
-        return CST_OK;
-    }
     const float **all = cst_alloc(context, (size_t)count, sizeof *all);
     if (!all)
         return CST_ERROR_MEMORY;

@@ -7,46 +7,49 @@
 #define CST_PROTOCOL_SCENE_H
 
 #include "protocol/method.h"
+#include "protocol/targets.h"
 
 #include <corestack/compare.h>
 #include <corestack/metrics.h>
 
 typedef struct cst_scene {
     cst_pool *pool;
-    const char *split;
-    const char *ood;     /* NULL: none */
-    bool nested;         /* scored on the rows fitted on, each by a fit without its fold */
-    int32_t conditions;  /* of `split`; 0: none */
-    cst_training source; /* what methods are fitted on */
-    cst_view rows;       /* what they are scored on: all conditions one after the other */
-    cst_view ood_rows;
-    const int32_t *labels; /* [samples] */
-    int64_t samples;       /* rows of one condition */
+    cst_targets targets;   /* what is predicted: the splits scored, the clean one, those of ood */
+    const char *split;     /* as asked for: one, or several with commas between */
+    const char *ood;       /* the same; NULL: none */
+    bool nested;           /* scored on the rows fitted on, each by a fit without its fold */
+    int32_t conditions;    /* of the first split scored; 0: none */
+    cst_training source;   /* what methods are fitted on */
+    const int32_t *labels; /* [samples] of the first split scored */
+    int64_t samples;       /* its rows of one condition */
     int32_t classes;
     double *pearson; /* [members][members] correlations of the flattened columns, fitted rows */
     uint64_t seed;
     double seconds_read;
 } cst_scene;
 
-/* Loads what is needed. settings: of the options; "folds.count" is read. */
+/* Loads what is needed. settings: of the options; "folds.count" is read. shift: several splits, a
+ * clean one and those out of distribution may be asked for; else the one split alone is. */
 cst_status cst_scene_open(cst_context *context, cst_pool *pool, const cst_compare_options *options,
-                          cst_scene *out);
+                          bool shift, cst_scene *out);
 void cst_scene_close(cst_context *context, cst_scene *scene);
 
 /* What one method gave. */
 typedef struct cst_entry {
     cst_method method;
     bool applies;         /* else nothing below is filled: no member is tagged for the method */
-    float *probabilities; /* [rows.rows][classes] */
-    float *ood;           /* [ood_rows.rows][classes]; NULL without */
-    double *weights;      /* [members]; NULL where the method is no mix */
+    float **predicted;    /* [targets] of [view rows][classes] */
+    float *probabilities; /* of the first target; in `predicted` */
+    int32_t targets;
+    double *weights; /* [members]; NULL where the method is no mix */
+    bool *uses;      /* [members]: prediction reads this member */
     cst_mix_kind mix;
     int32_t models;
     double kappa; /* condition number of the Gram matrix of the members used */
     double flops_rel;
     double seconds; /* of the fit on all rows */
     char detail[192];
-    cst_metrics scores; /* means over the conditions where there are several */
+    cst_metrics scores; /* means over the conditions or splits where there are several */
 } cst_entry;
 
 /* Fits and predicts. members [count]: only those of the pool (NULL: all). A budget needs the cost
@@ -56,8 +59,8 @@ cst_status cst_scene_run(cst_context *context, const cst_scene *scene, const cst
 void cst_entry_free(cst_context *context, cst_entry *entry);
 
 /* Intervals of the entries, and of each one's difference to entry `reference`, or to the one before
- * it (reference < 0). All [count]; nothing is done, and *done is false, for splits with conditions
- * or 0 resamples. */
+ * it (reference < 0). All [count]; nothing is done, and *done is false, for several splits or
+ * conditions (those of protocol/shift.h are) or 0 resamples. */
 cst_status cst_scene_intervals(cst_context *context, const cst_scene *scene,
                                const cst_entry *entries, int32_t count, int32_t resamples,
                                int32_t reference, cst_metric_intervals *intervals,

@@ -273,7 +273,7 @@ static cst_status reopen(cst_context *context, cst_pool *pool, sweep *s, const c
     settings[options.setting_count++] = own;
     options.settings = settings;
     cst_scene_close(context, &s->scene);
-    return cst_scene_open(context, pool, &options, &s->scene);
+    return cst_scene_open(context, pool, &options, false, &s->scene);
 }
 
 static cst_status run(cst_context *context, cst_pool *pool, sweep *s, cst_report *report) {
@@ -283,7 +283,7 @@ static cst_status run(cst_context *context, cst_pool *pool, sweep *s, cst_report
     if (status == CST_OK)
         status = list_methods(context, s);
     if (status == CST_OK)
-        status = cst_scene_open(context, pool, s->options, &s->scene);
+        status = cst_scene_open(context, pool, s->options, false, &s->scene);
     if (status != CST_OK)
         return status;
     s->members = cst_alloc(context, (size_t)s->scene.source.view.members, sizeof *s->members);

@@ -39,6 +39,9 @@ cst_status cst_classification_evaluate_member(cst_context *context, const cst_po
 cst_status cst_classification_evaluate_model(cst_context *context, const cst_model *model,
                                              cst_pool *pool, const char *split, int baselines,
                                              int32_t resamples, uint64_t seed, cst_report **report);
+cst_status cst_classification_evaluate_stack(cst_context *context, const cst_model *model,
+                                             cst_pool *pool, const cst_evaluate_options *options,
+                                             cst_report **report);
 cst_status cst_classification_compare(cst_context *context, cst_pool *pool,
                                       const cst_compare_options *options, cst_report **report);
 cst_status cst_classification_ablate(cst_context *context, cst_pool *pool,

@@ -29,6 +29,23 @@ static const cst_score SCORES[] = {
     {"fwiou", "fwiou_ci", "fwIoU %", CST_SCORE_FURTHER, 2, 100, true},
     {"boundary_error", "boundary_error_ci", "boundary error %", CST_SCORE_FURTHER, 2, 100, false},
     {"boundary_iou", "boundary_iou_ci", "boundary IoU %", CST_SCORE_FURTHER, 2, 100, true},
+    {"ood_auroc_energy", "ood_auroc_energy_ci", "AUROC energy", CST_SCORE_OOD, 4, 1, true},
+    {"ood_auroc_disagreement", "ood_auroc_disagreement_ci", "AUROC disagreement", CST_SCORE_OOD, 4,
+     1, true},
+    {"ood_auroc_mutual_information", "ood_auroc_mutual_information_ci", "AUROC mutual information",
+     CST_SCORE_OOD, 4, 1, true},
+    {"mce", "mce_ci", "mCE %", CST_SCORE_CORRUPTION, 2, 100, false},
+    {"mce_normalised", "mce_normalised_ci", "normalised mCE %", CST_SCORE_CORRUPTION, 2, 100,
+     false},
+    {"mce_delta", "mce_delta_ci", "to clean %", CST_SCORE_CORRUPTION, 2, 100, false},
+    {"mce_relative", "mce_relative_ci", "relative mCE %", CST_SCORE_CORRUPTION, 2, 100, false},
+    {"accuracy_head", "accuracy_head_ci", "head %", CST_SCORE_CLASSES, 2, 100, true},
+    {"accuracy_mid", "accuracy_mid_ci", "mid %", CST_SCORE_CLASSES, 2, 100, true},
+    {"accuracy_tail", "accuracy_tail_ci", "tail %", CST_SCORE_CLASSES, 2, 100, true},
+    {"balanced_accuracy", "balanced_accuracy_ci", "balanced %", CST_SCORE_CLASSES, 2, 100, true},
+    {"worst_group_accuracy", "worst_group_accuracy_ci", "worst group %", CST_SCORE_CLASSES, 2, 100,
+     true},
+    {"worst_top1", "worst_top1_ci", "worst split %", CST_SCORE_CLASSES, 2, 100, true},
 };
 
 const cst_score *cst_score_at(size_t index) {
@@ -95,28 +112,29 @@ static json_t *shared(const json_t *value) {
     return json_incref((json_t *)(uintptr_t)value);
 }
 
+/* Sets a key of `row` to what `root` has there; false without memory. */
+static bool copy_key(json_t *row, const json_t *root, const char *key) {
+    const json_t *value = json_object_get(root, key);
+    return !value || json_object_set_new(row, key, shared(value)) == 0;
+}
+
 /* An evaluation's own scores as a row, like those of its baselines; a new reference. */
 static json_t *row_of_evaluation(const json_t *root) {
+    static const char *const more[] = {"models",      "clean_error", "families",
+                                       "kinds",       "severities",  "on",
+                                       "worst_split", "worst_group", "worst_group_samples",
+                                       "ood_scores"};
     const char *name = cst_json_string(root, "split") ? "corestack" : "predictions";
     json_t *row = json_pack("{s:s}", "method", name);
-    if (!row)
-        return NULL;
-    for (size_t i = 0; i < CST_SCORES_BASIC; i++) {
-        const char *const keys[] = {SCORES[i].key, SCORES[i].interval};
-        for (size_t k = 0; k < 2; k++) {
-            const json_t *value = json_object_get(root, keys[k]);
-            if (value && json_object_set_new(row, keys[k], shared(value)) != 0) {
-                json_decref(row);
-                return NULL;
-            }
-        }
-    }
-    const json_t *models = json_object_get(root, "models");
-    if (models && json_object_set_new(row, "models", shared(models)) != 0) {
-        json_decref(row);
-        return NULL;
-    }
-    return row;
+    bool kept = row != NULL;
+    for (size_t i = 0; kept && cst_score_at(i); i++)
+        kept = copy_key(row, root, SCORES[i].key) && copy_key(row, root, SCORES[i].interval);
+    for (size_t i = 0; kept && i < sizeof more / sizeof more[0]; i++)
+        kept = copy_key(row, root, more[i]);
+    if (kept)
+        return row;
+    json_decref(row);
+    return NULL;
 }
 
 static json_t *rows_of_evaluation(const json_t *root) {

@@ -11,7 +11,9 @@
 typedef enum cst_score_group {
     CST_SCORE_BASIC = 0,   /* in every table */
     CST_SCORE_FURTHER = 1, /* other measures of calibration */
-    CST_SCORE_OOD = 2      /* telling out-of-distribution rows from the others */
+    CST_SCORE_OOD = 2,     /* telling out-of-distribution rows from the others */
+    CST_SCORE_CORRUPTION = 3,
+    CST_SCORE_CLASSES = 4 /* parts of a split: classes by training count, groups, splits */
 } cst_score_group;
 
 typedef struct cst_score {

@@ -90,7 +90,7 @@ void cst_text_ablate(cst_page *page, const json_t *root, bool full) {
     print_table(page, root, rows);
     print_differences(page, rows);
     if (full)
-        cst_text_score_table(page, root, rows, "stage", CST_SCORE_FURTHER, "Further calibration");
+        cst_text_score_table(page, rows, "stage", CST_SCORE_FURTHER, "Further calibration");
     print_settings(page, rows);
     cst_text_definitions(page, root, full);
     cst_text_bullets(page, root, "notices", "Notices");

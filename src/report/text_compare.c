@@ -161,10 +161,9 @@ void cst_text_compare(cst_page *page, const json_t *root, bool full) {
     cst_text_scored(page, root);
     cst_page_print(page, "\n");
     print_table(page, root, rows);
-    cst_text_score_table(page, root, rows, "method", CST_SCORE_OOD,
-                         "Telling out-of-distribution rows apart: split");
+    cst_text_shift(page, root, rows, "method", full);
     if (full) {
-        cst_text_score_table(page, root, rows, "method", CST_SCORE_FURTHER, "Further calibration");
+        cst_text_score_table(page, rows, "method", CST_SCORE_FURTHER, "Further calibration");
         print_fits(page, rows);
     }
     print_tests(page, root, full);

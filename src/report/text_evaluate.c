@@ -2,7 +2,7 @@
  * What `corestack evaluate` found, as text: one row for the stack and one for each baseline.
  * Last stage of an evaluation. Paper: the layout of the main results table.
  */
-#include "report/text.h"
+#include "report/text_methods.h"
 
 #include <math.h>
 #include <string.h>
@@ -108,6 +108,17 @@ static void print_conditions(cst_page *page, const json_t *root) {
     cst_grid_end(&table);
 }
 
+/* What stands beside the scores: corruption, splits, classes, rows out of distribution. */
+static void print_shift(cst_page *page, const json_t *root) {
+    json_t *rows = cst_document_rows(root);
+    if (rows)
+        cst_text_shift(page, root, rows, "method", true);
+    else
+        page->status = CST_ERROR_MEMORY;
+    json_decref(rows);
+    cst_text_definitions(page, root, true);
+}
+
 void cst_text_evaluate(cst_page *page, const json_t *root) {
     if (json_object_get(root, "AP")) {
         cst_text_evaluate_detection(page, root);
@@ -124,9 +135,11 @@ void cst_text_evaluate(cst_page *page, const json_t *root) {
     cst_page_styled(page, CST_BOLD, "corestack evaluate");
     cst_page_print(page, split ? ": split %s, %.0f samples" : ": %s%.0f samples",
                    split ? split : "", cst_json_number(root, "samples"));
+    size_t conditions = json_array_size(json_object_get(root, "conditions"));
+    if (conditions > 0)
+        cst_page_print(page, " in each of %zu conditions", conditions);
     if (aggregate)
-        cst_page_print(page, " in each of %zu conditions; %s",
-                       json_array_size(json_object_get(root, "conditions")), aggregate);
+        cst_page_print(page, "; %s", aggregate);
     cst_page_print(page, "\n");
     print_table(page, root);
     print_conditions(page, root);
@@ -134,5 +147,6 @@ void cst_text_evaluate(cst_page *page, const json_t *root) {
     if (resamples > 0)
         cst_page_print(page, "  Brackets: 95%% bootstrap intervals, %.0f resamples, seed %.0f.\n",
                        resamples, cst_json_number(root, "seed"));
+    print_shift(page, root);
     cst_text_bullets(page, root, "notices", "Notices");
 }

@@ -75,11 +75,12 @@ void cst_text_scored(cst_page *page, const json_t *root) {
     double conditions = cst_json_number(root, "conditions");
     split = split ? split : "-";
     cst_page_print(page, "  split %s, %.0f samples", split, cst_json_number(root, "samples"));
-    if (conditions > 0) {
-        const char *aggregate = cst_json_string(root, "aggregate");
+    const char *aggregate = cst_json_string(root, "aggregate");
+    if (conditions > 0)
         cst_page_print(page, " in each of %.0f conditions (scores: %s)", conditions,
                        aggregate ? aggregate : "-");
-    }
+    else if (aggregate)
+        cst_page_print(page, " (scores: %s)", aggregate);
     if (!isnan(cst_json_number(root, "models_in")))
         cst_page_print(page, ", %.0f members, %.0f classes", cst_json_number(root, "models_in"),
                        cst_json_number(root, "classes"));
@@ -153,7 +154,7 @@ void cst_text_seconds(cst_page *page, const json_t *root) {
 
 /* ---- a table of one group of scores ---------------------------------------------------------- */
 
-enum { GROUP_SCORES_MAX = 8 };
+enum { GROUP_SCORES_MAX = 12 };
 
 static size_t scores_of_group(const json_t *rows, cst_score_group group, const cst_score **out) {
     size_t count = 0;
@@ -168,7 +169,7 @@ static size_t scores_of_group(const json_t *rows, cst_score_group group, const c
     return count;
 }
 
-void cst_text_score_table(cst_page *page, const json_t *root, const json_t *rows, const char *key,
+void cst_text_score_table(cst_page *page, const json_t *rows, const char *key,
                           cst_score_group group, const char *heading) {
     const cst_score *scores[GROUP_SCORES_MAX];
     const char *headers[1 + 2 * GROUP_SCORES_MAX] = {key};
@@ -176,11 +177,7 @@ void cst_text_score_table(cst_page *page, const json_t *root, const json_t *rows
     size_t count = scores_of_group(rows, group, scores);
     if (count == 0)
         return;
-    const char *ood = cst_json_string(root, "ood");
-    if (group == CST_SCORE_OOD && ood)
-        cst_page_heading(page, "%s %s", heading, ood);
-    else
-        cst_page_heading(page, "%s", heading);
+    cst_page_heading(page, "%s", heading);
     for (size_t s = 0; s < count; s++) {
         headers[1 + 2 * s] = scores[s]->header;
         headers[2 + 2 * s] = "";

@@ -32,8 +32,13 @@ void cst_text_scored(cst_page *page, const json_t *root);
 void cst_text_legend(cst_page *page, const json_t *root);
 
 /* A table of the scores of a group by method or stage (`key`), where any row has one of them. */
-void cst_text_score_table(cst_page *page, const json_t *root, const json_t *rows, const char *key,
+void cst_text_score_table(cst_page *page, const json_t *rows, const char *key,
                           cst_score_group group, const char *heading);
+
+/* Tables of corruption, splits, classes, groups and rows out of distribution, where the document
+ * has them; `full`: also each kind of corruption. */
+void cst_text_shift(cst_page *page, const json_t *root, const json_t *rows, const char *key,
+                    bool full);
 
 /* "Definitions" of the scores shown: all but the further ones, and those too where `full`. */
 void cst_text_definitions(cst_page *page, const json_t *root, bool full);

@@ -99,6 +99,30 @@ cst_status cst_evaluate_model(cst_context *context, const cst_model *model, cst_
                             : status;
 }
 
+cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_pool *pool,
+                              const cst_evaluate_options *given, cst_report **report) {
+    cst_evaluate_options o = given ? *given : (cst_evaluate_options){0};
+    o.split = o.split ? o.split : "test";
+    if (report)
+        *report = NULL;
+    if (!context || !model || !pool || !report)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_evaluate_stack: a model, a pool and a place for the report are "
+                        "needed");
+    bool more = o.ood || o.clean || o.reference_errors || o.head_above || o.tail_below;
+    cst_status status = check_task(context, model, pool);
+    if (status == CST_OK && cst_pool_task(pool) == CST_TASK_CLASSIFICATION)
+        return cst_classification_evaluate_stack(context, model, pool, &o, report);
+    if (status == CST_OK && more)
+        status = cst_fail(context, CST_ERROR_UNSUPPORTED,
+                          "splits out of distribution, clean ones, reference errors and training "
+                          "counts are of classification, and the pool's task is %s",
+                          cst_task_name(cst_pool_task(pool)));
+    return status == CST_OK ? cst_evaluate_model(context, model, pool, o.split, o.baselines,
+                                                 o.resamples, o.seed, report)
+                            : status;
+}
+
 cst_status cst_compare(cst_context *context, cst_pool *pool, const cst_compare_options *options,
                        cst_report **report) {
     const cst_task_calls *calls = NULL;

@@ -298,9 +298,11 @@ class PredictAndEvaluate(PoolCase):
         self.make_conditions()
         words = ("evaluate", self.model, self.pool, "--split", "hard")
         document = self.works(*words, "--resamples", "50", "--json").json()
-        self.assertNotIn("top1_ci", document)
-        self.assertNotIn("resamples", document)
-        self.assertTrue(any("intervals" in text for text in document["notices"]))
+        for key in ("top1", "nll", "brier", "mce"):
+            low, high = document[key + "_ci"]
+            self.assertTrue(low <= document[key] <= high)
+        self.assertNotIn("ece_ci", document)
+        self.assertEqual(document["resamples"], 50)
         text = self.works(*words).out
         for word in ("mean over conditions", "3 conditions", "shot", "2.5", "odd"):
             self.assertIn(word, text)

@@ -1,0 +1,53 @@
+/*
+ * Detection of samples out of distribution inside the library: scores that need the members, order
+ * and separation, bootstrap intervals. After prediction. method.md section 8.
+ */
+#ifndef CST_METRICS_OOD_H
+#define CST_METRICS_OOD_H
+
+#include "metrics/ranks.h"
+#include "pool/view.h"
+
+#include <corestack/metrics.h>
+
+/* Scores of the samples in and out of distribution, ascending; those with index below in_samples
+ * are in. *sorted is the caller's also after a failure. CST_ERROR_INPUT for what is not finite. */
+cst_status cst_ood_order(cst_context *context, const double *in_scores, int64_t in_samples,
+                         const double *out_scores, int64_t out_samples, cst_ranked **sorted);
+
+/* in_times [in_samples], out_times [out_samples]: how often each counts, with a sum of in_samples
+ * and out_samples; NULL: once. */
+void cst_ood_separate(const cst_ranked *sorted, int64_t in_samples, int64_t out_samples,
+                      const unsigned char *in_times, const unsigned char *out_times,
+                      cst_ood_metrics *out);
+
+/* Intervals of the separation; both kinds of samples are drawn independently. */
+typedef struct cst_ood_intervals {
+    cst_interval auroc;
+    cst_interval aupr_out;
+    cst_interval fpr95_out;
+    cst_interval aupr_in;
+    cst_interval fpr95_in;
+    cst_interval detection_error;
+} cst_ood_intervals;
+
+/* Without resamples the ends are NaN. */
+cst_status cst_ood_bootstrap(cst_context *context, const double *in_scores, int64_t in_samples,
+                             const double *out_scores, int64_t out_samples, int32_t resamples,
+                             uint64_t seed, cst_ood_intervals *out);
+
+/* ---- scores that need the members -------------------------------------------------------------
+ */
+
+/* Per sample [view->rows], each or NULL. */
+typedef struct cst_ood_member_scores {
+    double *disagreement;       /* weighted share of members whose top-1 is not the stack's */
+    double *mutual_information; /* entropy of the weighted mean less the weighted mean entropy */
+} cst_ood_member_scores;
+
+/* weights: [view->members], not negative, with sum 1. stack: [view->rows][classes], what is
+ * predicted. */
+cst_status cst_ood_members(cst_context *context, const cst_view *view, const double *weights,
+                           const float *stack, const cst_ood_member_scores *out);
+
+#endif

@@ -1,0 +1,22 @@
+/*
+ * What the documents of evaluations share. Keys: docs/json.md.
+ */
+#ifndef CST_PROTOCOL_EVALUATE_H
+#define CST_PROTOCOL_EVALUATE_H
+
+#include "protocol/task.h"
+#include "report/report.h"
+
+#include <corestack/metrics.h>
+
+/* "top1_ci", "ece_ci", "nll_ci", "brier_ci". */
+void cst_evaluation_intervals(cst_report *report, json_t *object,
+                              const cst_metric_intervals *intervals);
+
+/* "resamples" and "seed", where there are resamples. */
+void cst_evaluation_resamples(cst_report *report, int32_t resamples, uint64_t seed);
+
+/* Adds the notices and ends the report: on an error it is freed and *report NULL. */
+cst_status cst_evaluation_finish(cst_context *context, cst_status status, cst_report **report);
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * The splits that an evaluation or a comparison predicts: those that are scored, the clean one that
+ * corrupted ones are compared with, those out of distribution. method.md section 8.
+ */
+#ifndef CST_PROTOCOL_TARGETS_H
+#define CST_PROTOCOL_TARGETS_H
+
+#include "pool/pool.h"
+
+typedef enum cst_target_role {
+    CST_TARGET_SCORED = 0,
+    CST_TARGET_CLEAN = 1,
+    CST_TARGET_OOD = 2
+} cst_target_role;
+
+typedef struct cst_target {
+    const char *split; /* in the list's text */
+    cst_target_role role;
+    int32_t conditions;    /* 0: none */
+    cst_view view;         /* all conditions one after the other; filled by cst_targets_load */
+    const int32_t *labels; /* [samples]; NULL out of distribution */
+    int64_t samples;       /* of one condition */
+} cst_target;
+
+typedef struct cst_targets {
+    char *text; /* names of splits, zeros between them */
+    cst_target *list;
+    int32_t count;
+    int32_t scored; /* the first so many are scored */
+} cst_targets;
+
+/* split, ood: a name, or several with commas between; clean: a name. ood and clean may be NULL; a
+ * scored split with conditions has the clean one of the manifest then, and none with clean "".
+ * Checks that what is named is there and goes together. Free with cst_targets_free, also after a
+ * failure. */
+cst_status cst_targets_make(cst_context *context, const cst_pool *pool, const char *split,
+                            const char *clean, const char *ood, cst_targets *out);
+void cst_targets_free(cst_context *context, cst_targets *targets);
+
+/* Loads a target's split with every member, and fills view, labels and samples. */
+cst_status cst_target_load(cst_context *context, cst_pool *pool, cst_target *target);
+
+#endif

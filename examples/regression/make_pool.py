@@ -4,9 +4,7 @@
 Stands before corestack: its output is what `corestack fit examples/regression` reads. Paper: the regression task of
 section "Preliminaries and Pipeline Overview". Run it as `/usr/bin/python3 examples/regression/make_pool.py`.
 """
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -19,11 +17,7 @@ def main():
     parser = common.arguments(__doc__.splitlines()[0])
     parser.set_defaults(out=HERE)
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as scratch:
-        regression.make_pool("diabetes", Path(scratch), options.seed, options.threads)
-        for file in (*Path(scratch).glob("*.npy"), Path(scratch) / "pool.json"):
-            shutil.copyfile(file, options.out / file.name)
+    regression.make_example("diabetes", options.out, options.seed, options.threads)
 
 
 if __name__ == "__main__":

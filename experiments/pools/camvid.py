@@ -50,7 +50,7 @@ def members():
             Member("fast_scnn", "fast-scnn", networks.FastSCNN, full, 32, balanced=0.5),
             Member("fpn", "fpn", networks.Pyramid, half, 40, balanced=0.5),
             Member("aspp", "deeplab", networks.Dilated, half, 40, balanced=0.25, zoom=(1.0, 2.0)),
-            Member("enet", "enet", networks.ENet, middle, 48, balanced=0.5),
+            Member("enet", "enet", networks.ENet, middle, 24, balanced=0.5),
             Member("segnet_b", "segnet", networks.SegNet, half, 60, offset=1000, balanced=1.0)]
 
 

@@ -5,7 +5,9 @@ Stands before corestack: heterogeneous scikit-learn regressors whose saved predi
 Members that are done are not fitted again. Paper: the regression task of section "Preliminaries and Pipeline Overview".
 """
 import json
+import shutil
 import subprocess
+import tempfile
 import time
 import warnings
 from dataclasses import dataclass
@@ -306,7 +308,7 @@ def write_manifest(folder, table, members):
         indent=1) + "\n")
 
 
-def make_pool(pool, folder, seed, threads, without=()):
+def make_pool(pool, folder, seed, threads):
     """Makes or completes the pool in `folder`."""
     table = POOLS[pool]()
     folder.mkdir(parents=True, exist_ok=True)
@@ -316,13 +318,22 @@ def make_pool(pool, folder, seed, threads, without=()):
         common.save(folder / f"{part}_labels.npy", y[numbers])
         common.save(folder / f"{part}_ids.npy", numbers)
     common.save(folder / "oof_folds.npy", folds)
-    members = {n: m for n, m in members_of(pool, seed, table.x.shape[1]).items() if n not in without}
+    members = members_of(pool, seed, table.x.shape[1])
     print(f"{pool}: {len(rows)} oof and {len(test)} test rows, {table.x.shape[1]} features, {len(members)} members", flush=True)
     with threadpool_limits(threads):
         for name, (_, make) in members.items():
             if not (folder / f"{name}.member.json").exists():
                 run(name, make, table, parts, folder)
     write_manifest(folder, table, members)
+
+
+def make_example(pool, folder, seed, threads):
+    """The pool without the notes of what is done, made afresh: a folder of examples/."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        make_pool(pool, Path(scratch), seed, threads)
+        for file in (*Path(scratch).glob("*.npy"), Path(scratch) / "pool.json"):
+            shutil.copyfile(file, folder / file.name)
 
 
 def main():

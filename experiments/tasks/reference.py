@@ -67,6 +67,8 @@ def segmentation(folder, manifest):
     names, splits, ignore = [m["name"] for m in manifest["models"]], ("oof", "test"), manifest.get("ignore", 255)
     y = {s: array(folder / manifest["splits"][s]["labels"]) for s in splits}
     p = {s: [array(folder / m["predictions"][s]) for m in manifest["models"]] for s in splits}
+    if manifest["layout"] == "channels-first":
+        p = {s: [np.moveaxis(maps, 1, -1) for maps in p[s]] for s in splits}
     single = {s: [scores.mean_iou(one, y[s], ignore) for one in p[s]] for s in splits}
     for name, *values in zip(names, *(single[s] for s in splits)):
         row(name, *values)

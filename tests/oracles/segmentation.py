@@ -1,6 +1,6 @@
 """Writes tests/data/segmentation.h and tests/data/segmentation/: label maps as PNG of every kind from a writer of our
 own (zlib and nothing else), confusion scores, boundary scores by brute force (scipy.ndimage on every class by itself),
-calibration of probability maps, and the prior correction."""
+calibration of probability maps, sizes of samples, and half-precision numbers."""
 import pathlib
 import struct
 import zlib
@@ -191,12 +191,58 @@ def score_fixtures(out, rng):
     out.append("/* nll, brier, ece */\n" + array("double", "map_calibration", calibration_scores(p, labels)))
 
 
+# ---- sampling -------------------------------------------------------------------------------------------------------
+
+
+def sample_sizes(counts, pixels, balance):
+    """min(count, t * share) with the t at which they sum to the pixels, by bisection."""
+    counts = np.asarray(counts, float)
+    present = counts > 0
+    share = np.where(present, (1 - balance) * counts / counts.sum() + balance / present.sum(), 0)
+    pixels = min(pixels, counts.sum())
+    low, high = 0.0, 1e18
+    for _ in range(400):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.minimum(counts, middle * share).sum() < pixels else (low, middle)
+    return np.minimum(counts, high * share)
+
+
+def sample_fixtures(out, rng):
+    rows, expected = [], []
+    for _ in range(60):
+        counts = np.floor(10 ** rng.uniform(0, 6, 6)) * (rng.random(6) < 0.8)
+        counts[rng.integers(6)] += 50
+        pixels = float(np.floor(10 ** rng.uniform(2, 6)))
+        balance = float(rng.choice([0, 0.25, 0.5, 1]))
+        rows.append((*counts, pixels, balance))
+        expected.append(sample_sizes(counts, pixels, balance))
+    out.append(f"enum {{ size_rows = {len(rows)}, size_classes = 6 }};\n")
+    out.append("/* pixels of each class, pixels wanted, balance */\n" + array("double", "size_given", rows))
+    out.append(array("double", "size_expected", expected))
+
+
+def half_fixtures(out, rng):
+    bits = np.concatenate([rng.integers(0, 2 ** 32, 600, dtype=np.uint64),
+                           [0, 0x80000000, 0x7F800000, 0xFF800000, 0x477FEFFF, 0x477FF000, 0x33000000, 0x33000001,
+                            0x32FFFFFF, 0x387FFFFF, 0x38800000, 0x387FE000, 0x3F801000, 0x3F803000]]).astype(np.uint32)
+    values = np.concatenate([bits.view(np.float32), rng.random(600).astype(np.float32),
+                             (10 ** rng.uniform(-9, -3, 600)).astype(np.float32)])
+    values = values[~np.isnan(values)]
+    with np.errstate(over="ignore"):
+        halves = values.astype(np.float16)
+    out.append(f"enum {{ half_count = {len(values)} }};\n")
+    out.append(integers("uint32_t", "half_given", values.view(np.uint32)))
+    out.append(integers("uint16_t", "half_expected", halves.view(np.uint16)))
+
+
 def main():
     FOLDER.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(4)
     out = ["/* Written by tests/oracles/segmentation.py. */\n// clang-format off\n#include <math.h>\n#include <stdint.h>\n"]
     png_fixtures(out, rng)
     score_fixtures(out, rng)
+    sample_fixtures(out, rng)
+    half_fixtures(out, rng)
     (HERE / "segmentation.h").write_text("".join(out))
 
 

@@ -110,7 +110,7 @@
     X(REFIT_DROP, "refit.drop", BOOLEAN, "false", 0, 1, "",                                        \
       "Drop a kept member whose removal changes the nested loss by less than its standard error, " \
       "and refit.")                                                                                \
-    X(SEGMENT_PIXELS, "segment.pixels", INTEGER, "200000", 100, 1e9, "",                           \
+    X(SEGMENT_PIXELS, "segment.pixels", INTEGER, "50000", 100, 1e9, "",                            \
       "Segmentation: pixels that a fit is made on, sampled from those that count.")                \
     X(SEGMENT_BALANCE, "segment.balance", REAL, "0", 0, 1, "",                                     \
       "Segmentation: 0 samples classes as they occur, 1 equal numbers of each; the biases of the " \

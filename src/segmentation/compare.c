@@ -160,22 +160,31 @@ static cst_status open_pixels(cst_context *context, comparison *c,
 static cst_status score(cst_context *context, const comparison *c, const ground *g,
                         const cst_method_fit *fit, entry *out) {
     cst_fold_fits fits = {0};
+    double *offsets = NULL;
     const void *place = fit;
+    bool decide = c->settings.decide && fit->method.preset;
     cst_scoring scoring = {.cases = c->cases,
                            .view = c->view,
                            .boundary = c->settings.boundary,
                            .predict = cst_predict_by_method,
                            .fits = &place};
     cst_status status = CST_OK;
-    if (c->nested) {
+    if (c->nested || decide)
         status = cst_fold_fits_make(context, &fit->method, &g->source, &g->sample, &g->settings,
                                     c->fitted_cases, &fits);
+    if (status == CST_OK && decide)
+        status = cst_fold_offsets(context, &fits, &g->source, &g->sample, &offsets);
+    scoring.offsets = offsets;
+    if (c->nested) {
         scoring.fits = fits.places;
         scoring.fit_of = fits.fit_of;
-    }
+        scoring.offsets_by_fit = true;
+    } else if (offsets)
+        scoring.offsets = offsets + (size_t)fits.count * (size_t)c->view.classes;
     if (status == CST_OK)
         status = cst_maps_score(context, &scoring, &out->scores);
     cst_fold_fits_free(context, &fits);
+    cst_free(context, offsets);
     return status;
 }
 
@@ -334,6 +343,7 @@ static cst_status put_document(cst_context *context, cst_report *report, const c
     json_t *sample = cst_report_object(report, root, "sample");
     cst_report_integer(report, sample, "pixels", c->plain.sample.rows);
     cst_report_number(report, sample, "balance", c->settings.balance);
+    cst_report_string(report, root, "decision", c->settings.decide ? "miou" : "argmax");
     json_t *members = cst_report_list(report, root, "members");
     for (int32_t k = 0; k < cst_pool_members(c->pool); k++)
         cst_report_add_string(report, members, cst_pool_member_name(c->pool, k));

@@ -11,6 +11,7 @@
 #include "segmentation/segmentation.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { METHODS_MAX = 6, FOLDS = 5 };
@@ -209,10 +210,11 @@ static void put_seen(cst_context *context, cst_report *report, const cst_model *
 
 /* The width of the band that the model was fitted with. */
 static double boundary_of(const cst_model *model) {
-    double boundary = CST_SEGMENTATION_BOUNDARY;
+    static const char key[] = "segment.boundary=";
+    double boundary = 0;
     for (size_t i = 0; i < model->settings; i++)
-        if (sscanf(model->setting[i], "segment.boundary=%lf", &boundary) == 1)
-            break;
+        if (strncmp(model->setting[i], key, sizeof key - 1) == 0)
+            boundary = strtod(model->setting[i] + sizeof key - 1, NULL);
     return boundary >= 1e-4 && boundary <= 1e4 ? boundary : CST_SEGMENTATION_BOUNDARY;
 }
 

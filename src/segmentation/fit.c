@@ -76,20 +76,6 @@ typedef struct fitting {
     const cst_cases *cases;
 } fitting;
 
-/* Offsets chosen on the sampled pixels, each predicted by a fit without its fold. */
-static cst_status choose_offsets(cst_context *context, const fitting *f, const cst_training *source,
-                                 const cst_fold_fits *fits, double *offsets) {
-    size_t rows = (size_t)source->view.rows;
-    size_t classes = (size_t)source->view.classes;
-    float *held = cst_alloc(context, rows, classes * sizeof *held);
-    cst_status status = held ? cst_fold_fits_sample(context, fits, source, held) : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_offsets_choose(context, held, source->view.labels, (int64_t)rows,
-                                    (int32_t)classes, f->sample.prior, f->sample.share, offsets);
-    cst_free(context, held);
-    return status;
-}
-
 static void put_nested(cst_report *report, const cst_map_scores *scores) {
     json_t *oof = cst_report_object(report, cst_report_root(report), "oof");
     cst_segmentation_scores found;
@@ -113,12 +99,11 @@ static cst_status run_nested(cst_context *context, const fitting *f, cst_model *
     if (status == CST_OK)
         status =
             cst_fold_fits_make(context, &method, &source, &f->sample, &f->segment, f->cases, &fits);
-    if (status == CST_OK && f->segment.decide) {
-        offsets = cst_alloc(context, (size_t)f->view.classes, sizeof *offsets);
-        status = offsets ? choose_offsets(context, f, &source, &fits, offsets) : CST_ERROR_MEMORY;
-    }
+    if (status == CST_OK && f->segment.decide)
+        status = cst_fold_offsets(context, &fits, &source, &f->sample, &offsets);
     if (status == CST_OK && offsets)
-        status = cst_offsets_store(context, offsets, model);
+        status = cst_offsets_store(context, offsets + (size_t)fits.count * (size_t)f->view.classes,
+                                   model);
     if (status == CST_OK && report) {
         cst_scoring scoring = {.cases = f->cases,
                                .view = f->view,
@@ -126,7 +111,8 @@ static cst_status run_nested(cst_context *context, const fitting *f, cst_model *
                                .predict = cst_predict_by_method,
                                .fits = fits.places,
                                .fit_of = fits.fit_of,
-                               .offsets = offsets};
+                               .offsets = offsets,
+                               .offsets_by_fit = true};
         status = cst_maps_score(context, &scoring, &scores);
     }
     if (status == CST_OK && report)
@@ -145,6 +131,7 @@ static void put_facts(cst_report *report, const fitting *f, double seconds_neste
     json_t *sample = cst_report_object(report, root, "sample");
     cst_report_integer(report, sample, "pixels", f->sample.rows);
     cst_report_number(report, sample, "balance", f->segment.balance);
+    cst_report_string(report, root, "decision", f->segment.decide ? "miou" : "argmax");
     cst_report_numbers(report, sample, "prior", f->sample.prior, f->view.classes);
     cst_report_numbers(report, sample, "share", f->sample.share, f->view.classes);
     json_t *times = json_object_get(root, "seconds");

@@ -4,6 +4,8 @@
  */
 #include "segmentation/nested.h"
 
+#include "segmentation/decide.h"
+
 #include <string.h>
 
 cst_status cst_predict_by_method(cst_context *context, const void *fit, const cst_view *view,
@@ -88,8 +90,9 @@ void cst_fold_fits_free(cst_context *context, cst_fold_fits *fits) {
     *fits = (cst_fold_fits){0};
 }
 
-cst_status cst_fold_fits_sample(cst_context *context, const cst_fold_fits *fits,
-                                const cst_training *source, float *out) {
+/* Probabilities [rows][classes] of the sampled pixels by the fits without their fold. */
+static cst_status predict_sample(cst_context *context, const cst_fold_fits *fits,
+                                 const cst_training *source, float *out) {
     size_t rows = (size_t)source->view.rows;
     size_t classes = (size_t)source->view.classes;
     int64_t *index = cst_alloc(context, rows, sizeof *index);
@@ -110,5 +113,47 @@ cst_status cst_fold_fits_sample(cst_context *context, const cst_fold_fits *fits,
     }
     cst_free(context, part);
     cst_free(context, index);
+    return status;
+}
+
+/* The rows that are not in fold `fold` (-1: all), put together. Returns their number. */
+static int64_t take_rows(const cst_training *source, const float *held, int32_t fold, float *rows,
+                         int32_t *labels) {
+    size_t classes = (size_t)source->view.classes;
+    int64_t count = 0;
+    for (int64_t i = 0; i < source->view.rows; i++) {
+        if (source->folds[i] == fold)
+            continue;
+        memcpy(rows + (size_t)count * classes, held + (size_t)i * classes, classes * sizeof *rows);
+        labels[count++] = source->view.labels[i];
+    }
+    return count;
+}
+
+cst_status cst_fold_offsets(cst_context *context, const cst_fold_fits *fits,
+                            const cst_training *source, const cst_pixel_sample *sample,
+                            double **out) {
+    size_t rows = (size_t)source->view.rows;
+    size_t classes = (size_t)source->view.classes;
+    float *held = cst_alloc(context, rows, classes * sizeof *held);
+    float *part = cst_alloc(context, rows, classes * sizeof *part);
+    int32_t *labels = cst_alloc(context, rows, sizeof *labels);
+    double *offsets = cst_alloc(context, (size_t)fits->count + 1, classes * sizeof *offsets);
+    cst_status status = held && part && labels && offsets
+                            ? predict_sample(context, fits, source, held)
+                            : CST_ERROR_MEMORY;
+    for (int32_t fold = 0; status == CST_OK && fold <= fits->count; fold++) {
+        int64_t count = take_rows(source, held, fold < fits->count ? fold : -1, part, labels);
+        status = cst_offsets_choose(context, part, labels, count, (int32_t)classes, sample->prior,
+                                    sample->share, offsets + (size_t)fold * classes);
+    }
+    cst_free(context, held);
+    cst_free(context, part);
+    cst_free(context, labels);
+    if (status != CST_OK) {
+        cst_free(context, offsets);
+        offsets = NULL;
+    }
+    *out = offsets;
     return status;
 }

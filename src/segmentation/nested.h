@@ -27,9 +27,12 @@ cst_status cst_fold_fits_make(cst_context *context, const cst_method *method,
                               cst_fold_fits *out);
 void cst_fold_fits_free(cst_context *context, cst_fold_fits *fits);
 
-/* Probabilities [sample rows][classes] of the sampled pixels by those fits. */
-cst_status cst_fold_fits_sample(cst_context *context, const cst_fold_fits *fits,
-                                const cst_training *source, float *out);
+/* Offsets for label maps, chosen on the sampled pixels as those fits predict them: *out, the
+ * caller's, is [count + 1][classes], row f without the pixels of fold f, for its scores, and the
+ * last on all of them, for a model. */
+cst_status cst_fold_offsets(cst_context *context, const cst_fold_fits *fits,
+                            const cst_training *source, const cst_pixel_sample *sample,
+                            double **out);
 
 /* Undoes the sample's share of the classes in a fit of a preset; nothing to do for others, which
  * take samples of balance 0. */

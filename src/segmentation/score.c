@@ -53,21 +53,24 @@ static cst_status predict_case(cst_context *worker, const score_job *job, int64_
     int64_t piece = cst_piece_rows(classes);
     int64_t first = s->cases->first[index];
     int64_t pixels = s->cases->first[index + 1] - first;
-    const void *fit = s->predict ? s->fits[s->fit_of ? s->fit_of[index] : 0] : NULL;
+    int32_t which = s->fit_of ? s->fit_of[index] : 0;
+    const void *fit = s->predict ? s->fits[which] : NULL;
+    const double *offsets =
+        s->offsets && s->offsets_by_fit ? s->offsets + (size_t)which * (size_t)classes : s->offsets;
     cst_status status = CST_OK;
     if (s->predicted)
         memcpy(b->predicted, s->predicted + first, (size_t)pixels * sizeof *b->predicted);
     for (int64_t at = 0; status == CST_OK && at < pixels; at += piece) {
         int64_t count = pixels - at < piece ? pixels - at : piece;
         const int32_t *labels = s->view.labels + first + at;
-        if (!s->predicted) {
+        if (!s->predicted && s->predict) {
             cst_view part = cst_view_range(&s->view, first + at, count, b->index);
             status = cst_poll(worker);
             if (status == CST_OK)
                 status = s->predict(worker, fit, &part, b->probabilities);
             if (status != CST_OK)
                 break;
-            cst_decide_rows(b->probabilities, count, classes, s->offsets, b->predicted + at);
+            cst_decide_rows(b->probabilities, count, classes, offsets, b->predicted + at);
             cst_tally_probabilities(tally, classes, b->probabilities, labels, count);
         }
         cst_tally_labels(tally, classes, b->predicted + at, labels, count, b->confusion);

@@ -21,6 +21,7 @@ typedef struct cst_scoring {
     const void *const *fits;  /* [fits of all cases], or one */
     const int32_t *fit_of;    /* [cases]: which of the fits predicts a case; NULL: the first */
     const double *offsets;    /* [classes] for label maps (segmentation/decide.h), or NULL */
+    bool offsets_by_fit;      /* offsets are [fits][classes] */
     const int32_t *predicted; /* [all rows]: label maps to score instead of predictions, or NULL */
 } cst_scoring;
 

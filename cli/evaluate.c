@@ -151,9 +151,8 @@ static const cli_option OPTIONS[] = {
     {"clean", 0, "NAME",
      "the clean split beside one with conditions, for the difference (the manifest's)"},
     {"reference-errors", 0, "FILE",
-     "errors by kind of corruption, as JSON, that mCE is divided by; `alexnet`: those published "
-     "for "
-     "ImageNet-C (the manifest's)"},
+     "errors by kind of corruption, as JSON, that mCE is divided by, or `alexnet` "
+     "for those of ImageNet-C (the manifest's)"},
     {"head", 0, "N", "head classes have more training samples than this (100)"},
     {"tail", 0, "N", "tail classes have fewer training samples than this (20)"},
     {"resamples", 'r', "N", "bootstrap resamples for 95% intervals, for example 5000 (0: none)"},

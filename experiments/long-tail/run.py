@@ -3,10 +3,9 @@
 
     experiments/long-tail/run.py [--pools DIR]... [--resamples N]
 """
+import json
 import pathlib
 import sys
-
-import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
@@ -20,11 +19,14 @@ PAPER = [  # all, head, mid, tail
 ]
 
 
-def groups_of(counts):
-    """Classes of each group, by training images: above 100, 20 to 100, below 20."""
-    groups = {"head": np.flatnonzero(counts > 100), "mid": np.flatnonzero((counts >= 20) & (counts <= 100)),
-              "tail": np.flatnonzero(counts < 20)}
-    return {g: c for g, c in groups.items() if c.size}
+BALANCED = "default, balanced"
+
+
+def training_counts(manifest):
+    counts = json.loads(manifest.read_text()).get("training_counts")
+    if counts is None:
+        sys.exit(f"{manifest} has no training_counts: make the pool again, or add the key")
+    return common.array(manifest, counts) if isinstance(counts, str) else counts
 
 
 def main():
@@ -34,41 +36,38 @@ def main():
              *common.table(["method", "all", "head", "mid", "tail"], [[p[0], *p[2:]] for p in PAPER])]
     figures = {}
     for name, manifest in pools.items():
-        counts = common.array(manifest, "training_counts.npy")
-        groups = groups_of(counts)
-        labels = common.array(manifest, common.split_of(manifest, "test")["labels"])
-        report, folder = common.compare(options, manifest, "--split", "test", save=True)
-        rng = np.random.default_rng(options.seed)
-        rows = {}
-        for r in report["rows"]:
-            right = np.load(folder / f"{r['method']}.test.npy").argmax(axis=1) == labels
-            rows[r["method"]] = {"all": r["top1"], "all_ci": r["top1_ci"], "nll": r["nll"], "ece": r["ece"]}
-            for g, classes in groups.items():
-                part = right[np.isin(labels, classes)]
-                sums = rng.binomial(part.size, part.mean(), size=options.resamples)  # resampled 0/1 rows
-                rows[r["method"]][g] = float(part.mean())
-                rows[r["method"]][g + "_ci"] = common.percentile(sums / part.size)
-        figures[name] = {"rows": rows, "groups": {g: [int(c) for c in v] for g, v in groups.items()}}
-        columns = ["all", *groups]
+        counts = training_counts(manifest)
+        report = common.compare(options, manifest, "--split", "test")
+        balanced = common.compare(options, manifest, "--split", "test", "--methods", "default", "--set", "fit.balance=1")
+        balanced["rows"][0]["method"] = BALANCED
+        about = report["training_counts"]
+        groups = [g for g in ("head", "mid", "tail") if about[g]["classes"]]
+        rows = {r["method"]: {"all": r["top1"], "all_ci": r["top1_ci"], "nll": r["nll"], "ece": r["ece"],
+                              "balanced": r["balanced_accuracy"], "balanced_ci": r["balanced_accuracy_ci"],
+                              **{g: r[f"accuracy_{g}"] for g in groups}, **{f"{g}_ci": r[f"accuracy_{g}_ci"] for g in groups}}
+                for r in [*report["rows"], *balanced["rows"]]}
+        figures[name] = {"rows": rows, "groups": {g: about[g] for g in groups}}
+        columns = ["all", "balanced", *groups]
         cells = [[m, *(common.interval(r, c, 1, 100) for c in columns), common.number(r["nll"], 3), common.number(r["ece"], 3)]
                  for m, r in rows.items()]
         for i, c in enumerate(columns, 1):
             common.embolden(cells, [r[c] for r in rows.values()], i, True)
         common.embolden(cells, [r["nll"] for r in rows.values()], len(columns) + 1, False)
         common.embolden(cells, [r["ece"] for r in rows.values()], len(columns) + 2, False)
-        lines += ["What we measure. Head, mid and tail: classes with more than 100, 20 to 100 and fewer than 20 training images "
+        lines += ["What we measure. Balanced: mean over classes. Head, mid and tail: classes with more than 100, 20 to 100 and fewer than 20 training images "
                   f"(these have {', '.join(str(int(c)) for c in counts)}). "
                   + " ".join(f"No class is in {g}." for g in ("head", "mid", "tail") if g not in groups)
+                  + f" `{BALANCED}` is `default` with `fit.balance=1`."
                   + " `oof` has the same long tail and `test` is balanced, so calibration is for other shares of the classes.", "",
                   f"### {name}", "", common.shape(report, name), "",
                   *common.table(["method", *columns, "NLL", "ECE"], cells), "### Did the paper's order hold?", "",
                   verdict(rows, groups), ""]
-    lines.append(common.conditions(options, ["compare POOL --split test --save DIR"]))
+    lines.append(common.conditions(options, ["compare POOL --split test"]))
     common.write_section(options, "long-tail", "Long tail", lines, figures)
 
 
 def verdict(rows, groups):
-    ours = {m: r["all"] for m, r in rows.items()}
+    ours = {m: r["all"] for m, r in rows.items() if m != BALANCED}
     same, pairs, _ = common.agreement({p[1]: p[2] for p in PAPER}, ours)
     last = [g for g in ("tail", "mid") if g in groups][:1]
     gain = {g: 100 * (rows["paper"][g] - rows["prototype"][g]) for g in ("head", last[0])}
@@ -82,7 +81,10 @@ def verdict(rows, groups):
             f"mid, +2.3 on tail). Highest top-1 over all: `{best}`, {100 * ours[best]:.1f}%"
             + ("" if best == "default" else f"; `default`: {100 * ours['default']:.1f}%") + ". "
             f"`default` against the average: {ahead('head'):+.1f} on head, {ahead(last[0]):+.1f} on "
-            f"{last[0]}.")
+            f"{last[0]}. `fit.balance=1` takes `default` from {100 * rows['default'][last[0]]:.1f} to "
+            f"{100 * rows[BALANCED][last[0]]:.1f} on {last[0]}, from {100 * rows['default']['head']:.1f} to "
+            f"{100 * rows[BALANCED]['head']:.1f} on head and from {100 * rows['default']['all']:.1f} to "
+            f"{100 * rows[BALANCED]['all']:.1f} over all; NLL {rows['default']['nll']:.3f} to {rows[BALANCED]['nll']:.3f}.")
 
 
 if __name__ == "__main__":

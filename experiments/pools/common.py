@@ -76,6 +76,7 @@ class Pool:
     classes: list
     splits: dict
     members: list = field(default_factory=list)
+    training_counts: list = None  # training samples of each class, where they are of interest
 
 
 def classical_members(width, seed, without=()):
@@ -315,6 +316,8 @@ def write_pool(folder, pool):
     folder.mkdir(parents=True, exist_ok=True)
     manifest = {"corestack_pool": 1, "task": "classification", "classes": pool.classes, "output": "probability",
                 "splits": {}, "models": []}
+    if pool.training_counts is not None:
+        manifest["training_counts"] = [int(n) for n in pool.training_counts]
     for name, split in pool.splits.items():
         entry = manifest["splits"][name] = {}
         for key in ("labels", "ids", "folds"):
@@ -323,6 +326,8 @@ def write_pool(folder, pool):
                 save(folder / entry[key], np.asarray(getattr(split, key), dtype=np.int64))
         if split.conditions:
             entry["conditions"] = split.conditions
+            if "test" in pool.splits:
+                entry["clean"] = "test"
         if split.labels is None:
             entry["ood"] = True
     for member in pool.members:

@@ -248,6 +248,7 @@ def main():
             if not all(finished(folder, name, settings) for name in run.names):
                 train(run, data, folder, settings)
     pool = common.Pool(FASHION_CLASSES, data.splits)
+    pool.training_counts = counts
     for run in runs:
         for name in run.names:
             pool.members.append(trained(folder, name, run, data.splits, finished(folder, name, settings)))

@@ -4,6 +4,7 @@
  */
 #include "pipeline/stages.h"
 
+#include "pipeline/balance.h"
 #include "pipeline/redundant.h"
 
 #include <math.h>
@@ -477,55 +478,13 @@ static cst_status run_stages(cst_context *context, const cst_view *view, const i
     return status;
 }
 
-/* (rows / (classes n_c))^balance, scaled so that the rows' mean is 1; a class without rows has
- * none. weights: [classes]. */
-static cst_status balance_classes(cst_context *context, const cst_view *view, double balance,
-                                  double *weights) {
-    int64_t *counts = cst_alloc(context, (size_t)view->classes, sizeof *counts);
-    if (!counts)
-        return CST_ERROR_MEMORY;
-    for (int64_t i = 0; i < view->rows; i++)
-        counts[cst_view_label(view, i)]++;
-    double total = 0;
-    for (int32_t c = 0; c < view->classes; c++) {
-        double share = (double)view->classes * (double)counts[c] / (double)view->rows;
-        weights[c] = counts[c] > 0 ? pow(share, -balance) : 0;
-        total += (double)counts[c] * weights[c];
-    }
-    for (int32_t c = 0; c < view->classes; c++)
-        weights[c] *= (double)view->rows / total;
-    cst_free(context, counts);
-    return CST_OK;
-}
-
-static cst_status check_balance(cst_context *context, const cst_settings *settings) {
-    if (settings->learners != 1U << CST_LEARNER_LOGLINEAR)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "fit.balance weighs the rows of the log-linear pool and of selection, and "
-                        "has no meaning for the linear meta-learners: set "
-                        "meta.learners=log-linear, or fit.balance=0");
-    if (settings->drop)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "fit.balance and refit.drop do not go together: removals are judged on "
-                        "rows that all count alike; set refit.drop=false, or fit.balance=0");
-    return CST_OK;
-}
-
 cst_status cst_stages_run(cst_context *context, const cst_view *view, const int32_t *folds,
                           int32_t fold_count, const cst_settings *settings, const double *flops,
                           const double *latency, cst_stages *out) {
+    cst_settings balanced;
+    double *weights = NULL;
     *out = (cst_stages){0};
-    if (settings->balance <= 0)
-        return run_stages(context, view, folds, fold_count, settings, flops, latency, out);
-    cst_settings balanced = *settings;
-    cst_status status = check_balance(context, settings);
-    if (status != CST_OK)
-        return status;
-    double *weights = cst_alloc(context, (size_t)view->classes, sizeof *weights);
-    status =
-        weights ? balance_classes(context, view, settings->balance, weights) : CST_ERROR_MEMORY;
-    balanced.selection.compact.class_weights = weights;
-    balanced.loglinear.compact.class_weights = weights;
+    cst_status status = cst_balance(context, view, settings, &balanced, &weights);
     if (status == CST_OK)
         status = run_stages(context, view, folds, fold_count, &balanced, flops, latency, out);
     cst_free(context, weights);

@@ -1,0 +1,60 @@
+/*
+ * Class weights of a fit: rows of rare classes count more. Before selection and the log-linear
+ * pool. Paper: "Long-Tail Recognition", which evaluates on rare classes and fits on all alike.
+ */
+#include "pipeline/balance.h"
+
+#include "model/stack.h"
+
+#include <math.h>
+
+/* (rows / (classes n_c))^balance, scaled so that the rows' mean is 1; a class without rows has
+ * none. weights: [classes]. */
+static cst_status class_weights(cst_context *context, const cst_view *view, double balance,
+                                double *weights) {
+    int64_t *counts = cst_alloc(context, (size_t)view->classes, sizeof *counts);
+    if (!counts)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < view->rows; i++)
+        counts[cst_view_label(view, i)]++;
+    double total = 0;
+    for (int32_t c = 0; c < view->classes; c++) {
+        double share = (double)view->classes * (double)counts[c] / (double)view->rows;
+        weights[c] = counts[c] > 0 ? pow(share, -balance) : 0;
+        total += (double)counts[c] * weights[c];
+    }
+    for (int32_t c = 0; c < view->classes; c++)
+        weights[c] *= (double)view->rows / total;
+    cst_free(context, counts);
+    return CST_OK;
+}
+
+static cst_status check(cst_context *context, const cst_settings *settings) {
+    if (settings->learners != 1U << CST_LEARNER_LOGLINEAR)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "fit.balance weighs the rows of the log-linear pool and of selection, and "
+                        "has no meaning for the linear meta-learners: set "
+                        "meta.learners=log-linear, or fit.balance=0");
+    if (settings->drop)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "fit.balance and refit.drop do not go together: removals are judged on "
+                        "rows that all count alike; set refit.drop=false, or fit.balance=0");
+    return CST_OK;
+}
+
+cst_status cst_balance(cst_context *context, const cst_view *view, const cst_settings *settings,
+                       cst_settings *out, double **weights) {
+    *out = *settings;
+    *weights = NULL;
+    if (settings->balance <= 0)
+        return CST_OK;
+    cst_status status = check(context, settings);
+    if (status != CST_OK)
+        return status;
+    *weights = cst_alloc(context, (size_t)view->classes, sizeof **weights);
+    if (!*weights)
+        return CST_ERROR_MEMORY;
+    out->selection.compact.class_weights = *weights;
+    out->loglinear.compact.class_weights = *weights;
+    return class_weights(context, view, settings->balance, *weights);
+}

@@ -4,6 +4,7 @@
  */
 #include "cli.h"
 
+#include <corestack/detection.h>
 #include <corestack/files.h>
 #include <corestack/report.h>
 #include <corestack/segmentation.h>
@@ -21,6 +22,8 @@ typedef struct prediction {
     float *probabilities; /* [rows][classes] */
     int64_t rows;
     int64_t cases; /* of a segmentation; else 0 */
+    bool boxes;    /* of detection: images are in `rows` */
+    int64_t detections;
 } prediction;
 
 static int report(cli_call *call, const prediction *p) {
@@ -36,8 +39,12 @@ static int report(cli_call *call, const prediction *p) {
         status = cst_report_set_string(context, document, "out", p->target.path);
     if (status == CST_OK)
         status = cst_report_set_integer(context, document, "samples", p->rows);
-    if (status == CST_OK)
+    if (status == CST_OK && !p->boxes)
         status = cst_report_set_integer(context, document, "classes", cst_model_classes(p->model));
+    if (status == CST_OK && p->boxes)
+        status = cst_report_set_integer(context, document, "images", p->rows);
+    if (status == CST_OK && p->boxes)
+        status = cst_report_set_integer(context, document, "detections", p->detections);
     if (status == CST_OK && p->cases > 0)
         status = cst_report_set_integer(context, document, "cases", p->cases);
     if (status == CST_OK && p->cases > 0)
@@ -53,10 +60,16 @@ static bool as_csv(const prediction *p) {
     return !p->target.direct && cli_target_ends(&p->target, ".csv");
 }
 
+static bool as_json(const prediction *p) {
+    return !p->target.direct && cli_target_ends(&p->target, ".json");
+}
+
 static int check_kind(cli_call *call, const prediction *p) {
-    if (p->target.direct || as_csv(p) || cli_target_ends(&p->target, ".npy"))
+    if (p->target.direct || as_csv(p) || as_json(p) || cli_target_ends(&p->target, ".npy"))
         return CLI_OK;
-    return cli_fail(call, "-o %s: predictions are written as .npy or .csv; name the file so",
+    return cli_fail(call,
+                    "-o %s: predictions are written as .npy or .csv, detections as .json; name the "
+                    "file so",
                     p->target.path);
 }
 
@@ -113,8 +126,28 @@ static int open_inputs(cli_call *call, prediction *p) {
     return code;
 }
 
+/* Detections: a COCO results file. */
+static int write_boxes(cli_call *call, prediction *p) {
+    p->boxes = true;
+    if (cli_value(call, "format"))
+        return cli_fail(call, "option --format is for maps of a segmentation: leave it out");
+    if (!p->target.direct && !as_json(p))
+        return cli_fail(call,
+                        "-o %s: detections are written as COCO results; name the file with .json "
+                        "at its end",
+                        p->target.path);
+    return cli_check(call,
+                     cst_model_predict_detections(call->context, p->model, p->pool, p->split,
+                                                  p->target.write_to, &p->rows, &p->detections));
+}
+
 static int write_rows(cli_call *call, prediction *p) {
     int code = CLI_OK;
+    if (as_json(p))
+        return cli_fail(call,
+                        "-o %s: probabilities are written as .npy or .csv; only detections are a "
+                        ".json",
+                        p->target.path);
     if (cli_value(call, "format"))
         return cli_fail(call, "option --format is for maps of a segmentation: leave it out");
     if (as_csv(p) && cst_pool_conditions(p->pool, p->split) > 0)
@@ -179,7 +212,8 @@ static bool names_folder(const cli_call *call) {
         return false;
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
         return false;
-    return !cli_target_ends(&named, ".npy") && !cli_target_ends(&named, ".csv");
+    return !cli_target_ends(&named, ".npy") && !cli_target_ends(&named, ".csv") &&
+           !cli_target_ends(&named, ".json");
 }
 
 static int run(cli_call *call) {
@@ -198,8 +232,9 @@ static int run(cli_call *call) {
     if (code == CLI_OK && !late)
         code = open_inputs(call, &p);
     maps = p.pool && cst_pool_task(p.pool) == CST_TASK_SEGMENTATION;
+    bool boxes = p.pool && cst_pool_task(p.pool) == CST_TASK_DETECTION;
     if (code == CLI_OK)
-        code = maps ? write_maps(call, &p) : write_rows(call, &p);
+        code = maps ? write_maps(call, &p) : boxes ? write_boxes(call, &p) : write_rows(call, &p);
     if (code == CLI_OK)
         code = report(call, &p);
     code = cli_close_target(call, &p.target, code);
@@ -212,8 +247,7 @@ static int run(cli_call *call) {
 static const cli_option OPTIONS[] = {
     {"output", 'o', "OUT.npy",
      "the file to write: probabilities [samples, classes], .npy or .csv; of a segmentation .npy, "
-     "or "
-     "a new folder with a file for each case"},
+     "or a new folder with a file for each case; of detections COCO results, .json"},
     {"format", 0, "KIND",
      "segmentation: maps (probabilities, usual), maps-float16, labels (class numbers) or png (the "
      "same as images)"},
@@ -226,7 +260,8 @@ const cli_command CLI_PREDICT = {
     .summary = "probabilities of a fitted stack for a split of a pool",
     .usage = "predict MODEL POOL -o OUT.npy [--split NAME] [options]\n"
              "predict MODEL a.npy b.npy ... -o OUT.npy [options]\n"
-             "predict MODEL POOL -o FOLDER --format png",
+             "predict MODEL POOL -o FOLDER --format png\n"
+             "predict MODEL POOL -o OUT.json",
     .details =
         "Members are matched to the model by name; only those that it keeps are read. Rows\n"
         "come out in the order of the split. A .csv has a header, with the sample ids where\n"

@@ -364,6 +364,11 @@ static void computations(void **state) {
     REFUSED(cst_evaluate_detections(f->context, NULL, "b", 0, 0, &report));
     REFUSED(cst_evaluate_detections(f->context, "a", NULL, 0, 0, &report));
     REFUSED(cst_evaluate_detections(f->context, "a", "b", 0, 0, NULL));
+    REFUSED_ALONE(cst_model_predict_detections(NULL, f->model, f->pool, "oof", "a", NULL, NULL));
+    REFUSED(cst_model_predict_detections(f->context, NULL, f->pool, "oof", "a", NULL, NULL));
+    REFUSED(cst_model_predict_detections(f->context, f->model, NULL, "oof", "a", NULL, NULL));
+    REFUSED(cst_model_predict_detections(f->context, f->model, f->pool, NULL, "a", NULL, NULL));
+    REFUSED(cst_model_predict_detections(f->context, f->model, f->pool, "oof", NULL, NULL, NULL));
     REFUSED(cst_evaluate(f->context, NULL, ROWS, CLASSES, f->labels, 0, 0, &report));
     REFUSED(cst_evaluate(f->context, p, ROWS, CLASSES, NULL, 0, 0, &report));
     REFUSED(cst_evaluate(f->context, p, ROWS, CLASSES, f->labels, 0, 0, NULL));

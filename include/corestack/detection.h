@@ -39,6 +39,15 @@ CST_API cst_status cst_evaluate_detections(cst_context *context, const char *det
                                            const char *annotations, int32_t resamples,
                                            uint64_t seed, cst_report **report);
 
+/* Writes a model's boxes for a split of a pool as a COCO results file (scores are probabilities
+ * that a box is right), under a temporary name that is renamed at the end. Members are matched by
+ * name: others in the pool are not read, a missing one is an error that names it; categories are
+ * matched by id. images and detections may be NULL: how many there are. */
+CST_API cst_status cst_model_predict_detections(cst_context *context, const cst_model *model,
+                                                cst_pool *pool, const char *split,
+                                                const char *path, int64_t *images,
+                                                int64_t *detections);
+
 #ifdef __cplusplus
 }
 #endif

@@ -107,6 +107,21 @@
       "Scale of loss and curvature in the Laplace weights.")                                       \
     X(PROBABILITY_MAP, "probability.map", CHOICE, "clip", 0, 0, "clip|simplex",                    \
       "How linear scores become probabilities.")                                                   \
+    X(DETECT_IOU, "detect.iou", REAL, "0.55", 0.05, 1, "",                                         \
+      "Detection: IoU from which boxes of several members are one object.")                        \
+    X(DETECT_MIN_SCORE, "detect.min_score", REAL, "0", 0, 1, "",                                   \
+      "Detection: members' boxes with a lower score are left out.")                                \
+    X(DETECT_MAX_BOXES, "detect.max_boxes", INTEGER, "100", 1, 1000000, "",                        \
+      "Detection: most boxes of a member in an image and category, best first.")                   \
+    X(DETECT_KEEP_FRACTION, "detect.keep_fraction", REAL, "1", 1e-9, 1, "",                        \
+      "Detection: what keep.fraction is in the preset default, where a member more finds more "    \
+      "objects.")                                                                                  \
+    X(DETECT_TARGET_IOU, "detect.target_iou", REAL, "0.5", 0.05, 1, "",                            \
+      "Detection: IoU with a true box from which a fused box counts as right while fitting.")      \
+    X(DETECT_BOX_WEIGHTS, "detect.box_weights", CHOICE, "precision", 0, 0,                         \
+      "precision|stack|equal",                                                                     \
+      "Detection: weights of the members in fused boxes, beside the scores: by the measured "      \
+      "error of their edges in each category, those of the stack, or all alike.")                  \
     X(REFIT_DROP, "refit.drop", BOOLEAN, "false", 0, 1, "",                                        \
       "Drop a kept member whose removal changes the nested loss by less than its standard error, " \
       "and refit.")                                                                                \

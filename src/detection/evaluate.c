@@ -40,14 +40,7 @@ cst_status cst_evaluate_detections(cst_context *context, const char *detections,
     if (status == CST_OK) {
         json_t *root = cst_report_root(*report);
         cst_report_string(*report, root, "task", cst_task_name(CST_TASK_DETECTION));
-        cst_report_integer(*report, root, "samples", truth->images);
-        cst_report_integer(*report, root, "images", truth->images);
-        cst_report_integer(*report, root, "annotations", truth->count);
-        cst_report_integer(*report, root, "detections", boxes->count);
-        cst_figures_put(*report, root, &scores, &intervals);
-        cst_figures_definition(*report, root);
-        cst_figures_categories(*report, root, truth, by_category);
-        cst_report_integer(*report, root, "resamples", intervals.resamples);
+        cst_figures_document(*report, root, truth, boxes->count, &scores, &intervals, by_category);
         cst_report_integer(*report, root, "seed", (int64_t)seed);
         json_t *seconds = cst_report_object(*report, root, "seconds");
         cst_report_number(*report, seconds, "read", read);

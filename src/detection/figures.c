@@ -67,3 +67,17 @@ void cst_figures_definition(cst_report *report, json_t *object) {
                       "COCO: mean over categories and IoU 0.50:0.05:0.95 of the precision at 101 "
                       "recalls, at most 100 boxes per image and category; -1 without true boxes");
 }
+
+void cst_figures_document(cst_report *report, json_t *object, const cst_coco *truth,
+                          int64_t detections, const cst_detection_scores *scores,
+                          const cst_ap_intervals *intervals,
+                          const cst_detection_scores *by_category) {
+    cst_report_integer(report, object, "samples", truth->images);
+    cst_report_integer(report, object, "images", truth->images);
+    cst_report_integer(report, object, "annotations", truth->count);
+    cst_report_integer(report, object, "detections", detections);
+    cst_figures_put(report, object, scores, intervals);
+    cst_figures_definition(report, object);
+    cst_figures_categories(report, object, truth, by_category);
+    cst_report_integer(report, object, "resamples", intervals->resamples);
+}

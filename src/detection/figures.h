@@ -16,6 +16,11 @@ void cst_figures_difference(cst_report *report, json_t *object, const cst_ap_int
 /* "categories": of each its id, name, true boxes and figures. */
 void cst_figures_categories(cst_report *report, json_t *object, const cst_coco *truth,
                             const cst_detection_scores *by_category);
+/* What an evaluation says of one file or model: counts, figures, intervals, categories. */
+void cst_figures_document(cst_report *report, json_t *object, const cst_coco *truth,
+                          int64_t detections, const cst_detection_scores *scores,
+                          const cst_ap_intervals *intervals,
+                          const cst_detection_scores *by_category);
 /* "ap_definition": what the figures mean, in one sentence. */
 void cst_figures_definition(cst_report *report, json_t *object);
 

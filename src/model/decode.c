@@ -293,6 +293,39 @@ static void get_learners(reader *r, cst_model *model) {
         refuse(r, at, "the blend weights sum to %.12g instead of 1", sum);
 }
 
+static void get_fusion(reader *r, cst_model *model) {
+    cst_fusion *fusion = cst_alloc(r->context, 1, sizeof *fusion);
+    if (!fusion) {
+        r->status = CST_ERROR_MEMORY;
+        return;
+    }
+    model->fusion = fusion;
+    fusion->iou = get_f64(r, "the overlap of boxes that are one object", 0, 1);
+    fusion->min_score = get_f64(r, "the least score of a box", 0, 1);
+    fusion->max_boxes = get_int(r, "the most boxes of a member", 1, INT32_MAX);
+    size_t count = (size_t)get_int(r, "the number of categories", 1, CST_MODEL_CLASSES_MAX);
+    fusion->category_id = get_room(r, count, sizeof *fusion->category_id, 12, "categories");
+    fusion->category_name = get_room(r, count, sizeof *fusion->category_name, 12, "categories");
+    fusion->categories = fusion->category_name ? (int32_t)count : 0;
+    for (size_t c = 0; c < count && r->status == CST_OK; c++) {
+        size_t at = r->at;
+        const uint8_t *id = take(r, 8);
+        fusion->category_id[c] = id ? (int64_t)load_u64(id) : 0;
+        if (id && c > 0 && fusion->category_id[c] <= fusion->category_id[c - 1])
+            refuse(r, at, "the ids of the categories do not ascend");
+        if (get_int(r, "whether a category has a name", 0, 1) == 1)
+            fusion->category_name[c] = get_string(r, "category name", c);
+    }
+    if (r->status != CST_OK)
+        return;
+    size_t at = r->at;
+    size_t weights = count * (size_t)model->members; /* at most 2^24 * 2^20 */
+    fusion->weights = get_f64s(r, weights, "a weight of a box", CST_MODEL_COEFFICIENT_MAX);
+    for (size_t i = 0; i < weights && r->status == CST_OK; i++)
+        if (fusion->weights[i] < 0)
+            refuse(r, at + 8 * i, "a weight of a box is %g, which is below 0", fusion->weights[i]);
+}
+
 static void get_settings(reader *r, cst_model *model) {
     size_t first = r->at;
     size_t count = get_u32(r);
@@ -369,7 +402,8 @@ static void get_payload(reader *r, cst_model *model, cst_section section, size_t
     static const section_fn payloads[CST_SECTIONS] = {
         [CST_SECTION_TASK] = get_task,         [CST_SECTION_MEMBERS] = get_members,
         [CST_SECTION_CLASSES] = get_classes,   [CST_SECTION_GATE] = get_gate,
-        [CST_SECTION_LEARNERS] = get_learners, [CST_SECTION_SETTINGS] = get_settings,
+        [CST_SECTION_LEARNERS] = get_learners, [CST_SECTION_FUSION] = get_fusion,
+        [CST_SECTION_SETTINGS] = get_settings,
     };
     size_t end = r->end;
     r->end = r->at + length;
@@ -438,6 +472,13 @@ cst_status cst_stack_decode(cst_context *context, const char *name, const uint8_
         get_section(&r, model, &next);
     if (r.status == CST_OK)
         check_skipped(&r, next, CST_SECTIONS);
+    if (r.status == CST_OK && (model->task == CST_TASK_DETECTION) != (model->fusion != NULL))
+        refuse(&r, r.at, "section FUSE %s",
+               model->fusion ? "belongs to models of detection only"
+                             : "is missing, which detection needs");
+    if (r.status == CST_OK && model->fusion && model->classes != 2)
+        refuse(&r, r.at, "a model of detection has %" PRId32 " classes instead of 2",
+               model->classes);
     if (r.status == CST_OK && r.at != r.end)
         refuse(&r, r.at, "%zu bytes follow the last section", r.end - r.at);
     if (r.status == CST_OK)

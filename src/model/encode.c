@@ -136,6 +136,22 @@ static void put_learners(writer *w, const cst_model *model) {
     }
 }
 
+static void put_fusion(writer *w, const cst_model *model) {
+    const cst_fusion *fusion = model->fusion;
+    put_f64(w, fusion->iou);
+    put_f64(w, fusion->min_score);
+    put_u32(w, (uint32_t)fusion->max_boxes);
+    put_u32(w, (uint32_t)fusion->categories);
+    for (int32_t c = 0; c < fusion->categories; c++) {
+        put_u64(w, (uint64_t)fusion->category_id[c]);
+        put_u32(w, fusion->category_name[c] != NULL);
+        if (fusion->category_name[c])
+            put_string(w, fusion->category_name[c]);
+    }
+    for (int64_t i = 0; i < (int64_t)fusion->categories * model->members; i++)
+        put_f64(w, fusion->weights[i]);
+}
+
 static void put_settings(writer *w, const cst_model *model) {
     if (model->settings > UINT32_MAX) {
         w->status = cst_fail(w->context, CST_ERROR_LIMIT, "the model has too many settings");
@@ -186,6 +202,10 @@ static bool complete(const cst_model *model) {
         whole = gate->inputs == model->members && gate->best >= 0;
     if (whole && gate->mode == CST_GATE_LEARNED)
         whole = gate->hidden > 0 && gate->w1 && gate->b1 && gate->w2 && gate->b2;
+    const cst_fusion *fusion = model->fusion;
+    if (whole && fusion)
+        whole = fusion->categories > 0 && fusion->category_id && fusion->category_name &&
+                fusion->weights;
     return whole;
 }
 
@@ -193,15 +213,17 @@ static void write_file(writer *w, const cst_model *model) {
     static const section_fn payloads[CST_SECTIONS] = {
         [CST_SECTION_TASK] = put_task,         [CST_SECTION_MEMBERS] = put_members,
         [CST_SECTION_CLASSES] = put_classes,   [CST_SECTION_GATE] = put_gate,
-        [CST_SECTION_LEARNERS] = put_learners, [CST_SECTION_SETTINGS] = put_settings,
+        [CST_SECTION_LEARNERS] = put_learners, [CST_SECTION_FUSION] = put_fusion,
+        [CST_SECTION_SETTINGS] = put_settings,
     };
     put(w, CST_MODEL_MAGIC, CST_MODEL_MAGIC_BYTES);
     put_u32(w, CST_MODEL_VERSION);
-    put_u32(w, CST_SECTIONS - (model->class_names ? 0U : 1U));
+    put_u32(w, CST_SECTIONS - (model->class_names ? 0U : 1U) - (model->fusion ? 0U : 1U));
     size_t length_at = w->used;
     put_u64(w, 0);
     for (int s = 0; s < CST_SECTIONS; s++)
-        if (s != CST_SECTION_CLASSES || model->class_names)
+        if ((s != CST_SECTION_CLASSES || model->class_names) &&
+            (s != CST_SECTION_FUSION || model->fusion))
             put_section(w, model, &cst_section_info[s], payloads[s]);
     if (w->status == CST_OK) {
         store_u64(w->bytes + length_at, w->used + CST_MODEL_CHECKSUM_BYTES);

@@ -28,6 +28,7 @@ enum {
     X(CLASSES, "CLAS", 0, 0)                                                                       \
     X(GATE, "GATE", CST_MODEL_REQUIRED, 1)                                                         \
     X(LEARNERS, "LEAR", CST_MODEL_REQUIRED, 1)                                                     \
+    X(FUSION, "FUSE", CST_MODEL_REQUIRED, 0)                                                       \
     X(SETTINGS, "SETT", 0, 1)
 
 #define CST_MODEL_SECTION_ENUM(id, tag, flags, present) CST_SECTION_##id,

@@ -23,6 +23,15 @@ static void free_strings(cst_context *context, char **strings, size_t count) {
     cst_free(context, strings);
 }
 
+static void free_fusion(cst_context *context, cst_fusion *fusion) {
+    if (!fusion)
+        return;
+    free_strings(context, fusion->category_name, (size_t)fusion->categories);
+    cst_free(context, fusion->category_id);
+    cst_free(context, fusion->weights);
+    cst_free(context, fusion);
+}
+
 void cst_model_free(cst_context *context, cst_model *model) {
     if (!model)
         return;
@@ -36,6 +45,7 @@ void cst_model_free(cst_context *context, cst_model *model) {
         cst_free(context, model->learner[l].bias);
     }
     cst_free(context, model->learner);
+    free_fusion(context, model->fusion);
     cst_free(context, model);
 }
 

@@ -35,6 +35,17 @@ typedef struct cst_learner {
     double *bias;
 } cst_learner;
 
+/* How boxes become rows of two classes (the second: the box is right), and rows boxes again. */
+typedef struct cst_fusion {
+    double iou;           /* from which boxes are one object */
+    double min_score;     /* boxes below are left out */
+    int32_t max_boxes;    /* most boxes of a member in an image and category */
+    int32_t categories;   /* at least 1 */
+    int64_t *category_id; /* [categories], ascending */
+    char **category_name; /* [categories]; NULL where the annotations gave none */
+    double *weights;      /* [categories][members] >= 0, beside the scores, in fused boxes */
+} cst_fusion;
+
 struct cst_model {
     cst_task task;
     int32_t classes;
@@ -47,6 +58,7 @@ struct cst_model {
     cst_probability_map map;
     int32_t learners;
     cst_learner *learner;
+    cst_fusion *fusion; /* of detection only */
     size_t settings;
     char **setting; /* "key=value", no key twice */
 };

@@ -25,6 +25,12 @@ typedef struct cst_fit_facts {
 
 cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cst_report **out);
 
+/* What a model says of itself: names of members and classes (of detections: none, its two are
+ * whether a box is right), settings, and the split it was fitted on by its labels [rows]. */
+cst_status cst_fit_label(cst_context *context, const cst_pool *pool, const char *split,
+                         const int32_t *labels, int64_t rows, const cst_options *options,
+                         const cst_stages *stages, cst_model *model);
+
 /* "members": a list of objects with name, family, kept (where `because` is given), top1, nll, ece,
  * brier, flops. */
 void cst_document_members(cst_report *report, const cst_pool *pool, const cst_metrics *members,

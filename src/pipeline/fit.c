@@ -10,10 +10,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Names, classes and settings: what a model says of itself. */
-static cst_status label_model(cst_context *context, const cst_pool *pool, const char *split,
-                              const cst_training *source, const cst_options *options,
-                              const cst_stages *stages, cst_model *model) {
+cst_status cst_fit_label(cst_context *context, const cst_pool *pool, const char *split,
+                         const int32_t *labels, int64_t rows, const cst_options *options,
+                         const cst_stages *stages, cst_model *model) {
     model->member_names = cst_alloc(context, (size_t)model->members, sizeof *model->member_names);
     if (!model->member_names)
         return CST_ERROR_MEMORY;
@@ -22,7 +21,7 @@ static cst_status label_model(cst_context *context, const cst_pool *pool, const 
         if (!model->member_names[j])
             return CST_ERROR_MEMORY;
     }
-    if (cst_pool_class_name(pool, 0)) {
+    if (cst_pool_task(pool) != CST_TASK_DETECTION && cst_pool_class_name(pool, 0)) {
         model->class_names = cst_alloc(context, (size_t)model->classes, sizeof *model->class_names);
         if (!model->class_names)
             return CST_ERROR_MEMORY;
@@ -46,8 +45,7 @@ static cst_status label_model(cst_context *context, const cst_pool *pool, const 
     for (size_t i = 0; i < count; i++)
         if (!model->setting[i])
             return CST_ERROR_MEMORY;
-    return cst_fitted_on_note(context, split, source->view.labels, source->view.rows,
-                              model->setting + count);
+    return cst_fitted_on_note(context, split, labels, rows, model->setting + count);
 }
 
 /* Penalty and spectrum for the report where no linear learner has computed them. */
@@ -110,7 +108,8 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
         status = cst_stages_run(context, &source.view, source.folds, source.fold_count, &settings,
                                 source.flops, source.latency, &stages);
     if (status == CST_OK)
-        status = label_model(context, pool, split, &source, options, &stages, stages.fit.model);
+        status = cst_fit_label(context, pool, split, source.view.labels, source.view.rows, options,
+                               &stages, stages.fit.model);
     if (status == CST_OK && report)
         status = diagnose(context, &source, &settings, &stages);
     if (status == CST_OK && report && settings.nested) {

@@ -196,6 +196,11 @@ void cst_text_bullets(cst_page *page, const json_t *root, const char *key, const
 
 void cst_text_predict(cst_page *page, const json_t *root) {
     const char *out = cst_json_string(root, "out");
+    if (json_object_get(root, "detections")) {
+        cst_page_print(page, "%s: %.0f detections in %.0f images, COCO results\n", out ? out : "-",
+                       cst_json_number(root, "detections"), cst_json_number(root, "images"));
+        return;
+    }
     const char *format = cst_json_string(root, "format");
     if (format) {
         cst_page_print(page, "%s: %.0f cases, %.0f pixels x %.0f classes, %s\n", out ? out : "-",

@@ -12,6 +12,8 @@ void cst_text_evaluate(cst_page *page, const json_t *root);
 /* The same of documents about segmentations and detections. */
 void cst_text_evaluate_segmentation(cst_page *page, const json_t *root);
 void cst_text_compare_segmentation(cst_page *page, const json_t *root);
+/* AP and AR of `object`, two rows. */
+void cst_text_figures_detection(cst_page *page, const json_t *object);
 void cst_text_evaluate_detection(cst_page *page, const json_t *root);
 void cst_text_compare_detection(cst_page *page, const json_t *root);
 void cst_text_inspect(cst_page *page, const json_t *root);

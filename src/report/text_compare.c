@@ -151,6 +151,11 @@ static void print_rank_correlation(cst_page *page, const json_t *root) {
 }
 
 void cst_text_compare(cst_page *page, const json_t *root, bool full) {
+    const char *task = cst_json_string(root, "task");
+    if (task && strcmp(task, "detection") == 0) {
+        cst_text_compare_detection(page, root);
+        return;
+    }
     const json_t *rows = json_object_get(root, "rows");
     if (json_object_get(json_array_get(rows, 0), "miou")) {
         cst_text_compare_segmentation(page, root);

@@ -25,7 +25,7 @@ static void interval_cell(cst_grid *table, const json_t *row) {
         cst_grid_cell(table, CST_DIM, "[%.2f, %.2f]", 100 * low, 100 * high);
 }
 
-static void print_figures(cst_page *page, const json_t *root) {
+void cst_text_figures_detection(cst_page *page, const json_t *object) {
     static const char *const headers[] = {"",      "all",    "IoU .50", "IoU .75",
                                           "small", "medium", "large"};
     static const char *const recalls[] = {"", "1 box", "10", "100", "small", "medium", "large"};
@@ -35,10 +35,10 @@ static void print_figures(cst_page *page, const json_t *root) {
         cst_grid_cell(&table, CST_PLAIN, "%s", part ? "AR %" : "AP %");
         for (int f = 0; f < FIGURE_COUNT / 2; f++)
             figure_cell(&table, CST_PLAIN,
-                        cst_json_number(root, FIGURES[part * FIGURE_COUNT / 2 + f]));
+                        cst_json_number(object, FIGURES[part * FIGURE_COUNT / 2 + f]));
         cst_grid_end(&table);
     }
-    const json_t *interval = json_object_get(root, "AP_ci");
+    const json_t *interval = json_object_get(object, "AP_ci");
     if (interval)
         cst_page_print(page, "  AP within [%.2f, %.2f] (95%% bootstrap interval over images)\n",
                        100 * cst_json_number_at(interval, 0),
@@ -105,7 +105,7 @@ void cst_text_evaluate_detection(cst_page *page, const json_t *root) {
     cst_page_print(page, "%.0f images, %.0f true boxes, %.0f detections\n",
                    cst_json_number(root, "images"), cst_json_number(root, "annotations"),
                    cst_json_number(root, "detections"));
-    print_figures(page, root);
+    cst_text_figures_detection(page, root);
     print_categories(page, root);
     if (json_array_size(baselines) > 0) {
         cst_page_heading(page, "Methods");

@@ -86,8 +86,9 @@ static void fate_cell(cst_grid *table, const json_t *root, const json_t *member)
 }
 
 static void print_members(cst_page *page, const json_t *root) {
-    static const char *const headers[] = {"",      "member", "top-1 %", "NLL", "ECE",
-                                          "Brier", "FLOPs",  "family",  "fate"};
+    bool boxes = json_object_get(json_object_get(root, "oof"), "AP") != NULL;
+    const char *const headers[] = {
+        "", "member", boxes ? "AP %" : "top-1 %", "NLL", "ECE", "Brier", "FLOPs", "family", "fate"};
     const json_t *members = json_object_get(root, "members");
     size_t count = json_array_size(members);
     member_row *rows = cst_alloc(page->context, count, sizeof *rows);
@@ -116,7 +117,7 @@ static void print_members(cst_page *page, const json_t *root) {
         const char *family = cst_json_string(member, "family");
         cst_grid_cell(&table, style, "%s", kept ? "*" : "");
         cst_grid_cell(&table, style, "%s", name ? name : "-");
-        cst_grid_number(&table, style, 2, 100 * cst_json_number(member, "top1"));
+        cst_grid_number(&table, style, 2, 100 * cst_json_number(member, boxes ? "AP" : "top1"));
         cst_grid_number(&table, style, 4, rows[i].nll);
         cst_grid_number(&table, style, 4, cst_json_number(member, "ece"));
         cst_grid_number(&table, style, 4, cst_json_number(member, "brier"));
@@ -271,6 +272,11 @@ static void print_scores(cst_page *page, const json_t *root) {
     cst_page_heading(page, "Out-of-fold scores of the stack (%s)",
                      nested ? "nested: everything is refitted without the fold that is scored"
                             : "not nested: optimistic");
+    if (json_object_get(oof, "AP")) {
+        cst_text_figures_detection(page, oof);
+        cst_text_paragraph(page, cst_json_string(root, "ap_definition"));
+        return;
+    }
     bool pixels = json_object_get(oof, "miou") != NULL;
     if (pixels) {
         cst_page_print(page, "  mIoU ");

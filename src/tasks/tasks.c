@@ -2,6 +2,7 @@
  * The public functions that go by the task of a pool: fit, inspect, evaluate, compare, ablate,
  * sweep. Above every stage; each task's own code does the work. Paper: section "Benchmarks".
  */
+#include "detection/detection.h"
 #include "protocol/task.h"
 #include "segmentation/segmentation.h"
 
@@ -12,7 +13,7 @@ static const cst_task_calls *const CALLS[] = {
     &cst_classification_calls,
     NULL,
     &cst_segmentation_calls,
-    NULL,
+    &cst_detection_calls,
 };
 
 /* The table of the pool's task; fails where the task lacks the call at `offset` of the table. */

@@ -110,6 +110,148 @@ def evaluate(truth, detections):
     return figures, [mean(precision[k, 0]) for k in range(len(categories))]
 
 
+# ---- fusion -----------------------------------------------------------------------------------------------------------
+
+
+def groups_of(truth, members):
+    """Pooled boxes by image and category: (member, detection), by falling score, ties by member and place."""
+    for image in sorted(i["id"] for i in truth["images"]):
+        for category in sorted(c["id"] for c in truth["categories"]):
+            found = [(k, d) for k, boxes in enumerate(members) for d in boxes
+                     if d["image_id"] == image and d["category_id"] == category]
+            if found:
+                yield image, category, sorted(found, key=lambda f: -f[1]["score"])
+
+
+def mean_box(boxes, weights):
+    return np.average(np.array(boxes, float), axis=0, weights=np.array(weights, float))
+
+
+def clusters(truth, members, threshold):
+    """Rows of the stack: at most one box of a member, compared with the score-weighted mean."""
+    size = {i["id"]: (i["width"], i["height"]) for i in truth["images"]}
+    rows = []
+    for image, category, found in groups_of(truth, members):
+        mine = []
+        for k, d in found:
+            x, y, w, h = d["bbox"]
+            left, top = max(x, 0), max(y, 0)
+            box = [left, top, min(x + w, size[image][0]) - left, min(y + h, size[image][1]) - top]
+            overlaps = [iou(box, mean_box(r["boxes"], r["scores"])) if k not in r["members"] else -1 for r in mine]
+            if overlaps and max(overlaps) >= threshold:
+                row = mine[int(np.argmax(overlaps))]
+            else:
+                row = {"image": image, "category": category, "boxes": [], "scores": [], "members": []}
+                mine.append(row)
+            row["boxes"].append(box)
+            row["scores"].append(d["score"])
+            row["members"].append(k)
+        rows += mine
+    return rows
+
+
+def targets(truth, rows, count):
+    """Of fused boxes at IoU 0.5, taken by falling mean score; -1 in a crowd."""
+    out = [0] * len(rows)
+    free = {a["id"]: True for a in truth["annotations"]}
+    for i in sorted(range(len(rows)), key=lambda i: -sum(rows[i]["scores"]) / count):
+        row = rows[i]
+        box = mean_box(row["boxes"], row["scores"])
+        near = [(iou(box, a["bbox"], a["iscrowd"]), a) for a in truth["annotations"]
+                if a["image_id"] == row["image"] and a["category_id"] == row["category"]]
+        fits = [(o, a) for o, a in near if o >= 0.5 and not a["iscrowd"] and free[a["id"]]]
+        if fits:
+            free[max(fits, key=lambda f: f[0])[1]["id"]] = False
+            out[i] = 1
+        elif any(o >= 0.5 and a["iscrowd"] for o, a in near):
+            out[i] = -1
+    return out
+
+
+def weighted_boxes_fusion(truth, members):
+    """Solovyev, Wang and Gabruseva 2021: confidence averaged, times min(boxes, models) / models."""
+    out = []
+    for image, category, found in groups_of(truth, members):
+        fused = []
+        for _, d in found:
+            overlaps = [iou(d["bbox"], f["box"]) for f in fused]
+            if overlaps and max(overlaps) > 0.55:
+                f = fused[int(np.argmax(overlaps))]
+            else:
+                f = {"boxes": [], "scores": []}
+                fused.append(f)
+            f["boxes"].append(d["bbox"])
+            f["scores"].append(d["score"])
+            f["box"] = mean_box(f["boxes"], f["scores"])
+        out += [detection(image, category, f["box"],
+                          np.mean(f["scores"]) * min(len(f["scores"]), len(members)) / len(members)) for f in fused]
+    return out
+
+
+def suppression(truth, members, rule):
+    """NMS, and soft-NMS of Bodla et al. 2017 (Gaussian with sigma 0.5, linear above 0.3)."""
+    out = []
+    for image, category, found in groups_of(truth, members):
+        left = [[d["score"], d["bbox"]] for _, d in found]
+        while left:
+            best = max(range(len(left)), key=lambda i: left[i][0])
+            score, box = left.pop(best)
+            if rule != "hard" and score < 0.001:
+                break
+            out.append(detection(image, category, box, score))
+            for other in left:
+                o = iou(other[1], box)
+                if rule == "hard":
+                    other[0] = -1 if o > 0.5 else other[0]
+                elif rule == "gaussian":
+                    other[0] *= np.exp(-o * o / 0.5)
+                elif o > 0.3:
+                    other[0] *= 1 - o
+            left = [other for other in left if other[0] >= 0]
+    return out
+
+
+def fusion_case(rng, folder):
+    """Three members around the same true boxes, what each fusion makes of them, and the stack's rows."""
+    truth, _ = at_random(rng, 10, [1, 6], 0.15)
+    members = []
+    for noise, found_share in ((0.05, 0.9), (0.08, 0.8), (0.12, 0.7)):
+        found = []
+        for a in truth["annotations"]:
+            if rng.random() > found_share:
+                continue
+            x, y, w, h = a["bbox"]
+            moved = np.array([x, y, w, h]) + rng.normal(0, noise, 4) * np.array([w, h, w, h])
+            found.append(detection(a["image_id"], a["category_id"], np.round([*moved[:2], *np.abs(moved[2:])], 2),
+                                   round(float(rng.beta(5, 2)), 4)))
+        for _ in range(25):
+            size = np.exp(rng.uniform(np.log(12), np.log(120), 2))
+            corner = rng.uniform(0, 1, 2) * (np.array([400, 300]) - size)
+            found.append(detection(int(rng.integers(10)), int(rng.choice([1, 6])), np.round([*corner, *size], 2),
+                                   round(float(rng.beta(2, 4)), 4)))
+        rng.shuffle(found)
+        members.append(found)
+
+    def write(name, content):
+        (folder / name).write_text(json.dumps(content, separators=(",", ":")) + "\n")
+
+    write("fusion.gt.json", truth)
+    for k, found in enumerate(members):
+        write("fusion.%d.json" % k, found)
+    write("fusion.wbf.json", weighted_boxes_fusion(truth, members))
+    for rule in ("hard", "gaussian", "linear"):
+        write("fusion.%s.json" % rule, suppression(truth, members, rule))
+    rows = clusters(truth, members, 0.55)
+    write("fusion.rows.json", [detection(r["image"], r["category"], mean_box(r["boxes"], r["scores"]),
+                                         sum(r["scores"]) / len(members)) for r in rows])
+    wanted = targets(truth, rows, len(members))
+    assert {-1, 0, 1} == set(wanted)
+    table = np.zeros((len(rows), len(members)))
+    for i, r in enumerate(rows):
+        table[i, r["members"]] = r["scores"]
+    return wanted, table
+
+
 # ---- cases ------------------------------------------------------------------------------------------------------------
 
 
@@ -210,6 +352,12 @@ def main():
     lines += ["};", "/* AP of each category; -2: there is no such category. */",
               "static const double DETECTION_CATEGORIES[][3] = {"]
     lines += ["    {%s}," % ", ".join("%.17g" % v for v in row) for row in each]
+    wanted, table = fusion_case(rng, folder)
+    lines += ["};", "/* Rows of the stack for fusion.*.json: targets, and scores of the three members. */",
+              "enum { FUSION_ROWS = %d };" % len(wanted),
+              "static const int FUSION_TARGETS[] = {%s};" % ", ".join(map(str, wanted)),
+              "static const double FUSION_SCORES[][3] = {"]
+    lines += ["    {%s}," % ", ".join("%.17g" % v for v in row) for row in table]
     lines += ["};", "", "#endif", ""]
     (OUT / "detection.h").write_text("\n".join(lines))
 

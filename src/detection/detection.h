@@ -1,0 +1,33 @@
+/*
+ * What the public functions do for pools of detections. Above every other file of src/detection.
+ * method.md, section 9.
+ */
+#ifndef CST_DETECTION_H
+#define CST_DETECTION_H
+
+#include "detection/methods.h"
+#include "model/stack.h"
+#include "protocol/task.h"
+
+extern const cst_task_calls cst_detection_calls;
+
+cst_status cst_detection_fit(cst_context *context, cst_pool *pool, const char *split,
+                             const cst_options *options, cst_model **model, cst_report **report);
+cst_status cst_detection_inspect(cst_context *context, cst_pool *pool, const char *split,
+                                 const cst_options *options, cst_report **report);
+cst_status cst_detection_evaluate_model(cst_context *context, const cst_model *model,
+                                        cst_pool *pool, const char *split, int baselines,
+                                        int32_t resamples, uint64_t seed, cst_report **report);
+cst_status cst_detection_compare(cst_context *context, cst_pool *pool,
+                                 const cst_compare_options *options, cst_report **report);
+
+/* A model's boxes for a split of a pool. *split_out (the caller's to close, also after an error)
+ * holds what was read. */
+cst_status cst_detection_predict(cst_context *context, const cst_model *model, const cst_pool *pool,
+                                 const char *split, cst_box_split *split_out, cst_coco_boxes **out);
+
+/* Categories of true boxes, [count] as the file's order has them: what a model remembers of the
+ * split it was fitted on. *out is the caller's. */
+cst_status cst_detection_labels(cst_context *context, const cst_coco *coco, int32_t **out);
+
+#endif

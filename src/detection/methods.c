@@ -1,0 +1,349 @@
+/*
+ * Methods of detection: names, fit, prediction, predictions of images the fit did not see.
+ * method.md, sections 6, 8 and 9.
+ */
+#include "detection/methods.h"
+
+#include "detection/ap.h"
+#include "detection/suppression.h"
+
+#include <corestack/compare.h>
+#include <stdio.h>
+#include <string.h>
+
+/* In the order of reports; the methods of rows follow. */
+static const struct {
+    const char *name;
+    cst_detect_rule rule;
+} NATIVE[] = {
+    {"best-single", CST_DETECT_BEST_SINGLE},
+    {"average", CST_DETECT_AVERAGE},
+    {"wbf", CST_DETECT_WBF},
+    {"nms", CST_DETECT_NMS},
+    {"soft-nms", CST_DETECT_SOFT_NMS},
+    {"soft-nms-linear", CST_DETECT_SOFT_NMS_LINEAR},
+};
+enum { NATIVE_COUNT = sizeof NATIVE / sizeof NATIVE[0] };
+
+static int find_native(const char *name) {
+    for (int i = 0; i < NATIVE_COUNT; i++)
+        if (strcmp(NATIVE[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+const char *cst_detect_method_name(size_t index) {
+    if (index < NATIVE_COUNT)
+        return NATIVE[index].name;
+    index -= NATIVE_COUNT;
+    for (size_t i = 0; cst_method_name(i); i++) {
+        if (find_native(cst_method_name(i)) >= 0)
+            continue;
+        if (index-- == 0)
+            return cst_method_name(i);
+    }
+    return NULL;
+}
+
+cst_status cst_detect_method_parse(cst_context *context, const char *text, uint64_t seed,
+                                   const char *const *settings, int32_t setting_count,
+                                   cst_detect_method *out) {
+    *out = (cst_detect_method){0};
+    int native = find_native(text);
+    if (native >= 0) {
+        (void)snprintf(out->name, sizeof out->name, "%s", text);
+        out->rule = NATIVE[native].rule;
+        return CST_OK;
+    }
+    cst_status status = cst_method_parse(context, text, seed, settings, setting_count, &out->rows);
+    if (status != CST_OK) {
+        char why[1024];
+        (void)snprintf(why, sizeof why, "%s", cst_last_error(context));
+        return cst_fail(context, status,
+                        "%s; for detections also wbf, nms, soft-nms and "
+                        "soft-nms-linear",
+                        why);
+    }
+    (void)snprintf(out->name, sizeof out->name, "%s", text);
+    return CST_OK;
+}
+
+/* ---- fit --------------------------------------------------------------------------------------
+ */
+
+/* The member whose own file has the highest AP on the images of the fit. */
+static cst_status choose_best(cst_context *context, const cst_box_training *t, int32_t fold,
+                              cst_detect_fit *out) {
+    const cst_box_split *split = t->split;
+    int32_t *times = cst_alloc(context, (size_t)split->coco->images, sizeof *times);
+    cst_status status = times ? CST_OK : CST_ERROR_MEMORY;
+    double best = -2;
+    for (int32_t i = 0; status == CST_OK && i < split->coco->images; i++)
+        times[i] = fold < 0 || t->image_folds[i] != fold;
+    for (int32_t k = 0; status == CST_OK && k < split->members; k++) {
+        cst_ap_matches *matches = NULL;
+        cst_detection_scores scores = {0};
+        status = cst_ap_match(context, split->coco, split->boxes[k], &matches);
+        double *scratch =
+            status == CST_OK ? cst_alloc(context, cst_ap_scratch(matches), sizeof *scratch) : NULL;
+        if (scratch)
+            cst_ap_main_scores(matches, times, scratch, &scores);
+        else if (status == CST_OK)
+            status = CST_ERROR_MEMORY;
+        if (status == CST_OK && scores.ap > best) {
+            best = scores.ap;
+            out->best = k;
+        }
+        cst_free(context, scratch);
+        cst_ap_matches_free(context, matches);
+    }
+    cst_free(context, times);
+    if (status == CST_OK)
+        out->uses[out->best] = true;
+    return status;
+}
+
+/* The rows without the images of a fold. index: the caller's, as long as `inside` is used. */
+static cst_status leave_out(cst_context *context, const cst_box_training *t, int32_t fold,
+                            uint64_t seed, int64_t *index, cst_training *inside) {
+    const cst_training *all = &t->source;
+    int64_t count = 0;
+    for (int64_t i = 0; i < all->view.rows; i++)
+        if (all->folds[i] != fold)
+            index[count++] = all->view.index[i];
+    inside->view.index = index;
+    inside->view.rows = count;
+    inside->folds = NULL;
+    return cst_folds_inside(context, &inside->view, all->folds, all->view.rows, all->fold_count,
+                            fold, seed, &inside->folds, &inside->fold_count);
+}
+
+/* What a member weighs in the stack: its weight in a mix, or what the blend's linear and log-linear
+ * learners give its own column. */
+static cst_status stack_weights(cst_context *context, const cst_method_fit *fit, double **out) {
+    *out = cst_alloc(context, (size_t)fit->members, sizeof **out);
+    if (!*out)
+        return CST_ERROR_MEMORY;
+    const cst_model *model = fit->method.baseline ? NULL : fit->stages.fit.model;
+    for (int32_t k = 0; k < fit->members; k++)
+        (*out)[k] = fit->weights ? fit->weights[k] : fit->uses[k];
+    if (fit->weights || !model)
+        return CST_OK;
+    for (int32_t j = 0; j < fit->stages.kept_count; j++) {
+        double sum = 0;
+        for (int32_t m = 0; m < model->learners; m++)
+            sum += model->learner[m].blend * model->learner[m].weights[j];
+        (*out)[fit->stages.kept[j]] = sum;
+    }
+    return CST_OK;
+}
+
+static cst_status fit_rows(cst_context *context, const cst_box_training *t, int32_t fold,
+                           uint64_t seed, cst_detect_fit *out) {
+    cst_training source = t->source;
+    double *stack = NULL;
+    int64_t *index = NULL;
+    cst_status status = CST_OK;
+    if (fold >= 0) {
+        index = cst_alloc(context, (size_t)t->source.view.rows, sizeof *index);
+        status = index ? leave_out(context, t, fold, seed, index, &source) : CST_ERROR_MEMORY;
+    }
+    if (status == CST_OK)
+        status = cst_method_fit_run(context, &out->method.rows, &source, seed, &out->rows);
+    if (status == CST_OK)
+        status = stack_weights(context, &out->rows, &stack);
+    if (status == CST_OK) {
+        /* Baselines fuse as they weigh; the presets as the option says. */
+        cst_box_weights rule =
+            out->method.rows.baseline ? CST_BOX_WEIGHTS_STACK : t->options.box_weights;
+        status = cst_box_weights_fit(context, t, fold, rule, out->rows.uses, stack, out->fusion);
+    }
+    for (int32_t k = 0; status == CST_OK && k < out->rows.members; k++)
+        out->uses[k] = out->rows.uses[k];
+    if (status == CST_OK && out->rows.weights)
+        memcpy(out->weights, out->rows.weights, (size_t)out->rows.members * sizeof *out->weights);
+    if (fold >= 0)
+        cst_free(context, source.folds);
+    cst_free(context, index);
+    cst_free(context, stack);
+    return status;
+}
+
+cst_status cst_detect_fit_run(cst_context *context, const cst_detect_method *method,
+                              const cst_box_training *training, int32_t fold, uint64_t seed,
+                              cst_detect_fit *out) {
+    double start = cst_seconds();
+    size_t members = (size_t)training->rows.members;
+    size_t categories = (size_t)training->rows.clusters->categories;
+    bool rows = method->rule == CST_DETECT_ROWS;
+    *out = (cst_detect_fit){.method = *method};
+    out->uses = cst_alloc(context, members, sizeof *out->uses);
+    out->weights = cst_alloc(context, members, sizeof *out->weights);
+    if (rows)
+        out->fusion = cst_alloc(context, members * categories, sizeof *out->fusion);
+    cst_status status =
+        out->uses && out->weights && (!rows || out->fusion) ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK && rows)
+        status = fit_rows(context, training, fold, seed, out);
+    else if (status == CST_OK && method->rule == CST_DETECT_BEST_SINGLE)
+        status = choose_best(context, training, fold, out);
+    for (size_t k = 0; status == CST_OK && !rows && k < members; k++) {
+        out->uses[k] = out->uses[k] || method->rule != CST_DETECT_BEST_SINGLE;
+        out->weights[k] =
+            method->rule == CST_DETECT_BEST_SINGLE ? out->uses[k] : 1.0 / (double)members;
+    }
+    bool weighed =
+        rows ? out->rows.weights != NULL
+             : method->rule == CST_DETECT_BEST_SINGLE || method->rule == CST_DETECT_AVERAGE;
+    if (!weighed) {
+        cst_free(context, out->weights);
+        out->weights = NULL;
+    }
+    out->seconds = cst_seconds() - start;
+    if (status != CST_OK)
+        cst_detect_fit_free(context, out);
+    return status;
+}
+
+void cst_detect_fit_free(cst_context *context, cst_detect_fit *fit) {
+    cst_method_fit_free(context, &fit->rows);
+    cst_free(context, fit->uses);
+    cst_free(context, fit->weights);
+    cst_free(context, fit->fusion);
+    *fit = (cst_detect_fit){0};
+}
+
+/* ---- prediction -------------------------------------------------------------------------------
+ */
+
+/* Boxes of the wanted images of one list. */
+static cst_status select_images(cst_context *context, const cst_box_split *split,
+                                const cst_coco_boxes *boxes, const bool *images,
+                                cst_coco_boxes **out) {
+    int64_t count = 0;
+    cst_coco_box *box = cst_alloc(context, (size_t)boxes->count, sizeof *box);
+    if (!box)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < boxes->count; i++)
+        if (!images || images[boxes->box[i].image])
+            box[count++] = boxes->box[i];
+    cst_status status =
+        cst_coco_boxes_take(context, out, box, count, split->coco->images, split->coco->categories);
+    if (status != CST_OK)
+        cst_free(context, box);
+    return status;
+}
+
+static cst_status predict_clusters(cst_context *context, const cst_detect_fit *fit,
+                                   const cst_cluster_options *options, const cst_box_split *split,
+                                   const bool *images, cst_coco_boxes **out) {
+    cst_box_rows rows = {0};
+    float *scores = NULL;
+    cst_status status = cst_box_rows_make(context, split, options, fit->uses, images, &rows);
+    if (status == CST_OK) {
+        scores = cst_alloc(context, 2 * (size_t)rows.clusters->rows, sizeof *scores);
+        status = scores ? CST_OK : CST_ERROR_MEMORY;
+    }
+    if (status == CST_OK && fit->method.rule == CST_DETECT_AVERAGE) {
+        for (int64_t i = 0; i < rows.clusters->rows; i++)
+            scores[2 * i + 1] = (float)cst_cluster_mean(rows.clusters, i);
+    } else if (status == CST_OK && rows.clusters->rows > 0) {
+        cst_view view = cst_box_rows_view(&rows);
+        status = cst_method_fit_predict(context, &fit->rows, &view, scores);
+    }
+    if (status == CST_OK)
+        status =
+            cst_cluster_boxes(context, rows.clusters, split->coco, fit->fusion, scores + 1, 2, out);
+    cst_free(context, scores);
+    cst_box_rows_free(context, &rows);
+    return status;
+}
+
+cst_status cst_detect_fit_predict(cst_context *context, const cst_detect_fit *fit,
+                                  const cst_cluster_options *options, const cst_box_split *split,
+                                  const bool *images, cst_coco_boxes **out) {
+    static const cst_suppression rules[] = {[CST_DETECT_WBF] = CST_SUPPRESSION_WBF,
+                                            [CST_DETECT_NMS] = CST_SUPPRESSION_HARD,
+                                            [CST_DETECT_SOFT_NMS] = CST_SUPPRESSION_GAUSSIAN,
+                                            [CST_DETECT_SOFT_NMS_LINEAR] = CST_SUPPRESSION_LINEAR};
+    cst_detect_rule rule = fit->method.rule;
+    *out = NULL;
+    if (rule == CST_DETECT_ROWS || rule == CST_DETECT_AVERAGE)
+        return predict_clusters(context, fit, options, split, images, out);
+    if (rule == CST_DETECT_BEST_SINGLE)
+        return select_images(context, split, split->boxes[fit->best], images, out);
+    cst_coco_boxes *all = NULL;
+    cst_status status =
+        cst_suppress(context, split->coco, (const cst_coco_boxes *const *)split->boxes,
+                     split->members, rules[rule], images ? &all : out);
+    if (status == CST_OK && images)
+        status = select_images(context, split, all, images, out);
+    cst_coco_boxes_free(context, all);
+    return status;
+}
+
+/* ---- images the fit did not see ---------------------------------------------------------------
+ */
+
+typedef struct nested_job {
+    const cst_detect_method *method;
+    const cst_box_training *training;
+    uint64_t seed;
+    cst_coco_boxes **parts; /* [folds] */
+} nested_job;
+
+static cst_status nested_task(cst_context *context, void *user, int64_t task) {
+    const nested_job *job = user;
+    const cst_box_training *t = job->training;
+    int32_t fold = (int32_t)task;
+    cst_detect_fit fit = {0};
+    bool *images = cst_alloc(context, (size_t)t->split->coco->images, sizeof *images);
+    cst_status status = images ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t i = 0; status == CST_OK && i < t->split->coco->images; i++)
+        images[i] = t->image_folds[i] == fold;
+    if (status == CST_OK)
+        status = cst_detect_fit_run(context, job->method, t, fold, job->seed, &fit);
+    if (status == CST_OK)
+        status = cst_detect_fit_predict(context, &fit, &t->options.clusters, t->split, images,
+                                        &job->parts[fold]);
+    cst_detect_fit_free(context, &fit);
+    cst_free(context, images);
+    return status;
+}
+
+static cst_status join_parts(cst_context *context, const cst_box_split *split,
+                             cst_coco_boxes *const *parts, int32_t count, cst_coco_boxes **out) {
+    int64_t all = 0;
+    for (int32_t f = 0; f < count; f++)
+        all += parts[f]->count;
+    cst_coco_box *box = cst_alloc(context, (size_t)all, sizeof *box);
+    if (!box)
+        return CST_ERROR_MEMORY;
+    all = 0;
+    for (int32_t f = 0; f < count; f++) {
+        memcpy(box + all, parts[f]->box, (size_t)parts[f]->count * sizeof *box);
+        all += parts[f]->count;
+    }
+    cst_status status =
+        cst_coco_boxes_take(context, out, box, all, split->coco->images, split->coco->categories);
+    if (status != CST_OK)
+        cst_free(context, box);
+    return status;
+}
+
+cst_status cst_detect_nested(cst_context *context, const cst_detect_method *method,
+                             const cst_box_training *training, uint64_t seed,
+                             cst_coco_boxes **out) {
+    int32_t folds = training->source.fold_count;
+    nested_job job = {.method = method, .training = training, .seed = seed};
+    *out = NULL;
+    job.parts = cst_alloc(context, (size_t)folds, sizeof(cst_coco_boxes *));
+    cst_status status =
+        job.parts ? cst_parallel_for(context, folds, nested_task, &job) : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = join_parts(context, training->split, job.parts, folds, out);
+    for (int32_t f = 0; job.parts && f < folds; f++)
+        cst_coco_boxes_free(context, job.parts[f]);
+    cst_free(context, job.parts);
+    return status;
+}

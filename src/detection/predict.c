@@ -1,0 +1,134 @@
+/*
+ * A fitted stack's boxes for a split: members matched by name, categories by id, clusters scored
+ * and fused, written as COCO results. After the fit. method.md, section 9.
+ */
+#include "detection/detection.h"
+
+#include <corestack/detection.h>
+#include <inttypes.h>
+#include <string.h>
+
+static cst_status check_categories(cst_context *context, const cst_fusion *fusion,
+                                   const cst_coco *coco) {
+    for (int32_t c = 0; c < fusion->categories && c < coco->categories; c++) {
+        const char *ours = fusion->category_name[c];
+        const char *theirs = coco->category_name[c];
+        if (fusion->category_id[c] != coco->category_id[c])
+            return cst_fail(context, CST_ERROR_MISMATCH,
+                            "%s has the category id %" PRId64 " where the model has %" PRId64
+                            "; both need the same categories",
+                            coco->path, coco->category_id[c], fusion->category_id[c]);
+        if (ours && theirs && strcmp(ours, theirs) != 0)
+            return cst_fail(context, CST_ERROR_MISMATCH,
+                            "%s calls category %" PRId64 " '%.60s', and the model '%.60s'; both "
+                            "need the same categories",
+                            coco->path, coco->category_id[c], theirs, ours);
+    }
+    if (fusion->categories != coco->categories)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "%s has %" PRId32 " categories and the model %" PRId32, coco->path,
+                        coco->categories, fusion->categories);
+    return CST_OK;
+}
+
+static cst_status match_members(cst_context *context, const cst_model *model, const cst_pool *pool,
+                                int32_t *positions) {
+    for (int32_t k = 0; k < model->members; k++) {
+        positions[k] = cst_pool_member_index(pool, model->member_names[k]);
+        if (positions[k] < 0)
+            return cst_fail(context, CST_ERROR_MISMATCH,
+                            "the model needs member '%s', and the pool has none of that name",
+                            model->member_names[k]);
+    }
+    return CST_OK;
+}
+
+/* Scores of the clusters and their fused boxes. positions: of the model's members in the pool. */
+static cst_status predict_rows(cst_context *context, const cst_model *model,
+                               const cst_box_split *split, const int32_t *positions,
+                               cst_box_rows *rows, cst_coco_boxes **out) {
+    const cst_fusion *fusion = model->fusion;
+    size_t members = (size_t)split->members;
+    size_t count = (size_t)rows->clusters->rows;
+    float *scores = cst_alloc(context, 2 * count, sizeof *scores);
+    double *weights = cst_alloc(context, (size_t)fusion->categories * members, sizeof *weights);
+    const float **pointers = cst_alloc(context, (size_t)model->members, sizeof *pointers);
+    cst_status status = scores && weights && pointers ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        for (int32_t c = 0; c < fusion->categories; c++)
+            for (int32_t k = 0; k < model->members; k++)
+                weights[(size_t)c * members + (size_t)positions[k]] =
+                    fusion->weights[(size_t)c * (size_t)model->members + (size_t)k];
+        cst_view view = cst_box_rows_view(rows);
+        cst_view kept = cst_view_members(&view, positions, model->members, pointers);
+        if (count > 0)
+            status = cst_stack_predict_reported(context, model, &kept, scores);
+    }
+    if (status == CST_OK)
+        status =
+            cst_cluster_boxes(context, rows->clusters, split->coco, weights, scores + 1, 2, out);
+    cst_free(context, scores);
+    cst_free(context, weights);
+    cst_free(context, pointers);
+    return status;
+}
+
+cst_status cst_detection_predict(cst_context *context, const cst_model *model, const cst_pool *pool,
+                                 const char *split, cst_box_split *split_out,
+                                 cst_coco_boxes **out) {
+    *split_out = (cst_box_split){0};
+    *out = NULL;
+    cst_box_rows rows = {0};
+    int32_t *positions = cst_alloc(context, (size_t)model->members, sizeof *positions);
+    cst_status status =
+        positions ? match_members(context, model, pool, positions) : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_box_split_open(context, pool, split, positions, model->members, split_out);
+    if (status == CST_OK)
+        status = check_categories(context, model->fusion, split_out->coco);
+    if (status == CST_OK) {
+        cst_cluster_options options = {.iou = model->fusion->iou,
+                                       .min_score = model->fusion->min_score,
+                                       .max_boxes = model->fusion->max_boxes};
+        status = cst_box_rows_make(context, split_out, &options, NULL, NULL, &rows);
+    }
+    if (status == CST_OK)
+        status = predict_rows(context, model, split_out, positions, &rows, out);
+    cst_box_rows_free(context, &rows);
+    cst_free(context, positions);
+    return status;
+}
+
+cst_status cst_model_predict_detections(cst_context *context, const cst_model *model,
+                                        cst_pool *pool, const char *split, const char *path,
+                                        int64_t *images, int64_t *detections) {
+    if (!context || !model || !pool || !split || !path)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_predict_detections: a model, a pool, a split and a path are "
+                        "needed");
+    if (!model->fusion || cst_pool_task(pool) != CST_TASK_DETECTION)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "the model was fitted for %s, and the pool's task is %s; detections need a "
+                        "model and a pool of detection",
+                        cst_task_name(model->task), cst_task_name(cst_pool_task(pool)));
+    cst_box_split files;
+    cst_coco_boxes *boxes = NULL;
+    cst_coco_writer *writer = NULL;
+    cst_status status = cst_detection_predict(context, model, pool, split, &files, &boxes);
+    if (status == CST_OK)
+        status = cst_coco_writer_open(context, &writer, path, files.coco);
+    for (int32_t i = 0; status == CST_OK && i < files.coco->images; i++)
+        status = cst_coco_write(context, writer, boxes->box + boxes->first[i],
+                                boxes->first[i + 1] - boxes->first[i]);
+    if (status == CST_OK && images)
+        *images = files.coco->images;
+    if (status == CST_OK && detections)
+        *detections = boxes->count;
+    if (status == CST_OK)
+        status = cst_coco_writer_commit(context, writer);
+    else
+        cst_coco_writer_abort(context, writer);
+    cst_coco_boxes_free(context, boxes);
+    cst_box_split_close(context, &files);
+    return status;
+}

@@ -1,0 +1,157 @@
+/*
+ * Opening a split of a detection pool, and its clusters as rows.
+ * Stage S0. method.md, section 9.
+ */
+#include "detection/scene.h"
+
+#include "pool/state.h"
+
+#include <math.h>
+#include <string.h>
+
+void cst_detect_options_read(const cst_options *options, cst_detect_options *out) {
+    *out = (cst_detect_options){
+        .clusters = {.iou = cst_option_real(options, CST_OPT_DETECT_IOU),
+                     .min_score = cst_option_real(options, CST_OPT_DETECT_MIN_SCORE),
+                     .max_boxes = (int32_t)cst_option_integer(options, CST_OPT_DETECT_MAX_BOXES)},
+        .keep_fraction = cst_option_real(options, CST_OPT_DETECT_KEEP_FRACTION),
+        .target_iou = cst_option_real(options, CST_OPT_DETECT_TARGET_IOU),
+        .box_weights = (cst_box_weights)cst_option_choice(options, CST_OPT_DETECT_BOX_WEIGHTS)};
+}
+
+void cst_detect_adapt(const cst_detect_options *options, const char *preset,
+                      cst_settings *settings) {
+    if (strcmp(preset, "default") == 0)
+        settings->keep_fraction = options->keep_fraction;
+}
+
+/* ---- files ------------------------------------------------------------------------------------
+ */
+
+static cst_status open_annotations(cst_context *context, const cst_pool *pool, const char *name,
+                                   int32_t *split, cst_coco **out) {
+    const cst_manifest *m = pool->manifest;
+    *split = cst_manifest_find_split(m, name);
+    if (*split < 0)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "%s: there is no split '%s'", m->path, name);
+    const char *path = m->splits[*split].annotations;
+    if (!path)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: split '%s' has no annotations; name a COCO annotation file in its key "
+                        "'annotations'",
+                        m->path, name);
+    cst_status status = cst_manifest_confine(context, m, path);
+    if (status == CST_OK)
+        status = cst_coco_read(context, out, path);
+    if (status == CST_OK && m->classes > 0 && m->classes != (*out)->categories)
+        status = cst_fail(context, CST_ERROR_MISMATCH,
+                          "%s: 'classes' says %d, and %s has %d categories; leave 'classes' out",
+                          m->path, (int)m->classes, path, (int)(*out)->categories);
+    return status;
+}
+
+static cst_status open_member(cst_context *context, const cst_pool *pool, const char *name,
+                              int32_t split, int32_t member, const cst_coco *coco,
+                              cst_coco_boxes **out) {
+    const cst_manifest *m = pool->manifest;
+    const char *path = m->members[member].paths[split];
+    if (!path)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: member '%s' has no detections for split '%s'", m->path,
+                        m->members[member].name, name);
+    cst_status status = cst_manifest_confine(context, m, path);
+    return status == CST_OK ? cst_coco_read_boxes(context, out, path, coco, true) : status;
+}
+
+cst_status cst_box_split_open(cst_context *context, const cst_pool *pool, const char *split,
+                              const int32_t *members, int32_t count, cst_box_split *out) {
+    double start = cst_seconds();
+    int32_t at = 0;
+    *out = (cst_box_split){.members = cst_pool_members(pool)};
+    cst_status status = open_annotations(context, pool, split, &at, &out->coco);
+    if (status == CST_OK) {
+        out->boxes = cst_alloc(context, (size_t)out->members, sizeof *out->boxes);
+        status = out->boxes ? CST_OK : CST_ERROR_MEMORY;
+    }
+    count = members ? count : out->members;
+    for (int32_t j = 0; status == CST_OK && j < count; j++) {
+        int32_t k = members ? members[j] : j;
+        status = open_member(context, pool, split, at, k, out->coco, &out->boxes[k]);
+    }
+    for (int32_t k = 0; status == CST_OK && k < out->members; k++) {
+        if (out->boxes[k])
+            continue;
+        cst_coco_box *none = cst_alloc(context, 1, sizeof *none);
+        status = none ? cst_coco_boxes_take(context, &out->boxes[k], none, 0, out->coco->images,
+                                            out->coco->categories)
+                      : CST_ERROR_MEMORY;
+        if (status != CST_OK)
+            cst_free(context, none);
+    }
+    out->seconds = cst_seconds() - start;
+    if (status != CST_OK)
+        cst_box_split_close(context, out);
+    return status;
+}
+
+void cst_box_split_close(cst_context *context, cst_box_split *split) {
+    for (int32_t k = 0; split->boxes && k < split->members; k++)
+        cst_coco_boxes_free(context, split->boxes[k]);
+    cst_free(context, split->boxes);
+    cst_coco_free(context, split->coco);
+    *split = (cst_box_split){0};
+}
+
+/* ---- rows -------------------------------------------------------------------------------------
+ */
+
+static cst_status fill_rows(cst_context *context, cst_box_rows *rows) {
+    const cst_box_clusters *c = rows->clusters;
+    size_t cells = 2 * (size_t)c->rows;
+    rows->data = cst_alloc(context, (size_t)rows->members, sizeof *rows->data);
+    if (!rows->data)
+        return CST_ERROR_MEMORY;
+    for (int32_t k = 0; k < rows->members; k++) {
+        rows->data[k] = cst_alloc(context, cells, sizeof **rows->data);
+        if (!rows->data[k])
+            return CST_ERROR_MEMORY;
+        for (size_t i = 0; i < cells; i += 2)
+            rows->data[k][i] = 1;
+    }
+    for (int64_t row = 0; row < c->rows; row++)
+        for (int64_t i = c->first[row]; i < c->first[row + 1]; i++) {
+            float *cell = rows->data[c->box[i].member] + 2 * row;
+            cell[1] = (float)c->box[i].score;
+            cell[0] = 1 - cell[1];
+        }
+    return CST_OK;
+}
+
+cst_status cst_box_rows_make(cst_context *context, const cst_box_split *split,
+                             const cst_cluster_options *options, const bool *uses,
+                             const bool *images, cst_box_rows *out) {
+    *out = (cst_box_rows){.members = split->members};
+    cst_status status =
+        cst_box_clusters_make(context, split->coco, (const cst_coco_boxes *const *)split->boxes,
+                              split->members, options, uses, images, &out->clusters);
+    if (status == CST_OK)
+        status = fill_rows(context, out);
+    if (status != CST_OK)
+        cst_box_rows_free(context, out);
+    return status;
+}
+
+void cst_box_rows_free(cst_context *context, cst_box_rows *rows) {
+    for (int32_t k = 0; rows->data && k < rows->members; k++)
+        cst_free(context, rows->data[k]);
+    cst_free(context, rows->data);
+    cst_box_clusters_free(context, rows->clusters);
+    *rows = (cst_box_rows){0};
+}
+
+cst_view cst_box_rows_view(const cst_box_rows *rows) {
+    return (cst_view){.rows = rows->clusters->rows,
+                      .classes = 2,
+                      .members = rows->members,
+                      .data = (const float *const *)rows->data};
+}

@@ -1,0 +1,89 @@
+/*
+ * A split of a detection pool as the stack sees it: annotations, every member's boxes, clusters as
+ * rows of two classes, folds that keep an image together. Stage S0. method.md, section 9.
+ */
+#ifndef CST_DETECTION_SCENE_H
+#define CST_DETECTION_SCENE_H
+
+#include "base/options.h"
+#include "detection/clusters.h"
+#include "pipeline/settings.h"
+#include "pipeline/training.h"
+#include "pool/pool.h"
+
+typedef enum cst_box_weights { /* order of the option's choices */
+                               CST_BOX_WEIGHTS_PRECISION = 0,
+                               CST_BOX_WEIGHTS_STACK = 1,
+                               CST_BOX_WEIGHTS_EQUAL = 2
+} cst_box_weights;
+
+typedef struct cst_detect_options {
+    cst_cluster_options clusters;
+    double keep_fraction; /* of the preset "default" */
+    double target_iou;
+    cst_box_weights box_weights;
+} cst_detect_options;
+
+void cst_detect_options_read(const cst_options *options, cst_detect_options *out);
+/* What detection changes in the settings of a preset. */
+void cst_detect_adapt(const cst_detect_options *options, const char *preset,
+                      cst_settings *settings);
+
+/* The files of one split. */
+typedef struct cst_box_split {
+    cst_coco *coco;
+    int32_t members;        /* of the pool */
+    cst_coco_boxes **boxes; /* [members]; without a box for members that were not asked for */
+    double seconds;         /* reading */
+} cst_box_split;
+
+/* Reads the annotations and the boxes of the given members ([count] positions in the pool; NULL:
+ * all). Scores have to be probabilities. */
+cst_status cst_box_split_open(cst_context *context, const cst_pool *pool, const char *split,
+                              const int32_t *members, int32_t count, cst_box_split *out);
+void cst_box_split_close(cst_context *context, cst_box_split *split);
+
+/* Clusters as rows of two classes: class 1 is what the score speaks for. */
+typedef struct cst_box_rows {
+    cst_box_clusters *clusters;
+    float **data; /* [members] -> [rows][2]: 1 - score, score; 1, 0 where the member has no box */
+    int32_t members;
+} cst_box_rows;
+
+/* uses: [members], whose boxes take part (NULL: all); images: [images], which are clustered (NULL:
+ * all). */
+cst_status cst_box_rows_make(cst_context *context, const cst_box_split *split,
+                             const cst_cluster_options *options, const bool *uses,
+                             const bool *images, cst_box_rows *out);
+void cst_box_rows_free(cst_context *context, cst_box_rows *rows);
+/* All rows, no labels. */
+cst_view cst_box_rows_view(const cst_box_rows *rows);
+
+/* What a fit works on. */
+typedef struct cst_box_training {
+    const cst_box_split *split;
+    cst_detect_options options;
+    cst_box_rows rows;
+    int32_t *targets;     /* [rows]: CST_CLUSTER_... */
+    int64_t *taken;       /* [rows]: true box taken, or -1 */
+    int64_t *groups;      /* [rows]: the image */
+    int64_t *index;       /* rows with a target */
+    int32_t *image_folds; /* [images] */
+    cst_training source;  /* of the rows with a target */
+} cst_box_training;
+
+/* Clusters, targets and grouped folds from the seed. CST_ERROR_INPUT where no box or no true box is
+ * there to learn from. */
+cst_status cst_box_training_open(cst_context *context, const cst_pool *pool, const char *name,
+                                 const cst_box_split *split, const cst_detect_options *options,
+                                 int32_t folds, uint64_t seed, cst_box_training *out);
+void cst_box_training_close(cst_context *context, cst_box_training *training);
+
+/* Weights of the members' boxes in fused ones, out [categories][members], by the rule, from the
+ * images whose fold is not `fold` (-1: all). uses, stack: [members]; stack holds the weights of
+ * the members in the stack, of which the negative ones count as 0 (NULL: there are none such). */
+cst_status cst_box_weights_fit(cst_context *context, const cst_box_training *training, int32_t fold,
+                               cst_box_weights rule, const bool *uses, const double *stack,
+                               double *out);
+
+#endif

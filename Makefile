@@ -6,7 +6,7 @@ export JOBS
 
 .DEFAULT_GOAL := build
 .PHONY: help build dependencies demo test install check-long bench experiments format lint clean
-.PHONY: test-tree test-includes test-format test-gcc test-clang test-asan test-tsan test-valgrind test-tidy
+.PHONY: test-tree test-includes test-format test-gcc test-clang test-asan test-tsan test-valgrind test-tidy test-python
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -30,7 +30,7 @@ test: ## Installs what is missing, then every check: build, tests, sanitizers, v
 	@scripts/test.sh
 
 # One part of `make test`, for example `make test-asan`.
-test-tree test-includes test-format test-gcc test-clang test-asan test-tsan test-valgrind test-tidy: test-%:
+test-tree test-includes test-format test-gcc test-clang test-asan test-tsan test-valgrind test-tidy test-python: test-%:
 	@scripts/test.sh $*
 
 lint: ## clang-tidy, clang-format and the include graph
@@ -54,4 +54,4 @@ experiments: build ## Runs every experiment on the pools that are there: docs/re
 	@experiments/all.sh
 
 clean: ## Removes the build folders
-	rm -rf build build-debug build-gcc build-clang build-asan-ubsan build-tsan
+	rm -rf build build-debug build-gcc build-clang build-asan-ubsan build-tsan build-python

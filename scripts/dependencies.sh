@@ -37,7 +37,14 @@ clang-tidy          checks the sources for mistakes
 valgrind            checks memory use of the release build
 groff-base          checks that the manual pages are well formed
 python3             runs the tests of the command line
-python3-numpy       arrays for the tests of the command line
+python3-numpy       arrays for the tests of the command line and of the Python package
+python3-venv        virtual environment that the Python package is tested in
+python3-pip         installs the Python package
+python3-setuptools  builds the Python package
+python3-wheel       builds the Python package
+python3-sklearn     the estimators of the Python package and scikit-learn's checks of them
+python3-pandas      data frames in the tests of the Python package
+python3-tqdm        progress bars in the tests of the Python package
 LIST
 }
 

@@ -6,7 +6,7 @@
 #   includes   include graph of docs/architecture.md                clang      build without warnings, unit tests
 #   format     clang-format                                         asan       AddressSanitizer and UBSan, all tests
 #   tidy       clang-tidy                                           tsan       ThreadSanitizer, unit tests
-#                                                                   valgrind   unit tests that are not slow
+#   python     the Python package, installed, and its tests         valgrind   unit tests that are not slow
 set -u
 cd "$(dirname "$0")/.." || exit 2
 : "${JOBS:=$(nproc 2>/dev/null || echo 2)}"
@@ -119,6 +119,7 @@ part() {
     clang) check "clang: build without warnings" build clang && tests "clang: unit tests" build-clang -L unit ;;
     asan) check "asan: build" build asan-ubsan && tests "asan: tests" build-asan-ubsan ;;
     tsan) check "tsan: build" build tsan && tests "tsan: tests" build-tsan ;;
+    python) check "python: package and its tests" scripts/test_python.sh ;;
     valgrind) run_valgrind -L unit -LE slow ;;
     valgrind-slow) run_valgrind -L slow ;; # not in the list of all: for make check-long
     *)
@@ -128,7 +129,7 @@ part() {
     esac
 }
 
-[ $# -gt 0 ] || set -- tree includes format gcc clang asan tsan valgrind tidy
+[ $# -gt 0 ] || set -- tree includes format gcc python clang asan tsan valgrind tidy
 for name_of_part in "$@"; do
     part "$name_of_part"
 done

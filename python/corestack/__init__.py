@@ -1,0 +1,78 @@
+"""corestack: turns the saved predictions of many models into one small, calibrated ensemble.
+
+>>> stack = corestack.fit(preds, y)          # preds: arrays (rows, classes) of each model on rows it was not trained on
+>>> stack.kept                               # the members worth running
+>>> p = stack.predict(test_preds)            # calibrated probabilities
+>>> stack.save("ensemble.cstack")            # for the command line and the C library as well
+
+All computation is the C library's; docs/python.md is the guide, docs/options.md lists every option.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import metrics
+from ._errors import (
+    ArgumentError,
+    ArrayTypeError,
+    CancelledError,
+    Error,
+    FileError,
+    FormatError,
+    InputError,
+    InternalError,
+    LimitError,
+    MismatchError,
+    NumericError,
+    OutOfMemoryError,
+    UnsupportedError,
+)
+from ._functions import cka, compare, evaluate, fit, folds, inspect, methods, option_table, presets
+from ._library import version as __version__
+from ._report import Report
+from ._stack import Stack
+
+if TYPE_CHECKING:
+    from .sklearn import CoreStackClassifier
+
+load = Stack.load
+
+__all__ = [
+    "ArgumentError",
+    "ArrayTypeError",
+    "CancelledError",
+    "CoreStackClassifier",
+    "Error",
+    "FileError",
+    "FormatError",
+    "InputError",
+    "InternalError",
+    "LimitError",
+    "MismatchError",
+    "NumericError",
+    "OutOfMemoryError",
+    "Report",
+    "Stack",
+    "UnsupportedError",
+    "__version__",
+    "cka",
+    "compare",
+    "evaluate",
+    "fit",
+    "folds",
+    "inspect",
+    "load",
+    "methods",
+    "metrics",
+    "option_table",
+    "presets",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # scikit-learn is imported when an estimator is asked for, and need not be there otherwise.
+    if name == "CoreStackClassifier":
+        from .sklearn import CoreStackClassifier
+
+        return CoreStackClassifier
+    raise AttributeError(f"module 'corestack' has no attribute '{name}'")

@@ -1,0 +1,85 @@
+"""Status codes of the library as exceptions with the library's text."""
+from __future__ import annotations
+
+__all__ = [
+    "Error",
+    "ArgumentError",
+    "InputError",
+    "FormatError",
+    "FileError",
+    "OutOfMemoryError",
+    "MismatchError",
+    "LimitError",
+    "NumericError",
+    "CancelledError",
+    "UnsupportedError",
+    "InternalError",
+    "ArrayTypeError",
+]
+
+
+class Error(Exception):
+    """What every error of corestack is."""
+
+
+class ArgumentError(Error, ValueError):
+    """An argument or option is not valid."""
+
+
+class InputError(Error, ValueError):
+    """The data are not usable as given."""
+
+
+class FormatError(Error, ValueError):
+    """A file is not in the format it claims."""
+
+
+class FileError(Error, OSError):
+    """A file could not be read or written."""
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """Memory ran out."""
+
+
+class MismatchError(Error, ValueError):
+    """Two inputs do not belong together."""
+
+
+class LimitError(Error, ValueError):
+    """A size is beyond what is supported."""
+
+
+class NumericError(Error, ArithmeticError):
+    """A computation did not give a usable number."""
+
+
+class CancelledError(Error, RuntimeError):
+    """The progress callback asked to stop."""
+
+
+class UnsupportedError(Error, NotImplementedError):
+    """The request is understood but not supported."""
+
+
+class InternalError(Error, RuntimeError):
+    """An internal check failed."""
+
+
+class ArrayTypeError(Error, TypeError):
+    """An argument is of a type that holds no predictions, labels or folds."""
+
+
+BY_STATUS = {
+    1: ArgumentError,
+    2: InputError,
+    3: FormatError,
+    4: FileError,
+    5: OutOfMemoryError,
+    6: MismatchError,
+    7: LimitError,
+    8: NumericError,
+    9: CancelledError,
+    10: UnsupportedError,
+    11: InternalError,
+}

@@ -1,0 +1,194 @@
+"""The shared library: its functions, structs and constants as include/corestack declares them.
+
+python/tests/test_binding.py compares every declaration here with the headers.
+"""
+from __future__ import annotations
+
+import ctypes
+import os
+from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
+from pathlib import Path
+
+LOG = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
+PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, c_int64, c_int64)
+
+CLASSIFICATION = 0
+REGRESSION = 1
+PROBABILITY = 0
+LOGIT = 1
+FLOAT32 = 0
+FLOAT64 = 1
+FLOAT16 = 2
+
+
+class Array(Structure):
+    """cst_array"""
+
+    _fields_ = [("data", c_void_p), ("type", c_int), ("row_step", c_int64), ("column_step", c_int64)]
+
+
+class PoolArrays(Structure):
+    """cst_pool_arrays"""
+
+    _fields_ = [
+        ("split", c_char_p),
+        ("task", c_int),
+        ("output", c_int),
+        ("members", c_int32),
+        ("rows", c_int64),
+        ("classes", c_int32),
+        ("columns", c_int32),
+        ("predictions", POINTER(Array)),
+        ("names", POINTER(c_char_p)),
+        ("class_names", POINTER(c_char_p)),
+        ("flops", c_void_p),
+        ("labels", c_void_p),
+        ("targets", c_void_p),
+        ("folds", c_void_p),
+        ("groups", c_void_p),
+    ]
+
+
+class Metrics(Structure):
+    """cst_metrics"""
+
+    _fields_ = [
+        ("samples", c_int64),
+        ("top1", c_double),
+        ("nll", c_double),
+        ("brier", c_double),
+        ("ece", c_double),
+        ("ece_mass", c_double),
+        ("ece_classwise", c_double),
+        ("ece_debiased", c_double),
+        ("corp", c_double),
+        ("bins", c_int),
+    ]
+
+
+class CompareOptions(Structure):
+    """cst_compare_options"""
+
+    _fields_ = [
+        ("split", c_char_p),
+        ("methods", POINTER(c_char_p)),
+        ("method_count", c_int32),
+        ("reference", c_char_p),
+        ("ood", c_char_p),
+        ("settings", POINTER(c_char_p)),
+        ("setting_count", c_int32),
+        ("resamples", c_int32),
+        ("seed", c_uint64),
+        ("predicted", c_void_p),
+        ("user", c_void_p),
+        ("clean", c_char_p),
+        ("reference_errors", c_char_p),
+        ("head_above", c_int64),
+        ("tail_below", c_int64),
+    ]
+
+
+class OptionSpec(Structure):
+    """cst_option_spec"""
+
+    _fields_ = [
+        ("key", c_char_p),
+        ("type", c_int),
+        ("initial", c_char_p),
+        ("least", c_double),
+        ("most", c_double),
+        ("choices", c_char_p),
+        ("help", c_char_p),
+    ]
+
+
+_STATUS = c_int
+_OUT = POINTER(c_void_p)
+
+# name: (result, arguments). Opaque pointers and arrays are void *.
+FUNCTIONS = {
+    "cst_version": (c_char_p, []),
+    "cst_context_create": (_STATUS, [_OUT]),
+    "cst_context_free": (None, [c_void_p]),
+    "cst_context_set_threads": (_STATUS, [c_void_p, c_int]),
+    "cst_context_set_memory": (_STATUS, [c_void_p, c_size_t]),
+    "cst_context_set_log": (None, [c_void_p, LOG, c_void_p]),
+    "cst_context_set_progress": (None, [c_void_p, PROGRESS, c_void_p]),
+    "cst_last_error": (c_char_p, [c_void_p]),
+    "cst_status_text": (c_char_p, [_STATUS]),
+    "cst_free": (None, [c_void_p, c_void_p]),
+    "cst_pool_open": (_STATUS, [c_void_p, _OUT, c_char_p, c_void_p]),
+    "cst_pool_from_arrays": (_STATUS, [c_void_p, _OUT, POINTER(PoolArrays)]),
+    "cst_pool_free": (None, [c_void_p, c_void_p]),
+    "cst_pool_members": (c_int32, [c_void_p]),
+    "cst_pool_member_name": (c_char_p, [c_void_p, c_int32]),
+    "cst_options_create": (_STATUS, [c_void_p, _OUT]),
+    "cst_options_free": (None, [c_void_p, c_void_p]),
+    "cst_options_preset": (_STATUS, [c_void_p, c_void_p, c_char_p]),
+    "cst_options_set": (_STATUS, [c_void_p, c_void_p, c_char_p, c_char_p]),
+    "cst_option_count": (c_size_t, []),
+    "cst_option_at": (POINTER(OptionSpec), [c_size_t]),
+    "cst_preset_at": (c_char_p, [c_size_t]),
+    "cst_method_name": (c_char_p, [c_size_t]),
+    "cst_fit": (_STATUS, [c_void_p, c_void_p, c_char_p, c_void_p, _OUT, _OUT]),
+    "cst_inspect": (_STATUS, [c_void_p, c_void_p, c_char_p, c_void_p, _OUT]),
+    "cst_evaluate_member": (
+        _STATUS,
+        [c_void_p, c_void_p, c_char_p, c_int32, c_int32, c_uint64, _OUT],
+    ),
+    "cst_evaluate_model": (
+        _STATUS,
+        [c_void_p, c_void_p, c_void_p, c_char_p, c_int, c_int32, c_uint64, _OUT],
+    ),
+    "cst_compare": (_STATUS, [c_void_p, c_void_p, POINTER(CompareOptions), _OUT]),
+    "cst_report_json": (_STATUS, [c_void_p, c_void_p, _OUT]),
+    "cst_report_text": (_STATUS, [c_void_p, c_void_p, c_int, _OUT]),
+    "cst_report_free": (None, [c_void_p, c_void_p]),
+    "cst_model_save": (_STATUS, [c_void_p, c_void_p, c_char_p]),
+    "cst_model_save_memory": (_STATUS, [c_void_p, c_void_p, _OUT, POINTER(c_size_t)]),
+    "cst_model_load": (_STATUS, [c_void_p, _OUT, c_char_p]),
+    "cst_model_load_memory": (_STATUS, [c_void_p, _OUT, c_void_p, c_size_t]),
+    "cst_model_free": (None, [c_void_p, c_void_p]),
+    "cst_model_task": (c_int, [c_void_p]),
+    "cst_model_members": (c_int32, [c_void_p]),
+    "cst_model_classes": (c_int32, [c_void_p]),
+    "cst_model_member_name": (c_char_p, [c_void_p, c_int32]),
+    "cst_model_member_weight": (c_double, [c_void_p, c_int32]),
+    "cst_model_class_name": (c_char_p, [c_void_p, c_int32]),
+    "cst_model_setting": (c_char_p, [c_void_p, c_size_t]),
+    "cst_model_predict_pool": (
+        _STATUS,
+        [c_void_p, c_void_p, c_void_p, c_char_p, _OUT, POINTER(c_int64)],
+    ),
+    "cst_metric_definition": (c_char_p, [c_char_p]),
+    "cst_metrics_evaluate": (
+        _STATUS,
+        [c_void_p, c_void_p, c_int64, c_int32, c_void_p, c_int, POINTER(Metrics)],
+    ),
+    "cst_folds_stratified": (_STATUS, [c_void_p, c_void_p, c_int64, c_int32, c_uint64, c_void_p]),
+    "cst_folds_grouped": (
+        _STATUS,
+        [c_void_p, c_void_p, c_void_p, c_int64, c_int32, c_uint64, c_void_p],
+    ),
+}
+
+
+def _load() -> ctypes.CDLL:
+    path = Path(os.environ.get("CORESTACK_LIBRARY") or Path(__file__).with_name("libcorestack.so"))
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ImportError(
+            f"{path}: the library of corestack cannot be loaded ({error}); build the package with 'pip install .' in its "
+            "folder, and see that the libraries it needs are installed (libopenblas0, liblapacke, libjansson4, libzip4, "
+            "libpng16-16, libgomp1)"
+        ) from error
+    for name, (result, arguments) in FUNCTIONS.items():
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments
+    return library
+
+
+lib = _load()
+version: str = lib.cst_version().decode()

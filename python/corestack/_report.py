@@ -1,0 +1,28 @@
+"""Reports: the JSON documents of docs/json.md as dicts that also know their text."""
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+class Report(dict):
+    """What a computation found: keys of docs/json.md. Numbers that do not exist are None."""
+
+    def __init__(self, document: str, text: str = "") -> None:
+        super().__init__(json.loads(document))
+        self._document = document
+        self._text = text
+
+    def to_json(self) -> str:
+        """The document as the command line prints it with --json."""
+        return self._document
+
+    def summary(self) -> str:
+        """The report as the command line prints it."""
+        return self._text
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __reduce__(self) -> Any:
+        return type(self), (self._document, self._text)

@@ -1,0 +1,244 @@
+"""One call of the library: a context of its own, with log, progress and interrupts, freed at the end."""
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import signal
+import threading
+from collections.abc import Mapping
+from typing import Any, Callable, Optional, Union
+
+from . import _library as c
+from ._errors import BY_STATUS, ArgumentError, Error
+
+logger = logging.getLogger("corestack")
+_LEVELS = {0: logging.DEBUG, 1: logging.INFO, 2: logging.WARNING}
+
+ProgressFunction = Callable[[str, int, int], Any]
+Progress = Union[None, bool, ProgressFunction]
+
+
+def _tqdm_progress() -> tuple[Optional[ProgressFunction], Callable[[], None]]:
+    """A bar for each stage, where tqdm is installed."""
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return None, lambda: None
+    bars: dict[str, Any] = {}
+
+    def close() -> None:
+        for bar in bars.values():
+            bar.close()
+        bars.clear()
+
+    def show(stage: str, done: int, total: int) -> None:
+        if stage not in bars:
+            close()
+            bars[stage] = tqdm(total=total, desc=stage, leave=False)
+        bar = bars[stage]
+        bar.total = total
+        bar.update(done - bar.n)
+
+    return show, close
+
+
+class Session:
+    """``with Session(...) as s``: objects made through it are freed with it, the last first."""
+
+    def __init__(
+        self,
+        threads: Optional[int] = None,
+        memory: Union[None, int, str] = None,
+        progress: Progress = None,
+        interrupts: bool = True,
+    ) -> None:
+        self._interrupts = interrupts
+        self._handler: Any = None
+        self._threads = 0 if threads is None else int(threads)
+        self._memory = 0 if memory is None else _bytes(memory)
+        self._close_bars: Callable[[], None] = lambda: None
+        self._tell: Optional[ProgressFunction] = None
+        if progress is True:
+            self._tell, self._close_bars = _tqdm_progress()
+        elif callable(progress):
+            self._tell = progress
+        self._raised: Optional[BaseException] = None
+        self._to_free: list[tuple[Any, ctypes.c_void_p]] = []
+        self._log: Any = None
+        self._progress: Any = None
+        self.context = ctypes.c_void_p()
+        self.arrays: Any = None  # what a pool of the session reads
+
+    def __enter__(self) -> "Session":
+        status = c.lib.cst_context_create(ctypes.byref(self.context))
+        if status != 0:
+            raise BY_STATUS.get(status, Error)(c.lib.cst_status_text(status).decode())
+        if self._interrupts and threading.current_thread() is threading.main_thread():
+            self._watch_interrupts()
+        try:
+            # The callbacks must live as long as the context.
+            self._log = c.LOG(self._on_log)
+            self._progress = c.PROGRESS(self._on_progress)
+            c.lib.cst_context_set_log(self.context, self._log, None)
+            c.lib.cst_context_set_progress(self.context, self._progress, None)
+            self.check(c.lib.cst_context_set_threads(self.context, self._threads))
+            self.check(c.lib.cst_context_set_memory(self.context, self._memory))
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for free, pointer in reversed(self._to_free):
+            free(self.context, pointer)
+        self._to_free.clear()
+        c.lib.cst_context_free(self.context)
+        self.context = ctypes.c_void_p()
+        self._log = self._progress = None
+        self._close_bars()
+        if self._handler is not None:
+            signal.signal(signal.SIGINT, self._handler)
+            self._handler = None
+        raised, self._raised = self._raised, None
+        if raised is not None and (not _ or _[0] is None):
+            raise raised
+
+    def _watch_interrupts(self) -> None:
+        """Has SIGINT's handler run as before, but what it raises kept until the library is back."""
+        handler = signal.getsignal(signal.SIGINT)
+        if not callable(handler):  # ignored, the system's, or not Python's
+            return
+
+        def keep(number: int, frame: Any) -> None:
+            try:
+                handler(number, frame)
+            except BaseException as error:
+                self._raised = self._raised or error
+
+        try:
+            signal.signal(signal.SIGINT, keep)
+            self._handler = handler
+        except ValueError:  # not the main interpreter
+            pass
+
+    def _on_log(self, _user: object, level: int, message: bytes) -> None:
+        try:
+            logger.log(_LEVELS.get(level, logging.INFO), "%s", message.decode("utf-8", "replace"))
+        except BaseException as error:  # raised again when the call is back
+            self._raised = self._raised or error
+
+    def _on_progress(self, _user: object, stage: bytes, done: int, total: int) -> int:
+        # Python runs the handlers of signals while it runs this, so an interrupt arrives here.
+        try:
+            if self._raised is None and self._tell is not None and self._tell(stage.decode(), done, total):
+                return 1
+        except BaseException as error:
+            self._raised = self._raised or error
+        return 0 if self._raised is None else 1
+
+    def check(self, status: int) -> None:
+        """Raises what a callback raised, or the library's error."""
+        raised, self._raised = self._raised, None
+        if raised is not None:
+            raise raised
+        if status != 0:
+            text = c.lib.cst_last_error(self.context) or c.lib.cst_status_text(status)
+            raise BY_STATUS.get(status, Error)(text.decode("utf-8", "replace"))
+
+    def make(self, free: Any, function: Any, *arguments: Any) -> ctypes.c_void_p:
+        """The object that `function` puts into its second argument, freed with the session."""
+        out = ctypes.c_void_p()
+        status = function(self.context, ctypes.byref(out), *arguments)
+        if out.value:
+            self._to_free.append((free, out))
+        self.check(status)
+        return out
+
+    def keep(self, free: Any, pointer: ctypes.c_void_p) -> None:
+        if pointer.value:
+            self._to_free.append((free, pointer))
+
+    def give(self, pointer: ctypes.c_void_p) -> ctypes.c_void_p:
+        """Takes an object out of the session, which no longer frees it."""
+        self._to_free = [(f, p) for f, p in self._to_free if p is not pointer]
+        return pointer
+
+    def open_pool(self, path: Union[str, "os.PathLike[str]"]) -> ctypes.c_void_p:
+        return self.make(c.lib.cst_pool_free, c.lib.cst_pool_open, os.fsencode(path), None)
+
+    def options(
+        self, preset: str, seed: Optional[int], options: Optional[Mapping[str, Any]], keywords: Mapping[str, Any]
+    ) -> ctypes.c_void_p:
+        made = self.make(c.lib.cst_options_free, c.lib.cst_options_create)
+        self.check(c.lib.cst_options_preset(self.context, made, str(preset).encode()))
+        for key, value in settings(seed, options, keywords).items():
+            self.check(c.lib.cst_options_set(self.context, made, key.encode(), value.encode()))
+        return made
+
+    def report(self, pointer: ctypes.c_void_p) -> tuple[str, str]:
+        """A report as JSON and as text; the report is freed with the session."""
+        texts = []
+        for function, more in ((c.lib.cst_report_json, ()), (c.lib.cst_report_text, (0,))):
+            out = ctypes.c_void_p()
+            self.check(function(self.context, pointer, *more, ctypes.byref(out)))
+            texts.append(ctypes.string_at(out).decode("utf-8", "replace"))
+            c.lib.cst_free(self.context, out)
+        return texts[0], texts[1]
+
+
+def _bytes(memory: Union[int, str]) -> int:
+    """Bytes of "2GiB", "500MB" or a number, as the tool's --memory takes them."""
+    if isinstance(memory, str):
+        text = memory.strip()
+        for unit, factor in (
+            ("KiB", 2**10), ("MiB", 2**20), ("GiB", 2**30), ("TiB", 2**40),
+            ("kB", 10**3), ("KB", 10**3), ("MB", 10**6), ("GB", 10**9), ("TB", 10**12), ("B", 1), ("", 1),
+        ):  # fmt: skip
+            if text.endswith(unit):
+                try:
+                    return int(float(text[: len(text) - len(unit)]) * factor)
+                except ValueError:
+                    break
+        raise ArgumentError(f"memory is '{memory}'; give bytes or a size like '2GiB' or '500MB'")
+    return int(memory)
+
+
+def option_text(value: Any) -> str:
+    """A value as --set takes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return ",".join(option_text(v) for v in value)
+    if hasattr(value, "item"):  # a NumPy scalar
+        return option_text(value.item())
+    return repr(value)
+
+
+def _keyword_names() -> dict[str, str]:
+    names = {}
+    for i in range(c.lib.cst_option_count()):
+        key = c.lib.cst_option_at(i).contents.key.decode()
+        names[key.replace(".", "_").replace("-", "_")] = key
+    return names
+
+
+OPTION_OF_KEYWORD = _keyword_names()
+
+
+def settings(seed: Optional[int], options: Optional[Mapping[str, Any]], keywords: Mapping[str, Any]) -> dict[str, str]:
+    """Options by key as text: from the seed, a mapping of keys, and keywords (cka_threshold for cka.threshold)."""
+    found = {} if seed is None else {"seed": option_text(seed)}
+    for key, value in (options or {}).items():
+        found[key] = option_text(value)
+    for word, value in keywords.items():
+        if word not in OPTION_OF_KEYWORD:
+            import difflib
+
+            near = difflib.get_close_matches(word, OPTION_OF_KEYWORD, 3)
+            hint = f"; near: {', '.join(near)}" if near else ""
+            raise TypeError(f"unknown keyword '{word}': neither an argument nor an option{hint}")
+        found[OPTION_OF_KEYWORD[word]] = option_text(value)
+    return found

@@ -1,0 +1,55 @@
+"""What the tests share: the example pool as arrays, and the command-line tool."""
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import unittest
+from pathlib import Path
+
+import numpy as np
+
+logging.getLogger("corestack").addHandler(logging.NullHandler())  # notices about tiny data are not printed
+
+ROOT = Path(__file__).resolve().parents[2]
+DIGITS = ROOT / "examples" / "digits"
+# The tool built from the same sources; make test says where.
+TOOL = os.environ.get("CORESTACK_TOOL", str(ROOT / "build" / "corestack"))
+
+needs_tool = unittest.skipUnless(os.access(TOOL, os.X_OK), f"{TOOL} is not built")
+
+
+def digits():
+    """(manifest, {member: oof}, {member: test}, labels, test labels, folds)"""
+    manifest = json.loads((DIGITS / "pool.json").read_text())
+    oof = {m["name"]: np.load(DIGITS / m["predictions"]["oof"]) for m in manifest["models"]}
+    test = {m["name"]: np.load(DIGITS / m["predictions"]["test"]) for m in manifest["models"]}
+    folds = np.load(DIGITS / "oof_folds.npy")
+    return manifest, oof, test, np.load(DIGITS / "oof_labels.npy"), np.load(DIGITS / "test_labels.npy"), folds
+
+
+def run_tool(*arguments):
+    return subprocess.run([TOOL, *map(str, arguments)], check=True, capture_output=True, text=True).stdout
+
+
+def toy(rows=240, classes=3, members=4, seed=0):
+    """Probabilities of members of differing quality, and labels."""
+    random = np.random.default_rng(seed)
+    y = random.integers(0, classes, rows)
+    preds = {}
+    for k in range(members):
+        logits = random.normal(size=(rows, classes))
+        logits[np.arange(rows), y] += 0.5 + 0.5 * k
+        p = np.exp(logits)
+        preds[f"model{k}"] = (p / p.sum(axis=1, keepdims=True)).astype(np.float32)
+    return preds, y
+
+
+def without_times(document):
+    """A report without what differs from run to run."""
+    if isinstance(document, dict):
+        return {k: without_times(v) for k, v in document.items() if k not in ("seconds", "peak_rss_bytes")}
+    if isinstance(document, list):
+        return [without_times(v) for v in document]
+    return document

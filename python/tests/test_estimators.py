@@ -1,0 +1,226 @@
+"""CoreStackClassifier: scikit-learn's own checks, and what they do not cover."""
+from __future__ import annotations
+
+import functools
+import pickle
+import unittest
+import warnings
+
+import numpy as np
+from common import toy
+
+import corestack
+
+try:
+    import sklearn  # noqa: F401
+    from sklearn.base import clone
+    from sklearn.datasets import load_iris
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression, RidgeClassifier
+    from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold, cross_val_predict
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.utils.estimator_checks import check_estimator
+
+    from corestack.sklearn import FEATURE_CHECKS, CoreStackClassifier
+except ImportError:
+    raise unittest.SkipTest("scikit-learn is not installed")
+
+try:
+    import pandas as pd
+except ImportError:
+    pd = None
+
+
+class Checks(unittest.TestCase):
+    def test_on_features(self):
+        estimator = CoreStackClassifier([("lr", LogisticRegression()), ("nb", GaussianNB())], cv=3, n_jobs=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.filterwarnings("error", category=sklearn.exceptions.SkipTestWarning)
+            check_estimator(estimator)
+
+    def test_on_predictions(self):
+        ran = 0
+        for estimator, check in check_estimator(CoreStackClassifier(), generate_only=True):
+            function = check.func if isinstance(check, functools.partial) else check
+            if function.__name__ not in FEATURE_CHECKS:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    try:
+                        check(estimator)
+                        ran += 1
+                    except unittest.SkipTest:  # it needs what scikit-learn does not find here
+                        pass
+        self.assertGreater(ran, 15)
+
+
+class OnPredictions(unittest.TestCase):
+    def setUp(self):
+        self.preds, self.codes = toy(rows=300)
+        self.labels = np.array(["cat", "ant", "bee"])[self.codes]
+        order = np.argsort(["cat", "ant", "bee"])  # columns in the order of classes_
+        self.members = [p[:, order] for p in self.preds.values()]
+        self.X = np.concatenate(self.members, axis=1)
+        self.fitted = CoreStackClassifier().fit(self.X, self.labels)
+
+    def test_is_the_functional_fit(self):
+        codes = np.searchsorted(["ant", "bee", "cat"], self.labels)
+        stack = corestack.fit(self.members, codes, evaluate_nested=False)
+        self.assertEqual(self.fitted.stack_.to_bytes(), stack.to_bytes())
+        p = self.fitted.predict_proba(self.X)
+        np.testing.assert_array_equal(p, stack.predict(self.members).astype(np.float64))
+        self.assertEqual(self.fitted.classes_.tolist(), ["ant", "bee", "cat"])
+        np.testing.assert_array_equal(self.fitted.predict(self.X), self.fitted.classes_[p.argmax(1)])
+        self.assertGreater(self.fitted.score(self.X, self.labels), 0.6)
+
+    def test_shapes(self):
+        p = self.fitted.predict_proba(self.X)
+        cube = np.stack(self.members, axis=1)
+        for X in (cube, np.stack(self.members).transpose(1, 0, 2), np.asfortranarray(self.X), self.X.astype(np.float64)):
+            other = CoreStackClassifier(n_members=4, n_classes=3).fit(X, self.labels)
+            np.testing.assert_allclose(other.predict_proba(X), p, atol=1e-6)
+            self.assertEqual(other.n_features_in_, 12)
+        with self.assertRaisesRegex(ValueError, "5 members of 3 classes"):
+            CoreStackClassifier(n_members=5).fit(self.X, self.labels)
+        with self.assertRaisesRegex(ValueError, "n_classes is 4"):
+            CoreStackClassifier(n_classes=4).fit(self.X, self.labels)
+        with self.assertRaisesRegex(ValueError, "was fitted on"):
+            CoreStackClassifier().fit(cube, self.labels).predict(cube[:, :2])
+        with self.assertRaisesRegex(ValueError, "features"):
+            self.fitted.predict(self.X[:, :6])
+
+    def test_binary(self):
+        preds, y = toy(rows=300, classes=2)
+        one = np.stack([p[:, 1] for p in preds.values()], axis=1)
+        two = np.concatenate(list(preds.values()), axis=1)
+        a = CoreStackClassifier(n_members=4).fit(one, y)
+        b = CoreStackClassifier(n_members=4).fit(two, y)
+        np.testing.assert_allclose(a.predict_proba(one), b.predict_proba(two), atol=1e-4)
+
+    def test_parameters(self):
+        estimator = CoreStackClassifier(preset="paper", options={"cka.threshold": 0.9}, random_state=3, n_jobs=1)
+        fitted = clone(estimator).fit(self.X, self.labels)
+        self.assertEqual(fitted.stack_.settings["cka.threshold"], "0.9")
+        self.assertEqual(fitted.stack_.settings["seed"], "3")
+        nested = CoreStackClassifier(nested=True, cv=3).fit(self.X, self.labels)
+        self.assertTrue(nested.report_["oof"]["nested"])
+        self.assertEqual(nested.report_["folds"], {"count": 3, "source": "made"})
+        folds = np.arange(len(self.X)) % 4
+        given = CoreStackClassifier().fit(self.X, self.labels, folds=folds)
+        self.assertEqual(given.report_["folds"], {"count": 4, "source": "pool"})
+        with self.assertRaisesRegex(ValueError, "cannot weight rows"):
+            CoreStackClassifier().fit(self.X, self.labels, sample_weight=np.ones(len(self.X)))
+        with self.assertRaisesRegex(TypeError, "weights"):
+            CoreStackClassifier().fit(self.X, self.labels, weights=1)
+
+    def test_pickle_and_search(self):
+        again = pickle.loads(pickle.dumps(self.fitted))
+        np.testing.assert_array_equal(again.predict_proba(self.X), self.fitted.predict_proba(self.X))
+        search = GridSearchCV(
+            CoreStackClassifier(), {"preset": ["default", "prototype"]}, cv=3, scoring="neg_log_loss", n_jobs=2
+        )
+        search.fit(self.X, self.labels)
+        self.assertTrue(np.isfinite(search.best_score_))
+        self.assertEqual(search.predict(self.X).shape, self.labels.shape)
+
+    def test_transform(self):
+        kept = self.fitted.stack_.kept
+        out = self.fitted.transform(self.X)
+        expected = np.concatenate([self.members[int(name[1:])] for name in kept], axis=1)
+        np.testing.assert_array_equal(out, expected)
+        self.assertEqual(len(self.fitted.get_feature_names_out()), out.shape[1])
+
+    @unittest.skipIf(pd is None, "pandas is not installed")
+    def test_data_frame(self):
+        columns = [f"{name}_{c}" for name in self.preds for c in ("ant", "bee", "cat")]
+        frame = pd.DataFrame(self.X, columns=columns)
+        fitted = CoreStackClassifier().fit(frame, pd.Series(self.labels))
+        self.assertEqual(fitted.feature_names_in_.tolist(), columns)
+        np.testing.assert_array_equal(fitted.predict_proba(frame), self.fitted.predict_proba(self.X))
+        out = fitted.set_output(transform="pandas").transform(frame)
+        self.assertTrue(set(out.columns) <= set(columns))
+        np.testing.assert_array_equal(out.to_numpy(), frame[out.columns].to_numpy())
+
+
+class OnFeatures(unittest.TestCase):
+    def setUp(self):
+        self.X, self.y = load_iris(return_X_y=True)
+        self.base = [
+            ("lr", LogisticRegression(max_iter=500)),
+            ("nb", GaussianNB()),
+            ("rf", RandomForestClassifier(20, random_state=0)),
+        ]
+
+    def test_out_of_fold(self):
+        cv = StratifiedKFold(4, shuffle=True, random_state=0)
+        fitted = CoreStackClassifier(self.base, cv=cv).fit(self.X, self.y)
+        folds = np.empty(len(self.y), int)
+        for number, (_, test) in enumerate(cv.split(self.X, self.y)):
+            folds[test] = number
+        preds = {n: cross_val_predict(clone(e), self.X, self.y, cv=cv, method="predict_proba") for n, e in self.base}
+        stack = corestack.fit(preds, self.y, folds=folds, evaluate_nested=False)
+        self.assertEqual(fitted.stack_.to_bytes(), stack.to_bytes())
+        self.assertEqual(list(fitted.named_estimators_), stack.kept)
+        members = {n: clone(e).fit(self.X, self.y).predict_proba(self.X) for n, e in self.base}
+        np.testing.assert_array_equal(fitted.predict_proba(self.X), stack.predict(members).astype(np.float64))
+        self.assertGreater(fitted.score(self.X, self.y), 0.9)
+
+    def test_prefit(self):
+        half = np.arange(len(self.y)) % 2 == 0
+        base = [(n, clone(e).fit(self.X[half], self.y[half])) for n, e in self.base]
+        fitted = CoreStackClassifier(base, cv="prefit").fit(self.X[~half], self.y[~half])
+        for name, est in fitted.named_estimators_.items():
+            self.assertIs(est, dict(base)[name])
+        with self.assertRaises(sklearn.exceptions.NotFittedError):
+            CoreStackClassifier(self.base, cv="prefit").fit(self.X, self.y)
+
+    def test_parameters_of_estimators(self):
+        search = GridSearchCV(
+            make_pipeline(StandardScaler(), CoreStackClassifier(self.base, cv=3)),
+            {"corestackclassifier__lr__C": [0.1, 1.0], "corestackclassifier__nb": ["drop"]},
+            cv=3,
+        )
+        search.fit(self.X, self.y)
+        best = search.best_estimator_[-1]
+        self.assertNotIn("nb", best.stack_.members)
+        self.assertIn(best.get_params()["lr__C"], (0.1, 1.0))
+        self.assertGreater(search.best_score_, 0.9)
+
+    def test_classifiers_that_only_decide(self):
+        fitted = CoreStackClassifier([("ridge", RidgeClassifier()), *self.base[:1]]).fit(self.X, self.y)
+        self.assertGreater(fitted.score(self.X, self.y), 0.8)
+
+    def test_groups(self):
+        groups = np.arange(len(self.y)) % 10
+        fitted = CoreStackClassifier(self.base, cv=GroupKFold(5)).fit(self.X, self.y, groups=groups)
+        self.assertEqual(fitted.report_["folds"]["count"], 5)
+
+    def test_what_is_refused(self):
+        for estimators, text in (
+            ([], "at least one"),
+            ([("lr", "keep")], "at least one"),
+            ([("scale", StandardScaler())], "not a classifier"),
+            ([("lr", GaussianNB()), ("lr", GaussianNB())], "not unique"),
+        ):
+            with self.assertRaisesRegex(ValueError, text):
+                CoreStackClassifier(estimators).fit(self.X, self.y)
+        overlapping = [(np.arange(100), np.arange(100, 150)), (np.arange(50, 150), np.arange(149))]
+        with self.assertRaisesRegex(ValueError, "several test folds"):
+            CoreStackClassifier(self.base, cv=overlapping).fit(self.X, self.y)
+        with self.assertRaisesRegex(ValueError, "'prefit'"):
+            CoreStackClassifier(self.base, cv="fitted").fit(self.X, self.y)
+
+    @unittest.skipIf(pd is None, "pandas is not installed")
+    def test_data_frame(self):
+        frame = pd.DataFrame(self.X, columns=list("abcd"))
+        fitted = CoreStackClassifier(self.base[:2]).fit(frame, self.y)
+        self.assertEqual(fitted.feature_names_in_.tolist(), list("abcd"))
+        self.assertEqual(fitted.estimators_[0].feature_names_in_.tolist(), list("abcd"))
+        out = fitted.set_output(transform="pandas").transform(frame)
+        self.assertEqual(out.columns[0], f"{fitted.stack_.kept[0]}_0")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,412 @@
+"""The functions: the same bytes as the command line, any layout, errors as exceptions, progress and interrupts."""
+from __future__ import annotations
+
+import gc
+import io
+import json
+import logging
+import os
+import pickle
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from common import DIGITS, digits, needs_tool, run_tool, toy, without_times
+
+import corestack
+
+QUICK = {"evaluate_nested": False}
+
+
+class AsTheCommandLine(unittest.TestCase):
+    """Arrays and files give what the tool gives."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.path = Path(cls.folder.name)
+        cls.manifest, cls.oof, cls.test, cls.y, cls.y_test, cls.folds = digits()
+        cls.about = dict(
+            folds=cls.folds, classes=cls.manifest["classes"], flops={m["name"]: m["flops"] for m in cls.manifest["models"]}
+        )
+        cls.stack = corestack.fit(cls.oof, cls.y, **cls.about, **QUICK)
+
+    @needs_tool
+    def test_fit_and_predict(self):
+        model = self.path / "tool.cstack"
+        quick = ["--set", "evaluate.nested=false"]
+        printed = json.loads(run_tool("fit", DIGITS / "pool.json", "-o", model, "--json", *quick))
+        self.assertEqual(self.stack.to_bytes(), model.read_bytes())
+        self.stack.save(self.path / "python.cstack")
+        self.assertEqual((self.path / "python.cstack").read_bytes(), model.read_bytes())
+        found, expected = without_times(dict(self.stack.report)), without_times(printed)
+        expected["model"] = None
+        for member in expected["members"]:  # arrays have no families
+            member["family"] = None
+        self.assertEqual(found, expected)
+        run_tool("predict", model, DIGITS / "pool.json", "--split", "test", "-o", self.path / "p.npy")
+        p = np.load(self.path / "p.npy")
+        self.assertEqual(self.stack.predict(self.test).tobytes(), p.tobytes())
+        loaded = corestack.load(model)
+        self.assertEqual(loaded.predict(DIGITS / "pool.json", split="test").tobytes(), p.tobytes())
+        self.assertEqual(loaded.weights, self.stack.weights)
+        scored = json.loads(run_tool("evaluate", self.path / "p.npy", "--labels", DIGITS / "test_labels.npy", "--json"))
+        self.assertEqual(dict(corestack.evaluate(p, self.y_test)), scored)
+        scored = json.loads(
+            run_tool("evaluate", model, DIGITS / "pool.json", "--split", "test", "--resamples", 200, "--json")
+        )
+        here = loaded.evaluate(DIGITS / "pool.json", split="test", resamples=200)
+        self.assertEqual(without_times(dict(here)), without_times(scored))
+        self.assertEqual(here["nll_ci"], loaded.evaluate(self.test, self.y_test, resamples=200)["nll_ci"])
+
+    @needs_tool
+    def test_folder_of_files_with_nested_scores(self):
+        preds, y = toy()
+        folder = self.path / "folder"
+        folder.mkdir()
+        np.save(folder / "oof_labels.npy", y)
+        for name, p in preds.items():
+            np.save(folder / f"oof_{name}.npy", p)
+        np.savetxt(folder / "oof_text.csv", preds["model0"], delimiter=",", fmt="%.9g")
+        preds["text"] = preds["model0"]
+        printed = json.loads(run_tool("fit", folder, "-o", self.path / "folder.cstack", "--json"))
+        for stack in (corestack.fit(folder), corestack.fit(preds, y)):
+            self.assertEqual(stack.to_bytes(), (self.path / "folder.cstack").read_bytes())
+            self.assertEqual(stack.report["oof"], printed["oof"])
+            self.assertTrue(stack.report["oof"]["nested"])
+
+    @needs_tool
+    def test_other_presets_and_options(self):
+        model = self.path / "other.cstack"
+        run_tool(
+            "fit", DIGITS / "pool.json", "-o", model, "--preset", "prototype", "--seed", 7, "--set",
+            "evaluate.nested=false", "--set", "pearson.threshold=0.9",
+        )  # fmt: skip
+        ways = (
+            dict(seed=7, evaluate_nested=False, pearson_threshold=0.9),
+            dict(options={"seed": 7, "evaluate.nested": False, "pearson.threshold": "0.9"}),
+        )
+        for how in ways:
+            stack = corestack.fit(self.oof, self.y, preset="prototype", **self.about, **how)
+            self.assertEqual(stack.to_bytes(), model.read_bytes())
+        self.assertEqual(stack.settings["pearson.threshold"], "0.9")
+        self.assertEqual(stack.weights, {})
+
+    @needs_tool
+    def test_inspect_and_compare(self):
+        printed = json.loads(run_tool("inspect", DIGITS / "pool.json", "--json"))
+        report = corestack.inspect(self.oof, self.y, **self.about)
+        for key in ("cka", "pearson", "clusters", "eigenvalues", "lambda", "kappa", "class_counts"):
+            self.assertEqual(report[key], printed[key], key)
+        self.assertEqual(corestack.cka(DIGITS / "pool.json").tolist(), printed["cka"])
+        methods = ["average", "best-single", "greedy"]
+        printed = json.loads(
+            run_tool("compare", DIGITS / "pool.json", "--methods", ",".join(methods), "--resamples", 100, "--json")
+        )
+        report = corestack.compare(self.oof, self.y, methods=methods, resamples=100, **self.about)
+        self.assertEqual(without_times(dict(report)), without_times(printed))
+
+    def test_what_a_stack_says(self):
+        stack = self.stack
+        self.assertEqual(stack.kept, stack.report["kept"])
+        self.assertEqual(stack.members, list(self.oof))
+        self.assertEqual(stack.classes, self.manifest["classes"])
+        self.assertEqual(json.loads(stack.to_json()), dict(stack.report))
+        self.assertIn("svm_rbf", stack.summary())
+        for name, weight in stack.report["weights"].items():
+            self.assertAlmostEqual(stack.weights[name], weight, places=8)
+        again = pickle.loads(pickle.dumps(stack))
+        self.assertEqual(again.to_bytes(), stack.to_bytes())
+        self.assertEqual(again.summary(), stack.summary())
+        self.assertEqual(again.members, stack.members)
+        loaded = corestack.Stack.from_bytes(stack.to_bytes())
+        self.assertIn("svm_rbf", loaded.summary())
+        with self.assertRaisesRegex(corestack.ArgumentError, "holds no report"):
+            loaded.report
+
+    def test_predictions_by_name_or_place(self):
+        p = self.stack.predict(self.test)
+        everything = list(self.test.values())
+        kept = [self.test[name] for name in self.stack.kept]
+        for preds in (everything, np.stack(everything), kept, dict(zip(self.stack.kept, kept))):
+            np.testing.assert_array_equal(self.stack.predict(preds), p)
+        with self.assertRaisesRegex(corestack.MismatchError, "3 arrays"):
+            self.stack.predict(kept[:3])
+        with self.assertRaisesRegex(corestack.Error, self.stack.kept[0]):
+            self.stack.predict({name: self.test[name] for name in self.stack.kept[1:]})
+        for threads in (1, 3):
+            np.testing.assert_array_equal(self.stack.predict(self.test, threads=threads, memory="64MiB"), p)
+        with ThreadPoolExecutor(4) as pool:
+            for q in pool.map(self.stack.predict, [self.test] * 8):
+                np.testing.assert_array_equal(q, p)
+
+    def test_metrics(self):
+        p = self.stack.predict(self.test)
+        scores = corestack.metrics.scores(p, self.y_test)
+        rows = np.arange(len(p))
+        self.assertAlmostEqual(scores["top1"], (p.argmax(1) == self.y_test).mean(), places=12)
+        self.assertAlmostEqual(scores["nll"], -np.log(p[rows, self.y_test].astype(float)).mean(), places=12)
+        brier = ((p - np.eye(10)[self.y_test]) ** 2).sum(1).mean()
+        self.assertAlmostEqual(scores["brier"], brier, places=6)
+        for name in set(corestack.metrics.__all__) - {"scores", "definition"}:
+            self.assertEqual(getattr(corestack.metrics, name)(p, self.y_test), scores[name], name)
+            self.assertTrue(corestack.metrics.definition(name))
+
+
+class Layouts(unittest.TestCase):
+    def setUp(self):
+        self.preds, self.y = toy()
+        self.expected = corestack.fit(self.preds, self.y, **QUICK).to_bytes()
+
+    def same(self, preds, **how):
+        self.assertEqual(corestack.fit(preds, self.y, **QUICK, **how).to_bytes(), self.expected)
+
+    def test_layouts(self):
+        names = list(self.preds)
+        wide = {n: np.repeat(np.repeat(p, 2, axis=0), 3, axis=1) for n, p in self.preds.items()}
+        self.same({n: np.asfortranarray(p) for n, p in self.preds.items()})
+        self.same({n: p[::2, ::3] for n, p in wide.items()})
+        self.same({n: np.ascontiguousarray(p[::-1])[::-1] for n, p in self.preds.items()})
+        self.same(list(self.preds.values()), names=names)
+        cube = np.stack(list(self.preds.values()))
+        self.same(cube, names=names)
+        self.same(np.ascontiguousarray(cube.transpose(1, 2, 0)).transpose(2, 0, 1), names=names)
+        swapped = {n: p.astype(p.dtype.newbyteorder()) for n, p in self.preds.items()}
+        self.same(swapped)
+        with tempfile.TemporaryDirectory() as folder:
+            for name, p in self.preds.items():
+                np.save(f"{folder}/{name}.npy", p)
+            mapped = {n: np.load(f"{folder}/{n}.npy", mmap_mode="r") for n in names}
+            self.same(mapped)
+        for labels in (self.y.astype(np.uint8), self.y.astype(float), self.y.tolist(), self.y[:, None]):
+            self.assertEqual(corestack.fit(self.preds, labels, **QUICK).to_bytes(), self.expected)
+
+    def test_types(self):
+        for kind in (np.float64, np.float16, np.longdouble):
+            preds = {n: p.astype(kind) for n, p in self.preds.items()}
+            as_float32 = {n: p.astype(np.float32) for n, p in preds.items()}
+            p = corestack.fit(preds, self.y, **QUICK)
+            q = corestack.fit(as_float32, self.y, **QUICK)
+            np.testing.assert_allclose(p.predict(preds), q.predict(as_float32), atol=1e-5)
+        hard = {n: np.eye(3, dtype=np.int64)[p.argmax(1)] for n, p in self.preds.items()}
+        as_float32 = {n: p.astype(np.float32) for n, p in hard.items()}
+        self.assertEqual(
+            corestack.fit(hard, self.y, **QUICK).to_bytes(), corestack.fit(as_float32, self.y, **QUICK).to_bytes()
+        )
+
+    def test_binary_and_logits(self):
+        preds, y = toy(classes=2)
+        one = {n: p[:, 1] for n, p in preds.items()}
+        a, b = corestack.fit(preds, y, **QUICK), corestack.fit(one, y, **QUICK)
+        np.testing.assert_allclose(a.predict(preds), b.predict({n: p[:, None] for n, p in one.items()}), atol=1e-4)
+        logits = {n: np.log(p) for n, p in self.preds.items()}
+        stack = corestack.fit(logits, self.y, output="logit", **QUICK)
+        np.testing.assert_allclose(
+            stack.predict(logits, output="logit"),
+            corestack.Stack.from_bytes(self.expected).predict(self.preds),
+            atol=1e-4,
+        )
+
+    def test_names_of_classes(self):
+        classes = ["ant", "bee", "cat"]
+        named = corestack.fit(self.preds, np.array(classes)[self.y], classes=classes, **QUICK)
+        self.assertEqual(named.classes, classes)
+        by_number = corestack.fit(self.preds, self.y, classes=classes, **QUICK)
+        self.assertEqual(named.to_bytes(), by_number.to_bytes())
+        text = np.array(classes)[self.y]
+        self.assertEqual(named.evaluate(self.preds, text), by_number.evaluate(self.preds, self.y))
+
+    def test_folds_and_groups(self):
+        folds = corestack.folds(self.y, 4, seed=3)
+        self.assertEqual(sorted(set(folds)), [0, 1, 2, 3])
+        groups = np.array([f"g{i // 3}" for i in range(len(self.y))])
+        grouped = corestack.folds(self.y, 4, groups=groups)
+        self.assertTrue(all(len(set(grouped[groups == g])) == 1 for g in set(groups)))
+        report = corestack.fit(self.preds, self.y, folds=folds, **QUICK).report
+        self.assertEqual(report["folds"], {"count": 4, "source": "pool"})
+        report = corestack.fit(self.preds, self.y, groups=groups, **QUICK).report
+        self.assertEqual(report["folds"]["source"], "made")
+
+    def test_large_arrays_are_read_where_they_lie(self):
+        # As float32 these are 75 MiB. What a fit keeps of its own must be less than any copy of them.
+        program = """
+import resource, sys, numpy as np, corestack
+rows, classes, members = 20000, 164, 6
+random = np.random.default_rng(0)
+y = random.integers(0, classes, rows)
+cube = np.full((members, rows, classes), 1e-3, np.float32)
+for k in range(members):
+    shown = np.where(random.random(rows) < 0.6 + 0.05 * k, y, random.integers(0, classes, rows))
+    cube[k, np.arange(rows), shown] = 1
+    cube[k] /= cube[k].sum(axis=1, keepdims=True)
+corestack.fit(cube[:, :512], y[:512], evaluate_nested=False)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+corestack.inspect(cube, y, memory="64MiB", threads=1)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+        out = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+        self.assertLess(float(out), 60)
+
+
+class Errors(unittest.TestCase):
+    def setUp(self):
+        self.preds, self.y = toy()
+
+    def raises(self, kinds, text, *arguments, **keywords):
+        with self.assertRaisesRegex(corestack.Error, text) as caught:
+            corestack.fit(*arguments, **{**QUICK, **keywords})
+        for kind in kinds:
+            self.assertIsInstance(caught.exception, kind)
+
+    def test_data(self):
+        preds, y = self.preds, self.y
+        bad = {**preds, "model1": preds["model1"] * 3}
+        self.raises([corestack.InputError, ValueError], "model1: row 0 sums to 3", bad, y)
+        bad = {**preds, "model1": np.where(np.arange(3) == 2, np.nan, preds["model1"])}
+        self.raises([ValueError], "model1: row 0, column 2 is NaN", bad, y)
+        self.raises([corestack.MismatchError], "model1: shape", {**preds, "model1": preds["model1"][1:]}, y)
+        self.raises([corestack.MismatchError], "y: has 239 labels", preds, y[1:])
+        self.raises([ValueError], "row 0 is label 9", preds, np.full(len(y), 9))
+        self.raises([ValueError], "row 0 is label -1", preds, y - y[0] - 1)
+        self.raises([ValueError], "row 0 is 0.5", preds, np.full(len(y), 0.5))
+        self.raises([ValueError], "names in the order", preds, y.astype(str))
+        self.raises([ValueError], "none of the classes", preds, y.astype(str), classes=["a", "b", "c"])
+        self.raises([TypeError], "dtype complex", {"m": preds["model0"] * 1j}, y)
+        self.raises([TypeError], "is a float", 3.0, y)
+        self.raises([ValueError], "no members", [], y)
+        self.raises([ValueError], "folds: row 0 is fold -1", preds, y, folds=np.full(len(y), -1))
+        self.raises([corestack.MismatchError], "folds: has shape", preds, y, folds=[0, 1])
+        self.raises([ValueError], "2 names where", preds, y, classes=["a", "b"])
+        self.raises([ValueError], "it is 'probability' or 'logit'", preds, y, output="score")
+
+    def test_options_and_files(self):
+        self.raises([ValueError], "cka.threshold: '3' is not", self.preds, self.y, cka_threshold=3)
+        self.raises([ValueError], "preset", self.preds, self.y, preset="best")
+        with self.assertRaisesRegex(TypeError, "near: cka_threshold"):
+            corestack.fit(self.preds, self.y, cka_treshold=0.9)
+        self.raises([OSError, corestack.FileError], "no/such/pool.json", "no/such/pool.json")
+        self.raises([ValueError], "y: a pool's files say it", DIGITS / "pool.json", self.y)
+        with self.assertRaises(OSError):
+            corestack.load("no/such.cstack")
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(b"not a model")
+            file.flush()
+            with self.assertRaises(corestack.FormatError):
+                corestack.load(file.name)
+        with self.assertRaisesRegex(ValueError, "memory"):
+            corestack.fit(self.preds, self.y, memory="much")
+
+    def test_tables(self):
+        table = {row["key"]: row for row in corestack.option_table()}
+        self.assertEqual(table["cka.threshold"]["keyword"], "cka_threshold")
+        self.assertEqual((table["cka.threshold"]["least"], table["cka.threshold"]["most"]), (0, 1))
+        self.assertIn("probes", table["cka.estimator"]["choices"])
+        self.assertEqual(corestack.presets(), ["default", "paper", "prototype"])
+        self.assertIn("autogluon", corestack.methods())
+
+
+class WhileItRuns(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        # Seconds of work.
+        cls.preds, cls.y = toy(rows=20000, classes=12, members=12)
+
+    def test_progress_and_stopping(self):
+        preds, y = toy()
+        told = []
+        corestack.fit(preds, y, progress=lambda *told_now: told.append(told_now))
+        stages = {stage for stage, _, _ in told}
+        self.assertIn("read", stages)
+        self.assertGreater(len(stages), 2)
+        self.assertTrue(all(0 <= done <= total for _, done, total in told))
+        with self.assertRaises(corestack.CancelledError):
+            corestack.fit(preds, y, progress=lambda stage, done, total: stage != "read")
+        with self.assertRaises(ZeroDivisionError):
+            corestack.fit(preds, y, progress=lambda *_: 1 / 0)
+
+    def test_tqdm(self):
+        try:
+            import tqdm  # noqa: F401
+        except ImportError:
+            self.skipTest("tqdm is not installed")
+        preds, y = toy()
+        shown, sys.stderr = sys.stderr, io.StringIO()
+        try:
+            corestack.fit(preds, y, progress=True)
+            text = sys.stderr.getvalue()
+        finally:
+            sys.stderr = shown
+        self.assertIn("read", text)
+
+    def test_interrupt_stops_within_a_second(self):
+        at = []
+
+        def interrupt():
+            at.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+
+        timer = threading.Timer(0.4, interrupt)
+        timer.start()
+        with self.assertRaises(KeyboardInterrupt):
+            corestack.fit(self.preds, self.y, preset="paper")
+        self.assertLess(time.monotonic() - at[0], 1)
+
+    def test_others_run_meanwhile(self):
+        steps = []
+        done = threading.Event()
+
+        def count():
+            while not done.is_set():
+                steps.append(time.monotonic())
+                time.sleep(0.005)
+
+        thread = threading.Thread(target=count)
+        thread.start()
+        began = time.monotonic()
+        rows = slice(0, 4000)
+        preds = {name: p[rows] for name, p in self.preds.items()}
+        corestack.inspect(preds, self.y[rows], cka_estimator="exact", cka_statistic="unbiased")
+        took = time.monotonic() - began
+        done.set()
+        thread.join()
+        inside = [t for t in steps if began <= t <= began + took]
+        self.assertGreater(len(inside), 5)
+
+    def test_log(self):
+        preds, y = toy(rows=60)
+        y[:] = y % 2
+        y[0] = 2  # one row of a class: fewer than folds
+        with self.assertLogs("corestack", logging.WARNING) as caught:
+            stack = corestack.fit(preds, y)
+        self.assertTrue(any(notice in " ".join(caught.output) for notice in stack.report["notices"]))
+
+    def test_memory_does_not_grow(self):
+        preds, y = toy(rows=100)
+
+        def work(times):
+            for _ in range(times):
+                stack = corestack.fit(preds, y, threads=1, **QUICK)
+                stack.predict(preds)
+                try:
+                    corestack.fit(preds, y, cka_threshold=7)
+                except ValueError:
+                    pass
+            gc.collect()
+            return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+        work(30)
+        before = work(1)
+        self.assertLess(work(60) - before, 1 << 20)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -35,6 +35,7 @@ static const preset_value PRESET_VALUES[] = {
     {"paper", CST_OPT_META_LEARNERS, "ridge,elastic-net,lasso"},
     {"paper", CST_OPT_LAMBDA_RULE, "star"},
     {"paper", CST_OPT_REFIT_DROP, "true"},
+    {"paper", CST_OPT_SEGMENT_DECISION, "argmax"},
     /* CoRe-Stack: Pearson 0.95, hand-crafted features, cross-validated penalty, inverse RMSE. */
     {"prototype", CST_OPT_REDUNDANCY_MEASURE, "pearson"},
     {"prototype", CST_OPT_KEEP_FRACTION, "0"},
@@ -42,6 +43,7 @@ static const preset_value PRESET_VALUES[] = {
     {"prototype", CST_OPT_META_LEARNERS, "ridge,elastic-net,lasso"},
     {"prototype", CST_OPT_GATE_MODE, "prototype"},
     {"prototype", CST_OPT_BLEND_RULE, "inverse-rmse"},
+    {"prototype", CST_OPT_SEGMENT_DECISION, "argmax"},
 };
 
 enum { VALUE_CHARS = 128 };

@@ -133,7 +133,7 @@
     X(SEGMENT_BOUNDARY, "segment.boundary", REAL, "0.0075", 0.0001, 10000, "",                     \
       "Segmentation: width of the band of the boundary scores, in pixels where at least 1, else "  \
       "as a share of the image's diagonal.")                                                       \
-    X(SEGMENT_DECISION, "segment.decision", CHOICE, "argmax", 0, 0, "argmax|miou",                 \
+    X(SEGMENT_DECISION, "segment.decision", CHOICE, "miou", 0, 0, "argmax|miou",                 \
       "Segmentation: label maps by the largest probability, or by offsets of the classes that "    \
       "raise the out-of-fold mIoU.")
 

@@ -24,6 +24,7 @@ enum { USUAL_COUNT = sizeof USUAL / sizeof USUAL[0], METHODS_MAX = 64 };
 /* One row of the table. */
 typedef struct entry {
     cst_method method;
+    bool decide; /* label maps take offsets */
     int32_t models;
     double *weights; /* [members], or NULL */
     cst_mix_kind mix;
@@ -60,6 +61,21 @@ typedef struct comparison {
 /* ---- which methods ----------------------------------------------------------------------------
  */
 
+/* Whether the label maps of a preset take offsets: baselines have the largest probability. */
+static cst_status read_decision(cst_context *context, const cst_compare_options *options,
+                                entry *out) {
+    cst_options *read = NULL;
+    cst_segment_settings settings;
+    cst_status status = cst_method_options(context, out->method.preset, options->seed,
+                                           options->settings, options->setting_count, &read);
+    if (status != CST_OK)
+        return status;
+    cst_segment_settings_read(read, &settings);
+    out->decide = settings.decide;
+    cst_options_free(context, read);
+    return CST_OK;
+}
+
 static cst_status add_method(cst_context *context, comparison *c,
                              const cst_compare_options *options, const char *name, bool asked) {
     cst_method method;
@@ -78,8 +94,9 @@ static cst_status add_method(cst_context *context, comparison *c,
                      : CST_OK;
     if (c->count == METHODS_MAX)
         return cst_fail(context, CST_ERROR_LIMIT, "more than %d methods", METHODS_MAX);
-    c->entries[c->count++].method = method;
-    return CST_OK;
+    entry *added = &c->entries[c->count++];
+    added->method = method;
+    return method.preset ? read_decision(context, options, added) : CST_OK;
 }
 
 static cst_status list_methods(cst_context *context, comparison *c,
@@ -162,17 +179,16 @@ static cst_status score(cst_context *context, const comparison *c, const ground 
     cst_fold_fits fits = {0};
     double *offsets = NULL;
     const void *place = fit;
-    bool decide = c->settings.decide && fit->method.preset;
     cst_scoring scoring = {.cases = c->cases,
                            .view = c->view,
                            .boundary = c->settings.boundary,
                            .predict = cst_predict_by_method,
                            .fits = &place};
     cst_status status = CST_OK;
-    if (c->nested || decide)
+    if (c->nested || out->decide)
         status = cst_fold_fits_make(context, &fit->method, &g->source, &g->sample, &g->settings,
                                     c->fitted_cases, &fits);
-    if (status == CST_OK && decide)
+    if (status == CST_OK && out->decide)
         status = cst_fold_offsets(context, &fits, &g->source, &g->sample, &offsets);
     scoring.offsets = offsets;
     if (c->nested) {
@@ -274,6 +290,7 @@ static void put_rows(cst_report *report, const comparison *c) {
         cst_report_string(report, row, "method", e->method.name);
         cst_report_string(report, row, "definition", cst_method_definition(&e->method));
         cst_report_string(report, row, "detail", e->detail);
+        cst_report_string(report, row, "decision", e->decide ? "miou" : "argmax");
         cst_map_put_scores(report, row, &e->scores, c->intervals ? &c->intervals[m] : NULL);
         if (c->intervals && m != c->reference)
             cst_map_put_difference(report, row, &c->intervals[m]);
@@ -343,7 +360,6 @@ static cst_status put_document(cst_context *context, cst_report *report, const c
     json_t *sample = cst_report_object(report, root, "sample");
     cst_report_integer(report, sample, "pixels", c->plain.sample.rows);
     cst_report_number(report, sample, "balance", c->settings.balance);
-    cst_report_string(report, root, "decision", c->settings.decide ? "miou" : "argmax");
     json_t *members = cst_report_list(report, root, "members");
     for (int32_t k = 0; k < cst_pool_members(c->pool); k++)
         cst_report_add_string(report, members, cst_pool_member_name(c->pool, k));

@@ -14,6 +14,7 @@ void cst_segment_settings_read(const cst_options *options, cst_segment_settings 
                                .balance = cst_option_real(options, CST_OPT_SEGMENT_BALANCE),
                                .boundary = cst_option_real(options, CST_OPT_SEGMENT_BOUNDARY),
                                .decide = cst_option_choice(options, CST_OPT_SEGMENT_DECISION) == 1,
+                               .folds = (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT),
                                .seed = (uint64_t)cst_option_integer(options, CST_OPT_SEED)};
 }
 
@@ -246,6 +247,17 @@ static cst_status fill_split(cst_context *context, const cst_view *view, const c
     return CST_OK;
 }
 
+/* Folds never split a case. */
+static cst_status check_folds(cst_context *context, const cst_cases *cases, const char *split,
+                              int32_t folds) {
+    if (cases->folds || cases->groups || cases->count >= folds)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "split '%s' has %" PRId64 " cases, and %d folds need as many, since no fold "
+                    "splits a case: set folds.count to at most %" PRId64,
+                    split, cases->count, folds, cases->count);
+}
+
 cst_status cst_pixel_sample_make(cst_context *context, cst_pool *pool, const char *split,
                                  const cst_segment_settings *settings, cst_pixel_sample *out) {
     double start = cst_seconds();
@@ -259,6 +271,8 @@ cst_status cst_pixel_sample_make(cst_context *context, cst_pool *pool, const cha
                           "split '%s' has no masks (\"labels\"); a stack is fitted on pixels whose "
                           "class is known",
                           split);
+    if (status == CST_OK)
+        status = check_folds(context, cst_pool_cases(pool, split), split, settings->folds);
     if (status == CST_OK)
         status = draw_index(context, view.labels, view.rows, view.classes, settings, out);
     if (status == CST_OK)

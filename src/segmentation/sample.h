@@ -15,6 +15,7 @@ typedef struct cst_segment_settings {
     double balance;  /* 0: classes as they occur; 1: equal numbers of each */
     double boundary; /* of the scores */
     bool decide;     /* offsets for label maps are to be chosen */
+    int32_t folds;   /* to be made of the cases where the pool brings none */
     uint64_t seed;
 } cst_segment_settings;
 

@@ -116,7 +116,8 @@ class Segmentation(PoolCase):
             json.dump(manifest, file)
 
     def fit(self, name="m.cstack", *more):
-        done = run("fit", self.pool, "-o", self.path(name), "--set", "folds.count=3", "--json", *more)
+        done = run("fit", self.pool, "-o", self.path(name), "--set", "folds.count=3", "--set",
+                   "segment.decision=argmax", "--json", *more)
         self.assertEqual(done.code, 0, done.err)
         return done.json()
 
@@ -238,6 +239,42 @@ class Segmentation(PoolCase):
         truth = np.concatenate([m.ravel() for name, m, _ in everything if name == "ada"])
         self.close(done.json(), scores(predicted, truth))
 
+    def test_logits_and_splits_without_masks(self):
+        self.segmentation["output"] = "logit"
+        expected = None
+        for kind in (np.float64, np.float16):
+            for member in self.segmentation["models"]:
+                for split in ("oof", "test"):
+                    p = self.maps[member["name"], split].astype(np.float64)
+                    scores_of = np.log(p) + 3.0
+                    member["predictions"][split] = f"{member['name']}.{split}.logit.npy"
+                    self.save(member["predictions"][split], scores_of.astype(kind))
+            self.segmentation["splits"]["test"] = {}
+            self.write_pool(self.segmentation)
+            self.fit()
+            out = self.path(f"{kind.__name__}.npy")
+            self.works("predict", self.path("m.cstack"), self.pool, "-o", out)
+            self.assertEqual(np.load(out).shape, (4, HEIGHT, WIDTH, CLASSES))
+            if expected is not None:
+                self.assertLess(abs(np.load(out) - expected).max(), 0.01)
+            expected = np.load(out)
+        self.refused("has no masks", "evaluate", self.path("m.cstack"), self.pool)
+        self.segmentation["output"] = "probability"
+        self.write_pool(self.segmentation)
+        self.refused("looks like logits")
+
+    def test_too_few_cases_for_folds(self):
+        self.save("oof_masks.npy", self.masks["oof"][:3])
+        for name in ("ada", "bob", "cyd"):
+            self.save(f"{name}.oof.maps.npy", self.maps[name, "oof"][:3])
+        self.refused("folds.count")
+
+    def test_what_there_is_not(self):
+        for command in ("ablate", "sweep"):
+            more = ("--over", "keep.max=1,2") if command == "sweep" else ()
+            self.refused("not there for pools of task 'segmentation'", command, self.pool, *more)
+        self.refused("out-of-distribution", "compare", self.pool, "--ood", "test")
+
     # ---- scores ----------------------------------------------------------------------------------------------------
 
     def close(self, found, expected, tolerance=1e-8):
@@ -305,7 +342,8 @@ class Segmentation(PoolCase):
 
     def test_compare_is_nested_over_cases(self):
         methods = ("average", "best-single", "log-linear", "default")
-        done = run("compare", self.pool, "--methods", ",".join(methods), "--set", "folds.count=3", "-r", 300, "--json")
+        done = run("compare", self.pool, "--methods", ",".join(methods), "--set", "folds.count=3", "--set",
+                   "segment.decision=argmax", "-r", 300, "--json")
         self.assertEqual(done.code, 0, done.err)
         document = done.json()
         rows = {row["method"]: row for row in document["rows"]}
@@ -343,8 +381,9 @@ class Segmentation(PoolCase):
         run("predict", self.path("d.cstack"), self.pool, "-o", self.path("l.npy"), "--format", "labels")
         self.close(found, scores(None, self.masks["test"], predicted=np.load(self.path("l.npy"))))
         self.assertEqual(decided["decision"], "miou")
-        compared = run("compare", self.pool, "--methods", "average,default", "-r", 0, "--set", "folds.count=3", "--set",
-                       "segment.decision=miou", "--json").json()
+        compared = run("compare", self.pool, "--methods", "average,default", "-r", 0, "--set", "folds.count=3",
+                       "--json").json()
+        self.assertEqual([row["decision"] for row in compared["rows"]], ["argmax", "miou"])
         self.close(compared["rows"][1], {k: decided["oof"][k] for k in ("miou", "nll", "dice")})
         self.refused("log-linear", "fit", self.pool, "-o", self.path("x.cstack"), "--preset", "prototype", "--set",
                      "segment.balance=0.5", "--set", "folds.count=3")

@@ -8,6 +8,7 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
+from . import _frames
 from . import _library as c
 from ._errors import ArgumentError, ArrayTypeError, InputError, MismatchError
 
@@ -139,6 +140,7 @@ class Arrays:
         split: str = "oof",
         names: Optional[Sequence[str]] = None,
         classes: Optional[Sequence[str]] = None,
+        label_names: Optional[Sequence[str]] = None,
         folds: Any = None,
         groups: Any = None,
         flops: Union[None, Sequence[float], Mapping[str, float]] = None,
@@ -146,6 +148,10 @@ class Arrays:
     ) -> None:
         if output not in ("probability", "logit"):
             raise ArgumentError(f"output is '{output}'; it is 'probability' or 'logit'")
+        preds, index, classes = _frames.unframed(preds, classes)
+        y = _frames.joined(y, index, "y")
+        folds = _frames.joined(folds, index, "folds")
+        groups = _frames.joined(groups, index, "groups")
         self.names, matrices = members(preds, names)
         shape = matrices[0].shape
         width = shape[1] if len(shape) == 2 else 1
@@ -158,7 +164,7 @@ class Arrays:
         for k, matrix in enumerate(matrices):
             steps = matrix.strides if matrix.ndim == 2 else (*matrix.strides, matrix.itemsize)
             numbers[k] = c.Array(matrix.ctypes.data, _TYPES[matrix.dtype], steps[0], steps[1])
-        self.labels = None if y is None else labels(y, names_of_classes)
+        self.labels = None if y is None else labels(y, label_names or names_of_classes)
         if self.labels is not None and len(self.labels) != self.rows:
             raise MismatchError(f"y: has {len(self.labels)} labels where {self.names[0]} has {self.rows} rows")
         if isinstance(flops, Mapping):

@@ -59,7 +59,8 @@ def fit(
     preds: a list or dict (by name) of arrays (rows, classes), one array (members, rows, classes), or the path of a pool
     (a manifest or a folder; docs/pool.md), whose files then say everything up to `output`. Of two classes an array may
     be (rows,), the probability of class 1. float16, float32 and float64 of any strides, memory-mapped or not, are read
-    where they are; other types are converted.
+    where they are; other types are converted. A pandas DataFrame has a column for each member, the probability of class 1
+    of two; DataFrames in a dict or list have a column for each class. Rows of pandas objects are joined by index.
     y: labels (rows,): columns from 0 on, or names out of `classes`.
     folds: fold of each row, where the members were trained in folds; made from the seed otherwise. groups: rows that
     must not be separated. flops: of one prediction, by member.

@@ -151,9 +151,8 @@ class Stack:
 
     def _pool(self, s: Session, preds: Any, y: Any, names: Optional[Sequence[str]], output: str) -> ctypes.c_void_p:
         arrays = _arrays.Arrays(
-            preds, y, split="test", names=self._named(preds, names), classes=self.classes if y is not None else None,
-            output=output,
-        )  # fmt: skip
+            preds, y, split="test", names=self._named(preds, names), label_names=self.classes, output=output
+        )
         self._needed(arrays)
         pool = s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
         s.arrays = arrays  # read until the pool is freed

@@ -1,0 +1,87 @@
+"""pandas: rows joined by index, columns by name, and nothing done silently."""
+from __future__ import annotations
+
+import unittest
+
+import numpy as np
+from common import toy
+
+import corestack
+
+try:
+    import pandas as pd
+except ImportError:
+    raise unittest.SkipTest("pandas is not installed")
+
+QUICK = {"evaluate_nested": False}
+
+
+class Frames(unittest.TestCase):
+    def setUp(self):
+        self.random = np.random.default_rng(1)
+
+    def shuffled(self, value):
+        return value.iloc[self.random.permutation(len(value))]
+
+    def test_a_column_for_each_member(self):
+        preds, y = toy(classes=2)
+        ids = [f"id{i}" for i in range(len(y))]
+        table = pd.DataFrame({n: p[:, 1] for n, p in preds.items()}, index=ids)
+        expected = corestack.fit({n: p[:, 1] for n, p in preds.items()}, y, **QUICK)
+        for labels in (y, pd.Series(y, ids), self.shuffled(pd.Series(y, ids))):
+            stack = corestack.fit(table, labels, **QUICK)
+            self.assertEqual(stack.to_bytes(), expected.to_bytes())
+        self.assertEqual(stack.members, list(preds))
+        p = stack.predict(table)
+        np.testing.assert_array_equal(p, expected.predict({n: p[:, 1] for n, p in preds.items()}))
+        np.testing.assert_array_equal(stack.predict(table[stack.kept[::-1]]), p)
+        scores = stack.evaluate(table, self.shuffled(pd.Series(y, ids)))
+        self.assertEqual(scores, expected.evaluate({n: p[:, 1] for n, p in preds.items()}, y))
+
+    def test_a_column_for_each_class(self):
+        preds, y = toy()
+        classes, ids = ["ant", "bee", "cat"], np.arange(1000, 1000 + len(y))
+        expected = corestack.fit(preds, y, classes=classes, folds=np.arange(len(y)) % 4, **QUICK)
+        frames = {n: pd.DataFrame(p, ids, classes) for n, p in preds.items()}
+        text = pd.Series(np.array(classes)[y], ids)
+        folds = pd.Series(np.arange(len(y)) % 4, ids)
+        mixed = dict(frames)
+        for name in list(preds)[1:]:
+            mixed[name] = self.shuffled(mixed[name])[["cat", "ant", "bee"]]
+        for given in (frames, mixed):
+            stack = corestack.fit(given, self.shuffled(text), folds=self.shuffled(folds), **QUICK)
+            self.assertEqual(stack.to_bytes(), expected.to_bytes())
+        listed = corestack.fit(list(mixed.values()), text, names=list(mixed), folds=folds, **QUICK)
+        self.assertEqual(listed.to_bytes(), expected.to_bytes())
+        np.testing.assert_array_equal(stack.predict(mixed), expected.predict(preds))
+        np.testing.assert_array_equal(stack.predict(list(mixed.values())), expected.predict(preds))
+        renamed = {n: f.rename(columns={"cat": "cow"}) for n, f in frames.items()}
+        with self.assertRaisesRegex(corestack.Error, "cow"):
+            stack.predict(renamed)
+        with self.assertRaisesRegex(corestack.Error, "cow"):
+            stack.evaluate(renamed, text)
+        self.assertEqual(stack.evaluate(mixed, text), expected.evaluate(preds, y))
+
+    def test_ids_that_do_not_join(self):
+        preds, y = toy(classes=2)
+        table = pd.DataFrame({n: p[:, 1] for n, p in preds.items()})
+        labels = pd.Series(y)
+        cases = (
+            (labels.iloc[:-1], "y: there is no row with id 239"),
+            (pd.concat([labels, pd.Series([1], [777])]), "y: id 777 is one too many"),
+            (pd.concat([labels, labels.iloc[5:6]]), "y: id 5 is there twice"),
+        )
+        for given, text in cases:
+            with self.assertRaisesRegex(corestack.Error, text):
+                corestack.fit(table, given, **QUICK)
+        frames = {n: pd.DataFrame(p) for n, p in preds.items()}
+        frames["model2"] = frames["model2"].rename(columns={0: "x"})
+        with self.assertRaisesRegex(corestack.MismatchError, "model2: has columns"):
+            corestack.fit(frames, labels, **QUICK)
+        twice = pd.concat([table, table.iloc[:, :1]], axis=1)
+        with self.assertRaisesRegex(corestack.InputError, "two columns"):
+            corestack.fit(twice, labels, **QUICK)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -66,7 +66,7 @@ def main():
     figures, robust = {}, {}
     for name, manifest in pools.items():
         report, rows = one_pool(options, manifest, name)
-        figures[name] = {r["method"]: r for r in rows}
+        figures[name] = {r["method"]: {k: v for k, v in r.items() if k != "severities"} for r in rows}
         labels = common.array(manifest, common.split_of(manifest, "corrupted")["labels"])
         robust[name] = robust_members(manifest, report, labels)
         cells = [[r["method"], common.interval(r, "mce", 1, 100), *(common.number(r[f], 1, 100) for f in FAMILIES),

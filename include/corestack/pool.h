@@ -162,7 +162,8 @@ CST_API cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, c
 CST_API void cst_pool_free(cst_context *context, cst_pool *pool);
 
 /* Paths of the files that the pool names, of every split: labels, ids, folds, groups, predictions;
- * an array of an archive as "a.npz#name". The manifest is not among them. NULL beyond. Borrowed. */
+ * then training counts; an array of an archive as "a.npz#name". The manifest is not among them.
+ * NULL beyond. Borrowed. */
 CST_API const char *cst_pool_file(const cst_pool *pool, size_t index);
 
 CST_API cst_task cst_pool_task(const cst_pool *pool);

@@ -194,7 +194,7 @@ const char *cst_pool_file(const cst_pool *pool, size_t index) {
         if (path && index-- == 0)
             return path;
     }
-    return NULL;
+    return pool && index == 0 ? pool->manifest->training_counts_file : NULL;
 }
 
 cst_task cst_pool_task(const cst_pool *pool) {

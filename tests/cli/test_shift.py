@@ -222,6 +222,7 @@ class Tails(ShiftCase):
         self.manifest["training_counts"] = "counts.npy"
         self.write_manifest()
         self.assertIn("accuracy_tail", self.compare("--split", "test", "-r", "0", "--json").json()["rows"][0])
+        self.fails("fit", self.pool, "-o", self.path("counts.npy"), says=["counts.npy", "read here"])
 
     def test_wrong_counts(self):
         self.save("floats.npy", np.array([1.5, 2.0, 3.0]))

@@ -303,7 +303,7 @@ static void try_patches(cst_context *context, const patch *patches, size_t count
 static void impossible_sizes_are_refused(void **state) {
     static const patch patches[] = {
         {"TASK", 0, 4, 4, "the task is 4"},
-        {"TASK", 0, 4, 1, "classes is 5"}, /* regression has one */
+        {"TASK", 0, 4, 1, "15 coefficients instead of 75"}, /* regression: for each output */
         {"TASK", 4, 4, 0, "classes is 0"},
         {"TASK", 4, 4, 1, "classes is 1"},
         {"TASK", 4, 4, 0x80000000, "classes is 2147483648"},
@@ -332,7 +332,8 @@ static void impossible_sizes_are_refused(void **state) {
         {"LEAR", 4, 4, 0x7fffffff, "meta-learners are announced"},
         {"LEAR", 4, 4, 0xffffffff, "meta-learners is"},
         {"LEAR", 4, 4, 2, "sum to 0.5 instead of 1"},
-        {"LEAR", 8, 4, 4, "unknown kind 4"},
+        {"LEAR", 8, 4, 4, "only a regression has"},
+        {"LEAR", 8, 4, 5, "unknown kind 5"},
         {"LEAR", 8, 4, 3, "15 coefficients instead of 3"},
         {"LEAR", 12, 4, 14, "14 coefficients instead of 15"},
         {"LEAR", 12, 4, 0x7fffffff, "coefficients instead of 15"},

@@ -37,6 +37,7 @@ CST_API void cst_model_free(cst_context *context, cst_model *model);
 
 CST_API cst_task cst_model_task(const cst_model *model);
 CST_API int32_t cst_model_members(const cst_model *model);
+/* Number of classes; of a regression: of outputs. */
 CST_API int32_t cst_model_classes(const cst_model *model);
 /* Name of member `member` (0..members-1), in the order prediction expects; NULL beyond. Borrowed.
  */
@@ -53,8 +54,8 @@ CST_API const char *cst_model_setting(const cst_model *model, size_t index);
  * k, C order, in the model's member order. out: [rows][classes], the caller's; each row sums to 1
  * within 1e-6. CST_ERROR_INPUT, naming member and row, for numbers that are not finite, leave
  * [0, 1] by more than 1e-6 or sum to something further than 1e-3 from 1; within that, rows are
- * clipped and divided by their sum as in a pool. For a regression model (1 class): values [rows].
- */
+ * clipped and divided by their sum as in a pool. For a model of a regression: finite values
+ * [rows][outputs], in and out; their variances are in corestack/regression.h. */
 CST_API cst_status cst_model_predict(cst_context *context, const cst_model *model,
                                      const float *const *predictions, int64_t rows, float *out);
 

@@ -79,6 +79,29 @@ CST_API cst_status cst_value_bootstrap(cst_context *context, const cst_predicted
 CST_API cst_status cst_value_errors(cst_context *context, const cst_predicted_values *predicted,
                                     const double *targets, double *out);
 
+/* ---- prediction -------------------------------------------------------------------------------
+ */
+
+/* cst_model_predict for a model of a regression, with the variance of each value: noise plus what
+ * the parameters are not sure of. mean, variance: [rows][outputs], the caller's. CST_ERROR_INPUT
+ * for a model of another task. */
+CST_API cst_status cst_model_predict_values(cst_context *context, const cst_model *model,
+                                            const float *const *predictions, int64_t rows,
+                                            float *mean, float *variance);
+
+/* The same for a split of a pool, as cst_model_predict_pool. *mean, *variance: [rows][outputs],
+ * freed with cst_free. */
+CST_API cst_status cst_model_predict_values_pool(cst_context *context, const cst_model *model,
+                                                 cst_pool *pool, const char *split, float **mean,
+                                                 float **variance, int64_t *rows);
+
+/* Ends of the intervals that hold a share `level` (in (0, 1)) of new targets, from what the
+ * functions above gave: by the quantiles of cross-fitted residuals that the model holds or by the
+ * normal distribution, as it was fitted (option interval.rule). lower, upper: [rows][outputs]. */
+CST_API cst_status cst_model_intervals(cst_context *context, const cst_model *model, double level,
+                                       const float *mean, const float *variance, int64_t rows,
+                                       float *lower, float *upper);
+
 #ifdef __cplusplus
 }
 #endif

@@ -135,7 +135,21 @@
       "as a share of the image's diagonal.")                                                       \
     X(SEGMENT_DECISION, "segment.decision", CHOICE, "miou", 0, 0, "argmax|miou",                 \
       "Segmentation: label maps by the largest probability, or by offsets of the classes that "    \
-      "raise the out-of-fold mIoU.")
+      "raise the out-of-fold mIoU.")                                                               \
+    X(LINEAR_POOL_PRIOR, "linear_pool.prior", CHOICE, "evidence", 0, 0, "cv|evidence|fixed",       \
+      "Regression: prior precision of the linear pool's weights, by held-out error, by the "       \
+      "evidence, or loglinear.prior_weights.")                                                     \
+    X(LINEAR_POOL_CENTER, "linear_pool.center", REAL, "4", 0, 16, "",                              \
+      "Regression: what the linear pool's weights are drawn to: 1 / (mean squared error) to this " \
+      "power, divided by their sum. 0: the average.")                                              \
+    X(LINEAR_POOL_NONNEGATIVE, "linear_pool.nonnegative", BOOLEAN, "false", 0, 1, "",              \
+      "Regression: weights of the linear pool at or above 0.")                                     \
+    X(VARIANCE_RULE, "variance.rule", CHOICE, "auto", 0, 0, "auto|constant|disagreement",          \
+      "Regression: noise the same for every sample, growing with the members' disagreement, or "   \
+      "whichever of the two has the lower held-out NLL.")                                          \
+    X(INTERVAL_RULE, "interval.rule", CHOICE, "conformal", 0, 0, "conformal|gaussian",             \
+      "Regression: intervals by quantiles of cross-fitted residuals or of the normal "             \
+      "distribution.")
 
 #define CST_OPTION_ENUM(id, key, type, initial, least, most, choices, help) CST_OPT_##id,
 typedef enum cst_option_id { CST_OPTION_LIST_ALL(CST_OPTION_ENUM) CST_OPT_COUNT } cst_option_id;

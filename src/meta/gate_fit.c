@@ -173,7 +173,7 @@ static cst_status check(cst_context *context, const cst_view *view, int32_t best
                    ? CST_OK
                    : cst_fail(context, CST_ERROR_ARGUMENT, "gate mode %d does not exist",
                               (int)o->mode);
-    if (!view->labels || view->classes < 2)
+    if (!view->targets && (!view->labels || view->classes < 2))
         return cst_fail(context, CST_ERROR_INPUT,
                         "a learned gate needs labels and at least two classes (there are %d): use "
                         "gate mode none or prototype",

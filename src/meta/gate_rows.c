@@ -130,7 +130,7 @@ static cst_status make_draw_buffers(cst_context *context, const draw *d, draw_bu
 
 /* Writes the training rows of `count` <= CST_TILE classes of sample `s`, from row `row` on. */
 static void write_rows(const draw *d, draw_buffers *b, const int32_t *classes, int64_t count,
-                       int32_t label, const double *broadcast, size_t row) {
+                       int32_t label, const double *values, const double *broadcast, size_t row) {
     size_t k = (size_t)d->view->members;
     for (size_t j = 0; j < k; j++) {
         b->tile[j] = b->picked + j * CST_TILE;
@@ -148,7 +148,7 @@ static void write_rows(const draw *d, draw_buffers *b, const int32_t *classes, i
             aggregate[a] = b->columns[a * CST_TILE + i];
         aggregate[CST_AGGREGATE_ENTROPY] = broadcast[0];
         aggregate[CST_AGGREGATE_DIVERGENCE] = broadcast[1];
-        d->target[to] = classes[i] == label ? 1 : 0;
+        d->target[to] = values ? values[classes[i]] : classes[i] == label;
         d->weight[to] = 1 / b->probability[classes[i]];
     }
 }
@@ -170,13 +170,14 @@ static cst_status draw_task(cst_context *worker, void *user, int64_t task) {
                               &broadcast[0], &broadcast[1], b.scratch);
         cst_rng rng;
         cst_rng_init(&rng, d->seed, CST_STREAM_GATE_ROWS, (uint32_t)(s + 1));
-        int32_t label = cst_view_label(d->view, d->chosen[s]);
+        const double *values = d->view->targets ? cst_view_target(d->view, d->chosen[s]) : NULL;
+        int32_t label = values ? 0 : cst_view_label(d->view, d->chosen[s]);
         d->taken[s] =
             draw_classes(d, b.members, label, cst_rng_uniform(&rng), b.probability, b.taken);
         for (int64_t first = 0; first < d->taken[s]; first += CST_TILE) {
             int64_t left = d->taken[s] - first;
-            write_rows(d, &b, b.taken + first, left < CST_TILE ? left : CST_TILE, label, broadcast,
-                       (size_t)(s * d->capacity + first));
+            write_rows(d, &b, b.taken + first, left < CST_TILE ? left : CST_TILE, label, values,
+                       broadcast, (size_t)(s * d->capacity + first));
         }
     }
     free_draw_buffers(worker, &b);

@@ -8,6 +8,7 @@
 #include "model/format.h"
 #include "model/stack.h"
 #include "model/utf8.h"
+#include "model/values.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -186,8 +187,7 @@ static void *get_room(reader *r, size_t count, size_t size, size_t least, const 
 static void get_task(reader *r, cst_model *model) {
     model->task = (cst_task)get_int(r, "the task", 0, CST_TASK_DETECTION);
     int32_t least = model->task == CST_TASK_REGRESSION ? 1 : 2;
-    int32_t most = model->task == CST_TASK_REGRESSION ? 1 : CST_MODEL_CLASSES_MAX;
-    int32_t classes = get_int(r, "the number of classes", least, most);
+    int32_t classes = get_int(r, "the number of classes", least, CST_MODEL_CLASSES_MAX);
     int32_t members = get_int(r, "the number of members", 1, CST_MODEL_MEMBERS_MAX);
     if (r->status != CST_OK)
         return;
@@ -235,12 +235,85 @@ static void get_gate(reader *r, cst_model *model) {
     gate->b2 = get_f32s(r, CST_AGGREGATORS, what, CST_MODEL_GATE_MAX);
 }
 
+/* The lower triangles of the covariances. */
+static void get_covariance(reader *r, size_t columns, double *covariance) {
+    for (size_t i = 0; i < columns && r->status == CST_OK; i++)
+        for (size_t j = 0; j <= i; j++) {
+            double least = i == j ? 0 : -CST_MODEL_COEFFICIENT_MAX;
+            double value = get_f64(r, "a covariance", least, CST_MODEL_COEFFICIENT_MAX);
+            covariance[i * columns + j] = value;
+            covariance[j * columns + i] = value;
+        }
+}
+
+static void get_output(reader *r, cst_values *v, size_t d) {
+    static const double most = 1e300;
+    size_t columns = (size_t)v->columns;
+    v->scaling.location[d] =
+        get_f64(r, "the location of an output", -CST_MODEL_TARGET_MAX, CST_MODEL_TARGET_MAX);
+    v->scaling.scale[d] =
+        get_f64(r, "the scale of an output", 1 / CST_MODEL_TARGET_MAX, CST_MODEL_TARGET_MAX);
+    v->noise[d] = get_f64(r, "the noise of an output", 0, most);
+    v->share[d] = get_f64(r, "the share of the disagreement", 0, 1);
+    v->mean_spread[d] = get_f64(r, "the members' mean variance", 1e-300, most);
+    v->offset[d] = get_f64(r, "the variance of an intercept", 0, 1);
+    for (size_t j = 0; j < columns; j++)
+        v->center[d * columns + j] =
+            get_f64(r, "a column's mean", -CST_MODEL_COEFFICIENT_MAX, CST_MODEL_COEFFICIENT_MAX);
+    get_covariance(r, columns, v->covariance + d * columns * columns);
+    for (size_t q = 0; q < CST_VALUE_LEVELS; q++)
+        v->quantile[d * CST_VALUE_LEVELS + q] = get_f64(r, "a quantile", 0, most);
+}
+
+static void get_values(reader *r, cst_model *model) {
+    size_t at = r->at;
+    size_t outputs = (size_t)model->classes;
+    int32_t columns = cst_design_columns(&model->gate);
+    int32_t given = get_int(r, "the number of columns", 1, INT32_MAX);
+    bool conformal = get_int(r, "the kind of intervals", 0, 1) == 1;
+    if (r->status == CST_OK && model->task != CST_TASK_REGRESSION)
+        refuse(r, at, "section REGR stands in a model that is no regression");
+    if (r->status == CST_OK && given != columns)
+        refuse(r, at, "the design has %" PRId32 " columns instead of %" PRId32, given, columns);
+    size_t d = (size_t)columns;
+    /* No product overflows: the bytes that are left bound all of them. */
+    size_t left = (r->end - r->at) / 8;
+    if (r->status == CST_OK &&
+        (outputs > left / (d + 6 + CST_VALUE_LEVELS) || d > 2 * (left / outputs) / (d + 1)))
+        refuse(r, at, "%zu outputs are announced and %zu bytes are left", outputs, r->end - r->at);
+    if (r->status != CST_OK)
+        return;
+    cst_values *v = cst_alloc(r->context, 1, sizeof *v);
+    model->values = v;
+    if (v) {
+        *v = (cst_values){.columns = columns, .conformal = conformal};
+        v->scaling = (cst_scaling){.outputs = model->classes,
+                                   .location = cst_alloc(r->context, outputs, sizeof(double)),
+                                   .scale = cst_alloc(r->context, outputs, sizeof(double))};
+        r->status = v->scaling.location && v->scaling.scale
+                        ? cst_values_alloc(r->context, (int32_t)outputs, columns, v)
+                        : CST_ERROR_MEMORY;
+    } else {
+        r->status = CST_ERROR_MEMORY;
+    }
+    for (size_t o = 0; o < outputs && r->status == CST_OK; o++)
+        get_output(r, v, o);
+}
+
 /* How many coefficients and biases a learner of this kind has. */
 static void check_lengths(reader *r, size_t at, const cst_model *model, const cst_learner *learner,
                           int32_t index) {
     bool linear = learner->kind != CST_LEARNER_LOGLINEAR;
     int32_t coefficients = linear ? cst_design_columns(&model->gate) : model->members;
     int32_t biases = linear ? 1 : model->classes;
+    if (model->task == CST_TASK_REGRESSION && linear) { /* a linear function for each output */
+        if (coefficients > INT32_MAX / model->classes)
+            refuse(r, at, "%" PRId32 " outputs of %" PRId32 " columns are too many", model->classes,
+                   coefficients);
+        else
+            coefficients *= model->classes;
+        biases = model->classes;
+    }
     if (learner->coefficients != coefficients)
         refuse(r, at, "meta-learner %" PRId32 " has %" PRId32 " coefficients instead of %" PRId32,
                index, learner->coefficients, coefficients);
@@ -252,12 +325,14 @@ static void check_lengths(reader *r, size_t at, const cst_model *model, const cs
 static void get_learner(reader *r, const cst_model *model, cst_learner *learner, int32_t index) {
     size_t at = r->at;
     uint32_t kind = get_u32(r);
-    if (r->status == CST_OK && kind > CST_LEARNER_LOGLINEAR)
+    if (r->status == CST_OK && kind > CST_LEARNER_LINEAR)
         refuse(r, at, "meta-learner %" PRId32 " is of the unknown kind %" PRIu32, index, kind);
     learner->kind = r->status == CST_OK ? (cst_learner_kind)kind : CST_LEARNER_RIDGE;
     if (learner->kind == CST_LEARNER_LOGLINEAR && model->task == CST_TASK_REGRESSION)
         refuse(r, at, "meta-learner %" PRId32 " is a log-linear pool, and the task is regression",
                index);
+    if (learner->kind == CST_LEARNER_LINEAR && model->task != CST_TASK_REGRESSION)
+        refuse(r, at, "meta-learner %" PRId32 " is of a kind that only a regression has", index);
     learner->coefficients = get_int(r, "the number of coefficients", 0, INT32_MAX);
     learner->biases = get_int(r, "the number of biases", 0, INT32_MAX);
     learner->blend = get_f64(r, "a blend weight", 0, 1 + CST_MODEL_BLEND_TOLERANCE);
@@ -402,7 +477,8 @@ static void get_payload(reader *r, cst_model *model, cst_section section, size_t
     static const section_fn payloads[CST_SECTIONS] = {
         [CST_SECTION_TASK] = get_task,         [CST_SECTION_MEMBERS] = get_members,
         [CST_SECTION_CLASSES] = get_classes,   [CST_SECTION_GATE] = get_gate,
-        [CST_SECTION_LEARNERS] = get_learners, [CST_SECTION_FUSION] = get_fusion,
+        [CST_SECTION_VALUES] = get_values,     [CST_SECTION_LEARNERS] = get_learners,
+        [CST_SECTION_FUSION] = get_fusion,
         [CST_SECTION_SETTINGS] = get_settings,
     };
     size_t end = r->end;

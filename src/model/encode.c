@@ -6,6 +6,7 @@
 #include "model/crc32c.h"
 #include "model/format.h"
 #include "model/stack.h"
+#include "model/values.h"
 
 #include <string.h>
 
@@ -120,6 +121,29 @@ static void put_gate(writer *w, const cst_model *model) {
     put_f32s(w, gate->b2, CST_AGGREGATORS);
 }
 
+/* Location, scale and variance of each output; of a covariance the lower triangle. */
+static void put_values(writer *w, const cst_model *model) {
+    const cst_values *v = model->values;
+    size_t columns = (size_t)v->columns;
+    put_u32(w, (uint32_t)v->columns);
+    put_u32(w, v->conformal ? 1 : 0);
+    for (size_t d = 0; d < (size_t)model->classes; d++) {
+        put_f64(w, v->scaling.location[d]);
+        put_f64(w, v->scaling.scale[d]);
+        put_f64(w, v->noise[d]);
+        put_f64(w, v->share[d]);
+        put_f64(w, v->mean_spread[d]);
+        put_f64(w, v->offset[d]);
+        for (size_t j = 0; j < columns; j++)
+            put_f64(w, v->center[d * columns + j]);
+        for (size_t i = 0; i < columns; i++)
+            for (size_t j = 0; j <= i; j++)
+                put_f64(w, v->covariance[(d * columns + i) * columns + j]);
+        for (size_t q = 0; q < CST_VALUE_LEVELS; q++)
+            put_f64(w, v->quantile[d * CST_VALUE_LEVELS + q]);
+    }
+}
+
 static void put_learners(writer *w, const cst_model *model) {
     put_u32(w, (uint32_t)model->map);
     put_u32(w, (uint32_t)model->learners);
@@ -213,17 +237,20 @@ static void write_file(writer *w, const cst_model *model) {
     static const section_fn payloads[CST_SECTIONS] = {
         [CST_SECTION_TASK] = put_task,         [CST_SECTION_MEMBERS] = put_members,
         [CST_SECTION_CLASSES] = put_classes,   [CST_SECTION_GATE] = put_gate,
-        [CST_SECTION_LEARNERS] = put_learners, [CST_SECTION_FUSION] = put_fusion,
+        [CST_SECTION_VALUES] = put_values,     [CST_SECTION_LEARNERS] = put_learners,
+        [CST_SECTION_FUSION] = put_fusion,
         [CST_SECTION_SETTINGS] = put_settings,
     };
     put(w, CST_MODEL_MAGIC, CST_MODEL_MAGIC_BYTES);
     put_u32(w, CST_MODEL_VERSION);
-    put_u32(w, CST_SECTIONS - (model->class_names ? 0U : 1U) - (model->fusion ? 0U : 1U));
+    put_u32(w, CST_SECTIONS - (model->class_names ? 0U : 1U) - (model->fusion ? 0U : 1U) -
+                   (model->values ? 0U : 1U));
     size_t length_at = w->used;
     put_u64(w, 0);
     for (int s = 0; s < CST_SECTIONS; s++)
         if ((s != CST_SECTION_CLASSES || model->class_names) &&
-            (s != CST_SECTION_FUSION || model->fusion))
+            (s != CST_SECTION_FUSION || model->fusion) &&
+            (s != CST_SECTION_VALUES || model->values))
             put_section(w, model, &cst_section_info[s], payloads[s]);
     if (w->status == CST_OK) {
         store_u64(w->bytes + length_at, w->used + CST_MODEL_CHECKSUM_BYTES);

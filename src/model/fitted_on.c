@@ -20,6 +20,15 @@ static void label_print(const int32_t *labels, int64_t rows, char print[PRINT_CH
     (void)snprintf(print, PRINT_CHARS, "%" PRId64 ":%016" PRIx64, rows, hash);
 }
 
+void cst_target_words(const double *targets, size_t count, int32_t *words) {
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bits = 0;
+        memcpy(&bits, &targets[i], sizeof bits);
+        uint32_t halves[2] = {(uint32_t)bits, (uint32_t)(bits >> 32)};
+        memcpy(words + 2 * i, halves, sizeof halves);
+    }
+}
+
 cst_status cst_fitted_on_note(cst_context *context, const char *split, const int32_t *labels,
                               int64_t rows, char **setting) {
     char print[PRINT_CHARS];

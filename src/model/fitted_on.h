@@ -14,6 +14,9 @@ enum { CST_FITTED_ON_SETTINGS = 2 };
 cst_status cst_fitted_on_note(cst_context *context, const char *split, const int32_t *labels,
                               int64_t rows, char **setting);
 
+/* Targets as labels: the bits of each in two words, the low one first. words: [2 * count]. */
+void cst_target_words(const double *targets, size_t count, int32_t *words);
+
 /* Whether the model was fitted on the rows of this split. Files that do not say were fitted on
  * "oof". */
 bool cst_fitted_on(const cst_model *model, const char *split, const int32_t *labels, int64_t rows);

@@ -27,6 +27,7 @@ enum {
     X(MEMBERS, "MEMB", CST_MODEL_REQUIRED, 1)                                                      \
     X(CLASSES, "CLAS", 0, 0)                                                                       \
     X(GATE, "GATE", CST_MODEL_REQUIRED, 1)                                                         \
+    X(VALUES, "REGR", CST_MODEL_REQUIRED, 0)                                                       \
     X(LEARNERS, "LEAR", CST_MODEL_REQUIRED, 1)                                                     \
     X(FUSION, "FUSE", CST_MODEL_REQUIRED, 0)                                                       \
     X(SETTINGS, "SETT", 0, 1)
@@ -51,6 +52,7 @@ static const size_t CST_MODEL_BYTES_MAX = (size_t)1 << 30;
 static const int32_t CST_MODEL_CLASSES_MAX = 1 << 24;
 static const int32_t CST_MODEL_MEMBERS_MAX = 1 << 20;
 static const int32_t CST_MODEL_HIDDEN_MAX = 1 << 16;
+static const double CST_MODEL_TARGET_MAX = 1e300;     /* location and scale of an output */
 static const double CST_MODEL_COEFFICIENT_MAX = 1e30; /* scores stay finite */
 static const double CST_MODEL_GATE_MAX = 1e12;        /* two layers of floats stay finite */
 static const double CST_MODEL_MIX_MIN = 1e-12;        /* logarithms stay finite */

@@ -5,7 +5,7 @@
  */
 #include "meta/design.h"
 #include "model/kernels.h"
-#include "model/stack.h"
+#include "model/values.h"
 
 #include <math.h>
 #include <string.h>
@@ -44,7 +44,9 @@ typedef struct predict_scratch {
     double *mixture;       /* [chunk * classes] */
     double *scores;        /* [learners that are linear, at least 1][chunk * classes] */
     double *columns;       /* [12][CST_TILE] */
-    double *samples;       /* [2][chunk] */
+    double *samples;       /* [2][chunk]; of a regression [2][chunk * classes], zeros */
+    float *scaled;         /* [members][chunk * classes]: values for the aggregators; or NULL */
+    const float **inputs;  /* [members], into scaled; or NULL */
     double *design;        /* scratch of cst_design_tile */
 } predict_scratch;
 
@@ -113,6 +115,38 @@ static cst_status check_rows(cst_context *worker, const predict_job *job, const 
 
 /* ---- meta-learners --------------------------------------------------------------------------- */
 
+/* One tile of a linear learner that has a function for each output. columns: the gated ones. */
+static void value_scores(const cst_model *model, const cst_learner *learner,
+                         const predict_scratch *s, int32_t gated, int64_t first, int64_t size,
+                         double *scores) {
+    size_t outputs = (size_t)model->classes;
+    size_t members = (size_t)model->members;
+    size_t width = (size_t)learner->coefficients / outputs;
+    for (int64_t e = 0; e < size; e++) {
+        size_t d = (size_t)(first + e) % outputs;
+        const double *weights = learner->weights + d * width;
+        double sum = learner->bias[d];
+        for (size_t k = 0; k < members; k++)
+            sum += weights[k] * (double)s->members[k][first + e];
+        for (int32_t j = 0; j < gated; j++)
+            sum += weights[members + (size_t)j] * s->columns[j * CST_TILE + e];
+        scores[first + e] = sum;
+    }
+}
+
+/* What the aggregators of a regression see: values in units of the targets. */
+static void scale_members(const cst_model *model, const predict_scratch *s, int64_t chunk,
+                          int64_t cells) {
+    const cst_scaling *scaling = &model->values->scaling;
+    for (int32_t k = 0; k < model->members; k++) {
+        float *to = s->scaled + k * chunk * model->classes;
+        for (int64_t e = 0; e < cells; e++)
+            to[e] = (float)(((double)s->members[k][e] - scaling->location[e % model->classes]) /
+                            scaling->scale[e % model->classes]);
+        s->inputs[k] = to;
+    }
+}
+
 /* Adds the members' part to one tile of a linear learner's scores, and sets the intercept. */
 static void start_scores(const cst_learner *learner, const predict_scratch *s, int32_t members,
                          int64_t first, int64_t size, double *scores) {
@@ -130,21 +164,30 @@ static void linear_scores(const predict_job *job, const predict_scratch *s, int6
     const cst_gate *gate = &model->gate;
     int64_t cells = count * model->classes;
     int32_t gated = cst_design_columns(gate) - model->members;
-    if (job->gated && gate->mode == CST_GATE_LEARNED)
+    bool values = model->task == CST_TASK_REGRESSION;
+    const float *const *inputs = s->members;
+    if (s->scaled) {
+        scale_members(model, s, job->chunk, cells);
+        inputs = s->inputs;
+    }
+    if (job->gated && gate->mode == CST_GATE_LEARNED && !values)
         cst_aggregate_samples(s->members, model->members, gate->best, count, model->classes,
                               s->samples, s->samples + count, s->design);
     for (int64_t first = 0; first < cells; first += CST_TILE) {
         int64_t size = cells - first < CST_TILE ? cells - first : CST_TILE;
         if (job->gated)
-            cst_design_tile(gate, s->members, count, model->classes, first, size, s->samples,
-                            s->columns, s->design);
+            cst_design_tile(gate, inputs, values ? cells : count, values ? 1 : model->classes,
+                            first, size, s->samples, s->columns, s->design);
         double *scores = s->scores;
         for (int32_t l = 0; l < model->learners; l++) {
             const cst_learner *learner = &model->learner[l];
             if (job->blend[l] == 0 || learner->kind == CST_LEARNER_LOGLINEAR)
                 continue;
-            start_scores(learner, s, model->members, first, size, scores);
-            if (job->gated)
+            if (values)
+                value_scores(model, learner, s, job->gated ? gated : 0, first, size, scores);
+            else
+                start_scores(learner, s, model->members, first, size, scores);
+            if (job->gated && !values)
                 cst_add_columns(s->columns, CST_TILE, gated, size,
                                 learner->weights + model->members, scores + first);
             scores += job->chunk * model->classes;
@@ -228,6 +271,8 @@ static cst_status predict_chunks(cst_context *worker, const predict_job *job,
 
 static void free_scratch(cst_context *worker, predict_scratch *s) {
     cst_free(worker, s->gathered);
+    cst_free(worker, s->scaled);
+    cst_free(worker, s->inputs);
     cst_free(worker, s->memory);
     cst_free(worker, s->members);
     cst_free(worker, s->batch);
@@ -241,14 +286,16 @@ static cst_status make_scratch(cst_context *worker, const predict_job *job, pred
     size_t cells = chunk * (size_t)model->classes; /* at most the larger of CHUNK_CELLS and C */
     size_t lines = 1 + (size_t)(job->linear > 1 ? job->linear : 1);
     size_t tile = job->gated ? (size_t)CST_AGGREGATORS * CST_TILE : 0;
-    size_t design = job->gated ? cst_design_scratch(&model->gate, job->chunk) : 0;
+    bool values = model->task == CST_TASK_REGRESSION;
+    size_t pairs = values ? cells : chunk; /* each value is a sample of its own */
+    size_t design = job->gated ? cst_design_scratch(&model->gate, (int64_t)pairs) : 0;
     size_t place = (size_t)(cst_view_copies(job->view) ? job->batch : job->chunk);
     size_t gathered = 0;
     size_t total = 0;
     *s = (predict_scratch){0};
     if (!cst_size_mul(place * (size_t)model->classes, (size_t)model->members, &gathered) ||
         !cst_size_mul(cells, lines, &total) ||
-        !cst_size_add(total, tile + 2 * chunk + design, &total))
+        !cst_size_add(total, tile + 2 * pairs + design, &total))
         return cst_fail(worker, CST_ERROR_LIMIT, "a row of %d members and %d classes is too large",
                         (int)model->members, (int)model->classes);
     if (!cst_view_copies(job->view) && !job->check)
@@ -259,11 +306,17 @@ static cst_status make_scratch(cst_context *worker, const predict_job *job, pred
     s->gathered = cst_alloc(worker, gathered, sizeof *s->gathered);
     if (!s->members || !s->batch || !s->memory || !s->gathered)
         return CST_ERROR_MEMORY;
+    if (values && job->gated && model->values) {
+        s->scaled = cst_alloc(worker, cells * (size_t)model->members, sizeof *s->scaled);
+        s->inputs = cst_alloc(worker, (size_t)model->members, sizeof *s->inputs);
+        if (!s->scaled || !s->inputs)
+            return CST_ERROR_MEMORY;
+    }
     s->mixture = s->memory;
     s->scores = s->mixture + cells;
     s->columns = s->mixture + lines * cells;
     s->samples = s->columns + tile;
-    s->design = s->samples + 2 * chunk;
+    s->design = s->samples + 2 * pairs;
     return CST_OK;
 }
 
@@ -304,8 +357,10 @@ static void plan(predict_job *job) {
         if (job->blend[l] == 0 || learner->kind == CST_LEARNER_LOGLINEAR)
             continue;
         job->linear++;
-        for (int32_t j = model->members; j < learner->coefficients; j++)
-            job->gated = job->gated || learner->weights[j] != 0;
+        int32_t width = model->task == CST_TASK_REGRESSION ? learner->coefficients / model->classes
+                                                           : learner->coefficients;
+        for (int32_t j = 0; j < learner->coefficients; j++)
+            job->gated = job->gated || (j % width >= model->members && learner->weights[j] != 0);
     }
     job->chunk = block_part(CHUNK_CELLS, model->classes, job->view->rows);
     job->batch = cst_view_copies(job->view)

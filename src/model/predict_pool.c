@@ -10,17 +10,24 @@
 
 static cst_status check_classes(cst_context *context, const cst_model *model,
                                 const cst_pool *pool) {
+    bool values = model->task == CST_TASK_REGRESSION;
+    if (values != (cst_pool_task(pool) == CST_TASK_REGRESSION))
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "the model was fitted for %s, and the pool's task is %s",
+                        cst_task_name(model->task), cst_task_name(cst_pool_task(pool)));
     if (cst_pool_classes(pool) != model->classes)
-        return cst_fail(context, CST_ERROR_MISMATCH, "the model has %d classes and the pool %d",
-                        (int)model->classes, (int)cst_pool_classes(pool));
+        return cst_fail(context, CST_ERROR_MISMATCH, "the model has %d %s and the pool %d",
+                        (int)model->classes, values ? "outputs" : "classes",
+                        (int)cst_pool_classes(pool));
     for (int32_t c = 0; c < model->classes; c++) {
         const char *ours = cst_model_class_name(model, c);
         const char *theirs = cst_pool_class_name(pool, c);
         if (ours && theirs && strcmp(ours, theirs) != 0)
             return cst_fail(context, CST_ERROR_MISMATCH,
-                            "class %d (counted from 0) is '%s' in the model and '%s' in the pool; "
-                            "both must list the same classes in the same order",
-                            (int)c, ours, theirs);
+                            "%s %d (counted from 0) is '%s' in the model and '%s' in the pool; "
+                            "both must list the same %s in the same order",
+                            values ? "output" : "class", (int)c, ours, theirs,
+                            values ? "outputs" : "classes");
     }
     return CST_OK;
 }

@@ -3,12 +3,12 @@
  * After stage S4, between fitting and prediction.
  * Paper: the ensemble of "Laplace-Approximate Bayesian Blender", as plain data.
  */
-#include "model/stack.h"
+#include "model/values.h"
 
 #include <math.h>
 
 const char *cst_learner_name(cst_learner_kind kind) {
-    static const char *const names[] = {"ridge", "elastic-net", "lasso", "log-linear"};
+    static const char *const names[] = {"ridge", "elastic-net", "lasso", "log-linear", "linear"};
     return names[kind];
 }
 
@@ -40,6 +40,7 @@ void cst_model_free(cst_context *context, cst_model *model) {
     free_strings(context, model->setting, model->settings);
     cst_free(context, model->mix);
     cst_gate_free(context, &model->gate);
+    cst_values_free(context, model->values);
     for (int32_t l = 0; model->learner && l < model->learners; l++) {
         cst_free(context, model->learner[l].weights);
         cst_free(context, model->learner[l].bias);

@@ -17,15 +17,17 @@ typedef enum cst_learner_kind { /* values are stored in files: pinned */
                                 CST_LEARNER_RIDGE = 0,
                                 CST_LEARNER_ELASTIC_NET = 1,
                                 CST_LEARNER_LASSO = 2,
-                                CST_LEARNER_LOGLINEAR = 3
+                                CST_LEARNER_LOGLINEAR = 3,
+                                CST_LEARNER_LINEAR = 4 /* regression: all of them in one */
 } cst_learner_kind;
 
-/* "ridge", "elastic-net", "lasso", "log-linear". */
+/* "ridge", "elastic-net", "lasso", "log-linear", "linear". */
 const char *cst_learner_name(cst_learner_kind kind);
 
 /* One meta-learner. Linear kinds score a (sample, class) row of the meta-design: coefficients
- * [design columns] in raw units, and one intercept in bias[0]. The log-linear pool has weights
- * [members] and bias [classes], or no biases at all. */
+ * [design columns] in raw units, and one intercept in bias[0]; in a regression [outputs][design
+ * columns] and bias [outputs]. The log-linear pool has weights [members] and bias [classes], or no
+ * biases at all. */
 typedef struct cst_learner {
     cst_learner_kind kind;
     double blend;         /* weight >= 0 in the mixture of probabilities; all sum to 1 */
@@ -46,15 +48,39 @@ typedef struct cst_fusion {
     double *weights;      /* [categories][members] >= 0, beside the scores, in fused boxes */
 } cst_fusion;
 
+/* Mean and standard deviation of the targets that a regression was fitted on. In these units no
+ * output dominates the others, and features that are products do not depend on where 0 is. */
+typedef struct cst_scaling {
+    int32_t outputs;
+    double *location; /* [outputs] */
+    double *scale;    /* [outputs], positive; 1 where all targets are equal */
+} cst_scaling;
+
+/* What a regression knows besides its linear function: units of the design's aggregators, and the
+ * variance of a prediction, noise * unit (cst_values_unit). Covariances in units of the scaling. */
+typedef struct cst_values {
+    int32_t columns;     /* d of the design */
+    cst_scaling scaling; /* units of the design */
+    bool conformal;      /* intervals by `quantile`, not by the normal distribution */
+    double *noise;       /* [outputs], in squared units of the target */
+    double *share;       /* [outputs]: of the noise that grows with the members' disagreement */
+    double *mean_spread; /* [outputs]: mean variance of the members' predictions */
+    double *offset;      /* [outputs]: variance of the intercept over the noise, 1/n */
+    double *center;      /* [outputs][columns] */
+    double *covariance;  /* [outputs][columns][columns] of the coefficients, over the noise */
+    double *quantile;    /* [outputs][CST_VALUE_LEVELS] of |residual| / standard deviation */
+} cst_values;
+
 struct cst_model {
     cst_task task;
-    int32_t classes;
+    int32_t classes;     /* of a regression: outputs */
     int32_t members;     /* kept ones, K_eff */
     char **class_names;  /* [classes]; NULL where the pool gives only a count */
     char **member_names; /* [members], all different */
     double *mix;   /* [members]: share of the uniform distribution mixed in before logarithms */
     cst_gate gate; /* mode CST_GATE_NONE where no linear meta-learner is in the blend; `inputs` is
                       the number of members wherever there is one */
+    cst_values *values; /* regression; NULL elsewhere and in files without (format.h) */
     cst_probability_map map;
     int32_t learners;
     cst_learner *learner;
@@ -78,7 +104,7 @@ cst_status cst_stack_decode(cst_context *context, const char *name, const uint8_
                             size_t size, cst_model **out);
 
 /* Probabilities of the rows of a view whose members are the model's, in its order. out:
- * [rows][classes]; for regression, values [rows]. Any number of threads, same bytes. The view's
+ * [rows][classes]; for a regression, values. Any number of threads, same bytes. The view's
  * numbers are taken as checked. */
 cst_status cst_stack_predict(cst_context *context, const cst_model *model, const cst_view *view,
                              float *out);

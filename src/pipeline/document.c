@@ -91,6 +91,7 @@ static void dropped_sentence(const cst_fit_facts *facts, int32_t k, char *text, 
     const cst_stages *s = facts->stages;
     const char *to =
         s->closest[k] >= 0 ? cst_pool_member_name(facts->pool, s->closest[k]) : "nothing";
+    bool values = cst_pool_task(facts->pool) == CST_TASK_REGRESSION;
     const char *measure =
         facts->settings->measure == CST_MEASURE_CKA ? "CKA" : "Pearson correlation";
     switch (s->because[k]) {
@@ -108,15 +109,14 @@ static void dropped_sentence(const cst_fit_facts *facts, int32_t k, char *text, 
         break;
     case CST_BECAUSE_SELECTION:
         (void)snprintf(
-            text, size,
-            "the log-linear pool of %d members does without it; closest kept: %s (%s %.4f)",
-            (int)s->kept_count, to, measure, s->closest_value[k]);
+            text, size, "the %s pool of %d members does without it; closest kept: %s (%s %.4f)",
+            values ? "linear" : "log-linear", (int)s->kept_count, to, measure, s->closest_value[k]);
         break;
     case CST_BECAUSE_REFIT:
         (void)snprintf(
             text, size,
-            "without it the cross-fitted NLL changes by %+.5f, less than one standard error",
-            s->refit_change[k]);
+            "without it the cross-fitted %s changes by %+.5f, less than one standard error",
+            values ? "squared error" : "NLL", s->refit_change[k]);
         break;
     case CST_BECAUSE_KEPT:
         text[0] = '\0';
@@ -124,7 +124,7 @@ static void dropped_sentence(const cst_fit_facts *facts, int32_t k, char *text, 
     }
 }
 
-static void put_fates(cst_report *report, const cst_fit_facts *facts) {
+void cst_document_fates(cst_report *report, const cst_fit_facts *facts) {
     const cst_stages *s = facts->stages;
     json_t *root = cst_report_root(report);
     cst_report_integer(report, root, "models_in", s->members);
@@ -149,7 +149,7 @@ static void put_fates(cst_report *report, const cst_fit_facts *facts) {
     }
 }
 
-static void put_redundancy(cst_report *report, const cst_fit_facts *facts) {
+void cst_document_redundancy(cst_report *report, const cst_fit_facts *facts) {
     static const char *const measures[] = {"cka", "pearson", "none"};
     static const char *const rules[] = {"threshold", "elbow", "cv"};
     json_t *object = cst_report_object(report, cst_report_root(report), "redundancy");
@@ -159,7 +159,7 @@ static void put_redundancy(cst_report *report, const cst_fit_facts *facts) {
     cst_document_cka(report, object, &facts->stages->cka, facts->settings);
 }
 
-static void put_path(cst_report *report, const cst_fit_facts *facts) {
+void cst_document_path(cst_report *report, const cst_fit_facts *facts) {
     const cst_stages *s = facts->stages;
     json_t *path = cst_report_list(report, cst_report_root(report), "path");
     for (int32_t i = 0; i < s->selection.members; i++) {
@@ -234,7 +234,7 @@ static double relative_flops(const cst_fit_facts *facts) {
     return all > 0 ? kept / all : NAN;
 }
 
-static void put_costs(cst_report *report, const cst_fit_facts *facts) {
+void cst_document_costs(cst_report *report, const cst_fit_facts *facts) {
     const cst_stages *s = facts->stages;
     json_t *root = cst_report_root(report);
     struct rusage usage = {0};
@@ -267,15 +267,15 @@ cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cs
     json_t *folds = cst_report_object(report, root, "folds");
     cst_report_integer(report, folds, "count", facts->source->fold_count);
     cst_report_string(report, folds, "source", facts->source->folds_given ? "pool" : "made");
-    put_fates(report, facts);
+    cst_document_fates(report, facts);
     cst_document_members(report, facts->pool, facts->members, facts->stages->because);
-    put_redundancy(report, facts);
-    put_path(report, facts);
+    cst_document_redundancy(report, facts);
+    cst_document_path(report, facts);
     cst_report_number(report, root, "kappa_before", facts->stages->kappa_before);
     cst_report_number(report, root, "kappa_after", facts->stages->kappa_after);
     put_learners(report, facts);
     put_oof(report, facts);
-    put_costs(report, facts);
+    cst_document_costs(report, facts);
     cst_report_notices(report, context);
     status = cst_report_finish(context, report);
     if (status != CST_OK) {

@@ -23,6 +23,13 @@ typedef struct cst_fit_facts {
     double seconds_total;
 } cst_fit_facts;
 
+/* Parts of a fit's document that tasks share: which members are kept and why the others went; how
+ * redundancy was judged; the path of the selection; FLOPs, seconds and memory. */
+void cst_document_fates(cst_report *report, const cst_fit_facts *facts);
+void cst_document_redundancy(cst_report *report, const cst_fit_facts *facts);
+void cst_document_path(cst_report *report, const cst_fit_facts *facts);
+void cst_document_costs(cst_report *report, const cst_fit_facts *facts);
+
 cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cst_report **out);
 
 /* What a model says of itself: names of members and classes (of detections: none, its two are

@@ -24,7 +24,7 @@ int32_t cst_count_cap(const cst_settings *settings, int32_t members) {
     return cap;
 }
 
-static cst_projection_rule projection_rule(const cst_settings *settings, int32_t members,
+cst_projection_rule cst_projection_rule_of(const cst_settings *settings, int32_t members,
                                            const double *flops, const double *latency,
                                            const bool *constant) {
     cst_projection_rule rule = {
@@ -115,8 +115,8 @@ static cst_status threshold_fold(cst_context *context, void *user, int64_t fold)
         status = cst_risk_all(context, &in, risk);
     for (int32_t c = 0; status == CST_OK && c < job->count; c++) {
         cst_projection projection = {0};
-        cst_projection_rule rule = projection_rule(job->settings, (int32_t)members, job->flops,
-                                                   job->latency, cka.constant);
+        cst_projection_rule rule = cst_projection_rule_of(job->settings, (int32_t)members,
+                                                          job->flops, job->latency, cka.constant);
         rule.tau = job->taus[c];
         status = cst_project(context, similarity, (int32_t)members, risk, &rule, &projection);
         if (status == CST_OK)
@@ -137,7 +137,7 @@ static cst_status threshold_by_cv(cst_context *context, const cst_view *view, co
     double taus[CANDIDATES_MAX];
     int32_t count = 0;
     cst_projection_rule rule =
-        projection_rule(settings, view->members, flops, latency, out->cka.constant);
+        cst_projection_rule_of(settings, view->members, flops, latency, out->cka.constant);
     cst_status status = cst_threshold_candidates(context, out->similarity, view->members, out->risk,
                                                  &rule, CANDIDATES_MAX, taus, &count);
     if (status != CST_OK)
@@ -179,7 +179,7 @@ static cst_status choose_threshold(cst_context *context, const cst_view *view, c
     return CST_OK;
 }
 
-static cst_because reason(cst_drop_reason because) {
+cst_because cst_because_of(cst_drop_reason because) {
     switch (because) {
     case CST_KEPT:
         return CST_BECAUSE_KEPT;
@@ -227,12 +227,12 @@ cst_status cst_redundant_members(cst_context *context, const cst_view *view, con
     }
     if (status == CST_OK) {
         cst_projection_rule rule =
-            projection_rule(&with, members, flops, latency, out->cka.constant);
+            cst_projection_rule_of(&with, members, flops, latency, out->cka.constant);
         status = cst_project(context, out->similarity, members, out->risk, &rule, &projection);
     }
     out->kept_count = 0;
     for (int32_t k = 0; status == CST_OK && k < members; k++) {
-        out->because[k] = reason(projection.because[k]);
+        out->because[k] = cst_because_of(projection.because[k]);
         out->closest[k] = projection.partner[k];
         out->closest_value[k] = projection.similarity[k];
         if (out->because[k] == CST_BECAUSE_KEPT)

@@ -15,4 +15,11 @@ cst_status cst_redundant_members(cst_context *context, const cst_view *view, con
 /* The most members that the caps by count allow out of K. */
 int32_t cst_count_cap(const cst_settings *settings, int32_t members);
 
+/* The projection's rule by the settings: caps apply here where selection, which applies them after,
+ * does not take part. flops, latency, constant: [members]. */
+cst_projection_rule cst_projection_rule_of(const cst_settings *settings, int32_t members,
+                                           const double *flops, const double *latency,
+                                           const bool *constant);
+cst_because cst_because_of(cst_drop_reason because);
+
 #endif

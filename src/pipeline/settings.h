@@ -50,7 +50,12 @@ typedef struct cst_settings {
     cst_blend_options blend;
     cst_probability_map map;
     bool drop;
-    int64_t judged_pairs; /* (sample, class) pairs up to which removals are judged on every row */
+    int pool_prior;        /* regression: choice of linear_pool.prior */
+    double pool_power;     /* regression: what the linear pool's weights are drawn to */
+    bool pool_nonnegative; /* regression: weights of the linear pool */
+    int variance_rule;     /* regression: choice of variance.rule */
+    bool conformal;        /* regression: intervals by quantiles of residuals */
+    int64_t judged_pairs;  /* (sample, class) pairs up to which removals are judged on every row */
 } cst_settings;
 
 void cst_settings_read(const cst_options *options, cst_settings *out);

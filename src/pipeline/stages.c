@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-static cst_status stages_alloc(cst_context *context, int32_t members, cst_stages *out) {
+cst_status cst_stages_alloc(cst_context *context, int32_t members, cst_stages *out) {
     size_t k = (size_t)members;
     *out = (cst_stages){.members = members};
     out->kept = cst_alloc(context, k, sizeof *out->kept);
@@ -432,7 +432,7 @@ static cst_status fit_kept(cst_context *context, const cst_view *view, const int
 
 /* For each dropped member the kept one it resembles most; a redundant one keeps the partner it was
  * dropped for, even where that one went later. */
-static void find_closest(cst_stages *out) {
+void cst_stages_find_closest(cst_stages *out) {
     for (int32_t k = 0; k < out->members; k++) {
         if (out->because[k] == CST_BECAUSE_REDUNDANT)
             continue;
@@ -451,7 +451,7 @@ static void find_closest(cst_stages *out) {
 static cst_status run_stages(cst_context *context, const cst_view *view, const int32_t *folds,
                              int32_t fold_count, const cst_settings *settings, const double *flops,
                              const double *latency, cst_stages *out) {
-    cst_status status = stages_alloc(context, view->members, out);
+    cst_status status = cst_stages_alloc(context, view->members, out);
     double start = cst_seconds();
     if (status == CST_OK)
         status =
@@ -472,7 +472,7 @@ static cst_status run_stages(cst_context *context, const cst_view *view, const i
     if (status == CST_OK)
         status = cst_model_prune(context, out->fit.model);
     if (status == CST_OK)
-        find_closest(out);
+        cst_stages_find_closest(out);
     else
         cst_stages_free(context, out);
     return status;

@@ -44,6 +44,10 @@ typedef struct cst_stages {
 cst_status cst_stages_run(cst_context *context, const cst_view *view, const int32_t *folds,
                           int32_t fold_count, const cst_settings *settings, const double *flops,
                           const double *latency, cst_stages *out);
+/* The arrays for `members` members, nothing kept yet. */
+cst_status cst_stages_alloc(cst_context *context, int32_t members, cst_stages *out);
+/* For each member that was dropped otherwise than as redundant, the kept one most similar to it. */
+void cst_stages_find_closest(cst_stages *out);
 void cst_stages_free(cst_context *context, cst_stages *stages);
 
 /* The compact table that selection and the log-linear learner would make of a view, for its

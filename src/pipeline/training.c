@@ -12,6 +12,7 @@
 static cst_status prepare_folds(cst_context *context, const cst_pool *pool, const char *split,
                                 int32_t folds, uint64_t seed, cst_training *out) {
     const int32_t *labels = cst_pool_labels(pool, split);
+    const double *targets = cst_pool_targets(pool, split);
     const int32_t *given = cst_pool_folds(pool, split);
     const int64_t *groups = cst_pool_groups(pool, split);
     int64_t rows = out->view.rows;
@@ -25,6 +26,9 @@ static cst_status prepare_folds(cst_context *context, const cst_pool *pool, cons
         return CST_OK;
     }
     out->fold_count = folds;
+    if (targets)
+        return cst_folds_quantile(context, targets, out->view.classes, groups, rows, folds, seed,
+                                  out->folds);
     if (groups)
         return cst_folds_grouped(context, labels, groups, rows, folds, seed, out->folds);
     return cst_folds_stratified(context, labels, rows, folds, seed, out->folds);
@@ -38,10 +42,11 @@ cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *s
     if (status != CST_OK)
         return status;
     out->seconds_read = cst_seconds() - start;
-    if (!cst_pool_labels(pool, split))
+    bool values = cst_pool_task(pool) == CST_TASK_REGRESSION;
+    if (values ? !cst_pool_targets(pool, split) : !cst_pool_labels(pool, split))
         return cst_fail(context, CST_ERROR_INPUT,
-                        "split '%s' has no labels; a stack is fitted on rows whose class is known",
-                        split);
+                        "split '%s' has no %s; a stack is fitted on rows whose %s is known", split,
+                        values ? "targets" : "labels", values ? "target" : "class");
     if (cst_pool_conditions(pool, split) > 0)
         return cst_fail(
             context, CST_ERROR_INPUT,
@@ -73,6 +78,7 @@ cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *s
                            .members = (int32_t)members,
                            .data = out->data,
                            .labels = cst_pool_labels(pool, split),
+                           .targets = cst_pool_targets(pool, split),
                            .groups = cst_pool_groups(pool, split),
                            .store = all.store};
     if (status == CST_OK)

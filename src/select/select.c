@@ -127,21 +127,13 @@ static double paired_se(const double *total, size_t members, size_t s, size_t t,
     return sqrt(fmax(square / n - mean * mean, 0) / n);
 }
 
-static cst_status describe(cst_context *context, const fold_job *job, cst_selection *out) {
+static void describe(const cst_select_options *o, const double *total, double n, int32_t **sets,
+                     cst_selection *out) {
     size_t members = (size_t)out->members;
-    size_t width = members + members * members;
-    double n = (double)job->table->rows;
-    double *total = cst_alloc(context, width, sizeof *total);
-    if (!total)
-        return CST_ERROR_MEMORY;
-    for (int32_t f = 0; f < job->fold_count; f++)
-        for (size_t j = 0; j < width; j++)
-            total[j] += job->moments[(size_t)f * width + j];
     for (size_t s = 1; s < members; s++)
         if (total[s] < total[out->best])
             out->best = (int32_t)s;
     size_t b = (size_t)out->best;
-    const cst_select_options *o = job->options;
     for (size_t s = 0; s < members; s++) {
         cst_select_step *step = &out->path[s];
         step->size = (int32_t)s + 1;
@@ -150,16 +142,14 @@ static cst_status describe(cst_context *context, const fold_job *job, cst_select
         step->excess_se = paired_se(total, members, s, b, n);
         step->against_all = (total[s] - total[members - 1]) / n;
         step->against_all_se = paired_se(total, members, s, members - 1, n);
-        step->members = job->whole->set[s];
-        job->whole->set[s] = NULL;
+        step->members = sets[s];
+        sets[s] = NULL;
         step->flops = sum_costs(o->flops, step->members, step->size);
         step->latency = sum_costs(o->latency, step->members, step->size);
         step->allowed = (o->cap_count <= 0 || step->size <= o->cap_count) &&
                         (o->cap_flops <= 0 || step->flops <= o->cap_flops) &&
                         (o->cap_latency <= 0 || step->latency <= o->cap_latency);
     }
-    cst_free(context, total);
-    return CST_OK;
 }
 
 /* How far a size is over what its rule allows; not positive: it qualifies. */
@@ -206,6 +196,17 @@ static cst_status choose(cst_context *context, const cst_select_options *options
     return CST_OK;
 }
 
+cst_status cst_selection_finish(cst_context *context, const cst_select_options *options,
+                                const double *total, int64_t rows, int32_t **sets,
+                                cst_selection *out) {
+    out->rows = rows;
+    out->path = cst_alloc(context, (size_t)out->members, sizeof *out->path);
+    if (!out->path)
+        return CST_ERROR_MEMORY;
+    describe(options, total, (double)rows, sets, out);
+    return choose(context, options, out);
+}
+
 /* Losses of the sizes on the table's rows, and the choice. */
 static cst_status run(cst_context *context, const cst_logtable *table, const int32_t *folds,
                       int32_t fold_count, const cst_select_options *options, cst_selection *out) {
@@ -216,17 +217,19 @@ static cst_status run(cst_context *context, const cst_logtable *table, const int
                     .fold_count = fold_count,
                     .options = options,
                     .whole = &whole};
-    job.moments =
-        cst_alloc(context, (size_t)fold_count * (members + members * members), sizeof(double));
-    out->path = cst_alloc(context, members, sizeof *out->path);
-    cst_status status = job.moments && out->path ? CST_OK : CST_ERROR_MEMORY;
+    size_t width = members + members * members;
+    double *total = cst_alloc(context, width, sizeof *total);
+    job.moments = cst_alloc(context, (size_t)fold_count * width, sizeof(double));
+    cst_status status = job.moments && total ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK)
         status = cst_parallel_for(context, (int64_t)fold_count + 1, fold_task, &job);
+    for (int32_t f = 0; status == CST_OK && f < fold_count; f++)
+        for (size_t j = 0; j < width; j++)
+            total[j] += job.moments[(size_t)f * width + j];
     if (status == CST_OK)
-        status = describe(context, &job, out);
-    if (status == CST_OK)
-        status = choose(context, options, out);
+        status = cst_selection_finish(context, options, total, table->rows, whole.set, out);
     cst_path_free(context, &whole);
+    cst_free(context, total);
     cst_free(context, job.moments);
     return status;
 }

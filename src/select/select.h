@@ -66,6 +66,13 @@ typedef struct cst_selection {
  * 0..fold_count-1. CST_ERROR_INPUT when no size satisfies the caps. */
 cst_status cst_select(cst_context *context, const cst_view *view, const int32_t *folds,
                       int32_t fold_count, const cst_select_options *options, cst_selection *out);
+
+/* The path and the choice from held-out losses, for whoever computes them: total [K + K*K], sums
+ * over `rows` rows of the loss at each size and of the products of the losses at two sizes; sets
+ * [K][size], taken (NULL afterwards). out->members is set already, out->path is made. */
+cst_status cst_selection_finish(cst_context *context, const cst_select_options *options,
+                                const double *total, int64_t rows, int32_t **sets,
+                                cst_selection *out);
 void cst_selection_free(cst_context *context, cst_selection *selection);
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include "detection/detection.h"
 #include "protocol/task.h"
+#include "regression/regression.h"
 #include "segmentation/segmentation.h"
 
 #include <stddef.h>
@@ -11,7 +12,7 @@
 /* In the order of cst_task. */
 static const cst_task_calls *const CALLS[] = {
     &cst_classification_calls,
-    NULL,
+    &cst_regression_calls,
     &cst_segmentation_calls,
     &cst_detection_calls,
 };

@@ -1,22 +1,15 @@
 /*
- * Rows of a regression in units of the targets: (value - location) / scale for each output, and the
- * meta-design on them. Under every pass over rows of this folder. docs/regression.md; method.md
- * sections 1 and 3.
+ * Values of a regression in units of the targets, (value - location) / scale for each output, their
+ * meta-design, and the variance that a model predicts. Under fitting and prediction.
+ * docs/regression.md; method.md sections 1 and 3.
  */
-#ifndef CST_REGRESSION_BLOCK_H
-#define CST_REGRESSION_BLOCK_H
+#ifndef CST_MODEL_VALUES_H
+#define CST_MODEL_VALUES_H
 
-#include "meta/moments.h"
+#include "meta/design.h"
+#include "model/stack.h"
 
-/* Mean and standard deviation of the targets of the rows that are fitted on. In these units no
- * output dominates the others, and features that are products do not depend on where 0 is. */
-typedef struct cst_scaling {
-    int32_t outputs;
-    double *location; /* [outputs] */
-    double *scale;    /* [outputs], positive; 1 where all targets are equal */
-} cst_scaling;
-
-/* The view must have targets. Free with cst_scaling_free. */
+/* Location and scale of a view's targets, which it must have. Free with cst_scaling_free. */
 cst_status cst_scaling_make(cst_context *context, const cst_view *view, cst_scaling *out);
 void cst_scaling_free(cst_context *context, cst_scaling *scaling);
 
@@ -54,16 +47,30 @@ static inline double cst_value_block_target(const cst_value_block *block, int64_
     return (y - block->scaling->location[d]) / block->scaling->scale[d];
 }
 
-/* Moments of the design of each output, in one pass: out [outputs], each zeroed first and freed
- * with cst_moments_free. Columns are not shifted. folds [view->rows] in 0..fold_count-1. */
-cst_status cst_value_moments(cst_context *context, const cst_view *view, const cst_scaling *scaling,
-                             const cst_gate *gate, const int32_t *folds, int32_t fold_count,
-                             cst_moments *out);
-void cst_value_moments_free(cst_context *context, cst_moments *moments, int32_t outputs);
+/* Variance of the kept members' predictions of pair e = i * outputs + d of the block, in units of
+ * the scaling. */
+double cst_value_block_spread(const cst_value_block *block, int64_t e);
 
-/* The moments without fold `fold` (negative: with all), and of the columns `members` [count] alone
- * (NULL: all columns), which must be columns without a gate. */
-cst_status cst_value_moments_part(cst_context *context, const cst_moments *moments, int32_t fold,
-                                  const int32_t *members, int32_t count, cst_moments *out);
+/* Levels at which the quantiles of a model are stored: 0.01 to 0.99, 0.995, 0.999. */
+enum { CST_VALUE_LEVELS = 101 };
+double cst_value_level(int32_t index);
+
+/* Variance over noise of one prediction of output `output`: 1 - share + share * spread /
+ * mean_spread + offset + (x - center)' covariance (x - center). x: design [columns]; `spread` as
+ * above. Positive. */
+double cst_values_unit(const cst_values *values, int32_t output, const double *x, double spread);
+
+/* Half-width of the interval at `level` over the standard deviation. */
+double cst_values_factor(const cst_values *values, int32_t output, double level);
+
+/* The arrays of a zeroed struct but for the scaling's. Free with cst_values_free, also after a
+ * failure. */
+cst_status cst_values_alloc(cst_context *context, int32_t outputs, int32_t columns,
+                            cst_values *values);
+void cst_values_free(cst_context *context, cst_values *values);
+
+/* Variances [view->rows][outputs] of a model that has values; members in the model's order. */
+cst_status cst_stack_variance(cst_context *context, const cst_model *model, const cst_view *view,
+                              float *out);
 
 #endif

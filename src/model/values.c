@@ -1,0 +1,283 @@
+/*
+ * Values of a regression in units of the targets, and their design. Under every pass over the rows
+ * of a regression, when it is fitted and when it predicts. docs/regression.md; method.md sections 1
+ * and 3.
+ */
+#include "model/values.h"
+
+#include <corestack/statistics.h>
+
+#include <float.h>
+#include <math.h>
+
+/* ---- scaling ----------------------------------------------------------------------------------
+ */
+
+typedef struct scaling_job {
+    const cst_view *view;
+    const double *center; /* [outputs]; NULL: sums of the targets themselves */
+} scaling_job;
+
+/* Sums of the targets, or of their squared distances from a center. */
+static cst_status scaling_block(cst_context *context, void *user, int64_t block, double *sum) {
+    (void)context;
+    const scaling_job *job = user;
+    int64_t first = cst_block_first(block);
+    int64_t end = first + cst_block_size(job->view->rows, block);
+    for (int64_t i = first; i < end; i++) {
+        const double *y = cst_view_target(job->view, i);
+        for (int32_t d = 0; d < job->view->classes; d++) {
+            double off = job->center ? y[d] - job->center[d] : y[d];
+            sum[d] += job->center ? off * off : off;
+        }
+    }
+    return CST_OK;
+}
+
+cst_status cst_scaling_make(cst_context *context, const cst_view *view, cst_scaling *out) {
+    size_t outputs = (size_t)view->classes;
+    *out = (cst_scaling){.outputs = view->classes};
+    if (!view->targets || view->rows < 1)
+        return cst_fail(context, CST_ERROR_INPUT, "a regression is fitted on rows with targets");
+    out->location = cst_alloc(context, outputs, sizeof *out->location);
+    out->scale = cst_alloc(context, outputs, sizeof *out->scale);
+    cst_status status = out->location && out->scale ? CST_OK : CST_ERROR_MEMORY;
+    scaling_job job = {.view = view};
+    int64_t blocks = cst_block_count(view->rows);
+    if (status == CST_OK)
+        status = cst_reduce_blocks(context, blocks, outputs, scaling_block, &job, out->location);
+    for (size_t d = 0; status == CST_OK && d < outputs; d++)
+        out->location[d] /= (double)view->rows;
+    job.center = out->location;
+    if (status == CST_OK)
+        status = cst_reduce_blocks(context, blocks, outputs, scaling_block, &job, out->scale);
+    for (size_t d = 0; status == CST_OK && d < outputs; d++) {
+        double deviation = sqrt(out->scale[d] / (double)view->rows);
+        bool varies = deviation > 1e-12 * fabs(out->location[d]) && deviation > 0;
+        out->scale[d] = varies ? deviation : 1;
+        if (!varies)
+            cst_notice(context, "output %zu has the same target in every row", d);
+    }
+    if (status != CST_OK)
+        cst_scaling_free(context, out);
+    return status;
+}
+
+void cst_scaling_free(cst_context *context, cst_scaling *scaling) {
+    cst_free(context, scaling->location);
+    cst_free(context, scaling->scale);
+    *scaling = (cst_scaling){0};
+}
+
+/* ---- a block of rows --------------------------------------------------------------------------
+ */
+
+cst_status cst_value_block_make(cst_context *context, const cst_view *view,
+                                const cst_scaling *scaling, const cst_gate *gate,
+                                cst_value_block *out) {
+    size_t cells = (size_t)CST_BLOCK_ROWS * (size_t)view->classes;
+    size_t members = (size_t)view->members;
+    size_t columns = (size_t)cst_design_columns(gate);
+    *out = (cst_value_block){.view = view, .scaling = scaling};
+    out->members = cst_alloc(context, members, sizeof *out->members);
+    out->inputs = cst_alloc(context, members, sizeof *out->inputs);
+    out->copies = cst_alloc(context, cst_view_copies(view) ? members * cells : 0, sizeof(float));
+    out->scaled =
+        cst_alloc(context, gate->mode == CST_GATE_NONE ? 0 : members * cells, sizeof(float));
+    out->design = cst_alloc(context, columns * cells, sizeof *out->design);
+    out->scratch =
+        cst_alloc(context, cst_design_scratch(gate, (int64_t)cells), sizeof *out->scratch);
+    return out->members && out->inputs && out->copies && out->scaled && out->design && out->scratch
+               ? CST_OK
+               : CST_ERROR_MEMORY;
+}
+
+void cst_value_block_free(cst_context *context, cst_value_block *block) {
+    cst_free(context, block->members);
+    cst_free(context, block->inputs);
+    cst_free(context, block->copies);
+    cst_free(context, block->scaled);
+    cst_free(context, block->design);
+    cst_free(context, block->scratch);
+    *block = (cst_value_block){0};
+}
+
+cst_status cst_value_block_read(cst_context *context, cst_value_block *block, int64_t first,
+                                int64_t count) {
+    const cst_view *view = block->view;
+    size_t cells = (size_t)CST_BLOCK_ROWS * (size_t)view->classes;
+    cst_status status = CST_OK;
+    block->first = first;
+    block->count = count;
+    block->stride = count * view->classes;
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        float *copy = cst_view_copies(view) ? block->copies + (size_t)k * cells : NULL;
+        status = cst_view_rows(context, view, k, first, count, copy, &block->members[k]);
+    }
+    return status;
+}
+
+void cst_value_block_design(cst_value_block *block, const cst_gate *gate) {
+    const cst_view *view = block->view;
+    const cst_scaling *scaling = block->scaling;
+    int32_t outputs = view->classes;
+    size_t cells = (size_t)CST_BLOCK_ROWS * (size_t)outputs;
+    if (gate->mode != CST_GATE_NONE) {
+        for (int32_t k = 0; k < view->members; k++) {
+            float *to = block->scaled + (size_t)k * cells;
+            for (int64_t e = 0; e < block->stride; e++)
+                to[e] = (float)(((double)block->members[k][e] - scaling->location[e % outputs]) /
+                                scaling->scale[e % outputs]);
+            block->inputs[k] = to;
+        }
+        /* A value is no distribution: each is a sample of one class. */
+        cst_design_fill(gate, block->inputs, block->stride, 1, block->design, block->stride,
+                        block->scratch);
+    }
+    for (int32_t k = 0; k < view->members; k++) {
+        double *to = block->design + (int64_t)k * block->stride;
+        for (int32_t d = 0; d < outputs; d++) {
+            double location = scaling->location[d];
+            double scale = scaling->scale[d];
+            for (int64_t i = 0; i < block->count; i++)
+                to[i * outputs + d] =
+                    ((double)block->members[k][i * outputs + d] - location) / scale;
+        }
+    }
+}
+
+double cst_value_block_spread(const cst_value_block *block, int64_t e) {
+    int32_t members = block->view->members;
+    int32_t output = (int32_t)(e % block->view->classes);
+    double first = (double)block->members[0][e];
+    double sum = 0;
+    double square = 0;
+    for (int32_t k = 1; k < members; k++) {
+        double off = (double)block->members[k][e] - first;
+        sum += off;
+        square += off * off;
+    }
+    double mean = sum / (double)members;
+    double variance = fmax(square / (double)members - mean * mean, 0);
+    double scale = block->scaling->scale[output];
+    return variance / (scale * scale);
+}
+
+/* ---- variance and intervals -------------------------------------------------------------------
+ */
+
+double cst_value_level(int32_t index) {
+    static const double tail[] = {0.995, 0.999};
+    return index < 99 ? (double)(index + 1) / 100 : tail[index - 99];
+}
+
+double cst_values_unit(const cst_values *values, int32_t output, const double *x, double spread) {
+    size_t columns = (size_t)values->columns;
+    const double *center = values->center + (size_t)output * columns;
+    const double *covariance = values->covariance + (size_t)output * columns * columns;
+    double unit = 1 - values->share[output] + values->offset[output];
+    if (values->share[output] > 0)
+        unit += values->share[output] * spread / values->mean_spread[output];
+    for (size_t i = 0; i < columns; i++) {
+        double row = 0.5 * covariance[i * columns + i] * (x[i] - center[i]);
+        for (size_t j = 0; j < i; j++)
+            row += covariance[i * columns + j] * (x[j] - center[j]);
+        unit += 2 * row * (x[i] - center[i]);
+    }
+    return fmax(unit, 1e-12);
+}
+
+double cst_values_factor(const cst_values *values, int32_t output, double level) {
+    double gaussian = cst_normal_quantile(0.5 + 0.5 * level);
+    if (!values->conformal)
+        return gaussian;
+    const double *quantile = values->quantile + (size_t)output * CST_VALUE_LEVELS;
+    int32_t above = 0;
+    while (above < CST_VALUE_LEVELS && cst_value_level(above) < level)
+        above++;
+    if (above == 0)
+        return quantile[0] * level / cst_value_level(0);
+    if (above == CST_VALUE_LEVELS) { /* beyond the table the tail is the normal one's */
+        double last = cst_value_level(CST_VALUE_LEVELS - 1);
+        return quantile[CST_VALUE_LEVELS - 1] * gaussian / cst_normal_quantile(0.5 + 0.5 * last);
+    }
+    double low = cst_value_level(above - 1);
+    double part = (level - low) / (cst_value_level(above) - low);
+    return quantile[above - 1] + part * (quantile[above] - quantile[above - 1]);
+}
+
+cst_status cst_values_alloc(cst_context *context, int32_t outputs, int32_t columns,
+                            cst_values *values) {
+    size_t count = (size_t)outputs;
+    size_t each = 0;
+    size_t all = 0;
+    values->columns = columns;
+    if (!cst_size_mul((size_t)columns, (size_t)columns, &each) || !cst_size_mul(each, count, &all))
+        return cst_fail(context, CST_ERROR_LIMIT, "%d outputs of %d columns are too many",
+                        (int)outputs, (int)columns);
+    values->noise = cst_alloc(context, count, sizeof(double));
+    values->share = cst_alloc(context, count, sizeof(double));
+    values->mean_spread = cst_alloc(context, count, sizeof(double));
+    values->offset = cst_alloc(context, count, sizeof(double));
+    values->center = cst_alloc(context, count * (size_t)columns, sizeof(double));
+    values->covariance = cst_alloc(context, all, sizeof(double));
+    values->quantile = cst_alloc(context, count * CST_VALUE_LEVELS, sizeof(double));
+    return values->noise && values->share && values->mean_spread && values->offset &&
+                   values->center && values->covariance && values->quantile
+               ? CST_OK
+               : CST_ERROR_MEMORY;
+}
+
+void cst_values_free(cst_context *context, cst_values *values) {
+    if (!values)
+        return;
+    cst_scaling_free(context, &values->scaling);
+    cst_free(context, values->noise);
+    cst_free(context, values->share);
+    cst_free(context, values->mean_spread);
+    cst_free(context, values->offset);
+    cst_free(context, values->center);
+    cst_free(context, values->covariance);
+    cst_free(context, values->quantile);
+    cst_free(context, values);
+}
+
+typedef struct variance_job {
+    const cst_model *model;
+    const cst_view *view;
+    float *out;
+} variance_job;
+
+static cst_status variance_block(cst_context *context, void *user, int64_t index) {
+    const variance_job *job = user;
+    const cst_values *values = job->model->values;
+    int32_t outputs = job->view->classes;
+    cst_value_block block;
+    double *x = cst_alloc(context, (size_t)values->columns, sizeof *x);
+    cst_status status =
+        cst_value_block_make(context, job->view, &values->scaling, &job->model->gate, &block);
+    if (!x)
+        status = CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_value_block_read(context, &block, cst_block_first(index),
+                                      cst_block_size(job->view->rows, index));
+    if (status == CST_OK)
+        cst_value_block_design(&block, &job->model->gate);
+    for (int64_t e = 0; status == CST_OK && e < block.stride; e++) {
+        int32_t output = (int32_t)(e % outputs);
+        for (int32_t j = 0; j < values->columns; j++)
+            x[j] = block.design[j * block.stride + e];
+        double unit = cst_values_unit(values, output, x, cst_value_block_spread(&block, e));
+        job->out[block.first * outputs + e] =
+            (float)fmax(values->noise[output] * unit, (double)FLT_MIN);
+    }
+    cst_value_block_free(context, &block);
+    cst_free(context, x);
+    return status;
+}
+
+cst_status cst_stack_variance(cst_context *context, const cst_model *model, const cst_view *view,
+                              float *out) {
+    variance_job job = {.model = model, .view = view, .out = out};
+    return cst_parallel_for(context, cst_block_count(view->rows), variance_block, &job);
+}

@@ -1,0 +1,252 @@
+/*
+ * Documents of a regression. Last step of fit, evaluate and compare. Keys: docs/json.md.
+ */
+#include "regression/document.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- scores -----------------------------------------------------------------------------------
+ */
+
+void cst_value_put_scores(cst_report *report, json_t *object, const cst_value_metrics *scores) {
+    cst_report_number(report, object, "rmse", scores->rmse);
+    cst_report_number(report, object, "mae", scores->mae);
+    cst_report_number(report, object, "median_ae", scores->median_ae);
+    cst_report_number(report, object, "r2", scores->r2);
+    cst_report_number(report, object, "nll", scores->nll);
+    if (scores->levels == 0)
+        return;
+    cst_report_numbers(report, object, "levels", scores->level, scores->levels);
+    cst_report_numbers(report, object, "coverage", scores->coverage, scores->levels);
+    cst_report_numbers(report, object, "width", scores->width, scores->levels);
+}
+
+static const struct interval_field {
+    const char *key;
+    size_t place;
+} INTERVALS[] = {{"rmse", offsetof(cst_value_intervals, rmse)},
+                 {"mae", offsetof(cst_value_intervals, mae)},
+                 {"r2", offsetof(cst_value_intervals, r2)},
+                 {"nll", offsetof(cst_value_intervals, nll)}};
+
+enum { INTERVAL_COUNT = sizeof INTERVALS / sizeof INTERVALS[0] };
+
+static void put_all(cst_report *report, json_t *object, const cst_value_intervals *intervals,
+                    bool values) {
+    for (int f = 0; f < INTERVAL_COUNT; f++) {
+        const cst_interval *interval = (const void *)((const char *)intervals + INTERVALS[f].place);
+        double ends[2] = {interval->low, interval->high};
+        char name[32];
+        (void)snprintf(name, sizeof name, "%s_ci", INTERVALS[f].key);
+        if (values)
+            cst_report_number(report, object, INTERVALS[f].key, interval->value);
+        cst_report_numbers(report, object, name, ends, 2);
+    }
+}
+
+void cst_value_put_intervals(cst_report *report, json_t *object,
+                             const cst_value_intervals *intervals) {
+    put_all(report, object, intervals, false);
+}
+
+void cst_value_put_difference(cst_report *report, json_t *object,
+                              const cst_value_intervals *intervals) {
+    put_all(report, cst_report_object(report, object, "difference"), intervals, true);
+}
+
+static void put_name(cst_report *report, json_t *object, const cst_pool *pool, int32_t output) {
+    char number[24];
+    const char *name = pool ? cst_pool_class_name(pool, output) : NULL;
+    (void)snprintf(number, sizeof number, "%d", (int)output);
+    cst_report_string(report, object, "name", name ? name : number);
+}
+
+json_t *cst_value_put_outputs(cst_report *report, json_t *object, const cst_pool *pool,
+                              const cst_value_metrics *each, int32_t outputs) {
+    json_t *list = cst_report_list(report, object, "outputs");
+    for (int32_t d = 0; d < outputs; d++) {
+        json_t *entry = cst_report_add_object(report, list);
+        put_name(report, entry, pool, d);
+        if (each)
+            cst_value_put_scores(report, entry, &each[d]);
+    }
+    return list;
+}
+
+void cst_value_put_definitions(cst_report *report) {
+    static const char *const names[] = {"rmse", "mae", "median_ae", "r2", "coverage", "width"};
+    json_t *object = cst_report_object(report, cst_report_root(report), "definitions");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        cst_report_string(report, object, names[i], cst_metric_definition(names[i]));
+    cst_report_string(report, object, "nll", cst_metric_definition("nll_gaussian"));
+}
+
+/* ---- members ----------------------------------------------------------------------------------
+ */
+
+cst_status cst_value_member_metrics(cst_context *context, const cst_view *view,
+                                    cst_value_metrics *out) {
+    size_t width = (size_t)view->classes;
+    size_t cells = 0;
+    if (!cst_size_mul((size_t)view->rows, width, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "too many values");
+    float *values = cst_alloc(context, cells, sizeof *values);
+    double *targets = cst_alloc(context, cells, sizeof *targets);
+    cst_status status = values && targets ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t i = 0; status == CST_OK && i < view->rows; i++)
+        memcpy(targets + (size_t)i * width, cst_view_target(view, i), width * sizeof *targets);
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        for (int64_t first = 0; status == CST_OK && first < view->rows; first += CST_BLOCK_ROWS) {
+            int64_t left = view->rows - first;
+            int64_t count = left < CST_BLOCK_ROWS ? left : CST_BLOCK_ROWS;
+            const float *rows = NULL;
+            float *to = values + (size_t)first * width;
+            status = cst_view_rows(context, view, k, first, count, to, &rows);
+            if (status == CST_OK && rows != to)
+                memcpy(to, rows, (size_t)count * width * sizeof *to);
+        }
+        cst_predicted_values p = {.rows = view->rows, .outputs = view->classes, .mean = values};
+        if (status == CST_OK)
+            status = cst_value_metrics_evaluate(context, &p, targets, &out[k], NULL);
+    }
+    cst_free(context, values);
+    cst_free(context, targets);
+    return status;
+}
+
+static void put_members(cst_report *report, const cst_value_facts *facts) {
+    const cst_pool *pool = facts->base.pool;
+    json_t *list = cst_report_list(report, cst_report_root(report), "members");
+    for (int32_t k = 0; k < cst_pool_members(pool); k++) {
+        json_t *member = cst_report_add_object(report, list);
+        cst_report_string(report, member, "name", cst_pool_member_name(pool, k));
+        cst_report_string(report, member, "family", cst_pool_member_family(pool, k));
+        cst_report_flag(report, member, "kept", facts->stages->base.because[k] == CST_BECAUSE_KEPT);
+        cst_report_number(report, member, "rmse", facts->members[k].rmse);
+        cst_report_number(report, member, "mae", facts->members[k].mae);
+        cst_report_number(report, member, "r2", facts->members[k].r2);
+        cst_report_number(report, member, "flops", cst_pool_member_flops(pool, k));
+    }
+}
+
+/* ---- a fit ------------------------------------------------------------------------------------
+ */
+
+/* Means of the learners' weights and sums of their losses over the outputs. */
+static void put_learners(cst_report *report, const cst_value_facts *facts) {
+    static const char *const rules[] = {"star", "cv", "gcv", "evidence"};
+    const cst_value_fit *fit = &facts->stages->fit;
+    json_t *root = cst_report_root(report);
+    cst_report_number(report, root, "lambda", fit->lambda[0]);
+    cst_report_string(report, root, "lambda_rule", rules[facts->base.settings->penalty_rule]);
+    cst_report_number(report, root, "sigma2", fit->sigma2);
+    cst_report_number(report, root, "mp_edge", fit->mp_edge);
+    cst_report_number(report, root, "snr", fit->snr);
+    json_t *learners = cst_report_list(report, root, "learners");
+    json_t *blend = cst_report_object(report, root, "blend");
+    for (int32_t m = 0; m < fit->learners; m++) {
+        double sums[3] = {0, 0, 0};
+        for (int32_t d = 0; d < fit->outputs; d++) {
+            sums[0] += fit->blend[d * fit->learners + m] / fit->outputs;
+            sums[1] += fit->nll[d * fit->learners + m];
+            sums[2] += 0.5 * fit->logdet[d * fit->learners + m];
+        }
+        json_t *entry = cst_report_add_object(report, learners);
+        cst_report_string(report, entry, "name", cst_value_learner_name(fit->kind[m]));
+        cst_report_number(report, entry, "nll", sums[1]);
+        cst_report_number(report, entry, "half_logdet", sums[2]);
+        cst_report_number(report, entry, "weight", sums[0]);
+        cst_report_number(report, blend, cst_value_learner_name(fit->kind[m]), sums[0]);
+    }
+}
+
+/* What differs between the outputs. */
+static void put_outputs(cst_report *report, const cst_value_facts *facts) {
+    const cst_value_fit *fit = &facts->stages->fit;
+    const cst_model *model = facts->stages->base.fit.model;
+    const cst_learner *learner = &model->learner[0];
+    json_t *list = cst_value_put_outputs(report, cst_report_root(report), facts->base.pool,
+                                         facts->each, fit->outputs);
+    for (int32_t d = 0; d < fit->outputs; d++) {
+        json_t *entry = json_array_get(list, (size_t)d);
+        cst_report_number(report, entry, "lambda", fit->lambda[d]);
+        cst_report_number(report, entry, "noise_sd", sqrt(model->values->noise[d]));
+        cst_report_number(report, entry, "disagreement", model->values->share[d]);
+        cst_report_number(report, entry, "intercept", learner->bias[d]);
+        json_t *weights = cst_report_object(report, entry, "weights");
+        for (int32_t j = 0; j < model->members; j++)
+            cst_report_number(report, weights,
+                              cst_pool_member_name(facts->base.pool, facts->stages->base.kept[j]),
+                              learner->weights[d * fit->columns + j]);
+        json_t *blend = cst_report_object(report, entry, "blend");
+        for (int32_t m = 0; m < fit->learners; m++)
+            cst_report_number(report, blend, cst_value_learner_name(fit->kind[m]),
+                              fit->blend[d * fit->learners + m]);
+    }
+}
+
+/* Weights of the members, where the stack is a linear function of them alone; their mean over the
+ * outputs. */
+static void put_weights(cst_report *report, const cst_value_facts *facts) {
+    const cst_value_fit *fit = &facts->stages->fit;
+    const cst_model *model = facts->stages->base.fit.model;
+    json_t *weights = cst_report_object(report, cst_report_root(report), "weights");
+    for (int32_t j = 0; fit->columns == model->members && j < model->members; j++) {
+        double mean = 0;
+        for (int32_t d = 0; d < fit->outputs; d++)
+            mean += model->learner[0].weights[d * fit->columns + j] / fit->outputs;
+        cst_report_number(report, weights,
+                          cst_pool_member_name(facts->base.pool, facts->stages->base.kept[j]),
+                          mean);
+    }
+}
+
+static void put_oof(cst_report *report, const cst_value_facts *facts) {
+    static const cst_value_metrics unknown = {
+        .rmse = NAN, .mae = NAN, .median_ae = NAN, .r2 = NAN, .nll = NAN};
+    json_t *oof = cst_report_object(report, cst_report_root(report), "oof");
+    cst_value_put_scores(report, oof, facts->oof ? facts->oof : &unknown);
+    cst_report_flag(report, oof, "nested", facts->oof != NULL);
+}
+
+cst_status cst_value_fit_document(cst_context *context, const cst_value_facts *facts,
+                                  cst_report **out) {
+    cst_status status = cst_report_create(context, CST_REPORT_FIT, out);
+    if (status != CST_OK)
+        return status;
+    cst_report *report = *out;
+    const cst_fit_facts *base = &facts->base;
+    const cst_stages *stages = &facts->stages->base;
+    json_t *root = cst_report_root(report);
+    cst_report_string(report, root, "task", "regression");
+    cst_report_string(report, root, "model", NULL);
+    cst_report_string(report, root, "preset", cst_options_preset_name(base->options));
+    cst_report_integer(report, root, "seed", (int64_t)base->settings->seed);
+    cst_report_integer(report, root, "samples", base->source->view.rows);
+    json_t *folds = cst_report_object(report, root, "folds");
+    cst_report_integer(report, folds, "count", base->source->fold_count);
+    cst_report_string(report, folds, "source", base->source->folds_given ? "pool" : "made");
+    cst_document_fates(report, base);
+    put_members(report, facts);
+    cst_document_redundancy(report, base);
+    cst_document_path(report, base);
+    cst_report_number(report, root, "kappa_before", stages->kappa_before);
+    cst_report_number(report, root, "kappa_after", stages->kappa_after);
+    put_learners(report, facts);
+    put_weights(report, facts);
+    put_oof(report, facts);
+    put_outputs(report, facts);
+    cst_report_string(report, root, "interval_rule",
+                      base->settings->conformal ? "conformal" : "gaussian");
+    cst_value_put_definitions(report);
+    cst_document_costs(report, base);
+    cst_report_notices(report, context);
+    status = cst_report_finish(context, report);
+    if (status != CST_OK) {
+        cst_report_free(context, report);
+        *out = NULL;
+    }
+    return status;
+}

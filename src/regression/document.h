@@ -1,0 +1,41 @@
+/*
+ * Scores of a regression as parts of a document. Last step of fit, evaluate and compare. Keys:
+ * docs/json.md.
+ */
+#ifndef CST_REGRESSION_DOCUMENT_H
+#define CST_REGRESSION_DOCUMENT_H
+
+#include "pipeline/document.h"
+#include "regression/stages.h"
+
+/* rmse, mae, median_ae, r2, nll, and (where there are levels) levels, coverage and width. */
+void cst_value_put_scores(cst_report *report, json_t *object, const cst_value_metrics *scores);
+/* rmse_ci, mae_ci, r2_ci, nll_ci. */
+void cst_value_put_intervals(cst_report *report, json_t *object,
+                             const cst_value_intervals *intervals);
+/* "difference": the same with values. */
+void cst_value_put_difference(cst_report *report, json_t *object,
+                              const cst_value_intervals *intervals);
+/* "outputs": a list of objects with name and scores. each: [outputs]. */
+json_t *cst_value_put_outputs(cst_report *report, json_t *object, const cst_pool *pool,
+                              const cst_value_metrics *each, int32_t outputs);
+/* "definitions". */
+void cst_value_put_definitions(cst_report *report);
+
+/* Scores of every member of a view with targets. out: [members]. */
+cst_status cst_value_member_metrics(cst_context *context, const cst_view *view,
+                                    cst_value_metrics *out);
+
+/* Everything a fit's document is made of. */
+typedef struct cst_value_facts {
+    cst_fit_facts base; /* stages: those of `stages`; members and oof are not read */
+    const cst_value_stages *stages;
+    const cst_value_metrics *members; /* [members] */
+    const cst_value_metrics *oof;     /* nested; NULL when not asked for */
+    const cst_value_metrics *each;    /* [outputs], with oof */
+} cst_value_facts;
+
+cst_status cst_value_fit_document(cst_context *context, const cst_value_facts *facts,
+                                  cst_report **out);
+
+#endif

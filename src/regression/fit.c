@@ -1,0 +1,128 @@
+/*
+ * cst_fit for regressions: stages S0 to S4 in order, nested evaluation, the model and the report.
+ * Paper: section "Method"; docs/regression.md.
+ */
+#include "la/la.h"
+#include "model/fitted_on.h"
+#include "regression/document.h"
+#include "regression/regression.h"
+
+#include <string.h>
+
+/* Scores of the whole procedure on rows it did not see: average and each output. */
+static cst_status nested_scores(cst_context *context, const cst_training *source,
+                                const cst_settings *settings, cst_value_metrics *average,
+                                cst_value_metrics *each) {
+    cst_value_result held = {0};
+    cst_status status =
+        cst_value_result_make(context, source->view.rows, source->view.classes, &held);
+    if (status == CST_OK)
+        status = cst_value_stages_nested(context, &source->view, source->folds, source->fold_count,
+                                         settings, source->flops, source->latency, &held);
+    if (status == CST_OK)
+        status =
+            cst_value_metrics_evaluate(context, &held.values, source->view.targets, average, each);
+    cst_value_result_free(context, &held);
+    return status;
+}
+
+/* Names and settings, with the bits of the targets as the print of what it was fitted on. */
+static cst_status label(cst_context *context, const cst_pool *pool, const char *split,
+                        const cst_training *source, const cst_options *options,
+                        const cst_stages *stages) {
+    size_t cells = (size_t)source->view.rows * (size_t)source->view.classes;
+    int32_t *words = cst_alloc(context, 2 * cells, sizeof *words);
+    if (!words)
+        return CST_ERROR_MEMORY;
+    cst_target_words(source->view.targets, cells, words);
+    cst_status status = cst_fit_label(context, pool, split, words, (int64_t)(2 * cells), options,
+                                      stages, stages->fit.model);
+    cst_free(context, words);
+    return status;
+}
+
+static cst_status scores_of_members(cst_context *context, const cst_training *source,
+                                    cst_value_metrics **out) {
+    *out = cst_alloc(context, (size_t)source->view.members, sizeof **out);
+    cst_status status = *out ? cst_stage(context, "scores of members") : CST_ERROR_MEMORY;
+    return status == CST_OK ? cst_value_member_metrics(context, &source->view, *out) : status;
+}
+
+static cst_status run(cst_context *context, cst_pool *pool, const char *split,
+                      const cst_options *options, cst_model **model, cst_report **report) {
+    double start = cst_seconds();
+    cst_settings settings;
+    cst_training source = {0};
+    cst_value_stages stages = {0};
+    cst_value_metrics oof = {0};
+    cst_value_metrics *each = NULL;
+    cst_value_metrics *members = NULL;
+    double seconds_nested = 0;
+    cst_settings_read(options, &settings);
+    cst_status status =
+        cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
+    if (status == CST_OK)
+        status = cst_training_check_costs(context, pool, &source, settings.keep_flops,
+                                          settings.keep_latency);
+    if (status == CST_OK)
+        status = cst_value_stages_run(context, &source.view, source.folds, source.fold_count,
+                                      &settings, source.flops, source.latency, &stages);
+    if (status == CST_OK)
+        status = label(context, pool, split, &source, options, &stages.base);
+    if (status == CST_OK && report && settings.nested) {
+        double before = cst_seconds();
+        each = cst_alloc(context, (size_t)source.view.classes, sizeof *each);
+        status = each ? cst_stage(context, "nested evaluation") : CST_ERROR_MEMORY;
+        if (status == CST_OK)
+            status = nested_scores(context, &source, &settings, &oof, each);
+        seconds_nested = cst_seconds() - before;
+    }
+    if (status == CST_OK && report)
+        status = scores_of_members(context, &source, &members);
+    if (status == CST_OK && report) {
+        cst_value_facts facts = {.base = {.pool = pool,
+                                          .options = options,
+                                          .settings = &settings,
+                                          .source = &source,
+                                          .stages = &stages.base,
+                                          .seconds_nested = seconds_nested,
+                                          .seconds_total = cst_seconds() - start},
+                                 .stages = &stages,
+                                 .members = members,
+                                 .oof = settings.nested ? &oof : NULL,
+                                 .each = each};
+        stages.base.fit.seconds_gate = stages.fit.seconds_gate;
+        stages.base.fit.seconds_ridge = stages.fit.seconds_ridge;
+        stages.base.fit.seconds_blend = stages.fit.seconds_blend;
+        status = cst_value_fit_document(context, &facts, report);
+    }
+    if (status == CST_OK)
+        status = cst_progress(context, "fit", 1, 1);
+    if (status == CST_OK && model) {
+        *model = stages.base.fit.model;
+        stages.base.fit.model = NULL;
+    }
+    cst_free(context, each);
+    cst_free(context, members);
+    cst_value_stages_free(context, &stages);
+    cst_training_close(context, &source);
+    return status;
+}
+
+cst_status cst_regression_fit(cst_context *context, cst_pool *pool, const char *split,
+                              const cst_options *options, cst_model **model, cst_report **report) {
+    cst_options *defaults = NULL;
+    cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
+    if (status != CST_OK)
+        return status;
+    cst_notices_clear(context);
+    cst_la_enter();
+    status = run(context, pool, split, options ? options : defaults, model, report);
+    cst_la_leave();
+    cst_options_free(context, defaults);
+    if (status != CST_OK && report) {
+        cst_report_free(context, *report);
+        *report = NULL;
+    }
+    return status;
+}

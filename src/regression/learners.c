@@ -1,0 +1,561 @@
+/*
+ * The meta-learners of a regression and their blend, from moments by fold. Stages S2 to S4.
+ * Paper: "Spectrum-Adaptive Regularization", "Laplace-Approximate Bayesian Blender".
+ */
+#include "regression/learners.h"
+
+#include "blend/blend.h"
+#include "la/la.h"
+#include "meta/linear.h"
+#include "regression/gate.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double TWO_PI = 6.283185307179586476925;
+
+const char *cst_value_learner_name(cst_learner_kind kind) {
+    return kind == CST_LEARNER_LOGLINEAR ? "linear-pool" : cst_learner_name(kind);
+}
+
+cst_pool_options cst_value_pool_options(const cst_settings *settings) {
+    return (cst_pool_options){.prior = (cst_pool_prior)settings->pool_prior,
+                              .precision = settings->loglinear.prior_weights,
+                              .power = settings->pool_power,
+                              .nonnegative = settings->pool_nonnegative};
+}
+
+/* One learner of one part and output. */
+typedef struct one_fit {
+    double *weights; /* [columns] */
+    double intercept;
+    double logdet;  /* of the Hessian for noise 1 */
+    int32_t active; /* its order: noise s^2 takes active * log(s^2) off */
+    bool empty;
+} one_fit;
+
+typedef struct fit_job {
+    const cst_settings *settings;
+    const cst_moments *moments; /* [gate_count][outputs], every fold in each */
+    cst_value_fit *fit;
+    one_fit *fits; /* [folds + 1][outputs][learners] */
+} fit_job;
+
+static one_fit *fit_of(const fit_job *job, int32_t part, int32_t output, int32_t learner) {
+    const cst_value_fit *f = job->fit;
+    return &job->fits[(part * f->outputs + output) * f->learners + learner];
+}
+
+static const cst_moments *moments_of(const fit_job *job, int32_t part, int32_t output) {
+    int32_t gate = job->fit->gate_count > 1 ? part : 0;
+    return &job->moments[gate * job->fit->outputs + output];
+}
+
+/* ---- inverses ---------------------------------------------------------------------------------
+ */
+
+/* Adds share * (matrix)^-1, matrix [n][n], to the rows and columns index [n] of out [width][width],
+ * divided by the scales (NULL: 1). *logdet: of the matrix. */
+static cst_status add_inverse(cst_context *context, int64_t n, const double *matrix,
+                              const int32_t *index, const double *scale, double share, size_t width,
+                              double *out, double *logdet) {
+    size_t cells = (size_t)n * (size_t)n;
+    double *factor = cst_alloc(context, cells, sizeof *factor);
+    double *column = cst_alloc(context, (size_t)n, sizeof *column);
+    cst_status status = factor && column ? CST_ERROR_NUMERIC : CST_ERROR_MEMORY;
+    double raise = 0;
+    for (int attempt = 0; status == CST_ERROR_NUMERIC && attempt < 12; attempt++) {
+        double trace = 0;
+        memcpy(factor, matrix, cells * sizeof *factor);
+        for (int64_t i = 0; i < n; i++) {
+            trace += fabs(matrix[i * n + i]) / (double)n;
+            factor[i * n + i] += raise;
+        }
+        status = cst_cholesky(context, n, factor);
+        raise = fmax(10 * raise, 1e-13 * trace + 1e-300); /* rounding leaves it indefinite */
+    }
+    if (status == CST_OK)
+        *logdet = cst_cholesky_logdet(n, factor);
+    for (int64_t j = 0; status == CST_OK && out && j < n; j++) {
+        memset(column, 0, (size_t)n * sizeof *column);
+        column[j] = 1;
+        cst_cholesky_solve(n, factor, column);
+        for (int64_t i = 0; i < n; i++) {
+            double units = scale ? scale[i] * scale[j] : 1;
+            size_t row = (size_t)(index ? index[i] : i);
+            out[row * width + (size_t)(index ? index[j] : j)] += share * column[i] / units;
+        }
+    }
+    cst_free(context, column);
+    cst_free(context, factor);
+    return status;
+}
+
+/* ---- the linear kinds -------------------------------------------------------------------------
+ */
+
+static bool wants(const cst_settings *settings, cst_learner_kind kind) {
+    return (settings->learners >> kind & 1U) != 0;
+}
+
+/* Penalty of one kind; with few folds the cross-validation gives way to GCV. */
+static cst_status penalty_of(cst_context *context, const cst_moments *moments,
+                             const cst_settings *settings, cst_linear_kind kind, double ridge,
+                             double *lambda) {
+    *lambda = ridge;
+    double ratio = kind == CST_LINEAR_LASSO ? 1 : settings->l1_ratio;
+    if (kind == CST_LINEAR_RIDGE || settings->penalty_rule != CST_PENALTY_CV || ratio == 0 ||
+        moments->folds < 2)
+        return CST_OK;
+    return cst_linear_path_cv(context, moments, kind, ratio, 1e-6, 61, lambda, NULL, NULL);
+}
+
+static cst_status keep(cst_context *context, const cst_linear *linear, one_fit *out) {
+    size_t columns = (size_t)linear->columns;
+    out->weights = cst_alloc(context, columns, sizeof *out->weights);
+    if (!out->weights)
+        return CST_ERROR_MEMORY;
+    memcpy(out->weights, linear->coefficients, columns * sizeof *out->weights);
+    out->intercept = linear->intercept;
+    out->empty = true;
+    for (size_t j = 0; j < columns; j++)
+        out->empty = out->empty && linear->coefficients[j] == 0;
+    /* Its Hessian is that of twice the likelihood's exponent: 2n(...) for n(...) / noise. */
+    out->active = linear->active;
+    out->logdet = linear->logdet_hessian - (double)linear->active * log(2);
+    return CST_OK;
+}
+
+/* Covariance of a linear learner's coefficients over the noise, on those that are not 0. */
+static cst_status linear_covariance(cst_context *context, const cst_standardised *s,
+                                    const cst_linear *linear, size_t width, double share,
+                                    double *out) {
+    size_t kept = (size_t)s->kept;
+    double *matrix = cst_alloc(context, kept * kept, sizeof *matrix);
+    int32_t *index = cst_alloc(context, kept, sizeof *index);
+    int32_t *place = cst_alloc(context, kept, sizeof *place);
+    double *scale = cst_alloc(context, kept, sizeof *scale);
+    cst_status status = matrix && index && place && scale ? CST_OK : CST_ERROR_MEMORY;
+    size_t n = 0;
+    for (size_t a = 0; status == CST_OK && a < kept; a++)
+        if (linear->l1_ratio == 0 || linear->coefficients[s->index[a]] != 0) {
+            index[n] = s->index[a];
+            place[n] = (int32_t)a;
+            scale[n++] = s->scale[a];
+        }
+    double ridge = fmax(linear->lambda * (1 - linear->l1_ratio), 1e-10);
+    for (size_t i = 0; status == CST_OK && i < n; i++)
+        for (size_t j = 0; j < n; j++)
+            matrix[i * n + j] =
+                s->gram[(size_t)place[i] * kept + (size_t)place[j]] + (i == j ? ridge : 0);
+    double logdet = 0;
+    if (status == CST_OK && n > 0)
+        status = add_inverse(context, (int64_t)n, matrix, index, scale, share / s->rows, width, out,
+                             &logdet);
+    cst_free(context, matrix);
+    cst_free(context, index);
+    cst_free(context, place);
+    cst_free(context, scale);
+    return status;
+}
+
+/* Every linear kind on the moments of one part and output. covariances [learners][columns^2]: of
+ * part 0, else NULL. */
+static cst_status fit_linear(cst_context *context, const fit_job *job, const cst_moments *moments,
+                             int32_t part, int32_t output, double *covariances) {
+    static const cst_linear_kind kinds[] = {CST_LINEAR_RIDGE, CST_LINEAR_ELASTIC_NET,
+                                            CST_LINEAR_LASSO};
+    const cst_settings *settings = job->settings;
+    cst_value_fit *fit = job->fit;
+    cst_standardised standardised = {0};
+    cst_spectrum spectrum = {0};
+    cst_penalty_grid grid = cst_penalty_grid_default();
+    cst_penalty_rule rule = settings->penalty_rule;
+    double ridge = 0;
+    size_t columns = (size_t)fit->columns;
+    if (rule == CST_PENALTY_CV && moments->folds < 2)
+        rule = CST_PENALTY_GCV;
+    cst_status status = cst_standardise(context, moments, -1, &standardised);
+    if (status == CST_OK)
+        status = cst_spectrum_compute(context, &standardised, settings->noise_rule, &spectrum);
+    if (status == CST_OK)
+        status =
+            cst_penalty_choose(context, moments, &standardised, &spectrum, rule, &grid, &ridge);
+    if (status == CST_OK && part == 0) {
+        fit->lambda[output] = ridge;
+        if (output == 0) {
+            fit->sigma2 = spectrum.sigma2;
+            fit->mp_edge = spectrum.mp_edge;
+            fit->snr = spectrum.snr;
+        }
+    }
+    for (int32_t m = 0; status == CST_OK && m < fit->learners; m++) {
+        if (fit->kind[m] == CST_LEARNER_LOGLINEAR)
+            continue;
+        cst_linear linear = {0};
+        double lambda = 0;
+        cst_linear_kind kind = kinds[fit->kind[m]];
+        status = penalty_of(context, moments, settings, kind, ridge, &lambda);
+        if (status == CST_OK)
+            status =
+                cst_linear_fit(context, &standardised, kind, lambda, settings->l1_ratio, &linear);
+        if (status == CST_OK)
+            status = keep(context, &linear, fit_of(job, part, output, m));
+        if (status == CST_OK && covariances)
+            status = linear_covariance(context, &standardised, &linear, columns, 1,
+                                       covariances + (size_t)m * columns * columns);
+        cst_linear_free(context, &linear);
+    }
+    cst_spectrum_free(context, &spectrum);
+    cst_standardised_free(context, &standardised);
+    return status;
+}
+
+/* ---- the linear pool --------------------------------------------------------------------------
+ */
+
+/* Hessian of the pool in columns of variance 1, for noise 1, and the covariance of its weights over
+ * the noise, on the weights that are not held at 0. */
+static cst_status pool_curvature(cst_context *context, const cst_covariances *c,
+                                 const cst_linear_pool *pool, bool nonnegative, size_t width,
+                                 double *out, one_fit *fit) {
+    size_t k = (size_t)c->columns;
+    double *matrix = cst_alloc(context, k * k, sizeof *matrix);
+    int32_t *index = cst_alloc(context, k, sizeof *index);
+    cst_status status = matrix && index ? CST_OK : CST_ERROR_MEMORY;
+    size_t n = 0;
+    double trace = 0;
+    for (size_t i = 0; status == CST_OK && i < k; i++) {
+        trace += c->gram[i * k + i] / (double)k;
+        if (!nonnegative || pool->weights[i] > 0)
+            index[n++] = (int32_t)i;
+    }
+    double logs = 0;
+    double ridge = fmax(pool->lambda, 1e-12 * trace);
+    for (size_t i = 0; status == CST_OK && i < n; i++) {
+        double variance = c->gram[(size_t)index[i] * (k + 1)];
+        logs += variance > 0 ? log(variance) : 0;
+        for (size_t j = 0; j < n; j++)
+            matrix[i * n + j] =
+                c->gram[(size_t)index[i] * k + (size_t)index[j]] + (i == j ? ridge : 0);
+    }
+    double logdet = 0;
+    if (status == CST_OK && n > 0)
+        status =
+            add_inverse(context, (int64_t)n, matrix, index, NULL, 1 / c->rows, width, out, &logdet);
+    fit->active = (int32_t)n;
+    fit->logdet = logdet + (double)n * log(c->rows) - logs;
+    cst_free(context, matrix);
+    cst_free(context, index);
+    return status;
+}
+
+/* The pool on the members' own columns, which are the design's first. */
+static cst_status fit_pool(cst_context *context, const fit_job *job, const cst_moments *moments,
+                           int32_t part, int32_t output, int32_t learner, double *covariance) {
+    cst_value_fit *fit = job->fit;
+    cst_pool_options options = cst_value_pool_options(job->settings);
+    one_fit *to = fit_of(job, part, output, learner);
+    cst_moments members = {0};
+    cst_covariances c = {0};
+    cst_linear_pool pool = {0};
+    int32_t *first = cst_alloc(context, (size_t)moments->inputs, sizeof *first);
+    to->weights = cst_alloc(context, (size_t)fit->columns, sizeof *to->weights);
+    cst_status status = first && to->weights ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t k = 0; status == CST_OK && k < moments->inputs; k++)
+        first[k] = k;
+    if (status == CST_OK)
+        status = cst_value_moments_part(context, moments, -1, first, moments->inputs, &members);
+    if (status == CST_OK)
+        status = cst_covariances_make(context, &members, -1, options.power, &c);
+    if (status == CST_OK)
+        status = cst_linear_pool_fit(context, &members, &options, &pool);
+    if (status == CST_OK) {
+        memcpy(to->weights, pool.weights, (size_t)moments->inputs * sizeof *pool.weights);
+        to->intercept = pool.intercept;
+        if (part == 0 && isnan(fit->lambda[output]))
+            fit->lambda[output] = pool.lambda;
+        status = pool_curvature(context, &c, &pool, options.nonnegative, (size_t)fit->columns,
+                                covariance, to);
+    }
+    cst_linear_pool_free(context, &pool);
+    cst_covariances_free(context, &c);
+    cst_moments_free(context, &members);
+    cst_free(context, first);
+    return status;
+}
+
+/* ---- all learners of all parts ----------------------------------------------------------------
+ */
+
+static cst_status fit_part(cst_context *context, const fit_job *job, int32_t part, int32_t output,
+                           double *covariances) {
+    cst_value_fit *fit = job->fit;
+    cst_moments moments = {0};
+    size_t square = (size_t)fit->columns * (size_t)fit->columns;
+    bool linear = false;
+    cst_status status =
+        cst_value_moments_part(context, moments_of(job, part, output), part - 1, NULL, 0, &moments);
+    for (int32_t m = 0; m < fit->learners; m++)
+        linear = linear || fit->kind[m] != CST_LEARNER_LOGLINEAR;
+    if (status == CST_OK && linear)
+        status = fit_linear(context, job, &moments, part, output, covariances);
+    for (int32_t m = 0; status == CST_OK && m < fit->learners; m++)
+        if (fit->kind[m] == CST_LEARNER_LOGLINEAR)
+            status = fit_pool(context, job, &moments, part, output, m,
+                              covariances ? covariances + (size_t)m * square : NULL);
+    cst_moments_free(context, &moments);
+    return status;
+}
+
+/* Parts without a fold: task = fold * outputs + output. */
+static cst_status part_task(cst_context *context, void *user, int64_t task) {
+    const fit_job *job = user;
+    int32_t outputs = job->fit->outputs;
+    return fit_part(context, job, 1 + (int32_t)(task / outputs), (int32_t)(task % outputs), NULL);
+}
+
+/* ---- the blend --------------------------------------------------------------------------------
+ */
+
+/* Second moments [M][M] of the learners' residuals, each fold by the fits without it, per row. */
+static void residual_moments(const fit_job *job, int32_t output, double *u, double *out,
+                             double *rows) {
+    const cst_value_fit *fit = job->fit;
+    size_t width = (size_t)fit->columns + 2;
+    size_t m = (size_t)fit->learners;
+    *rows = 0;
+    memset(out, 0, m * m * sizeof *out);
+    for (int32_t f = 0; f < fit->folds; f++) {
+        const double *sum = moments_of(job, f + 1, output)->sums + (size_t)f * width * width;
+        for (size_t a = 0; a < m; a++) {
+            const one_fit *one = fit_of(job, f + 1, output, (int32_t)a);
+            double *row = u + a * width;
+            for (size_t j = 0; j < width - 2; j++)
+                row[j] = -one->weights[j];
+            row[width - 2] = 1;
+            row[width - 1] = -one->intercept;
+        }
+        *rows += sum[width * width - 1];
+        for (size_t a = 0; a < m; a++)
+            for (size_t b = 0; b < m; b++)
+                for (size_t i = 0; i < width; i++) {
+                    double product = 0;
+                    for (size_t j = 0; j < width; j++)
+                        product += sum[i * width + j] * u[b * width + j];
+                    out[a * m + b] += u[a * width + i] * product;
+                }
+    }
+    for (size_t a = 0; a < m * m; a++)
+        out[a] /= *rows;
+}
+
+static cst_status weigh(cst_context *context, const fit_job *job, int32_t output,
+                        const double *moments, double rows) {
+    cst_value_fit *fit = job->fit;
+    int32_t m = fit->learners;
+    double *blend = fit->blend + output * m;
+    double *nll = fit->nll + output * m;
+    double *logdet = fit->logdet + output * m;
+    int32_t full = 0;
+    double judged[CST_VALUE_LEARNERS_MAX];
+    for (int32_t a = 0; a < m; a++) {
+        double mse = fmax(moments[a * m + a], 1e-300);
+        const one_fit *one = fit_of(job, 0, output, a);
+        nll[a] = 0.5 * rows * (log(TWO_PI * mse) + 1);
+        logdet[a] = one->logdet - (double)one->active * log(mse);
+        full += !one->empty;
+    }
+    for (int32_t a = 0; a < m; a++) /* a missing Hessian must not pass for simplicity */
+        judged[a] = full > 0 && fit_of(job, 0, output, a)->empty ? INFINITY : nll[a];
+    const cst_blend_options *options = &job->settings->blend;
+    cst_blend_evidence evidence = {
+        .rows = (int64_t)rows, .members = m, .nll = judged, .logdet = logdet, .moments = moments};
+    if (m == 1) {
+        blend[0] = 1;
+        return CST_OK;
+    }
+    if (options->rule == CST_BLEND_GREEDY) {
+        cst_value_greedy(moments, m, 25, blend);
+        return CST_OK;
+    }
+    if (options->rule == CST_BLEND_STACKING) /* the least squared error on the simplex */
+        return cst_blend_minimum_variance(context, m, moments, false, blend);
+    return cst_blend_weights_from(context, &evidence, options, blend);
+}
+
+/* Blends the fits of every part, and the covariances of part 0. */
+static void combine(const fit_job *job, int32_t output, const double *covariances) {
+    cst_value_fit *fit = job->fit;
+    size_t columns = (size_t)fit->columns;
+    const double *blend = fit->blend + output * fit->learners;
+    double *covariance = fit->covariance + (size_t)output * columns * columns;
+    for (int32_t m = 0; m < fit->learners; m++) {
+        for (int32_t part = 0; part <= fit->folds; part++) {
+            const one_fit *one = fit_of(job, part, output, m);
+            size_t at = (size_t)part * (size_t)fit->outputs + (size_t)output;
+            fit->intercept[at] += blend[m] * one->intercept;
+            for (size_t j = 0; j < columns; j++)
+                fit->weights[at * columns + j] += blend[m] * one->weights[j];
+        }
+        for (size_t i = 0; i < columns * columns; i++)
+            covariance[i] += blend[m] * covariances[(size_t)m * columns * columns + i];
+    }
+}
+
+/* Means of the design's columns over all rows. */
+static void put_center(const fit_job *job, int32_t output) {
+    const cst_moments *moments = moments_of(job, 0, output);
+    size_t width = (size_t)moments->columns + 2;
+    double rows = 0;
+    double *center = job->fit->center + (size_t)output * (width - 2);
+    for (int32_t f = 0; f < moments->folds; f++) {
+        const double *one = moments->sums + ((size_t)f * width + width - 1) * width;
+        rows += one[width - 1];
+        for (size_t j = 0; j < width - 2; j++)
+            center[j] += one[j];
+    }
+    for (size_t j = 0; j < width - 2; j++)
+        center[j] /= rows;
+}
+
+static cst_status finish_output(cst_context *context, const fit_job *job, int32_t output,
+                                const double *covariances) {
+    cst_value_fit *fit = job->fit;
+    size_t m = (size_t)fit->learners;
+    double rows = 0;
+    double *moments = cst_alloc(context, m * m, sizeof *moments);
+    double *u = cst_alloc(context, m * ((size_t)fit->columns + 2), sizeof *u);
+    cst_status status = moments && u ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        residual_moments(job, output, u, moments, &rows);
+        status = weigh(context, job, output, moments, rows);
+    }
+    if (status == CST_OK) {
+        const double *blend = fit->blend + (size_t)output * m;
+        for (size_t a = 0; a < m; a++)
+            for (size_t b = 0; b < m; b++)
+                fit->mse[output] += blend[a] * blend[b] * moments[a * m + b];
+        combine(job, output, covariances);
+        put_center(job, output);
+    }
+    cst_free(context, moments);
+    cst_free(context, u);
+    return status;
+}
+
+/* ---- everything -------------------------------------------------------------------------------
+ */
+
+static cst_status start(cst_context *context, const cst_view *view, const cst_settings *settings,
+                        int32_t fold_count, cst_value_fit *fit) {
+    *fit = (cst_value_fit){.outputs = view->classes, .folds = fold_count};
+    fit->sigma2 = fit->mp_edge = fit->snr = NAN;
+    bool linear = false;
+    for (int kind = 0; kind < CST_VALUE_LEARNERS_MAX; kind++)
+        if (wants(settings, (cst_learner_kind)kind)) {
+            fit->kind[fit->learners++] = (cst_learner_kind)kind;
+            linear = linear || kind != CST_LEARNER_LOGLINEAR;
+        }
+    cst_gate shape = {.mode = linear ? settings->gate.mode : CST_GATE_NONE,
+                      .inputs = view->members};
+    fit->gate_count = shape.mode == CST_GATE_LEARNED ? fold_count + 1 : 1;
+    fit->gates = cst_alloc(context, (size_t)fit->gate_count, sizeof *fit->gates);
+    if (!fit->gates)
+        return CST_ERROR_MEMORY;
+    for (int32_t g = 0; g < fit->gate_count; g++)
+        fit->gates[g] = shape;
+    fit->columns = cst_design_columns(&shape);
+    size_t columns = (size_t)fit->columns;
+    size_t outputs = (size_t)fit->outputs;
+    size_t parts = ((size_t)fold_count + 1) * outputs;
+    size_t pairs = outputs * (size_t)fit->learners;
+    fit->weights = cst_alloc(context, parts * columns, sizeof(double));
+    fit->intercept = cst_alloc(context, parts, sizeof(double));
+    fit->blend = cst_alloc(context, pairs, sizeof(double));
+    fit->nll = cst_alloc(context, pairs, sizeof(double));
+    fit->logdet = cst_alloc(context, pairs, sizeof(double));
+    fit->mse = cst_alloc(context, outputs, sizeof(double));
+    fit->center = cst_alloc(context, outputs * columns, sizeof(double));
+    fit->covariance = cst_alloc(context, outputs * columns * columns, sizeof(double));
+    fit->lambda = cst_alloc(context, outputs, sizeof(double));
+    for (size_t d = 0; fit->lambda && d < outputs; d++)
+        fit->lambda[d] = NAN;
+    return fit->weights && fit->intercept && fit->blend && fit->nll && fit->logdet && fit->mse &&
+                   fit->center && fit->covariance && fit->lambda
+               ? CST_OK
+               : CST_ERROR_MEMORY;
+}
+
+/* Part 0 of every output, then the other parts, then the blend. */
+static cst_status fit_all(cst_context *context, fit_job *job) {
+    cst_value_fit *fit = job->fit;
+    size_t square = (size_t)fit->columns * (size_t)fit->columns;
+    size_t each = (size_t)fit->learners * square;
+    double before = cst_seconds();
+    double *covariances = cst_alloc(context, (size_t)fit->outputs * each, sizeof *covariances);
+    cst_status status = covariances ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t d = 0; status == CST_OK && d < fit->outputs; d++)
+        status = fit_part(context, job, 0, d, covariances + (size_t)d * each);
+    if (status == CST_OK)
+        status = cst_parallel_for(context, (int64_t)fit->folds * fit->outputs, part_task, job);
+    fit->seconds_ridge += cst_seconds() - before;
+    before = cst_seconds();
+    for (int32_t d = 0; status == CST_OK && d < fit->outputs; d++)
+        status = finish_output(context, job, d, covariances + (size_t)d * each);
+    fit->seconds_blend = cst_seconds() - before;
+    cst_free(context, covariances);
+    return status;
+}
+
+cst_status cst_value_fit_run(cst_context *context, const cst_view *view, const cst_scaling *scaling,
+                             const int32_t *folds, int32_t fold_count, const cst_settings *settings,
+                             cst_value_fit *out) {
+    fit_job job = {.settings = settings, .fit = out};
+    cst_moments *moments = NULL;
+    cst_status status = start(context, view, settings, fold_count, out);
+    size_t sets = status == CST_OK ? (size_t)out->gate_count * (size_t)out->outputs : 0;
+    size_t fits = ((size_t)fold_count + 1) * (size_t)out->outputs * (size_t)out->learners;
+    double before = cst_seconds();
+    if (status == CST_OK) {
+        moments = cst_alloc(context, sets, sizeof *moments);
+        job.fits = cst_alloc(context, fits, sizeof *job.fits);
+        job.moments = moments;
+        status = moments && job.fits ? CST_OK : CST_ERROR_MEMORY;
+    }
+    if (status == CST_OK)
+        status = cst_value_gates_fit(context, view, scaling, folds, settings, out->gate_count,
+                                     out->gates);
+    out->seconds_gate = cst_seconds() - before;
+    before = cst_seconds();
+    for (int32_t g = 0; status == CST_OK && g < out->gate_count; g++)
+        status = cst_value_moments(context, view, scaling, &out->gates[g], folds, fold_count,
+                                   moments + (size_t)g * (size_t)out->outputs);
+    out->seconds_ridge = cst_seconds() - before;
+    if (status == CST_OK)
+        status = fit_all(context, &job);
+    for (size_t i = 0; job.fits && i < fits; i++)
+        cst_free(context, job.fits[i].weights);
+    cst_free(context, job.fits);
+    cst_value_moments_free(context, moments, (int32_t)sets);
+    cst_free(context, moments);
+    if (status != CST_OK)
+        cst_value_fit_free(context, out);
+    return status;
+}
+
+void cst_value_fit_free(cst_context *context, cst_value_fit *fit) {
+    for (int32_t g = 0; fit->gates && g < fit->gate_count; g++)
+        cst_gate_free(context, &fit->gates[g]);
+    cst_free(context, fit->gates);
+    cst_free(context, fit->weights);
+    cst_free(context, fit->intercept);
+    cst_free(context, fit->blend);
+    cst_free(context, fit->nll);
+    cst_free(context, fit->logdet);
+    cst_free(context, fit->mse);
+    cst_free(context, fit->center);
+    cst_free(context, fit->covariance);
+    cst_free(context, fit->lambda);
+    *fit = (cst_value_fit){0};
+}

@@ -1,0 +1,426 @@
+/*
+ * Paths of nested sets by sweeping, and their held-out losses. Between S1 and S2 of a regression.
+ * docs/regression.md.
+ */
+#include "regression/path.h"
+
+#include "la/la.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- sweeping ---------------------------------------------------------------------------------
+ * [G b; b' y] with the columns of a set swept holds at once the set's weights, what each outsider
+ * would gain by joining and what each insider costs by leaving, for O(K^2) a step.
+ */
+
+typedef struct sweeper {
+    int32_t members;
+    int32_t outputs;
+    double *tables; /* [outputs][(K + 1) * (K + 1)] */
+    bool *in;       /* [K] */
+} sweeper;
+
+static double ridge_of(const cst_covariances *c, double precision) {
+    return precision * cst_center_variance(c) / c->rows;
+}
+
+static cst_status sweeper_make(cst_context *context, const cst_covariances *covariances,
+                               int32_t outputs, double precision, sweeper *out) {
+    size_t k = (size_t)covariances->columns;
+    size_t width = k + 1;
+    *out = (sweeper){.members = covariances->columns, .outputs = outputs};
+    out->tables = cst_alloc(context, (size_t)outputs * width * width, sizeof *out->tables);
+    out->in = cst_alloc(context, k, sizeof *out->in);
+    if (!out->tables || !out->in)
+        return CST_ERROR_MEMORY;
+    for (int32_t d = 0; d < outputs; d++) {
+        const cst_covariances *c = &covariances[d];
+        double *table = out->tables + (size_t)d * width * width;
+        double trace = 0;
+        for (size_t i = 0; i < k; i++)
+            trace += c->gram[i * k + i] / (double)k;
+        double lambda = fmax(ridge_of(c, precision), 1e-12 * trace);
+        for (size_t i = 0; i < k; i++) {
+            memcpy(table + i * width, c->gram + i * k, k * sizeof *table);
+            table[i * width + i] += lambda;
+            table[i * width + k] = table[k * width + i] = c->cross[i] + lambda * c->center[i];
+        }
+        table[k * width + k] = c->target_square;
+    }
+    return CST_OK;
+}
+
+static void sweeper_free(cst_context *context, sweeper *s) {
+    cst_free(context, s->tables);
+    cst_free(context, s->in);
+    *s = (sweeper){0};
+}
+
+/* Takes member `m` in or out of every output's table. */
+static void sweep(sweeper *s, int32_t m) {
+    size_t width = (size_t)s->members + 1;
+    size_t k = (size_t)m;
+    double sign = s->in[m] ? -1 : 1;
+    for (int32_t d = 0; d < s->outputs; d++) {
+        double *a = s->tables + (size_t)d * width * width;
+        double pivot = a[k * width + k];
+        if (pivot == 0)
+            continue;
+        for (size_t i = 0; i < width; i++) {
+            if (i == k)
+                continue;
+            double factor = a[i * width + k] / pivot;
+            for (size_t j = 0; j < width; j++)
+                if (j != k)
+                    a[i * width + j] -= factor * a[k * width + j];
+        }
+        for (size_t i = 0; i < width; i++)
+            if (i != k) {
+                a[i * width + k] *= sign / pivot;
+                a[k * width + i] = a[i * width + k];
+            }
+        a[k * width + k] = -1 / pivot;
+    }
+    s->in[m] = !s->in[m];
+}
+
+/* How much the objective falls when `m` joins, or rises when it leaves, over all outputs. */
+static double change(const sweeper *s, int32_t m) {
+    size_t width = (size_t)s->members + 1;
+    double sum = 0;
+    for (int32_t d = 0; d < s->outputs; d++) {
+        const double *a = s->tables + (size_t)d * width * width;
+        double b = a[(size_t)m * width + width - 1];
+        double pivot = fabs(a[(size_t)m * width + (size_t)m]);
+        sum += pivot > 0 ? b * b / pivot : 0;
+    }
+    return sum;
+}
+
+/* ---- paths ------------------------------------------------------------------------------------
+ */
+
+static cst_status keep_set(cst_context *context, const sweeper *s, int32_t size, int32_t **set) {
+    int32_t *members = cst_alloc(context, (size_t)size, sizeof *members);
+    if (!members)
+        return CST_ERROR_MEMORY;
+    int32_t count = 0;
+    for (int32_t k = 0; k < s->members; k++)
+        if (s->in[k])
+            members[count++] = k;
+    cst_free(context, set[size - 1]);
+    set[size - 1] = members;
+    return CST_OK;
+}
+
+static cst_status backward(cst_context *context, sweeper *s, int32_t **set) {
+    cst_status status = CST_OK;
+    for (int32_t k = 0; k < s->members; k++)
+        sweep(s, k);
+    for (int32_t size = s->members; status == CST_OK && size > 0; size--) {
+        status = keep_set(context, s, size, set);
+        int32_t least = -1;
+        for (int32_t k = 0; k < s->members; k++)
+            if (s->in[k] && (least < 0 || change(s, k) < change(s, least)))
+                least = k;
+        sweep(s, least);
+    }
+    return status;
+}
+
+/* What the set would cost with member `m` besides, within the caps. */
+static bool affordable(const cst_select_options *o, const sweeper *s, int32_t m) {
+    double flops = 0;
+    double latency = 0;
+    for (int32_t k = 0; k < s->members; k++)
+        if (s->in[k] || k == m) {
+            flops += o->flops ? o->flops[k] : 0;
+            latency += o->latency ? o->latency[k] : 0;
+        }
+    return (o->cap_flops <= 0 || flops <= o->cap_flops) &&
+           (o->cap_latency <= 0 || latency <= o->cap_latency);
+}
+
+static cst_status forward(cst_context *context, sweeper *s, const cst_select_options *o,
+                          int32_t **set) {
+    cst_status status = CST_OK;
+    for (int32_t size = 1; status == CST_OK && size <= s->members; size++) {
+        int32_t best = -1;
+        bool within = false; /* those that keep to the budget go first */
+        for (int32_t k = 0; k < s->members; k++) {
+            if (s->in[k])
+                continue;
+            bool fits = affordable(o, s, k);
+            if (best < 0 || (fits && !within) ||
+                (fits == within && change(s, k) > change(s, best))) {
+                best = k;
+                within = fits;
+            }
+        }
+        sweep(s, best);
+        status = keep_set(context, s, size, set);
+    }
+    return status;
+}
+
+/* ---- one set ----------------------------------------------------------------------------------
+ */
+
+/* Weights and intercept of the pool on a set, the weights at their members' places ([K], 0
+ * elsewhere).
+ */
+static cst_status set_weights(cst_context *context, const cst_covariances *c,
+                              const int32_t *members, int32_t count, double precision,
+                              bool nonnegative, double *weights, double *intercept) {
+    cst_covariances part;
+    double *own = cst_alloc(context, (size_t)count, sizeof *own);
+    cst_status status = own ? cst_covariances_part(context, c, members, count, &part) : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        status =
+            cst_linear_pool_solve(context, &part, ridge_of(&part, precision), nonnegative, own);
+        *intercept = c->target_mean;
+        memset(weights, 0, (size_t)c->columns * sizeof *weights);
+        for (int32_t j = 0; j < count; j++) {
+            weights[members[j]] = own[j];
+            *intercept -= own[j] * part.mean[j];
+        }
+        cst_covariances_free(context, &part);
+    }
+    cst_free(context, own);
+    return status;
+}
+
+static cst_status set_objective(cst_context *context, const cst_covariances *covariances,
+                                int32_t outputs, const int32_t *members, int32_t count,
+                                double precision, double *out) {
+    double *weights = cst_alloc(context, (size_t)count, sizeof *weights);
+    cst_status status = weights ? CST_OK : CST_ERROR_MEMORY;
+    *out = 0;
+    for (int32_t d = 0; status == CST_OK && d < outputs; d++) {
+        cst_covariances part;
+        status = cst_covariances_part(context, &covariances[d], members, count, &part);
+        if (status != CST_OK)
+            break;
+        double lambda = ridge_of(&part, precision);
+        status = cst_linear_pool_solve(context, &part, lambda, false, weights);
+        *out += cst_linear_pool_objective(&part, weights, lambda);
+        cst_covariances_free(context, &part);
+    }
+    cst_free(context, weights);
+    return status;
+}
+
+/* At each size the set of lower objective on the rows fitted to. `set` keeps it. */
+static cst_status merge(cst_context *context, const cst_covariances *covariances, int32_t outputs,
+                        double precision, int32_t **set, int32_t **other) {
+    cst_status status = CST_OK;
+    for (int32_t s = 0; status == CST_OK && s < covariances->columns; s++) {
+        double objective[2];
+        status =
+            set_objective(context, covariances, outputs, set[s], s + 1, precision, &objective[0]);
+        if (status == CST_OK)
+            status = set_objective(context, covariances, outputs, other[s], s + 1, precision,
+                                   &objective[1]);
+        if (status == CST_OK && objective[1] < objective[0]) {
+            int32_t *better = other[s];
+            other[s] = set[s];
+            set[s] = better;
+        }
+    }
+    return status;
+}
+
+static void free_sets(cst_context *context, int32_t **set, int32_t count) {
+    for (int32_t s = 0; set && s < count; s++) {
+        cst_free(context, set[s]);
+        set[s] = NULL;
+    }
+}
+
+cst_status cst_value_path(cst_context *context, const cst_covariances *covariances, int32_t outputs,
+                          const cst_select_options *options, int32_t **set) {
+    int32_t members = covariances->columns;
+    bool budget = options->cap_flops > 0 || options->cap_latency > 0;
+    bool first_forward = options->direction == CST_SELECT_FORWARD || budget;
+    bool both = options->direction == CST_SELECT_BOTH && !budget;
+    int32_t **other = cst_alloc(context, (size_t)members, sizeof *other);
+    sweeper s = {0};
+    memset(set, 0, (size_t)members * sizeof *set);
+    cst_status status =
+        other ? sweeper_make(context, covariances, outputs, options->prior, &s) : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = first_forward ? forward(context, &s, options, set) : backward(context, &s, set);
+    if (status == CST_OK && both) {
+        sweeper_free(context, &s);
+        status = sweeper_make(context, covariances, outputs, options->prior, &s);
+        if (status == CST_OK)
+            status = forward(context, &s, options, other);
+        if (status == CST_OK)
+            status = merge(context, covariances, outputs, options->prior, set, other);
+    }
+    sweeper_free(context, &s);
+    free_sets(context, other, members);
+    cst_free(context, other);
+    if (status != CST_OK)
+        free_sets(context, set, members);
+    return status;
+}
+
+/* ---- held-out losses --------------------------------------------------------------------------
+ */
+
+typedef struct select_job {
+    const cst_view *view;
+    const cst_scaling *scaling;
+    const cst_moments *moments; /* [outputs] */
+    const int32_t *folds;
+    int32_t fold_count;
+    const cst_select_options *options;
+    const cst_pool_options *pool;
+    double *weights;   /* [folds][outputs][K sizes][K] */
+    double *intercept; /* [folds][outputs][K sizes] */
+    int32_t **whole;   /* [K]: the path on all rows */
+} select_job;
+
+/* Path without fold `task` and the weights of each of its sets; the last task: the path on all
+ * rows. */
+static cst_status path_task(cst_context *context, void *user, int64_t task) {
+    const select_job *job = user;
+    size_t k = (size_t)job->view->members;
+    size_t outputs = (size_t)job->view->classes;
+    int32_t fold = task < job->fold_count ? (int32_t)task : -1;
+    cst_covariances *c = cst_alloc(context, outputs, sizeof *c);
+    int32_t **set = fold >= 0 ? cst_alloc(context, k, sizeof *set) : job->whole;
+    cst_status status = c && set ? CST_OK : CST_ERROR_MEMORY;
+    for (size_t d = 0; status == CST_OK && d < outputs; d++)
+        status = cst_covariances_make(context, &job->moments[d], fold, job->pool->power, &c[d]);
+    if (status == CST_OK)
+        status = cst_value_path(context, c, (int32_t)outputs, job->options, set);
+    for (size_t d = 0; status == CST_OK && fold >= 0 && d < outputs; d++)
+        for (size_t s = 0; status == CST_OK && s < k; s++) {
+            size_t at = ((size_t)fold * outputs + d) * k + s;
+            status = set_weights(context, &c[d], set[s], (int32_t)s + 1, job->options->prior,
+                                 job->pool->nonnegative, job->weights + at * k, &job->intercept[at]);
+        }
+    for (size_t d = 0; c && d < outputs; d++)
+        cst_covariances_free(context, &c[d]);
+    if (fold >= 0) {
+        free_sets(context, set, (int32_t)k);
+        cst_free(context, set);
+    }
+    cst_free(context, c);
+    return status;
+}
+
+/* Losses of the rows of fold `fold` at every size, [K][count] added to `losses`, which is zero; x
+ * and predicted: scratch. Returns the number of rows. */
+static cst_status fold_losses(cst_context *context, const select_job *job,
+                              const cst_value_block *block, int32_t fold, double *x,
+                              double *predicted, double *losses, int64_t *count) {
+    int64_t k = job->view->members;
+    int32_t outputs = job->view->classes;
+    cst_status status = CST_OK;
+    for (int32_t d = 0; status == CST_OK && d < outputs; d++) {
+        size_t at = ((size_t)fold * (size_t)outputs + (size_t)d) * (size_t)k;
+        int64_t n = 0;
+        for (int64_t i = 0; i < block->count; i++) {
+            if (job->folds[block->first + i] != fold)
+                continue;
+            for (int64_t j = 0; j < k; j++)
+                x[n * k + j] = block->design[j * block->stride + i * outputs + d];
+            n++;
+        }
+        *count = n;
+        if (n == 0)
+            return CST_OK;
+        status = cst_gemm_f64(context, false, true, k, n, k, 1, job->weights + at * (size_t)k, k, x,
+                              k, 0, predicted, n);
+        int64_t to = 0;
+        for (int64_t i = 0; status == CST_OK && i < block->count; i++) {
+            if (job->folds[block->first + i] != fold)
+                continue;
+            double y = cst_value_block_target(block, i, d);
+            for (int64_t s = 0; s < k; s++) {
+                double error = predicted[s * n + to] + job->intercept[at + (size_t)s] - y;
+                losses[s * n + to] += error * error / outputs;
+            }
+            to++;
+        }
+    }
+    return status;
+}
+
+/* sum: [K] losses, [K][K] products (lower triangle). */
+static cst_status losses_block(cst_context *context, void *user, int64_t index, double *sum) {
+    const select_job *job = user;
+    size_t k = (size_t)job->view->members;
+    cst_gate none = {.mode = CST_GATE_NONE, .inputs = job->view->members};
+    cst_value_block block;
+    double *x = cst_alloc(context, 3 * k * CST_BLOCK_ROWS, sizeof *x);
+    cst_status status = cst_value_block_make(context, job->view, job->scaling, &none, &block);
+    if (!x)
+        status = CST_ERROR_MEMORY;
+    double *predicted = x ? x + k * CST_BLOCK_ROWS : NULL;
+    double *losses = x ? predicted + k * CST_BLOCK_ROWS : NULL;
+    if (status == CST_OK)
+        status = cst_value_block_read(context, &block, cst_block_first(index),
+                                      cst_block_size(job->view->rows, index));
+    if (status == CST_OK)
+        cst_value_block_design(&block, &none);
+    for (int32_t f = 0; status == CST_OK && f < job->fold_count; f++) {
+        int64_t n = 0;
+        memset(losses, 0, k * CST_BLOCK_ROWS * sizeof *losses);
+        status = fold_losses(context, job, &block, f, x, predicted, losses, &n);
+        for (size_t s = 0; status == CST_OK && s < k; s++)
+            for (int64_t i = 0; i < n; i++)
+                sum[s] += losses[(int64_t)s * n + i];
+        if (status == CST_OK && n > 0)
+            status = cst_gemm_f64(context, false, true, (int64_t)k, (int64_t)k, n, 1, losses, n,
+                                  losses, n, 1, sum + k, (int64_t)k);
+    }
+    cst_value_block_free(context, &block);
+    cst_free(context, x);
+    return status;
+}
+
+cst_status cst_value_select(cst_context *context, const cst_view *view, const cst_scaling *scaling,
+                            const cst_moments *moments, const int32_t *folds, int32_t fold_count,
+                            const cst_select_options *options, const cst_pool_options *pool,
+                            cst_selection *out) {
+    size_t k = (size_t)view->members;
+    size_t sets = (size_t)fold_count * (size_t)view->classes * k;
+    size_t width = k + k * k;
+    size_t cells = 0;
+    select_job job = {.view = view,
+                      .scaling = scaling,
+                      .moments = moments,
+                      .folds = folds,
+                      .fold_count = fold_count,
+                      .options = options,
+                      .pool = pool};
+    *out = (cst_selection){.members = view->members};
+    if (!cst_size_mul(sets, k, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "too many members to select from");
+    job.weights = cst_alloc(context, cells, sizeof *job.weights);
+    job.intercept = cst_alloc(context, sets, sizeof *job.intercept);
+    job.whole = cst_alloc(context, k, sizeof *job.whole);
+    double *total = cst_alloc(context, width, sizeof *total);
+    cst_status status =
+        job.weights && job.intercept && job.whole && total ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_parallel_for(context, (int64_t)fold_count + 1, path_task, &job);
+    if (status == CST_OK)
+        status = cst_reduce_blocks(context, cst_block_count(view->rows), width, losses_block, &job,
+                                   total);
+    if (status == CST_OK)
+        status = cst_selection_finish(context, options, total, view->rows, job.whole, out);
+    free_sets(context, job.whole, view->members);
+    cst_free(context, job.whole);
+    cst_free(context, job.weights);
+    cst_free(context, job.intercept);
+    cst_free(context, total);
+    if (status != CST_OK)
+        cst_selection_free(context, out);
+    return status;
+}

@@ -1,0 +1,103 @@
+/*
+ * Predicted values with their variances and intervals, from arrays or a pool. The last stage of a
+ * regression. docs/regression.md.
+ */
+#include "la/la.h"
+#include "model/values.h"
+#include "pool/pool.h"
+
+#include <corestack/regression.h>
+
+#include <math.h>
+
+static cst_status need_values(cst_context *context, const cst_model *model) {
+    if (cst_model_task(model) != CST_TASK_REGRESSION)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "the model was fitted for %s; variances are those of a regression",
+                        cst_task_name(cst_model_task(model)));
+    if (!model->values)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "the model holds no variances; fit it again with this version");
+    return CST_OK;
+}
+
+cst_status cst_model_predict_values(cst_context *context, const cst_model *model,
+                                    const float *const *predictions, int64_t rows, float *mean,
+                                    float *variance) {
+    if (!context || !model || (rows > 0 && !variance))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_predict_values: a model and places for means and variances are "
+                        "needed");
+    cst_status status = need_values(context, model);
+    if (status == CST_OK) /* checks its arguments and the values */
+        status = cst_model_predict(context, model, predictions, rows, mean);
+    cst_view view = {
+        .rows = rows, .classes = model->classes, .members = model->members, .data = predictions};
+    return status == CST_OK ? cst_stack_variance(context, model, &view, variance) : status;
+}
+
+cst_status cst_model_predict_values_pool(cst_context *context, const cst_model *model,
+                                         cst_pool *pool, const char *split, float **mean,
+                                         float **variance, int64_t *rows) {
+    if (mean)
+        *mean = NULL;
+    if (variance)
+        *variance = NULL;
+    if (!context || !model || !pool || !split || !mean || !variance || !rows)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_predict_values_pool: a model, a pool, a split and places for "
+                        "the results are needed");
+    *rows = 0;
+    cst_view view = {0};
+    const float **pointers = NULL;
+    float *means = NULL;
+    float *variances = NULL;
+    size_t cells = 0;
+    cst_status status = need_values(context, model);
+    if (status == CST_OK)
+        status = cst_model_view(context, model, pool, split, &pointers, &view);
+    if (status == CST_OK && !cst_size_mul((size_t)view.rows, (size_t)view.classes, &cells))
+        status = cst_fail(context, CST_ERROR_LIMIT, "too many values");
+    if (status == CST_OK) {
+        means = cst_alloc(context, cells, sizeof *means);
+        variances = cst_alloc(context, cells, sizeof *variances);
+        status = means && variances ? cst_stack_predict_reported(context, model, &view, means)
+                                    : CST_ERROR_MEMORY;
+    }
+    if (status == CST_OK)
+        status = cst_stack_variance(context, model, &view, variances);
+    if (status == CST_OK) {
+        *mean = means;
+        *variance = variances;
+        *rows = view.rows;
+        means = variances = NULL;
+    }
+    cst_free(context, means);
+    cst_free(context, variances);
+    cst_free(context, pointers);
+    return status;
+}
+
+cst_status cst_model_intervals(cst_context *context, const cst_model *model, double level,
+                               const float *mean, const float *variance, int64_t rows, float *lower,
+                               float *upper) {
+    if (!context || !model || rows < 0 || (rows > 0 && (!mean || !variance || !lower || !upper)))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_model_intervals: a model, means, variances and places for both ends "
+                        "are needed");
+    if (!(level > 0 && level < 1))
+        return cst_fail(context, CST_ERROR_ARGUMENT, "level %g of an interval is not in (0, 1)",
+                        level);
+    cst_status status = need_values(context, model);
+    size_t width = (size_t)model->classes;
+    for (size_t d = 0; status == CST_OK && d < width; d++) {
+        double factor = cst_values_factor(model->values, (int32_t)d, level);
+        for (size_t i = 0; i < (size_t)rows; i++) {
+            size_t at = i * width + d;
+            double half = factor * sqrt((double)variance[at]);
+            lower[at] = (float)((double)mean[at] - half);
+            upper[at] = (float)((double)mean[at] + half);
+        }
+    }
+    return status;
+}

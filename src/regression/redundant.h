@@ -1,0 +1,23 @@
+/*
+ * Stage S1 of a regression: risk, correlation and similarity of the members, and the projection.
+ * Paper: section "Kernelized Redundancy Projection using CKA"; docs/regression.md.
+ */
+#ifndef CST_REGRESSION_REDUNDANT_H
+#define CST_REGRESSION_REDUNDANT_H
+
+#include "pipeline/stages.h"
+#include "regression/moments.h"
+
+/* Mean squared error of each member, its mean over the outputs. moments [outputs]: without a gate.
+ * risk: [K]. */
+void cst_value_risk(const cst_moments *moments, int32_t outputs, double *risk);
+/* Correlations of the members' values in units of the scaling, outputs one after another, [K*K]. */
+void cst_value_pearson(const cst_moments *moments, int32_t outputs, double *pearson);
+
+/* Fills what cst_redundant_members fills. */
+cst_status cst_value_redundant(cst_context *context, const cst_view *view,
+                               const cst_scaling *scaling, const cst_moments *moments,
+                               const cst_settings *settings, const double *flops,
+                               const double *latency, cst_stages *out);
+
+#endif

@@ -1,0 +1,378 @@
+/*
+ * The stages of a regression in order, and their nested evaluation.
+ * Paper: stages S1 to S4; "Leakage-Freeness of the Nested OOF Construction".
+ */
+#include "regression/stages.h"
+
+#include "pipeline/redundant.h"
+#include "pool/folds.h"
+#include "regression/drop.h"
+#include "regression/noise.h"
+#include "regression/path.h"
+#include "regression/redundant.h"
+
+#include <math.h>
+#include <string.h>
+
+const double cst_coverage_levels[CST_COVERAGE_LEVELS] = {0.5, 0.8, 0.9, 0.95};
+
+void cst_value_stages_free(cst_context *context, cst_value_stages *stages) {
+    cst_stages_free(context, &stages->base);
+    cst_value_fit_free(context, &stages->fit);
+    *stages = (cst_value_stages){0};
+}
+
+/* ---- selection --------------------------------------------------------------------------------
+ */
+
+static cst_status select_members(cst_context *context, const cst_view *view,
+                                 const cst_scaling *scaling, const cst_moments *moments,
+                                 const int32_t *folds, int32_t fold_count,
+                                 const cst_settings *settings, const double *flops,
+                                 const double *latency, cst_stages *out) {
+    int32_t count = out->kept_count;
+    int32_t outputs = view->classes;
+    const float **pointers = cst_alloc(context, (size_t)count, sizeof *pointers);
+    double *costs = cst_alloc(context, 2 * (size_t)count, sizeof *costs);
+    cst_moments *kept = cst_alloc(context, (size_t)outputs, sizeof *kept);
+    cst_status status = pointers && costs && kept ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t d = 0; status == CST_OK && d < outputs; d++)
+        status = cst_value_moments_part(context, &moments[d], -1, out->kept, count, &kept[d]);
+    if (status == CST_OK) {
+        cst_view part = cst_view_members(view, out->kept, count, pointers);
+        cst_select_options options = settings->selection;
+        for (int32_t j = 0; j < count; j++) {
+            costs[j] = flops[out->kept[j]];
+            costs[count + j] = latency[out->kept[j]];
+        }
+        options.flops = costs;
+        options.latency = costs + count;
+        options.cap_flops = settings->keep_flops;
+        options.cap_latency = settings->keep_latency;
+        options.cap_count = cst_count_cap(settings, view->members);
+        memcpy(out->candidates, out->kept, (size_t)count * sizeof *out->kept);
+        out->candidate_count = count;
+        cst_pool_options pool = cst_value_pool_options(settings);
+        status = cst_value_select(context, &part, scaling, kept, folds, fold_count, &options, &pool,
+                                  &out->selection);
+    }
+    if (status == CST_OK) {
+        const cst_select_step *step = &out->selection.path[out->selection.chosen];
+        for (int32_t j = 0; j < count; j++)
+            out->because[out->candidates[j]] = CST_BECAUSE_SELECTION;
+        for (int32_t j = 0; j < step->size; j++) {
+            out->kept[j] = out->candidates[step->members[j]];
+            out->because[out->kept[j]] = CST_BECAUSE_KEPT;
+        }
+        out->kept_count = step->size;
+    }
+    cst_value_moments_free(context, kept, outputs);
+    cst_free(context, kept);
+    cst_free(context, pointers);
+    cst_free(context, costs);
+    return status;
+}
+
+/* ---- the model --------------------------------------------------------------------------------
+ */
+
+/* The blend as one linear function of each output, in units of the target. */
+static cst_status make_learner(cst_context *context, const cst_value_fit *fit,
+                               const cst_scaling *scaling, int32_t members, cst_model *model) {
+    size_t columns = (size_t)fit->columns;
+    size_t outputs = (size_t)fit->outputs;
+    model->learner = cst_alloc(context, 1, sizeof *model->learner);
+    if (!model->learner)
+        return CST_ERROR_MEMORY;
+    model->learners = 1;
+    cst_learner *learner = &model->learner[0];
+    *learner = (cst_learner){.kind = CST_LEARNER_LINEAR,
+                             .blend = 1,
+                             .coefficients = (int32_t)(outputs * columns),
+                             .biases = fit->outputs};
+    learner->weights = cst_alloc(context, outputs * columns, sizeof *learner->weights);
+    learner->bias = cst_alloc(context, outputs, sizeof *learner->bias);
+    if (!learner->weights || !learner->bias)
+        return CST_ERROR_MEMORY;
+    for (size_t d = 0; d < outputs; d++) { /* part 0 */
+        double bias = scaling->location[d] + scaling->scale[d] * fit->intercept[d];
+        for (size_t j = 0; j < columns; j++) {
+            bool member = j < (size_t)members; /* read as they are; aggregators in the scaling */
+            double weight = fit->weights[d * columns + j];
+            learner->weights[d * columns + j] = member ? weight : weight * scaling->scale[d];
+            bias -= member ? weight * scaling->location[d] : 0;
+        }
+        learner->bias[d] = bias;
+    }
+    return CST_OK;
+}
+
+/* A copy of a gate, arrays and all. */
+static cst_status copy_gate(cst_context *context, const cst_gate *from, cst_gate *out) {
+    size_t inputs = (size_t)from->inputs;
+    size_t hidden = (size_t)from->hidden;
+    const float *sources[] = {from->w1, from->b1, from->w2, from->b2};
+    size_t counts[] = {hidden * inputs, hidden, CST_AGGREGATORS * hidden, CST_AGGREGATORS};
+    *out = *from;
+    float **places[] = {&out->w1, &out->b1, &out->w2, &out->b2};
+    for (int i = 0; i < 4; i++)
+        *places[i] = NULL;
+    for (int i = 0; i < 4 && from->mode == CST_GATE_LEARNED; i++) {
+        *places[i] = cst_alloc(context, counts[i], sizeof(float));
+        if (!*places[i])
+            return CST_ERROR_MEMORY;
+        memcpy(*places[i], sources[i], counts[i] * sizeof(float));
+    }
+    return CST_OK;
+}
+
+static cst_status make_model(cst_context *context, const cst_view *kept, const cst_scaling *scaling,
+                             const int32_t *folds, const cst_settings *settings,
+                             cst_value_stages *out) {
+    cst_model *model = NULL;
+    cst_status status = cst_stack_create(context, &model);
+    if (status != CST_OK)
+        return status;
+    out->base.fit.model = model;
+    model->task = CST_TASK_REGRESSION;
+    model->classes = kept->classes;
+    model->members = kept->members;
+    model->map = settings->map;
+    model->mix = cst_alloc(context, (size_t)kept->members, sizeof *model->mix);
+    status = model->mix ? copy_gate(context, &out->fit.gates[0], &model->gate) : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = make_learner(context, &out->fit, scaling, kept->members, model);
+    if (status == CST_OK)
+        status = cst_values_fit(context, kept, scaling, folds, &out->fit,
+                                (cst_variance_rule)settings->variance_rule, settings->conformal,
+                                &model->values);
+    return status;
+}
+
+/* ---- one run ----------------------------------------------------------------------------------
+ */
+
+static cst_status fit_kept(cst_context *context, const cst_view *view, const cst_scaling *scaling,
+                           const int32_t *folds, int32_t fold_count, const cst_settings *settings,
+                           cst_value_stages *out) {
+    cst_stages *base = &out->base;
+    const float **pointers = cst_alloc(context, (size_t)view->members, sizeof *pointers);
+    cst_status status = pointers ? cst_stage(context, "meta-learners") : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        cst_view kept = cst_view_members(view, base->kept, base->kept_count, pointers);
+        status = cst_value_fit_run(context, &kept, scaling, folds, fold_count, settings, &out->fit);
+    }
+    double before = cst_seconds();
+    if (status == CST_OK && settings->drop && base->kept_count > 1)
+        status = cst_value_drop(context, view, scaling, folds, fold_count, settings, out);
+    base->seconds_drop = cst_seconds() - before;
+    if (status == CST_OK) {
+        cst_view kept = cst_view_members(view, base->kept, base->kept_count, pointers);
+        status = make_model(context, &kept, scaling, folds, settings, out);
+    }
+    cst_free(context, pointers);
+    return status;
+}
+
+cst_status cst_value_stages_run(cst_context *context, const cst_view *view, const int32_t *folds,
+                                int32_t fold_count, const cst_settings *settings,
+                                const double *flops, const double *latency, cst_value_stages *out) {
+    *out = (cst_value_stages){0};
+    cst_stages *base = &out->base;
+    cst_scaling scaling = {0};
+    cst_gate none = {.mode = CST_GATE_NONE, .inputs = view->members};
+    double start = cst_seconds();
+    cst_moments *moments = cst_alloc(context, (size_t)view->classes, sizeof *moments);
+    cst_status status = moments ? cst_stages_alloc(context, view->members, base) : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_stage(context, "moments");
+    if (status == CST_OK)
+        status = cst_scaling_make(context, view, &scaling);
+    if (status == CST_OK)
+        status = cst_value_moments(context, view, &scaling, &none, folds, fold_count, moments);
+    if (status == CST_OK)
+        status =
+            cst_value_redundant(context, view, &scaling, moments, settings, flops, latency, base);
+    base->seconds_redundancy = cst_seconds() - start;
+    start = cst_seconds();
+    bool many = base->kept_count > 1 || settings->keep_flops > 0 || settings->keep_latency > 0;
+    if (status == CST_OK && settings->select && many) {
+        status = cst_stage(context, "selection");
+        if (status == CST_OK)
+            status = select_members(context, view, &scaling, moments, folds, fold_count, settings,
+                                    flops, latency, base);
+    }
+    base->seconds_select = cst_seconds() - start;
+    if (status == CST_OK)
+        status = fit_kept(context, view, &scaling, folds, fold_count, settings, out);
+    if (status == CST_OK)
+        status = cst_gram_kappa(context, base->pearson, view->members, base->kept, base->kept_count,
+                                &base->kappa_after);
+    if (moments)
+        cst_value_moments_free(context, moments, view->classes);
+    cst_free(context, moments);
+    cst_scaling_free(context, &scaling);
+    if (status == CST_OK)
+        cst_stages_find_closest(base);
+    else
+        cst_value_stages_free(context, out);
+    return status;
+}
+
+/* ---- results ----------------------------------------------------------------------------------
+ */
+
+cst_status cst_value_result_make(cst_context *context, int64_t rows, int32_t outputs,
+                                 cst_value_result *out) {
+    size_t cells = 0;
+    *out = (cst_value_result){0};
+    if (!cst_size_mul((size_t)rows, (size_t)outputs, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "too many values");
+    out->mean = cst_alloc(context, cells, sizeof *out->mean);
+    out->variance = cst_alloc(context, cells, sizeof *out->variance);
+    cst_status status = out->mean && out->variance ? CST_OK : CST_ERROR_MEMORY;
+    for (int l = 0; l < CST_COVERAGE_LEVELS; l++) {
+        out->half[l] = cst_alloc(context, cells, sizeof(float));
+        out->half_width[l] = out->half[l];
+        status = out->half[l] ? status : CST_ERROR_MEMORY;
+    }
+    out->values = (cst_predicted_values){.rows = rows,
+                                         .outputs = outputs,
+                                         .mean = out->mean,
+                                         .variance = out->variance,
+                                         .levels = CST_COVERAGE_LEVELS,
+                                         .level = cst_coverage_levels,
+                                         .half_width = out->half_width};
+    return status;
+}
+
+void cst_value_result_free(cst_context *context, cst_value_result *result) {
+    cst_free(context, result->mean);
+    cst_free(context, result->variance);
+    for (int l = 0; l < CST_COVERAGE_LEVELS; l++)
+        cst_free(context, result->half[l]);
+    *result = (cst_value_result){0};
+}
+
+cst_status cst_value_result_predict(cst_context *context, const cst_model *model,
+                                    const cst_view *view, cst_value_result *result) {
+    size_t cells = (size_t)view->rows * (size_t)view->classes;
+    cst_status status = cst_stack_predict(context, model, view, result->mean);
+    if (status == CST_OK)
+        status = cst_stack_variance(context, model, view, result->variance);
+    for (int l = 0; status == CST_OK && l < CST_COVERAGE_LEVELS; l++)
+        for (int32_t d = 0; d < view->classes; d++) {
+            double factor = cst_values_factor(model->values, d, cst_coverage_levels[l]);
+            for (size_t e = (size_t)d; e < cells; e += (size_t)view->classes)
+                result->half[l][e] = (float)(factor * sqrt((double)result->variance[e]));
+        }
+    return status;
+}
+
+/* ---- nested evaluation ------------------------------------------------------------------------
+ */
+
+cst_status cst_value_folds_inside(cst_context *context, const cst_view *in, const int32_t *folds,
+                                  int64_t rows, int32_t fold_count, int32_t fold, uint64_t seed,
+                                  int32_t **out, int32_t *count) {
+    if (fold_count > 2)
+        return cst_folds_inside(context, in, folds, rows, fold_count, fold, seed, out, count);
+    size_t outputs = (size_t)in->classes;
+    size_t inside = (size_t)in->rows;
+    double *targets = cst_alloc(context, inside * outputs, sizeof *targets);
+    int64_t *groups = cst_alloc(context, in->groups ? inside : 0, sizeof *groups);
+    *count = 2;
+    *out = cst_alloc(context, inside, sizeof **out);
+    cst_status status = targets && groups && *out ? CST_OK : CST_ERROR_MEMORY;
+    for (size_t i = 0; status == CST_OK && i < inside; i++) {
+        memcpy(targets + i * outputs, cst_view_target(in, (int64_t)i), outputs * sizeof *targets);
+        if (in->groups)
+            groups[i] = in->groups[in->index ? in->index[i] : (int64_t)i];
+    }
+    if (status == CST_OK)
+        status = cst_folds_quantile(context, targets, in->classes, in->groups ? groups : NULL,
+                                    in->rows, 2, seed, *out);
+    cst_free(context, targets);
+    cst_free(context, groups);
+    if (status != CST_OK) {
+        cst_free(context, *out);
+        *out = NULL;
+    }
+    return status;
+}
+
+typedef struct nested_job {
+    const cst_view *view;
+    const int32_t *folds;
+    int32_t fold_count;
+    const cst_settings *settings;
+    const double *flops;
+    const double *latency;
+    cst_value_result *out;
+} nested_job;
+
+/* A fold's results to the places of its rows. */
+static void put_fold(const nested_job *job, int32_t fold, const cst_value_result *part) {
+    size_t outputs = (size_t)job->view->classes;
+    size_t from = 0;
+    for (int64_t i = 0; i < job->view->rows; i++) {
+        if (job->folds[i] != fold)
+            continue;
+        size_t to = (size_t)i * outputs;
+        memcpy(job->out->mean + to, part->mean + from, outputs * sizeof(float));
+        memcpy(job->out->variance + to, part->variance + from, outputs * sizeof(float));
+        for (int l = 0; l < CST_COVERAGE_LEVELS; l++)
+            memcpy(job->out->half[l] + to, part->half[l] + from, outputs * sizeof(float));
+        from += outputs;
+    }
+}
+
+static cst_status nested_task(cst_context *context, void *user, int64_t task) {
+    const nested_job *job = user;
+    int32_t fold = (int32_t)task;
+    int32_t fold_count = 0;
+    int32_t *folds = NULL;
+    cst_view in;
+    cst_view held;
+    cst_value_stages stages = {0};
+    cst_value_result part = {0};
+    int64_t *index = cst_alloc(context, (size_t)job->view->rows, sizeof *index);
+    const float **pointers = cst_alloc(context, (size_t)job->view->members, sizeof *pointers);
+    cst_status status = index && pointers ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        cst_view_split(job->view, job->folds, fold, index, &in, &held);
+        status = cst_value_folds_inside(context, &in, job->folds, job->view->rows, job->fold_count,
+                                        fold, job->settings->seed, &folds, &fold_count);
+    }
+    if (status == CST_OK)
+        status = cst_value_stages_run(context, &in, folds, fold_count, job->settings, job->flops,
+                                      job->latency, &stages);
+    if (status == CST_OK)
+        status = cst_value_result_make(context, held.rows, held.classes, &part);
+    if (status == CST_OK) {
+        cst_view kept = cst_view_members(&held, stages.base.kept, stages.base.kept_count, pointers);
+        status = cst_value_result_predict(context, stages.base.fit.model, &kept, &part);
+    }
+    if (status == CST_OK)
+        put_fold(job, fold, &part);
+    cst_value_result_free(context, &part);
+    cst_value_stages_free(context, &stages);
+    cst_free(context, folds);
+    cst_free(context, index);
+    cst_free(context, pointers);
+    return status;
+}
+
+cst_status cst_value_stages_nested(cst_context *context, const cst_view *view, const int32_t *folds,
+                                   int32_t fold_count, const cst_settings *settings,
+                                   const double *flops, const double *latency,
+                                   cst_value_result *out) {
+    nested_job job = {.view = view,
+                      .folds = folds,
+                      .fold_count = fold_count,
+                      .settings = settings,
+                      .flops = flops,
+                      .latency = latency,
+                      .out = out};
+    return cst_parallel_long(context, fold_count, nested_task, &job);
+}

@@ -4,6 +4,7 @@
  */
 #include "comparison.h"
 
+#include <corestack/detection.h>
 #include <corestack/report.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,8 @@ static int method_names(const char *names[NAMES_MAX]) {
         names[count] = cst_method_name((size_t)count);
         count++;
     }
+    for (size_t i = 0; count < NAMES_MAX - 1 && cst_detection_method_name(i); i++)
+        names[count++] = cst_detection_method_name(i);
     names[count++] = "all";
     return count;
 }
@@ -81,6 +84,8 @@ bool cli_wants_methods(const cli_call *call) {
 
 static void list_one(const char *name, bool json, bool first) {
     const char *definition = cst_method_describe(name);
+    if (!definition)
+        definition = cst_detection_method_describe(name);
     definition = definition ? definition : "";
     if (!json) {
         cli_out("  %-20s %s\n", name, definition);
@@ -98,6 +103,9 @@ int cli_list_methods(cli_call *call) {
     cli_out(json ? "{\n  \"command\": \"compare\",\n  \"methods\": [" : "Methods\n\n");
     for (size_t i = 0; cst_method_name(i); i++)
         list_one(cst_method_name(i), json, i == 0);
+    cli_out(json ? "\n  ],\n  \"detection\": [" : "\nOf detections also\n\n");
+    for (size_t i = 0; cst_detection_method_name(i); i++)
+        list_one(cst_detection_method_name(i), json, i == 0);
     cli_out(json ? "\n  ],\n  \"calibrations\": ["
                  : "\nEach may be followed by a calibration map, fitted on the same rows, for "
                    "example ridge+temperature\n\n");

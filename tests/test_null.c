@@ -364,6 +364,8 @@ static void computations(void **state) {
     REFUSED(cst_evaluate_detections(f->context, NULL, "b", 0, 0, &report));
     REFUSED(cst_evaluate_detections(f->context, "a", NULL, 0, 0, &report));
     REFUSED(cst_evaluate_detections(f->context, "a", "b", 0, 0, NULL));
+    assert_null(cst_detection_method_describe(NULL));
+    assert_null(cst_detection_method_name(SIZE_MAX));
     REFUSED_ALONE(cst_model_predict_detections(NULL, f->model, f->pool, "oof", "a", NULL, NULL));
     REFUSED(cst_model_predict_detections(f->context, NULL, f->pool, "oof", "a", NULL, NULL));
     REFUSED(cst_model_predict_detections(f->context, f->model, NULL, "oof", "a", NULL, NULL));

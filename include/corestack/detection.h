@@ -44,9 +44,14 @@ CST_API cst_status cst_evaluate_detections(cst_context *context, const char *det
  * name: others in the pool are not read, a missing one is an error that names it; categories are
  * matched by id. images and detections may be NULL: how many there are. */
 CST_API cst_status cst_model_predict_detections(cst_context *context, const cst_model *model,
-                                                cst_pool *pool, const char *split,
-                                                const char *path, int64_t *images,
-                                                int64_t *detections);
+                                                cst_pool *pool, const char *split, const char *path,
+                                                int64_t *images, int64_t *detections);
+
+/* Names of the methods that cst_compare has for detections only, beside those of cst_method_name:
+ * fusion without a fit. NULL past the end. Borrowed. */
+CST_API const char *cst_detection_method_name(size_t index);
+/* What one of them computes, one sentence; NULL for any other name. Borrowed. */
+CST_API const char *cst_detection_method_describe(const char *name);
 
 #ifdef __cplusplus
 }

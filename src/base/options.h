@@ -113,9 +113,13 @@
       "Detection: members' boxes with a lower score are left out.")                                \
     X(DETECT_MAX_BOXES, "detect.max_boxes", INTEGER, "100", 1, 1000000, "",                        \
       "Detection: most boxes of a member in an image and category, best first.")                   \
+    X(DETECT_SELECT, "detect.select", BOOLEAN, "false", 0, 1, "",                                  \
+      "Detection: whether the preset default selects members on held-out loss.")                   \
     X(DETECT_KEEP_FRACTION, "detect.keep_fraction", REAL, "1", 1e-9, 1, "",                        \
-      "Detection: what keep.fraction is in the preset default, where a member more finds more "    \
-      "objects.")                                                                                  \
+      "Detection: what keep.fraction is in the preset default.")                                   \
+    X(DETECT_PRIOR_WEIGHTS, "detect.prior_weights", REAL, "1000", 0, 1e12, "",                     \
+      "Detection: what loglinear.prior_weights is in the preset default, with loglinear.prior "    \
+      "fixed; 0: what these two say.")                                                             \
     X(DETECT_TARGET_IOU, "detect.target_iou", REAL, "0.5", 0.05, 1, "",                            \
       "Detection: IoU with a true box from which a fused box counts as right while fitting.")      \
     X(DETECT_BOX_WEIGHTS, "detect.box_weights", CHOICE, "precision", 0, 0,                         \
@@ -133,7 +137,7 @@
     X(SEGMENT_BOUNDARY, "segment.boundary", REAL, "0.0075", 0.0001, 10000, "",                     \
       "Segmentation: width of the band of the boundary scores, in pixels where at least 1, else "  \
       "as a share of the image's diagonal.")                                                       \
-    X(SEGMENT_DECISION, "segment.decision", CHOICE, "miou", 0, 0, "argmax|miou",                 \
+    X(SEGMENT_DECISION, "segment.decision", CHOICE, "miou", 0, 0, "argmax|miou",                   \
       "Segmentation: label maps by the largest probability, or by offsets of the classes that "    \
       "raise the out-of-fold mIoU.")                                                               \
     X(LINEAR_POOL_PRIOR, "linear_pool.prior", CHOICE, "evidence", 0, 0, "cv|evidence|fixed",       \

@@ -8,20 +8,27 @@
 #include "detection/suppression.h"
 
 #include <corestack/compare.h>
+#include <corestack/detection.h>
 #include <stdio.h>
 #include <string.h>
 
-/* In the order of reports; the methods of rows follow. */
+/* In the order of reports; the methods of rows follow. `definition`: of those that only detection
+ * has. */
 static const struct {
     const char *name;
     cst_detect_rule rule;
+    const char *definition;
 } NATIVE[] = {
-    {"best-single", CST_DETECT_BEST_SINGLE},
-    {"average", CST_DETECT_AVERAGE},
-    {"wbf", CST_DETECT_WBF},
-    {"nms", CST_DETECT_NMS},
-    {"soft-nms", CST_DETECT_SOFT_NMS},
-    {"soft-nms-linear", CST_DETECT_SOFT_NMS_LINEAR},
+    {"best-single", CST_DETECT_BEST_SINGLE, NULL},
+    {"average", CST_DETECT_AVERAGE, NULL},
+    {"wbf", CST_DETECT_WBF,
+     ("weighted boxes fusion: clusters at IoU 0.55, score-weighted boxes, mean score times the "
+      "share of the models that agree")},
+    {"nms", CST_DETECT_NMS, "all boxes, those that overlap a better one by more than 0.5 left out"},
+    {"soft-nms", CST_DETECT_SOFT_NMS,
+     "all boxes, scores beside a better one times exp(-IoU^2 / 0.5)"},
+    {"soft-nms-linear", CST_DETECT_SOFT_NMS_LINEAR,
+     "all boxes, scores beside a better one times 1 - IoU, above an IoU of 0.3"},
 };
 enum { NATIVE_COUNT = sizeof NATIVE / sizeof NATIVE[0] };
 
@@ -30,6 +37,18 @@ static int find_native(const char *name) {
         if (strcmp(NATIVE[i].name, name) == 0)
             return i;
     return -1;
+}
+
+const char *cst_detection_method_name(size_t index) {
+    for (int i = 0; i < NATIVE_COUNT; i++)
+        if (NATIVE[i].definition && index-- == 0)
+            return NATIVE[i].name;
+    return NULL;
+}
+
+const char *cst_detection_method_describe(const char *name) {
+    int native = name ? find_native(name) : -1;
+    return native < 0 ? NULL : NATIVE[native].definition;
 }
 
 const char *cst_detect_method_name(size_t index) {

@@ -14,6 +14,8 @@ void cst_detect_options_read(const cst_options *options, cst_detect_options *out
         .clusters = {.iou = cst_option_real(options, CST_OPT_DETECT_IOU),
                      .min_score = cst_option_real(options, CST_OPT_DETECT_MIN_SCORE),
                      .max_boxes = (int32_t)cst_option_integer(options, CST_OPT_DETECT_MAX_BOXES)},
+        .select = cst_option_flag(options, CST_OPT_DETECT_SELECT),
+        .prior_weights = cst_option_real(options, CST_OPT_DETECT_PRIOR_WEIGHTS),
         .keep_fraction = cst_option_real(options, CST_OPT_DETECT_KEEP_FRACTION),
         .target_iou = cst_option_real(options, CST_OPT_DETECT_TARGET_IOU),
         .box_weights = (cst_box_weights)cst_option_choice(options, CST_OPT_DETECT_BOX_WEIGHTS)};
@@ -21,8 +23,15 @@ void cst_detect_options_read(const cst_options *options, cst_detect_options *out
 
 void cst_detect_adapt(const cst_detect_options *options, const char *preset,
                       cst_settings *settings) {
-    if (strcmp(preset, "default") == 0)
-        settings->keep_fraction = options->keep_fraction;
+    if (strcmp(preset, "default") != 0)
+        return;
+    settings->select = settings->select && options->select;
+    settings->keep_fraction = options->keep_fraction;
+    if (options->prior_weights > 0) {
+        settings->prior_cv = false;
+        settings->loglinear.evidence = false;
+        settings->loglinear.prior_weights = options->prior_weights;
+    }
 }
 
 /* ---- files ------------------------------------------------------------------------------------

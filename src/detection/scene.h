@@ -19,7 +19,9 @@ typedef enum cst_box_weights { /* order of the option's choices */
 
 typedef struct cst_detect_options {
     cst_cluster_options clusters;
-    double keep_fraction; /* of the preset "default" */
+    bool select; /* this and the next two: of the preset "default" */
+    double keep_fraction;
+    double prior_weights; /* 0: what the options of the log-linear pool say */
     double target_iou;
     cst_box_weights box_weights;
 } cst_detect_options;

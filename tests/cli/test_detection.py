@@ -1,0 +1,177 @@
+"""Detections: files in, files out, figures that other tools rely on, and one line for every fault."""
+
+import json
+import os
+import unittest
+
+from support import SOURCES, PoolCase, run
+
+POOL = os.path.join(SOURCES, "examples", "detection", "pool.json")
+CASES = os.path.join(SOURCES, "tests", "reference", "coco")
+FIGURES = ["AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl"]
+
+
+class Evaluation(unittest.TestCase):
+    def test_figures_are_the_reference_evaluators(self):
+        for name in ("plain", "crowd", "small", "ties", "empty_images", "absent", "crowded150"):
+            case = os.path.join(CASES, name)
+            result = run("evaluate", case + ".dt.json", "--annotations", case + ".gt.json", "--json")
+            self.assertEqual(result.code, 0, result.err)
+            with open(case + ".expected.json", encoding="utf-8") as file:
+                expected = json.load(file)
+            for key in FIGURES:
+                self.assertAlmostEqual(result.json()[key], expected[key], delta=1e-9, msg=f"{name} {key}")
+
+    def test_text_and_intervals(self):
+        case = os.path.join(CASES, "crowd")
+        result = run("evaluate", case + ".dt.json", "--annotations", case + ".gt.json", "-r", "50")
+        self.assertEqual(result.code, 0, result.err)
+        self.assertIn("21.77", result.out)
+        self.assertIn("95% bootstrap interval", result.out)
+        low, high = run("evaluate", case + ".dt.json", "--annotations", case + ".gt.json", "-r", "50",
+                        "--json").json()["AP_ci"]
+        self.assertLess(low, 0.2177)
+        self.assertGreater(high, 0.2177)
+
+    def test_options_of_other_inputs_are_refused(self):
+        case = os.path.join(CASES, "crowd")
+        result = run("evaluate", case + ".dt.json", "--annotations", case + ".gt.json", "--baselines")
+        self.assertEqual(result.code, 2)
+        self.assertIn("--baselines", result.err)
+
+
+class Commands(PoolCase):
+    def test_fit_predict_evaluate_compare(self):
+        model = self.path("cells.cstack")
+        fit = run("fit", POOL, "-o", model, "--json")
+        self.assertEqual(fit.code, 0, fit.err)
+        fit = fit.json()
+        self.assertEqual(fit["task"], "detection")
+        self.assertEqual(fit["models_in"], len(fit["kept"]) + len(fit["dropped"]))
+        for key in FIGURES:
+            self.assertIn(key, fit["oof"])
+        self.assertTrue(fit["oof"]["nested"])
+        out = self.path("out.json")
+        predicted = run("predict", model, POOL, "--split", "test", "-o", out)
+        self.assertEqual(predicted.code, 0, predicted.err)
+        self.assertIn("COCO results", predicted.out)
+        with open(out, encoding="utf-8") as file:
+            boxes = json.load(file)
+        self.assertTrue(boxes)
+        for box in boxes:
+            self.assertEqual(set(box), {"image_id", "category_id", "bbox", "score"})
+            self.assertTrue(0 <= box["score"] <= 1)
+            self.assertTrue(box["bbox"][2] >= 0 and box["bbox"][3] >= 0)
+        truth = os.path.join(os.path.dirname(POOL), "test.json")
+        of_file = run("evaluate", out, "--annotations", truth, "--json").json()
+        of_model = run("evaluate", model, POOL, "--split", "test", "--baselines", "--json").json()
+        for key in FIGURES:
+            self.assertAlmostEqual(of_file[key], of_model[key], places=9)
+        self.assertFalse(of_model["seen_in_fitting"])
+        self.assertEqual([row["method"] for row in of_model["baselines"]], ["best-single", "average", "wbf", "nms"])
+        self.assertTrue(run("evaluate", model, POOL, "--split", "oof", "--json").json()["seen_in_fitting"])
+        compared = run("compare", POOL, "--split", "test", "-m", "best-single,average,wbf,default", "-r", "100",
+                       "--json").json()
+        rows = {row["method"]: row for row in compared["rows"]}
+        self.assertAlmostEqual(rows["default"]["AP"], of_model["AP"], places=9)
+        self.assertGreater(rows["default"]["AP"], rows["best-single"]["AP"])
+        self.assertEqual(len(rows["average"]["weights"]), fit["models_in"])
+        self.assertNotIn("difference", rows["default"])
+        self.assertAlmostEqual(rows["wbf"]["difference"]["AP"], rows["wbf"]["AP"] - rows["default"]["AP"], places=9)
+        inspected = run("inspect", POOL, "--json").json()
+        self.assertEqual(len(inspected["cka"]), fit["models_in"])
+
+    def test_same_bytes_with_any_number_of_threads(self):
+        models = []
+        for threads in ("1", "2"):
+            model = self.path(f"m{threads}.cstack")
+            result = run("fit", POOL, "-o", model, "--threads", threads, "--set", "evaluate.nested=false")
+            self.assertEqual(result.code, 0, result.err)
+            out = self.path(f"o{threads}.json")
+            self.assertEqual(run("predict", model, POOL, "--split", "test", "-o", out, "--threads", threads).code, 0)
+            with open(model, "rb") as a, open(out, "rb") as b:
+                models.append((a.read(), b.read()))
+        self.assertEqual(models[0], models[1])
+
+    def test_output_is_json(self):
+        model = self.path("cells.cstack")
+        self.assertEqual(run("fit", POOL, "-o", model, "--set", "evaluate.nested=false").code, 0)
+        for name in ("out.npy", "out.csv"):
+            result = run("predict", model, POOL, "--split", "test", "-o", self.path(name))
+            self.assertEqual(result.code, 2)
+            self.assertIn(".json", result.err)
+            self.assertFalse(os.path.exists(self.path(name)))
+
+
+class Faults(PoolCase):
+    IMAGES = [{"id": 1, "width": 100, "height": 80}, {"id": 2, "width": 100, "height": 80}]
+    KINDS = [{"id": 3, "name": "cell"}]
+
+    def write_json(self, name, content):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            json.dump(content, file)
+
+    def box(self, **changes):
+        return {"image_id": 1, "category_id": 3, "bbox": [10, 10, 20, 20], "score": 0.5, **changes}
+
+    def refused(self, boxes, *texts, annotations=None, second=None):
+        """The pool of these detections cannot be fitted; nothing is written."""
+        self.write_json("gt.json", {"images": self.IMAGES, "categories": self.KINDS,
+                                    "annotations": annotations or [{"id": 1, "image_id": 1, "category_id": 3,
+                                                                    "bbox": [10, 10, 20, 20], "area": 400,
+                                                                    "iscrowd": 0}]})
+        self.write_json("a.json", boxes)
+        self.write_json("b.json", second or [self.box()])
+        self.write_json("pool.json", {
+            "corestack_pool": 1, "task": "detection", "splits": {"oof": {"annotations": "gt.json"}},
+            "models": [{"name": n, "predictions": {"oof": n + ".json"}} for n in ("a", "b")]})
+        model = self.path("m.cstack")
+        result = run("fit", self.path("pool.json"), "-o", model)
+        self.assertEqual(result.code, 2, result.err)
+        self.assertEqual(result.err.count("\n"), 1, result.err)
+        for text in texts:
+            self.assertIn(text, result.err)
+        self.assertFalse(os.path.exists(model))
+
+    def test_every_fault_of_a_member(self):
+        self.refused([self.box(image_id=9)], "a.json: byte 1", "image_id 9")
+        self.refused([self.box(), self.box(category_id=4)], "detection 1 (counted from 0)", "category_id 4")
+        self.refused([self.box(bbox=[10, 10, -5, 5])], "negative size")
+        self.refused([self.box(bbox=[200, 10, 5, 5])], "outside its image of 100 x 80")
+        self.refused([self.box(score=1.5)], "score 1.5", "from 0 to 1")
+        self.refused([self.box(score=float("nan"))], "NaN")
+        self.refused([self.box(bbox=[1, 2, 3])], "fewer than four")
+        self.refused([{"image_id": 1}], "has no 'category_id'")
+        self.refused({"annotations": []}, "an object, not a list")
+        self.refused([self.box()], "true box", annotations=[{"id": 1, "image_id": 1, "category_id": 3,
+                                                            "bbox": [60, 40, 20, 20], "area": 400, "iscrowd": 0}])
+
+    def test_every_fault_of_the_annotations(self):
+        good = {"id": 1, "image_id": 1, "category_id": 3, "bbox": [10, 10, 20, 20]}
+        self.refused([self.box()], "gt.json", "id 1, which another annotation", annotations=[good, good])
+        self.refused([self.box()], "gt.json", "image_id 5", annotations=[{**good, "image_id": 5}])
+        self.refused([self.box()], "gt.json", "outside its image", annotations=[{**good, "bbox": [500, 1, 2, 2]}])
+
+    def test_faults_of_the_manifest(self):
+        base = {"corestack_pool": 1, "task": "detection", "splits": {"oof": {"annotations": "gt.json"}},
+                "models": [{"name": "a", "predictions": {"oof": "a.json"}}]}
+        for change, text in (({"splits": {"oof": {"labels": "gt.json"}}}, "labels"),
+                             ({"splits": {"oof": {}}}, "has no annotations"),
+                             ({"output": "logit"}, "output"),
+                             ({"task": "segmentation"}, "annotations")):
+            self.write_json("pool.json", {**base, **change})
+            result = run("fit", self.path("pool.json"), "-o", self.path("m.cstack"))
+            self.assertEqual(result.code, 2, result.err)
+            self.assertEqual(result.err.count("\n"), 1, result.err)
+            self.assertIn(text, result.err)
+
+    def test_a_model_of_another_task(self):
+        self.fit()
+        result = run("predict", self.model, POOL, "--split", "test", "-o", self.path("o.json"))
+        self.assertEqual(result.code, 2)
+        self.assertIn("fitted for classification", result.err)
+        self.assertFalse(os.path.exists(self.path("o.json")))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -12,7 +12,6 @@ import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin

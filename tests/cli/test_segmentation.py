@@ -8,7 +8,7 @@ import zlib
 
 import numpy as np
 
-from support import PoolCase, run, softmax
+from support import SOURCES, PoolCase, run, softmax
 
 CASES, HEIGHT, WIDTH, CLASSES = 6, 12, 15, 4
 IGNORE = 255
@@ -522,3 +522,13 @@ class Segmentation(PoolCase):
                    "folds.count=3", "--json")
         self.assertEqual(done.code, 0, done.err)
         self.assertEqual(done.json()["task"], "segmentation")
+
+    def test_example(self):
+        pool = os.path.join(SOURCES, "examples", "segmentation")
+        fit = self.works("fit", pool, "-o", self.path("e.cstack"), "--set", "segment.pixels=4000", "--json").json()
+        self.assertEqual((fit["cases"], fit["classes"], fit["sample"]["pixels"]), (16, 11, 4000))
+        average = self.works("compare", pool, "--methods", "average", "-r", 0, "--json").json()["rows"][0]
+        self.assertLess(fit["oof"]["nll"], 0.8 * average["nll"])
+        self.assertGreater(fit["oof"]["miou"], average["miou"])
+        found = self.works("evaluate", self.path("e.cstack"), pool, "--json").json()
+        self.assertEqual(found["cases"], 16)

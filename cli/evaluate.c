@@ -132,6 +132,10 @@ static int run(cli_call *call) {
         code = score_maps(call, (int32_t)resamples, (uint64_t)seed, &report);
     else if (code == CLI_OK && holds_predictions(call->arguments[0]))
         code = score_file(call, (int32_t)resamples, (uint64_t)seed, &report);
+    else if (code == CLI_OK && ends_with(call->arguments[0], ".json"))
+        code =
+            cli_fail(call, "%s holds detections: give the annotations with --annotations GT.json",
+                     call->arguments[0]);
     else if (code == CLI_OK)
         code = score_model(call, (int32_t)resamples, (uint64_t)seed, &report);
     if (code == CLI_OK)

@@ -38,6 +38,9 @@ class Evaluation(unittest.TestCase):
         result = run("evaluate", case + ".dt.json", "--annotations", case + ".gt.json", "--baselines")
         self.assertEqual(result.code, 2)
         self.assertIn("--baselines", result.err)
+        result = run("evaluate", case + ".dt.json")
+        self.assertEqual(result.code, 2)
+        self.assertIn("--annotations", result.err)
 
 
 class Commands(PoolCase):

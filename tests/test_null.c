@@ -409,6 +409,26 @@ static void values(void **state) {
     REFUSED(cst_value_bootstrap(f->context, NULL, 1, target, 10, 0, 0, &intervals, NULL));
     REFUSED(cst_value_bootstrap(f->context, &p, 1, NULL, 10, 0, 0, &intervals, NULL));
     REFUSED(cst_value_bootstrap(f->context, &p, 1, target, 10, 0, 0, NULL, NULL));
+    const float *members[1] = {mean};
+    float out[2];
+    float *means = NULL;
+    float *variances = NULL;
+    int64_t rows = 0;
+    REFUSED_ALONE(cst_model_predict_values(NULL, f->model, members, 1, out, out));
+    REFUSED(cst_model_predict_values(f->context, NULL, members, 1, out, out));
+    REFUSED(cst_model_predict_values(f->context, f->model, members, 1, out, NULL));
+    REFUSED_ALONE(
+        cst_model_predict_values_pool(NULL, f->model, f->pool, "oof", &means, &variances, &rows));
+    REFUSED(
+        cst_model_predict_values_pool(f->context, NULL, f->pool, "oof", &means, &variances, &rows));
+    REFUSED(cst_model_predict_values_pool(f->context, f->model, NULL, "oof", &means, &variances,
+                                          &rows));
+    REFUSED(cst_model_predict_values_pool(f->context, f->model, f->pool, NULL, &means, &variances,
+                                          &rows));
+    REFUSED(cst_model_predict_values_pool(f->context, f->model, f->pool, "oof", NULL, NULL, NULL));
+    REFUSED_ALONE(cst_model_intervals(NULL, f->model, 0.9, mean, mean, 1, out, out));
+    REFUSED(cst_model_intervals(f->context, NULL, 0.9, mean, mean, 1, out, out));
+    REFUSED(cst_model_intervals(f->context, f->model, 0.9, NULL, mean, 1, out, out));
 }
 
 static void pools_of_values(void **state) {

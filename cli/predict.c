@@ -6,6 +6,7 @@
 
 #include <corestack/detection.h>
 #include <corestack/files.h>
+#include <corestack/regression.h>
 #include <corestack/report.h>
 #include <corestack/segmentation.h>
 #include <stdio.h>
@@ -33,6 +34,9 @@ static int report(cli_call *call, const prediction *p) {
     cst_status status = cst_report_new(context, "predict", &document);
     if (status == CST_OK)
         status = cst_report_set_string(context, document, "model", call->arguments[0]);
+    if (status == CST_OK)
+        status = cst_report_set_string(context, document, "task",
+                                       cst_task_name(cst_model_task(p->model)));
     if (status == CST_OK)
         status = cst_report_set_string(context, document, "split", p->split);
     if (status == CST_OK)
@@ -162,6 +166,61 @@ static int write_rows(cli_call *call, prediction *p) {
     return code == CLI_OK ? write_npy(call, p) : code;
 }
 
+/* ---- values of a regression -------------------------------------------------------------------
+ */
+
+/* Writes both ends of the intervals, [2, samples, outputs]. */
+static int write_intervals(cli_call *call, const prediction *p, const float *variance,
+                           const char *path) {
+    size_t cells = (size_t)p->rows * (size_t)cst_model_classes(p->model);
+    const char *text = cli_value(call, "level");
+    char *end = NULL;
+    double level = text ? strtod(text, &end) : 0.9;
+    if ((text && (end == text || *end)) || !(level > 0 && level < 1))
+        return cli_fail(call, "option --level: '%s' is not a number between 0 and 1", text);
+    float *ends = calloc(2 * cells + 1, sizeof *ends);
+    if (!ends)
+        return cli_check(call, CST_ERROR_MEMORY);
+    cst_status status = cst_model_intervals(call->context, p->model, level, p->probabilities,
+                                            variance, p->rows, ends, ends + cells);
+    if (status == CST_OK)
+        status = cst_write_predictions_conditions(call->context, path, ends, 2, p->rows,
+                                                  cst_model_classes(p->model));
+    free(ends);
+    return cli_check(call, status);
+}
+
+static bool is_npy(const char *path) {
+    size_t length = strlen(path);
+    return length > 4 && strcmp(path + length - 4, ".npy") == 0;
+}
+
+/* Beside the values: their variances and intervals. */
+static int write_doubt(cli_call *call, const prediction *p) {
+    const char *variances = cli_value(call, "variance");
+    const char *intervals = cli_value(call, "intervals");
+    float *mean = NULL;
+    float *variance = NULL;
+    int64_t rows = 0;
+    if (!variances && !intervals)
+        return cli_value(call, "level") ? cli_fail(call, "option --level goes with --intervals")
+                                        : CLI_OK;
+    if (cst_model_task(p->model) != CST_TASK_REGRESSION)
+        return cli_fail(call, "options --variance and --intervals are for a regression");
+    if ((variances && !is_npy(variances)) || (intervals && !is_npy(intervals)))
+        return cli_fail(call, "variances and intervals are written as .npy; name the files so");
+    int code = cli_check(call, cst_model_predict_values_pool(call->context, p->model, p->pool,
+                                                             p->split, &mean, &variance, &rows));
+    if (code == CLI_OK && variances)
+        code = cli_check(call, cst_write_predictions(call->context, variances, variance, rows,
+                                                     cst_model_classes(p->model)));
+    if (code == CLI_OK && intervals)
+        code = write_intervals(call, p, variance, intervals);
+    cst_free(call->context, mean);
+    cst_free(call->context, variance);
+    return code;
+}
+
 /* ---- maps of a segmentation --------------------------------------------------------------------
  */
 
@@ -235,6 +294,8 @@ static int run(cli_call *call) {
     bool boxes = p.pool && cst_pool_task(p.pool) == CST_TASK_DETECTION;
     if (code == CLI_OK)
         code = maps ? write_maps(call, &p) : boxes ? write_boxes(call, &p) : write_rows(call, &p);
+    if (code == CLI_OK && !maps && !boxes)
+        code = write_doubt(call, &p);
     if (code == CLI_OK)
         code = report(call, &p);
     code = cli_close_target(call, &p.target, code);
@@ -246,11 +307,16 @@ static int run(cli_call *call) {
 
 static const cli_option OPTIONS[] = {
     {"output", 'o', "OUT.npy",
-     "the file to write: probabilities [samples, classes], .npy or .csv; of a segmentation .npy, "
+     "the file to write: probabilities [samples, classes], values [samples] or [samples, outputs], "
+     ".npy or .csv; of a segmentation .npy, "
      "or a new folder with a file for each case; of detections COCO results, .json"},
     {"format", 0, "KIND",
      "segmentation: maps (probabilities, usual), maps-float16, labels (class numbers) or png (the "
      "same as images)"},
+    {"variance", 0, "FILE.npy", "regression: also write the variance of each value"},
+    {"intervals", 0, "FILE.npy",
+     "regression: also write both ends of the intervals, [2, samples, outputs]"},
+    {"level", 0, "P", "regression: share of targets that the intervals shall hold (0.9)"},
     {"split", 0, "NAME", "the split to predict (test; oof where files are listed)"},
     {NULL, 0, NULL, NULL},
 };

@@ -22,7 +22,8 @@ CST_API cst_status cst_read_labels(cst_context *context, const char *path, int32
 CST_API cst_status cst_read_groups(cst_context *context, const char *path, int64_t **out,
                                    int64_t *rows);
 
-/* Probabilities [rows][classes] as a float32 npy file. Nothing appears at `path` unless all of it
+/* Probabilities [rows][classes] as a float32 npy file; a single column (values of a regression) as
+ * a vector [rows]. Nothing appears at `path` unless all of it
  * was written. */
 CST_API cst_status cst_write_predictions(cst_context *context, const char *path,
                                          const float *probabilities, int64_t rows, int32_t classes);

@@ -52,7 +52,10 @@ cst_status cst_npy_write_f32(cst_context *context, const char *path, const float
         return cst_fail(context, CST_ERROR_LIMIT,
                         "%s: an array of %" PRId64 " x %" PRId64 " cannot be written", path, rows,
                         columns);
-    (void)snprintf(shape, sizeof shape, "(%" PRId64 ", %" PRId64 ")", rows, columns);
+    if (columns == 1) /* values of a regression with one output */
+        (void)snprintf(shape, sizeof shape, "(%" PRId64 ",)", rows);
+    else
+        (void)snprintf(shape, sizeof shape, "(%" PRId64 ", %" PRId64 ")", rows, columns);
     return write_array(context, path, 'f', shape, data, bytes);
 }
 

@@ -21,16 +21,18 @@ static cst_status render(cst_context *context, const cst_report *report, int col
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "showing a report as text: a report and a place for the text are needed");
     cst_page page = {.context = context, .color = color != 0};
+    const char *task = cst_json_string(report->root, "task");
+    bool values = task && strcmp(task, "regression") == 0;
     cst_page_print(&page, "%s", ""); /* an empty page is an empty string */
     switch (report->kind) {
     case CST_REPORT_FIT:
-        cst_text_fit(&page, report->root);
+        (values ? cst_text_fit_values : cst_text_fit)(&page, report->root);
         break;
     case CST_REPORT_INSPECT:
         cst_text_inspect(&page, report->root);
         break;
     case CST_REPORT_EVALUATE:
-        cst_text_evaluate(&page, report->root);
+        (values ? cst_text_evaluate_values : cst_text_evaluate)(&page, report->root);
         break;
     case CST_REPORT_PREDICT:
         cst_text_predict(&page, report->root);
@@ -39,7 +41,10 @@ static cst_status render(cst_context *context, const cst_report *report, int col
         cst_text_folds(&page, report->root);
         break;
     case CST_REPORT_COMPARE:
-        cst_text_compare(&page, report->root, full);
+        if (values)
+            cst_text_compare_values(&page, report->root);
+        else
+            cst_text_compare(&page, report->root, full);
         break;
     case CST_REPORT_ABLATE:
         cst_text_ablate(&page, report->root, full);
@@ -208,9 +213,11 @@ void cst_text_predict(cst_page *page, const json_t *root) {
                        cst_json_number(root, "classes"), format);
         return;
     }
-    cst_page_print(page, "%s: %.0f samples x %.0f classes, float32 probabilities\n",
-                   out ? out : "-", cst_json_number(root, "samples"),
-                   cst_json_number(root, "classes"));
+    const char *task = cst_json_string(root, "task");
+    bool values = task && strcmp(task, "regression") == 0;
+    cst_page_print(page, "%s: %.0f samples x %.0f %s, float32 %s\n", out ? out : "-",
+                   cst_json_number(root, "samples"), cst_json_number(root, "classes"),
+                   values ? "outputs" : "classes", values ? "values" : "probabilities");
 }
 
 void cst_text_folds(cst_page *page, const json_t *root) {

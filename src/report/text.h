@@ -8,6 +8,10 @@
 #include "report/page.h"
 
 void cst_text_fit(cst_page *page, const json_t *root);
+/* Of a regression. */
+void cst_text_fit_values(cst_page *page, const json_t *root);
+void cst_text_evaluate_values(cst_page *page, const json_t *root);
+void cst_text_compare_values(cst_page *page, const json_t *root);
 void cst_text_evaluate(cst_page *page, const json_t *root);
 /* The same of documents about segmentations and detections. */
 void cst_text_evaluate_segmentation(cst_page *page, const json_t *root);

@@ -34,9 +34,8 @@ static int report(cli_call *call, const prediction *p) {
     cst_status status = cst_report_new(context, "predict", &document);
     if (status == CST_OK)
         status = cst_report_set_string(context, document, "model", call->arguments[0]);
-    if (status == CST_OK)
-        status = cst_report_set_string(context, document, "task",
-                                       cst_task_name(cst_model_task(p->model)));
+    if (status == CST_OK && cst_model_task(p->model) == CST_TASK_REGRESSION)
+        status = cst_report_set_string(context, document, "task", "regression");
     if (status == CST_OK)
         status = cst_report_set_string(context, document, "split", p->split);
     if (status == CST_OK)

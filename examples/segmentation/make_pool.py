@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Makes the pool in this folder: 16 + 16 frames of the pool `camvid` at a sixth of its resolution.
 
+No network was trained on the frames of either split of `camvid`. They are put in a row, and of 32 evenly spread ones the
+first, third, ... become `oof` and the others `test`, so that both hold all recordings.
+
 Stands before corestack: its output is what `corestack fit examples/segmentation` reads. Paper: section "Dense
 Prediction". Run it as `/usr/bin/python3 examples/segmentation/make_pool.py`, after experiments/pools/camvid.py.
 """
@@ -40,6 +43,17 @@ def shrunk_maps(maps):
     return np.ascontiguousarray(np.moveaxis(rounded, -1, 1), dtype=np.float16)
 
 
+def chosen(folder, files):
+    """The 2 * FRAMES evenly spread frames of the files' frames in a row."""
+    arrays = [np.load(folder / file, mmap_mode="r") for file in files]
+    frames = np.linspace(0, sum(map(len, arrays)) - 1, 2 * FRAMES).round().astype(int)
+    picked = []
+    for array in arrays:
+        picked.append(array[frames[(frames >= 0) & (frames < len(array))]])
+        frames = frames - len(array)
+    return np.concatenate(picked)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pool", type=Path, default=HERE.parents[1] / "data" / "pools" / "camvid",
@@ -49,15 +63,16 @@ def main():
     manifest = json.loads((options.pool / "pool.json").read_text())
     manifest["models"] = [m for m in manifest["models"] if m["name"] in MEMBERS]
     manifest["layout"] = "channels-first"
-    for split in ("oof", "test"):
-        labels = np.load(options.pool / manifest["splits"][split]["labels"], mmap_mode="r")
-        frames = np.linspace(0, len(labels) - 1, FRAMES).round().astype(int)
-        np.savez_compressed(options.out / f"{split}_labels.npz", shrunk_labels(labels[frames], len(manifest["classes"])))
+    splits = ("oof", "test")
+    labels = chosen(options.pool, [manifest["splits"][split]["labels"] for split in splits])
+    for first, split in enumerate(splits):
         manifest["splits"][split]["labels"] = f"{split}_labels.npz"
-        for member in manifest["models"]:
-            maps = np.load(options.pool / member["predictions"][split], mmap_mode="r")[frames]
+        np.savez_compressed(options.out / f"{split}_labels.npz", shrunk_labels(labels[first::2], len(manifest["classes"])))
+    for member in manifest["models"]:
+        maps = chosen(options.pool, [member["predictions"][split] for split in splits])
+        for first, split in enumerate(splits):
             member["predictions"][split] = f"{member['name']}.{split}.npz"
-            np.savez_compressed(options.out / member["predictions"][split], shrunk_maps(maps))
+            np.savez_compressed(options.out / member["predictions"][split], shrunk_maps(maps[first::2]))
     (options.out / "pool.json").write_text(json.dumps(manifest, indent=1) + "\n")
 
 

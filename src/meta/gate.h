@@ -56,11 +56,11 @@ cst_gate_options cst_gate_options_default(void);
 /* Number of parameters of the perceptron: inputs * hidden + hidden + 12 * hidden + 12. */
 int64_t cst_gate_parameter_count(int32_t inputs, int32_t hidden);
 
-/* Fits the gate on the rows of `view` (which must have labels, or targets, when the gate is learned) end to end
- * with a linear head on the squared error of the class indicators; the head is then thrown away, as
- * the penalised fits replace it. NULL options: the defaults. *out is zeroed first and owns its
- * arrays: free with cst_gate_free. The bytes of the result depend on the seed and not on the number
- * of threads.
+/* Fits the gate on the rows of `view` (which must have labels, or targets, when the gate is
+ * learned) end to end with a linear head on the squared error of the class indicators; the head is
+ * then thrown away, as the penalised fits replace it. NULL options: the defaults. *out is zeroed
+ * first and owns its arrays: free with cst_gate_free. The bytes of the result depend on the seed
+ * and not on the number of threads.
  *
  * When the view has more than max_rows (sample, class) rows, a sample of them is trained on: some
  * samples at random, of each the true class always, and of the other classes those where some

@@ -475,11 +475,10 @@ typedef void (*section_fn)(reader *r, cst_model *model);
 
 static void get_payload(reader *r, cst_model *model, cst_section section, size_t length) {
     static const section_fn payloads[CST_SECTIONS] = {
-        [CST_SECTION_TASK] = get_task,         [CST_SECTION_MEMBERS] = get_members,
-        [CST_SECTION_CLASSES] = get_classes,   [CST_SECTION_GATE] = get_gate,
-        [CST_SECTION_VALUES] = get_values,     [CST_SECTION_LEARNERS] = get_learners,
-        [CST_SECTION_FUSION] = get_fusion,
-        [CST_SECTION_SETTINGS] = get_settings,
+        [CST_SECTION_TASK] = get_task,       [CST_SECTION_MEMBERS] = get_members,
+        [CST_SECTION_CLASSES] = get_classes, [CST_SECTION_GATE] = get_gate,
+        [CST_SECTION_VALUES] = get_values,   [CST_SECTION_LEARNERS] = get_learners,
+        [CST_SECTION_FUSION] = get_fusion,   [CST_SECTION_SETTINGS] = get_settings,
     };
     size_t end = r->end;
     r->end = r->at + length;

@@ -235,11 +235,10 @@ static bool complete(const cst_model *model) {
 
 static void write_file(writer *w, const cst_model *model) {
     static const section_fn payloads[CST_SECTIONS] = {
-        [CST_SECTION_TASK] = put_task,         [CST_SECTION_MEMBERS] = put_members,
-        [CST_SECTION_CLASSES] = put_classes,   [CST_SECTION_GATE] = put_gate,
-        [CST_SECTION_VALUES] = put_values,     [CST_SECTION_LEARNERS] = put_learners,
-        [CST_SECTION_FUSION] = put_fusion,
-        [CST_SECTION_SETTINGS] = put_settings,
+        [CST_SECTION_TASK] = put_task,       [CST_SECTION_MEMBERS] = put_members,
+        [CST_SECTION_CLASSES] = put_classes, [CST_SECTION_GATE] = put_gate,
+        [CST_SECTION_VALUES] = put_values,   [CST_SECTION_LEARNERS] = put_learners,
+        [CST_SECTION_FUSION] = put_fusion,   [CST_SECTION_SETTINGS] = put_settings,
     };
     put(w, CST_MODEL_MAGIC, CST_MODEL_MAGIC_BYTES);
     put_u32(w, CST_MODEL_VERSION);

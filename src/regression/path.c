@@ -175,7 +175,8 @@ static cst_status set_weights(cst_context *context, const cst_covariances *c,
                               bool nonnegative, double *weights, double *intercept) {
     cst_covariances part;
     double *own = cst_alloc(context, (size_t)count, sizeof *own);
-    cst_status status = own ? cst_covariances_part(context, c, members, count, &part) : CST_ERROR_MEMORY;
+    cst_status status =
+        own ? cst_covariances_part(context, c, members, count, &part) : CST_ERROR_MEMORY;
     if (status == CST_OK) {
         status =
             cst_linear_pool_solve(context, &part, ridge_of(&part, precision), nonnegative, own);
@@ -300,8 +301,9 @@ static cst_status path_task(cst_context *context, void *user, int64_t task) {
     for (size_t d = 0; status == CST_OK && fold >= 0 && d < outputs; d++)
         for (size_t s = 0; status == CST_OK && s < k; s++) {
             size_t at = ((size_t)fold * outputs + d) * k + s;
-            status = set_weights(context, &c[d], set[s], (int32_t)s + 1, job->options->prior,
-                                 job->pool->nonnegative, job->weights + at * k, &job->intercept[at]);
+            status =
+                set_weights(context, &c[d], set[s], (int32_t)s + 1, job->options->prior,
+                            job->pool->nonnegative, job->weights + at * k, &job->intercept[at]);
         }
     for (size_t d = 0; c && d < outputs; d++)
         cst_covariances_free(context, &c[d]);

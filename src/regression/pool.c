@@ -310,8 +310,7 @@ static cst_status lambda_by_evidence(cst_context *context, const cst_covariances
         double start = cst_center_variance(c);
         int32_t best = GRID - 1;
         for (int32_t g = GRID - 2; g >= 0; g--)
-            if (log_evidence(c, &s, start, grid_at(g)) >
-                log_evidence(c, &s, start, grid_at(best)))
+            if (log_evidence(c, &s, start, grid_at(g)) > log_evidence(c, &s, start, grid_at(best)))
                 best = g;
         double low = log(grid_at(best > 0 ? best - 1 : 0));
         double high = log(grid_at(best < GRID - 1 ? best + 1 : best));
@@ -335,9 +334,9 @@ cst_status cst_linear_pool_fit(cst_context *context, const cst_moments *moments,
     cst_covariances c = {0};
     *out = (cst_linear_pool){.members = moments->columns};
     out->weights = cst_alloc(context, (size_t)moments->columns, sizeof *out->weights);
-    cst_status status =
-        out->weights ? cst_covariances_make(context, moments, -1, options->power, &c)
-                     : CST_ERROR_MEMORY;
+    cst_status status = out->weights
+                            ? cst_covariances_make(context, moments, -1, options->power, &c)
+                            : CST_ERROR_MEMORY;
     cst_pool_prior prior = options->prior;
     if (prior == CST_POOL_PRIOR_CV && moments->folds < 2)
         prior = CST_POOL_PRIOR_EVIDENCE;

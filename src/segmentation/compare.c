@@ -238,6 +238,8 @@ static cst_status run_method(cst_context *context, const comparison *c, entry *o
     cst_method_fit fit = {0};
     cst_status status = cst_method_fit_run(context, &out->method, &g->source, c->seed, &fit);
     if (status == CST_OK)
+        status = cst_method_prefer_miou(context, &g->source, -1, &fit);
+    if (status == CST_OK)
         status = cst_method_prior_correct(context, &g->sample, &g->settings, &fit);
     if (status == CST_OK)
         status = describe(context, c, g, &fit, out);
@@ -288,7 +290,9 @@ static void put_rows(cst_report *report, const comparison *c) {
         const entry *e = &c->entries[m];
         json_t *row = cst_report_add_object(report, list);
         cst_report_string(report, row, "method", e->method.name);
-        cst_report_string(report, row, "definition", cst_method_definition(&e->method));
+        bool single = strcmp(e->method.name, "best-single") == 0;
+        cst_report_string(report, row, "definition",
+                          single ? CST_BEST_SINGLE_MIOU : cst_method_definition(&e->method));
         cst_report_string(report, row, "detail", e->detail);
         cst_report_string(report, row, "decision", e->decide ? "miou" : "argmax");
         cst_map_put_scores(report, row, &e->scores, c->intervals ? &c->intervals[m] : NULL);

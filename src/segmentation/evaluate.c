@@ -150,8 +150,12 @@ static cst_status run_baseline(cst_context *context, const char *name, const cst
     cst_status status = cst_method_parse(context, name, seed, NULL, 0, &which);
     if (status == CST_OK)
         status = cst_method_fit_run(context, &which, source, seed, &fit);
-    if (status != CST_OK)
+    if (status == CST_OK)
+        status = cst_method_prefer_miou(context, source, -1, &fit);
+    if (status != CST_OK) {
+        cst_method_fit_free(context, &fit);
         return status;
+    }
     out->name = name;
     out->models = fit.used;
     (void)snprintf(out->detail, sizeof out->detail, "%s", fit.calibrator.detail);

@@ -38,6 +38,8 @@ static cst_status fit_fold(cst_context *worker, void *user, int64_t task) {
     cst_method_fit *fit = &job->out->fits[task];
     cst_status status = cst_method_fit_without(worker, job->method, job->source, (int32_t)task,
                                                job->settings->seed, fit);
+    if (status == CST_OK)
+        status = cst_method_prefer_miou(worker, job->source, (int32_t)task, fit);
     return status == CST_OK ? cst_method_prior_correct(worker, job->sample, job->settings, fit)
                             : status;
 }

@@ -39,6 +39,13 @@ cst_status cst_fold_offsets(cst_context *context, const cst_fold_fits *fits,
 cst_status cst_method_prior_correct(cst_context *context, const cst_pixel_sample *sample,
                                     const cst_segment_settings *settings, cst_method_fit *fit);
 
+/* "best-single" takes the member of highest mIoU on the sampled pixels outside of fold `fold` (-1:
+ * all); other methods stay as they are. */
+cst_status cst_method_prefer_miou(cst_context *context, const cst_training *source, int32_t fold,
+                                  cst_method_fit *fit);
+#define CST_BEST_SINGLE_MIOU                                                                       \
+    "the member with the highest mIoU on the sampled out-of-fold pixels; the first of equals"
+
 /* Whether the method takes balanced samples: a preset with the log-linear pool alone. */
 bool cst_method_takes_balance(const cst_method *method);
 

@@ -16,7 +16,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 # Sections in the order of docs/results.md.
-SECTIONS = ["clean", "corruptions", "long-tail", "domain-shift", "ablation", "threshold", "pool-size", "ood", "kappa",
+SECTIONS = ["clean", "regression", "corruptions", "dense", "long-tail", "domain-shift", "ablation", "threshold", "pool-size", "ood", "kappa",
             "lambda", "ece", "seeds", "default"]
 
 INTRODUCTION = """# Results on real pools
@@ -51,6 +51,18 @@ POOLS = {
     "breast_cancer": ("scikit-learn's Wisconsin set, 17 classical members, true out-of-fold",
                       "made by experiments/pools/classic.py breast_cancer"),
     "wine": ("scikit-learn's wine, 17 classical members, true out-of-fold", "made by experiments/pools/classic.py wine"),
+    "camvid": ("CamVid, seven small networks on 240x180 frames of driving, frozen; its own splits: validation frames are one drive, "
+               "test frames others", "made by experiments/pools/camvid.py"),
+    "camvid_recordings": ("the same networks on the same held-out frames, divided so that both splits hold every recording",
+                          "made by experiments/pools/camvid_recordings.py"),
+    "segmentation": ("32 frames of that at 40x30 with four of the networks; committed", "made by examples/segmentation/make_pool.py"),
+    "bccd": ("BCCD blood cells, six small detectors, frozen", "made by experiments/pools/bccd.py"),
+    "detection": ("70 of its images with four of the detectors; committed", "made by examples/detection/make_pool.py"),
+    "diabetes": ("scikit-learn's diabetes, 18 regressors, true out-of-fold", "made by experiments/pools/regression.py"),
+    "concrete": ("strength of concrete, 18 regressors, true out-of-fold; committed in part", "made by experiments/pools/regression.py"),
+    "ames": ("log prices of houses in Ames, 18 regressors, true out-of-fold", "made by experiments/pools/regression.py"),
+    "meats": ("water, fat and protein of meat from spectra, 22 regressors, true out-of-fold", "made by experiments/pools/regression.py"),
+    "diamonds": ("log prices of diamonds, 17 regressors, true out-of-fold", "made by experiments/pools/regression.py"),
     "digits": ("scikit-learn's digits with noise, 16 classical members, true out-of-fold; committed",
                "made by examples/digits/make_pool.py"),
 }

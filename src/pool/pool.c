@@ -42,6 +42,11 @@ static cst_status apply_config(cst_context *context, cst_pool *pool,
                         m->path, pool->classes, config->classes);
     if (config->classes > 0)
         pool->classes = config->classes;
+    if (config->output_given && pool->task == CST_TASK_REGRESSION)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: probabilities and logits are of classes, and the task is regression, "
+                        "whose values are read as they are: leave out --values",
+                        m->path);
     if (config->output_given)
         pool->logits = config->output == CST_OUTPUT_LOGIT;
     if (config->layout != CST_LAYOUT_AUTO)

@@ -5,6 +5,7 @@
 #include "la/la.h"
 #include "pool/pool.h"
 #include "protocol/rows.h"
+#include "regression/check.h"
 #include "regression/document.h"
 #include "regression/methods.h"
 #include "regression/redundant.h"
@@ -78,6 +79,11 @@ static cst_status open_scene(cst_context *context, cst_pool *pool,
     cst_status status = fold_count(context, options, &folds);
     if (status == CST_OK)
         status = cst_training_open(context, pool, "oof", folds, options->seed, &c->source);
+    if (status == CST_OK)
+        status = cst_value_check_folds(context, "oof", c->source.folds, c->source.view.rows,
+                                       c->source.fold_count);
+    if (status == CST_OK)
+        status = cst_value_check_units(context, pool, "oof", true);
     if (status != CST_OK)
         return status;
     size_t members = (size_t)c->source.view.members;

@@ -6,6 +6,7 @@
 #include "model/fitted_on.h"
 #include "pool/pool.h"
 #include "protocol/rows.h"
+#include "regression/check.h"
 #include "regression/document.h"
 #include "regression/methods.h"
 #include "regression/regression.h"
@@ -142,6 +143,8 @@ static cst_status score_member(cst_context *context, const cst_pool *pool, const
     cst_predicted_values values = {.rows = view.rows, .outputs = view.classes, .mean = mean};
     scored s = {.pool = pool, .split = split, .view = &view, .count = 1, .values = {&values}};
     if (status == CST_OK)
+        status = cst_value_check_units(context, pool, split, false);
+    if (status == CST_OK)
         status = put_all(context, report, &s, resamples, seed);
     cst_free(context, mean);
     return status;
@@ -254,6 +257,8 @@ static cst_status score_model(cst_context *context, const cst_model *model, cst_
         cst_report_string(report, cst_report_root(report), "split", split);
         status = put_seen(context, report, model, split, &kept);
     }
+    if (status == CST_OK)
+        status = cst_value_check_units(context, pool, split, false);
     if (status == CST_OK)
         status = put_all(context, report, &s, resamples, seed);
     for (int m = 1; m < ROWS_MAX; m++)

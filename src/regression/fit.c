@@ -4,6 +4,7 @@
  */
 #include "la/la.h"
 #include "model/fitted_on.h"
+#include "regression/check.h"
 #include "regression/document.h"
 #include "regression/regression.h"
 
@@ -64,6 +65,13 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     if (status == CST_OK)
         status = cst_training_check_costs(context, pool, &source, settings.keep_flops,
                                           settings.keep_latency);
+    if (status == CST_OK)
+        status = cst_value_check_folds(context, split, source.folds, source.view.rows,
+                                       source.fold_count);
+    if (status == CST_OK)
+        status = cst_value_check_units(context, pool, split, true);
+    if (status == CST_OK)
+        status = cst_value_check_options(context, options);
     if (status == CST_OK)
         status = cst_value_stages_run(context, &source.view, source.folds, source.fold_count,
                                       &settings, source.flops, source.latency, &stages);

@@ -6,6 +6,7 @@
 
 #include "blend/blend.h"
 #include "meta/linear.h"
+#include "regression/check.h"
 #include "regression/path.h"
 #include "regression/redundant.h"
 
@@ -230,7 +231,7 @@ static const struct value_preset {
                   "penalties, inverse-RMSE weights"},
     {"paper", "CoRe-Stack+ to the letter: CKA filter, learned gate, lambda*, Laplace blend, refit"},
     {"default", "corestack's default: near-duplicates out, selection on held-out error, linear "
-                "pool drawn to the average"},
+                "pool drawn to the good members"},
 };
 
 enum {
@@ -283,6 +284,8 @@ static cst_status read_settings(cst_context *context, const char *preset, uint64
         key[equals - settings[i]] = '\0';
         status = cst_options_set(context, options, key, equals + 1);
     }
+    if (status == CST_OK)
+        status = cst_value_check_options(context, options);
     if (status == CST_OK)
         cst_settings_read(options, out);
     cst_options_free(context, options);

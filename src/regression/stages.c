@@ -25,6 +25,21 @@ void cst_value_stages_free(cst_context *context, cst_value_stages *stages) {
 /* ---- selection --------------------------------------------------------------------------------
  */
 
+/* A cap that costs more than selection was allowed to give up. */
+static void tell_cap(cst_context *context, const cst_settings *settings,
+                     const cst_selection *selection, int32_t members) {
+    const cst_select_step *step = &selection->path[selection->chosen];
+    double all = selection->path[selection->members - 1].loss;
+    bool at_cap = step->size < selection->members && !selection->path[step->size].allowed;
+    if (at_cap && step->against_all > settings->selection.tolerance * all)
+        cst_notice(
+            context,
+            "the caps allow %d of %d members, and their held-out squared error is %.1f%% "
+            "above that of all: raise keep.fraction, keep.max or a budget where more members "
+            "may run",
+            (int)step->size, (int)members, 100 * step->against_all / all);
+}
+
 static cst_status select_members(cst_context *context, const cst_view *view,
                                  const cst_scaling *scaling, const cst_moments *moments,
                                  const int32_t *folds, int32_t fold_count,
@@ -58,6 +73,7 @@ static cst_status select_members(cst_context *context, const cst_view *view,
     }
     if (status == CST_OK) {
         const cst_select_step *step = &out->selection.path[out->selection.chosen];
+        tell_cap(context, settings, &out->selection, view->members);
         for (int32_t j = 0; j < count; j++)
             out->because[out->candidates[j]] = CST_BECAUSE_SELECTION;
         for (int32_t j = 0; j < step->size; j++) {

@@ -78,3 +78,77 @@ class Example(PoolCase):
         targets.flat[3] = np.inf
         self.save("oof_labels.npy", targets)
         self.fails("fit", self.pool, "-o", self.path("m.cstack"), says=["oof_labels.npy", "row 3", "infinity"])
+
+
+class Made(PoolCase):
+    """Pools of values made on the spot: members are the targets with noise."""
+
+    def make(self, offset=0.0, scale=1.0, rows=200, members=5, folds=None, noise=0.3):
+        rng = np.random.default_rng(3)
+        targets = rng.normal(size=rows)
+        split = {"targets": "y.npy"}
+        self.save("y.npy", targets * scale + offset)
+        if folds is not None:
+            self.save("f.npy", np.array(folds, dtype=np.int32))
+            split["folds"] = "f.npy"
+        models = []
+        for k in range(members):
+            self.save(f"m{k}.npy", (targets + noise * rng.normal(size=rows)) * scale + offset)
+            models.append({"name": f"m{k}", "predictions": {"oof": f"m{k}.npy"}})
+        with open(self.pool, "w", encoding="utf-8") as file:
+            json.dump({"corestack_pool": 1, "task": "regression", "outputs": ["level"], "splits": {"oof": split},
+                       "models": models}, file)
+
+    def fit(self, *arguments):
+        return self.works("fit", self.pool, "-o", self.model, "--json", *arguments).json()
+
+    def test_units(self):
+        self.make()
+        plain = self.fit()
+        self.assertFalse([n for n in plain["notices"] if "float32" in n])
+        self.make(offset=1e3)
+        self.assertAlmostEqual(self.fit()["oof"]["rmse"], plain["oof"]["rmse"], places=4)
+        self.make(offset=2e5)
+        found = [n for n in self.fit()["notices"] if "float32" in n]
+        self.assertEqual(len(found), 1)
+        self.assertTrue("'oof'" in found[0] and "'level'" in found[0] and "subtract a constant" in found[0])
+        for offset in (1e7, -1e8):
+            self.make(offset=offset)
+            self.fails("fit", self.pool, "-o", self.model, says=["'oof'", "'level'", "subtract a constant"])
+            self.fails("compare", self.pool, says=["'oof'", "'level'", "subtract a constant"])
+        for scale in (1e-14, 1e14):
+            self.make(scale=scale)
+            self.assertAlmostEqual(self.fit()["oof"]["rmse"] / scale, plain["oof"]["rmse"], places=5)
+        for scale in (1e-20, 1e20):
+            self.make(scale=scale)
+            self.fails("fit", self.pool, "-o", self.model, says=["'oof'", "'level'", "another unit"])
+
+    def test_options_of_other_tasks(self):
+        self.make()
+        foreign = ["fit.balance=1", "loglinear.bias=false", "probability.map=simplex", "detect.iou=0.6"]
+        given = [word for text in foreign for word in ("--set", text)]
+        found = [n for n in self.fit(*given)["notices"] if "makes no use of" in n]
+        self.assertEqual(len(found), 1)
+        for text in foreign:
+            self.assertIn(text.split("=", maxsplit=1)[0], found[0])
+        found = self.works("compare", self.pool, "--methods", "default", "-r", "0", "--json", *given).json()["notices"]
+        self.assertEqual(len([n for n in found if "makes no use of" in n]), 1)
+        for used in ([], ["--set", "linear_pool.prior=fixed", "--set", "loglinear.prior_weights=5"]):
+            self.assertFalse([n for n in self.fit(*used)["notices"] if "makes no use of" in n])
+        self.fails("fit", self.pool, "-o", self.model, "--values", "logit", says=["regression", "--values"])
+
+    def test_caps_and_folds(self):
+        self.make()
+        found = [n for n in self.fit()["notices"] if "the caps allow 3 of 5" in n]
+        self.assertEqual(len(found), 1)
+        self.assertIn("squared error", found[0])
+        self.assertFalse([n for n in self.fit("--set", "keep.fraction=0")["notices"] if "caps" in n])
+        self.make(folds=[1] * 199 + [0])
+        for command in (("fit", self.pool, "-o", self.model), ("compare", self.pool)):
+            self.fails(*command, says=["fold 1", "199 of the 200 rows", "same size"])
+        self.make(folds=[1] * 198 + [0, 0])
+        self.fit()
+
+    def test_definition(self):
+        rows = self.works("compare", EXAMPLE, "--methods", "default", "-r", "0", "--json").json()["rows"]
+        self.assertIn("drawn to the good members", rows[0]["definition"])

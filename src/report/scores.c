@@ -46,6 +46,22 @@ static const cst_score SCORES[] = {
     {"worst_group_accuracy", "worst_group_accuracy_ci", "worst group %", CST_SCORE_CLASSES, 2, 100,
      true},
     {"worst_top1", "worst_top1_ci", "worst split %", CST_SCORE_CLASSES, 2, 100, true},
+    {"rmse", "rmse_ci", "RMSE", CST_SCORE_VALUES, 5, 1, false},
+    {"mae", "mae_ci", "MAE", CST_SCORE_VALUES, 5, 1, false},
+    {"median_ae", "median_ae_ci", "median AE", CST_SCORE_VALUES, 5, 1, false},
+    {"r2", "r2_ci", "R^2", CST_SCORE_VALUES, 4, 1, true},
+    {"AP", "AP_ci", "AP %", CST_SCORE_BOXES, 2, 100, true},
+    {"AP50", "AP50_ci", "AP50 %", CST_SCORE_BOXES, 2, 100, true},
+    {"AP75", "AP75_ci", "AP75 %", CST_SCORE_BOXES, 2, 100, true},
+    {"APs", "APs_ci", "APs %", CST_SCORE_BOXES, 2, 100, true},
+    {"APm", "APm_ci", "APm %", CST_SCORE_BOXES, 2, 100, true},
+    {"APl", "APl_ci", "APl %", CST_SCORE_BOXES, 2, 100, true},
+    {"AR1", "AR1_ci", "AR1 %", CST_SCORE_BOXES, 2, 100, true},
+    {"AR10", "AR10_ci", "AR10 %", CST_SCORE_BOXES, 2, 100, true},
+    {"AR100", "AR100_ci", "AR100 %", CST_SCORE_BOXES, 2, 100, true},
+    {"ARs", "ARs_ci", "ARs %", CST_SCORE_BOXES, 2, 100, true},
+    {"ARm", "ARm_ci", "ARm %", CST_SCORE_BOXES, 2, 100, true},
+    {"ARl", "ARl_ci", "ARl %", CST_SCORE_BOXES, 2, 100, true},
 };
 
 const cst_score *cst_score_at(size_t index) {
@@ -59,6 +75,11 @@ const cst_score *cst_score_find(const char *key) {
     return NULL;
 }
 
+double cst_score_value(const json_t *row, const cst_score *score) {
+    double value = cst_json_number(row, score->key);
+    return score->group == CST_SCORE_BOXES && value < 0 ? NAN : value;
+}
+
 static bool better(const cst_score *score, double a, double b) {
     return isnan(b) || (score->more ? a > b : a < b);
 }
@@ -67,7 +88,7 @@ cst_places cst_score_places(const json_t *rows, const cst_score *score) {
     cst_places places = {NAN, NAN};
     size_t count = json_array_size(rows);
     for (size_t i = 0; count > 1 && i < count; i++) {
-        double value = cst_json_number(json_array_get(rows, i), score->key);
+        double value = cst_score_value(json_array_get(rows, i), score);
         if (isnan(value))
             continue;
         if (better(score, value, places.best)) {
@@ -120,10 +141,10 @@ static bool copy_key(json_t *row, const json_t *root, const char *key) {
 
 /* An evaluation's own scores as a row, like those of its baselines; a new reference. */
 static json_t *row_of_evaluation(const json_t *root) {
-    static const char *const more[] = {"models",      "clean_error", "families",
-                                       "kinds",       "severities",  "on",
-                                       "worst_split", "worst_group", "worst_group_samples",
-                                       "ood_scores"};
+    static const char *const more[] = {
+        "detections", "models", "clean_error", "families",    "kinds",
+        "severities", "on",     "worst_split", "worst_group", "worst_group_samples",
+        "ood_scores"};
     const char *name = cst_json_string(root, "split") ? "corestack" : "predictions";
     json_t *row = json_pack("{s:s}", "method", name);
     bool kept = row != NULL;

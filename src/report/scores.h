@@ -13,7 +13,9 @@ typedef enum cst_score_group {
     CST_SCORE_FURTHER = 1, /* other measures of calibration */
     CST_SCORE_OOD = 2,     /* telling out-of-distribution rows from the others */
     CST_SCORE_CORRUPTION = 3,
-    CST_SCORE_CLASSES = 4 /* parts of a split: classes by training count, groups, splits */
+    CST_SCORE_CLASSES = 4, /* parts of a split: classes by training count, groups, splits */
+    CST_SCORE_VALUES = 5,  /* of regression */
+    CST_SCORE_BOXES = 6    /* COCO's figures; below 0 (-1) where there is nothing to score */
 } cst_score_group;
 
 typedef struct cst_score {
@@ -32,6 +34,9 @@ enum { CST_SCORES_BASIC = 4 };
 
 /* The score with this key, or NULL. */
 const cst_score *cst_score_find(const char *key);
+
+/* Its value in a row; NaN where the row has none or it is not defined. */
+double cst_score_value(const json_t *row, const cst_score *score);
 
 /* The two best values of a column, NaN where there are not so many different ones. A column with
  * one row has no best. */

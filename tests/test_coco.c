@@ -89,6 +89,21 @@ static void results_are_read_and_written(void **state) {
     assert_int_equal(again->count, 0);
     assert_int_equal(again->first[2], 0);
     cst_coco_boxes_free(f->context, again);
+
+    double *const parts[] = {&boxes->box[1].x, &boxes->box[1].y, &boxes->box[1].w, &boxes->box[1].h,
+                             &boxes->box[1].score};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        double before = *parts[i];
+        *parts[i] = i % 2 ? NAN : INFINITY;
+        assert_int_equal(cst_coco_writer_open(f->context, &writer, copy, coco), CST_OK);
+        assert_int_equal(cst_coco_write(f->context, writer, boxes->box, 3), CST_ERROR_NUMERIC);
+        assert_non_null(strstr(cst_last_error(f->context), "not finite"));
+        cst_coco_writer_abort(f->context, writer);
+        *parts[i] = before;
+    }
+    assert_int_equal(cst_coco_read_boxes(f->context, &again, copy, coco, true), CST_OK);
+    assert_int_equal(again->count, 0); /* the file is as it was */
+    cst_coco_boxes_free(f->context, again);
     cst_coco_boxes_free(f->context, boxes);
     cst_coco_free(f->context, coco);
 }
@@ -244,6 +259,12 @@ static const fault TRUTH_FAULTS[] = {
      {"category_id 5, which no category", ""}},
     {FILE_OF(IMAGE, KIND, BOX("\"bbox\": [0,0,1,-1]")), CST_ERROR_INPUT, {"negative size", ""}},
     {FILE_OF(IMAGE, KIND, BOX("\"bbox\": [30,0,1,1]")), CST_ERROR_INPUT, {"outside its image", ""}},
+    {FILE_OF("{\"id\": 1}", KIND, BOX("\"bbox\": [1,2,1e308,1e308]")),
+     CST_ERROR_INPUT,
+     {"10000000 pixels", ""}},
+    {FILE_OF("{\"id\": 1}", KIND, BOX("\"bbox\": [-1e308,2,1.7e308,10]")),
+     CST_ERROR_INPUT,
+     {"10000000 pixels", ""}},
     {FILE_OF(IMAGE, KIND, BOX("\"bbox\": [0,0,1,1], \"area\": -1")),
      CST_ERROR_INPUT,
      {"area -1", ""}},

@@ -58,7 +58,7 @@ static void fusion_without_a_fit_equals_numpy(void **state) {
         assert_int_equal(cst_coco_read_boxes(context, &expected, path, split.coco, true), CST_OK);
         assert_int_equal(cst_suppress(context, split.coco,
                                       (const cst_coco_boxes *const *)split.boxes, MEMBERS,
-                                      (cst_suppression)rule, &found),
+                                      (cst_suppression)rule, NULL, &found),
                          CST_OK);
         same_boxes(found, expected);
         cst_coco_boxes_free(context, expected);

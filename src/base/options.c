@@ -51,6 +51,7 @@ enum { VALUE_CHARS = 128 };
 struct cst_options {
     char text[CST_OPT_COUNT][VALUE_CHARS];
     double number[CST_OPT_COUNT]; /* number, flag, choice or bits of a list */
+    bool given[CST_OPT_COUNT];    /* set since the preset was applied */
     const char *preset;
 };
 
@@ -178,7 +179,10 @@ cst_status cst_options_set(cst_context *context, cst_options *options, const cha
     if (id < 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "there is no option '%s'; `corestack fit --help` lists them", key);
-    return set_id(context, options, (cst_option_id)id, value);
+    cst_status status = set_id(context, options, (cst_option_id)id, value);
+    if (status == CST_OK)
+        options->given[id] = true;
+    return status;
 }
 
 cst_status cst_options_preset(cst_context *context, cst_options *options, const char *preset) {
@@ -198,6 +202,7 @@ cst_status cst_options_preset(cst_context *context, cst_options *options, const 
     for (size_t i = 0; status == CST_OK && i < sizeof PRESET_VALUES / sizeof PRESET_VALUES[0]; i++)
         if (strcmp(PRESET_VALUES[i].preset, known) == 0)
             status = set_id(context, options, PRESET_VALUES[i].id, PRESET_VALUES[i].value);
+    memset(options->given, 0, sizeof options->given);
     options->preset = known;
     return status;
 }
@@ -239,6 +244,10 @@ int64_t cst_option_integer(const cst_options *options, cst_option_id id) {
 
 bool cst_option_flag(const cst_options *options, cst_option_id id) {
     return options->number[id] != 0;
+}
+
+bool cst_option_given(const cst_options *options, cst_option_id id) {
+    return options->given[id];
 }
 
 int cst_option_choice(const cst_options *options, cst_option_id id) {

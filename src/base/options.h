@@ -114,12 +114,13 @@
     X(DETECT_MAX_BOXES, "detect.max_boxes", INTEGER, "100", 1, 1000000, "",                        \
       "Detection: most boxes of a member in an image and category, best first.")                   \
     X(DETECT_SELECT, "detect.select", BOOLEAN, "false", 0, 1, "",                                  \
-      "Detection: whether the preset default selects members on held-out loss.")                   \
+      "Detection: whether the preset default selects members on held-out loss; setting a key of "  \
+      "select.* turns it on.")                                                                     \
     X(DETECT_KEEP_FRACTION, "detect.keep_fraction", REAL, "1", 1e-9, 1, "",                        \
-      "Detection: what keep.fraction is in the preset default.")                                   \
+      "Detection: what keep.fraction is in the preset default, unless that is set.")               \
     X(DETECT_PRIOR_WEIGHTS, "detect.prior_weights", REAL, "1000", 0, 1e12, "",                     \
       "Detection: what loglinear.prior_weights is in the preset default, with loglinear.prior "    \
-      "fixed; 0: what these two say.")                                                             \
+      "fixed, unless one of the two is set; 0: what they say.")                                    \
     X(DETECT_TARGET_IOU, "detect.target_iou", REAL, "0.5", 0.05, 1, "",                            \
       "Detection: IoU with a true box from which a fused box counts as right while fitting.")      \
     X(DETECT_BOX_WEIGHTS, "detect.box_weights", CHOICE, "precision", 0, 0,                         \
@@ -162,6 +163,9 @@ typedef enum cst_option_id { CST_OPTION_LIST_ALL(CST_OPTION_ENUM) CST_OPT_COUNT 
 double cst_option_real(const cst_options *options, cst_option_id id);
 int64_t cst_option_integer(const cst_options *options, cst_option_id id);
 bool cst_option_flag(const cst_options *options, cst_option_id id);
+
+/* Whether the option was set by itself after the preset was applied. */
+bool cst_option_given(const cst_options *options, cst_option_id id);
 
 /* Position of a choice's value in its list of choices. */
 int cst_option_choice(const cst_options *options, cst_option_id id);

@@ -400,7 +400,7 @@ cst_status cst_detection_evaluate_model(cst_context *context, const cst_model *m
     double start = cst_seconds();
     cst_notices_clear(context);
     cst_la_enter();
-    cst_status status = cst_detection_predict(context, model, pool, split, &files, &boxes);
+    cst_status status = cst_detection_predict(context, model, pool, split, true, &files, &boxes);
     if (status == CST_OK)
         status = seen_in_fitting(context, model, split, files.coco, &seen);
     if (status == CST_OK)

@@ -21,10 +21,11 @@ cst_status cst_detection_evaluate_model(cst_context *context, const cst_model *m
 cst_status cst_detection_compare(cst_context *context, cst_pool *pool,
                                  const cst_compare_options *options, cst_report **report);
 
-/* A model's boxes for a split of a pool. *split_out (the caller's to close, also after an error)
- * holds what was read. */
+/* A model's boxes for a split of a pool; labelled: the annotations are needed. *split_out (the
+ * caller's to close, also after an error) holds what was read. */
 cst_status cst_detection_predict(cst_context *context, const cst_model *model, const cst_pool *pool,
-                                 const char *split, cst_box_split *split_out, cst_coco_boxes **out);
+                                 const char *split, bool labelled, cst_box_split *split_out,
+                                 cst_coco_boxes **out);
 
 /* Categories of true boxes, [count] as the file's order has them: what a model remembers of the
  * split it was fitted on. *out is the caller's. */

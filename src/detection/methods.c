@@ -157,33 +157,101 @@ static cst_status stack_weights(cst_context *context, const cst_method_fit *fit,
     return CST_OK;
 }
 
-static cst_status fit_rows(cst_context *context, const cst_box_training *t, int32_t fold,
-                           uint64_t seed, cst_detect_fit *out) {
+/* One fit on the rows of `t` without a fold, of the members [count] or (NULL) all. */
+static cst_status fit_once(cst_context *context, const cst_method *method,
+                           const cst_box_training *t, int32_t fold, uint64_t seed,
+                           const int32_t *members, int32_t count, cst_method_fit *out) {
     cst_training source = t->source;
-    double *stack = NULL;
     int64_t *index = NULL;
+    const float **pointers = NULL;
     cst_status status = CST_OK;
     if (fold >= 0) {
         index = cst_alloc(context, (size_t)t->source.view.rows, sizeof *index);
         status = index ? leave_out(context, t, fold, seed, index, &source) : CST_ERROR_MEMORY;
     }
+    if (status == CST_OK && members) {
+        pointers = cst_alloc(context, (size_t)count, sizeof *pointers);
+        status = pointers ? CST_OK : CST_ERROR_MEMORY;
+        if (pointers) {
+            cst_view all = source.view;
+            source.view = cst_view_members(&all, members, count, pointers);
+        }
+    }
     if (status == CST_OK)
-        status = cst_method_fit_run(context, &out->method.rows, &source, seed, &out->rows);
+        status = cst_method_fit_run(context, method, &source, seed, out);
+    if (fold >= 0)
+        cst_free(context, source.folds);
+    cst_free(context, index);
+    cst_free(context, pointers);
+    return status;
+}
+
+/* The learners of `from`, fitted on the kept members alone, in place of those of `to`. */
+static cst_status take_learners(cst_context *context, cst_method_fit *from, cst_method_fit *to) {
+    cst_meta_fit_free(context, &to->stages.fit);
+    cst_calibrator_free(context, &to->calibrator);
+    to->stages.fit = from->stages.fit;
+    to->calibrator = from->calibrator;
+    to->mix = from->mix;
+    from->stages.fit = (cst_meta_fit){0};
+    from->calibrator = (cst_calibrator){0};
+    cst_free(context, to->weights);
+    to->weights = NULL;
+    if (!from->weights)
+        return CST_OK;
+    to->weights = cst_alloc(context, (size_t)to->members, sizeof *to->weights);
+    for (int32_t j = 0; to->weights && j < to->stages.kept_count; j++)
+        to->weights[to->stages.kept[j]] = from->weights[j];
+    return to->weights ? CST_OK : CST_ERROR_MEMORY;
+}
+
+/* Prediction clusters the boxes of the kept members only, so the learners are fitted again on such
+ * clusters, `narrow`, with the members as they are. */
+static cst_status refit_kept(cst_context *context, const cst_box_training *t, int32_t fold,
+                             uint64_t seed, cst_method_fit *fit, cst_box_training *narrow) {
+    cst_method method = fit->method;
+    cst_settings *s = &method.settings;
+    cst_method_fit again = {0};
+    s->measure = CST_MEASURE_NONE;
+    s->select = false;
+    s->drop = false;
+    s->keep_max = 0;
+    s->keep_fraction = 0;
+    s->keep_flops = 0;
+    s->keep_latency = 0;
+    cst_status status = cst_box_training_narrow(context, t, fit->uses, narrow);
+    if (status == CST_OK)
+        status = fit_once(context, &method, narrow, fold, seed, fit->stages.kept,
+                          fit->stages.kept_count, &again);
+    if (status == CST_OK)
+        status = take_learners(context, &again, fit);
+    cst_method_fit_free(context, &again);
+    return status;
+}
+
+static cst_status fit_rows(cst_context *context, const cst_box_training *t, int32_t fold,
+                           uint64_t seed, cst_detect_fit *out) {
+    cst_box_training narrow = {0};
+    double *stack = NULL;
+    bool preset = !out->method.rows.baseline;
+    cst_status status = fit_once(context, &out->method.rows, t, fold, seed, NULL, 0, &out->rows);
+    bool fewer = status == CST_OK && preset && out->rows.stages.kept_count < out->rows.members;
+    if (fewer)
+        status = refit_kept(context, t, fold, seed, &out->rows, &narrow);
     if (status == CST_OK)
         status = stack_weights(context, &out->rows, &stack);
     if (status == CST_OK) {
         /* Baselines fuse as they weigh; the presets as the option says. */
-        cst_box_weights rule =
-            out->method.rows.baseline ? CST_BOX_WEIGHTS_STACK : t->options.box_weights;
-        status = cst_box_weights_fit(context, t, fold, rule, out->rows.uses, stack, out->fusion);
+        cst_box_weights rule = preset ? t->options.box_weights : CST_BOX_WEIGHTS_STACK;
+        status = cst_box_weights_fit(context, fewer ? &narrow : t, fold, rule, out->rows.uses,
+                                     stack, out->fusion);
     }
     for (int32_t k = 0; status == CST_OK && k < out->rows.members; k++)
         out->uses[k] = out->rows.uses[k];
     if (status == CST_OK && out->rows.weights)
         memcpy(out->weights, out->rows.weights, (size_t)out->rows.members * sizeof *out->weights);
-    if (fold >= 0)
-        cst_free(context, source.folds);
-    cst_free(context, index);
+    if (fewer)
+        cst_box_training_close(context, &narrow);
     cst_free(context, stack);
     return status;
 }
@@ -291,14 +359,8 @@ cst_status cst_detect_fit_predict(cst_context *context, const cst_detect_fit *fi
         return predict_clusters(context, fit, options, split, images, out);
     if (rule == CST_DETECT_BEST_SINGLE)
         return select_images(context, split, split->boxes[fit->best], images, out);
-    cst_coco_boxes *all = NULL;
-    cst_status status =
-        cst_suppress(context, split->coco, (const cst_coco_boxes *const *)split->boxes,
-                     split->members, rules[rule], images ? &all : out);
-    if (status == CST_OK && images)
-        status = select_images(context, split, all, images, out);
-    cst_coco_boxes_free(context, all);
-    return status;
+    return cst_suppress(context, split->coco, (const cst_coco_boxes *const *)split->boxes,
+                        split->members, rules[rule], images, out);
 }
 
 /* ---- images the fit did not see ---------------------------------------------------------------

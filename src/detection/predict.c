@@ -74,7 +74,7 @@ static cst_status predict_rows(cst_context *context, const cst_model *model,
 }
 
 cst_status cst_detection_predict(cst_context *context, const cst_model *model, const cst_pool *pool,
-                                 const char *split, cst_box_split *split_out,
+                                 const char *split, bool labelled, cst_box_split *split_out,
                                  cst_coco_boxes **out) {
     *split_out = (cst_box_split){0};
     *out = NULL;
@@ -83,7 +83,8 @@ cst_status cst_detection_predict(cst_context *context, const cst_model *model, c
     cst_status status =
         positions ? match_members(context, model, pool, positions) : CST_ERROR_MEMORY;
     if (status == CST_OK)
-        status = cst_box_split_open(context, pool, split, positions, model->members, split_out);
+        status = (labelled ? cst_box_split_open : cst_box_split_open_images)(
+            context, pool, split, positions, model->members, split_out);
     if (status == CST_OK)
         status = check_categories(context, model->fusion, split_out->coco);
     if (status == CST_OK) {
@@ -114,7 +115,7 @@ cst_status cst_model_predict_detections(cst_context *context, const cst_model *m
     cst_box_split files;
     cst_coco_boxes *boxes = NULL;
     cst_coco_writer *writer = NULL;
-    cst_status status = cst_detection_predict(context, model, pool, split, &files, &boxes);
+    cst_status status = cst_detection_predict(context, model, pool, split, false, &files, &boxes);
     if (status == CST_OK)
         status = cst_coco_writer_open(context, &writer, path, files.coco);
     for (int32_t i = 0; status == CST_OK && i < files.coco->images; i++)

@@ -9,13 +9,35 @@
 #include <math.h>
 #include <string.h>
 
+/* Whether one of the options was set, and the one of detection that stands for them was not. */
+static bool general(const cst_options *options, cst_option_id ours, const cst_option_id *theirs,
+                    size_t count) {
+    bool given = false;
+    for (size_t i = 0; i < count; i++)
+        given = given || cst_option_given(options, theirs[i]);
+    return given && !cst_option_given(options, ours);
+}
+
 void cst_detect_options_read(const cst_options *options, cst_detect_options *out) {
+    static const cst_option_id selection[] = {CST_OPT_SELECT_DIRECTION, CST_OPT_SELECT_RULE,
+                                              CST_OPT_SELECT_TOLERANCE, CST_OPT_SELECT_PRIOR,
+                                              CST_OPT_SELECT_MAX_ROWS};
+    static const cst_option_id keep[] = {CST_OPT_KEEP_FRACTION};
+    static const cst_option_id prior[] = {CST_OPT_LOGLINEAR_PRIOR};
+    static const cst_option_id weights[] = {CST_OPT_LOGLINEAR_PRIOR_WEIGHTS};
+    cst_option_id precision = general(options, CST_OPT_DETECT_PRIOR_WEIGHTS, weights, 1)
+                                  ? CST_OPT_LOGLINEAR_PRIOR_WEIGHTS
+                                  : CST_OPT_DETECT_PRIOR_WEIGHTS;
     *out = (cst_detect_options){
         .clusters = {.iou = cst_option_real(options, CST_OPT_DETECT_IOU),
                      .min_score = cst_option_real(options, CST_OPT_DETECT_MIN_SCORE),
                      .max_boxes = (int32_t)cst_option_integer(options, CST_OPT_DETECT_MAX_BOXES)},
-        .select = cst_option_flag(options, CST_OPT_DETECT_SELECT),
-        .prior_weights = cst_option_real(options, CST_OPT_DETECT_PRIOR_WEIGHTS),
+        .select = cst_option_flag(options, CST_OPT_DETECT_SELECT) ||
+                  general(options, CST_OPT_DETECT_SELECT, selection,
+                          sizeof selection / sizeof selection[0]),
+        .keep_general = general(options, CST_OPT_DETECT_KEEP_FRACTION, keep, 1),
+        .prior_general = general(options, CST_OPT_DETECT_PRIOR_WEIGHTS, prior, 1),
+        .prior_weights = cst_option_real(options, precision),
         .keep_fraction = cst_option_real(options, CST_OPT_DETECT_KEEP_FRACTION),
         .target_iou = cst_option_real(options, CST_OPT_DETECT_TARGET_IOU),
         .box_weights = (cst_box_weights)cst_option_choice(options, CST_OPT_DETECT_BOX_WEIGHTS)};
@@ -26,8 +48,9 @@ void cst_detect_adapt(const cst_detect_options *options, const char *preset,
     if (strcmp(preset, "default") != 0)
         return;
     settings->select = settings->select && options->select;
-    settings->keep_fraction = options->keep_fraction;
-    if (options->prior_weights > 0) {
+    if (!options->keep_general)
+        settings->keep_fraction = options->keep_fraction;
+    if (options->prior_weights > 0 && !options->prior_general) {
         settings->prior_cv = false;
         settings->loglinear.evidence = false;
         settings->loglinear.prior_weights = options->prior_weights;
@@ -38,7 +61,7 @@ void cst_detect_adapt(const cst_detect_options *options, const char *preset,
  */
 
 static cst_status open_annotations(cst_context *context, const cst_pool *pool, const char *name,
-                                   int32_t *split, cst_coco **out) {
+                                   bool labelled, int32_t *split, cst_coco **out) {
     const cst_manifest *m = pool->manifest;
     *split = cst_manifest_find_split(m, name);
     if (*split < 0)
@@ -51,7 +74,8 @@ static cst_status open_annotations(cst_context *context, const cst_pool *pool, c
                         m->path, name);
     cst_status status = cst_manifest_confine(context, m, path);
     if (status == CST_OK)
-        status = cst_coco_read(context, out, path);
+        status =
+            labelled ? cst_coco_read(context, out, path) : cst_coco_read_images(context, out, path);
     if (status == CST_OK && m->classes > 0 && m->classes != (*out)->categories)
         status = cst_fail(context, CST_ERROR_MISMATCH,
                           "%s: 'classes' says %d, and %s has %d categories; leave 'classes' out",
@@ -72,12 +96,13 @@ static cst_status open_member(cst_context *context, const cst_pool *pool, const 
     return status == CST_OK ? cst_coco_read_boxes(context, out, path, coco, true) : status;
 }
 
-cst_status cst_box_split_open(cst_context *context, const cst_pool *pool, const char *split,
-                              const int32_t *members, int32_t count, cst_box_split *out) {
+static cst_status open_split(cst_context *context, const cst_pool *pool, const char *split,
+                             const int32_t *members, int32_t count, bool labelled,
+                             cst_box_split *out) {
     double start = cst_seconds();
     int32_t at = 0;
     *out = (cst_box_split){.members = cst_pool_members(pool)};
-    cst_status status = open_annotations(context, pool, split, &at, &out->coco);
+    cst_status status = open_annotations(context, pool, split, labelled, &at, &out->coco);
     if (status == CST_OK) {
         out->boxes = cst_alloc(context, (size_t)out->members, sizeof *out->boxes);
         status = out->boxes ? CST_OK : CST_ERROR_MEMORY;
@@ -101,6 +126,16 @@ cst_status cst_box_split_open(cst_context *context, const cst_pool *pool, const 
     if (status != CST_OK)
         cst_box_split_close(context, out);
     return status;
+}
+
+cst_status cst_box_split_open(cst_context *context, const cst_pool *pool, const char *split,
+                              const int32_t *members, int32_t count, cst_box_split *out) {
+    return open_split(context, pool, split, members, count, true, out);
+}
+
+cst_status cst_box_split_open_images(cst_context *context, const cst_pool *pool, const char *split,
+                                     const int32_t *members, int32_t count, cst_box_split *out) {
+    return open_split(context, pool, split, members, count, false, out);
 }
 
 void cst_box_split_close(cst_context *context, cst_box_split *split) {

@@ -22,12 +22,14 @@ typedef struct cst_detect_options {
     bool select; /* this and the next two: of the preset "default" */
     double keep_fraction;
     double prior_weights; /* 0: what the options of the log-linear pool say */
+    bool keep_general;    /* keep.fraction was set, and detect.keep_fraction was not */
+    bool prior_general;   /* the same of loglinear.prior */
     double target_iou;
     cst_box_weights box_weights;
 } cst_detect_options;
 
 void cst_detect_options_read(const cst_options *options, cst_detect_options *out);
-/* What detection changes in the settings of a preset. */
+/* What detection changes in the settings of a preset. What was set by itself stays. */
 void cst_detect_adapt(const cst_detect_options *options, const char *preset,
                       cst_settings *settings);
 
@@ -43,6 +45,9 @@ typedef struct cst_box_split {
  * all). Scores have to be probabilities. */
 cst_status cst_box_split_open(cst_context *context, const cst_pool *pool, const char *split,
                               const int32_t *members, int32_t count, cst_box_split *out);
+/* The same where true boxes are not needed: the file may lack its list of annotations. */
+cst_status cst_box_split_open_images(cst_context *context, const cst_pool *pool, const char *split,
+                                     const int32_t *members, int32_t count, cst_box_split *out);
 void cst_box_split_close(cst_context *context, cst_box_split *split);
 
 /* Clusters as rows of two classes: class 1 is what the score speaks for. */
@@ -64,6 +69,7 @@ cst_view cst_box_rows_view(const cst_box_rows *rows);
 /* What a fit works on. */
 typedef struct cst_box_training {
     const cst_box_split *split;
+    const char *name; /* of the split */
     cst_detect_options options;
     cst_box_rows rows;
     int32_t *targets;     /* [rows]: CST_CLUSTER_... */
@@ -79,6 +85,10 @@ typedef struct cst_box_training {
 cst_status cst_box_training_open(cst_context *context, const cst_pool *pool, const char *name,
                                  const cst_box_split *split, const cst_detect_options *options,
                                  int32_t folds, uint64_t seed, cst_box_training *out);
+/* The same with clusters of only the members in `uses` [members] and the folds of `all`, whose name
+ * of the split and costs are taken; all columns are there, the others empty. */
+cst_status cst_box_training_narrow(cst_context *context, const cst_box_training *all,
+                                   const bool *uses, cst_box_training *out);
 void cst_box_training_close(cst_context *context, cst_box_training *training);
 
 /* Weights of the members' boxes in fused ones, out [categories][members], by the rule, from the

@@ -128,41 +128,94 @@ static int64_t pool_image(const cst_coco_boxes *const *boxes, int32_t members, i
     return count;
 }
 
-cst_status cst_suppress(cst_context *context, const cst_coco *coco,
-                        const cst_coco_boxes *const *boxes, int32_t members, cst_suppression rule,
-                        cst_coco_boxes **out) {
-    int64_t all = 0;
-    int64_t most = 0;
+/* ---- all images -------------------------------------------------------------------------------
+ */
+
+typedef struct suppress_job {
+    const cst_coco_boxes *const *boxes;
+    int32_t members;
+    cst_suppression rule;
+    const int32_t *image; /* [tasks]: which images */
+    const int64_t *first; /* [tasks]: where an image's boxes may be put */
+    int64_t *kept;        /* [tasks]: how many were */
+    cst_coco_box *box;
+} suppress_job;
+
+static int64_t count_image(const suppress_job *job, int32_t image) {
+    int64_t count = 0;
+    for (int32_t k = 0; k < job->members; k++)
+        count += job->boxes[k]->first[image + 1] - job->boxes[k]->first[image];
+    return count;
+}
+
+static cst_status suppress_image(cst_context *context, void *user, int64_t task) {
+    const suppress_job *job = user;
+    int32_t image = job->image[task];
+    size_t room = (size_t)count_image(job, image);
+    pooled *pool = cst_alloc(context, room, sizeof *pool);
+    fusing *sums = cst_alloc(context, job->rule == CST_SUPPRESSION_WBF ? room : 0, sizeof *sums);
+    cst_status status = pool && sums ? CST_OK : CST_ERROR_MEMORY;
+    int64_t count = status == CST_OK ? pool_image(job->boxes, job->members, image, pool) : 0;
     int64_t kept = 0;
-    *out = NULL;
-    for (int32_t i = 0; i < coco->images; i++) {
-        int64_t count = 0;
-        for (int32_t k = 0; k < members; k++)
-            count += boxes[k]->first[i + 1] - boxes[k]->first[i];
-        all += count;
-        most = count > most ? count : most;
+    cst_coco_box *out = job->box + job->first[task];
+    for (int64_t at = 0; at < count;) {
+        int64_t end = at;
+        while (end < count && pool[end].box.category == pool[at].box.category)
+            end++;
+        kept += job->rule == CST_SUPPRESSION_WBF
+                    ? fuse_weighted(pool + at, end - at, job->members, sums, out + kept)
+                    : suppress(pool + at, end - at, job->rule, out + kept);
+        at = end;
     }
-    cst_coco_box *box = cst_alloc(context, (size_t)all, sizeof *box);
-    pooled *pool = cst_alloc(context, (size_t)most, sizeof *pool);
-    fusing *sums = cst_alloc(context, (size_t)most, sizeof *sums);
-    cst_status status = box && pool && sums ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t i = 0; status == CST_OK && i < coco->images; i++) {
-        int64_t count = pool_image(boxes, members, i, pool);
-        for (int64_t at = 0; at < count;) {
-            int64_t end = at;
-            while (end < count && pool[end].box.category == pool[at].box.category)
-                end++;
-            kept += rule == CST_SUPPRESSION_WBF
-                        ? fuse_weighted(pool + at, end - at, members, sums, box + kept)
-                        : suppress(pool + at, end - at, rule, box + kept);
-            at = end;
-        }
-    }
-    if (status == CST_OK)
-        status = cst_coco_boxes_take(context, out, box, kept, coco->images, coco->categories);
-    if (status != CST_OK)
-        cst_free(context, box);
+    job->kept[task] = kept;
     cst_free(context, pool);
     cst_free(context, sums);
+    return status;
+}
+
+/* Moves what the images kept together. */
+static int64_t close_up(const suppress_job *job, int64_t tasks) {
+    int64_t all = 0;
+    for (int64_t t = 0; t < tasks; t++) {
+        memmove(job->box + all, job->box + job->first[t], (size_t)job->kept[t] * sizeof *job->box);
+        all += job->kept[t];
+    }
+    return all;
+}
+
+cst_status cst_suppress(cst_context *context, const cst_coco *coco,
+                        const cst_coco_boxes *const *boxes, int32_t members, cst_suppression rule,
+                        const bool *images, cst_coco_boxes **out) {
+    size_t most = (size_t)coco->images;
+    int32_t *image = cst_alloc(context, most, sizeof *image);
+    int64_t *first = cst_alloc(context, most, sizeof *first);
+    suppress_job job = {.boxes = boxes, .members = members, .rule = rule};
+    job.kept = cst_alloc(context, most, sizeof *job.kept);
+    cst_status status = image && first && job.kept ? CST_OK : CST_ERROR_MEMORY;
+    int64_t tasks = 0;
+    int64_t all = 0;
+    *out = NULL;
+    for (int32_t i = 0; status == CST_OK && i < coco->images; i++) {
+        if (images && !images[i])
+            continue;
+        image[tasks] = i;
+        first[tasks++] = all;
+        all += count_image(&job, i);
+    }
+    job.image = image;
+    job.first = first;
+    if (status == CST_OK) {
+        job.box = cst_alloc(context, (size_t)all, sizeof *job.box);
+        status =
+            job.box ? cst_parallel_for(context, tasks, suppress_image, &job) : CST_ERROR_MEMORY;
+    }
+    if (status == CST_OK)
+        status = cst_coco_boxes_take(context, out, job.box, close_up(&job, tasks), coco->images,
+                                     coco->categories);
+    if (status != CST_OK)
+        cst_free(context, job.box);
+    cst_free(context, image);
+    cst_free(context, first);
+    cst_free(context, job.kept);
     return status;
 }

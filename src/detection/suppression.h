@@ -22,9 +22,10 @@ typedef enum cst_suppression {
 #define CST_SOFT_NMS_LEAST 0.001 /* boxes whose score falls below are left out */
 
 /* The boxes of `members` files [members], read for one annotation file, of all images together as
- * those of one detector. Ties of scores: by member, then order in the file. */
+ * those of one detector. Ties of scores: by member, then order in the file. images: [images] that
+ * are wanted, or NULL. */
 cst_status cst_suppress(cst_context *context, const cst_coco *coco,
                         const cst_coco_boxes *const *boxes, int32_t members, cst_suppression rule,
-                        cst_coco_boxes **out);
+                        const bool *images, cst_coco_boxes **out);
 
 #endif

@@ -11,6 +11,22 @@
 /* ---- folds ------------------------------------------------------------------------------------
  */
 
+/* Too few images with clusters for the folds; said in terms of the files. */
+static cst_status check_images(cst_context *context, const cst_box_training *t, int32_t folds) {
+    int64_t images = 0;
+    int64_t last = -1;
+    for (int64_t i = 0; i < t->source.view.rows; i++) {
+        images += t->groups[t->index[i]] != last;
+        last = t->groups[t->index[i]];
+    }
+    if (images >= folds)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: split '%s' has %lld images with boxes to learn from, and %d folds need "
+                    "one each; set folds.count to fewer or fit on more images",
+                    t->split->coco->path, t->name, (long long)images, (int)folds);
+}
+
 /* Grouped folds of the rows with a target, and from them each image's; images without such a row
  * are dealt in turn. */
 static cst_status make_folds(cst_context *context, cst_box_training *t, int32_t folds,
@@ -61,7 +77,7 @@ static cst_status take_costs(cst_context *context, const cst_pool *pool, cst_tra
 /* ---- opening ----------------------------------------------------------------------------------
  */
 
-static cst_status make_targets(cst_context *context, const char *name, cst_box_training *t) {
+static cst_status make_targets(cst_context *context, cst_box_training *t) {
     const cst_box_clusters *c = t->rows.clusters;
     size_t rows = (size_t)c->rows;
     int64_t right = 0;
@@ -85,7 +101,7 @@ static cst_status make_targets(cst_context *context, const char *name, cst_box_t
         return cst_fail(context, CST_ERROR_INPUT,
                         "split '%s': of %lld clusters of boxes %lld match a true box; a stack is "
                         "fitted where some do and some do not",
-                        name, (long long)used, (long long)right);
+                        t->name, (long long)used, (long long)right);
     t->source.view = cst_box_rows_view(&t->rows);
     t->source.view.rows = used;
     t->source.view.labels = t->targets;
@@ -97,16 +113,62 @@ static cst_status make_targets(cst_context *context, const char *name, cst_box_t
 cst_status cst_box_training_open(cst_context *context, const cst_pool *pool, const char *name,
                                  const cst_box_split *split, const cst_detect_options *options,
                                  int32_t folds, uint64_t seed, cst_box_training *out) {
-    *out = (cst_box_training){.split = split, .options = *options};
+    *out = (cst_box_training){.split = split, .name = name, .options = *options};
     cst_status status =
         cst_box_rows_make(context, split, &options->clusters, NULL, NULL, &out->rows);
     if (status == CST_OK)
-        status = make_targets(context, name, out);
+        status = make_targets(context, out);
+    if (status == CST_OK)
+        status = check_images(context, out, folds);
     if (status == CST_OK)
         status = make_folds(context, out, folds, seed);
     if (status == CST_OK)
         status = take_costs(context, pool, &out->source);
     out->source.seconds_read = split->seconds;
+    if (status != CST_OK)
+        cst_box_training_close(context, out);
+    return status;
+}
+
+/* Folds of the images as they are in `all`. */
+static cst_status take_folds(cst_context *context, const cst_box_training *all,
+                             cst_box_training *t) {
+    size_t images = (size_t)t->split->coco->images;
+    t->source.folds = cst_alloc(context, (size_t)t->source.view.rows, sizeof *t->source.folds);
+    t->image_folds = cst_alloc(context, images, sizeof *t->image_folds);
+    if (!t->source.folds || !t->image_folds)
+        return CST_ERROR_MEMORY;
+    memcpy(t->image_folds, all->image_folds, images * sizeof *t->image_folds);
+    for (int64_t i = 0; i < t->source.view.rows; i++)
+        t->source.folds[i] = t->image_folds[t->groups[t->index[i]]];
+    t->source.fold_count = all->source.fold_count;
+    return CST_OK;
+}
+
+static cst_status take_members(cst_context *context, const cst_training *all, cst_training *out) {
+    size_t members = (size_t)all->view.members;
+    out->flops = cst_alloc(context, members, sizeof *out->flops);
+    out->latency = cst_alloc(context, members, sizeof *out->latency);
+    out->ensembles = cst_alloc(context, members, sizeof *out->ensembles);
+    if (!out->flops || !out->latency || !out->ensembles)
+        return CST_ERROR_MEMORY;
+    memcpy(out->flops, all->flops, members * sizeof *out->flops);
+    memcpy(out->latency, all->latency, members * sizeof *out->latency);
+    memcpy(out->ensembles, all->ensembles, members * sizeof *out->ensembles);
+    return CST_OK;
+}
+
+cst_status cst_box_training_narrow(cst_context *context, const cst_box_training *all,
+                                   const bool *uses, cst_box_training *out) {
+    *out = (cst_box_training){.split = all->split, .name = all->name, .options = all->options};
+    cst_status status =
+        cst_box_rows_make(context, all->split, &all->options.clusters, uses, NULL, &out->rows);
+    if (status == CST_OK)
+        status = make_targets(context, out);
+    if (status == CST_OK)
+        status = take_folds(context, all, out);
+    if (status == CST_OK)
+        status = take_members(context, &all->source, &out->source);
     if (status != CST_OK)
         cst_box_training_close(context, out);
     return status;

@@ -238,7 +238,8 @@ static cst_status put_boxes(cst_context *context, const gather *g, cst_coco *out
     return status;
 }
 
-cst_status cst_coco_read(cst_context *context, cst_coco **out, const char *path) {
+static cst_status read_file(cst_context *context, cst_coco **out, const char *path,
+                            cst_coco_kind kind) {
     gather g = {.path = path};
     *out = NULL;
     cst_coco *coco = cst_alloc(context, 1, sizeof *coco);
@@ -247,7 +248,7 @@ cst_status cst_coco_read(cst_context *context, cst_coco **out, const char *path)
     coco->path = cst_strdup(context, path);
     cst_status status = coco->path ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK)
-        status = cst_coco_scan(context, path, false, take, &g);
+        status = cst_coco_scan(context, path, kind, take, &g);
     if (status == CST_OK)
         status = put_images(context, &g, coco);
     if (status == CST_OK)
@@ -264,6 +265,14 @@ cst_status cst_coco_read(cst_context *context, cst_coco **out, const char *path)
     else
         cst_coco_free(context, coco);
     return status;
+}
+
+cst_status cst_coco_read(cst_context *context, cst_coco **out, const char *path) {
+    return read_file(context, out, path, CST_COCO_KIND_ANNOTATIONS);
+}
+
+cst_status cst_coco_read_images(cst_context *context, cst_coco **out, const char *path) {
+    return read_file(context, out, path, CST_COCO_KIND_IMAGES);
 }
 
 void cst_coco_free(cst_context *context, cst_coco *coco) {

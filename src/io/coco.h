@@ -49,8 +49,10 @@ typedef struct cst_coco_boxes {
 
 /* Reads an annotation file. Unknown keys are skipped, polygons and masks as well. An error names
  * file and byte: what is not JSON, ids that stand twice or that no image or category has, sizes
- * that are negative or not finite, boxes wholly outside their image. */
+ * that are negative, not finite or above ten million pixels, boxes wholly outside their image. */
 cst_status cst_coco_read(cst_context *context, cst_coco **out, const char *path);
+/* The same of a file that need not have a list of annotations (image_info_test of COCO). */
+cst_status cst_coco_read_images(cst_context *context, cst_coco **out, const char *path);
 void cst_coco_free(cst_context *context, cst_coco *coco);
 
 /* Positions by id, or -1. */

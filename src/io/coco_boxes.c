@@ -105,7 +105,7 @@ cst_status cst_coco_read_boxes(cst_context *context, cst_coco_boxes **out, const
                                const cst_coco *coco, bool probabilities) {
     gather g = {.path = path, .coco = coco, .probabilities = probabilities, .image = -1};
     *out = NULL;
-    cst_status status = cst_coco_scan(context, path, true, take, &g);
+    cst_status status = cst_coco_scan(context, path, CST_COCO_KIND_RESULTS, take, &g);
     if (status == CST_OK && !g.box) {
         g.box = cst_alloc(context, 1, sizeof *g.box);
         status = g.box ? CST_OK : CST_ERROR_MEMORY;
@@ -174,6 +174,13 @@ cst_status cst_coco_write(cst_context *context, cst_coco_writer *writer, const c
         const double corners[4] = {b->x, b->y, b->w, b->h};
         char number[5][SHORT];
         char line[LINE_CHARS];
+        if (!isfinite(b->x) || !isfinite(b->y) || !isfinite(b->w) || !isfinite(b->h) ||
+            !isfinite(b->score))
+            return cst_fail(context, CST_ERROR_NUMERIC,
+                            "image_id %" PRId64 ", category_id %" PRId64
+                            ": a box to write has a number that is not finite",
+                            writer->coco->image_id[b->image],
+                            writer->coco->category_id[b->category]);
         for (int j = 0; j < 4; j++)
             print_number(number[j], SHORT, corners[j]);
         print_number(number[4], SHORT, b->score);

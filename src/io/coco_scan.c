@@ -51,6 +51,7 @@ typedef struct scan {
     uint64_t chunk_at; /* byte at which the chunk that is parsed begins */
     uint64_t size;
     bool results;
+    bool unlabelled;  /* the list of annotations may be absent */
     int record_depth; /* containers that are open inside a record */
     int depth;        /* containers that are open */
     cst_coco_list list;
@@ -121,6 +122,11 @@ cst_status cst_coco_check_box(cst_context *context, const char *path, const cst_
                                "has a bbox of negative size, %g x %g; bbox is [left, top, width, "
                                "height]",
                                b[2], b[3]);
+    if (fabs(b[0]) > CST_COCO_PIXELS_MAX || fabs(b[1]) > CST_COCO_PIXELS_MAX ||
+        b[2] > CST_COCO_PIXELS_MAX || b[3] > CST_COCO_PIXELS_MAX)
+        return cst_coco_refuse(context, path, CST_ERROR_INPUT, record,
+                               "has the bbox [%g, %g, %g, %g]; places and sizes go to %.0f pixels",
+                               b[0], b[1], b[2], b[3], CST_COCO_PIXELS_MAX);
     if (b[0] > width || b[1] > height || b[0] + b[2] < 0 || b[1] + b[3] < 0)
         return cst_coco_refuse(context, path, CST_ERROR_INPUT, record,
                                "has the bbox [%g, %g, %g, %g], which lies outside its image of %g "
@@ -456,7 +462,7 @@ static cst_status run(scan *s, cst_bytes *source, unsigned char *chunk) {
     static const cst_coco_list lists[] = {CST_COCO_IMAGES, CST_COCO_ANNOTATIONS,
                                           CST_COCO_CATEGORIES};
     for (size_t i = 0; s->status == CST_OK && !s->results && i < 3; i++)
-        if (!s->lists_seen[lists[i]])
+        if (!s->lists_seen[lists[i]] && !(s->unlabelled && lists[i] == CST_COCO_ANNOTATIONS))
             s->status =
                 cst_fail(s->context, CST_ERROR_FORMAT,
                          "%s: is not a COCO annotation file: there is no list of %s", s->path,
@@ -466,7 +472,7 @@ static cst_status run(scan *s, cst_bytes *source, unsigned char *chunk) {
     return s->status;
 }
 
-cst_status cst_coco_scan(cst_context *context, const char *path, bool results,
+cst_status cst_coco_scan(cst_context *context, const char *path, cst_coco_kind kind,
                          cst_coco_record_fn told, void *user) {
     static const yajl_callbacks callbacks = {.yajl_null = got_null,
                                              .yajl_boolean = got_boolean,
@@ -478,9 +484,11 @@ cst_status cst_coco_scan(cst_context *context, const char *path, bool results,
                                              .yajl_start_array = open_array,
                                              .yajl_end_array = close_array};
     cst_bytes *source = NULL;
+    bool results = kind == CST_COCO_KIND_RESULTS;
     scan s = {.context = context,
               .path = path,
               .results = results,
+              .unlabelled = kind == CST_COCO_KIND_IMAGES,
               .record_depth = results ? 2 : 3,
               .list = results ? CST_COCO_RESULTS : CST_COCO_OTHER,
               .field = CST_COCO_FIELDS,

@@ -47,9 +47,15 @@ typedef struct cst_coco_record {
 typedef cst_status (*cst_coco_record_fn)(cst_context *context, void *user,
                                          const cst_coco_record *record, double share);
 
+typedef enum cst_coco_kind {
+    CST_COCO_KIND_RESULTS,
+    CST_COCO_KIND_ANNOTATIONS,
+    CST_COCO_KIND_IMAGES /* annotations, whose list may be absent */
+} cst_coco_kind;
+
 /* Reads `path`: a list of records (results), or an object with the lists images, annotations and
  * categories, which may stand in any order. */
-cst_status cst_coco_scan(cst_context *context, const char *path, bool results,
+cst_status cst_coco_scan(cst_context *context, const char *path, cst_coco_kind kind,
                          cst_coco_record_fn told, void *user);
 
 /* An error about a record: "PATH: byte N: detection 7 (counted from 0): ...". Returns `code`. */
@@ -59,8 +65,11 @@ cst_status cst_coco_refuse(cst_context *context, const char *path, cst_status co
 /* The error where a field that the record needs is not there. */
 cst_status cst_coco_need(cst_context *context, const char *path, const cst_coco_record *record,
                          unsigned fields);
-/* Sizes that are negative or not finite, and boxes wholly outside an image of width * height (NaN:
- * not known). */
+/* Farther than this from the origin no image reaches; areas and their sums stay finite. */
+static const double CST_COCO_PIXELS_MAX = 1e7;
+
+/* Sizes that are negative, not finite or above CST_COCO_PIXELS_MAX, and boxes wholly outside an
+ * image of width * height (NaN: not known). */
 cst_status cst_coco_check_box(cst_context *context, const char *path, const cst_coco_record *record,
                               double width, double height);
 

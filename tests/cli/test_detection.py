@@ -1,7 +1,10 @@
 """Detections: files in, files out, figures that other tools rely on, and one line for every fault."""
 
+import csv
+import io
 import json
 import os
+import shutil
 import unittest
 
 from support import SOURCES, PoolCase, run
@@ -41,9 +44,120 @@ class Evaluation(unittest.TestCase):
         result = run("evaluate", case + ".dt.json")
         self.assertEqual(result.code, 2)
         self.assertIn("--annotations", result.err)
+        for option in (["--task", "segmentation"], ["--classes", "3"], ["--ignore", "7"], ["--layout", "channels-first"],
+                       ["--ood", "far"], ["--head", "5"]):
+            result = run("evaluate", case + ".dt.json", "--annotations", case + ".gt.json", *option)
+            self.assertEqual(result.code, 2, option)
+            self.assertIn(" ".join(option[:2] if option[0] == "--task" else option[:1]), result.err)
+            self.assertEqual(result.err.count("\n"), 1)
+        self.assertEqual(run("evaluate", case + ".dt.json", "--annotations", case + ".gt.json", "--task",
+                             "detection").code, 0)
+
+    def test_tables_have_the_figures(self):
+        case = os.path.join(CASES, "crowd")
+        call = ("evaluate", case + ".dt.json", "--annotations", case + ".gt.json", "-r", "50")
+        expected = run(*call, "--json").json()
+        row, = csv.DictReader(io.StringIO(run(*call, "--csv").out))
+        for key in FIGURES:
+            self.assertAlmostEqual(float(row[key]), expected[key], places=8)
+        self.assertAlmostEqual(float(row["AP_low"]), expected["AP_ci"][0], places=8)
+        self.assertAlmostEqual(float(row["AP_high"]), expected["AP_ci"][1], places=8)
+        self.assertEqual(int(row["detections"]), expected["detections"])
+        table = run(*call, "--markdown").out
+        self.assertIn("| AP % |", table)
+        self.assertIn(f"{100 * expected['AP']:.2f} [", table)
 
 
 class Commands(PoolCase):
+    def test_tables_of_methods_have_the_figures(self):
+        model = self.path("cells.cstack")
+        self.assertEqual(run("fit", POOL, "-o", model, "--set", "evaluate.nested=false").code, 0)
+        for call, key in ((("evaluate", model, POOL, "--split", "test", "--baselines"), "baselines"),
+                          (("compare", POOL, "--split", "test", "-m", "average,default", "-r", "0"), "rows")):
+            document = run(*call, "--json").json()
+            rows = list(csv.DictReader(io.StringIO(run(*call, "--csv").out)))
+            expected = document[key] if key == "rows" else [document, *document[key]]
+            self.assertEqual(len(rows), len(expected))
+            table = run(*call, "--markdown").out.splitlines()
+            self.assertNotIn("p NLL", table[0])
+            for row, figures, line in zip(rows, expected, table[2:]):
+                for name in FIGURES:
+                    self.assertAlmostEqual(float(row[name]), figures[name], places=8, msg=name)
+                self.assertIn(f"{100 * figures['AP']:.2f}", line)
+
+    def boxes_of(self, pool, *settings):
+        """Kept members and predicted boxes on split test."""
+        model, out = self.path("b.cstack"), self.path("b.json")
+        fit = run("fit", pool, "-o", model, "--json", "--set", "evaluate.nested=false",
+                  *(part for setting in settings for part in ("--set", setting)))
+        self.assertEqual(fit.code, 0, fit.err)
+        self.assertEqual(run("predict", model, pool, "--split", "test", "-o", out).code, 0)
+        with open(out, encoding="utf-8") as file:
+            return fit.json()["kept"], json.load(file)
+
+    def test_a_selection_is_fitted_on_its_own_clusters(self):
+        names, boxes = self.boxes_of(POOL, "detect.select=true", "select.tolerance=1")
+        kept = [member if isinstance(member, str) else member["name"] for member in names]
+        self.assertLess(len(kept), 4)
+        with open(POOL, encoding="utf-8") as file:
+            manifest = json.load(file)
+        manifest["models"] = [member for member in manifest["models"] if member["name"] in kept]
+        for name in os.listdir(os.path.dirname(POOL)):
+            if name.endswith(".json") and name != "pool.json":
+                shutil.copy(os.path.join(os.path.dirname(POOL), name), self.path(name))
+        with open(self.path("few.json"), "w", encoding="utf-8") as file:
+            json.dump(manifest, file)
+        _, alone = self.boxes_of(self.path("few.json"), "redundancy.measure=none")
+        self.assertEqual(len(boxes), len(alone))
+        for a, b in zip(boxes, alone):
+            self.assertEqual((a["image_id"], a["category_id"]), (b["image_id"], b["category_id"]))
+            self.assertAlmostEqual(a["score"], b["score"], places=6)
+            for x, y in zip(a["bbox"], b["bbox"]):
+                self.assertAlmostEqual(x, y, places=6)
+
+    def test_what_is_set_is_used(self):
+        _, usual = self.boxes_of(POOL)
+        for settings in (["loglinear.prior_weights=1"], ["loglinear.prior=evidence"], ["keep.fraction=0.01"],
+                         ["select.tolerance=1"]):
+            _, changed = self.boxes_of(POOL, *settings)
+            self.assertNotEqual(usual, changed, settings)
+        _, ours = self.boxes_of(POOL, "loglinear.prior_weights=1", "detect.prior_weights=1000")
+        self.assertEqual(usual, ours)
+        call = ("compare", POOL, "-m", "default", "-r", "0", "--json")
+        self.assertNotEqual(run(*call).json()["rows"][0]["AP"],
+                            run(*call, "--set", "keep.fraction=0.01").json()["rows"][0]["AP"])
+
+    def test_fusion_is_the_same_with_any_number_of_threads(self):
+        call = ("compare", POOL, "-m", "average,wbf,nms,soft-nms,soft-nms-linear", "-r", "0", "--json", "--threads")
+        one, two = (run(*call, threads).json()["rows"] for threads in ("1", "2"))
+        for a, b in zip(one, two):
+            self.assertEqual([a[key] for key in FIGURES], [b[key] for key in FIGURES])
+
+    def test_predicts_images_without_annotations(self):
+        model, out = self.path("cells.cstack"), self.path("out.json")
+        self.assertEqual(run("fit", POOL, "-o", model, "--set", "evaluate.nested=false").code, 0)
+        for name in os.listdir(os.path.dirname(POOL)):
+            if name.endswith(".json"):
+                shutil.copy(os.path.join(os.path.dirname(POOL), name), self.path(name))
+        self.assertEqual(run("predict", model, self.path("pool.json"), "--split", "test", "-o", out).code, 0)
+        with open(out, "rb") as file:
+            expected = file.read()
+        with open(self.path("test.json"), encoding="utf-8") as file:
+            truth = json.load(file)
+        del truth["annotations"]
+        with open(self.path("test.json"), "w", encoding="utf-8") as file:
+            json.dump(truth, file)
+        again = run("predict", model, self.path("pool.json"), "--split", "test", "-o", self.path("again.json"))
+        self.assertEqual(again.code, 0, again.err)
+        with open(self.path("again.json"), "rb") as file:
+            self.assertEqual(file.read(), expected)
+        for call in (("evaluate", model, self.path("pool.json"), "--split", "test"),
+                     ("evaluate", out, "--annotations", self.path("test.json")),
+                     ("fit", self.path("pool.json"), "-o", self.path("n.cstack"), "--split", "test")):
+            result = run(*call)
+            self.assertEqual(result.code, 2)
+            self.assertIn("no list of annotations", result.err)
+
     def test_fit_predict_evaluate_compare(self):
         model = self.path("cells.cstack")
         fit = run("fit", POOL, "-o", model, "--json")
@@ -141,6 +255,8 @@ class Faults(PoolCase):
         self.refused([self.box(), self.box(category_id=4)], "detection 1 (counted from 0)", "category_id 4")
         self.refused([self.box(bbox=[10, 10, -5, 5])], "negative size")
         self.refused([self.box(bbox=[200, 10, 5, 5])], "outside its image of 100 x 80")
+        self.refused([self.box(bbox=[1, 2, 1e308, 1e308])], "a.json: byte 1", "10000000 pixels")
+        self.refused([self.box(bbox=[-1e308, 2, 1.7e308, 10])], "10000000 pixels")
         self.refused([self.box(score=1.5)], "score 1.5", "from 0 to 1")
         self.refused([self.box(score=float("nan"))], "NaN")
         self.refused([self.box(bbox=[1, 2, 3])], "fewer than four")
@@ -154,6 +270,10 @@ class Faults(PoolCase):
         self.refused([self.box()], "gt.json", "id 1, which another annotation", annotations=[good, good])
         self.refused([self.box()], "gt.json", "image_id 5", annotations=[{**good, "image_id": 5}])
         self.refused([self.box()], "gt.json", "outside its image", annotations=[{**good, "bbox": [500, 1, 2, 2]}])
+
+    def test_fewer_images_than_folds(self):
+        far = self.box(bbox=[60, 40, 10, 10])
+        self.refused([self.box(), far], "gt.json: split 'oof' has 1 images", "folds.count")
 
     def test_faults_of_the_manifest(self):
         base = {"corestack_pool": 1, "task": "detection", "splits": {"oof": {"annotations": "gt.json"}},

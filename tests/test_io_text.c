@@ -367,6 +367,10 @@ static void manifests_that_are_refused(void **state) {
          {"models[0].ensemble.passes", "whole number"}},
         {HEAD SPLITS "\"models\": [{\"name\": \"a\"}]}", {"models[0].predictions", "object"}},
         {HEAD "\"splits\": {}, " MODELS, {"splits", "at least one"}},
+        {HEAD
+         "\"splits\": {\"o\": {\"conditions\": [{\"kind\": \"fog\"}, {\"severity\": 1}, {}, {}, "
+         "{\"shift\": \"fog\"}, {\"severity\": 1}]}}, " MODELS,
+         {"splits.o.conditions[1] and [5]", "same shift"}},
         {HEAD "\"splits\": {\"o\": {\"ood\": 1}}, " MODELS, {"splits.o.ood", "true or false"}},
         {HEAD "\"splits\": {\"o\": {\"ood\": true, \"labels\": \"y\"}}, " MODELS,
          {"splits.o", "has labels"}},

@@ -2,6 +2,8 @@
  * Comparisons: scores of rows that fits have not seen, tests against direct computation, the
  * ablation's last row, sweeps, wrong requests.
  */
+#include "pool/pool.h"
+#include "protocol/shift.h"
 #include "report/report.h"
 
 #include <corestack/compare.h>
@@ -417,6 +419,55 @@ static void wrong_requests(void **state) {
     cst_pool_free(f->context, pool);
 }
 
+/* Logits in memory are probabilities by the time they are scored: the energy is left out, and the
+ * reason is not that the pool holds probabilities. */
+static void energy_needs_logits_from_files(void **state) {
+    fixture *f = *state;
+    static const char *const names[] = {"a", "b", "c"};
+    static char split[] = "oof";
+    static float logits[3][CELLS];
+    const float *own[3];
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < CELLS; i++)
+            logits[k][i] = 3 + logf(f->data[k][i]);
+    for (int t = 0; t < 2; t++) {
+        cst_pool *pool = NULL;
+        for (int k = 0; k < 3; k++)
+            own[k] = t ? logits[k] : f->data[k];
+        cst_view views[2];
+        cst_report *report = NULL;
+        assert_int_equal(cst_pool_from_memory(f->context, &pool, split, own, names, 3, ROWS,
+                                              CLASSES, f->labels,
+                                              t ? CST_OUTPUT_LOGIT : CST_OUTPUT_PROBABILITY),
+                         CST_OK);
+        assert_int_equal(cst_pool_view(f->context, pool, split, &views[0]), CST_OK);
+        views[1] = views[0];
+        cst_target list[] = {{.split = split, .role = CST_TARGET_SCORED, .samples = ROWS},
+                             {.split = split, .role = CST_TARGET_OOD, .samples = ROWS}};
+        cst_targets targets = {.list = list, .count = 2, .scored = 1};
+        const float *predicted[] = {f->data[0], f->data[1]};
+        assert_int_equal(cst_report_create(f->context, CST_REPORT_COMPARE, &report), CST_OK);
+        json_t *row = cst_report_object(report, cst_report_root(report), "row");
+        cst_shift_method method = {.row = row, .predicted = predicted, .views = views};
+        cst_shift shift = {.report = report,
+                           .pool = pool,
+                           .targets = &targets,
+                           .classes = CLASSES,
+                           .methods = &method,
+                           .count = 1,
+                           .reference = -1};
+        assert_int_equal(cst_shift_ood(f->context, &shift), CST_OK);
+        const json_t *about = json_object_get(cst_report_root(report), "ood_detection");
+        const char *why = json_string_value(json_object_get(about, "energy"));
+        assert_non_null(why);
+        assert_non_null(strstr(why, t ? "raw logits" : "the pool holds probabilities"));
+        assert_int_equal(json_array_size(json_object_get(row, "ood_scores")), 4);
+        assert_null(json_object_get(row, "ood_auroc_energy"));
+        cst_report_free(f->context, report);
+        cst_pool_free(f->context, pool);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(labels_of_a_fold_do_not_reach_its_predictions),
@@ -425,6 +476,7 @@ int main(void) {
         cmocka_unit_test(sweeps),
         cmocka_unit_test(constant_members),
         cmocka_unit_test(wrong_requests),
+        cmocka_unit_test(energy_needs_logits_from_files),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -172,7 +172,8 @@ static void prior_is_corrected_exactly(void **state) {
     static float before[PIXELS * C];
     static float after[PIXELS * C];
     assert_int_equal(cst_model_predict(f->context, model, members, PIXELS, before), CST_OK);
-    assert_int_equal(cst_prior_correct(f->context, &sample, &settings, model), CST_OK);
+    assert_int_equal(cst_prior_correct(f->context, sample.prior, sample.share, &settings, model),
+                     CST_OK);
     assert_int_equal(cst_model_predict(f->context, model, members, PIXELS, after), CST_OK);
     double moved = 0;
     for (int i = 0; i < PIXELS; i++) {
@@ -190,11 +191,12 @@ static void prior_is_corrected_exactly(void **state) {
     assert_true(moved > 0.01);
     settings.balance = 0; /* nothing to undo */
     double bias = model->learner[0].bias[0];
-    assert_int_equal(cst_prior_correct(f->context, &sample, &settings, model), CST_OK);
+    assert_int_equal(cst_prior_correct(f->context, sample.prior, sample.share, &settings, model),
+                     CST_OK);
     assert_true(model->learner[0].bias[0] >= bias && model->learner[0].bias[0] <= bias);
     settings.balance = 1;
     model->learner[0].biases = 0;
-    assert_int_equal(cst_prior_correct(f->context, &sample, &settings, model),
+    assert_int_equal(cst_prior_correct(f->context, sample.prior, sample.share, &settings, model),
                      CST_ERROR_UNSUPPORTED);
     model->learner[0].biases = C;
     cst_model_free(f->context, model);

@@ -297,6 +297,57 @@ static cst_status read_segmentation(const reader *r, const json_t *root) {
     return CST_OK;
 }
 
+/* NULL before any text. */
+static int order_of_texts(const char *a, const char *b) {
+    if (!a || !b)
+        return (a != NULL) - (b != NULL);
+    return strcmp(a, b);
+}
+
+/* By shift, kind and severity, those without first. */
+static int order_of_meaning(const cst_manifest_condition *a, const cst_manifest_condition *b) {
+    int order = order_of_texts(a->shift, b->shift);
+    if (order == 0)
+        order = order_of_texts(a->kind, b->kind);
+    if (order == 0)
+        order = !isnan(a->severity) - !isnan(b->severity);
+    return order == 0 ? (a->severity > b->severity) - (a->severity < b->severity) : order;
+}
+
+/* The same, and by position where that is the same. */
+static int order_of_conditions(const void *left, const void *right) {
+    const cst_manifest_condition *a = *(const cst_manifest_condition *const *)left;
+    const cst_manifest_condition *b = *(const cst_manifest_condition *const *)right;
+    int order = order_of_meaning(a, b);
+    return order == 0 ? (a > b) - (a < b) : order;
+}
+
+/* No condition twice, which would count twice in every mean; those that say nothing of themselves
+ * may be different ones. */
+static cst_status check_conditions(const reader *r, const char *place,
+                                   const cst_manifest_split *split) {
+    size_t count = (size_t)split->condition_count;
+    const cst_manifest_condition **sorted = cst_alloc(r->context, count, sizeof *sorted);
+    if (!sorted)
+        return CST_ERROR_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = &split->conditions[i];
+    qsort((void *)sorted, count, sizeof *sorted, order_of_conditions);
+    cst_status status = CST_OK;
+    for (size_t i = 1; status == CST_OK && i < count; i++) {
+        const cst_manifest_condition *one = sorted[i - 1];
+        bool says = one->shift || one->kind || !isnan(one->severity);
+        if (says && order_of_meaning(one, sorted[i]) == 0)
+            status = cst_fail(r->context, CST_ERROR_INPUT,
+                              "%s: %s.conditions[%zu] and [%zu] have the same shift, kind and "
+                              "severity; leave one out, or give them different kinds",
+                              r->path, place, (size_t)(one - split->conditions),
+                              (size_t)(sorted[i] - split->conditions));
+    }
+    cst_free(r->context, (void *)sorted);
+    return status;
+}
+
 static cst_status read_conditions(const reader *r, const char *place, const json_t *list,
                                   cst_manifest_split *split) {
     static const char *const keys[] = {"shift", "kind", "severity", NULL};
@@ -324,7 +375,7 @@ static cst_status read_conditions(const reader *r, const char *place, const json
         if (status != CST_OK)
             return status;
     }
-    return CST_OK;
+    return check_conditions(r, place, split);
 }
 
 static cst_status read_split(const reader *r, const char *name, const json_t *object) {

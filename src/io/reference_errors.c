@@ -6,7 +6,9 @@
 
 #include "io/strings.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { KINDS_MAX = 10000 };
@@ -103,6 +105,7 @@ cst_status cst_reference_errors_parse(cst_context *context, const char *where, c
 }
 
 static cst_status alexnet(cst_context *context, cst_reference_errors *out) {
+    out->published = true;
     out->source = cst_strdup(context, "AlexNet on ImageNet-C (Hendrycks and Dietterich 2019)");
     out->kinds = cst_alloc(context, ALEXNET_COUNT, sizeof *out->kinds);
     if (!out->source || !out->kinds)
@@ -129,9 +132,16 @@ cst_status cst_reference_errors_read(cst_context *context, const char *path,
     if (strcmp(path, "alexnet") == 0)
         return alexnet(context, out);
     json_error_t error;
-    json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return cst_fail(context, CST_ERROR_IO,
+                        "%s: reference errors cannot be opened (%s); give a file or the name "
+                        "alexnet",
+                        path, strerror(errno));
+    json_t *root = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
+    (void)fclose(file);
     if (!root)
-        return cst_fail(context, error.line > 0 ? CST_ERROR_INPUT : CST_ERROR_IO,
+        return cst_fail(context, CST_ERROR_INPUT,
                         "%s: cannot be read as JSON of reference errors (line %d: %s); give a file "
                         "or the name alexnet",
                         path, error.line, error.text);

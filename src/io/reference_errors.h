@@ -19,6 +19,7 @@ typedef struct cst_reference_errors {
     char *source; /* for reports */
     int32_t count;
     cst_reference_error *kinds; /* [count] */
+    bool published;             /* a table by its name, with more kinds than a split may have */
     double clean; /* error on the samples as they are, key "clean"; NaN where it is not given */
 } cst_reference_errors;
 

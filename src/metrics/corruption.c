@@ -97,6 +97,46 @@ static cst_status reference_sum(cst_context *context, const kinds *k, int32_t ki
     return CST_OK;
 }
 
+/* The reference's clean error; NaN where there is none, or with a notice where a kind's excess over
+ * it is nothing to divide by. */
+static double usable_clean(cst_context *context, const kinds *k, const double *sums,
+                           const cst_reference_errors *reference) {
+    for (int32_t i = 0; !isnan(reference->clean) && i < k->kinds; i++) {
+        if (sums[i] > (double)k->size[i] * reference->clean)
+            continue;
+        cst_notice(context,
+                   "mce_relative is left out: the reference errors (%s) of '%s' are not above the "
+                   "clean one, by whose difference it divides",
+                   reference->source, k->name[i]);
+        return NAN;
+    }
+    return reference->clean;
+}
+
+/* A notice of kinds that are given and not in the split: misspelt, perhaps. A published table has
+ * more than any split. */
+static void tell_unused(cst_context *context, const kinds *k,
+                        const cst_reference_errors *reference) {
+    int32_t unused = 0;
+    const char *first = NULL;
+    for (int32_t i = 0; !reference->published && i < reference->count; i++) {
+        const char *kind = reference->kinds[i].kind;
+        if (find_name(k->name, k->kinds, kind) >= 0)
+            continue;
+        first = unused++ ? first : kind;
+    }
+    char quoted[CST_QUOTE_CHARS];
+    if (unused == 1)
+        cst_notice(context,
+                   "the reference error (%s) of '%s' is not used: the split has no such kind",
+                   reference->source, cst_quote(quoted, first));
+    else if (unused > 1)
+        cst_notice(context,
+                   "the reference errors (%s) of %d kinds, '%s' the first, are not used: the split "
+                   "has no such kinds",
+                   reference->source, (int)unused, cst_quote(quoted, first));
+}
+
 /* A new statistic; NULL without memory. */
 static double *add_statistic(cst_context *context, cst_corruption_plan *plan, const char *prefix,
                              const char *name) {
@@ -181,16 +221,14 @@ cst_status cst_corruption_plan_make(cst_context *context, const cst_corruption *
     }
     for (int32_t i = 0; reference && status == CST_OK && i < k.kinds; i++) {
         status = reference_sum(context, &k, i, reference, &sums[i]);
-        if (status == CST_OK && clean && !(sums[i] > (double)k.size[i] * reference->clean) &&
-            !isnan(reference->clean))
-            status = cst_fail(context, CST_ERROR_INPUT,
-                              "the reference errors (%s) of '%s' are not above the clean one: a "
-                              "relative error cannot be divided by their difference",
-                              reference->source, k.name[i]);
+    }
+    double reference_clean = NAN;
+    if (status == CST_OK && reference) {
+        reference_clean = clean ? usable_clean(context, &k, sums, reference) : NAN;
+        tell_unused(context, &k, reference);
     }
     if (status == CST_OK)
-        status = add_totals(context, &k, clean, reference ? sums : NULL,
-                            reference ? reference->clean : NAN, out);
+        status = add_totals(context, &k, clean, reference ? sums : NULL, reference_clean, out);
     if (status == CST_OK)
         status = add_parts(context, &k, out);
     cst_free(context, sums);

@@ -29,7 +29,9 @@ static cst_status class_weights(cst_context *context, const cst_view *view, doub
     return CST_OK;
 }
 
-static cst_status check(cst_context *context, const cst_settings *settings) {
+cst_status cst_balance_check(cst_context *context, const cst_settings *settings) {
+    if (settings->balance <= 0)
+        return CST_OK;
     if (settings->learners != 1U << CST_LEARNER_LOGLINEAR)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "fit.balance weighs the rows of the log-linear pool and of selection, and "
@@ -46,10 +48,8 @@ cst_status cst_balance(cst_context *context, const cst_view *view, const cst_set
                        cst_settings *out, double **weights) {
     *out = *settings;
     *weights = NULL;
-    if (settings->balance <= 0)
-        return CST_OK;
-    cst_status status = check(context, settings);
-    if (status != CST_OK)
+    cst_status status = cst_balance_check(context, settings);
+    if (status != CST_OK || settings->balance <= 0)
         return status;
     *weights = cst_alloc(context, (size_t)view->classes, sizeof **weights);
     if (!*weights)

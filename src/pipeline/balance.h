@@ -8,9 +8,12 @@
 #include "pipeline/settings.h"
 #include "pool/view.h"
 
+/* CST_ERROR_ARGUMENT where a balance is set beside what does not take it. */
+cst_status cst_balance_check(cst_context *context, const cst_settings *settings);
+
 /* The settings for the rows of a view: with a balance, losses of selection and log-linear pool have
  * class weights from these rows, *weights [classes], the caller's (NULL without).
- * CST_ERROR_ARGUMENT where a balance is set beside what does not take it. */
+ * Fails as cst_balance_check does. */
 cst_status cst_balance(cst_context *context, const cst_view *view, const cst_settings *settings,
                        cst_settings *out, double **weights);
 

@@ -51,6 +51,9 @@ void cst_document_scores(cst_report *report, json_t *object, const cst_metrics *
 void cst_document_cka(cst_report *report, json_t *object, const cst_cka_result *cka,
                       const cst_settings *settings);
 
+/* "clusters": lists of names of the members with the same cluster_of [members]. */
+void cst_document_clusters(cst_report *report, const cst_pool *pool, const int32_t *cluster_of);
+
 /* Scores of every member of a view. out: [members]. */
 cst_status cst_member_metrics(cst_context *context, const cst_view *view, cst_metrics *out);
 

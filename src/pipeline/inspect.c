@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void put_clusters(cst_report *report, const cst_pool *pool, const int32_t *cluster_of) {
+void cst_document_clusters(cst_report *report, const cst_pool *pool, const int32_t *cluster_of) {
     json_t *clusters = cst_report_list(report, cst_report_root(report), "clusters");
     int32_t members = cst_pool_members(pool);
     for (int32_t c = 0; c < members; c++) {
@@ -52,7 +52,7 @@ static cst_status put_redundancy(cst_context *context, cst_report *report, const
     if (status == CST_OK) {
         cst_report_matrix(report, root, "cka", cka.cka, view->members, view->members);
         cst_report_matrix(report, root, "pearson", pearson, view->members, view->members);
-        put_clusters(report, pool, cluster_of);
+        cst_document_clusters(report, pool, cluster_of);
         cst_report_number(report, root, "cluster_threshold", threshold);
         cst_document_cka(report, cst_report_object(report, root, "cka_info"), &cka, settings);
         cst_report_number(report, root, "elbow", found ? elbow : NAN);

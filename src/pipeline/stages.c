@@ -484,6 +484,11 @@ cst_status cst_stages_run(cst_context *context, const cst_view *view, const int3
     cst_settings balanced;
     double *weights = NULL;
     *out = (cst_stages){0};
+    if (settings->loglinear.nonnegative && !settings->select &&
+        !(settings->learners & (1U << CST_LEARNER_LOGLINEAR)))
+        cst_notice(context, "loglinear.nonnegative=true has no effect: there is neither selection "
+                            "nor a log-linear pool, and weights of linear meta-learners may be "
+                            "negative");
     cst_status status = cst_balance(context, view, settings, &balanced, &weights);
     if (status == CST_OK)
         status = run_stages(context, view, folds, fold_count, &balanced, flops, latency, out);

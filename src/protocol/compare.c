@@ -4,6 +4,7 @@
  * sections 6 and 8.
  */
 #include "la/la.h"
+#include "pipeline/balance.h"
 #include "protocol/rows.h"
 #include "protocol/shift.h"
 
@@ -39,12 +40,31 @@ typedef struct comparison {
 /* ---- which methods ----------------------------------------------------------------------------
  */
 
+/* Whether a preset takes the settings: else an error that names it, or, as one of all, it is left
+ * out with a notice. */
+static cst_status check_settings(cst_context *context, const cst_method *method, bool asked,
+                                 bool *takes) {
+    cst_status status = method->preset ? cst_balance_check(context, &method->settings) : CST_OK;
+    *takes = status == CST_OK;
+    if (*takes)
+        return CST_OK;
+    char why[256];
+    (void)snprintf(why, sizeof why, "%s", cst_last_error(context));
+    if (asked)
+        return cst_fail(context, status, "method %s: %s", method->name, why);
+    cst_notice(context, "%s is left out: %s", method->name, why);
+    return CST_OK;
+}
+
 static cst_status add_method(cst_context *context, comparison *c,
                              const cst_compare_options *options, const char *name, bool asked) {
     cst_method method;
     cst_status status = cst_method_parse(context, name, options->seed, options->settings,
                                          options->setting_count, &method);
-    if (status != CST_OK)
+    bool takes = false;
+    if (status == CST_OK)
+        status = check_settings(context, &method, asked, &takes);
+    if (status != CST_OK || !takes)
         return status;
     for (int32_t m = 0; m < c->count; m++) {
         if (strcmp(c->methods[m].name, name) != 0)

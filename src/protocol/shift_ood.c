@@ -26,6 +26,7 @@ typedef struct ood_job {
     double *
         *normalisers[2]; /* [members of the pool] of the rows in and of those out; NULL: not read */
     bool logits;
+    bool from_memory; /* logits, but no files of them */
 } ood_job;
 
 /* ---- normalisers ------------------------------------------------------------------------------
@@ -196,8 +197,11 @@ static void put_head(const ood_job *job) {
         "what ends on out_positive; in distribution for what ends on in_positive");
     if (!job->logits)
         cst_report_string(report, at, "energy",
-                          "not computed: the pool holds probabilities, which do not tell the "
-                          "logits' normaliser");
+                          job->from_memory
+                              ? "not computed: it needs the raw logits, which are read from files, "
+                                "and this pool is from memory"
+                              : "not computed: the pool holds probabilities, which do not tell the "
+                                "logits' normaliser");
     if (job->shift->resamples > 0)
         cst_report_integer(report, at, "resamples",
                            job->shift->resamples < RESAMPLES_MAX ? job->shift->resamples
@@ -210,7 +214,10 @@ cst_status cst_shift_ood(cst_context *context, const cst_shift *shift) {
     if (job.logits)
         status = read_normalisers(context, shift, 0, &job.normalisers[0]);
     if (job.logits && status == CST_ERROR_UNSUPPORTED) { /* a pool from memory */
+        free_normalisers(context, shift, job.normalisers[0]);
+        job.normalisers[0] = NULL;
         job.logits = false;
+        job.from_memory = true;
         status = CST_OK;
     }
     put_head(&job);

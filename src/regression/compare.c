@@ -76,7 +76,9 @@ static cst_status open_scene(cst_context *context, cst_pool *pool,
     if (options->ood)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "out-of-distribution scores are for classification");
-    cst_status status = fold_count(context, options, &folds);
+    cst_status status = cst_value_check_split(context, pool, c->split);
+    if (status == CST_OK)
+        status = fold_count(context, options, &folds);
     if (status == CST_OK)
         status = cst_training_open(context, pool, "oof", folds, options->seed, &c->source);
     if (status == CST_OK)

@@ -116,17 +116,18 @@ cst_status cst_value_member_metrics(cst_context *context, const cst_view *view,
     return status;
 }
 
-static void put_members(cst_report *report, const cst_value_facts *facts) {
-    const cst_pool *pool = facts->base.pool;
+void cst_value_put_members(cst_report *report, const cst_pool *pool,
+                           const cst_value_metrics *members, const cst_because *because) {
     json_t *list = cst_report_list(report, cst_report_root(report), "members");
     for (int32_t k = 0; k < cst_pool_members(pool); k++) {
         json_t *member = cst_report_add_object(report, list);
         cst_report_string(report, member, "name", cst_pool_member_name(pool, k));
         cst_report_string(report, member, "family", cst_pool_member_family(pool, k));
-        cst_report_flag(report, member, "kept", facts->stages->base.because[k] == CST_BECAUSE_KEPT);
-        cst_report_number(report, member, "rmse", facts->members[k].rmse);
-        cst_report_number(report, member, "mae", facts->members[k].mae);
-        cst_report_number(report, member, "r2", facts->members[k].r2);
+        if (because)
+            cst_report_flag(report, member, "kept", because[k] == CST_BECAUSE_KEPT);
+        cst_report_number(report, member, "rmse", members[k].rmse);
+        cst_report_number(report, member, "mae", members[k].mae);
+        cst_report_number(report, member, "r2", members[k].r2);
         cst_report_number(report, member, "flops", cst_pool_member_flops(pool, k));
     }
 }
@@ -229,7 +230,7 @@ cst_status cst_value_fit_document(cst_context *context, const cst_value_facts *f
     cst_report_integer(report, folds, "count", base->source->fold_count);
     cst_report_string(report, folds, "source", base->source->folds_given ? "pool" : "made");
     cst_document_fates(report, base);
-    put_members(report, facts);
+    cst_value_put_members(report, facts->base.pool, facts->members, facts->stages->base.because);
     cst_document_redundancy(report, base);
     cst_document_path(report, base);
     cst_report_number(report, root, "kappa_before", stages->kappa_before);

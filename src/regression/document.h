@@ -26,6 +26,11 @@ void cst_value_put_definitions(cst_report *report);
 cst_status cst_value_member_metrics(cst_context *context, const cst_view *view,
                                     cst_value_metrics *out);
 
+/* "members": a list of objects with name, family, kept (where `because` is given), rmse, mae, r2,
+ * flops. */
+void cst_value_put_members(cst_report *report, const cst_pool *pool,
+                           const cst_value_metrics *members, const cst_because *because);
+
 /* Everything a fit's document is made of. */
 typedef struct cst_value_facts {
     cst_fit_facts base; /* stages: those of `stages`; members and oof are not read */

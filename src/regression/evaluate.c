@@ -229,7 +229,7 @@ static cst_status score_model(cst_context *context, const cst_model *model, cst_
     const float **pointers = NULL;
     cst_view kept = {0};
     cst_view all = {0};
-    cst_status status = methods ? CST_OK : CST_ERROR_MEMORY;
+    cst_status status = methods ? cst_value_check_split(context, pool, split) : CST_ERROR_MEMORY;
     if (status == CST_OK)
         status = cst_model_view(context, model, pool, split, &pointers, &kept);
     if (status == CST_OK && !kept.targets)

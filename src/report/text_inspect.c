@@ -15,14 +15,31 @@ static double entry(const json_t *matrix, size_t row, size_t column) {
     return cst_json_number_at(json_array_get(matrix, row), column);
 }
 
-static void print_members(cst_page *page, const json_t *root) {
+/* Members of a regression. */
+static void print_value_members(cst_page *page, const json_t *members) {
+    static const char *const headers[] = {"", "member", "RMSE", "MAE", "R^2", "FLOPs", "family"};
+    size_t count = json_array_size(members);
+    cst_grid table;
+    cst_grid_begin(&table, page, "rlrrrrl", headers);
+    for (size_t i = 0; i < count && i < MEMBER_ROWS; i++) {
+        const json_t *member = json_array_get(members, i);
+        const char *name = cst_json_string(member, "name");
+        const char *family = cst_json_string(member, "family");
+        cst_grid_cell(&table, CST_DIM, "%zu", i + 1);
+        cst_grid_cell(&table, CST_PLAIN, "%s", name ? name : "-");
+        cst_grid_number(&table, CST_PLAIN, 5, cst_json_number(member, "rmse"));
+        cst_grid_number(&table, CST_PLAIN, 5, cst_json_number(member, "mae"));
+        cst_grid_number(&table, CST_PLAIN, 4, cst_json_number(member, "r2"));
+        cst_grid_quantity(&table, CST_PLAIN, cst_json_number(member, "flops"));
+        cst_grid_cell(&table, CST_PLAIN, "%s", family ? family : "-");
+    }
+    cst_grid_end(&table);
+}
+
+static void print_class_members(cst_page *page, const json_t *members) {
     static const char *const headers[] = {"",    "member", "top-1 %", "NLL",
                                           "ECE", "Brier",  "FLOPs",   "family"};
-    const json_t *members = json_object_get(root, "members");
     size_t count = json_array_size(members);
-    if (count == 0)
-        return;
-    cst_page_heading(page, "Members");
     cst_grid table;
     cst_grid_begin(&table, page, "rlrrrrrl", headers);
     for (size_t i = 0; i < count && i < MEMBER_ROWS; i++) {
@@ -39,6 +56,15 @@ static void print_members(cst_page *page, const json_t *root) {
         cst_grid_cell(&table, CST_PLAIN, "%s", family ? family : "-");
     }
     cst_grid_end(&table);
+}
+
+static void print_members(cst_page *page, const json_t *root, bool values) {
+    const json_t *members = json_object_get(root, "members");
+    size_t count = json_array_size(members);
+    if (count == 0)
+        return;
+    cst_page_heading(page, "Members");
+    (values ? print_value_members : print_class_members)(page, members);
     if (count > MEMBER_ROWS)
         cst_page_print(page, "  and %zu more (--json lists them all)\n", count - MEMBER_ROWS);
 }
@@ -180,20 +206,19 @@ static void print_clusters(cst_page *page, const json_t *root) {
 
 /* ---- spectrum -------------------------------------------------------------------------------- */
 
-static void print_spectrum(cst_page *page, const json_t *root) {
+static void print_eigenvalues(cst_page *page, const json_t *root) {
     const json_t *values = json_object_get(root, "eigenvalues");
     size_t count = json_array_size(values);
     bool ascending = cst_json_number_at(values, 0) < cst_json_number_at(values, count - 1);
-    cst_page_heading(page, "Spectrum of the meta-design");
     cst_text_label(page, "eigenvalues");
     for (size_t i = 0; i < count && i < EIGENVALUES_SHOWN; i++) {
         cst_page_print(page, i ? ", " : "");
         cst_text_number(page, 3, cst_json_number_at(values, ascending ? count - 1 - i : i));
     }
     cst_page_print(page, count > EIGENVALUES_SHOWN ? ", ... (%zu)\n" : "\n", count);
-    cst_text_label(page, "kappa");
-    cst_text_number(page, 4, cst_json_number(root, "kappa"));
-    cst_page_print(page, "\n");
+}
+
+static void print_noise(cst_page *page, const json_t *root) {
     cst_text_label(page, "noise");
     cst_page_print(page, "sigma2 ");
     cst_text_number(page, 4, cst_json_number(root, "sigma2"));
@@ -215,6 +240,28 @@ static void print_lambdas(cst_page *page, const json_t *root) {
     cst_page_print(page, "\n");
 }
 
+/* The spectrum and the penalties; of a regression with several outputs one after another. */
+static void print_spectrum(cst_page *page, const json_t *root) {
+    const json_t *outputs = json_object_get(root, "outputs");
+    size_t count = json_array_size(outputs);
+    cst_page_heading(page, "Spectrum of the meta-design");
+    if (count == 0)
+        print_eigenvalues(page, root);
+    cst_text_label(page, "kappa");
+    cst_text_number(page, 4, cst_json_number(root, "kappa"));
+    cst_page_print(page, "\n");
+    for (size_t d = 0; d < count || d == 0; d++) {
+        const json_t *part = count ? json_array_get(outputs, d) : root;
+        const char *name = cst_json_string(part, "name");
+        if (count) {
+            cst_page_print(page, "  output %s\n", name ? name : "-");
+            print_eigenvalues(page, part);
+        }
+        print_noise(page, part);
+        print_lambdas(page, part);
+    }
+}
+
 static void print_classes(cst_page *page, const json_t *root) {
     const json_t *counts = json_object_get(root, "class_counts");
     size_t count = json_array_size(counts);
@@ -230,17 +277,19 @@ static void print_classes(cst_page *page, const json_t *root) {
 
 void cst_text_inspect(cst_page *page, const json_t *root) {
     const char *split = cst_json_string(root, "split");
+    const char *task = cst_json_string(root, "task");
+    bool values = task && strcmp(task, "regression") == 0;
+    double width = cst_json_number(root, values ? "output_count" : "classes");
     cst_page_styled(page, CST_BOLD, "corestack inspect");
-    cst_page_print(page, ": split %s, %.0f samples, %.0f classes, %zu members\n",
-                   split ? split : "-", cst_json_number(root, "samples"),
-                   cst_json_number(root, "classes"),
+    cst_page_print(page, ": split %s, %.0f samples, %.0f %s%s, %zu members\n", split ? split : "-",
+                   cst_json_number(root, "samples"), width, values ? "output" : "classes",
+                   values && width > 1 ? "s" : "",
                    json_array_size(json_object_get(root, "models")));
     print_classes(page, root);
-    print_members(page, root);
+    print_members(page, root, values);
     print_similarity(page, root);
     print_clusters(page, root);
     print_spectrum(page, root);
-    print_lambdas(page, root);
     cst_text_bullets(page, root, "problems", "Problems");
     cst_text_bullets(page, root, "notices", "Notices");
 }

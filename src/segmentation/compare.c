@@ -185,11 +185,12 @@ static cst_status score(cst_context *context, const comparison *c, const ground 
                            .predict = cst_predict_by_method,
                            .fits = &place};
     cst_status status = CST_OK;
+    cst_nesting nesting = {&fit->method, &g->source,      &g->sample,
+                           &g->settings, c->fitted_cases, cst_pool_labels(c->pool, "oof")};
     if (c->nested || out->decide)
-        status = cst_fold_fits_make(context, &fit->method, &g->source, &g->sample, &g->settings,
-                                    c->fitted_cases, &fits);
+        status = cst_fold_fits_make(context, &nesting, &fits);
     if (status == CST_OK && out->decide)
-        status = cst_fold_offsets(context, &fits, &g->source, &g->sample, &offsets);
+        status = cst_fold_offsets(context, &nesting, &fits, c->nested, &offsets);
     scoring.offsets = offsets;
     if (c->nested) {
         scoring.fits = fits.places;
@@ -240,7 +241,8 @@ static cst_status run_method(cst_context *context, const comparison *c, entry *o
     if (status == CST_OK)
         status = cst_method_prefer_miou(context, &g->source, -1, &fit);
     if (status == CST_OK)
-        status = cst_method_prior_correct(context, &g->sample, &g->settings, &fit);
+        status =
+            cst_method_prior_correct(context, g->sample.prior, g->sample.share, &g->settings, &fit);
     if (status == CST_OK)
         status = describe(context, c, g, &fit, out);
     if (status == CST_OK)

@@ -96,11 +96,11 @@ static cst_status run_nested(cst_context *context, const fitting *f, cst_model *
     cst_method method = {.preset = cst_options_preset_name(f->options), .settings = f->settings};
     cst_status status = cst_training_open(context, f->sample.pool, "oof", f->settings.folds,
                                           f->segment.seed, &source);
+    cst_nesting nesting = {&method, &source, &f->sample, &f->segment, f->cases, f->view.labels};
     if (status == CST_OK)
-        status =
-            cst_fold_fits_make(context, &method, &source, &f->sample, &f->segment, f->cases, &fits);
+        status = cst_fold_fits_make(context, &nesting, &fits);
     if (status == CST_OK && f->segment.decide)
-        status = cst_fold_offsets(context, &fits, &source, &f->sample, &offsets);
+        status = cst_fold_offsets(context, &nesting, &fits, report != NULL, &offsets);
     if (status == CST_OK && offsets)
         status = cst_offsets_store(context, offsets + (size_t)fits.count * (size_t)f->view.classes,
                                    model);
@@ -148,7 +148,7 @@ static cst_status fit_sample(cst_context *context, fitting *f, cst_model **model
         status = cst_classification_fit(context, f->sample.pool, "oof", inner, model, report);
     cst_options_free(context, inner);
     if (status == CST_OK)
-        status = cst_prior_correct(context, &f->sample, &f->segment, *model);
+        status = cst_prior_correct(context, f->sample.prior, f->sample.share, &f->segment, *model);
     if (status == CST_OK)
         status = relabel(context, &f->view, f->split, f->options, *model);
     return status;

@@ -299,7 +299,7 @@ void cst_pixel_sample_free(cst_context *context, cst_pixel_sample *sample) {
     *sample = (cst_pixel_sample){0};
 }
 
-cst_status cst_prior_correct(cst_context *context, const cst_pixel_sample *sample,
+cst_status cst_prior_correct(cst_context *context, const double *prior, const double *share,
                              const cst_segment_settings *settings, cst_model *model) {
     if (settings->balance <= 0)
         return CST_OK;
@@ -310,7 +310,7 @@ cst_status cst_prior_correct(cst_context *context, const cst_pixel_sample *sampl
                         "log-linear pool with biases can undo; set segment.balance=0, or "
                         "meta.learners=log-linear and loglinear.bias=true");
     for (int32_t c = 0; c < model->classes; c++)
-        if (sample->share[c] > 0)
-            model->learner[0].bias[c] += log(sample->prior[c] / sample->share[c]);
+        if (share[c] > 0)
+            model->learner[0].bias[c] += log(prior[c] / share[c]);
     return CST_OK;
 }

@@ -43,9 +43,10 @@ cst_status cst_sample_sizes(cst_context *context, const int64_t *counts, int32_t
                             int64_t pixels, double balance, int64_t *out);
 
 /* Undoes the sample's share of the classes in a fitted model: the bias of class c rises by
- * log(prior / share), exact for log-linear pools (case-control sampling). CST_ERROR_UNSUPPORTED for
- * a model that holds other learners or no biases. Nothing to do at balance 0. */
-cst_status cst_prior_correct(cst_context *context, const cst_pixel_sample *sample,
+ * log(prior / share) (both [classes]), exact for log-linear pools (case-control sampling).
+ * CST_ERROR_UNSUPPORTED for a model that holds other learners or no biases. Nothing to do at
+ * balance 0. */
+cst_status cst_prior_correct(cst_context *context, const double *prior, const double *share,
                              const cst_segment_settings *settings, cst_model *model);
 
 #endif

@@ -167,6 +167,53 @@ class Made(PoolCase):
         self.make(folds=[1] * 198 + [0, 0])
         self.fit()
 
+    def test_inspect(self):
+        self.make(members=3)
+        found = self.works("inspect", self.pool, "--json").json()
+        self.assertEqual((found["task"], found["output_count"], found["samples"]), ("regression", 1, 200))
+        y = np.load(self.path("y.npy"))
+        members = np.array([np.load(self.path(f"m{k}.npy")) for k in range(3)])
+        np.testing.assert_allclose(found["pearson"], np.corrcoef(members), atol=1e-6)
+        for k in range(3):
+            self.assertAlmostEqual(found["members"][k]["rmse"], np.sqrt(np.mean((members[k] - y) ** 2)), places=5)
+        # CKA with a Gaussian kernel has its own oracles; here only that it is one and that it is not the identity.
+        cka = np.array(found["cka"])
+        np.testing.assert_allclose(cka, cka.T)
+        self.assertTrue((np.diag(cka) == 1).all() and cka[0, 1] > 0.5 and cka.max() <= 1)
+        self.assertGreater(len(found["eigenvalues"]), 3)
+        self.assertTrue(all(found["lambda"][rule] >= 0 for rule in ("star", "cv", "gcv", "evidence")))
+        self.assertEqual((found["problems"], found["notices"]), ([], []))
+        text = self.works("inspect", EXAMPLE)
+        for part in ("1 output, 18 members", "RMSE", "ridge, lasso", "evidence"):
+            self.assertIn(part, text.out)
+        self.assertNotIn("nan", text.out)
+
+    def test_inspect_problems(self):
+        self.make(members=3)
+        y = np.load(self.path("y.npy"))
+        self.save("y.npy", np.stack([y, 100 * y[::-1]], axis=1))
+        for k in range(3):
+            m = np.load(self.path(f"m{k}.npy"))
+            self.save(f"m{k}.npy", np.stack([m, 100 * m[::-1]], axis=1) if k else np.ones((200, 2)))
+        with open(self.pool, encoding="utf-8") as file:
+            manifest = json.load(file)
+        manifest["outputs"] = ["level", "flow"]
+        with open(self.pool, "w", encoding="utf-8") as file:
+            json.dump(manifest, file)
+        found = self.works("inspect", self.pool, "--json").json()
+        self.assertEqual([o["name"] for o in found["outputs"]], ["level", "flow"])
+        self.assertTrue(all(o["lambda"]["cv"] > 0 and len(o["eigenvalues"]) > 2 for o in found["outputs"]))
+        self.assertTrue(any("'m0' is no better than the mean" in text for text in found["problems"]))
+        self.assertTrue(any("'m0' gives every sample the same" in text for text in found["notices"]))
+        text = self.works("inspect", self.pool).out
+        for part in ("2 outputs", "output level", "output flow"):
+            self.assertIn(part, text)
+
+    def test_one_split_at_a_time(self):
+        self.works("fit", EXAMPLE, "-o", self.model, "--set", "evaluate.nested=false")
+        self.fails("evaluate", self.model, EXAMPLE, "--split", "test,oof", says=["test,oof", "one split"])
+        self.fails("compare", EXAMPLE, "--split", "test,oof", says=["test,oof", "one split"])
+
     def test_definition(self):
         rows = self.works("compare", EXAMPLE, "--methods", "default", "-r", "0", "--json").json()["rows"]
         self.assertIn("drawn to the good members", rows[0]["definition"])

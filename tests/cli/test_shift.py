@@ -149,12 +149,59 @@ class Corruption(ShiftCase):
                      self.path("bad.json"))
         self.assertEqual(result.code, 2)
         self.assertIn("fraction", result.err)
+        result = run("compare", self.pool, "--split", "corrupted", "--reference-errors", self.path("none.json"))
+        self.assertIn("cannot be opened", result.err)
+        self.assertNotIn("line", result.err)
         for key, value, says in (("clean", "far", "far"), ("clean", "corrupted", "corrupted")):
             self.manifest["splits"]["corrupted"][key] = value
             self.write_manifest()
             result = run("compare", self.pool, "--split", "corrupted")
             self.assertEqual(result.code, 2)
             self.assertIn(says, result.err)
+
+
+    def test_a_condition_twice(self):
+        self.add_corrupted(False)
+        conditions = self.manifest["splits"]["corrupted"]["conditions"]
+        conditions[3] = dict(conditions[1])
+        self.write_manifest()
+        self.fails("compare", self.pool, "--split", "corrupted", says=["conditions[1] and [3]", "same shift, kind and severity"])
+        conditions[3]["severity"] = 4
+        self.write_manifest()
+        self.compare("--split", "corrupted", "-r", "0")
+
+    def relative(self, reference):
+        self.save_text("reference.json", json.dumps(reference))
+        document = self.compare("--split", "corrupted", "--clean", "test", "--reference-errors", self.path("reference.json"),
+                                "-r", "0", "--json").json()
+        return document, [n for n in document.get("notices", []) if "reference error" in n]
+
+    def test_reference_that_is_no_better_when_clean(self):
+        """Relative mCE has nothing to divide by; the others stay."""
+        self.add_corrupted(True)
+        reference = {"gaussian_noise": [0.7, 0.9], "shot_noise": 0.8, "zoom_blur": 0.75, "clean": 0.75}
+        document, notices = self.relative(reference)
+        self.assertEqual(len(notices), 1)
+        self.assertIn("mce_relative is left out", notices[0])
+        self.assertIn("zoom_blur", notices[0])
+        for row in document["rows"]:
+            self.assertNotIn("mce_relative", row)
+            e = row["by_condition"]
+            self.assertAlmostEqual(row["mce_normalised"], np.mean([(e[0] + e[1]) / 1.6, e[2] / 0.8, e[3] / 0.75]), places=9)
+        document, notices = self.relative({**reference, "clean": 0.74})
+        self.assertEqual(notices, [])
+        self.assertTrue(all("mce_relative" in row for row in document["rows"]))
+
+    def test_reference_kinds_that_the_split_lacks(self):
+        self.add_corrupted(True)
+        reference = {"gaussian_noise": 0.9, "shot_noise": 0.8, "zoom_blur": 0.7, "shot_nois": 0.8}
+        _, notices = self.relative(reference)
+        self.assertEqual(len(notices), 1)
+        self.assertIn("'shot_nois' is not used", notices[0])
+        _, notices = self.relative({**reference, "fgo": 0.5})
+        self.assertIn("2 kinds, 'shot_nois' the first", notices[0])
+        document = self.compare("--split", "corrupted", "--reference-errors", "alexnet", "-r", "0", "--json").json()
+        self.assertFalse(any("not used" in n for n in document.get("notices", [])))
 
 
 class Splits(ShiftCase):
@@ -216,6 +263,27 @@ class Tails(ShiftCase):
         moved = self.compare("--split", "test", "-r", "0", "--json", "--head", "500", "--tail", "100").json()
         self.assertEqual([moved["training_counts"][p]["classes"] for p in ("head", "mid", "tail")], [0, 1, 2])
         self.assertIsNone(moved["rows"][0]["accuracy_head"])
+
+    def test_balance_is_for_the_log_linear_pool(self):
+        """Of all methods the presets without one are left out; by name they are errors."""
+        balanced = ("--split", "test", "-r", "0", "--set", "fit.balance=1")
+        document = self.works("compare", self.pool, *balanced, "--json").json()
+        methods = [row["method"] for row in document["rows"]]
+        self.assertIn("default", methods)
+        self.assertIn("ridge", methods)
+        for preset in ("paper", "prototype"):
+            self.assertNotIn(preset, methods)
+            self.assertTrue(any(n.startswith(f"{preset} is left out: fit.balance") for n in document["notices"]))
+            self.fails("compare", self.pool, "--methods", f"all,{preset}", *balanced, says=[f"method {preset}", "fit.balance"])
+        self.fails("fit", self.pool, "--preset", "paper", "--set", "fit.balance=1", "-o", self.path("m.cstack"),
+                   says=["fit.balance"])
+
+    def test_bound_without_a_log_linear_pool(self):
+        bound = ("--set", "loglinear.nonnegative=true", "-o", self.path("m.cstack"), "--json")
+        for preset, told in (("paper", True), ("prototype", True), ("default", False)):
+            document = self.works("fit", self.pool, "--preset", preset, *bound).json()
+            notices = [n for n in document.get("notices", []) if "loglinear.nonnegative=true has no effect" in n]
+            self.assertEqual(len(notices), told)
 
     def test_counts_from_a_file(self):
         self.save("counts.npy", np.array(self.counts, dtype=np.int64))

@@ -1,0 +1,221 @@
+/*
+ * cst_inspect for regressions: scores of the members, redundancy, clusters, spectrum and the four
+ * penalties of each output, data problems. Before a fit. Paper: sections on CKA and on the
+ * spectrum-adaptive penalty; docs/regression.md.
+ */
+#include "la/la.h"
+#include "pipeline/redundant.h"
+#include "protocol/rows.h"
+#include "regression/check.h"
+#include "regression/document.h"
+#include "regression/gate.h"
+#include "regression/redundant.h"
+#include "regression/regression.h"
+
+#include "meta/penalty.h"
+
+#include <math.h>
+#include <stdio.h>
+
+typedef struct inspection {
+    const cst_pool *pool;
+    const char *split;
+    cst_settings settings; /* the measure is CKA */
+    cst_training source;
+    cst_scaling scaling;
+} inspection;
+
+static cst_status put_redundancy(cst_context *context, cst_report *report,
+                                 const inspection *inspected, const cst_stages *found) {
+    int32_t members = found->members;
+    json_t *root = cst_report_root(report);
+    double elbow = NAN;
+    bool gap = false;
+    int32_t *cluster_of = cst_alloc(context, (size_t)members, sizeof *cluster_of);
+    cst_status status = cluster_of ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_elbow_threshold(context, found->cka.cka, members, &elbow, &gap);
+    bool use_gap = inspected->settings.threshold_rule == CST_THRESHOLD_ELBOW && gap;
+    double threshold = use_gap ? elbow : inspected->settings.threshold;
+    if (status == CST_OK)
+        status = cst_clusters(context, found->cka.cka, members, threshold, cluster_of);
+    if (status == CST_OK) {
+        cst_report_matrix(report, root, "cka", found->cka.cka, members, members);
+        cst_report_matrix(report, root, "pearson", found->pearson, members, members);
+        cst_document_clusters(report, inspected->pool, cluster_of);
+        cst_report_number(report, root, "cluster_threshold", threshold);
+        cst_document_cka(report, cst_report_object(report, root, "cka_info"), &found->cka,
+                         &inspected->settings);
+        cst_report_number(report, root, "elbow", gap ? elbow : NAN);
+        cst_report_number(report, root, "kappa", found->kappa_before);
+        for (int32_t k = 0; k < members; k++)
+            if (found->cka.constant[k])
+                cst_notice(context, "member '%s' gives every sample the same prediction",
+                           cst_pool_member_name(inspected->pool, k));
+    }
+    cst_free(context, cluster_of);
+    return status;
+}
+
+/* What stage S1 of a fit finds, with CKA whatever the measure asked for. */
+static cst_status redundancy(cst_context *context, cst_report *report,
+                             const inspection *inspected) {
+    const cst_training *source = &inspected->source;
+    cst_gate none = {.mode = CST_GATE_NONE, .inputs = source->view.members};
+    cst_settings settings = inspected->settings;
+    cst_stages found = {0};
+    settings.threshold_rule = CST_THRESHOLD_GIVEN;
+    cst_moments *moments = cst_alloc(context, (size_t)source->view.classes, sizeof *moments);
+    cst_status status =
+        moments ? cst_stages_alloc(context, source->view.members, &found) : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_value_moments(context, &source->view, &inspected->scaling, &none,
+                                   source->folds, source->fold_count, moments);
+    if (status == CST_OK)
+        status = cst_value_redundant(context, &source->view, &inspected->scaling, moments,
+                                     &settings, source->flops, source->latency, &found);
+    if (status == CST_OK)
+        status = put_redundancy(context, report, inspected, &found);
+    if (moments)
+        cst_value_moments_free(context, moments, source->view.classes);
+    cst_free(context, moments);
+    cst_stages_free(context, &found);
+    return status;
+}
+
+/* Spectrum of the meta-design of one output and what each rule makes of it, into `object`. */
+static cst_status put_spectrum(cst_context *context, cst_report *report, json_t *object,
+                               const cst_moments *moments, const cst_settings *settings) {
+    cst_standardised standardised = {0};
+    cst_spectrum spectrum = {0};
+    cst_penalties penalties = {0};
+    cst_penalty_grid grid = cst_penalty_grid_default();
+    cst_mute(context, true); /* aggregators without a meaning for values are always constant */
+    cst_status status = cst_standardise(context, moments, -1, &standardised);
+    cst_mute(context, false);
+    if (status == CST_OK)
+        status = cst_spectrum_compute(context, &standardised, settings->noise_rule, &spectrum);
+    if (status == CST_OK)
+        status =
+            cst_penalties_compute(context, moments, &standardised, &spectrum, &grid, &penalties);
+    bool there = status == CST_OK;
+    if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC) {
+        /* Constant members have no spectrum; the rest of the report is there all the same. */
+        cst_notice(context, "the spectrum is not reported: %s", cst_last_error(context));
+        status = CST_OK;
+    }
+    cst_report_numbers(report, object, "eigenvalues", there ? spectrum.values : NULL,
+                       there ? spectrum.columns : 0);
+    json_t *lambda = cst_report_object(report, object, "lambda");
+    if (there) {
+        cst_report_number(report, object, "sigma2", spectrum.sigma2);
+        cst_report_number(report, object, "mp_edge", spectrum.mp_edge);
+        cst_report_number(report, object, "snr", spectrum.snr);
+        cst_report_number(report, lambda, "star", penalties.star);
+        cst_report_number(report, lambda, "cv", penalties.cv);
+        cst_report_number(report, lambda, "gcv", penalties.gcv);
+        cst_report_number(report, lambda, "evidence", penalties.evidence);
+    }
+    cst_spectrum_free(context, &spectrum);
+    cst_standardised_free(context, &standardised);
+    return status;
+}
+
+/* One spectrum for each output: at the root where there is one, else in "outputs". */
+static cst_status spectra(cst_context *context, cst_report *report, const inspection *inspected) {
+    const cst_training *source = &inspected->source;
+    int32_t outputs = source->view.classes;
+    json_t *root = cst_report_root(report);
+    json_t *list = NULL;
+    cst_gate gate = {.mode = inspected->settings.gate.mode, .inputs = source->view.members};
+    cst_moments *moments = cst_alloc(context, (size_t)outputs, sizeof *moments);
+    cst_status status = moments ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_value_gates_fit(context, &source->view, &inspected->scaling, source->folds,
+                                     &inspected->settings, 1, &gate);
+    if (status == CST_OK)
+        status = cst_value_moments(context, &source->view, &inspected->scaling, &gate,
+                                   source->folds, source->fold_count, moments);
+    if (status == CST_OK && outputs > 1)
+        list = cst_value_put_outputs(report, root, inspected->pool, NULL, outputs);
+    for (int32_t d = 0; status == CST_OK && d < outputs; d++)
+        status = put_spectrum(context, report, list ? json_array_get(list, (size_t)d) : root,
+                              &moments[d], &inspected->settings);
+    if (moments)
+        cst_value_moments_free(context, moments, outputs);
+    cst_free(context, moments);
+    cst_gate_free(context, &gate);
+    return status;
+}
+
+/* Scores of the members, and those that explain nothing. */
+static cst_status members_of(cst_context *context, cst_report *report,
+                             const inspection *inspected) {
+    int32_t count = inspected->source.view.members;
+    json_t *root = cst_report_root(report);
+    cst_value_metrics *scores = cst_alloc(context, (size_t)count, sizeof *scores);
+    cst_status status = scores ? cst_value_member_metrics(context, &inspected->source.view, scores)
+                               : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        cst_value_put_members(report, inspected->pool, scores, NULL);
+    json_t *problems = cst_report_list(report, root, "problems");
+    for (int32_t k = 0; status == CST_OK && k < count; k++) {
+        char text[256];
+        if (!(scores[k].r2 <= 0))
+            continue;
+        (void)snprintf(text, sizeof text,
+                       "member '%.100s' is no better than the mean of the targets (R^2 %.3f)",
+                       cst_pool_member_name(inspected->pool, k), scores[k].r2);
+        cst_report_add_string(report, problems, text);
+    }
+    cst_free(context, scores);
+    return status;
+}
+
+static cst_status fill(cst_context *context, cst_report *report, const inspection *inspected) {
+    json_t *root = cst_report_root(report);
+    const cst_view *view = &inspected->source.view;
+    cst_report_string(report, root, "task", "regression");
+    cst_report_string(report, root, "split", inspected->split);
+    cst_report_integer(report, root, "samples", view->rows);
+    cst_report_integer(report, root, "output_count", view->classes);
+    json_t *models = cst_report_list(report, root, "models");
+    for (int32_t k = 0; k < view->members; k++)
+        cst_report_add_string(report, models, cst_pool_member_name(inspected->pool, k));
+    cst_status status = members_of(context, report, inspected);
+    if (status == CST_OK)
+        status = redundancy(context, report, inspected);
+    return status == CST_OK ? spectra(context, report, inspected) : status;
+}
+
+cst_status cst_regression_inspect(cst_context *context, cst_pool *pool, const char *split,
+                                  const cst_options *options, cst_report **report) {
+    cst_options *defaults = NULL;
+    inspection inspected = {.pool = pool, .split = split};
+    cst_training *source = &inspected.source;
+    cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
+    if (status != CST_OK)
+        return status;
+    cst_settings_read(options ? options : defaults, &inspected.settings);
+    cst_settings *settings = &inspected.settings;
+    settings->measure = CST_MEASURE_CKA;
+    cst_options_free(context, defaults);
+    cst_notices_clear(context);
+    cst_la_enter();
+    status = cst_training_open(context, pool, split, settings->folds, settings->seed, source);
+    if (status == CST_OK)
+        status = cst_value_check_folds(context, split, source->folds, source->view.rows,
+                                       source->fold_count);
+    if (status == CST_OK)
+        status = cst_value_check_units(context, pool, split, true);
+    if (status == CST_OK)
+        status = cst_scaling_make(context, &source->view, &inspected.scaling);
+    if (status == CST_OK)
+        status = cst_report_create(context, CST_REPORT_INSPECT, report);
+    if (status == CST_OK)
+        status = fill(context, *report, &inspected);
+    cst_la_leave();
+    cst_scaling_free(context, &inspected.scaling);
+    cst_training_close(context, source);
+    return cst_rows_finish(context, status, report);
+}

@@ -1,5 +1,5 @@
 /*
- * corestack folds: a fold for every row, stratified by label, groups kept together.
+ * corestack folds: a fold for every row, stratified by label or target, groups kept together.
  * Before the members are trained. Paper: the L-fold partition behind the out-of-fold matrix.
  */
 #include "cli.h"
@@ -8,6 +8,7 @@
 #include <corestack/folds.h>
 #include <corestack/report.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST_FOLDS = 1000 };
 
@@ -15,7 +16,9 @@ typedef struct folds_request {
     cli_target target;
     int32_t folds;
     uint64_t seed;
-    int32_t *labels;
+    int32_t *labels; /* or */
+    double *targets; /* [rows][outputs] of a regression */
+    int32_t outputs;
     int64_t *groups; /* NULL: every row on its own */
     int64_t rows;
 } folds_request;
@@ -24,8 +27,15 @@ static int read_input(cli_call *call, folds_request *request) {
     const char *groups = cli_value(call, "groups");
     const char *labels = cli_value(call, "labels");
     int64_t rows = 0;
-    int code =
-        cli_check(call, cst_read_labels(call->context, labels, &request->labels, &request->rows));
+    const char *task = cli_value(call, "task");
+    if (task && strcmp(task, "classification") != 0 && strcmp(task, "regression") != 0)
+        return cli_fail(call, "option --task: '%s' is not classification or regression", task);
+    cst_status status =
+        task && strcmp(task, "regression") == 0
+            ? cst_read_targets(call->context, labels, &request->targets, &request->rows,
+                               &request->outputs)
+            : cst_read_labels(call->context, labels, &request->labels, &request->rows);
+    int code = cli_check(call, status);
     if (code != CLI_OK || !groups)
         return code;
     code = cli_check(call, cst_read_groups(call->context, groups, &request->groups, &rows));
@@ -69,11 +79,14 @@ static int make(cli_call *call, folds_request *request) {
     int32_t *fold = calloc((size_t)request->rows + 1, sizeof *fold);
     if (!fold)
         return cli_check(call, CST_ERROR_MEMORY);
-    cst_status status = request->groups
-                            ? cst_folds_grouped(context, request->labels, request->groups,
-                                                request->rows, request->folds, request->seed, fold)
-                            : cst_folds_stratified(context, request->labels, request->rows,
-                                                   request->folds, request->seed, fold);
+    cst_status status =
+        request->targets
+            ? cst_folds_quantile(context, request->targets, request->outputs, request->groups,
+                                 request->rows, request->folds, request->seed, fold)
+        : request->groups ? cst_folds_grouped(context, request->labels, request->groups,
+                                              request->rows, request->folds, request->seed, fold)
+                          : cst_folds_stratified(context, request->labels, request->rows,
+                                                 request->folds, request->seed, fold);
     if (status == CST_OK)
         status = cst_write_folds(context, request->target.write_to, fold, request->rows);
     code = cli_check(call, status);
@@ -106,12 +119,14 @@ static int run(cli_call *call) {
         code = make(call, &request);
     code = cli_close_target(call, &request.target, code);
     cst_free(call->context, request.labels);
+    cst_free(call->context, request.targets);
     cst_free(call->context, request.groups);
     return code;
 }
 
 static const cli_option OPTIONS[] = {
-    {"labels", 'l', "Y.npy", "class of every row"},
+    {"labels", 'l', "Y.npy", "class of every row, or its targets"},
+    {"task", 0, "TASK", "classification (usual) or regression, whose labels are any numbers"},
     {"count", 'L', "N", "number of folds (5)"},
     {"groups", 0, "G.npy", "group of every row; the rows of a group stay in one fold"},
     {"output", 'o', "FOLDS.npy", "the file to write: an int32 vector of 0 to N-1"},
@@ -124,10 +139,12 @@ const cli_command CLI_FOLDS = {
     .summary = "make a stratified fold vector",
     .usage = "folds --labels Y.npy -L N -o FOLDS.npy [--groups G.npy] [options]",
     .details =
-        "Every class is spread over the folds with counts that differ by at most one. With\n"
+        "Every class is spread over the folds with counts that differ by at most one; with --task\n"
+        "regression every stretch of neighbouring targets is. With\n"
         "--groups, rows of one group never cross folds. Train each member with these folds,\n"
         "save what it predicts for the rows left out, and give the same file to fit.",
-    .example = "corestack folds --labels examples/digits/oof_labels.npy -L 5 -o folds.npy",
+    .example = "corestack folds --labels examples/digits/oof_labels.npy -L 5 -o folds.npy\n"
+               "corestack folds --labels targets.npy --task regression -L 10 -o folds.npy",
     .options = OPTIONS,
     .run = run,
 };

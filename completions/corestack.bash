@@ -11,7 +11,7 @@ _corestack_options() {
         ablate) echo "--split --resamples --seed --set --save --csv --markdown $pool $common" ;;
         sweep) echo "--over --draws --split --methods --resamples --seed --set --csv --markdown $pool $common" ;;
         inspect) echo "--preset --set --seed --split $pool $common" ;;
-        folds) echo "--labels --count --groups --output --seed $common" ;;
+        folds) echo "--labels --task --count --groups --output --seed $common" ;;
         options) echo "--markdown $common" ;;
         help) echo "$common" ;;
     esac

@@ -45,6 +45,7 @@ complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compa
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect folds" -l groups -r -F -d "group of every row"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect" -l values -x -a "probability logit" -d "what the numbers are"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect" -l task -x -a "classification regression segmentation detection" -d "what the members predict"
+complete -c corestack -n "__fish_seen_subcommand_from folds" -l task -x -a "classification regression" -d "what the labels are"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect" -l ignore -x -d "label of pixels that do not count"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect" -l layout -x -a "channels-last channels-first" -d "how the axes of maps lie"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect" -l classes -x -d "number of classes"

@@ -128,6 +128,14 @@ static void files(void **state) {
     REFUSED(cst_read_labels(f->context, NULL, &labels, &rows));
     REFUSED(cst_read_labels(f->context, "y.npy", NULL, &rows));
     REFUSED(cst_read_labels(f->context, "y.npy", &labels, NULL));
+    double *targets = NULL;
+    int32_t outputs = 7;
+    REFUSED_ALONE(cst_read_targets(NULL, "y.npy", &targets, &rows, &outputs));
+    assert_int_equal(outputs, 0);
+    REFUSED(cst_read_targets(f->context, NULL, &targets, &rows, &outputs));
+    REFUSED(cst_read_targets(f->context, "y.npy", NULL, &rows, &outputs));
+    REFUSED(cst_read_targets(f->context, "y.npy", &targets, NULL, &outputs));
+    REFUSED(cst_read_targets(f->context, "y.npy", &targets, &rows, NULL));
     REFUSED_ALONE(cst_read_groups(NULL, "g.npy", &groups, &rows));
     REFUSED(cst_read_groups(f->context, NULL, &groups, &rows));
     REFUSED(cst_read_groups(f->context, "g.npy", NULL, &rows));

@@ -18,6 +18,12 @@ extern "C" {
 CST_API cst_status cst_read_labels(cst_context *context, const char *path, int32_t **out,
                                    int64_t *rows);
 
+/* Targets of a regression [rows][outputs], finite numbers ([rows] or [rows, outputs] in the file; a
+ * column of ids in a table is left out). CST_ERROR_INPUT with the row for one that is not. *out is
+ * the caller's, freed with cst_free. */
+CST_API cst_status cst_read_targets(cst_context *context, const char *path, double **out,
+                                    int64_t *rows, int32_t *outputs);
+
 /* Group ids [rows], any integers or text. *out is the caller's. */
 CST_API cst_status cst_read_groups(cst_context *context, const char *path, int64_t **out,
                                    int64_t *rows);

@@ -7,6 +7,7 @@
 
 #include <corestack/files.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 /* Whether everything that is needed was given; `out`: a place for the values. Clears *rows. */
@@ -80,6 +81,60 @@ cst_status cst_read_labels(cst_context *context, const char *path, int32_t **out
         *rows = 0;
     }
     *out = labels;
+    return status;
+}
+
+/* An open file's shape, as far as it is one of targets. */
+static cst_status check_targets(cst_context *context, const cst_rows *file, const char *path) {
+    char shape[CST_NPY_SHAPE_CHARS];
+    int dims = cst_rows_dims(file);
+    if (file->npy && cst_npy_is_text(file->npy))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: holds text; the targets of a regression are numbers", path);
+    if (dims < 1 || dims > 2 || file->width < 1 || file->width > INT32_MAX)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: has shape %s; targets are [rows] or [rows, outputs]", path,
+                        cst_rows_shape_text(file, shape));
+    return CST_OK;
+}
+
+cst_status cst_read_targets(cst_context *context, const char *path, double **out, int64_t *rows,
+                            int32_t *outputs) {
+    cst_rows *file = NULL;
+    cst_strings *ids = NULL;
+    double *values = NULL;
+    size_t cells = 0;
+    if (out)
+        *out = NULL;
+    if (outputs)
+        *outputs = 0;
+    cst_status status = check_reading(context, path, out && outputs, rows);
+    if (status == CST_OK)
+        status = cst_rows_open(context, &file, path, 0);
+    if (status == CST_OK)
+        status = check_targets(context, file, path);
+    if (status == CST_OK)
+        status = cst_rows_scan(context, file, &ids);
+    if (status == CST_OK && !cst_size_mul((size_t)file->row_count, (size_t)file->width, &cells))
+        status = cst_fail(context, CST_ERROR_LIMIT, "%s: too many targets", path);
+    if (status == CST_OK && !(values = cst_alloc(context, cells, sizeof *values)))
+        status = CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_rows_read(context, file, file->row_count, values);
+    for (size_t e = 0; status == CST_OK && e < cells; e++)
+        if (!isfinite(values[e]))
+            status = cst_fail(context, CST_ERROR_INPUT,
+                              "%s: row %" PRId64 ": every target must be a finite number", path,
+                              (int64_t)e / file->width);
+    if (status == CST_OK) {
+        *out = values;
+        *rows = file->row_count;
+        *outputs = (int32_t)file->width;
+        values = NULL;
+    }
+    cst_free(context, values);
+    cst_strings_free(context, ids);
+    cst_rows_close(context, file);
     return status;
 }
 

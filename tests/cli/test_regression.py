@@ -22,6 +22,12 @@ class Example(PoolCase):
         out, variance, ends = (self.path(n) for n in ("out.npy", "variance.npy", "ends.npy"))
         self.works("predict", self.model, EXAMPLE, "-o", out, "--variance", variance, "--intervals", ends,
                    "--level", "0.8")
+        table = self.path("out.csv")
+        self.assertIn("values", self.works("predict", self.model, EXAMPLE, "-o", table).out)
+        with open(table, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        self.assertEqual((lines[0], len(lines)), ("id,progression", 112))
+        self.assertAlmostEqual(float(lines[1].split(",")[1]), float(np.load(out)[0]), places=4)
         labels = os.path.join(EXAMPLE, "test_labels.npy")
         y = np.load(labels).ravel()
         mean, var, ends = np.load(out), np.load(variance), np.load(ends)
@@ -213,6 +219,28 @@ class Made(PoolCase):
         self.works("fit", EXAMPLE, "-o", self.model, "--set", "evaluate.nested=false")
         self.fails("evaluate", self.model, EXAMPLE, "--split", "test,oof", says=["test,oof", "one split"])
         self.fails("compare", EXAMPLE, "--split", "test,oof", says=["test,oof", "one split"])
+
+    def test_folds(self):
+        y = np.random.default_rng(5).gumbel(size=203)
+        file, out = self.save("t.npy", y), self.path("folds.npy")
+        self.fails("folds", "-l", file, "-L", "5", "-o", out, says=["t.npy"])
+        self.works("folds", "-l", file, "--task", "regression", "-L", "5", "-o", out)
+        folds = np.load(out)
+        self.assertEqual(sorted(np.bincount(folds)), [40, 40, 41, 41, 41])
+        ranks = np.argsort(np.argsort(y))
+        for f in range(5):  # one row of each stretch of five neighbours, the last of which has eight
+            counts = np.bincount(np.minimum(ranks[folds == f] // 5, 39))
+            self.assertTrue((counts[:39] == 1).all() and counts[39] in (1, 2))
+        groups = self.save("g.npy", np.arange(203) // 4)
+        self.works("folds", "-l", file, "--task", "regression", "--groups", groups, "-L", "5", "-o", out)
+        folds = np.load(out)
+        self.assertTrue(all(len(set(folds[g : g + 4])) == 1 for g in range(0, 203, 4)))
+        self.save("t.npy", np.stack([y, -y], axis=1))
+        self.works("folds", "-l", file, "--task", "regression", "-L", "5", "-o", out)
+        y[17] = np.inf
+        self.save("t.npy", y)
+        self.fails("folds", "-l", file, "--task", "regression", "-L", "5", "-o", out, says=["t.npy", "row 17", "finite"])
+        self.fails("folds", "-l", file, "--task", "detection", "-L", "5", "-o", out, says=["--task", "detection"])
 
     def test_definition(self):
         rows = self.works("compare", EXAMPLE, "--methods", "default", "-r", "0", "--json").json()["rows"]

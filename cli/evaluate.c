@@ -7,6 +7,7 @@
 #include <corestack/detection.h>
 
 #include <corestack/segmentation.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool ends_with(const char *text, const char *end) {
@@ -98,21 +99,39 @@ static int score_detections(cli_call *call, int32_t resamples, uint64_t seed, cs
                                                    report));
 }
 
+/* --boundary, for maps in files: 0 where it is not given. A model knows its own. */
+static int read_boundary(cli_call *call, double *out) {
+    const char *text = cli_value(call, "boundary");
+    char *end = NULL;
+    *out = text ? strtod(text, &end) : 0;
+    if (text && (end == text || *end || !(*out >= 1e-4 && *out <= 1e4)))
+        return cli_fail(
+            call,
+            "option --boundary: '%s' is not a number from 0.0001 to 10000 (pixels from 1 "
+            "on, else a share of the diagonal)",
+            text);
+    return CLI_OK;
+}
+
 /* Maps of a segmentation against masks: the kinds of both are in the files. */
 static int score_maps(cli_call *call, int32_t resamples, uint64_t seed, cst_report **report) {
     static const char *const others[] = {"baselines", "split", "folds", "groups"};
     cst_pool_config config;
+    double boundary = 0;
     if (call->argument_count > 1)
         return cli_fail(call, "%s holds maps: give it alone, with --labels", call->arguments[0]);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (cli_flag(call, others[i]))
             return cli_fail(call, "--%s does not go with a file of maps: leave it out", others[i]);
     int code = cli_read_config(call, &config);
+    if (code == CLI_OK)
+        code = read_boundary(call, &boundary);
     if (code == CLI_OK && !config.labels)
         code = cli_fail(call, "%s holds maps: give the masks with --labels", call->arguments[0]);
     return code == CLI_OK
                ? cli_check(call, cst_segmentation_evaluate_file(call->context, call->arguments[0],
-                                                                &config, resamples, seed, report))
+                                                                &config, boundary, resamples, seed,
+                                                                report))
                : code;
 }
 
@@ -138,6 +157,10 @@ static int run(cli_call *call) {
         code = score_detections(call, (int32_t)resamples, (uint64_t)seed, &report);
     else if (code == CLI_OK && are_maps(call))
         code = score_maps(call, (int32_t)resamples, (uint64_t)seed, &report);
+    else if (code == CLI_OK && cli_flag(call, "boundary"))
+        code =
+            cli_fail(call, "--boundary applies to maps in files (--task segmentation, --labels): "
+                           "leave it out; a model is scored with its own segment.boundary");
     else if (code == CLI_OK && holds_predictions(call->arguments[0]))
         code = score_file(call, (int32_t)resamples, (uint64_t)seed, &report);
     else if (code == CLI_OK && ends_with(call->arguments[0], ".json"))
@@ -157,6 +180,9 @@ static const cli_option OPTIONS[] = {
      "the split to score (test; oof where files are listed); several with commas between, each and "
      "their average"},
     {"annotations", 0, "GT.json", "COCO annotations that a file of detections is scored against"},
+    {"boundary", 0, "D",
+     "maps in files: width of the band at label boundaries, in pixels from 1 on, else as a share "
+     "of the diagonal (0.0075)"},
     {"baselines", 'b', NULL,
      "beside the stack: best single model, average, greedy selection, fitted on split oof"},
     {"ood", 0, "NAME,...", "splits of out-of-distribution rows to tell from those scored"},

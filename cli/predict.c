@@ -237,12 +237,36 @@ static int read_format(cli_call *call, cst_map_format *out) {
                  : CLI_OK;
 }
 
+/* Endings of files that are neither a folder of maps nor one array of them. */
+static bool names_other_file(const cli_target *target) {
+    static const char *const others[] = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".json",  ".npz",
+                                         ".csv", ".txt", ".gz",   ".nii", ".zip",  ".cstack"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (cli_target_ends(target, others[i]))
+            return true;
+    return false;
+}
+
+/* The library's message, which names what it writes to, with the name that was given. */
+static int check_written(cli_call *call, const prediction *p, cst_status status) {
+    const char *text =
+        status == CST_ERROR_INPUT || status == CST_ERROR_IO ? cst_last_error(call->context) : NULL;
+    const char *at = text ? strstr(text, p->target.write_to) : NULL;
+    if (!at)
+        return cli_check(call, status);
+    return cli_fail(call, "%.*s%s%s", (int)(at - text), text, p->target.path,
+                    at + strlen(p->target.write_to));
+}
+
 /* What the library writes to must end as the target does, which says what kind it is. */
 static int write_maps(cli_call *call, prediction *p) {
     cst_map_format format = CST_MAP_FLOAT32;
     int code = read_format(call, &format);
-    if (code == CLI_OK && as_csv(p))
-        code = cli_fail(call, "-o %s: maps are written as .npy, or to a folder", p->target.path);
+    if (code == CLI_OK && !p->target.direct && names_other_file(&p->target))
+        code = cli_fail(call,
+                        "-o %s: maps are written as one .npy, or to a folder with a file for each "
+                        "case; name one without such an ending",
+                        p->target.path);
     if (code != CLI_OK)
         return code;
     if (format == CST_MAP_PNG && !p->target.folder)
@@ -256,9 +280,9 @@ static int write_maps(cli_call *call, prediction *p) {
             return cli_fail(call, "-o: the path is too long");
         (void)snprintf(p->target.write_to + length, 5, ".npy");
     }
-    return cli_check(call,
-                     cst_segmentation_predict(call->context, p->model, p->pool, p->split, format,
-                                              p->target.write_to, &p->cases, &p->rows));
+    return check_written(call, p,
+                         cst_segmentation_predict(call->context, p->model, p->pool, p->split,
+                                                  format, p->target.write_to, &p->cases, &p->rows));
 }
 
 /* Whether -o names no file of ours, so that only the task says what it may be. */

@@ -6,7 +6,7 @@ _corestack_options() {
     case $1 in
         fit) echo "--output --preset --set --seed --split $pool $common" ;;
         predict) echo "--output --format --variance --intervals --level --split $pool $common" ;;
-        evaluate) echo "--split --annotations --baselines --ood --clean --reference-errors --head --tail --resamples --seed --csv --markdown $pool $common" ;;
+        evaluate) echo "--split --annotations --boundary --baselines --ood --clean --reference-errors --head --tail --resamples --seed --csv --markdown $pool $common" ;;
         compare) echo "--split --methods --list-methods --reference --ood --clean --reference-errors --head --tail --resamples --seed --set --save --csv --markdown $pool $common" ;;
         ablate) echo "--split --resamples --seed --set --save --csv --markdown $pool $common" ;;
         sweep) echo "--over --draws --split --methods --resamples --seed --set --csv --markdown $pool $common" ;;
@@ -53,7 +53,7 @@ _corestack() {
             mapfile -t COMPREPLY < <(compgen -W "$(corestack options 2>/dev/null |
                 sed -n 's/^  \([a-z][a-z0-9_.]*\) = .*/\1=/p')" -- "$current")
             ;;
-        --threads | -t | --memory | --seed | --count | -L | --resamples | -r | --draws | --ignore | --classes | --head | --tail) ;;
+        --threads | -t | --memory | --seed | --count | -L | --resamples | -r | --draws | --ignore | --classes | --head | --tail | --boundary) ;;
         *)
             if [[ $current == -* ]]; then
                 mapfile -t COMPREPLY < <(compgen -W "$(_corestack_options "$command")" -- "$current")

@@ -22,6 +22,7 @@ complete -c corestack -n "__fish_seen_subcommand_from predict" -l intervals -r -
 complete -c corestack -n "__fish_seen_subcommand_from predict" -l level -x -d "share of targets that intervals hold"
 complete -c corestack -n "__fish_seen_subcommand_from predict" -l format -x -a "maps maps-float16 labels png" -d "what is written of a segmentation"
 complete -c corestack -n "__fish_seen_subcommand_from evaluate" -l annotations -r -F -d "COCO annotations of a file of detections"
+complete -c corestack -n "__fish_seen_subcommand_from evaluate" -l boundary -x -d "width of the band at label boundaries, for maps in files"
 complete -c corestack -n "__fish_seen_subcommand_from evaluate" -l baselines -s b -d "beside the stack, simple baselines"
 complete -c corestack -n "__fish_seen_subcommand_from evaluate compare ablate sweep" -l resamples -s r -x -d "bootstrap resamples"
 complete -c corestack -n "__fish_seen_subcommand_from folds" -l count -s L -x -d "number of folds"

@@ -112,6 +112,28 @@ static const char *pixel_where(const int64_t shape[3], int64_t pixel,
     return buffer;
 }
 
+const char *cst_pixel_where(const cst_cases *cases, int64_t row, int64_t value,
+                            char buffer[CST_WHERE_CHARS]) {
+    char number[CST_CASE_CHARS];
+    char place[CST_WHERE_CHARS];
+    char class[32] = "";
+    int64_t low = 0;
+    int64_t high = cases->count - 1;
+    while (low < high) { /* the last case that begins at the row or before */
+        int64_t middle = high - (high - low) / 2;
+        if (cases->first[middle] <= row)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    if (value >= 0)
+        (void)snprintf(class, sizeof class, ", class %" PRId64, value);
+    const char *name = cst_case_name(cases, low, number);
+    (void)snprintf(buffer, CST_WHERE_CHARS, "case %.32s, %.40s%.16s", name,
+                   pixel_where(cases->shape[low], row - cases->first[low], place), class);
+    return buffer;
+}
+
 /* Checks the labels of a case and puts -1 for those that do not count. */
 static cst_status take_labels(cst_context *context, const cst_pool *pool, const char *path,
                               const cst_cases *cases, int64_t index, int32_t *labels) {
@@ -259,15 +281,19 @@ static cst_status read_array(cst_context *context, cst_pool *pool, int32_t split
     return status;
 }
 
-static cst_status check_counted(cst_context *context, const cst_pool_split *state, const char *path,
-                                int32_t ignore) {
-    for (int64_t i = 0; i < state->rows; i++)
+cst_status cst_cases_check_counted(cst_context *context, const cst_pool *pool, const char *split) {
+    int32_t s = cst_manifest_find_split(pool->manifest, split);
+    const cst_pool_split *state = s >= 0 ? &pool->splits[s] : NULL;
+    for (int64_t i = 0; state && state->labels && i < state->rows; i++)
         if (state->labels[i] >= 0)
             return CST_OK;
+    if (!state || !state->labels)
+        return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
                     "%s: every pixel has label %d, which does not count; correct the masks or "
                     "\"ignore\"",
-                    path, ignore);
+                    pool->manifest->splits[s].labels ? pool->manifest->splits[s].labels : split,
+                    pool->ignore);
 }
 
 /* Folds and groups have one entry for each case. */
@@ -303,8 +329,6 @@ cst_status cst_cases_describe(cst_context *context, cst_pool *pool, int32_t spli
     if (status == CST_OK)
         status = cst_is_folder(spec->labels) ? read_folder(context, pool, split, spec->labels)
                                              : read_array(context, pool, split, spec);
-    if (status == CST_OK)
-        status = check_counted(context, state, spec->labels, pool->ignore);
     if (status == CST_OK)
         status = read_by_case(context, pool, spec, state->cases);
     if (status == CST_OK)

@@ -3,7 +3,7 @@
  * that catch one declared as the other. While a member is loaded. Method, section 0.
  */
 #include "la/wide.h"
-#include "pool/state.h"
+#include "pool/spatial.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -37,6 +37,13 @@ static row_facts look(const double *values, int32_t width) {
     return (row_facts){.sum = (sums[0] + sums[1]) + (sums[2] + sums[3]), .inside = !outside};
 }
 
+/* Where row `first` + i is, and with `column` >= 0 which of its values. */
+static const char *where_is(const cst_convert *c, int64_t first, int64_t i, int64_t column,
+                            char place[CST_WHERE_CHARS]) {
+    return c->cases ? cst_pixel_where(c->cases, first + i, column, place)
+                    : cst_rows_where(c->rows, first, i, column, place);
+}
+
 /* First value that is NaN or infinite, or -1. */
 static int32_t find_not_finite(const double *values, int32_t width) {
     for (int32_t j = 0; j < width; j++)
@@ -51,7 +58,7 @@ static cst_status not_finite(cst_context *context, const cst_convert *c, int64_t
     double v = values[column];
     return cst_fail(context, CST_ERROR_INPUT,
                     "%s: %s is %s; every prediction must be a finite number", c->where,
-                    cst_rows_where(c->rows, first, i, column, place),
+                    where_is(c, first, i, column, place),
                     isnan(v) ? "NaN"
                     : v > 0  ? "infinity"
                              : "-infinity");
@@ -76,18 +83,18 @@ static cst_status not_probabilities(cst_context *context, const cst_convert *c, 
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: %s is %.6g, not a probability of class 1 in [0, 1]; looks like "
                         "logits: declare output \"logit\"",
-                        c->where, cst_rows_where(c->rows, first, i, column, place),
+                        c->where, where_is(c, first, i, column, place),
                         values[column < 0 ? 0 : column]);
-    const char *row = cst_rows_where(c->rows, first, i, -1, place);
+    const char *row = where_is(c, first, i, -1, place);
     if (column >= 0 && low >= 0 && fabs(sum - 100) <= 0.5)
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: %s sums to %.6g; looks like percentages: divide by 100", c->where, row,
                         sum);
     if (column >= 0)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: %s sums to %.6g and has %.6g in column %d, outside [0, 1]; looks like "
+                        "%s: %s sums to %.6g and has %.6g in %s %d, outside [0, 1]; looks like "
                         "logits: declare output \"logit\"",
-                        c->where, row, sum, values[column], column);
+                        c->where, row, sum, values[column], c->cases ? "class" : "column", column);
     return cst_fail(context, CST_ERROR_INPUT,
                     "%s: %s sums to %.6g, not to 1 within %g; looks like independent scores or a "
                     "missing class: divide each row by its sum if that is meant",
@@ -175,7 +182,7 @@ static cst_status convert_values(cst_context *context, cst_convert *c, int64_t f
             char place[CST_WHERE_CHARS];
             return cst_fail(context, CST_ERROR_INPUT,
                             "%s: %s is %g, more than float32 holds; choose another unit", c->where,
-                            cst_rows_where(c->rows, first, i, j, place), values[j]);
+                            where_is(c, first, i, j, place), values[j]);
         }
     }
     return CST_OK;

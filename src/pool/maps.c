@@ -257,8 +257,8 @@ static cst_status turn(cst_context *context, cst_convert *convert, const float *
         for (int64_t i = 0; status == CST_OK && i < count; i++) {
             for (size_t c = 0; c < classes; c++)
                 row[c] = planes[c * (size_t)pixels + (size_t)(at + i)];
-            status =
-                cst_convert_row_f32(context, convert, at, i, row, wide, out + (size_t)i * classes);
+            status = cst_convert_row_f32(context, convert, first + at, i, row, wide,
+                                         out + (size_t)i * classes);
         }
         if (status == CST_OK)
             status = put(context, to, first + at, count, out);
@@ -310,8 +310,9 @@ static cst_status read_last(cst_context *context, cst_convert *convert, cst_npy 
         if (status == CST_OK)
             status = cst_npy_read_rows_f32(context, npy, at, part, values);
         for (int64_t i = 0; status == CST_OK && i < part; i++)
-            status = cst_convert_row_f32(context, convert, at, i, values + (size_t)i * classes,
-                                         wide, out + (size_t)i * classes);
+            status =
+                cst_convert_row_f32(context, convert, first + at, i, values + (size_t)i * classes,
+                                    wide, out + (size_t)i * classes);
         if (status == CST_OK)
             status = put(context, to, first + at, part, out);
     }
@@ -321,9 +322,12 @@ static cst_status read_last(cst_context *context, cst_convert *convert, cst_npy 
     return status;
 }
 
-static cst_convert conversion(const cst_pool *pool, const char *path) {
-    return (cst_convert){
-        .where = path, .classes = pool->classes, .width = pool->classes, .logits = pool->logits};
+static cst_convert conversion(const cst_pool *pool, int32_t split, const char *path) {
+    return (cst_convert){.where = path,
+                         .cases = pool->splits[split].cases,
+                         .classes = pool->classes,
+                         .width = pool->classes,
+                         .logits = pool->logits};
 }
 
 static cst_status load_folder(cst_context *context, const cst_pool *pool, int32_t split,
@@ -337,7 +341,7 @@ static cst_status load_folder(cst_context *context, const cst_pool *pool, int32_
         cst_npy *npy = NULL;
         bool last = false;
         int64_t shape[3];
-        cst_convert convert = conversion(pool, files.paths[i]);
+        cst_convert convert = conversion(pool, split, files.paths[i]);
         status = open_case(context, pool, files.paths[i], &npy);
         if (status == CST_OK)
             status = find_layout(context, pool, npy, files.paths[i], 0, &last);
@@ -353,7 +357,7 @@ static cst_status load_folder(cst_context *context, const cst_pool *pool, int32_
         total += convert.total;
         cst_npy_close(context, npy);
     }
-    cst_convert all = conversion(pool, path);
+    cst_convert all = conversion(pool, split, path);
     all.like_probabilities = alike;
     all.total = total;
     cst_case_files_clear(context, &files);
@@ -363,7 +367,7 @@ static cst_status load_folder(cst_context *context, const cst_pool *pool, int32_
 static cst_status load_array(cst_context *context, const cst_pool *pool, int32_t split,
                              const char *path, bool stream, cst_store_entry *entry, float *memory) {
     const cst_pool_split *state = &pool->splits[split];
-    cst_convert convert = conversion(pool, path);
+    cst_convert convert = conversion(pool, split, path);
     target to = {memory, entry};
     cst_rows *rows = NULL;
     bool last = false;

@@ -33,8 +33,17 @@ const cst_cases *cst_pool_cases(const cst_pool *pool, const char *split);
 enum { CST_CASE_CHARS = 256 };
 const char *cst_case_name(const cst_cases *cases, int64_t index, char buffer[CST_CASE_CHARS]);
 
+/* "case x, row 3, column 7, class 2" of a row of the split, with the slice of a volume; without the
+ * class for `value` < 0. */
+const char *cst_pixel_where(const cst_cases *cases, int64_t row, int64_t value,
+                            char buffer[CST_WHERE_CHARS]);
+
 /* Reads masks, folds and groups of a split. */
 cst_status cst_cases_describe(cst_context *context, cst_pool *pool, int32_t split);
+
+/* Fails where the split has masks and none of their pixels counts: nothing to fit on or to score.
+ * Predictions need no labels. */
+cst_status cst_cases_check_counted(cst_context *context, const cst_pool *pool, const char *split);
 
 /* Makes `count` cases of the given shapes those of the split; takes `names` (NULL: numbers) also on
  * failure. */

@@ -95,8 +95,9 @@ cst_status cst_pool_read_targets(cst_context *context, const cst_pool *pool, cst
 
 /* Turns rows as they are in a file into float32 probabilities, checking each. */
 typedef struct cst_convert {
-    const char *where;    /* file or member, for messages */
-    const cst_rows *rows; /* to name the line of delimited text; NULL for memory */
+    const char *where;             /* file or member, for messages */
+    const cst_rows *rows;          /* to name the line of delimited text; NULL for memory */
+    const struct cst_cases *cases; /* of a segmentation, to name the pixel; else NULL */
     int32_t classes;
     int32_t width; /* values of a row: classes, or 1 (class 1 of two) */
     bool values;   /* a regression: numbers pass as they are, if they are finite */

@@ -24,6 +24,7 @@ enum { USUAL_COUNT = sizeof USUAL / sizeof USUAL[0], METHODS_MAX = 64 };
 /* One row of the table. */
 typedef struct entry {
     cst_method method;
+    bool asked;  /* by name, and not as one of all */
     bool decide; /* label maps take offsets */
     int32_t models;
     double *weights; /* [members], or NULL */
@@ -84,8 +85,10 @@ static cst_status add_method(cst_context *context, comparison *c,
     if (status != CST_OK)
         return status;
     for (int32_t m = 0; m < c->count; m++)
-        if (strcmp(c->entries[m].method.name, name) == 0)
+        if (strcmp(c->entries[m].method.name, name) == 0) {
+            c->entries[m].asked = c->entries[m].asked || asked;
             return CST_OK;
+        }
     if (!cst_method_applies(&method, &c->plain.source))
         return asked ? cst_fail(context, CST_ERROR_INPUT,
                                 "%s needs members that the manifest tags for it (key 'ensemble'), "
@@ -96,6 +99,7 @@ static cst_status add_method(cst_context *context, comparison *c,
         return cst_fail(context, CST_ERROR_LIMIT, "more than %d methods", METHODS_MAX);
     entry *added = &c->entries[c->count++];
     added->method = method;
+    added->asked = asked;
     return method.preset ? read_decision(context, options, added) : CST_OK;
 }
 
@@ -107,7 +111,7 @@ static cst_status list_methods(cst_context *context, comparison *c,
     if (!c->entries)
         return CST_ERROR_MEMORY;
     for (size_t i = 0; status == CST_OK && options->method_count < 1 && i < USUAL_COUNT; i++)
-        status = add_method(context, c, options, USUAL[i], true);
+        status = add_method(context, c, options, USUAL[i], false);
     for (int32_t m = 0; status == CST_OK && m < options->method_count; m++) {
         bool all = strcmp(options->methods[m], "all") == 0;
         if (!all)
@@ -168,6 +172,8 @@ static cst_status open_pixels(cst_context *context, comparison *c,
     if (status == CST_OK && !c->view.labels)
         status = cst_fail(context, CST_ERROR_INPUT,
                           "split '%s' has no masks (\"labels\") to score against", c->split);
+    if (status == CST_OK)
+        status = cst_cases_check_counted(context, c->pool, c->split);
     return status;
 }
 
@@ -251,9 +257,35 @@ static cst_status run_method(cst_context *context, const comparison *c, entry *o
     return status;
 }
 
+static void free_entry(cst_context *context, entry *e) {
+    cst_free(context, e->weights);
+    cst_map_scores_free(context, &e->scores);
+}
+
+/* A method that cannot be fitted on these pixels: an error that names it where it was asked for,
+ * else it is left out with a notice. */
+static cst_status give_up(cst_context *context, comparison *c, int32_t m, cst_status status) {
+    if (status != CST_ERROR_INPUT && status != CST_ERROR_NUMERIC)
+        return status;
+    entry *e = &c->entries[m];
+    char why[256];
+    (void)snprintf(why, sizeof why, "%s", cst_last_error(context));
+    if (e->asked || c->count == 1)
+        return cst_fail(context, status, "method %s: %s", e->method.name, why);
+    cst_notice(context, "%s is left out: %s", e->method.name, why);
+    free_entry(context, e);
+    memmove(e, e + 1, (size_t)(c->count - m - 1) * sizeof *e);
+    c->entries[--c->count] = (entry){0};
+    if (c->reference == m)
+        c->reference = 0;
+    else if (c->reference > m)
+        c->reference--;
+    return CST_OK;
+}
+
 static cst_status run_methods(cst_context *context, comparison *c, int32_t resamples) {
     cst_status status = CST_OK;
-    for (int32_t m = 0; status == CST_OK && m < c->count; m++) {
+    for (int32_t m = 0; status == CST_OK && m < c->count;) {
         const char *name = c->entries[m].method.name;
         status = cst_progress(context, name, m, c->count);
         if (status != CST_OK)
@@ -261,11 +293,10 @@ static cst_status run_methods(cst_context *context, comparison *c, int32_t resam
         cst_notice_about(context, name);
         status = run_method(context, c, &c->entries[m]);
         cst_notice_about(context, NULL);
-        if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC) {
-            char why[256];
-            (void)snprintf(why, sizeof why, "%s", cst_last_error(context));
-            status = cst_fail(context, status, "method %s: %s", name, why);
-        }
+        if (status == CST_OK)
+            m++;
+        else
+            status = give_up(context, c, m, status);
     }
     if (status != CST_OK || resamples <= 0)
         return status;
@@ -400,10 +431,8 @@ cst_status cst_segmentation_compare(cst_context *context, cst_pool *pool,
         status = run_methods(context, &c, options.resamples);
     if (status == CST_OK)
         status = put_document(context, *report, &c, options.resamples);
-    for (int32_t m = 0; m < c.count; m++) {
-        cst_free(context, c.entries[m].weights);
-        cst_map_scores_free(context, &c.entries[m].scores);
-    }
+    for (int32_t m = 0; m < c.count; m++)
+        free_entry(context, &c.entries[m]);
     cst_free(context, c.entries);
     cst_free(context, c.intervals);
     close_ground(context, &c.plain);

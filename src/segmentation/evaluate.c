@@ -40,8 +40,9 @@ static cst_status predict_by_member(cst_context *context, const void *fit, const
     return status;
 }
 
-static cst_status need_masks(cst_context *context, const cst_view *view, const char *split) {
-    return view->labels ? CST_OK
+static cst_status need_masks(cst_context *context, const cst_pool *pool, const cst_view *view,
+                             const char *split) {
+    return view->labels ? cst_cases_check_counted(context, pool, split)
                         : cst_fail(context, CST_ERROR_INPUT,
                                    "split '%s' has no masks (\"labels\") to score against", split);
 }
@@ -87,20 +88,20 @@ static int64_t counted(const cst_map_scores *scores) {
     return found.pixels;
 }
 
-cst_status cst_segmentation_evaluate_member(cst_context *context, const cst_pool *pool,
-                                            const char *split, int32_t member, int32_t resamples,
-                                            uint64_t seed, cst_report **report) {
+cst_status cst_segmentation_score_member(cst_context *context, const cst_pool *pool,
+                                         const char *split, int32_t member, double boundary,
+                                         int32_t resamples, uint64_t seed, cst_report **report) {
     const float *pointer = NULL;
     method only = {.name = "predictions"};
     cst_scoring scoring = {.cases = cst_pool_cases(pool, split),
-                           .boundary = CST_SEGMENTATION_BOUNDARY,
+                           .boundary = boundary > 0 ? boundary : CST_SEGMENTATION_BOUNDARY,
                            .predict = predict_by_member,
                            .fits = &(const void *){NULL}};
     cst_notices_clear(context);
     cst_status status =
         cst_pool_view_members(context, pool, split, &member, 1, &pointer, &scoring.view);
     if (status == CST_OK)
-        status = need_masks(context, &scoring.view, split);
+        status = need_masks(context, pool, &scoring.view, split);
     if (status == CST_OK)
         status = cst_report_create(context, CST_REPORT_EVALUATE, report);
     if (status == CST_OK)
@@ -114,17 +115,25 @@ cst_status cst_segmentation_evaluate_member(cst_context *context, const cst_pool
     return cst_rows_finish(context, status, report);
 }
 
+cst_status cst_segmentation_evaluate_member(cst_context *context, const cst_pool *pool,
+                                            const char *split, int32_t member, int32_t resamples,
+                                            uint64_t seed, cst_report **report) {
+    return cst_segmentation_score_member(context, pool, split, member, 0, resamples, seed, report);
+}
+
 cst_status cst_segmentation_score_labels(cst_context *context, const cst_pool *pool,
-                                         const int32_t *predicted, int32_t resamples, uint64_t seed,
-                                         cst_report **report) {
+                                         const int32_t *predicted, double boundary,
+                                         int32_t resamples, uint64_t seed, cst_report **report) {
     method only = {.name = "predictions"};
     cst_scoring scoring = {.cases = cst_pool_cases(pool, "oof"),
                            .view = {.rows = cst_pool_rows(pool, "oof"),
                                     .classes = cst_pool_classes(pool),
                                     .labels = cst_pool_labels(pool, "oof")},
-                           .boundary = CST_SEGMENTATION_BOUNDARY,
+                           .boundary = boundary > 0 ? boundary : CST_SEGMENTATION_BOUNDARY,
                            .predicted = predicted};
-    cst_status status = cst_report_create(context, CST_REPORT_EVALUATE, report);
+    cst_status status = cst_cases_check_counted(context, pool, "oof");
+    if (status == CST_OK)
+        status = cst_report_create(context, CST_REPORT_EVALUATE, report);
     if (status == CST_OK)
         status = cst_maps_score(context, &scoring, &only.scores);
     if (status == CST_OK) {
@@ -236,7 +245,7 @@ static cst_status score_model(cst_context *context, const cst_model *model, cst_
                             ? cst_model_view(context, model, pool, split, &pointers, &scoring.view)
                             : CST_ERROR_MEMORY;
     if (status == CST_OK)
-        status = need_masks(context, &scoring.view, split);
+        status = need_masks(context, pool, &scoring.view, split);
     if (status == CST_OK)
         status = cst_offsets_load(context, model, &offsets);
     scoring.cases = cst_pool_cases(pool, split);

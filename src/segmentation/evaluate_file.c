@@ -90,8 +90,8 @@ static cst_status check_cases(cst_context *context, const cst_cases *masks, cons
 }
 
 static cst_status score_labels(cst_context *context, const char *path,
-                               const cst_pool_config *config, int32_t resamples, uint64_t seed,
-                               cst_report **report) {
+                               const cst_pool_config *config, double boundary, int32_t resamples,
+                               uint64_t seed, cst_report **report) {
     cst_pool *masks = NULL;
     cst_pool *maps = NULL;
     cst_status status = open_masks(context, config->labels, config, NULL, &masks);
@@ -101,36 +101,38 @@ static cst_status score_labels(cst_context *context, const char *path,
         status = check_cases(context, cst_pool_cases(masks, "oof"), cst_pool_cases(maps, "oof"));
     if (status == CST_OK)
         status = cst_segmentation_score_labels(context, masks, cst_pool_labels(maps, "oof"),
-                                               resamples, seed, report);
+                                               boundary, resamples, seed, report);
     cst_pool_free(context, masks);
     cst_pool_free(context, maps);
     return status;
 }
 
 cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path,
-                                          const cst_pool_config *config, int32_t resamples,
-                                          uint64_t seed, cst_report **report) {
+                                          const cst_pool_config *config, double boundary,
+                                          int32_t resamples, uint64_t seed, cst_report **report) {
     bool labels = false;
     cst_pool *pool = NULL;
     if (report)
         *report = NULL;
-    if (!context || !path || !config || !config->labels || !report)
+    if (!context || !path || !config || !config->labels || !report || !(boundary >= 0) ||
+        boundary > 1e4)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_segmentation_evaluate_file: maps, masks and a place for the report "
-                        "are needed");
+                        "cst_segmentation_evaluate_file: maps, masks, a width of boundaries and a "
+                        "place for the report are needed");
     cst_notices_clear(context);
     cst_pool_config own = *config;
     own.task_given = 1;
     own.task = CST_TASK_SEGMENTATION;
     cst_status status = find_kind(context, path, own.zip_limit, &labels);
     if (status == CST_OK && labels)
-        return score_labels(context, path, &own, resamples, seed, report);
+        return score_labels(context, path, &own, boundary, resamples, seed, report);
     if (status == CST_OK)
         status = cst_pool_open_files(context, &pool, &path, 1, &own);
     if (status == CST_OK)
         status = cst_pool_load(context, pool, "oof");
     if (status == CST_OK)
-        status = cst_segmentation_evaluate_member(context, pool, "oof", 0, resamples, seed, report);
+        status = cst_segmentation_score_member(context, pool, "oof", 0, boundary, resamples, seed,
+                                               report);
     cst_pool_free(context, pool);
     return status;
 }

@@ -272,6 +272,8 @@ cst_status cst_pixel_sample_make(cst_context *context, cst_pool *pool, const cha
                           "class is known",
                           split);
     if (status == CST_OK)
+        status = cst_cases_check_counted(context, pool, split);
+    if (status == CST_OK)
         status = check_folds(context, cst_pool_cases(pool, split), split, settings->folds);
     if (status == CST_OK)
         status = draw_index(context, view.labels, view.rows, view.classes, settings, out);

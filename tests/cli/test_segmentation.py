@@ -476,14 +476,95 @@ class Segmentation(PoolCase):
         bad = self.maps["bob", "oof"].copy()
         bad[1, 2, 3] *= 3
         self.save("bob.oof.maps.npy", bad)
-        self.refused("bob.oof.maps.npy: row 213")
+        self.refused("bob.oof.maps.npy: case 00001, row 2, column 3 sums to 3")
+        self.save("bob.oof.maps.npy", np.moveaxis(bad, -1, 1))
+        self.refused("bob.oof.maps.npy: case 00001, row 2, column 3 sums to 3")
+        bad = self.maps["bob", "oof"].copy()
+        bad[5, 11, 14, 2] = np.nan
+        for kind in (np.float32, np.float64):
+            self.save("bob.oof.maps.npy", bad.astype(kind))
+            self.refused("bob.oof.maps.npy: case 00005, row 11, column 14, class 2 is NaN")
+        bad[5, 11, 14] = (-0.5, 1.5, 0, 0)
+        self.save("bob.oof.maps.npy", bad)
+        self.refused("case 00005, row 11, column 14 sums to 1 and has -0.5 in class 0, outside [0, 1]")
+        bad = self.maps["bob", "oof"][None].repeat(2, 0).swapaxes(0, 1)
+        bad[3, 1, 4, 6, 1] = np.inf
+        self.save("whole.npy", bad)
+        self.save("whole_masks.npy", self.masks["oof"][:, None].repeat(2, 1))
+        self.segmentation["splits"] = {"oof": {"labels": "whole_masks.npy"}}
+        self.segmentation["models"] = [{"name": "bob", "predictions": {"oof": "whole.npy"}}]
+        self.write_pool(self.segmentation)
+        self.refused("case 00003, slice 1, row 4, column 6, class 1 is infinity")
+        self.segmentation["models"][0]["predictions"]["oof"] = "bob.oof.maps.npy"
         del self.segmentation["classes"]
         self.write_pool(self.segmentation)
         self.refused("the classes are not given")
 
+    def test_predict_needs_no_labels_that_count(self):
+        self.fit()
+        model = self.path("m.cstack")
+        self.works("predict", model, self.pool, "-o", self.path("with.npy"))
+        self.save("test_masks.npy", np.full_like(self.masks["test"], IGNORE))
+        self.works("predict", model, self.pool, "-o", self.path("without.npy"))
+        self.assertEqual(self.read(self.path("with.npy")), self.read(self.path("without.npy")))
+        for command in (("evaluate", model, self.pool), ("compare", self.pool, "--split", "test", "--methods", "average"),
+                        ("evaluate", self.path("with.npy"), "--labels", self.path("test_masks.npy"), "--task",
+                         "segmentation", "--classes", CLASSES)):
+            self.refused("every pixel has label 255, which does not count", *command)
+
+    def test_volumes_are_no_png(self):
+        for split in ("oof", "test"):
+            self.save(f"{split}_masks.npy", self.masks[split][:, None].repeat(2, 1))
+            for name in ("ada", "bob", "cyd"):
+                self.save(f"{name}.{split}.maps.npy", self.maps[name, split][:, None].repeat(2, 1))
+        self.fit()
+        out = self.path("slices")
+        self.refused(f"{out}: the cases of", "predict", self.path("m.cstack"), self.pool, "-o", out, "--format", "png")
+        self.assertFalse(os.path.exists(out))
+
+    def test_width_of_boundaries(self):
+        self.fit("m.cstack", "--set", "segment.boundary=3")
+        model = run("evaluate", self.path("m.cstack"), self.pool, "--json").json()
+        for kind in ("maps", "labels"):
+            self.works("predict", self.path("m.cstack"), self.pool, "-o", self.path(kind + ".npy"), "--format", kind)
+            command = ("evaluate", self.path(kind + ".npy"), "--labels", self.path("test_masks.npy"), "--task",
+                       "segmentation", "--classes", CLASSES)
+            found = run(*command, "--boundary", 3, "--json").json()
+            self.assertEqual(found["boundary"], {"setting": 3, "pixels": 3})
+            self.close(found, {k: model[k] for k in ("boundary_error", "boundary_iou")})
+            usual = run(*command, "--json").json()
+            self.assertNotEqual(usual["boundary_error"], found["boundary_error"])
+            self.refused("--boundary: 'wide' is not a number", *command, "--boundary", "wide")
+        self.refused("--boundary applies to maps in files", "evaluate", self.path("m.cstack"), self.pool, "--boundary", 2)
+        text = run(*command).out
+        for word in ("mIoU", "pixel", "4 cases"):
+            self.assertIn(word, text)
+        self.assertNotIn("nan", text)
+
+    def test_a_method_that_cannot_be_fitted(self):
+        for name in ("ada", "bob", "cyd"):
+            self.save(f"{name}.oof.maps.npy", np.full((CASES, HEIGHT, WIDTH, CLASSES), 1 / CLASSES))
+        done = run("compare", self.pool, "--methods", "all", "-r", 0, "--set", "folds.count=3", "--json")
+        self.assertEqual(done.code, 0, done.err)
+        found = done.json()
+        left = [n for n in found["notices"] if " is left out: " in n]
+        self.assertTrue(left)
+        names = [row["method"] for row in found["rows"]]
+        self.assertIn("average", names)
+        self.works("compare", self.pool, "-r", 0, "--set", "folds.count=3")
+        for notice in left:
+            name = notice.split()[0]
+            self.assertNotIn(name, names)
+        self.refused(f"method {name}: ", "compare", self.pool, "--methods", f"average,{name}", "--set", "folds.count=3")
+
     def test_wrong_tasks_and_targets(self):
         self.fit()
         model = self.path("m.cstack")
+        for name, kind in (("x.png", "png"), ("x.PNG", "labels"), ("zz.json", "maps"), ("zz.json", "png"), ("a.npz", "maps"),
+                           ("a.csv", "maps"), ("a.tif", "labels")):
+            self.refused("name one without such an ending", "predict", model, self.pool, "-o", self.path(name),
+                         "--format", kind)
+            self.assertFalse(os.path.exists(self.path(name)))
         self.refused("the pool's task is classification", "predict", model, self.path("pool.json"), "-o", self.path("y.npy"))
         self.refused("--format: 'jpeg' is not", "predict", model, self.pool, "-o", self.path("y.npy"), "--format", "jpeg")
         self.refused("name a folder", "predict", model, self.pool, "-o", self.path("y.npy"), "--format", "png")

@@ -64,7 +64,7 @@ cst_status cst_folds_quantile(cst_context *context, const double *targets, int32
         int64_t count = rows / folds < INT32_MAX ? rows / folds : INT32_MAX;
         if (groups && count > GROUP_STRETCHES)
             count = GROUP_STRETCHES;
-        int64_t length = rows / count;
+        int64_t length = rows / count > 1 ? rows / count : 1;
         for (int64_t i = 0; i < rows; i++)
             stretch[order[i].row] = (int32_t)(i / length < count ? i / length : count - 1);
         status = groups ? cst_folds_grouped(context, stretch, groups, rows, folds, seed, out)

@@ -2,15 +2,11 @@
  * A pool from arrays in memory: small ones are converted once, large ones are read where they lie,
  * block by block. The first call of programs that bring no files. Method, section 0.
  */
-#include "io/npy.h"
-#include "pool/state.h"
+#include "pool/pieces.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-
-/* Values converted at a time: what stays in the cache. */
-enum { PIECE_VALUES = 1 << 15 };
 
 /* One member as the caller has it. */
 typedef struct source {
@@ -19,12 +15,6 @@ typedef struct source {
     cst_convert convert;
     int64_t rows;
 } source;
-
-typedef struct buffers {
-    unsigned char *raw; /* [piece][width] elements */
-    float *narrow;      /* [piece][width] */
-    double *wide;       /* [piece][width] */
-} buffers;
 
 static size_t item_of(cst_number type) {
     return type == CST_NUMBER_FLOAT64 ? 8 : type == CST_NUMBER_FLOAT16 ? 2 : 4;
@@ -42,7 +32,10 @@ static bool is_plain(const source *s) {
            (uintptr_t)s->array.data % sizeof(float) == 0;
 }
 
-static void gather(const source *s, int64_t first, int64_t count, unsigned char *raw) {
+static cst_status gather(cst_context *context, const void *user, int64_t first, int64_t count,
+                         unsigned char *raw) {
+    const source *s = user;
+    (void)context;
     size_t item = s->element.item;
     size_t width = (size_t)s->convert.width;
     for (int64_t i = 0; i < count; i++) {
@@ -64,98 +57,35 @@ static void gather(const source *s, int64_t first, int64_t count, unsigned char 
                 memcpy(to, from, 4);
             }
     }
+    return CST_OK;
 }
 
-/* Rows converted at a time, at most `rows`. */
-static int64_t piece_rows(const source *s, int64_t rows) {
-    int64_t piece = PIECE_VALUES / s->convert.width > 0 ? PIECE_VALUES / s->convert.width : 1;
-    return piece < rows ? piece : rows;
+static const float *plain_row(const void *user, int64_t row) {
+    return (const float *)(const void *)element_at(user, row, 0);
 }
 
-static void free_buffers(cst_context *context, buffers *b) {
-    cst_free(context, b->raw);
-    cst_free(context, b->narrow);
-    cst_free(context, b->wide);
-}
-
-/* Freed with free_buffers also after a failure. */
-static cst_status make_buffers(cst_context *context, const source *s, int64_t rows, buffers *b) {
-    size_t cells = (size_t)rows * (size_t)s->convert.width;
-    *b = (buffers){.raw = cst_alloc(context, cells, s->element.item),
-                   .narrow = cst_alloc(context, cells, sizeof(float)),
-                   .wide = cst_alloc(context, cells, sizeof(double))};
-    return b->raw && b->narrow && b->wide ? CST_OK : CST_ERROR_MEMORY;
-}
-
-static cst_status convert_rows(cst_context *context, const source *s, cst_convert *convert,
-                               int64_t first, int64_t count, const buffers *b, float *out) {
-    size_t width = (size_t)convert->width;
-    size_t cells = (size_t)count * width;
-    bool plain = is_plain(s);
-    bool narrow = cst_npy_is_f32(&s->element);
-    cst_status status = CST_OK;
-    if (!plain) {
-        gather(s, first, count, b->raw);
-        if (narrow)
-            cst_npy_decode_f32(&s->element, b->raw, cells, b->narrow);
-        else
-            cst_npy_decode_f64(&s->element, b->raw, cells, b->wide);
-    }
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
-        float *to = out + (size_t)i * (size_t)convert->classes;
-        const float *row = b->narrow + (size_t)i * width;
-        if (plain)
-            row = (const float *)(const void *)element_at(s, first + i, 0);
-        status = narrow
-                     ? cst_convert_row_f32(context, convert, first, i, row, b->wide, to)
-                     : cst_convert_row(context, convert, first, i, b->wide + (size_t)i * width, to);
-    }
-    return status;
+static cst_pieces pieces_of(const source *s) {
+    return (cst_pieces){.element = &s->element,
+                        .convert = s->convert,
+                        .source = s,
+                        .fetch = gather,
+                        .plain = is_plain(s) ? plain_row : NULL};
 }
 
 /* An entry's read: any rows, from any thread. */
 static cst_status read_source(cst_context *context, const void *user, int64_t first, int64_t count,
                               float *out) {
-    const source *s = user;
-    int64_t piece = piece_rows(s, count);
-    cst_convert convert = s->convert;
-    buffers b;
-    cst_status status = make_buffers(context, s, piece, &b);
-    for (int64_t at = 0; status == CST_OK && at < count; at += piece) {
-        int64_t part = count - at < piece ? count - at : piece;
-        status = convert_rows(context, s, &convert, first + at, part, &b,
-                              out + (size_t)at * (size_t)convert.classes);
-    }
-    free_buffers(context, &b);
-    return status;
+    cst_pieces pieces = pieces_of(user);
+    return cst_pieces_read(context, &pieces, first, count, out);
 }
 
 static void close_source(cst_context *context, void *user) {
     cst_free(context, user);
 }
 
-/* Converts everything into `out`, or with out NULL only looks whether that is possible. */
 static cst_status convert_all(cst_context *context, const source *s, float *out) {
-    int64_t piece = piece_rows(s, s->rows);
-    size_t classes = (size_t)s->convert.classes;
-    cst_convert convert = s->convert;
-    buffers b;
-    float *scratch = cst_alloc(context, out ? 0 : (size_t)piece * classes, sizeof *scratch);
-    cst_status status = make_buffers(context, s, piece, &b);
-    if (!scratch)
-        status = CST_ERROR_MEMORY;
-    for (int64_t first = 0; status == CST_OK && first < s->rows; first += piece) {
-        int64_t part = s->rows - first < piece ? s->rows - first : piece;
-        status = cst_poll(context);
-        if (status == CST_OK)
-            status = convert_rows(context, s, &convert, first, part, &b,
-                                  out ? out + (size_t)first * classes : scratch);
-    }
-    if (status == CST_OK)
-        status = cst_convert_finish(context, &convert);
-    cst_free(context, scratch);
-    free_buffers(context, &b);
-    return status;
+    cst_pieces pieces = pieces_of(s);
+    return cst_pieces_all(context, &pieces, s->rows, out);
 }
 
 /* ---- members ----------------------------------------------------------------------------------

@@ -1,0 +1,99 @@
+/*
+ * Rows converted piece by piece, each piece small enough to stay in the cache.
+ * Under members that are read from files and from the caller's arrays. Method, section 0.
+ */
+#include "pool/pieces.h"
+
+/* Values converted at a time: what stays in the cache. */
+enum { PIECE_VALUES = 1 << 15 };
+
+typedef struct buffers {
+    unsigned char *raw; /* [piece][width] elements */
+    float *narrow;      /* [piece][width] */
+    double *wide;       /* [piece][width] */
+} buffers;
+
+/* Rows converted at a time, at most `rows`. */
+static int64_t piece_rows(const cst_pieces *p, int64_t rows) {
+    int64_t piece = PIECE_VALUES / p->convert.width > 0 ? PIECE_VALUES / p->convert.width : 1;
+    return piece < rows ? piece : rows;
+}
+
+static void free_buffers(cst_context *context, buffers *b) {
+    cst_free(context, b->raw);
+    cst_free(context, b->narrow);
+    cst_free(context, b->wide);
+}
+
+/* Freed with free_buffers also after a failure. */
+static cst_status make_buffers(cst_context *context, const cst_pieces *p, int64_t rows,
+                               buffers *b) {
+    size_t cells = (size_t)rows * (size_t)p->convert.width;
+    *b = (buffers){.raw = cst_alloc(context, cells, p->element->item),
+                   .narrow = cst_alloc(context, cells, sizeof(float)),
+                   .wide = cst_alloc(context, cells, sizeof(double))};
+    return b->raw && b->narrow && b->wide ? CST_OK : CST_ERROR_MEMORY;
+}
+
+static cst_status convert_rows(cst_context *context, const cst_pieces *p, cst_convert *convert,
+                               int64_t first, int64_t count, const buffers *b, float *out) {
+    size_t width = (size_t)convert->width;
+    size_t cells = (size_t)count * width;
+    bool narrow = cst_npy_is_f32(p->element);
+    cst_status status = CST_OK;
+    if (!p->plain) {
+        status = p->fetch(context, p->source, first, count, b->raw);
+        if (status == CST_OK && narrow)
+            cst_npy_decode_f32(p->element, b->raw, cells, b->narrow);
+        else if (status == CST_OK)
+            cst_npy_decode_f64(p->element, b->raw, cells, b->wide);
+    }
+    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+        float *to = out + (size_t)i * (size_t)convert->classes;
+        const float *row =
+            p->plain ? p->plain(p->source, first + i) : b->narrow + (size_t)i * width;
+        status = narrow
+                     ? cst_convert_row_f32(context, convert, first, i, row, b->wide, to)
+                     : cst_convert_row(context, convert, first, i, b->wide + (size_t)i * width, to);
+    }
+    return status;
+}
+
+cst_status cst_pieces_read(cst_context *context, const cst_pieces *pieces, int64_t first,
+                           int64_t count, float *out) {
+    int64_t piece = piece_rows(pieces, count);
+    cst_convert convert = pieces->convert;
+    buffers b;
+    cst_status status = make_buffers(context, pieces, piece, &b);
+    for (int64_t at = 0; status == CST_OK && at < count; at += piece) {
+        int64_t part = count - at < piece ? count - at : piece;
+        status = convert_rows(context, pieces, &convert, first + at, part, &b,
+                              out + (size_t)at * (size_t)convert.classes);
+    }
+    free_buffers(context, &b);
+    return status;
+}
+
+cst_status cst_pieces_all(cst_context *context, const cst_pieces *pieces, int64_t rows,
+                          float *out) {
+    int64_t piece = piece_rows(pieces, rows);
+    size_t classes = (size_t)pieces->convert.classes;
+    cst_convert convert = pieces->convert;
+    buffers b;
+    float *scratch = cst_alloc(context, out ? 0 : (size_t)piece * classes, sizeof *scratch);
+    cst_status status = make_buffers(context, pieces, piece, &b);
+    if (!scratch)
+        status = CST_ERROR_MEMORY;
+    for (int64_t first = 0; status == CST_OK && first < rows; first += piece) {
+        int64_t part = rows - first < piece ? rows - first : piece;
+        status = cst_poll(context);
+        if (status == CST_OK)
+            status = convert_rows(context, pieces, &convert, first, part, &b,
+                                  out ? out + (size_t)first * classes : scratch);
+    }
+    if (status == CST_OK)
+        status = cst_convert_finish(context, &convert);
+    cst_free(context, scratch);
+    free_buffers(context, &b);
+    return status;
+}

@@ -1,0 +1,32 @@
+/*
+ * Rows converted piece by piece from wherever they lie: what members in a file and members in the
+ * caller's arrays share. Between a source of raw elements and the float32 rows of a view.
+ * Method, section 0.
+ */
+#ifndef CST_POOL_PIECES_H
+#define CST_POOL_PIECES_H
+
+#include "io/npy.h"
+#include "pool/state.h"
+
+/* Where raw elements come from. */
+typedef struct cst_pieces {
+    const cst_npy *element; /* says how an element is decoded */
+    cst_convert convert;    /* as it is before the first row */
+    const void *source;
+    /* Rows first..first+count-1, width elements each, one after the other into `raw`. */
+    cst_status (*fetch)(cst_context *context, const void *source, int64_t first, int64_t count,
+                        unsigned char *raw);
+    /* The float32 of a row where they are usable in place; NULL where they never are. */
+    const float *(*plain)(const void *source, int64_t row);
+} cst_pieces;
+
+/* Rows first..first+count-1 into out [count][classes]. Any number of threads may read. */
+cst_status cst_pieces_read(cst_context *context, const cst_pieces *pieces, int64_t first,
+                           int64_t count, float *out);
+
+/* All `rows` rows into out [rows][classes], or with out NULL only looks whether that is possible;
+ * ends with what only the whole of them can show to be wrong. */
+cst_status cst_pieces_all(cst_context *context, const cst_pieces *pieces, int64_t rows, float *out);
+
+#endif

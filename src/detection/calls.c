@@ -48,17 +48,12 @@ static cst_status pool_of_rows(cst_context *context, const cst_pool *pool,
 
 cst_status cst_detection_inspect(cst_context *context, cst_pool *pool, const char *split,
                                  const cst_options *options, cst_report **report) {
-    cst_options *defaults = NULL;
     cst_detect_options detect;
     cst_box_split files = {0};
     cst_box_training training = {0};
     cst_pool *rows = NULL;
-    cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
-    if (status != CST_OK)
-        return status;
-    options = options ? options : defaults;
     cst_detect_options_read(options, &detect);
-    status = cst_box_split_open(context, pool, split, NULL, 0, &files);
+    cst_status status = cst_box_split_open(context, pool, split, NULL, 0, &files);
     if (status == CST_OK)
         status =
             cst_box_training_open(context, pool, split, &files, &detect,
@@ -78,10 +73,5 @@ cst_status cst_detection_inspect(cst_context *context, cst_pool *pool, const cha
     cst_pool_free(context, rows);
     cst_box_training_close(context, &training);
     cst_box_split_close(context, &files);
-    cst_options_free(context, defaults);
-    if (status != CST_OK) {
-        cst_report_free(context, *report);
-        *report = NULL;
-    }
     return status;
 }

@@ -212,22 +212,13 @@ static cst_status run(cst_context *context, fitting *f, cst_model **model, cst_r
 
 cst_status cst_detection_fit(cst_context *context, cst_pool *pool, const char *split,
                              const cst_options *options, cst_model **model, cst_report **report) {
-    cst_options *defaults = NULL;
-    cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
-    if (status != CST_OK)
-        return status;
-    fitting f = {.pool = pool, .split = split, .options = options ? options : defaults};
+    fitting f = {.pool = pool, .split = split, .options = options};
     cst_notices_clear(context);
     cst_la_enter();
-    status = run(context, &f, model, report);
+    cst_status status = run(context, &f, model, report);
     cst_la_leave();
     cst_detect_fit_free(context, &f.fit);
     cst_box_training_close(context, &f.training);
     cst_box_split_close(context, &f.files);
-    cst_options_free(context, defaults);
-    if (status != CST_OK && report) {
-        cst_report_free(context, *report);
-        *report = NULL;
-    }
     return status;
 }

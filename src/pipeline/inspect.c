@@ -196,26 +196,18 @@ static cst_status fill(cst_context *context, cst_report *report, const cst_pool 
 
 cst_status cst_classification_inspect(cst_context *context, cst_pool *pool, const char *split,
                                       const cst_options *options, cst_report **report) {
-    cst_options *defaults = NULL;
-    cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
-    if (status != CST_OK)
-        return status;
     cst_settings settings;
     cst_training source = {0};
-    cst_settings_read(options ? options : defaults, &settings);
-    cst_options_free(context, defaults);
+    cst_settings_read(options, &settings);
     cst_notices_clear(context);
     cst_la_enter();
-    status = cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
+    cst_status status =
+        cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
     if (status == CST_OK)
         status = cst_report_create(context, CST_REPORT_INSPECT, report);
     if (status == CST_OK)
         status = fill(context, *report, pool, split, &source, &settings);
     cst_la_leave();
     cst_training_close(context, &source);
-    if (status != CST_OK) {
-        cst_report_free(context, *report);
-        *report = NULL;
-    }
     return status;
 }

@@ -9,7 +9,8 @@
 
 #include <corestack/fit.h>
 
-/* As the public functions of the same names; arguments are as the caller gave them. */
+/* As the public functions of the same names; options are there, and the caller frees a report that
+ * is left after a failure. */
 cst_status cst_classification_fit(cst_context *context, cst_pool *pool, const char *split,
                                   const cst_options *options, cst_model **model,
                                   cst_report **report);

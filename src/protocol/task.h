@@ -11,7 +11,8 @@
 #include <corestack/fit.h>
 
 /* Each is as the public function of its name. The pool and the places for results are there and
- * results are NULL already; a NULL entry means that the task has no such thing. */
+ * results are NULL already; a NULL entry means that the task has no such thing. fit and inspect
+ * always get options, and a report that they leave after a failure is freed. */
 typedef struct cst_task_calls {
     cst_status (*fit)(cst_context *context, cst_pool *pool, const char *split,
                       const cst_options *options, cst_model **model, cst_report **report);

@@ -119,18 +119,9 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
 
 cst_status cst_regression_fit(cst_context *context, cst_pool *pool, const char *split,
                               const cst_options *options, cst_model **model, cst_report **report) {
-    cst_options *defaults = NULL;
-    cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
-    if (status != CST_OK)
-        return status;
     cst_notices_clear(context);
     cst_la_enter();
-    status = run(context, pool, split, options ? options : defaults, model, report);
+    cst_status status = run(context, pool, split, options, model, report);
     cst_la_leave();
-    cst_options_free(context, defaults);
-    if (status != CST_OK && report) {
-        cst_report_free(context, *report);
-        *report = NULL;
-    }
     return status;
 }

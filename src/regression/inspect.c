@@ -190,19 +190,15 @@ static cst_status fill(cst_context *context, cst_report *report, const inspectio
 
 cst_status cst_regression_inspect(cst_context *context, cst_pool *pool, const char *split,
                                   const cst_options *options, cst_report **report) {
-    cst_options *defaults = NULL;
     inspection inspected = {.pool = pool, .split = split};
     cst_training *source = &inspected.source;
-    cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
-    if (status != CST_OK)
-        return status;
-    cst_settings_read(options ? options : defaults, &inspected.settings);
+    cst_settings_read(options, &inspected.settings);
     cst_settings *settings = &inspected.settings;
     settings->measure = CST_MEASURE_CKA;
-    cst_options_free(context, defaults);
     cst_notices_clear(context);
     cst_la_enter();
-    status = cst_training_open(context, pool, split, settings->folds, settings->seed, source);
+    cst_status status =
+        cst_training_open(context, pool, split, settings->folds, settings->seed, source);
     if (status == CST_OK)
         status = cst_value_check_folds(context, split, source->folds, source->view.rows,
                                        source->fold_count);

@@ -186,40 +186,27 @@ static cst_status run(cst_context *context, fitting *f, cst_model **model, cst_r
 cst_status cst_segmentation_fit(cst_context *context, cst_pool *pool, const char *split,
                                 const cst_options *options, cst_model **model,
                                 cst_report **report) {
-    cst_options *defaults = NULL;
     cst_model *fitted = NULL;
-    cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
-    fitting f = {.pool = pool, .split = split, .options = options ? options : defaults};
-    if (status == CST_OK)
-        status = run(context, &f, &fitted, report);
+    fitting f = {.pool = pool, .split = split, .options = options};
+    cst_status status = run(context, &f, &fitted, report);
     cst_pixel_sample_free(context, &f.sample);
-    cst_options_free(context, defaults);
     if (status == CST_OK && model) {
         *model = fitted;
         fitted = NULL;
     }
     cst_model_free(context, fitted);
-    if (status != CST_OK && report) {
-        cst_report_free(context, *report);
-        *report = NULL;
-    }
     return status;
 }
 
 cst_status cst_segmentation_inspect(cst_context *context, cst_pool *pool, const char *split,
                                     const cst_options *options, cst_report **report) {
-    cst_options *defaults = NULL;
     cst_pixel_sample sample = {0};
     cst_segment_settings segment;
-    cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
-    if (status != CST_OK)
-        return status;
-    cst_segment_settings_read(options ? options : defaults, &segment);
+    cst_segment_settings_read(options, &segment);
     segment.balance = 0;
-    status = cst_pixel_sample_make(context, pool, split, &segment, &sample);
+    cst_status status = cst_pixel_sample_make(context, pool, split, &segment, &sample);
     if (status == CST_OK)
-        status = cst_classification_inspect(context, sample.pool, "oof",
-                                            options ? options : defaults, report);
+        status = cst_classification_inspect(context, sample.pool, "oof", options, report);
     if (status == CST_OK) {
         json_t *root = cst_report_root(*report);
         cst_map_put_header(*report, split, cst_pool_cases(pool, split), sample.counted,
@@ -229,10 +216,5 @@ cst_status cst_segmentation_inspect(cst_context *context, cst_pool *pool, const 
         status = cst_report_finish(context, *report);
     }
     cst_pixel_sample_free(context, &sample);
-    cst_options_free(context, defaults);
-    if (status != CST_OK) {
-        cst_report_free(context, *report);
-        *report = NULL;
-    }
     return status;
 }

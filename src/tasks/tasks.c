@@ -39,6 +39,15 @@ static cst_status check_task(cst_context *context, const cst_model *model, const
                     cst_task_name(cst_model_task(model)), cst_task_name(cst_pool_task(pool)));
 }
 
+/* No report is left after a failure. */
+static cst_status finish(cst_context *context, cst_status status, cst_report **report) {
+    if (status != CST_OK && report) {
+        cst_report_free(context, *report);
+        *report = NULL;
+    }
+    return status;
+}
+
 cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
                    const cst_options *options, cst_model **model, cst_report **report) {
     const cst_task_calls *calls = NULL;
@@ -49,7 +58,13 @@ cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
     if (!context || !pool || !split)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_fit: a pool and a split are needed");
     cst_status status = find_calls(context, pool, "fit", offsetof(cst_task_calls, fit), &calls);
-    return status == CST_OK ? calls->fit(context, pool, split, options, model, report) : status;
+    cst_options *defaults = NULL;
+    if (status == CST_OK && !options)
+        status = cst_options_create(context, &defaults);
+    if (status == CST_OK)
+        status = calls->fit(context, pool, split, options ? options : defaults, model, report);
+    cst_options_free(context, defaults);
+    return finish(context, status, report);
 }
 
 cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
@@ -62,7 +77,13 @@ cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
                         "cst_inspect: a pool, a split and a place for the report are needed");
     cst_status status =
         find_calls(context, pool, "inspect", offsetof(cst_task_calls, inspect), &calls);
-    return status == CST_OK ? calls->inspect(context, pool, split, options, report) : status;
+    cst_options *defaults = NULL;
+    if (status == CST_OK && !options)
+        status = cst_options_create(context, &defaults);
+    if (status == CST_OK)
+        status = calls->inspect(context, pool, split, options ? options : defaults, report);
+    cst_options_free(context, defaults);
+    return finish(context, status, report);
 }
 
 cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const char *split,

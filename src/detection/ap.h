@@ -17,6 +17,15 @@ enum {
     CST_AP_BOXES_MAX = 100  /* best boxes of an image and category that count */
 };
 
+/* Something with a score; `place` breaks ties as a stable sort does. */
+typedef struct cst_ranked {
+    double score;
+    int64_t place;
+} cst_ranked;
+
+/* For qsort: highest score first. */
+int cst_by_score(const void *a, const void *b);
+
 /* What became of one box: a bit for each threshold. */
 typedef struct cst_ap_fate {
     uint16_t right[CST_AP_AREAS];   /* matched to a true box that counts */

@@ -43,15 +43,9 @@ double cst_box_true_iou(const cst_coco_box *box, const cst_coco_true *truth) {
 /* ---- one image and category -------------------------------------------------------------------
  */
 
-/* A box by score; `place` breaks ties as a stable sort does. */
-typedef struct ranked {
-    double score;
-    int64_t place;
-} ranked;
-
-static int by_score(const void *a, const void *b) {
-    const ranked *x = a;
-    const ranked *y = b;
+int cst_by_score(const void *a, const void *b) {
+    const cst_ranked *x = a;
+    const cst_ranked *y = b;
     if (x->score > y->score || x->score < y->score)
         return x->score > y->score ? -1 : 1;
     return (x->place > y->place) - (x->place < y->place);
@@ -59,11 +53,11 @@ static int by_score(const void *a, const void *b) {
 
 /* Scratch for groups of up to `boxes` boxes and `truths` true boxes. */
 typedef struct bench {
-    ranked *order;    /* [boxes] */
-    double *iou;      /* [CST_AP_BOXES_MAX][truths] */
-    int32_t *visited; /* [truths]: those that count first */
-    bool *skipped;    /* [truths]: does not count, in the order of `visited` */
-    bool *taken;      /* [truths], likewise */
+    cst_ranked *order; /* [boxes] */
+    double *iou;       /* [CST_AP_BOXES_MAX][truths] */
+    int32_t *visited;  /* [truths]: those that count first */
+    bool *skipped;     /* [truths]: does not count, in the order of `visited` */
+    bool *taken;       /* [truths], likewise */
     int64_t boxes, truths;
 } bench;
 
@@ -213,8 +207,8 @@ static cst_status match_image(cst_context *context, const job *j, int32_t image,
         if (status != CST_OK)
             return status;
         for (int64_t d = 0; d < next - at; d++)
-            b->order[d] = (ranked){box[at + d].score, d};
-        qsort(b->order, (size_t)(next - at), sizeof *b->order, by_score);
+            b->order[d] = (cst_ranked){box[at + d].score, d};
+        qsort(b->order, (size_t)(next - at), sizeof *b->order, cst_by_score);
         match_group(b, box + at, count, truth + from, g - from, fates);
         for (int64_t d = 0; d < count; d++, out++) {
             j->box[out] = (cst_ap_box){.fate = fates[d], .image = image, .rank = (int32_t)d};
@@ -240,7 +234,7 @@ static cst_status match_task(cst_context *context, void *user, int64_t task) {
 /* Boxes by category and falling score; equal scores stay in the order of images and ranks. */
 static cst_status sort_boxes(cst_context *context, const job *j, cst_ap_matches *out) {
     int64_t count = j->kept[j->truth->images];
-    ranked *order = cst_alloc(context, (size_t)count, sizeof *order);
+    cst_ranked *order = cst_alloc(context, (size_t)count, sizeof *order);
     int64_t *next = cst_alloc(context, (size_t)out->categories + 1, sizeof *next);
     out->box = cst_alloc(context, (size_t)count, sizeof *out->box);
     out->first = cst_alloc(context, (size_t)out->categories + 1, sizeof *out->first);
@@ -252,11 +246,11 @@ static cst_status sort_boxes(cst_context *context, const job *j, cst_ap_matches 
             out->first[c + 1] += out->first[c];
         memcpy(next, out->first, ((size_t)out->categories + 1) * sizeof *next);
         for (int64_t i = 0; i < count; i++)
-            order[next[j->category[i]]++] = (ranked){j->score[i], i};
+            order[next[j->category[i]]++] = (cst_ranked){j->score[i], i};
         for (int32_t c = 0; c < out->categories; c++)
             if (out->first[c + 1] > out->first[c])
                 qsort(order + out->first[c], (size_t)(out->first[c + 1] - out->first[c]),
-                      sizeof *order, by_score);
+                      sizeof *order, cst_by_score);
         for (int64_t i = 0; i < count; i++)
             out->box[i] = j->box[order[i].place];
         out->count = count;

@@ -45,19 +45,6 @@ void cst_cluster_fuse(const cst_box_clusters *clusters, int64_t row, const doubl
 /* ---- targets ----------------------------------------------------------------------------------
  */
 
-typedef struct ranked {
-    double score;
-    int64_t row;
-} ranked;
-
-static int by_score(const void *a, const void *b) {
-    const ranked *x = a;
-    const ranked *y = b;
-    if (x->score > y->score || x->score < y->score)
-        return x->score > y->score ? -1 : 1;
-    return (x->row > y->row) - (x->row < y->row);
-}
-
 /* The true box among from..end-1 that a fused box takes: the free one it overlaps most. *crowd:
  * there is none, but it lies in a crowd. */
 static int64_t find_truth(const cst_coco *coco, const cst_coco_box *box, const bool *gone,
@@ -95,7 +82,7 @@ cst_status cst_cluster_targets(cst_context *context, const cst_box_clusters *clu
                                const cst_coco *coco, const double *weights, double iou,
                                int32_t *targets, int64_t *taken) {
     bool *gone = cst_alloc(context, (size_t)coco->count, sizeof *gone);
-    ranked *order = cst_alloc(context, (size_t)clusters->rows, sizeof *order);
+    cst_ranked *order = cst_alloc(context, (size_t)clusters->rows, sizeof *order);
     cst_status status = gone && order ? CST_OK : CST_ERROR_MEMORY;
     int64_t from = 0;
     int64_t to = 0;
@@ -106,21 +93,21 @@ cst_status cst_cluster_targets(cst_context *context, const cst_box_clusters *clu
         for (; end < clusters->rows && clusters->image[end] == image &&
                clusters->category[end] == category;
              end++)
-            order[end - row] = (ranked){cst_cluster_mean(clusters, end), end};
-        qsort(order, (size_t)(end - row), sizeof *order, by_score);
+            order[end - row] = (cst_ranked){cst_cluster_mean(clusters, end), end};
+        qsort(order, (size_t)(end - row), sizeof *order, cst_by_score);
         find_range(coco, image, category, &from, &to);
         for (int64_t i = 0; i < end - row; i++) {
             cst_coco_box box;
             bool crowd = false;
-            cst_cluster_fuse(clusters, order[i].row, weights, &box);
+            cst_cluster_fuse(clusters, order[i].place, weights, &box);
             int64_t found = find_truth(coco, &box, gone, from, to, iou, &crowd);
             if (found >= 0)
                 gone[found] = true;
-            targets[order[i].row] = found >= 0 ? CST_CLUSTER_RIGHT
-                                    : crowd    ? CST_CLUSTER_UNUSED
-                                               : CST_CLUSTER_WRONG;
+            targets[order[i].place] = found >= 0 ? CST_CLUSTER_RIGHT
+                                      : crowd    ? CST_CLUSTER_UNUSED
+                                                 : CST_CLUSTER_WRONG;
             if (taken)
-                taken[order[i].row] = found;
+                taken[order[i].place] = found;
         }
         row = end;
     }

@@ -141,6 +141,14 @@ void cst_grid_number(cst_grid *table, cst_style style, int decimals, double valu
         cst_grid_cell(table, style, "%.*f", decimals, value);
 }
 
+void cst_grid_name(cst_grid *table, const json_t *object, const char *key) {
+    const char *name = cst_json_string(object, "name");
+    if (name)
+        cst_grid_cell(table, CST_PLAIN, "%s", name);
+    else
+        cst_grid_cell(table, CST_PLAIN, "%.0f", cst_json_number(object, key));
+}
+
 void cst_grid_quantity(cst_grid *table, cst_style style, double value) {
     static const char prefixes[] = " kMGTPE";
     size_t step = 0;

@@ -55,6 +55,8 @@ void cst_grid_cell(cst_grid *table, cst_style style, const char *format, ...) CS
 void cst_grid_number(cst_grid *table, cst_style style, int decimals, double value);
 /* A large quantity with an SI prefix: 4.1G; "-" for NaN. */
 void cst_grid_quantity(cst_grid *table, cst_style style, double value);
+/* The object's "name", or where it has none the number at `key`. */
+void cst_grid_name(cst_grid *table, const json_t *object, const char *key);
 /* Prints the table, indented by two, and frees it. */
 void cst_grid_end(cst_grid *table);
 

@@ -56,11 +56,7 @@ static void print_categories(cst_page *page, const json_t *root) {
     cst_grid_begin(&table, page, "lrrrrrrr", headers);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *row = json_array_get(list, i);
-        const char *name = cst_json_string(row, "name");
-        if (name)
-            cst_grid_cell(&table, CST_PLAIN, "%s", name);
-        else
-            cst_grid_cell(&table, CST_PLAIN, "%.0f", cst_json_number(row, "id"));
+        cst_grid_name(&table, row, "id");
         cst_grid_number(&table, CST_PLAIN, 0, cst_json_number(row, "boxes"));
         for (int f = 0; f < IN_TABLES; f++)
             figure_cell(&table, CST_PLAIN, cst_json_number(row, FIGURES[f]));

@@ -52,11 +52,7 @@ static void print_classes(cst_page *page, const json_t *root) {
     cst_grid_begin(&table, page, "lrrrrr", headers);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *row = json_array_get(list, i);
-        const char *name = cst_json_string(row, "name");
-        if (name)
-            cst_grid_cell(&table, CST_PLAIN, "%s", name);
-        else
-            cst_grid_cell(&table, CST_PLAIN, "%.0f", cst_json_number(row, "class"));
+        cst_grid_name(&table, row, "class");
         cst_grid_number(&table, CST_PLAIN, 0, cst_json_number(row, "pixels"));
         for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
             cst_grid_number(&table, CST_PLAIN, 2, 100 * cst_json_number(row, keys[k]));

@@ -56,6 +56,59 @@ static void scores_agree_with_the_oracle(void **state) {
     assert_scores(&m, coarse_scores);
 }
 
+static void assert_bins(const cst_reliability_bin *bins, const double *expected) {
+    double lower = 0;
+    for (int32_t b = 0; b < CST_METRIC_BINS; b++) {
+        assert_close((double)bins[b].count, expected[4 * b]);
+        assert_close(bins[b].lower, lower);
+        assert_close(bins[b].upper, expected[4 * b + 3]);
+        lower = bins[b].upper;
+        if (bins[b].count > 0) {
+            assert_close(bins[b].confidence, expected[4 * b + 1]);
+            assert_close(bins[b].accuracy, expected[4 * b + 2]);
+        } else {
+            assert_true(isnan(bins[b].confidence) && isnan(bins[b].accuracy));
+        }
+    }
+}
+
+static void reliability_agrees_with_the_oracle(void **state) {
+    cst_context *context = *state;
+    cst_reliability_bin bins[CST_METRIC_BINS];
+    for (int threads = 1; threads <= 4; threads += 3) {
+        assert_int_equal(cst_context_set_threads(context, threads), CST_OK);
+        assert_int_equal(cst_metrics_reliability(context, smooth_probabilities, smooth_rows,
+                                                 smooth_classes, smooth_labels, 0, bins),
+                         CST_OK);
+        assert_bins(bins, smooth_reliability);
+        assert_int_equal(cst_metrics_reliability(context, coarse_probabilities, coarse_rows,
+                                                 coarse_classes, coarse_labels, 15, bins),
+                         CST_OK);
+        assert_bins(bins, coarse_reliability);
+    }
+}
+
+/* The ECE is the mean gap of the bins, whatever their number. */
+static void reliability_sums_to_the_ece(void **state) {
+    cst_context *context = *state;
+    const int counts[] = {1, 2, 7, 15, 100};
+    cst_reliability_bin bins[100];
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        cst_metrics m;
+        assert_int_equal(cst_metrics_evaluate(context, smooth_probabilities, smooth_rows,
+                                              smooth_classes, smooth_labels, counts[i], &m),
+                         CST_OK);
+        assert_int_equal(cst_metrics_reliability(context, smooth_probabilities, smooth_rows,
+                                                 smooth_classes, smooth_labels, counts[i], bins),
+                         CST_OK);
+        double sum = 0;
+        for (int b = 0; b < counts[i]; b++)
+            if (bins[b].count > 0)
+                sum += (double)bins[b].count * fabs(bins[b].accuracy - bins[b].confidence);
+        assert_close(sum / smooth_rows, m.ece);
+    }
+}
+
 static void edges_belong_to_the_bin_above(void **state) {
     (void)state;
     for (int32_t bins = 1; bins <= 100; bins++) {
@@ -427,12 +480,24 @@ static void null_is_refused(void **state) {
                      CST_ERROR_ARGUMENT);
     assert_int_equal(cst_metrics_per_sample(NULL, p, 1, 2, &label, NULL, NULL, NULL, NULL),
                      CST_ERROR_ARGUMENT);
+    cst_reliability_bin bins[CST_METRIC_BINS];
+    assert_int_equal(cst_metrics_reliability(NULL, p, 1, 2, &label, 0, bins), CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_metrics_reliability(context, p, 1, 2, &label, 0, NULL),
+                     CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_metrics_reliability(context, NULL, 1, 2, &label, 0, bins),
+                     CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_metrics_reliability(context, p, 1, 2, &label, -1, bins),
+                     CST_ERROR_ARGUMENT);
+    label = 2;
+    assert_int_equal(cst_metrics_reliability(context, p, 1, 2, &label, 0, bins), CST_ERROR_INPUT);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(null_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(scores_agree_with_the_oracle, setup, teardown),
+        cmocka_unit_test_setup_teardown(reliability_agrees_with_the_oracle, setup, teardown),
+        cmocka_unit_test_setup_teardown(reliability_sums_to_the_ece, setup, teardown),
         cmocka_unit_test(edges_belong_to_the_bin_above),
         cmocka_unit_test_setup_teardown(values_by_hand, setup, teardown),
         cmocka_unit_test_setup_teardown(one_certain_sample, setup, teardown),

@@ -76,6 +76,22 @@ CST_API cst_status cst_metrics_per_sample(cst_context *context, const float *pro
                                           double *nll, double *brier, double *confidence,
                                           unsigned char *correct);
 
+/* A bin of a reliability diagram: the samples whose confidence, the largest probability, lies in
+ * [lower, upper), the last bin closed. Without samples, confidence and accuracy are NaN. */
+typedef struct cst_reliability_bin {
+    double lower;
+    double upper;
+    double confidence; /* mean */
+    double accuracy;   /* fraction whose largest probability is the label's */
+    int64_t count;
+} cst_reliability_bin;
+
+/* The bins that `ece` of cst_metrics is made of. out: [bins], or [CST_METRIC_BINS] where bins is 0.
+ * Checks its input as cst_metrics_evaluate. */
+CST_API cst_status cst_metrics_reliability(cst_context *context, const float *probabilities,
+                                           int64_t rows, int32_t classes, const int32_t *labels,
+                                           int bins, cst_reliability_bin *out);
+
 /* ---- accuracy by training count ---------------------------------------------------------------
  */
 

@@ -66,6 +66,18 @@ class Metrics(Structure):
     ]
 
 
+class ReliabilityBin(Structure):
+    """cst_reliability_bin"""
+
+    _fields_ = [
+        ("lower", c_double),
+        ("upper", c_double),
+        ("confidence", c_double),
+        ("accuracy", c_double),
+        ("count", c_int64),
+    ]
+
+
 class CompareOptions(Structure):
     """cst_compare_options"""
 
@@ -164,6 +176,10 @@ FUNCTIONS = {
     "cst_metrics_evaluate": (
         _STATUS,
         [c_void_p, c_void_p, c_int64, c_int32, c_void_p, c_int, POINTER(Metrics)],
+    ),
+    "cst_metrics_reliability": (
+        _STATUS,
+        [c_void_p, c_void_p, c_int64, c_int32, c_void_p, c_int, POINTER(ReliabilityBin)],
     ),
     "cst_folds_stratified": (_STATUS, [c_void_p, c_void_p, c_int64, c_int32, c_uint64, c_void_p]),
     "cst_folds_grouped": (

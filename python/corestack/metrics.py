@@ -15,7 +15,7 @@ from ._functions import scored
 from ._session import Session
 
 __all__ = [
-    "scores", "definition", "top1", "nll", "brier", "ece", "ece_mass", "ece_classwise", "ece_debiased", "corp",
+    "scores", "reliability", "definition", "top1", "nll", "brier", "ece", "ece_mass", "ece_classwise", "ece_debiased", "corp",
 ]  # fmt: skip
 
 
@@ -32,6 +32,34 @@ def scores(
             )
         )
     return {name: getattr(out, name) for name, _ in c.Metrics._fields_}
+
+
+def reliability(
+    probabilities: Any, y: Any, *, bins: int = 15, classes: Optional[Sequence[str]] = None
+) -> list[dict[str, Any]]:
+    """The bins that `ece` is made of: lower, upper, confidence, accuracy and count of each.
+
+    Confidence and accuracy, means over the `count` rows, are None where there are none.
+    """
+    p, labels = scored(probabilities, y, classes)
+    with Session() as s:
+        # The library says what is wrong with a number of bins that makes no array.
+        out = (c.ReliabilityBin * max(int(bins) or 15, 1))()
+        s.check(
+            c.lib.cst_metrics_reliability(
+                s.context, p.ctypes.data, p.shape[0], p.shape[1], labels.ctypes.data, bins, out
+            )
+        )
+    return [
+        {
+            "lower": b.lower,
+            "upper": b.upper,
+            "confidence": b.confidence if b.count else None,
+            "accuracy": b.accuracy if b.count else None,
+            "count": b.count,
+        }
+        for b in out
+    ]
 
 
 def definition(name: str) -> str:

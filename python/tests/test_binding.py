@@ -19,6 +19,7 @@ STRUCTS = {
     "cst_array": c.Array,
     "cst_pool_arrays": c.PoolArrays,
     "cst_metrics": c.Metrics,
+    "cst_reliability_bin": c.ReliabilityBin,
     "cst_compare_options": c.CompareOptions,
     "cst_option_spec": c.OptionSpec,
 }

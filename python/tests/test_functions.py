@@ -157,9 +157,32 @@ class AsTheCommandLine(unittest.TestCase):
         self.assertAlmostEqual(scores["nll"], -np.log(p[rows, self.y_test].astype(float)).mean(), places=12)
         brier = ((p - np.eye(10)[self.y_test]) ** 2).sum(1).mean()
         self.assertAlmostEqual(scores["brier"], brier, places=6)
-        for name in set(corestack.metrics.__all__) - {"scores", "definition"}:
+        for name in set(corestack.metrics.__all__) - {"scores", "reliability", "definition"}:
             self.assertEqual(getattr(corestack.metrics, name)(p, self.y_test), scores[name], name)
             self.assertTrue(corestack.metrics.definition(name))
+
+    def test_reliability(self):
+        p = self.stack.predict(self.test)
+        confidence, right = p.max(1).astype(float), p.argmax(1) == self.y_test
+        for count in (1, 10, 15):
+            bins = corestack.metrics.reliability(p, self.y_test, bins=count)
+            at = np.searchsorted(np.arange(1, count) / count, confidence, side="right")
+            self.assertEqual([b["count"] for b in bins], np.bincount(at, minlength=count).tolist())
+            for i, found in enumerate(bins):
+                self.assertAlmostEqual(found["lower"], i / count)
+                self.assertAlmostEqual(found["upper"], (i + 1) / count)
+                if found["count"]:
+                    self.assertAlmostEqual(found["confidence"], confidence[at == i].mean(), places=12)
+                    self.assertAlmostEqual(found["accuracy"], right[at == i].mean(), places=12)
+                else:
+                    self.assertEqual((found["confidence"], found["accuracy"]), (None, None))
+            gap = sum(b["count"] * abs(b["accuracy"] - b["confidence"]) for b in bins if b["count"]) / len(p)
+            self.assertAlmostEqual(gap, corestack.metrics.ece(p, self.y_test, bins=count), places=12)
+        reported = corestack.evaluate(p, self.y_test)["reliability"]
+        self.assertEqual([b["count"] for b in reported], [b["count"] for b in bins])
+        for wrong in (-1, 10001):
+            with self.assertRaisesRegex(corestack.ArgumentError, "bins"):
+                corestack.metrics.reliability(p, self.y_test, bins=wrong)
 
 
 class Layouts(unittest.TestCase):

@@ -22,6 +22,26 @@ void cst_evaluation_intervals(cst_report *report, json_t *object,
     put_interval(report, object, "brier_ci", &intervals->brier);
 }
 
+cst_status cst_evaluation_reliability(cst_context *context, cst_report *report,
+                                      const float *probabilities, int64_t rows, int32_t classes,
+                                      const int32_t *labels) {
+    cst_reliability_bin bins[CST_METRIC_BINS];
+    cst_status status =
+        cst_metrics_reliability(context, probabilities, rows, classes, labels, 0, bins);
+    if (status != CST_OK)
+        return status;
+    json_t *list = cst_report_list(report, cst_report_root(report), "reliability");
+    for (int32_t b = 0; b < CST_METRIC_BINS; b++) {
+        json_t *object = cst_report_add_object(report, list);
+        cst_report_number(report, object, "lower", bins[b].lower);
+        cst_report_number(report, object, "upper", bins[b].upper);
+        cst_report_number(report, object, "confidence", bins[b].confidence);
+        cst_report_number(report, object, "accuracy", bins[b].accuracy);
+        cst_report_integer(report, object, "count", bins[b].count);
+    }
+    return CST_OK;
+}
+
 void cst_evaluation_resamples(cst_report *report, int32_t resamples, uint64_t seed) {
     if (resamples <= 0)
         return;
@@ -49,8 +69,10 @@ static cst_status put_scores(cst_context *context, cst_report *report, const cst
     cst_document_scores(report, root, &scores);
     if (resamples > 0)
         cst_evaluation_intervals(report, root, &intervals);
+    status = cst_evaluation_reliability(context, report, probabilities, view->rows, view->classes,
+                                        view->labels);
     cst_evaluation_resamples(report, resamples, seed);
-    return CST_OK;
+    return status;
 }
 
 cst_status cst_evaluation_finish(cst_context *context, cst_status status, cst_report **report) {

@@ -13,6 +13,11 @@
 void cst_evaluation_intervals(cst_report *report, json_t *object,
                               const cst_metric_intervals *intervals);
 
+/* "reliability" of probabilities [rows][classes]. */
+cst_status cst_evaluation_reliability(cst_context *context, cst_report *report,
+                                      const float *probabilities, int64_t rows, int32_t classes,
+                                      const int32_t *labels);
+
 /* "resamples" and "seed", where there are resamples. */
 void cst_evaluation_resamples(cst_report *report, int32_t resamples, uint64_t seed);
 

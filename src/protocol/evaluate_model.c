@@ -231,7 +231,11 @@ static cst_status put_method(cst_context *context, cst_report *report, const eva
         cst_report_integer(report, object, "models", method->models);
     if (intervals)
         cst_evaluation_intervals(report, object, intervals);
-    return CST_OK;
+    const cst_target *target = &e->targets.list[0];
+    if (m > 0 || target->conditions > 0 || e->targets.scored > 1)
+        return CST_OK;
+    return cst_evaluation_reliability(context, report, method->predicted[0], target->samples,
+                                      cst_model_classes(e->model), target->labels);
 }
 
 /* Corruption, parts of the split, several splits, rows out of distribution. */

@@ -170,6 +170,22 @@ class PredictAndEvaluate(PoolCase):
             self.assertAlmostEqual(
                 document["brier"], ((predictions - onehot) ** 2).sum(axis=1).mean(), places=6
             )
+            self.check_reliability(document, predictions, labels)
+
+    def check_reliability(self, document, predictions, labels):
+        confidence, right = predictions.max(axis=1), predictions.argmax(axis=1) == labels
+        bins = document["reliability"]
+        self.assertEqual(len(bins), 15)
+        at = np.searchsorted(np.arange(1, 15) / 15, confidence, side="right")
+        for b, found in enumerate(bins):
+            self.assertAlmostEqual(found["lower"], b / 15, places=9)
+            self.assertAlmostEqual(found["upper"], (b + 1) / 15, places=9)
+            self.assertEqual(found["count"], (at == b).sum())
+            if found["count"]:
+                self.assertAlmostEqual(found["confidence"], confidence[at == b].mean(), places=8)
+                self.assertAlmostEqual(found["accuracy"], right[at == b].mean(), places=8)
+            else:
+                self.assertEqual((found["confidence"], found["accuracy"]), (None, None))
 
     def test_baselines_and_intervals(self):
         document = self.works(
@@ -293,6 +309,7 @@ class PredictAndEvaluate(PoolCase):
         self.assertEqual(document["baselines"][1]["method"], "average")
         self.assertAlmostEqual(document["baselines"][1]["nll"], wanted, places=6)
         self.assertEqual(document["notices"], [])
+        self.assertNotIn("reliability", document)
 
     def test_conditions_as_text_and_with_intervals(self):
         self.make_conditions()

@@ -37,6 +37,17 @@ def histogram_error(p, hit, bins, debias=False):
     return max(total - bias, 0) if debias else total
 
 
+def reliability(p32, labels, bins):
+    """[bins][4]: count, mean confidence, accuracy, and the bin's upper edge; zeros in bins without samples."""
+    confidence, hit = p32.astype(np.float64).max(1), p32.argmax(1) == labels
+    edges = np.append(np.arange(bins) / bins, np.inf)
+    count, _ = np.histogram(confidence, edges)
+    total, _ = np.histogram(confidence, edges, weights=confidence)
+    right, _ = np.histogram(confidence, edges, weights=hit.astype(float))
+    some = np.maximum(count, 1)
+    return np.stack([count, total / some, right / some, (np.arange(bins) + 1) / bins], axis=1)
+
+
 def equal_mass_error(p, hit, bins):
     order = np.sort(p)
     ranks = [-(-(b + 1) * len(p) // bins) for b in range(bins)]
@@ -90,7 +101,9 @@ def main():
                  .replace("{1F", "{1.0F").replace(" 1F", " 1.0F")
                  + array("int32_t", f"{name}_labels", labels, "%d")
                  + "/* top1, nll, brier, ece, ece_mass, ece_classwise, ece_debiased, corp */\n"
-                 + array("double", f"{name}_scores", scores(p, labels), "%.17g"))
+                 + array("double", f"{name}_scores", scores(p, labels), "%.17g")
+                 + "/* [bins][4]: count, confidence, accuracy, upper edge */\n"
+                 + array("double", f"{name}_reliability", reliability(p, labels, BINS), "%.17g"))
     for name, p in (("smooth", smooth), ("coarse", coarse)):
         text += array("double", f"{name}_entropy", entr(p.astype(np.float64)).sum(1), "%.17g")
     cases = {"apart": (rng.normal(size=300), rng.normal(1.3, 1, size=140)),

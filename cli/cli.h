@@ -12,7 +12,7 @@
 /* Exit codes. 1 is kept for commands that answer a question with "no". */
 enum { CLI_OK = 0, CLI_NO = 1, CLI_BAD_INPUT = 2, CLI_INTERNAL = 3 };
 
-enum { CLI_MAX_OPTIONS = 32, CLI_PATH_CHARS = 4096 };
+enum { CLI_MAX_OPTIONS = 40, CLI_PATH_CHARS = 4096 };
 
 typedef struct cli_option {
     const char *name;  /* without the dashes; NULL ends a list */

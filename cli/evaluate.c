@@ -79,9 +79,9 @@ static int score_model(cli_call *call, int32_t resamples, uint64_t seed, cst_rep
 /* Detections: a results file against an annotation file. */
 static int score_detections(cli_call *call, int32_t resamples, uint64_t seed, cst_report **report) {
     static const char *const others[] = {
-        "labels", "baselines",        "split",   "folds",  "groups", "ids",
-        "values", "allow-outside",    "classes", "ignore", "layout", "ood",
-        "clean",  "reference-errors", "head",    "tail"};
+        "labels",           "baselines",     "split",   "folds",  "groups", "ids", "weights",
+        "values",           "allow-outside", "classes", "ignore", "layout", "ood", "clean",
+        "reference-errors", "head",          "tail"};
     const char *task = cli_value(call, "task");
     if (task && strcmp(task, "detection") != 0)
         return cli_fail(call,

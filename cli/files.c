@@ -60,6 +60,7 @@ int cli_read_config(cli_call *call, cst_pool_config *config) {
         .ids = cli_value(call, "ids"),
         .folds = cli_value(call, "folds"),
         .groups = cli_value(call, "groups"),
+        .weights = cli_value(call, "weights"),
     };
     const char *values = cli_value(call, "values");
     if (values) {

@@ -25,6 +25,7 @@ const cli_option CLI_POOL_OPTIONS[] = {
     {"ids", 0, "IDS.npy", "sample ids of the rows"},
     {"folds", 0, "F.npy", "fold of every row (otherwise made from the seed)"},
     {"groups", 0, "G.npy", "group of every row; groups never cross folds"},
+    {"weights", 0, "W.npy", "weight of every row in losses and scores; 0 leaves a row out"},
     {"values", 0, "KIND", "what the numbers are: probability (usual) or logit"},
     {"task", 0, "TASK",
      "classification (usual), regression, segmentation or detection, where no manifest says it"},

@@ -56,7 +56,7 @@ static int check_input(cli_call *call, const cli_save *save, const char *input) 
 }
 
 static int check_inputs(cli_call *call, const cli_save *save, const cst_pool *pool) {
-    static const char *const options[] = {"labels", "ids", "folds", "groups"};
+    static const char *const options[] = {"labels", "ids", "folds", "groups", "weights"};
     int code = CLI_OK;
     for (int i = 0; code == CLI_OK && i < call->argument_count; i++)
         code = check_input(call, save, call->arguments[i]);

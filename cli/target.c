@@ -73,7 +73,7 @@ int cli_check_input(cli_call *call, const char *input) {
 
 /* Arguments and options that name files, and the manifest in a folder. */
 static int check_named_inputs(cli_call *call) {
-    static const char *const options[] = {"labels", "ids", "folds", "groups"};
+    static const char *const options[] = {"labels", "ids", "folds", "groups", "weights"};
     int code = CLI_OK;
     for (int i = 0; code == CLI_OK && i < call->argument_count; i++) {
         char manifest[CLI_PATH_CHARS];

@@ -44,6 +44,7 @@ complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compa
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect" -l ids -r -F -d "sample ids of the rows"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect" -l folds -r -F -d "fold of every row"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect folds" -l groups -r -F -d "group of every row"
+complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect" -l weights -r -F -d "weight of every row"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect" -l values -x -a "probability logit" -d "what the numbers are"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect" -l task -x -a "classification regression segmentation detection" -d "what the members predict"
 complete -c corestack -n "__fish_seen_subcommand_from folds" -l task -x -a "classification regression" -d "what the labels are"

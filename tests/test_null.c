@@ -284,6 +284,8 @@ static void asking_pools(void **state) {
     assert_null(cst_pool_folds(f->pool, NULL));
     assert_null(cst_pool_groups(NULL, "oof"));
     assert_null(cst_pool_groups(f->pool, NULL));
+    assert_null(cst_pool_weights(NULL, "oof"));
+    assert_null(cst_pool_weights(f->pool, NULL));
     assert_null(cst_pool_id(NULL, "oof", 0));
     assert_null(cst_pool_id(f->pool, NULL, 0));
     assert_null(cst_pool_predictions(NULL, "oof", 0));

@@ -42,14 +42,15 @@ typedef struct cst_pool_config {
     int outside;       /* non-zero: a manifest may name files outside its folder */
     int output_given;  /* non-zero: `output` holds; otherwise the manifest's word, or probability */
     cst_output output; /* what the members' numbers are */
-    const char *labels; /* labels file for a list of files or a folder; NULL: the manifest's, or
-                           labels.npy etc. */
-    const char *ids;    /* sample ids file, or NULL */
-    const char *folds;  /* fold vector file, or NULL */
-    const char *groups; /* group ids file, or NULL */
-    uint64_t zip_limit; /* largest uncompressed size of an npz member in bytes; 0: 64 GiB */
-    int task_given;     /* non-zero: `task` holds, which must be the manifest's where there is one;
-                           otherwise the manifest's, or classification */
+    const char *labels;  /* labels file for a list of files or a folder; NULL: the manifest's, or
+                            labels.npy etc. */
+    const char *ids;     /* sample ids file, or NULL */
+    const char *folds;   /* fold vector file, or NULL */
+    const char *groups;  /* group ids file, or NULL */
+    const char *weights; /* file of row weights, or NULL */
+    uint64_t zip_limit;  /* largest uncompressed size of an npz member in bytes; 0: 64 GiB */
+    int task_given;      /* non-zero: `task` holds, which must be the manifest's where there is one;
+                            otherwise the manifest's, or classification */
     cst_task task;
     int ignore_given;  /* segmentation, non-zero: `ignore` holds; otherwise the manifest's word, or
                           CST_IGNORE_LABEL */
@@ -129,6 +130,7 @@ typedef struct cst_pool_arrays {
     const double *targets;          /* [rows][outputs] of a regression, or NULL */
     const int64_t *folds;  /* [rows], at least 0, numbered anew in increasing order; or NULL */
     const int64_t *groups; /* [rows], any numbers, or NULL */
+    const double *weights; /* [rows] row weights as cst_pool_weights describes them, or NULL */
 } cst_pool_arrays;
 
 /* Up to this many bytes as float32, all members together, cst_pool_from_arrays copies. */
@@ -146,9 +148,9 @@ CST_API cst_status cst_pool_from_arrays(cst_context *context, cst_pool **out,
  * nothing if it was loaded already. Rows and columns in messages count from 0 as in NumPy, lines
  * and columns of CSV files from 1.
  *
- * Labels, predictions, folds and groups may be npy, npz or CSV. The order of rows is that of the
- * labels (or of the ids file); a file that brings ids of its own is joined to it by id, and a
- * missing, doubled or extra id is an error. Probabilities may leave [0, 1] by 1e-6 and their sum
+ * Labels, predictions, folds, groups and weights may be npy, npz or CSV. The order of rows is that
+ * of the labels (or of the ids file); a file that brings ids of its own is joined to it by id, and
+ * a missing, doubled or extra id is an error. Probabilities may leave [0, 1] by 1e-6 and their sum
  * may differ from 1 by 1e-3; rows are divided by their sum. Logits go through a softmax. Fold
  * numbers are renumbered 0.. in increasing order, and a negative one is an error; groups that are
  * strings are numbered by first appearance. */
@@ -161,7 +163,8 @@ CST_API cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, c
 
 CST_API void cst_pool_free(cst_context *context, cst_pool *pool);
 
-/* Paths of the files that the pool names, of every split: labels, ids, folds, groups, predictions;
+/* Paths of the files that the pool names, of every split: labels, ids, folds, groups, weights,
+ * predictions;
  * then training counts; an array of an archive as "a.npz#name". The manifest is not among them.
  * NULL beyond. Borrowed. */
 CST_API const char *cst_pool_file(const cst_pool *pool, size_t index);
@@ -237,6 +240,13 @@ CST_API const int32_t *cst_pool_labels(const cst_pool *pool, const char *split);
 CST_API const double *cst_pool_targets(const cst_pool *pool, const char *split);
 CST_API const int32_t *cst_pool_folds(const cst_pool *pool, const char *split);
 CST_API const int64_t *cst_pool_groups(const cst_pool *pool, const char *split);
+/* Row weights [rows] of a loaded split as they were given; NULL if not loaded or not given.
+ * Borrowed. Each is finite and not negative, and one at least is above 0. Their scale does not
+ * matter. A row of weight 0 takes no part in a fit, an evaluation or a comparison: the result has
+ * the bytes that it would have without the row. The others count in losses and scores in
+ * proportion to their weights, as docs/method.md says in section "Row weights". Predictions are
+ * made of every row. Classification and regression. */
+CST_API const double *cst_pool_weights(const cst_pool *pool, const char *split);
 /* Sample id of a row of a loaded split; NULL where it has none. Integers in decimal. Borrowed. */
 CST_API const char *cst_pool_id(const cst_pool *pool, const char *split, int64_t row);
 /* [rows][classes] float32 probabilities of a loaded split ([conditions][rows][classes] where it has

@@ -46,6 +46,7 @@ class PoolArrays(Structure):
         ("targets", c_void_p),
         ("folds", c_void_p),
         ("groups", c_void_p),
+        ("weights", c_void_p),
     ]
 
 

@@ -21,6 +21,7 @@ typedef struct cst_manifest_split {
     char *ids;
     char *folds;
     char *groups;
+    char *weights;
     char *annotations; /* detection: COCO annotations */
     char *clean;       /* the split of the same task without the conditions, or NULL */
     char *domain;      /* what the inputs are (sketches, another hospital), or NULL */

@@ -240,6 +240,7 @@ static const struct {
     {"ids", true, CLASSES | REGRESSES | SEGMENTS},
     {"folds", true, CLASSES | REGRESSES | SEGMENTS},
     {"groups", true, CLASSES | REGRESSES | SEGMENTS},
+    {"weights", true, CLASSES | REGRESSES},
     {"conditions", true, CLASSES},
     {"ood", true, CLASSES},
     {"clean", true, CLASSES},
@@ -381,7 +382,7 @@ static cst_status read_conditions(const reader *r, const char *place, const json
 static cst_status read_split(const reader *r, const char *name, const json_t *object) {
     static const char *const keys[] = {"labels", "targets", "annotations", "ids",
                                        "folds",  "groups",  "conditions",  "ood",
-                                       "clean",  "domain",  NULL};
+                                       "clean",  "domain",  "weights",     NULL};
     char place[PLACE_CHARS];
     char quoted[CST_QUOTE_CHARS];
     (void)snprintf(place, sizeof place, "splits.%s", cst_quote(quoted, name));
@@ -411,6 +412,12 @@ static cst_status read_split(const reader *r, const char *name, const json_t *ob
         status = read_path(r, place, object, "folds", &split->folds);
     if (status == CST_OK)
         status = read_path(r, place, object, "groups", &split->groups);
+    if (status == CST_OK)
+        status = read_path(r, place, object, "weights", &split->weights);
+    if (status == CST_OK && split->ood && split->weights)
+        return wrong(r, place, "weights",
+                     "left out where ood is true: rows out of distribution "
+                     "all count alike");
     if (status == CST_OK && split->ood && split->labels)
         status =
             cst_fail(r->context, CST_ERROR_INPUT,

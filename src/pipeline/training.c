@@ -53,6 +53,10 @@ cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *s
             "split '%s' holds several conditions of the same samples; fit on a split without "
             "conditions",
             split);
+    if (cst_pool_weights(pool, split))
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "split '%s' has row weights, which no fit takes yet; leave them out",
+                        split);
     size_t members = (size_t)cst_pool_members(pool);
     int64_t rows = cst_pool_rows(pool, split);
     out->data = cst_alloc(context, members, sizeof *out->data);

@@ -346,6 +346,8 @@ cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t index
                      : read_labels(context, pool, split, spec);
     if (status == CST_OK)
         status = cst_pool_describe_folds(context, pool, split, spec);
+    if (status == CST_OK && spec->weights)
+        status = cst_pool_read_weights(context, pool, split, spec->weights);
     split->described = status == CST_OK;
     return status;
 }

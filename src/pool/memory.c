@@ -201,6 +201,21 @@ static cst_status copy_groups(cst_context *context, cst_pool *pool, int64_t rows
     return CST_OK;
 }
 
+static cst_status copy_weights(cst_context *context, cst_pool *pool, int64_t rows,
+                               const double *weights) {
+    if (!weights)
+        return CST_OK;
+    cst_status status = cst_pool_check_weights(context, weights, rows, "weights");
+    if (status != CST_OK)
+        return status;
+    double *copy = cst_alloc(context, (size_t)rows, sizeof *copy);
+    if (!copy)
+        return CST_ERROR_MEMORY;
+    memcpy(copy, weights, (size_t)rows * sizeof *copy);
+    pool->splits[0].weights = copy;
+    return CST_OK;
+}
+
 /* ---- the pool ---------------------------------------------------------------------------------
  */
 
@@ -306,6 +321,8 @@ static cst_status from_arrays(cst_context *context, cst_pool **out, const char *
         status = copy_folds(context, pool, a->rows, a->folds);
     if (status == CST_OK)
         status = copy_groups(context, pool, a->rows, a->groups);
+    if (status == CST_OK)
+        status = copy_weights(context, pool, a->rows, a->weights);
     take_job job = {.pool = pool, .arrays = a};
     if (status == CST_OK)
         status = cst_stage(context, "read");

@@ -15,7 +15,14 @@
 #include <sys/stat.h>
 
 /* What a file of a folder is for, from its name. */
-typedef enum file_role { ROLE_MEMBER, ROLE_LABELS, ROLE_IDS, ROLE_FOLDS, ROLE_GROUPS } file_role;
+typedef enum file_role {
+    ROLE_MEMBER,
+    ROLE_LABELS,
+    ROLE_IDS,
+    ROLE_FOLDS,
+    ROLE_GROUPS,
+    ROLE_WEIGHTS
+} file_role;
 
 typedef struct file_name {
     char stem[256];    /* without folder, extension and mark */
@@ -32,10 +39,20 @@ static file_role role_of(const char *stem) {
     static const struct {
         const char *name;
         file_role role;
-    } roles[] = {{"labels", ROLE_LABELS},  {"label", ROLE_LABELS},  {"y", ROLE_LABELS},
-                 {"targets", ROLE_LABELS}, {"target", ROLE_LABELS}, {"ids", ROLE_IDS},
-                 {"id", ROLE_IDS},         {"folds", ROLE_FOLDS},   {"fold", ROLE_FOLDS},
-                 {"groups", ROLE_GROUPS},  {"group", ROLE_GROUPS}};
+    } roles[] = {{"labels", ROLE_LABELS},
+                 {"label", ROLE_LABELS},
+                 {"y", ROLE_LABELS},
+                 {"targets", ROLE_LABELS},
+                 {"target", ROLE_LABELS},
+                 {"ids", ROLE_IDS},
+                 {"id", ROLE_IDS},
+                 {"folds", ROLE_FOLDS},
+                 {"fold", ROLE_FOLDS},
+                 {"groups", ROLE_GROUPS},
+                 {"group", ROLE_GROUPS},
+                 {"weights", ROLE_WEIGHTS},
+                 {"sample_weight", ROLE_WEIGHTS},
+                 {"sample_weights", ROLE_WEIGHTS}};
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
         if (strcmp(stem, roles[i].name) == 0)
             return roles[i].role;
@@ -201,10 +218,12 @@ static cst_status put_config(cst_context *context, cst_manifest_split *split,
                              const cst_pool_config *config) {
     if (!config)
         return CST_OK;
-    const char *const given[] = {config->labels, config->ids, config->folds, config->groups};
-    char **const places[] = {&split->labels, &split->ids, &split->folds, &split->groups};
+    const char *const given[] = {config->labels, config->ids, config->folds, config->groups,
+                                 config->weights};
+    char **const places[] = {&split->labels, &split->ids, &split->folds, &split->groups,
+                             &split->weights};
     cst_status status = CST_OK;
-    for (size_t i = 0; i < 4 && status == CST_OK; i++)
+    for (size_t i = 0; i < sizeof given / sizeof given[0] && status == CST_OK; i++)
         if (given[i]) {
             cst_free(context, *places[i]);
             *places[i] = NULL;
@@ -216,10 +235,11 @@ static cst_status put_config(cst_context *context, cst_manifest_split *split,
 static cst_status open_manifest(cst_context *context, cst_pool **out, const char *path,
                                 const cst_pool_config *config) {
     cst_manifest *manifest = NULL;
-    if (config && (config->labels || config->ids || config->folds || config->groups))
+    if (config &&
+        (config->labels || config->ids || config->folds || config->groups || config->weights))
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%s: a manifest names its own labels, ids, folds and groups; change them "
-                        "there",
+                        "%s: a manifest names its own labels, ids, folds, groups and weights; "
+                        "change them there",
                         path);
     cst_status status = cst_manifest_read(context, &manifest, path, config && config->outside);
     return status == CST_OK ? finish(context, out, manifest, config) : status;
@@ -311,6 +331,8 @@ static cst_status place_file(cst_context *context, cst_manifest *manifest, const
         return put_path(context, &s->folds, path);
     case ROLE_GROUPS:
         return put_path(context, &s->groups, path);
+    case ROLE_WEIGHTS:
+        return put_path(context, &s->weights, path);
     case ROLE_MEMBER:
         break;
     }

@@ -57,6 +57,20 @@ static cst_status apply_config(cst_context *context, cst_pool *pool,
     return CST_OK;
 }
 
+/* Row weights are of tasks whose samples are rows. */
+static cst_status check_weighted(cst_context *context, const cst_pool *pool) {
+    const cst_manifest *manifest = pool->manifest;
+    if (pool->task == CST_TASK_CLASSIFICATION || pool->task == CST_TASK_REGRESSION)
+        return CST_OK;
+    for (int32_t s = 0; s < manifest->split_count; s++)
+        if (manifest->splits[s].weights)
+            return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                            "%s: row weights are of classification and regression, and the task is "
+                            "%s; leave the weights out",
+                            manifest->splits[s].weights, cst_task_name(pool->task));
+    return CST_OK;
+}
+
 cst_status cst_pool_create(cst_context *context, cst_pool **out, cst_manifest *manifest,
                            const cst_pool_config *config) {
     *out = NULL;
@@ -72,6 +86,8 @@ cst_status cst_pool_create(cst_context *context, cst_pool **out, cst_manifest *m
     pool->layout = manifest->layout;
     pool->ignore = manifest->ignore_given ? manifest->ignore : CST_IGNORE_LABEL;
     cst_status status = config ? apply_config(context, pool, config) : CST_OK;
+    if (status == CST_OK)
+        status = check_weighted(context, pool);
     if (status != CST_OK) {
         cst_pool_free(context, pool);
         return status;
@@ -126,6 +142,7 @@ void cst_pool_split_clear(cst_context *context, cst_pool *pool, cst_pool_split *
     cst_free(context, split->repeated);
     cst_free(context, split->folds);
     cst_free(context, split->groups);
+    cst_free(context, split->weights);
     cst_id_index_free(context, split->index);
     cst_strings_free(context, split->ids);
     cst_free(context, split->ids_where);
@@ -179,12 +196,13 @@ static const cst_manifest_condition *find_condition(const cst_pool *pool, const 
 /* The path in place `place` of all there may be; NULL where none is given. */
 static const char *path_at(const cst_manifest *m, size_t place) {
     size_t splits = (size_t)m->split_count;
-    if (place < 4 * splits) {
-        const cst_manifest_split *split = &m->splits[place / 4];
-        const char *const paths[] = {split->labels, split->ids, split->folds, split->groups};
-        return paths[place % 4];
+    if (place < 5 * splits) {
+        const cst_manifest_split *split = &m->splits[place / 5];
+        const char *const paths[] = {split->labels, split->ids, split->folds, split->groups,
+                                     split->weights};
+        return paths[place % 5];
     }
-    place -= 4 * splits;
+    place -= 5 * splits;
     const cst_manifest_member *member = &m->members[place / (2 * splits)];
     place %= 2 * splits;
     return place < splits ? member->paths[place] : member->ids[place - splits];
@@ -192,7 +210,7 @@ static const char *path_at(const cst_manifest *m, size_t place) {
 
 const char *cst_pool_file(const cst_pool *pool, size_t index) {
     size_t places =
-        pool ? (size_t)pool->manifest->split_count * (4 + 2 * (size_t)pool->manifest->member_count)
+        pool ? (size_t)pool->manifest->split_count * (5 + 2 * (size_t)pool->manifest->member_count)
              : 0;
     for (size_t place = 0; place < places; place++) {
         const char *path = path_at(pool->manifest, place);
@@ -344,6 +362,11 @@ const int32_t *cst_pool_folds(const cst_pool *pool, const char *split) {
 const int64_t *cst_pool_groups(const cst_pool *pool, const char *split) {
     const cst_pool_split *s = find_loaded(pool, split);
     return s ? s->groups : NULL;
+}
+
+const double *cst_pool_weights(const cst_pool *pool, const char *split) {
+    const cst_pool_split *s = find_loaded(pool, split);
+    return s ? s->weights : NULL;
 }
 
 const char *cst_pool_id(const cst_pool *pool, const char *split, int64_t row) {

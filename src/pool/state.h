@@ -21,6 +21,7 @@ typedef struct cst_pool_split {
     int32_t *repeated;       /* [conditions * rows] labels, where there are conditions and labels */
     int32_t *folds;          /* [rows], or NULL */
     int64_t *groups;         /* [rows], or NULL */
+    double *weights;         /* [rows], or NULL */
     cst_strings *ids;        /* the reference order, or NULL */
     char *ids_where;         /* the file they come from */
     cst_id_index *index;
@@ -90,6 +91,13 @@ cst_status cst_pool_renumber(cst_context *context, const int64_t *numbers, const
 /* Targets of a regression, in targets.c: joined as labels are, each a finite number. */
 cst_status cst_pool_read_targets(cst_context *context, const cst_pool *pool, cst_pool_split *split,
                                  const cst_manifest_split *spec);
+
+/* Row weights, in weights.c: joined as folds are, each finite and not negative, one above 0. */
+cst_status cst_pool_read_weights(cst_context *context, const cst_pool *pool, cst_pool_split *split,
+                                 const char *path);
+/* Checks weights [rows] that come from `where`. */
+cst_status cst_pool_check_weights(cst_context *context, const double *weights, int64_t rows,
+                                  const char *where);
 
 /* ---- conversion, in convert.c ---------------------------------------------------------------- */
 

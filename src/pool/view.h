@@ -26,6 +26,8 @@ typedef struct cst_view {
     const int64_t
         *index; /* [N]: row i of the view is row index[i] of the split; NULL: row i is i */
     const int64_t *groups; /* [all rows of the split]: rows that no fold may separate; NULL: none */
+    const double *weights; /* [all rows of the split]: how much a row counts, all above 0; NULL: all
+                              rows alike */
     const cst_store *store;            /* NULL: every member is in memory */
     const struct cst_compact *compact; /* classes that matter of rows of the split, with members of
                                           this view and maybe more (meta/compact.h); NULL: none */
@@ -56,6 +58,11 @@ static inline int32_t cst_view_label(const cst_view *view, int64_t row) {
 /* Targets [classes] of row `row` of the view. The view must have targets. */
 static inline const double *cst_view_target(const cst_view *view, int64_t row) {
     return view->targets + (view->index ? view->index[row] : row) * view->classes;
+}
+
+/* Weight of row `row` of the view; 1 where rows have none. */
+static inline double cst_view_weight(const cst_view *view, int64_t row) {
+    return view->weights ? view->weights[view->index ? view->index[row] : row] : 1;
 }
 
 /* Restricts a view to the given members (positions in `view`, [count]). The pointer array is

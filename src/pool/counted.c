@@ -1,0 +1,236 @@
+/*
+ * The rows of a split that count. Rows of weight 0 are left out below the view, in a store that
+ * reads around them, so that everything above works as if they had never been. Between pool and
+ * statistics. Method, section "Row weights".
+ */
+#include "pool/counted.h"
+
+#include "pool/state.h"
+
+#include <string.h>
+
+/* What one member is read from. */
+typedef struct around {
+    const cst_view *view; /* with an index */
+    int32_t member;
+} around;
+
+/* Everything that the view and its companions point to. */
+typedef struct cst_counted_own {
+    const float **data;   /* [members] of the pool */
+    cst_view below;       /* the rows that count, by an index into the split */
+    int64_t *index;       /* [conditions * samples] */
+    cst_store *store;     /* reads `below` */
+    const float **places; /* [members] in the store */
+    int32_t *labels;      /* [conditions * samples] */
+    double *targets;      /* [conditions * samples][outputs] */
+    int32_t *folds;
+    int64_t *groups;
+    double *weights; /* [conditions * samples] */
+} cst_counted_own;
+
+static cst_status read_around(cst_context *context, const void *source, int64_t first,
+                              int64_t count, float *out) {
+    const around *from = source;
+    const float *rows = NULL;
+    cst_status status = cst_view_rows(context, from->view, from->member, first, count, out, &rows);
+    if (status == CST_OK && rows != out)
+        memcpy(out, rows, (size_t)count * (size_t)from->view->classes * sizeof *out);
+    return status;
+}
+
+static void close_around(cst_context *context, void *source) {
+    cst_free(context, source);
+}
+
+/* A store that reads the rows of `below`. */
+static cst_status make_store(cst_context *context, cst_counted_own *own) {
+    int32_t members = own->below.members;
+    cst_status status = cst_store_create(context, members, own->below.classes, &own->store);
+    own->places = cst_alloc(context, (size_t)members, sizeof *own->places);
+    if (status == CST_OK && !own->places)
+        status = CST_ERROR_MEMORY;
+    for (int32_t k = 0; status == CST_OK && k < members; k++) {
+        around *source = cst_alloc(context, 1, sizeof *source);
+        if (!source)
+            return CST_ERROR_MEMORY;
+        *source = (around){.view = &own->below, .member = k};
+        own->store->entries[k] =
+            (cst_store_entry){.source = source, .read = read_around, .close = close_around};
+        own->places[k] = cst_store_place(own->store, k);
+    }
+    return status;
+}
+
+/* Weights of the rows that count, [rows], at a mean of 1; NULL where they are all the same. Divided
+ * by the largest first, so that sums do not overflow. */
+static cst_status scale_weights(cst_context *context, const double *weights, const int64_t *index,
+                                int64_t rows, double largest, double **out) {
+    double sum = 0;
+    bool differ = false;
+    double *scaled = cst_alloc(context, (size_t)rows, sizeof *scaled);
+    *out = scaled;
+    if (!scaled)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < rows; i++) {
+        double weight = weights[index ? index[i] : i];
+        differ = differ || weight < largest;
+        scaled[i] = weight / largest;
+        sum += scaled[i];
+    }
+    for (int64_t i = 0; i < rows; i++)
+        scaled[i] *= (double)rows / sum;
+    if (!differ) {
+        cst_free(context, scaled);
+        *out = NULL;
+    }
+    return CST_OK;
+}
+
+/* What stands beside the predictions, for the rows at `index`. */
+static cst_status take_rows(cst_context *context, const cst_pool *pool, const char *split,
+                            const cst_view *all, cst_counted *out) {
+    cst_counted_own *own = out->own;
+    size_t samples = (size_t)out->samples;
+    size_t rows = (size_t)own->below.rows;
+    size_t outputs = (size_t)all->classes;
+    const int32_t *folds = cst_pool_folds(pool, split);
+    const int64_t *groups = cst_pool_groups(pool, split);
+    int64_t *numbers = cst_alloc(context, folds ? samples : 0, sizeof *numbers);
+    own->labels = cst_alloc(context, all->labels ? rows : 0, sizeof *own->labels);
+    own->targets = cst_alloc(context, all->targets ? rows * outputs : 0, sizeof *own->targets);
+    own->folds = cst_alloc(context, folds ? samples : 0, sizeof *own->folds);
+    own->groups = cst_alloc(context, groups ? samples : 0, sizeof *own->groups);
+    cst_status status = numbers && own->labels && own->targets && own->folds && own->groups
+                            ? CST_OK
+                            : CST_ERROR_MEMORY;
+    for (size_t i = 0; status == CST_OK && i < rows; i++) {
+        size_t row = (size_t)own->index[i];
+        if (all->labels)
+            own->labels[i] = all->labels[row];
+        if (all->targets)
+            memcpy(own->targets + i * outputs, all->targets + row * outputs,
+                   outputs * sizeof *own->targets);
+    }
+    for (size_t i = 0; status == CST_OK && i < samples; i++) {
+        if (folds)
+            numbers[i] = folds[own->index[i]];
+        if (groups)
+            own->groups[i] = groups[own->index[i]];
+    }
+    if (status == CST_OK && folds)
+        status = cst_pool_renumber(context, numbers, NULL, out->samples, own->folds);
+    cst_free(context, numbers);
+    out->labels = all->labels ? own->labels : NULL;
+    out->folds = folds ? own->folds : NULL;
+    out->groups = groups ? own->groups : NULL;
+    return status;
+}
+
+/* Leaves out the rows whose weight is 0: `counting` of the split's rows have another. */
+static cst_status leave_out(cst_context *context, const cst_pool *pool, const char *split,
+                            const double *weights, double largest, int64_t counting,
+                            cst_counted *out) {
+    cst_counted_own *own = out->own;
+    cst_view all = out->view;
+    int64_t rows = out->samples;
+    int64_t conditions = all.rows / rows;
+    own->index = cst_alloc(context, (size_t)(conditions * counting), sizeof *own->index);
+    if (!own->index)
+        return CST_ERROR_MEMORY;
+    int64_t to = 0;
+    for (int64_t i = 0; i < all.rows; i++)
+        if (weights[i % rows] / largest > 0)
+            own->index[to++] = i;
+    own->below = all;
+    own->below.index = own->index;
+    own->below.rows = to;
+    out->samples = counting;
+    out->rows = own->index;
+    cst_status status = make_store(context, own);
+    if (status == CST_OK)
+        status = take_rows(context, pool, split, &all, out);
+    out->view = (cst_view){.rows = to,
+                           .classes = all.classes,
+                           .members = all.members,
+                           .data = own->places,
+                           .labels = out->labels,
+                           .targets = all.targets ? own->targets : NULL,
+                           .store = own->store};
+    return status;
+}
+
+static cst_status open_weighted(cst_context *context, const cst_pool *pool, const char *split,
+                                const double *weights, cst_counted *out) {
+    int64_t rows = out->samples;
+    int64_t conditions = out->view.rows / rows;
+    int64_t counting = 0;
+    double largest = 0;
+    for (int64_t i = 0; i < rows; i++)
+        largest = weights[i] > largest ? weights[i] : largest;
+    for (int64_t i = 0; i < rows; i++)
+        counting += weights[i] / largest > 0;
+    cst_status status = CST_OK;
+    if (counting < rows)
+        status = leave_out(context, pool, split, weights, largest, counting, out);
+    cst_counted_own *own = out->own;
+    if (status == CST_OK)
+        status = scale_weights(context, weights, out->rows, counting, largest, &own->weights);
+    if (status == CST_OK && own->weights && conditions > 1) {
+        double *repeated = cst_alloc(context, (size_t)(conditions * counting), sizeof *repeated);
+        for (int64_t c = 0; repeated && c < conditions; c++)
+            memcpy(repeated + c * counting, own->weights, (size_t)counting * sizeof *repeated);
+        cst_free(context, own->weights);
+        own->weights = repeated;
+        status = repeated ? CST_OK : CST_ERROR_MEMORY;
+    }
+    out->view.weights = own->weights;
+    return status;
+}
+
+cst_status cst_counted_open(cst_context *context, const cst_pool *pool, const char *split,
+                            const int32_t *members, int32_t count, cst_counted *out) {
+    *out = (cst_counted){0};
+    cst_counted_own *own = cst_alloc(context, 1, sizeof *own);
+    out->own = own;
+    if (!own)
+        return CST_ERROR_MEMORY;
+    cst_status status = CST_OK;
+    if (members) {
+        own->data = cst_alloc(context, (size_t)count, sizeof *own->data);
+        status = own->data ? cst_pool_view_members(context, pool, split, members, count, own->data,
+                                                   &out->view)
+                           : CST_ERROR_MEMORY;
+    } else {
+        status = cst_pool_view(context, pool, split, &out->view);
+    }
+    if (status == CST_OK) {
+        const double *weights = cst_pool_weights(pool, split);
+        out->samples = cst_pool_rows(pool, split);
+        out->labels = cst_pool_labels(pool, split);
+        out->folds = cst_pool_folds(pool, split);
+        out->groups = cst_pool_groups(pool, split);
+        if (weights && out->samples > 0)
+            status = open_weighted(context, pool, split, weights, out);
+    }
+    if (status != CST_OK)
+        cst_counted_close(context, out);
+    return status;
+}
+
+void cst_counted_close(cst_context *context, cst_counted *counted) {
+    cst_counted_own *own = counted->own;
+    if (own) {
+        cst_store_free(context, own->store);
+        cst_free(context, own->data);
+        cst_free(context, own->index);
+        cst_free(context, own->places);
+        cst_free(context, own->labels);
+        cst_free(context, own->targets);
+        cst_free(context, own->folds);
+        cst_free(context, own->groups);
+        cst_free(context, own->weights);
+        cst_free(context, own);
+    }
+    *counted = (cst_counted){0};
+}

@@ -11,6 +11,7 @@ import numpy as np
 from . import _frames
 from . import _library as c
 from ._errors import ArgumentError, ArrayTypeError, InputError, MismatchError
+from ._types import Array
 
 _TYPES = {np.dtype(np.float32): c.FLOAT32, np.dtype(np.float64): c.FLOAT64, np.dtype(np.float16): c.FLOAT16}
 
@@ -24,22 +25,22 @@ def default_names(count: int) -> list[str]:
     return [f"m{k}" for k in range(count)]
 
 
-def _numbers(array: Any, name: str) -> np.ndarray:
+def _numbers(array: Any, name: str) -> Array:
     """A float array that is used where it is, or a converted copy."""
     if hasattr(array, "toarray") and hasattr(array, "nnz"):
         raise ArrayTypeError(f"{name}: is a sparse matrix; predictions are dense: use .toarray()")
     found = np.asanyarray(array)
-    if isinstance(found, np.ma.MaskedArray) and np.ma.is_masked(found):
+    if isinstance(found, np.ma.MaskedArray) and np.any(found.mask):
         raise InputError(f"{name}: has masked values; every prediction must be a number")
     if found.dtype in _TYPES:  # of the machine's byte order
         return np.asarray(found)
     if found.dtype.kind in "fiub":
         exact = found.dtype.kind == "f" or found.dtype.itemsize > 2
-        return found.astype(np.float64 if exact else np.float32)
+        return np.asarray(found, np.float64 if exact else np.float32)
     raise ArrayTypeError(f"{name}: has dtype {found.dtype}; predictions are floating-point numbers")
 
 
-def members(preds: Any, names: Optional[Sequence[str]] = None) -> tuple[list[str], list[np.ndarray]]:
+def members(preds: Any, names: Optional[Sequence[str]] = None) -> tuple[list[str], list[Array]]:
     """Names and matrices of what the user calls predictions."""
     if isinstance(preds, Mapping):
         if names is not None:
@@ -76,7 +77,7 @@ def members(preds: Any, names: Optional[Sequence[str]] = None) -> tuple[list[str
     return found, matrices
 
 
-def labels(y: Any, classes: Optional[Sequence[str]]) -> np.ndarray:
+def labels(y: Any, classes: Optional[Sequence[str]]) -> Array:
     """int32 labels: integers are columns, text is looked up among the classes' names."""
     found = np.asarray(y)
     if found.ndim == 2 and found.shape[1] == 1:
@@ -106,7 +107,7 @@ def labels(y: Any, classes: Optional[Sequence[str]]) -> np.ndarray:
     return np.ascontiguousarray(found, np.int32)
 
 
-def numbered(values: Any, what: str, rows: int) -> Optional[np.ndarray]:
+def numbered(values: Any, what: str, rows: int) -> Optional[Array]:
     """Folds or groups [rows] as int64; text is numbered by first appearance."""
     if values is None:
         return None
@@ -175,7 +176,7 @@ class Arrays:
         fold_numbers = numbered(folds, "folds", self.rows)
         group_numbers = numbered(groups, "groups", self.rows)
 
-        def address(array: Optional[np.ndarray]) -> Optional[int]:
+        def address(array: Optional[Array]) -> Optional[int]:
             return None if array is None else array.ctypes.data
 
         self._alive = (matrices, numbers, costs, fold_numbers, group_numbers)
@@ -197,7 +198,7 @@ class Arrays:
         )
 
 
-def distribution(probabilities: Any) -> np.ndarray:
+def distribution(probabilities: Any) -> Array:
     """Probabilities (rows, classes) as float32 in C order: what scores take. Other layouts are copied."""
     found = _numbers(probabilities, "probabilities")
     if found.ndim == 1 or (found.ndim == 2 and found.shape[1] == 1):

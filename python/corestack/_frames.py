@@ -49,9 +49,9 @@ def unframed(preds: Any, classes: Optional[Sequence[str]]) -> tuple[Any, Any, Op
     first = next((value for _, value in items or [] if is_frame(value) or is_series(value)), None)
     if first is None:
         return preds, None, classes
-    columns = next((value.columns for _, value in items if is_frame(value)), None)
+    columns: Any = next((value.columns for _, value in items or [] if is_frame(value)), None)
     arrays = []
-    for name, value in items:
+    for name, value in items or []:
         value = joined(value, first.index, str(name))
         if is_frame(value) and not value.columns.equals(columns):
             if len(value.columns) != len(columns) or set(value.columns) != set(columns):

@@ -2,10 +2,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Dict
 
 
-class Report(dict):
+class Report(Dict[str, Any]):
     """What a computation found: keys of docs/json.md. Numbers that do not exist are None."""
 
     def __init__(self, document: str, text: str = "") -> None:

@@ -106,7 +106,7 @@ class Session:
 
     def _watch_interrupts(self) -> None:
         """Has SIGINT's handler run as before, but what it raises kept until the library is back."""
-        handler = signal.getsignal(signal.SIGINT)
+        handler: Any = signal.getsignal(signal.SIGINT)
         if not callable(handler):  # ignored, the system's, or not Python's
             return
 

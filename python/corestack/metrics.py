@@ -67,7 +67,7 @@ def definition(name: str) -> str:
     text = c.lib.cst_metric_definition(name.encode())
     if text is None:
         raise ArgumentError(f"there is no score '{name}'")
-    return text.decode()
+    return str(text.decode())
 
 
 def top1(probabilities: Any, y: Any) -> float:

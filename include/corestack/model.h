@@ -73,7 +73,7 @@ CST_API cst_status cst_predictor_create(cst_context *context, cst_predictor **ou
 
 /* As cst_model_predict, with the same result to the byte, for one sample or many, on the calling
  * thread: nothing is allocated, no lock is taken, and only the predictor and `out` are written. A
- * predictor serves one thread at a time. */
+ * predictor serves one thread at a time: CST_ERROR_BUSY while another is inside. */
 CST_API cst_status cst_predictor_predict(cst_predictor *predictor, const float *const *predictions,
                                          int64_t rows, float *out);
 

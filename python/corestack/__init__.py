@@ -15,6 +15,7 @@ from . import metrics
 from ._errors import (
     ArgumentError,
     ArrayTypeError,
+    BusyError,
     CancelledError,
     Error,
     FileError,
@@ -40,6 +41,7 @@ load = Stack.load
 __all__ = [
     "ArgumentError",
     "ArrayTypeError",
+    "BusyError",
     "CancelledError",
     "CoreStackClassifier",
     "Error",

@@ -14,6 +14,7 @@ __all__ = [
     "CancelledError",
     "UnsupportedError",
     "InternalError",
+    "BusyError",
     "ArrayTypeError",
 ]
 
@@ -66,6 +67,10 @@ class InternalError(Error, RuntimeError):
     """An internal check failed."""
 
 
+class BusyError(Error, RuntimeError):
+    """Another thread is inside a call with the same context."""
+
+
 class ArrayTypeError(Error, TypeError):
     """An argument is of a type that holds no predictions, labels or folds."""
 
@@ -82,4 +87,5 @@ BY_STATUS = {
     9: CancelledError,
     10: UnsupportedError,
     11: InternalError,
+    12: BusyError,
 }

@@ -7,6 +7,8 @@
 #ifndef CST_BASE_H
 #define CST_BASE_H
 
+#include "base/guard.h"
+
 #include <corestack/context.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -20,6 +20,7 @@ static const size_t MEMORY_UNKNOWN = (size_t)1 << 30;
 static const double POLL_EVERY = 0.05;
 
 struct cst_context {
+    cst_mark mark;
     cst_realloc_fn realloc_fn;
     void *realloc_user;
     cst_log_fn log_fn;
@@ -43,7 +44,12 @@ struct cst_context {
     char **notices;
     size_t notice_count;
     cst_large large; /* of the root */
+    cst_owner owner;
 };
+
+/* The context whose refusal this thread was told last, so that cst_last_error can say why without
+ * touching what another thread writes. */
+static _Thread_local const cst_context *refused;
 
 static cst_context *root_of(cst_context *context) {
     return context->root ? context->root : context;
@@ -82,6 +88,7 @@ cst_status cst_context_create_with(cst_context **out, cst_realloc_fn realloc_fn,
     if (!context)
         return CST_ERROR_MEMORY;
     memset(context, 0, sizeof *context);
+    context->mark = CST_MARK_CONTEXT;
     context->realloc_fn = realloc_fn;
     context->realloc_user = user;
     context->threads = core_count();
@@ -107,16 +114,37 @@ cst_status cst_context_child(cst_context **out, cst_context *parent, bool same_t
 }
 
 void cst_context_free(cst_context *context) {
-    if (!context)
+    if (!CST_ALIVE(context, CONTEXT))
         return;
     cst_notices_clear(context);
+    cst_mark_freed(&context->mark);
+    if (refused == context)
+        refused = NULL;
     cst_large_destroy(&context->large);
     context->realloc_fn(context->realloc_user, context, 0);
 }
 
-cst_status cst_context_set_threads(cst_context *context, int threads) {
-    if (!context)
+cst_status cst_context_enter(cst_context *context, cst_context **entered) {
+    *entered = NULL;
+    if (!CST_ALIVE(context, CONTEXT))
         return CST_ERROR_ARGUMENT;
+    if (!cst_owner_take(&context->owner)) {
+        refused = context;
+        return CST_ERROR_BUSY;
+    }
+    if (refused == context)
+        refused = NULL;
+    *entered = context;
+    return CST_OK;
+}
+
+void cst_context_leave(cst_context **entered) {
+    if (*entered)
+        cst_owner_give(&(*entered)->owner);
+}
+
+cst_status cst_context_set_threads(cst_context *context, int threads) {
+    CST_ENTER(context);
     if (threads < 0 || threads > 1024)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "threads must be 0 (one per core) to 1024, got %d", threads);
@@ -125,12 +153,11 @@ cst_status cst_context_set_threads(cst_context *context, int threads) {
 }
 
 int cst_context_threads(const cst_context *context) {
-    return context ? context->threads : 0;
+    return CST_ALIVE(context, CONTEXT) ? context->threads : 0;
 }
 
 cst_status cst_context_set_memory(cst_context *context, size_t bytes) {
-    if (!context)
-        return CST_ERROR_ARGUMENT;
+    CST_ENTER(context);
     if (bytes > 0 && bytes < MEMORY_LEAST)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "memory must be 0 (a quarter of the machine's) or at least 64 MiB, got %zu "
@@ -141,25 +168,29 @@ cst_status cst_context_set_memory(cst_context *context, size_t bytes) {
 }
 
 size_t cst_context_memory(const cst_context *context) {
-    return context ? context->memory : 0;
+    return CST_ALIVE(context, CONTEXT) ? context->memory : 0;
 }
 
 void cst_context_set_log(cst_context *context, cst_log_fn log, void *user) {
-    if (!context)
+    if (!CST_ALIVE(context, CONTEXT))
         return;
     context->log_fn = log;
     context->log_user = user;
 }
 
 void cst_context_set_progress(cst_context *context, cst_progress_fn progress, void *user) {
-    if (!context)
+    if (!CST_ALIVE(context, CONTEXT))
         return;
     context->progress_fn = progress;
     context->progress_user = user;
 }
 
 const char *cst_last_error(const cst_context *context) {
-    return context ? context->error : "no context";
+    if (!context)
+        return "no context";
+    if (!CST_ALIVE(context, CONTEXT))
+        return "the context was freed before this call, or is no context";
+    return refused == context ? cst_status_text(CST_ERROR_BUSY) : context->error;
 }
 
 const char *cst_version(void) {
@@ -387,7 +418,7 @@ void *cst_alloc(cst_context *context, size_t count, size_t size) {
 }
 
 void cst_free(cst_context *context, void *pointer) {
-    if (!pointer || !context)
+    if (!pointer || !CST_ALIVE(context, CONTEXT))
         return;
     block_head head = head_of(pointer);
     if (head.large && !head.raw) {

@@ -49,6 +49,7 @@ static const preset_value PRESET_VALUES[] = {
 enum { VALUE_CHARS = 128 };
 
 struct cst_options {
+    cst_mark mark;
     char text[CST_OPT_COUNT][VALUE_CHARS];
     double number[CST_OPT_COUNT]; /* number, flag, choice or bits of a list */
     bool given[CST_OPT_COUNT];    /* set since the preset was applied */
@@ -172,6 +173,8 @@ static int find_key(const char *key) {
 
 cst_status cst_options_set(cst_context *context, cst_options *options, const char *key,
                            const char *value) {
+    CST_ENTER(context);
+    CST_CHECK(context, options, OPTIONS, "options");
     if (!context || !options || !key || !value)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_options_set: options, a key and a value are needed");
@@ -186,6 +189,8 @@ cst_status cst_options_set(cst_context *context, cst_options *options, const cha
 }
 
 cst_status cst_options_preset(cst_context *context, cst_options *options, const char *preset) {
+    CST_ENTER(context);
+    CST_CHECK(context, options, OPTIONS, "options");
     if (!context || !options || !preset)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_options_preset: options and a preset are needed");
@@ -208,11 +213,15 @@ cst_status cst_options_preset(cst_context *context, cst_options *options, const 
 }
 
 cst_status cst_options_create(cst_context *context, cst_options **out) {
-    if (!context || !out)
+    if (out)
+        *out = NULL;
+    CST_ENTER(context);
+    if (!out)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_options_create: no place for the result");
     *out = cst_alloc(context, 1, sizeof **out);
     if (!*out)
         return CST_ERROR_MEMORY;
+    (*out)->mark = CST_MARK_OPTIONS;
     cst_status status = cst_options_preset(context, *out, "default");
     if (status != CST_OK) {
         cst_options_free(context, *out);
@@ -222,16 +231,19 @@ cst_status cst_options_create(cst_context *context, cst_options **out) {
 }
 
 void cst_options_free(cst_context *context, cst_options *options) {
+    if (!CST_ALIVE(options, OPTIONS))
+        return;
+    cst_mark_freed(&options->mark);
     cst_free(context, options);
 }
 
 const char *cst_options_get(const cst_options *options, const char *key) {
-    int id = options && key ? find_key(key) : -1;
+    int id = CST_ALIVE(options, OPTIONS) && key ? find_key(key) : -1;
     return id < 0 ? NULL : options->text[id];
 }
 
 const char *cst_options_preset_name(const cst_options *options) {
-    return options ? options->preset : NULL;
+    return CST_ALIVE(options, OPTIONS) ? options->preset : NULL;
 }
 
 double cst_option_real(const cst_options *options, cst_option_id id) {

@@ -103,6 +103,9 @@ cst_status cst_detection_predict(cst_context *context, const cst_model *model, c
 cst_status cst_model_predict_detections(cst_context *context, const cst_model *model,
                                         cst_pool *pool, const char *split, const char *path,
                                         int64_t *images, int64_t *detections) {
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
+    CST_CHECK(context, pool, POOL, "pool");
     if (!context || !model || !pool || !split || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict_detections: a model, a pool, a split and a path are "

@@ -10,10 +10,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Whether everything that is needed was given; `out`: a place for the values. Clears *rows. */
-static cst_status check_reading(cst_context *context, const char *path, bool out, int64_t *rows) {
-    if (rows)
-        *rows = 0;
+/* Whether everything that is needed was given; `out`: a place for the values. */
+static cst_status check_reading(cst_context *context, const char *path, bool out,
+                                const int64_t *rows) {
     if (!context || !path || !out || !rows)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "reading a column: a path and places for values and rows are needed");
@@ -48,6 +47,9 @@ cst_status cst_read_groups(cst_context *context, const char *path, int64_t **out
     static const char *const wanted[] = {"group", "groups", NULL};
     if (out)
         *out = NULL;
+    if (rows)
+        *rows = 0;
+    CST_ENTER(context);
     cst_status status = check_reading(context, path, out != NULL, rows);
     return status == CST_OK ? read_numbers(context, path, wanted, out, rows) : status;
 }
@@ -57,6 +59,9 @@ cst_status cst_read_labels(cst_context *context, const char *path, int32_t **out
     int64_t *values = NULL;
     if (out)
         *out = NULL;
+    if (rows)
+        *rows = 0;
+    CST_ENTER(context);
     cst_status status = check_reading(context, path, out != NULL, rows);
     if (status == CST_OK)
         status = read_numbers(context, path, wanted, &values, rows);
@@ -108,6 +113,9 @@ cst_status cst_read_targets(cst_context *context, const char *path, double **out
         *out = NULL;
     if (outputs)
         *outputs = 0;
+    if (rows)
+        *rows = 0;
+    CST_ENTER(context);
     cst_status status = check_reading(context, path, out && outputs, rows);
     if (status == CST_OK)
         status = cst_rows_open(context, &file, path, 0);
@@ -140,6 +148,7 @@ cst_status cst_read_targets(cst_context *context, const char *path, double **out
 
 cst_status cst_write_predictions(cst_context *context, const char *path, const float *probabilities,
                                  int64_t rows, int32_t classes) {
+    CST_ENTER(context);
     if (!context || !path || !probabilities || rows < 0 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "writing predictions: a path, data and a shape are needed");
@@ -149,6 +158,7 @@ cst_status cst_write_predictions(cst_context *context, const char *path, const f
 cst_status cst_write_predictions_conditions(cst_context *context, const char *path,
                                             const float *probabilities, int32_t conditions,
                                             int64_t rows, int32_t classes) {
+    CST_ENTER(context);
     if (!context || !path || !probabilities || conditions < 1 || rows < 0 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "writing predictions of conditions: a path, data and a shape are needed");
@@ -157,6 +167,7 @@ cst_status cst_write_predictions_conditions(cst_context *context, const char *pa
 
 cst_status cst_write_folds(cst_context *context, const char *path, const int32_t *folds,
                            int64_t rows) {
+    CST_ENTER(context);
     if (!context || !path || !folds || rows < 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "writing folds: a path, data and a length are needed");

@@ -380,6 +380,7 @@ cst_status cst_bootstrap_compare(cst_context *context, const float *const *proba
                                  const int32_t *labels, int bins, int32_t resamples, uint64_t seed,
                                  cst_bootstrap_scores scores, int32_t reference,
                                  cst_metric_intervals *out, cst_metric_intervals *differences) {
+    CST_ENTER(context);
     if (!context || !probabilities)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "a bootstrap needs a context and the methods' probabilities");
@@ -391,6 +392,9 @@ cst_status cst_bootstrap_compare(cst_context *context, const float *const *proba
                      .resamples = resamples,
                      .seed = seed,
                      .scores = scores == CST_BOOTSTRAP_BASIC ? BASIC : ALL};
+    if (scores != CST_BOOTSTRAP_BASIC && scores != CST_BOOTSTRAP_ALL)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%d is no choice of scores: use 0 (basic) or 1 (all)", (int)scores);
     interval_job part = {&job, differences ? reference : 0, out, differences};
     cst_status status = cst_bins_check(context, bins, &job.bins);
     if (status == CST_OK)
@@ -411,6 +415,7 @@ cst_status cst_bootstrap_methods(cst_context *context, const float *const *proba
                                  int32_t methods, int64_t rows, int32_t classes,
                                  const int32_t *labels, int bins, int32_t resamples, uint64_t seed,
                                  cst_metric_intervals *out) {
+    CST_ENTER(context);
     return cst_bootstrap_compare(context, probabilities, methods, rows, classes, labels, bins,
                                  resamples, seed, CST_BOOTSTRAP_BASIC, 0, out, NULL);
 }
@@ -418,6 +423,7 @@ cst_status cst_bootstrap_methods(cst_context *context, const float *const *proba
 cst_status cst_bootstrap_metrics(cst_context *context, const float *probabilities, int64_t rows,
                                  int32_t classes, const int32_t *labels, int bins,
                                  int32_t resamples, uint64_t seed, cst_metric_intervals *out) {
+    CST_ENTER(context);
     return cst_bootstrap_methods(context, &probabilities, 1, rows, classes, labels, bins, resamples,
                                  seed, out);
 }
@@ -425,6 +431,7 @@ cst_status cst_bootstrap_metrics(cst_context *context, const float *probabilitie
 cst_status cst_bootstrap_difference(cst_context *context, const float *a, const float *b,
                                     int64_t rows, int32_t classes, const int32_t *labels, int bins,
                                     int32_t resamples, uint64_t seed, cst_metric_intervals *out) {
+    CST_ENTER(context);
     if (!out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_bootstrap_difference: a place for the intervals is needed");

@@ -33,6 +33,7 @@ cst_status cst_group_accuracy_evaluate(cst_context *context, const float *probab
     int64_t total[GROUPS] = {0};
     int64_t right[GROUPS] = {0};
     double accuracy[GROUPS];
+    CST_ENTER(context);
     if (!out)
         return cst_fail(context, CST_ERROR_ARGUMENT, "accuracy by group needs a place for it");
     cst_status status = check_groups(context, classes, training_counts, head_above, tail_below);

@@ -133,6 +133,7 @@ static cst_status ordered(cst_context *context, const cst_samples *samples, int3
 cst_status cst_metrics_evaluate(cst_context *context, const float *probabilities, int64_t rows,
                                 int32_t classes, const int32_t *labels, int bins,
                                 cst_metrics *out) {
+    CST_ENTER(context);
     if (!context || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_metrics_evaluate: a context and a place for the scores are needed");

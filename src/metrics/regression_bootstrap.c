@@ -224,6 +224,7 @@ cst_status cst_value_bootstrap(cst_context *context, const cst_predicted_values 
                                int32_t methods, const double *targets, int32_t resamples,
                                uint64_t seed, int32_t reference, cst_value_intervals *intervals,
                                cst_value_intervals *differences) {
+    CST_ENTER(context);
     if (!context || !predicted || !targets || (!intervals && !differences))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_value_bootstrap: predictions, targets and a place for the intervals "

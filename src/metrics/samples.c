@@ -188,6 +188,7 @@ void cst_samples_free(cst_context *context, cst_samples *samples) {
 cst_status cst_metrics_per_sample(cst_context *context, const float *probabilities, int64_t rows,
                                   int32_t classes, const int32_t *labels, double *nll,
                                   double *brier, double *confidence, unsigned char *correct) {
+    CST_ENTER(context);
     if (!context)
         return CST_ERROR_ARGUMENT;
     cst_samples samples = {

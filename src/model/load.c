@@ -67,10 +67,12 @@ static cst_status read_all(cst_context *context, FILE *file, const char *path, u
 }
 
 cst_status cst_model_load(cst_context *context, cst_model **out, const char *path) {
+    if (out)
+        *out = NULL;
+    CST_ENTER(context);
     if (!out)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_load: no place for the result");
-    *out = NULL;
-    if (!context || !path)
+    if (!path)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_load: no path is given");
     FILE *file = fopen(path, "rb");
     if (!file)
@@ -87,11 +89,13 @@ cst_status cst_model_load(cst_context *context, cst_model **out, const char *pat
 
 cst_status cst_model_load_memory(cst_context *context, cst_model **out, const void *bytes,
                                  size_t size) {
+    if (out)
+        *out = NULL;
+    CST_ENTER(context);
     if (!out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_load_memory: no place for the result");
-    *out = NULL;
-    if (!context || (!bytes && size > 0))
+    if (!bytes && size > 0)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_load_memory: no bytes are given");
     return cst_stack_decode(context, "model in memory", bytes, size, out);
 }

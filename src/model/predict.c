@@ -455,6 +455,8 @@ static cst_status check_arguments(cst_context *context, const char *call, const 
 
 cst_status cst_model_predict(cst_context *context, const cst_model *model,
                              const float *const *predictions, int64_t rows, float *out) {
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
     if (!context || !model)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict: a context and a model are needed");
@@ -470,6 +472,7 @@ cst_status cst_model_predict(cst_context *context, const cst_model *model,
  */
 
 struct cst_predictor {
+    cst_mark mark;
     cst_context *own; /* for error messages; nobody else's */
     double *blend;    /* [learners] */
     cst_view view;    /* of no rows: shapes only */
@@ -480,12 +483,16 @@ struct cst_predictor {
 cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const cst_model *model) {
     if (out)
         *out = NULL;
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
     if (!context || !out || !model)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_predictor_create: a context, a place for the result and a model are "
                         "needed");
     cst_predictor *made = cst_alloc(context, 1, sizeof *made);
     cst_status status = made ? CST_OK : CST_ERROR_MEMORY;
+    if (made)
+        made->mark = CST_MARK_PREDICTOR;
     if (status == CST_OK)
         status = cst_context_child(&made->own, context, true);
     if (status == CST_OK)
@@ -506,8 +513,9 @@ cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const
 }
 
 void cst_predictor_free(cst_context *context, cst_predictor *predictor) {
-    if (!predictor)
+    if (!CST_ALIVE(predictor, PREDICTOR))
         return;
+    cst_mark_freed(&predictor->mark);
     free_scratch(context, &predictor->scratch);
     cst_free(context, predictor->blend);
     cst_context_free(predictor->own);
@@ -516,9 +524,11 @@ void cst_predictor_free(cst_context *context, cst_predictor *predictor) {
 
 cst_status cst_predictor_predict(cst_predictor *predictor, const float *const *predictions,
                                  int64_t rows, float *out) {
-    if (!predictor)
+    if (!CST_ALIVE(predictor, PREDICTOR))
         return CST_ERROR_ARGUMENT;
     predict_job *job = &predictor->job;
+    CST_ENTER(predictor->own); /* so that one thread uses a predictor at a time */
+    CST_CHECK(predictor->own, job->model, MODEL, "model");
     cst_status status =
         check_arguments(predictor->own, __func__, job->model, predictions, rows, out);
     if (status != CST_OK)
@@ -528,5 +538,5 @@ cst_status cst_predictor_predict(cst_predictor *predictor, const float *const *p
 }
 
 const char *cst_predictor_error(const cst_predictor *predictor) {
-    return predictor ? cst_last_error(predictor->own) : "";
+    return CST_ALIVE(predictor, PREDICTOR) ? cst_last_error(predictor->own) : "";
 }

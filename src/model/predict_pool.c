@@ -77,6 +77,9 @@ cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, 
         *out = NULL;
     if (rows)
         *rows = 0;
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
+    CST_CHECK(context, pool, POOL, "pool");
     if (!context || !model || !pool || !split || !out || !rows)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict_pool: a model, a pool, a split and places for the "

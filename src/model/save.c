@@ -7,6 +7,8 @@
 #include "model/stack.h"
 
 cst_status cst_model_save(cst_context *context, const cst_model *model, const char *path) {
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
     if (!context || !model || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_save: a model and a path are needed");
@@ -32,6 +34,8 @@ cst_status cst_model_save_memory(cst_context *context, const cst_model *model, v
         *bytes = NULL;
     if (size)
         *size = 0;
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
     if (!context || !model || !bytes || !size)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_save_memory: a model and places for bytes and size are needed");

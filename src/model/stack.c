@@ -14,7 +14,10 @@ const char *cst_learner_name(cst_learner_kind kind) {
 
 cst_status cst_stack_create(cst_context *context, cst_model **out) {
     *out = cst_alloc(context, 1, sizeof **out);
-    return *out ? CST_OK : CST_ERROR_MEMORY;
+    if (!*out)
+        return CST_ERROR_MEMORY;
+    (*out)->mark = CST_MARK_MODEL;
+    return CST_OK;
 }
 
 static void free_strings(cst_context *context, char **strings, size_t count) {
@@ -33,8 +36,9 @@ static void free_fusion(cst_context *context, cst_fusion *fusion) {
 }
 
 void cst_model_free(cst_context *context, cst_model *model) {
-    if (!model)
+    if (!CST_ALIVE(model, MODEL))
         return;
+    cst_mark_freed(&model->mark);
     free_strings(context, model->class_names, (size_t)model->classes);
     free_strings(context, model->member_names, (size_t)model->members);
     free_strings(context, model->setting, model->settings);
@@ -51,19 +55,21 @@ void cst_model_free(cst_context *context, cst_model *model) {
 }
 
 cst_task cst_model_task(const cst_model *model) {
-    return model ? model->task : CST_TASK_CLASSIFICATION;
+    return CST_ALIVE(model, MODEL) ? model->task : CST_TASK_CLASSIFICATION;
 }
 
 int32_t cst_model_members(const cst_model *model) {
-    return model ? model->members : 0;
+    return CST_ALIVE(model, MODEL) ? model->members : 0;
 }
 
 int32_t cst_model_classes(const cst_model *model) {
-    return model ? model->classes : 0;
+    return CST_ALIVE(model, MODEL) ? model->classes : 0;
 }
 
 const char *cst_model_member_name(const cst_model *model, int32_t member) {
-    return model && member >= 0 && member < model->members ? model->member_names[member] : NULL;
+    return CST_ALIVE(model, MODEL) && member >= 0 && member < model->members
+               ? model->member_names[member]
+               : NULL;
 }
 
 double cst_model_member_weight(const cst_model *model, int32_t member) {
@@ -77,10 +83,11 @@ double cst_model_member_weight(const cst_model *model, int32_t member) {
 }
 
 const char *cst_model_class_name(const cst_model *model, int32_t c) {
-    return model && model->class_names && c >= 0 && c < model->classes ? model->class_names[c]
-                                                                       : NULL;
+    return CST_ALIVE(model, MODEL) && model->class_names && c >= 0 && c < model->classes
+               ? model->class_names[c]
+               : NULL;
 }
 
 const char *cst_model_setting(const cst_model *model, size_t index) {
-    return model && index < model->settings ? model->setting[index] : NULL;
+    return CST_ALIVE(model, MODEL) && index < model->settings ? model->setting[index] : NULL;
 }

@@ -452,6 +452,8 @@ static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t spl
 
 cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const char *split,
                                  const int32_t *members, int32_t count) {
+    CST_ENTER(context);
+    CST_CHECK(context, pool, POOL, "pool");
     if (!context || !pool || !split || (!members && count > 0) || count < 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_pool_load_members: a pool, a split and members are needed");
@@ -497,6 +499,8 @@ cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const cha
 }
 
 cst_status cst_pool_load(cst_context *context, cst_pool *pool, const char *split) {
+    CST_ENTER(context);
+    CST_CHECK(context, pool, POOL, "pool");
     if (!context || !pool || !split)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_pool_load: a pool and a split are needed");

@@ -342,6 +342,7 @@ cst_status cst_pool_from_arrays(cst_context *context, cst_pool **out,
                                 const cst_pool_arrays *arrays) {
     if (out)
         *out = NULL;
+    CST_ENTER(context);
     if (!context || !out || !arrays || !arrays->predictions || !arrays->names ||
         arrays->members < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
@@ -356,8 +357,6 @@ cst_status cst_pool_from_arrays(cst_context *context, cst_pool **out,
 /* Copies predictions[k], float32 in C order, into a pool that `a` describes otherwise. */
 static cst_status from_memory(cst_context *context, cst_pool **out, const char *call,
                               const float *const *predictions, cst_pool_arrays a) {
-    if (out)
-        *out = NULL;
     if (!context || !out || !a.split || !predictions || !a.names || a.members < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%s: a split, predictions and names of at least one member are needed",
@@ -379,6 +378,9 @@ cst_status cst_pool_from_memory(cst_context *context, cst_pool **out, const char
                                 const float *const *predictions, const char *const *names,
                                 int32_t members, int64_t rows, int32_t classes,
                                 const int32_t *labels, cst_output output) {
+    if (out)
+        *out = NULL;
+    CST_ENTER(context);
     return from_memory(context, out, "cst_pool_from_memory", predictions,
                        (cst_pool_arrays){.split = split,
                                          .output = output,
@@ -393,6 +395,9 @@ cst_status cst_pool_from_values(cst_context *context, cst_pool **out, const char
                                 const float *const *predictions, const char *const *names,
                                 int32_t members, int64_t rows, int32_t outputs,
                                 const double *targets) {
+    if (out)
+        *out = NULL;
+    CST_ENTER(context);
     return from_memory(context, out, "cst_pool_from_values", predictions,
                        (cst_pool_arrays){.split = split,
                                          .task = CST_TASK_REGRESSION,

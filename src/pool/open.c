@@ -375,6 +375,7 @@ cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
                          const cst_pool_config *config) {
     if (out)
         *out = NULL;
+    CST_ENTER(context);
     if (!context || !out || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_pool_open: a path and a place for the pool are needed");
@@ -418,6 +419,7 @@ cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char 
                                size_t count, const cst_pool_config *config) {
     if (out)
         *out = NULL;
+    CST_ENTER(context);
     if (!context || !out || !paths || count == 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_pool_open_files: at least one prediction file and a place for the "

@@ -24,6 +24,8 @@ static cst_status need_values(cst_context *context, const cst_model *model) {
 cst_status cst_model_predict_values(cst_context *context, const cst_model *model,
                                     const float *const *predictions, int64_t rows, float *mean,
                                     float *variance) {
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
     if (!context || !model || (rows > 0 && !variance))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict_values: a model and places for means and variances are "
@@ -43,6 +45,9 @@ cst_status cst_model_predict_values_pool(cst_context *context, const cst_model *
         *mean = NULL;
     if (variance)
         *variance = NULL;
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
+    CST_CHECK(context, pool, POOL, "pool");
     if (!context || !model || !pool || !split || !mean || !variance || !rows)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict_values_pool: a model, a pool, a split and places for "
@@ -81,6 +86,8 @@ cst_status cst_model_predict_values_pool(cst_context *context, const cst_model *
 cst_status cst_model_intervals(cst_context *context, const cst_model *model, double level,
                                const float *mean, const float *variance, int64_t rows, float *lower,
                                float *upper) {
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
     if (!context || !model || rows < 0 || (rows > 0 && (!mean || !variance || !lower || !upper)))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_intervals: a model, means, variances and places for both ends "

@@ -23,6 +23,7 @@ cst_status cst_report_create(cst_context *context, cst_report_kind kind, cst_rep
     cst_report *report = cst_alloc(context, 1, sizeof *report);
     if (!report)
         return CST_ERROR_MEMORY;
+    report->mark = CST_MARK_REPORT;
     report->kind = kind;
     report->root = json_object();
     cst_report_string(report, report->root, "command", KINDS[kind]);
@@ -36,8 +37,9 @@ cst_status cst_report_create(cst_context *context, cst_report_kind kind, cst_rep
 }
 
 void cst_report_free(cst_context *context, cst_report *report) {
-    if (!report)
+    if (!CST_ALIVE(report, REPORT))
         return;
+    cst_mark_freed(&report->mark);
     json_decref(report->root);
     cst_free(context, report);
 }
@@ -225,6 +227,7 @@ void cst_report_notices(cst_report *report, const cst_context *context) {
 cst_status cst_report_new(cst_context *context, const char *command, cst_report **out) {
     if (out)
         *out = NULL;
+    CST_ENTER(context);
     if (!context || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_report_new: a command and a place for the report are needed");
@@ -245,6 +248,8 @@ static cst_status check_setter(cst_context *context, const cst_report *report, c
 
 cst_status cst_report_set_string(cst_context *context, cst_report *report, const char *key,
                                  const char *value) {
+    CST_ENTER(context);
+    CST_CHECK(context, report, REPORT, "report");
     cst_status status = check_setter(context, report, key);
     if (status != CST_OK)
         return status;
@@ -254,6 +259,8 @@ cst_status cst_report_set_string(cst_context *context, cst_report *report, const
 
 cst_status cst_report_set_integer(cst_context *context, cst_report *report, const char *key,
                                   int64_t value) {
+    CST_ENTER(context);
+    CST_CHECK(context, report, REPORT, "report");
     cst_status status = check_setter(context, report, key);
     if (status != CST_OK)
         return status;
@@ -263,6 +270,8 @@ cst_status cst_report_set_integer(cst_context *context, cst_report *report, cons
 
 cst_status cst_report_set_integers(cst_context *context, cst_report *report, const char *key,
                                    const int64_t *values, int64_t count) {
+    CST_ENTER(context);
+    CST_CHECK(context, report, REPORT, "report");
     cst_status status = check_setter(context, report, key);
     if (status != CST_OK)
         return status;
@@ -273,6 +282,8 @@ cst_status cst_report_set_integers(cst_context *context, cst_report *report, con
 cst_status cst_report_json(cst_context *context, const cst_report *report, char **out) {
     if (out)
         *out = NULL;
+    CST_ENTER(context);
+    CST_CHECK(context, report, REPORT, "report");
     if (!context || !report || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_report_json: a report and a place for the text are needed");

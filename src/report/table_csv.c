@@ -175,6 +175,8 @@ static void print_row(csv_table *table, const json_t *row) {
 cst_status cst_report_csv(cst_context *context, const cst_report *report, char **out) {
     if (out)
         *out = NULL;
+    CST_ENTER(context);
+    CST_CHECK(context, report, REPORT, "report");
     if (!context || !report || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_report_csv: a report and a place for the text are needed");

@@ -148,6 +148,8 @@ static void print_row(cst_page *page, const json_t *root, const json_t *rows, co
 cst_status cst_report_markdown(cst_context *context, const cst_report *report, char **out) {
     if (out)
         *out = NULL;
+    CST_ENTER(context);
+    CST_CHECK(context, report, REPORT, "report");
     if (!context || !report || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_report_markdown: a report and a place for the text are needed");

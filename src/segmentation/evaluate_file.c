@@ -114,6 +114,7 @@ cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path
     cst_pool *pool = NULL;
     if (report)
         *report = NULL;
+    CST_ENTER(context);
     if (!context || !path || !config || !config->labels || !report || !(boundary >= 0) ||
         boundary > 1e4)
         return cst_fail(context, CST_ERROR_ARGUMENT,

@@ -39,6 +39,7 @@ const char *cst_segmentation_definition(const char *name) {
 cst_status cst_segmentation_from_confusion(cst_context *context, const int64_t *confusion,
                                            int32_t classes, cst_segmentation_scores *out,
                                            double *iou, double *dice, double *accuracy) {
+    CST_ENTER(context);
     if (!context || !confusion || !out || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_segmentation_from_confusion: a confusion matrix and a place for the "
@@ -99,6 +100,7 @@ cst_status cst_segmentation_evaluate_labels(cst_context *context, const int32_t 
                                             double boundary, cst_segmentation_scores *out,
                                             int64_t *confusion) {
     size_t pixels = 0;
+    CST_ENTER(context);
     if (!context || !predicted || !labels || !out || images < 1 || height < 1 || width < 1 ||
         classes < 1 || !(boundary >= 0) || boundary > 1e6)
         return cst_fail(context, CST_ERROR_ARGUMENT,

@@ -182,6 +182,9 @@ static cst_status make_buffers(cst_context *context, writing *w) {
 cst_status cst_segmentation_predict(cst_context *context, const cst_model *model, cst_pool *pool,
                                     const char *split, cst_map_format format, const char *path,
                                     int64_t *cases, int64_t *pixels) {
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
+    CST_CHECK(context, pool, POOL, "pool");
     if (!context || !model || !pool || !split || !path || format < CST_MAP_FLOAT32 ||
         format > CST_MAP_PNG)
         return cst_fail(context, CST_ERROR_ARGUMENT,

@@ -55,6 +55,9 @@ cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
         *model = NULL;
     if (report)
         *report = NULL;
+    CST_ENTER(context);
+    CST_CHECK(context, pool, POOL, "pool");
+    CST_CHECK(context, options, OPTIONS, "options");
     if (!context || !pool || !split)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_fit: a pool and a split are needed");
     cst_status status = find_calls(context, pool, "fit", offsetof(cst_task_calls, fit), &calls);
@@ -72,6 +75,9 @@ cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
     const cst_task_calls *calls = NULL;
     if (report)
         *report = NULL;
+    CST_ENTER(context);
+    CST_CHECK(context, pool, POOL, "pool");
+    CST_CHECK(context, options, OPTIONS, "options");
     if (!context || !pool || !split || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_inspect: a pool, a split and a place for the report are needed");
@@ -92,6 +98,8 @@ cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const
     const cst_task_calls *calls = NULL;
     if (report)
         *report = NULL;
+    CST_ENTER(context);
+    CST_CHECK(context, pool, POOL, "pool");
     if (!context || !pool || !split || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate_member: a pool, a split and a place for the report are "
@@ -109,6 +117,9 @@ cst_status cst_evaluate_model(cst_context *context, const cst_model *model, cst_
     const cst_task_calls *calls = NULL;
     if (report)
         *report = NULL;
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
+    CST_CHECK(context, pool, POOL, "pool");
     if (!context || !model || !pool || !split || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate_model: a model, a pool, a split and a place for the report "
@@ -128,6 +139,9 @@ cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_
     o.split = o.split ? o.split : "test";
     if (report)
         *report = NULL;
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
+    CST_CHECK(context, pool, POOL, "pool");
     if (!context || !model || !pool || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate_stack: a model, a pool and a place for the report are "
@@ -149,9 +163,12 @@ cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_
 cst_status cst_compare(cst_context *context, cst_pool *pool, const cst_compare_options *options,
                        cst_report **report) {
     const cst_task_calls *calls = NULL;
-    if (!context || !report)
-        return CST_ERROR_ARGUMENT;
-    *report = NULL;
+    if (report)
+        *report = NULL;
+    CST_ENTER(context);
+    CST_CHECK(context, pool, POOL, "pool");
+    if (!report)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_compare: no place for the report");
     if (!pool)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_compare: the pool is NULL");
     cst_status status =
@@ -162,9 +179,12 @@ cst_status cst_compare(cst_context *context, cst_pool *pool, const cst_compare_o
 cst_status cst_ablate(cst_context *context, cst_pool *pool, const cst_compare_options *options,
                       cst_report **report) {
     const cst_task_calls *calls = NULL;
-    if (!context || !report)
-        return CST_ERROR_ARGUMENT;
-    *report = NULL;
+    if (report)
+        *report = NULL;
+    CST_ENTER(context);
+    CST_CHECK(context, pool, POOL, "pool");
+    if (!report)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_ablate: no place for the report");
     if (!pool)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_ablate: the pool is NULL");
     cst_status status =
@@ -175,9 +195,12 @@ cst_status cst_ablate(cst_context *context, cst_pool *pool, const cst_compare_op
 cst_status cst_sweep(cst_context *context, cst_pool *pool, const cst_sweep_options *sweep,
                      const cst_compare_options *options, cst_report **report) {
     const cst_task_calls *calls = NULL;
-    if (!context || !report)
-        return CST_ERROR_ARGUMENT;
-    *report = NULL;
+    if (report)
+        *report = NULL;
+    CST_ENTER(context);
+    CST_CHECK(context, pool, POOL, "pool");
+    if (!report)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_sweep: no place for the report");
     if (!pool || !sweep)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_sweep: the pool or the sweep is NULL");
     cst_status status = find_calls(context, pool, "sweep", offsetof(cst_task_calls, sweep), &calls);

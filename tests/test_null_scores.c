@@ -44,6 +44,11 @@ static void scores(void **state) {
     REFUSED_ALONE(cst_metrics_per_sample(NULL, P, ROWS, CLASSES, Y, out, NULL, NULL, NULL));
     REFUSED(cst_metrics_per_sample(c, NULL, ROWS, CLASSES, Y, out, NULL, NULL, NULL));
     REFUSED(cst_metrics_per_sample(c, P, ROWS, CLASSES, NULL, out, NULL, NULL, NULL));
+    cst_reliability_bin bins[CST_METRIC_BINS];
+    REFUSED_ALONE(cst_metrics_reliability(NULL, P, ROWS, CLASSES, Y, 0, bins));
+    REFUSED(cst_metrics_reliability(c, NULL, ROWS, CLASSES, Y, 0, bins));
+    REFUSED(cst_metrics_reliability(c, P, ROWS, CLASSES, NULL, 0, bins));
+    REFUSED(cst_metrics_reliability(c, P, ROWS, CLASSES, Y, 0, NULL));
     REFUSED_ALONE(cst_group_accuracy_evaluate(NULL, P, ROWS, CLASSES, Y, counts, 100, 20, &g));
     REFUSED(cst_group_accuracy_evaluate(c, NULL, ROWS, CLASSES, Y, counts, 100, 20, &g));
     REFUSED(cst_group_accuracy_evaluate(c, P, ROWS, CLASSES, NULL, counts, 100, 20, &g));

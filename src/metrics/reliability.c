@@ -43,6 +43,7 @@ static void put_bin(const double *sum, int32_t bin, int32_t bins, cst_reliabilit
 cst_status cst_metrics_reliability(cst_context *context, const float *probabilities, int64_t rows,
                                    int32_t classes, const int32_t *labels, int bins,
                                    cst_reliability_bin *out) {
+    CST_ENTER(context);
     if (!context || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_metrics_reliability: a context and a place for the bins are needed");

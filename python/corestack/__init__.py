@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import metrics
+from . import metrics, plot
 from ._errors import (
     ArgumentError,
     ArrayTypeError,
@@ -67,6 +67,7 @@ __all__ = [
     "methods",
     "metrics",
     "option_table",
+    "plot",
     "presets",
 ]
 

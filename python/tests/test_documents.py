@@ -34,9 +34,10 @@ class Documents(unittest.TestCase):
 
     def test_guide(self):
         try:
+            import matplotlib  # noqa: F401
             import pandas  # noqa: F401
-        except ImportError:
-            self.skipTest("pandas is not installed")
+        except ImportError as error:
+            self.skipTest(str(error))
         program = "\n".join(blocks("docs/python.md"))
         self.assertIn("corestack.fit", program)
         self.run_in_place(program)

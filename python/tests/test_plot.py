@@ -1,0 +1,318 @@
+"""The plots draw the numbers of the reports: heights, places and labels, read back from the axes."""
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+from common import digits, needs_tool, run_tool, toy
+
+import corestack
+from corestack import plot
+
+try:
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    matplotlib.use("Agg")
+except ImportError:
+    raise unittest.SkipTest("matplotlib is not installed")
+
+
+def texts_fit(test, ax):
+    """Every text of the figure lies inside it and no two tick labels of an axis overlap."""
+    figure = ax.figure
+    FigureCanvasAgg(figure).draw()
+    whole = figure.bbox
+    hidden = set()  # labels of ticks beyond the ends of an axis
+    for axis in [axis for a in figure.axes for axis in (a.xaxis, a.yaxis)]:
+        low, high = sorted(axis.get_view_interval())
+        for tick in [*axis.get_major_ticks(), *axis.get_minor_ticks()]:
+            if not low <= tick.get_loc() <= high:
+                hidden |= {id(tick.label1), id(tick.label2)}
+    for text in figure.findobj(matplotlib.text.Text):
+        if text.get_text() and text.get_visible() and id(text) not in hidden:
+            box = text.get_window_extent()
+            inside = box.x0 >= -1 and box.y0 >= -1 and box.x1 <= whole.x1 + 1 and box.y1 <= whole.y1 + 1
+            test.assertTrue(inside, f"{text.get_text()}: {box} in {whole}")
+    for axis in (ax.xaxis, ax.yaxis):
+        boxes = [t.get_window_extent() for t in axis.get_ticklabels() if t.get_text() and id(t) not in hidden]
+        for a, b in zip(boxes, boxes[1:]):
+            test.assertFalse(a.padded(-1).overlaps(b.padded(-1)))
+
+
+def long_names(members, classes=4, rows=300):
+    """Members of which every third is a near copy of the one before."""
+    preds, y = toy(rows=rows, classes=classes, members=members)
+    random = np.random.default_rng(1)
+    found = {}
+    for k, p in enumerate(preds.values()):
+        if k % 3 == 2:
+            p = found[f"convnext_large_in22k_seed{k - 1}"] * np.exp(0.01 * random.normal(size=p.shape))
+            p = (p / p.sum(1, keepdims=True)).astype(np.float32)
+        found[f"convnext_large_in22k_seed{k}"] = p
+    return found, y
+
+
+class Plots(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        manifest, cls.oof, cls.test, cls.y, cls.y_test, folds = digits()
+        cls.flops = {m["name"]: m["flops"] for m in manifest["models"]}
+        names = ["svm_rbf", "knn_5", "forest_a", "forest_b", "lda", "tree"]
+        cls.few = {name: cls.oof[name] for name in names}
+        cls.inspected = corestack.inspect(cls.few, cls.y, options={"cka.threshold": 0.95})
+        cls.p = cls.oof["svm_rbf"]
+
+    def tearDown(self):
+        self.assertNotIn("matplotlib.pyplot", sys.modules)  # no global state
+
+    def test_reliability(self):
+        bins = corestack.metrics.reliability(self.p, self.y, bins=12)
+        some = [b for b in bins if b["count"]]
+        ax = plot.reliability(self.p, self.y, bins=12)
+        accuracy, gap = ax.containers
+        self.assertEqual(len(accuracy), len(some))
+        for bar, hole, b in zip(accuracy, gap, some):
+            self.assertAlmostEqual(bar.get_x(), b["lower"])
+            self.assertAlmostEqual(bar.get_x() + bar.get_width(), b["upper"])
+            self.assertAlmostEqual(bar.get_height(), b["accuracy"])
+            self.assertAlmostEqual(hole.get_y(), b["accuracy"])
+            self.assertAlmostEqual(hole.get_y() + hole.get_height(), b["confidence"])
+        diagonal, points = ax.lines
+        self.assertEqual(diagonal.get_xydata().tolist(), [[0, 0], [1, 1]])
+        np.testing.assert_allclose(points.get_xdata(), [b["confidence"] for b in some])
+        np.testing.assert_allclose(points.get_ydata(), [b["accuracy"] for b in some])
+        ece = corestack.metrics.ece(self.p, self.y, bins=12)
+        self.assertEqual(ax.get_title(), f"Reliability, ECE {ece:.4f}")
+        below = ax.figure.axes[1]
+        np.testing.assert_allclose([bar.get_height() for bar in below.patches], [b["count"] / len(self.y) for b in bins])
+        self.assertEqual((ax.get_ylabel(), below.get_ylabel()), ("accuracy", "share of rows"))
+        self.assertEqual(below.get_xlabel(), "confidence")
+        texts_fit(self, ax)
+
+    def test_reliability_of_a_report(self):
+        report = corestack.evaluate(self.p, self.y)
+        figure = Figure()
+        ax, other = figure.subplots(1, 2)
+        self.assertIs(plot.reliability(report, ax=ax, histogram_ax=other, title="SVM"), ax)
+        direct = plot.reliability(self.p, self.y)
+        for a, b in zip(ax.patches, direct.patches):
+            self.assertAlmostEqual(a.get_height(), b.get_height(), places=8)
+        self.assertEqual(ax.get_title(), f"SVM, ECE {report['ece']:.4f}")
+        self.assertEqual(len(other.patches), 15)
+        self.assertEqual(ax.get_xlabel(), "confidence")
+        self.assertEqual(len(figure.axes), 2)
+        alone = plot.reliability(report, ax=Figure().subplots())
+        self.assertEqual(len(alone.figure.axes), 1)
+        for wrong in (dict(y=self.y), dict(bins=10)):
+            with self.assertRaises(corestack.ArgumentError):
+                plot.reliability(report, **wrong)
+        with self.assertRaisesRegex(corestack.ArgumentError, "labels y"):
+            plot.reliability(self.p)
+        with self.assertRaisesRegex(corestack.ArgumentError, "'evaluate'; this is one of 'inspect'"):
+            plot.reliability(self.inspected)
+
+    def test_cka(self):
+        report = dict(self.inspected)
+        report["clusters"] = [["svm_rbf"], ["knn_5", "lda"], ["forest_a", "tree", "forest_b"]]
+        ax = plot.cka(report)
+        order = ["forest_a", "tree", "forest_b", "knn_5", "lda", "svm_rbf"]
+        for labels in (ax.get_xticklabels(), ax.get_yticklabels()):
+            self.assertEqual([t.get_text() for t in labels], order)
+        place = [report["models"].index(name) for name in order]
+        expected = np.array(report["cka"])[np.ix_(place, place)]
+        np.testing.assert_allclose(np.asarray(ax.images[0].get_array()), expected)
+        outlines = [(p.get_x(), p.get_y(), p.get_width(), p.get_height()) for p in ax.patches]
+        self.assertEqual(outlines, [(-0.5, -0.5, 3, 3), (2.5, 2.5, 2, 2)])
+        self.assertIn("2 clusters", ax.get_title())
+        self.assertIn(f"{report['cluster_threshold']:g}", ax.get_title())
+        written = {t.get_position(): t.get_text() for t in ax.texts}
+        self.assertEqual(len(written), 30)
+        self.assertEqual(float(written[(1, 0)]), round(expected[0, 1], 2))
+        bar = ax.figure.axes[1]
+        self.assertEqual(bar.get_ylabel(), "CKA")
+        self.assertEqual(ax.images[0].get_clim()[1], 1)
+        texts_fit(self, ax)
+        pearson = plot.cka(self.inspected, measure="pearson", title="P")
+        self.assertEqual(pearson.get_title(), "P")
+        self.assertEqual(pearson.figure.axes[1].get_ylabel(), "Pearson correlation")
+        with self.assertRaisesRegex(ValueError, "measure is 'r2'"):
+            plot.cka(self.inspected, measure="r2")
+
+    def test_pair_that_is_not_known(self):
+        report = json.loads(self.inspected.to_json())
+        report["cka"][0][1] = report["cka"][1][0] = None
+        shown = np.asarray(plot.cka(report).images[0].get_array().filled(np.nan))
+        self.assertEqual(np.isnan(shown).sum(), 2)
+
+    def test_many_members(self):
+        preds, y = long_names(33)
+        report = corestack.inspect(preds, y)
+        self.assertTrue(any(len(cluster) > 1 for cluster in report["clusters"]))
+        ax = plot.cka(report)
+        self.assertEqual(len(ax.get_yticklabels()), 33)
+        self.assertEqual(len(ax.patches), sum(len(cluster) > 1 for cluster in report["clusters"]))
+        self.assertEqual(len(ax.texts), 0)
+        texts_fit(self, ax)
+        weights = {name: (-1) ** k * (k + 1) / 40 for k, name in enumerate(preds)}
+        texts_fit(self, plot.weights({"command": "fit", "weights": weights}))
+
+    def test_spectrum(self):
+        report = self.inspected
+        ax = plot.spectrum(report)
+        values = sorted(report["eigenvalues"], reverse=True)
+        above, below, *lines = ax.lines
+        n = sum(v > report["mp_edge"] for v in values)
+        np.testing.assert_allclose(above.get_xydata(), list(zip(range(1, n + 1), values[:n])))
+        np.testing.assert_allclose(below.get_xydata(), list(zip(range(n + 1, len(values) + 1), values[n:])))
+        heights = {line.get_label(): line.get_ydata()[0] for line in lines}
+        expected = {f"Marchenko-Pastur edge {report['mp_edge']:.3g}": report["mp_edge"]}
+        for rule, value in report["lambda"].items():
+            expected[f"λ* {value:.3g}" if rule == "star" else f"λ {rule} {value:.3g}"] = value
+        self.assertEqual(heights, expected)
+        self.assertEqual(len({(line.get_color(), str(line.get_linestyle())) for line in lines}), len(lines))
+        self.assertEqual(ax.get_yscale(), "log")
+        self.assertEqual(ax.get_xlabel(), "rank")
+        self.assertEqual(above.get_label(), f"above the edge ({n})")
+        texts_fit(self, ax)
+        with self.assertRaisesRegex(ValueError, "leave output out"):
+            plot.spectrum(report, output=1)
+        several = {"command": "inspect", "outputs": [{"name": "a"}, {"name": "b", **report}]}
+        self.assertEqual(len(plot.spectrum(several, output="b").lines), len(ax.lines))
+        self.assertEqual(len(plot.spectrum(several, output=1).lines), len(ax.lines))
+        with self.assertRaisesRegex(ValueError, "one of a, b"):
+            plot.spectrum(several)
+        with self.assertRaisesRegex(ValueError, "no 'eigenvalues'"):
+            plot.spectrum(several, output=0)
+
+    def test_accuracy_flops(self):
+        methods = ["best-single", "average", "greedy", "ridge", "log-linear"]
+        flops = {name: self.flops[name] for name in self.few}
+        report = corestack.compare(self.few, self.y, methods=methods, flops=flops, resamples=100)
+        rows = report["rows"]
+        ax = plot.accuracy_flops(report)
+        drawn = {}
+        for bars in ax.containers:
+            point, _, (segment,) = bars
+            (x,), (y,) = point.get_data()
+            drawn[x, y] = segment.get_segments()[0][:, 1].tolist()
+        for row in rows:
+            np.testing.assert_allclose(drawn[row["flops_rel"], row["top1"]], row["top1_ci"])
+        self.assertEqual([t.get_text() for t in ax.texts], [r["method"] for r in sorted(rows, key=lambda r: r["top1"])])
+        best = {
+            row["method"]
+            for row in rows
+            if not any(
+                o["flops_rel"] <= row["flops_rel"] and o["top1"] >= row["top1"]
+                and (o["flops_rel"], -o["top1"]) != (row["flops_rel"], -row["top1"])
+                for o in rows
+            )
+        }  # fmt: skip
+        self.assertEqual({t.get_text() for t in ax.texts if t.get_fontweight() == "bold"}, best)
+        (front,) = [line for line in ax.lines if line.get_label() == "best at its cost or less"]
+        wanted = sorted((row["flops_rel"], row["top1"]) for row in rows if row["method"] in best)
+        self.assertEqual([tuple(xy) for xy in front.get_xydata().tolist()], wanted)
+        self.assertEqual(ax.get_xlabel(), "FLOPs relative to all members")
+        self.assertEqual(ax.get_ylabel(), "top-1 accuracy (fraction)")
+        texts_fit(self, ax)
+        # Low is good here: the front goes down.
+        ax = plot.accuracy_flops(report, metric="nll", title="Loss")
+        (front,) = [line for line in ax.lines if line.get_label() == "best at its cost or less"]
+        self.assertTrue((np.diff(front.get_ydata()) < 0).all())
+        self.assertEqual(front.get_ydata()[-1], min(row["nll"] for row in rows))
+        self.assertEqual((ax.get_title(), ax.get_ylabel()), ("Loss", "NLL (nats)"))
+        with self.assertRaisesRegex(ValueError, "no row has 'luck'"):
+            plot.accuracy_flops(report, metric="luck")
+        with self.assertRaisesRegex(ValueError, "no FLOPs"):
+            plot.accuracy_flops(corestack.compare(self.few, self.y, methods=["average"], resamples=0))
+
+    def test_names_do_not_overlap(self):
+        rows = [
+            {"method": f"method-{k}+temperature", "flops_rel": 1.0 if k % 2 else 0.1 * (k + 1), "top1": 0.9 + 1e-4 * (k % 5),
+             "top1_ci": [0.88, 0.92]}
+            for k in range(30)
+        ]  # fmt: skip
+        ax = plot.accuracy_flops({"command": "compare", "rows": rows})
+        texts_fit(self, ax)
+        boxes = sorted((matplotlib.text.Text.get_window_extent(t) for t in ax.texts), key=lambda box: box.y0)
+        for a, b in zip(boxes, boxes[1:]):
+            self.assertLess(a.y1 - b.y0, 0.35 * a.height)  # lines of text, which have air above and below
+        self.assertEqual(len(boxes), 30)
+
+    def test_weights(self):
+        stack = corestack.fit(self.few, self.y, evaluate_nested=False)
+        ax = plot.weights(stack)
+        found = {}
+        for label, place in zip(ax.get_yticklabels(), ax.get_yticks()):
+            (bar,) = [b for b in ax.patches if abs(b.get_y() + b.get_height() / 2 - place) < 1e-9]
+            found[label.get_text()] = bar.get_width()
+        self.assertEqual(set(found), set(stack.weights))
+        for name, value in stack.weights.items():
+            self.assertAlmostEqual(found[name], value)
+        self.assertEqual(list(found), sorted(found, key=lambda name: -found[name]))
+        self.assertEqual([t.get_text() for t in ax.texts], [f"{v:.3g}" for v in found.values()])
+        texts_fit(self, ax)
+        with tempfile.TemporaryDirectory() as folder:
+            stack.save(f"{folder}/a.cstack")
+            Path(f"{folder}/fit.json").write_text(stack.to_json())
+            for other in (f"{folder}/a.cstack", Path(folder) / "fit.json", stack.report, dict(stack.report)):
+                again = [b.get_width() for b in plot.weights(other).patches]
+                np.testing.assert_allclose(again, [b.get_width() for b in ax.patches], rtol=1e-8)
+            Path(f"{folder}/bad.json").write_text("{")
+            with self.assertRaisesRegex(corestack.FormatError, "not a JSON document"):
+                plot.weights(f"{folder}/bad.json")
+            with self.assertRaises(OSError):
+                plot.weights(f"{folder}/none.json")
+        report = corestack.compare(self.few, self.y, methods=["average", "prototype"], resamples=0)
+        ax = plot.weights(report, method="average")
+        np.testing.assert_allclose([b.get_width() for b in ax.patches], [1 / 6] * 6)
+        with self.assertRaisesRegex(ValueError, "one of average, prototype"):
+            plot.weights(report)
+        with self.assertRaisesRegex(ValueError, "there are none"):
+            plot.weights(report, method="prototype")
+        with self.assertRaisesRegex(ValueError, "leave it out"):
+            plot.weights(stack, method="average")
+        paper = corestack.fit(*toy(rows=60), preset="paper", evaluate_nested=False)
+        with self.assertRaisesRegex(ValueError, "there are none"):
+            plot.weights(paper)
+        with self.assertRaisesRegex(ValueError, "this is list"):
+            plot.weights([1, 2])
+
+    @needs_tool
+    def test_documents_of_the_command_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            names = [f"{folder}/{name}.npy" for name in self.few]
+            for file, p in zip(names, self.few.values()):
+                np.save(file, p)
+            np.save(f"{folder}/y.npy", self.y)
+            labels = ("--labels", f"{folder}/y.npy", "--json")
+            for function, command, files in (
+                (plot.cka, "inspect", names), (plot.spectrum, "inspect", names), (plot.reliability, "evaluate", names[:1]),
+            ):  # fmt: skip
+                path = Path(folder) / "out.json"
+                path.write_text(run_tool(command, *files, *labels))
+                self.assertTrue(function(path).get_title())
+
+    def test_without_matplotlib(self):
+        program = (
+            "import sys; sys.modules['matplotlib'] = sys.modules['matplotlib.figure'] = None\n"
+            "import corestack, corestack.plot\n"
+            "assert corestack.plot is sys.modules['corestack.plot']\n"
+            "try:\n    corestack.plot.weights({'command': 'fit', 'weights': {'a': 1}})\n"
+            "except ImportError as error:\n    print(error)"
+        )
+        out = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+        self.assertIn("corestack[plot]", out)
+        self.assertEqual(len(out.splitlines()), 1)
+        program = "import sys, corestack; corestack.plot; assert not any(m.startswith('matplotlib') for m in sys.modules)"
+        subprocess.run([sys.executable, "-c", program], check=True)
+
+
+if __name__ == "__main__":
+    unittest.main()

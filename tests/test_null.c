@@ -155,6 +155,96 @@ static void files(void **state) {
     REFUSED(cst_write_folds(f->context, "f.npy", NULL, 1));
 }
 
+static void tensors(void **state) {
+    fixture *f = *state;
+    cst_safetensors *file = NULL;
+    cst_safetensors_writer *writer = NULL;
+    const void *mapped = NULL;
+    float value = 0;
+    double wide = 0;
+    int32_t axes = 7;
+    assert_null(cst_dtype_name((cst_dtype)-1));
+    assert_int_equal(cst_dtype_bits((cst_dtype)-1), 0);
+    assert_false(cst_dtype_is_number((cst_dtype)-1));
+    REFUSED_ALONE(cst_safetensors_open(NULL, &file, "a.safetensors"));
+    REFUSED(cst_safetensors_open(f->context, NULL, "a.safetensors"));
+    REFUSED(cst_safetensors_open(f->context, &file, NULL));
+    REFUSED_ALONE(cst_safetensors_read(NULL, NULL, 0, 0, 1, &value));
+    REFUSED(cst_safetensors_read(f->context, NULL, 0, 0, 1, &value));
+    REFUSED_ALONE(cst_safetensors_read_f32(NULL, NULL, 0, 0, 1, &value));
+    REFUSED(cst_safetensors_read_f32(f->context, NULL, 0, 0, 1, &value));
+    REFUSED_ALONE(cst_safetensors_read_f64(NULL, NULL, 0, 0, 1, &wide));
+    REFUSED(cst_safetensors_read_f64(f->context, NULL, 0, 0, 1, &wide));
+    REFUSED_ALONE(cst_safetensors_map(NULL, NULL, 0, &mapped));
+    REFUSED(cst_safetensors_map(f->context, NULL, 0, &mapped));
+    assert_int_equal(cst_safetensors_count(NULL), 0);
+    assert_int_equal(cst_safetensors_find(NULL, "a"), -1);
+    assert_null(cst_safetensors_name(NULL, 0));
+    assert_int_equal(cst_safetensors_dtype(NULL, 0), CST_DTYPE_FORCE_INT);
+    assert_null(cst_safetensors_shape(NULL, 0, &axes));
+    assert_int_equal(axes, 0);
+    assert_null(cst_safetensors_shape(NULL, 0, NULL));
+    assert_int_equal(cst_safetensors_elements(NULL, 0), -1);
+    assert_int_equal(cst_safetensors_bytes(NULL, 0), -1);
+    assert_int_equal(cst_safetensors_offset(NULL, 0), -1);
+    assert_int_equal(cst_safetensors_metadata_count(NULL), 0);
+    assert_null(cst_safetensors_metadata_key(NULL, 0));
+    assert_null(cst_safetensors_metadata_value(NULL, 0));
+    assert_null(cst_safetensors_metadata(NULL, "a"));
+    cst_safetensors_close(f->context, NULL);
+    cst_safetensors_close(NULL, NULL);
+    REFUSED_ALONE(cst_safetensors_writer_open(NULL, &writer, "a", CST_TENSOR_ORDER_SORTED));
+    REFUSED(cst_safetensors_writer_open(f->context, NULL, "a", CST_TENSOR_ORDER_SORTED));
+    REFUSED(cst_safetensors_writer_open(f->context, &writer, NULL, CST_TENSOR_ORDER_SORTED));
+    REFUSED(cst_safetensors_writer_open(f->context, &writer, "a", (cst_tensor_order)7));
+    REFUSED_ALONE(cst_safetensors_writer_add(NULL, NULL, "a", CST_DTYPE_U8, NULL, 0));
+    REFUSED(cst_safetensors_writer_add(f->context, NULL, "a", CST_DTYPE_U8, NULL, 0));
+    REFUSED_ALONE(cst_safetensors_writer_metadata(NULL, NULL, "k", "v"));
+    REFUSED(cst_safetensors_writer_metadata(f->context, NULL, "k", "v"));
+    REFUSED_ALONE(cst_safetensors_writer_start(NULL, NULL));
+    REFUSED(cst_safetensors_writer_start(f->context, NULL));
+    assert_int_equal(cst_safetensors_writer_at(NULL, 0), -1);
+    REFUSED_ALONE(cst_safetensors_writer_put(NULL, NULL, 0, &value, 1));
+    REFUSED(cst_safetensors_writer_put(f->context, NULL, 0, &value, 1));
+    REFUSED_ALONE(cst_safetensors_writer_put_f32(NULL, NULL, 0, &value, 1));
+    REFUSED(cst_safetensors_writer_put_f32(f->context, NULL, 0, &value, 1));
+    REFUSED_ALONE(cst_safetensors_writer_put_f64(NULL, NULL, 0, &wide, 1));
+    REFUSED(cst_safetensors_writer_put_f64(f->context, NULL, 0, &wide, 1));
+    REFUSED_ALONE(cst_safetensors_writer_finish(NULL, NULL));
+    REFUSED(cst_safetensors_writer_finish(f->context, NULL));
+    cst_safetensors_writer_abandon(f->context, NULL);
+    cst_safetensors_writer_abandon(NULL, NULL);
+
+    /* The same with a writer and a file that are there. */
+    char path[] = "/tmp/cst_null_XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(cst_safetensors_writer_open(f->context, &writer, path, CST_TENSOR_ORDER_GIVEN),
+                     CST_OK);
+    REFUSED(cst_safetensors_writer_add(f->context, writer, NULL, CST_DTYPE_F32, NULL, 0));
+    REFUSED(cst_safetensors_writer_add(f->context, writer, "a", CST_DTYPE_F32, NULL, 1));
+    REFUSED(cst_safetensors_writer_metadata(f->context, writer, NULL, "v"));
+    REFUSED(cst_safetensors_writer_metadata(f->context, writer, "k", NULL));
+    assert_int_equal(cst_safetensors_writer_add(f->context, writer, "a", CST_DTYPE_F32, NULL, 0),
+                     CST_OK);
+    REFUSED(cst_safetensors_writer_put(f->context, writer, 0, NULL, 4));
+    REFUSED(cst_safetensors_writer_put_f32(f->context, writer, 0, NULL, 1));
+    REFUSED(cst_safetensors_writer_put_f64(f->context, writer, 0, NULL, 1));
+    assert_int_equal(cst_safetensors_writer_put_f32(f->context, writer, 0, &value, 1), CST_OK);
+    assert_int_equal(cst_safetensors_writer_finish(f->context, writer), CST_OK);
+    assert_int_equal(cst_safetensors_open(f->context, &file, path), CST_OK);
+    REFUSED(cst_safetensors_read(f->context, file, 0, 0, 1, NULL));
+    REFUSED(cst_safetensors_read_f32(f->context, file, 0, 0, 1, NULL));
+    REFUSED(cst_safetensors_read_f64(f->context, file, 0, 0, 1, NULL));
+    REFUSED(cst_safetensors_map(f->context, file, 0, NULL));
+    assert_int_equal(cst_safetensors_find(file, NULL), -1);
+    assert_null(cst_safetensors_metadata(file, NULL));
+    assert_null(cst_safetensors_shape(file, 0, NULL));
+    cst_safetensors_close(f->context, file);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void folds(void **state) {
     fixture *f = *state;
     int32_t out[ROWS];
@@ -492,12 +582,12 @@ static void reports(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contexts),        cmocka_unit_test(options),
-        cmocka_unit_test(files),           cmocka_unit_test(folds),
-        cmocka_unit_test(opening_pools),   cmocka_unit_test(asking_pools),
-        cmocka_unit_test(models),          cmocka_unit_test(computations),
-        cmocka_unit_test(reports),         cmocka_unit_test(values),
-        cmocka_unit_test(pools_of_values),
+        cmocka_unit_test(contexts),     cmocka_unit_test(options),
+        cmocka_unit_test(files),        cmocka_unit_test(tensors),
+        cmocka_unit_test(folds),        cmocka_unit_test(opening_pools),
+        cmocka_unit_test(asking_pools), cmocka_unit_test(models),
+        cmocka_unit_test(computations), cmocka_unit_test(reports),
+        cmocka_unit_test(values),       cmocka_unit_test(pools_of_values),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -15,6 +15,7 @@
 #include <corestack/pool.h>
 #include <corestack/regression.h>
 #include <corestack/report.h>
+#include <corestack/safetensors.h>
 #include <corestack/segmentation.h>
 #include <corestack/statistics.h>
 #include <corestack/status.h>

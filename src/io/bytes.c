@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,15 +16,41 @@ struct cst_bytes {
     int fd; /* -1 for a zip member */
     cst_zip_member *member;
     uint64_t size;
-    unsigned char *memory; /* the whole content once slurped */
+    const unsigned char *memory; /* the whole content, where it was slurped or given */
+    unsigned char *slurped;      /* memory, where it is ours */
+    void *mapped;                /* the file, where it was mapped */
 };
 
+static const char TENSORS[] = ".safetensors";
+
+static bool has_suffix(const char *text, const char *suffix) {
+    size_t length = strlen(text);
+    size_t tail = strlen(suffix);
+    return length >= tail && strcmp(text + length - tail, suffix) == 0;
+}
+
+/* As cst_path_member, of a file of tensors. The first separator counts: names of tensors may hold
+ * anything. */
+static size_t tensor_separator(const char *path) {
+    size_t length = sizeof TENSORS - 1;
+    for (const char *p = path; (p = strstr(p, TENSORS)) != NULL; p += length)
+        if (p[length] == '#' || p[length] == ':')
+            return (size_t)(p - path) + length;
+    return 0;
+}
+
 size_t cst_path_member(const char *path) {
-    size_t found = 0;
+    size_t found = tensor_separator(path);
+    if (found)
+        return found;
     for (const char *p = path; (p = strstr(p, ".npz")) != NULL; p += 4)
         if (p[4] == '#' || p[4] == ':')
             found = (size_t)(p - path) + 4;
     return found;
+}
+
+bool cst_path_is_safetensors(const char *path) {
+    return tensor_separator(path) > 0 || (!cst_path_member(path) && has_suffix(path, TENSORS));
 }
 
 /* Opens a regular, non-empty file for reading. */
@@ -55,10 +82,16 @@ static cst_status open_plain(cst_context *context, const char *path, int *fd, ui
     return CST_OK;
 }
 
-static bool has_suffix(const char *text, const char *suffix) {
-    size_t length = strlen(text);
-    size_t tail = strlen(suffix);
-    return length >= tail && strcmp(text + length - tail, suffix) == 0;
+/* The file of a tensor. */
+static cst_status open_container(cst_context *context, cst_bytes *source, const char *path,
+                                 size_t separator) {
+    char *file = cst_strdup(context, path);
+    if (!file)
+        return CST_ERROR_MEMORY;
+    file[separator] = '\0';
+    cst_status status = open_plain(context, file, &source->fd, &source->size);
+    cst_free(context, file);
+    return status;
 }
 
 static cst_status open_member(cst_context *context, cst_bytes *source, const char *path,
@@ -83,25 +116,60 @@ static cst_status open_member(cst_context *context, cst_bytes *source, const cha
     return status;
 }
 
+/* A source without bytes yet. */
+static cst_bytes *make(cst_context *context, const char *name) {
+    cst_bytes *source = cst_alloc(context, 1, sizeof *source);
+    if (!source)
+        return NULL;
+    source->fd = -1;
+    source->name = cst_strdup(context, name);
+    if (source->name)
+        return source;
+    cst_bytes_close(context, source);
+    return NULL;
+}
+
+static cst_status made(cst_context *context, cst_bytes **out, cst_bytes *source,
+                       cst_status status) {
+    if (status == CST_OK)
+        *out = source;
+    else
+        cst_bytes_close(context, source);
+    return status;
+}
+
 cst_status cst_bytes_open(cst_context *context, cst_bytes **out, const char *path,
                           uint64_t zip_limit) {
     *out = NULL;
-    cst_bytes *source = cst_alloc(context, 1, sizeof *source);
+    cst_bytes *source = make(context, path);
     if (!source)
         return CST_ERROR_MEMORY;
-    source->fd = -1;
-    source->name = cst_strdup(context, path);
-    cst_status status = source->name ? CST_OK : CST_ERROR_MEMORY;
     size_t separator = cst_path_member(path);
-    if (status == CST_OK && (separator || has_suffix(path, ".npz")))
+    cst_status status = CST_OK;
+    if (tensor_separator(path))
+        status = open_container(context, source, path, separator);
+    else if (separator || has_suffix(path, ".npz"))
         status = open_member(context, source, path, separator, zip_limit);
-    else if (status == CST_OK)
+    else
         status = open_plain(context, path, &source->fd, &source->size);
-    if (status != CST_OK) {
-        cst_bytes_close(context, source);
-        return status;
-    }
-    *out = source;
+    return made(context, out, source, status);
+}
+
+cst_status cst_bytes_open_file(cst_context *context, cst_bytes **out, const char *path) {
+    *out = NULL;
+    cst_bytes *source = make(context, path);
+    if (!source)
+        return CST_ERROR_MEMORY;
+    return made(context, out, source, open_plain(context, path, &source->fd, &source->size));
+}
+
+cst_status cst_bytes_memory(cst_context *context, cst_bytes **out, const char *name,
+                            const void *bytes, size_t size) {
+    *out = make(context, name);
+    if (!*out)
+        return CST_ERROR_MEMORY;
+    (*out)->memory = bytes;
+    (*out)->size = size;
     return CST_OK;
 }
 
@@ -111,7 +179,9 @@ void cst_bytes_close(cst_context *context, cst_bytes *source) {
     if (source->fd >= 0)
         (void)close(source->fd);
     cst_zip_close(context, source->member);
-    cst_free(context, source->memory);
+    if (source->mapped)
+        (void)munmap(source->mapped, (size_t)source->size);
+    cst_free(context, source->slurped);
     cst_free(context, source->name);
     cst_free(context, source);
 }
@@ -179,8 +249,31 @@ cst_status cst_bytes_slurp(cst_context *context, cst_bytes *source, const unsign
             cst_free(context, memory);
             return status;
         }
+        source->slurped = memory;
         source->memory = memory;
     }
     *out = source->memory;
+    return CST_OK;
+}
+
+cst_status cst_bytes_map(cst_context *context, cst_bytes *source, const unsigned char **out) {
+    struct stat info;
+    *out = source->memory ? source->memory : source->mapped;
+    if (*out)
+        return CST_OK;
+    if (source->fd < 0)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED, "%s: is no plain file, which can be mapped",
+                        source->name);
+    if (fstat(source->fd, &info) != 0 || (uint64_t)info.st_size < source->size)
+        return cst_fail(context, CST_ERROR_IO,
+                        "%s: had %llu bytes when opened and is shorter now; was it changed "
+                        "meanwhile?",
+                        source->name, (unsigned long long)source->size);
+    void *mapped = mmap(NULL, (size_t)source->size, PROT_READ, MAP_PRIVATE, source->fd, 0);
+    if (mapped == MAP_FAILED)
+        return cst_fail(context, CST_ERROR_IO, "%s: cannot be mapped: %s", source->name,
+                        strerror(errno));
+    source->mapped = mapped;
+    *out = mapped;
     return CST_OK;
 }

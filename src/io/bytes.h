@@ -14,11 +14,17 @@
 typedef struct cst_bytes cst_bytes;
 
 /* Opens `path`. "a.npz#name" and "a.npz:name" choose a member of an archive ("name" finds
- * "name.npy" as well); "a.npz" alone is its only member. An empty file is an error of its own.
- * `zip_limit` caps the declared uncompressed size of a member (0: CST_ZIP_LIMIT_DEFAULT). A source
- * serves one thread at a time. */
+ * "name.npy" as well); "a.npz" alone is its only member. Of "a.safetensors#name" the whole file is
+ * opened and keeps that name for messages. An empty file is an error of its own. `zip_limit` caps
+ * the declared uncompressed size of a member (0: CST_ZIP_LIMIT_DEFAULT). A source serves one thread
+ * at a time. */
 cst_status cst_bytes_open(cst_context *context, cst_bytes **out, const char *path,
                           uint64_t zip_limit);
+/* The same of a plain file, whatever it is called. */
+cst_status cst_bytes_open_file(cst_context *context, cst_bytes **out, const char *path);
+/* `size` bytes of memory, which must outlive the source, as a source of that name. */
+cst_status cst_bytes_memory(cst_context *context, cst_bytes **out, const char *name,
+                            const void *bytes, size_t size);
 void cst_bytes_close(cst_context *context, cst_bytes *source);
 
 /* Bytes in all: the file's size, or what the archive declares for the member. */
@@ -39,9 +45,15 @@ cst_status cst_bytes_slurp(cst_context *context, cst_bytes *source, const unsign
 /* True where reading at any offset is cheap (a plain file, or slurped already). */
 bool cst_bytes_seekable(const cst_bytes *source);
 
-/* Splits "a.npz#name" (or with ':'): returns the position of the separator, or 0 where there is
- * none. */
+/* Maps a plain file until it is closed; *out is borrowed. Whoever looks at it must know that nobody
+ * shortens the file: a page that is gone ends the process. */
+cst_status cst_bytes_map(cst_context *context, cst_bytes *source, const unsigned char **out);
+
+/* Splits "a.npz#name" and "a.safetensors#name" (or with ':'): returns the position of the
+ * separator, or 0 where there is none. */
 size_t cst_path_member(const char *path);
+/* Whether the file that `path` names, or a tensor in it, is called .safetensors. */
+bool cst_path_is_safetensors(const char *path);
 
 /* ---- zip members, in zip.c ------------------------------------------------------------------- */
 

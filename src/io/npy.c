@@ -4,6 +4,7 @@
  */
 #include "io/npy.h"
 #include "io/npy_header.h"
+#include "io/safetensors.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -22,8 +23,12 @@ cst_status cst_npy_open(cst_context *context, cst_npy **out, const char *path, u
     if (!npy)
         return CST_ERROR_MEMORY;
     npy->row_axes = 1;
-    cst_status status = cst_bytes_open(context, &npy->source, path, zip_limit);
-    if (status == CST_OK)
+    cst_status status = CST_OK;
+    if (cst_path_is_safetensors(path))
+        status = cst_safetensors_as_npy(context, npy, path);
+    else
+        status = cst_bytes_open(context, &npy->source, path, zip_limit);
+    if (status == CST_OK && !cst_path_is_safetensors(path))
         status = cst_npy_read_header(context, npy);
     if (status != CST_OK) {
         cst_npy_close(context, npy);
@@ -263,8 +268,16 @@ __attribute__((target("avx2,f16c"))) static void halves_f16c(const unsigned char
 }
 #endif
 
+/* The upper half of a single; exact. */
+static inline float bfloat_to_float(uint16_t half) {
+    uint32_t bits = (uint32_t)half << 16;
+    float value = 0;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 bool cst_npy_is_f32(const cst_npy *npy) {
-    return npy->kind == CST_NPY_FLOAT && npy->item <= 4;
+    return npy->kind == CST_NPY_BFLOAT || (npy->kind == CST_NPY_FLOAT && npy->item <= 4);
 }
 
 void cst_npy_decode_f32(const cst_npy *npy, const unsigned char *raw, size_t count, float *out) {
@@ -275,6 +288,11 @@ void cst_npy_decode_f32(const cst_npy *npy, const unsigned char *raw, size_t cou
     if (npy->item == 4) {
         for (size_t i = 0; i < count; i++)
             out[i] = load_f32(raw + 4 * i, true);
+        return;
+    }
+    if (npy->kind == CST_NPY_BFLOAT) {
+        for (size_t i = 0; i < count; i++)
+            out[i] = bfloat_to_float(load16(raw + 2 * i, npy->swapped));
         return;
     }
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -291,6 +309,9 @@ void cst_npy_decode_f64(const cst_npy *npy, const unsigned char *raw, size_t cou
     if (npy->kind == CST_NPY_FLOAT && npy->item == 4)
         for (size_t i = 0; i < count; i++)
             out[i] = (double)load_f32(raw + 4 * i, swapped);
+    else if (npy->kind == CST_NPY_BFLOAT)
+        for (size_t i = 0; i < count; i++)
+            out[i] = (double)bfloat_to_float(load16(raw + 2 * i, swapped));
     else if (npy->kind == CST_NPY_FLOAT && npy->item == 2)
         for (size_t i = 0; i < count; i++)
             out[i] = (double)half_to_float(load16(raw + 2 * i, swapped));
@@ -359,7 +380,7 @@ static cst_status need_vector(cst_context *context, const cst_npy *npy) {
 /* One element as an integer, or an error that says row and value. */
 static cst_status integral(cst_context *context, const cst_npy *npy, const unsigned char *p,
                            int64_t row, int64_t *out) {
-    if (npy->kind != CST_NPY_FLOAT) {
+    if (npy->kind != CST_NPY_FLOAT && npy->kind != CST_NPY_BFLOAT) {
         bool beyond = false;
         *out = load_int(npy, p, &beyond);
         if (beyond)

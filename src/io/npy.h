@@ -13,6 +13,7 @@ enum { CST_NPY_DIMS = 8, CST_NPY_SHAPE_CHARS = 192 };
 
 typedef enum cst_npy_kind {
     CST_NPY_FLOAT,
+    CST_NPY_BFLOAT, /* the upper half of a float32; only in safetensors files */
     CST_NPY_INT,
     CST_NPY_UINT,
     CST_NPY_BOOL,
@@ -37,7 +38,7 @@ typedef struct cst_npy {
 } cst_npy;
 
 /* Reads the header and checks it against the size of the file; nothing of the data is read. `path`
- * may choose a member of an npz, see cst_bytes_open. */
+ * may choose a member of an npz, see cst_bytes_open, or a tensor of a safetensors file. */
 cst_status cst_npy_open(cst_context *context, cst_npy **out, const char *path, uint64_t zip_limit);
 void cst_npy_close(cst_context *context, cst_npy *npy);
 

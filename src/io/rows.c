@@ -29,7 +29,7 @@ static cst_status is_text(cst_context *context, const char *path, bool *text) {
     *text =
         has_extension(path, ".csv") || has_extension(path, ".tsv") || has_extension(path, ".txt");
     if (*text || cst_path_member(path) || has_extension(path, ".npy") ||
-        has_extension(path, ".npz"))
+        has_extension(path, ".npz") || cst_path_is_safetensors(path))
         return CST_OK;
     cst_bytes *source = NULL;
     unsigned char begin[PEEK_BYTES];

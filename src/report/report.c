@@ -5,6 +5,8 @@
  */
 #include "report/report.h"
 
+#include "io/utf8.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,26 +58,6 @@ cst_status cst_report_finish(cst_context *context, const cst_report *report) {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* Length of the UTF-8 sequence at `text` (`left` bytes), 0 where it is not one that JSON may hold.
- */
-static size_t utf8_length(const unsigned char *text, size_t left) {
-    static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
-    unsigned char lead = text[0];
-    size_t length = lead < 0x80 ? 1 : lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 0;
-    if (length <= 1)
-        return length;
-    if (lead > 0xF4 || length > left)
-        return 0;
-    unsigned code = lead & (0x7FU >> length);
-    for (size_t i = 1; i < length; i++) {
-        if ((text[i] & 0xC0) != 0x80)
-            return 0;
-        code = code << 6 | (text[i] & 0x3FU);
-    }
-    bool surrogate = code >= 0xD800 && code <= 0xDFFF;
-    return code < least[length] || code > 0x10FFFF || surrogate ? 0 : length;
-}
-
 /* Copies `text` with every byte that is not part of valid UTF-8 replaced by '?'; the caller's,
  * freed with free. Names come from files and may hold anything. */
 static char *clean_copy(const char *text) {
@@ -85,7 +67,7 @@ static char *clean_copy(const char *text) {
         return NULL;
     memcpy(copy, text, length + 1);
     for (size_t at = 0; at < length;) {
-        size_t step = utf8_length((const unsigned char *)copy + at, length - at);
+        size_t step = cst_utf8_length((const unsigned char *)copy + at, length - at);
         if (step == 0)
             copy[at] = '?';
         at += step ? step : 1;

@@ -1,15 +1,14 @@
 /*
  * Checks UTF-8 by the table of well-formed sequences (The Unicode Standard, table 3-7): no overlong
- * forms, no surrogates, nothing beyond U+10FFFF. Part of reading a model.
+ * forms, no surrogates, nothing beyond U+10FFFF. Under the readers of files that hold names.
  * docs/model-format.md, "Strings".
  */
-#include "model/utf8.h"
+#include "io/utf8.h"
 
-/* Length of the well-formed sequence at bytes[0..left-1]; 0 when there is none. */
-static size_t sequence(const uint8_t *bytes, size_t left) {
+size_t cst_utf8_length(const uint8_t *bytes, size_t left) {
     uint8_t lead = bytes[0];
     if (lead < 0x80)
-        return lead >= 0x20 && lead != 0x7f;
+        return 1;
     size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
     if (lead < 0xc2 || lead > 0xf4 || length > left)
         return 0;
@@ -26,8 +25,8 @@ static size_t sequence(const uint8_t *bytes, size_t left) {
 
 size_t cst_utf8_text(const uint8_t *bytes, size_t size) {
     size_t at = 0;
-    while (at < size) {
-        size_t length = sequence(bytes + at, size - at);
+    while (at < size && bytes[at] >= 0x20 && bytes[at] != 0x7f) {
+        size_t length = cst_utf8_length(bytes + at, size - at);
         if (length == 0)
             break;
         at += length;

@@ -1,0 +1,47 @@
+/*
+ * A safetensors file that is being written: what was declared of it and how far its data are.
+ * Between the public writer and the text of the header. Paper: none.
+ */
+#ifndef CST_IO_SAFETENSORS_WRITE_H
+#define CST_IO_SAFETENSORS_WRITE_H
+
+#include "io/output.h"
+#include "io/safetensors.h"
+
+/* A tensor to be written. */
+typedef struct cst_declared {
+    int64_t name; /* string of `names` */
+    uint64_t bytes;
+    size_t shape;
+    int32_t axes;
+    cst_dtype dtype;
+} cst_declared;
+
+struct cst_safetensors_writer {
+    char *path;
+    cst_output_file *output;
+    cst_tensor_order order;
+    int64_t count;
+    int64_t room;
+    cst_declared *tensors; /* [count], as added */
+    cst_strings *names;
+    size_t length_count;
+    size_t length_room;
+    int64_t *lengths;
+    cst_strings *metadata; /* key, value, ... */
+    bool started;
+    int64_t *places;  /* [count]: tensor at each place of the file */
+    int64_t place;    /* of the tensor whose turn it is */
+    uint64_t written; /* bytes of its data */
+};
+
+/* In safetensors_compose.c: settles writer->places, checks that names and keys differ, and makes
+ * the first bytes of the file, length and header: *bytes [*size], the caller's. */
+cst_status cst_safetensors_compose(cst_context *context, cst_safetensors_writer *writer,
+                                   unsigned char **bytes, size_t *size);
+
+/* The F16 and BF16 nearest to a number, ties to even, as their bits. */
+uint16_t cst_half_of_f64(double value);
+uint16_t cst_bfloat_of_f64(double value);
+
+#endif

@@ -1,0 +1,69 @@
+#!/bin/sh
+# The built library and tool are hardened; and the check for it sees each protection that is left out.
+#
+#   tests/house/hardening.sh FILE...
+set -eu
+root=$(cd "$(dirname "$0")/../.." && pwd)
+check=$root/scripts/check_hardening.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+"$check" "$@" || failed=1
+
+# A program with a buffer on the stack, a large frame, a copy that FORTIFY checks, and a few functions.
+cat >"$work/program.c" <<'C'
+#include <stdio.h>
+#include <string.h>
+#ifdef WRITE_AND_RUN
+__asm__(".section .both,\"awx\",@progbits\n.byte 0\n.text");
+#endif
+int count(const char *text);
+int count(const char *text) {
+    char page[20000];
+    snprintf(page, sizeof page, "%s", text);
+    return page[strlen(text) / 2];
+}
+#define F(n) int f##n(const char *text); int f##n(const char *text) { char b[16]; strcpy(b, text); return b[n]; }
+F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9)
+int main(int argc, char **argv) { return argc > 99 ? count(argv[0]) + f0(argv[0]) : 0; }
+C
+compile="-O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection -fcf-protection=full -fPIE"
+link="-pie -Wl,-z,relro,-z,now -Wl,-z,noexecstack"
+make_program() { # flags of the compiler, flags of the linker
+    # shellcheck disable=SC2086 # words of their own
+    gcc $compile $1 "$work/program.c" $link $2 -o "$work/program" 2>"$work/warnings" || {
+        cat "$work/warnings" >&2
+        exit 1
+    }
+}
+sees() { # word in the message, flags of the compiler, flags of the linker
+    make_program "$2" "$3"
+    if "$check" "$work/program" >"$work/log" 2>&1; then
+        echo "not seen: $1, left out by $2 $3" >&2
+        failed=1
+    elif ! grep -qF "$1" "$work/log"; then
+        echo "seen, but not by its name ($1): $2 $3" >&2
+        cat "$work/log" >&2
+        failed=1
+    fi
+}
+make_program '' ''
+"$check" "$work/program" || failed=1
+sees '(PIE)' -fno-pie -no-pie
+sees '(RELRO)' '' -Wl,-z,norelro
+sees '(BIND_NOW)' '' -Wl,-z,lazy
+sees '(GNU_STACK)' '' -Wl,-z,execstack
+sees '(W^X)' -DWRITE_AND_RUN ''
+sees '(RPATH)' '' -Wl,-rpath,/opt/lib
+sees 'stack protector' -fno-stack-protector ''
+sees '(FORTIFY)' '-U_FORTIFY_SOURCE' ''
+if [ "$(uname -m)" = x86_64 ]; then
+    sees '(CET)' -fcf-protection=none ''
+    sees '(stack clash)' -fno-stack-clash-protection ''
+fi
+printf 'text\n' >"$work/text"
+if "$check" "$work/text" 2>/dev/null; then
+    echo "not seen: a file that is no program" >&2
+    failed=1
+fi
+exit $failed

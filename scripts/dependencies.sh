@@ -35,6 +35,9 @@ libomp-14-dev       OpenMP runtime that ThreadSanitizer understands
 clang-format        checks the layout of the sources
 clang-tidy          checks the sources for mistakes
 valgrind            checks memory use of the release build
+cppcheck            checks the sources for mistakes, by other means
+abigail-tools       compares the interface of the library with the stored one
+binutils            reads what a library holds and how it was linked
 groff-base          checks that the manual pages are well formed
 python3             runs the tests of the command line
 python3-numpy       arrays for the tests of the command line and of the Python package

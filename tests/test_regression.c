@@ -216,6 +216,39 @@ static void the_prototype_agrees_with_numpy(void **state) {
     cst_value_stages_free(f->context, &stages);
 }
 
+/* Where one member's values all rise by 1, so do the predictions by its weight, on average. */
+static void weights_are_what_a_member_adds(void **state) {
+    fixture *f = *state;
+    enum { CELLS = POOL_ROWS * POOL_OUTPUTS };
+    static float raised[CELLS];
+    float mean[2][CELLS];
+    const float *kept[2][POOL_MEMBERS];
+    cst_model *model = NULL;
+    fit_stack(f, "default", (const char *const[]){"evaluate.nested", "false", NULL}, &model, NULL);
+    int members = cst_model_members(model);
+    for (int k = 0; k < members; k++)
+        for (int j = 0; j < POOL_MEMBERS; j++)
+            if (strcmp(names[j], cst_model_member_name(model, k)) == 0)
+                kept[0][k] = kept[1][k] = f->data[j];
+    for (int k = 0; k < members; k++) {
+        double change = 0;
+        for (int i = 0; i < CELLS; i++)
+            raised[i] = kept[0][k][i] + 1;
+        kept[1][k] = raised;
+        for (int t = 0; t < 2; t++)
+            assert_int_equal(cst_model_predict(f->context, model, kept[t], POOL_ROWS, mean[t]),
+                             CST_OK);
+        for (int i = 0; i < CELLS; i++)
+            change += ((double)mean[1][i] - (double)mean[0][i]) / CELLS;
+        assert_near(cst_model_member_weight(model, k), change, 1e-4);
+        kept[1][k] = kept[0][k];
+    }
+    cst_model_free(f->context, model);
+    fit_stack(f, "paper", (const char *const[]){"evaluate.nested", "false", NULL}, &model, NULL);
+    assert_true(isnan(cst_model_member_weight(model, 0)));
+    cst_model_free(f->context, model);
+}
+
 /* ---- models ---------------------------------------------------------------------------------- */
 
 static void models_are_the_same_from_disk_and_for_any_number_of_threads(void **state) {
@@ -360,6 +393,7 @@ int main(void) {
         cmocka_unit_test(weights_at_or_above_0_are_optimal),
         cmocka_unit_test(baselines_agree_with_scikit_learn),
         cmocka_unit_test(variance_is_noise_and_what_the_weights_are_not_sure_of),
+        cmocka_unit_test(weights_are_what_a_member_adds),
         cmocka_unit_test(the_prototype_agrees_with_numpy),
         cmocka_unit_test(models_are_the_same_from_disk_and_for_any_number_of_threads),
         cmocka_unit_test(intervals_hold_their_share_of_new_targets),

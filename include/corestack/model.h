@@ -43,7 +43,8 @@ CST_API int32_t cst_model_classes(const cst_model *model);
  */
 CST_API const char *cst_model_member_name(const cst_model *model, int32_t member);
 /* Weight of a member in the model's log-linear pool, the exponent of its probabilities; NaN where
- * the model has no such pool. */
+ * the model has no such pool. Of a regression that is a linear function of its members: the mean
+ * over the outputs of the member's coefficients. */
 CST_API double cst_model_member_weight(const cst_model *model, int32_t member);
 /* Name of class `c`, or NULL where the pool gave only a count. Borrowed. */
 CST_API const char *cst_model_class_name(const cst_model *model, int32_t c);

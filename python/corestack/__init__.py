@@ -2,7 +2,7 @@
 
 >>> stack = corestack.fit(preds, y)          # preds: arrays (rows, classes) of each model on rows it was not trained on
 >>> stack.kept                               # the members worth running
->>> p = stack.predict(test_preds)            # calibrated probabilities
+>>> p = stack.predict(test_preds)            # calibrated probabilities; values with task="regression"
 >>> stack.save("ensemble.cstack")            # for the command line and the C library as well
 
 All computation is the C library's; docs/python.md is the guide, docs/options.md lists every option.
@@ -28,7 +28,8 @@ from ._errors import (
     OutOfMemoryError,
     UnsupportedError,
 )
-from ._functions import cka, compare, evaluate, fit, folds, inspect, methods, option_table, presets
+from ._comparisons import ablate, compare, sweep
+from ._functions import cka, evaluate, fit, folds, inspect, methods, option_table, presets
 from ._library import version as __version__
 from ._report import Report
 from ._stack import Stack
@@ -57,6 +58,7 @@ __all__ = [
     "Stack",
     "UnsupportedError",
     "__version__",
+    "ablate",
     "cka",
     "compare",
     "evaluate",
@@ -69,6 +71,7 @@ __all__ = [
     "option_table",
     "plot",
     "presets",
+    "sweep",
 ]
 
 

@@ -10,14 +10,46 @@ import numpy as np
 
 from . import _frames
 from . import _library as c
-from ._errors import ArgumentError, ArrayTypeError, InputError, MismatchError
-from ._types import Array
+from ._errors import ArgumentError, ArrayTypeError, FileError, FormatError, InputError, MismatchError
+from ._types import Array, Column, Flops
 
 _TYPES = {np.dtype(np.float32): c.FLOAT32, np.dtype(np.float64): c.FLOAT64, np.dtype(np.float16): c.FLOAT16}
 
 
+TASKS = {"classification": c.CLASSIFICATION, "regression": c.REGRESSION,
+         "segmentation": c.SEGMENTATION, "detection": c.DETECTION}  # fmt: skip
+OUTPUTS = {"probability": c.PROBABILITY, "logit": c.LOGIT}
+
+
 def is_path(preds: Any) -> bool:
     return isinstance(preds, (str, os.PathLike))
+
+
+def are_paths(preds: Any) -> bool:
+    """A list of files."""
+    return isinstance(preds, (list, tuple)) and len(preds) > 0 and all(is_path(one) for one in preds)
+
+
+def number_of(word: Optional[str], known: Mapping[str, int], what: str) -> Optional[int]:
+    """The constant of the library for a word."""
+    if word is None:
+        return None
+    if word not in known:
+        *others, last = (f"'{name}'" for name in known)
+        raise ArgumentError(f"{what} is '{word}'; it is {', '.join(others)} or {last}")
+    return known[word]
+
+
+def loaded(value: Any) -> Any:
+    """An npy file as a memory map; anything else as it is."""
+    if not is_path(value):
+        return value
+    try:
+        return np.load(value, mmap_mode="r", allow_pickle=False)
+    except OSError as error:
+        raise FileError(f"{os.fspath(value)}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise FormatError(f"{os.fspath(value)}: is not an npy file of numbers ({error})") from error
 
 
 def default_names(count: int) -> list[str]:
@@ -26,22 +58,27 @@ def default_names(count: int) -> list[str]:
 
 
 def _numbers(array: Any, name: str) -> Array:
-    """A float array that is used where it is, or a converted copy."""
+    """A float array that is used where it is, or a converted copy. A path is an npy file, which is mapped."""
+    array = loaded(array)
     if hasattr(array, "toarray") and hasattr(array, "nnz"):
         raise ArrayTypeError(f"{name}: is a sparse matrix; predictions are dense: use .toarray()")
     found = np.asanyarray(array)
-    if isinstance(found, np.ma.MaskedArray) and np.any(found.mask):
+    if isinstance(found, np.ma.MaskedArray) and np.ma.getmaskarray(found).any():
         raise InputError(f"{name}: has masked values; every prediction must be a number")
     if found.dtype in _TYPES:  # of the machine's byte order
-        return np.asarray(found)
+        plain: Array = np.asarray(found)
+        return plain
     if found.dtype.kind in "fiub":
         exact = found.dtype.kind == "f" or found.dtype.itemsize > 2
-        return np.asarray(found, np.float64 if exact else np.float32)
+        converted: Array = found.astype(np.float64 if exact else np.float32)
+        return converted
     raise ArrayTypeError(f"{name}: has dtype {found.dtype}; predictions are floating-point numbers")
 
 
-def members(preds: Any, names: Optional[Sequence[str]] = None) -> tuple[list[str], list[Array]]:
-    """Names and matrices of what the user calls predictions."""
+def members(
+    preds: Any, names: Optional[Sequence[str]] = None, columns: str = "classes"
+) -> tuple[list[str], list[Array]]:
+    """Names and matrices of what the user calls predictions; columns: what those of a member are."""
     if isinstance(preds, Mapping):
         if names is not None:
             raise ArgumentError("names are given twice: predictions is a mapping, whose keys are the names")
@@ -49,17 +86,17 @@ def members(preds: Any, names: Optional[Sequence[str]] = None) -> tuple[list[str
         arrays: Sequence[Any] = list(preds.values())
     elif isinstance(preds, np.ndarray) or (hasattr(preds, "__array__") and not isinstance(preds, (list, tuple))):
         array = _numbers(preds, "predictions")
-        if array.ndim != 3:
+        if array.ndim != 3 and not (array.ndim == 2 and columns == "outputs"):
             raise MismatchError(
-                f"predictions: has shape {array.shape}; one array is (members, rows, classes), several are a list or a dict"
+                f"predictions: has shape {array.shape}; one array is (members, rows, {columns}), several are a list or a dict"
             )
         arrays = list(array)
     elif isinstance(preds, (list, tuple)):
         arrays = preds
     else:
         raise ArrayTypeError(
-            f"predictions: is a {type(preds).__name__}; give a list or dict of arrays, an array (members, rows, classes), "
-            "or the path of a pool"
+            f"predictions: is a {type(preds).__name__}; give a list or dict of arrays, an array "
+            f"(members, rows, {columns}), or the path of a pool"
         )
     found = default_names(len(arrays)) if names is None else [str(name) for name in names]
     if len(found) != len(arrays):
@@ -69,7 +106,7 @@ def members(preds: Any, names: Optional[Sequence[str]] = None) -> tuple[list[str
     matrices = [_numbers(array, name) for name, array in zip(found, arrays)]
     for name, matrix in zip(found, matrices):
         if matrix.ndim not in (1, 2):
-            raise MismatchError(f"{name}: has shape {matrix.shape}; a member's predictions are (rows, classes)")
+            raise MismatchError(f"{name}: has shape {matrix.shape}; a member's predictions are (rows, {columns})")
         if matrix.shape != matrices[0].shape:
             raise MismatchError(
                 f"{name}: shape {matrix.shape} does not go with shape {matrices[0].shape} of {found[0]}"
@@ -83,7 +120,8 @@ def labels(y: Any, classes: Optional[Sequence[str]]) -> Array:
     if found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
     if found.ndim != 1:
-        raise MismatchError(f"y: has shape {found.shape}; labels are one for each row")
+        hint = "; for a regression give task='regression'" if found.dtype.kind == "f" else ""
+        raise MismatchError(f"y: has shape {found.shape}; labels are one for each row{hint}")
     if found.dtype.kind in "USO":
         if classes is None:
             raise ArgumentError("y: labels are text; give classes=[...], the names in the order of the columns")
@@ -98,13 +136,29 @@ def labels(y: Any, classes: Optional[Sequence[str]]) -> Array:
     if found.dtype.kind == "f":
         bad = np.flatnonzero(~(found == np.floor(found)))
         if bad.size:
-            raise InputError(f"y: row {bad[0]} is {found[bad[0]]}; labels are whole numbers from 0 on")
+            raise InputError(
+                f"y: row {bad[0]} is {found[bad[0]]}; labels are whole numbers from 0 on; for a "
+                "regression give task='regression'"
+            )
     elif found.dtype.kind not in "iub":
         raise ArrayTypeError(f"y: has dtype {found.dtype}; labels are integers or names of classes")
     if found.size and (found.min() < 0 or found.max() > np.iinfo(np.int32).max):
         row = int(np.flatnonzero((found < 0) | (found > np.iinfo(np.int32).max))[0])
         raise InputError(f"y: row {row} is label {found[row]}; labels are numbered from 0")
     return np.ascontiguousarray(found, np.int32)
+
+
+def targets(y: Any, outputs: Optional[int] = None) -> Array:
+    """float64 targets (rows, outputs) in C order; the library looks at the numbers."""
+    found = np.asarray(y)
+    if found.dtype.kind not in "fiub":
+        raise ArrayTypeError(f"y: has dtype {found.dtype}; targets of a regression are numbers")
+    if found.ndim not in (1, 2):
+        raise MismatchError(f"y: has shape {found.shape}; targets are (rows,) or (rows, outputs)")
+    matrix = np.ascontiguousarray(found.reshape(len(found), -1), np.float64)
+    if outputs is not None and matrix.shape[1] != outputs:
+        raise MismatchError(f"y: has {matrix.shape[1]} outputs where the predictions have {outputs}")
+    return matrix
 
 
 def numbered(values: Any, what: str, rows: int) -> Optional[Array]:
@@ -126,7 +180,7 @@ def numbered(values: Any, what: str, rows: int) -> Optional[Array]:
     return np.ascontiguousarray(found, np.int64)
 
 
-def _texts(values: Sequence[str]) -> Any:
+def texts(values: Sequence[str]) -> Any:
     return (ctypes.c_char_p * len(values))(*[str(v).encode("utf-8") for v in values])
 
 
@@ -139,40 +193,50 @@ class Arrays:
         y: Any = None,
         *,
         split: str = "oof",
+        task: Optional[str] = None,
         names: Optional[Sequence[str]] = None,
         classes: Optional[Sequence[str]] = None,
         label_names: Optional[Sequence[str]] = None,
         folds: Any = None,
         groups: Any = None,
-        flops: Union[None, Sequence[float], Mapping[str, float]] = None,
-        output: str = "probability",
+        flops: Flops = None,
+        output: Optional[str] = None,
     ) -> None:
-        if output not in ("probability", "logit"):
-            raise ArgumentError(f"output is '{output}'; it is 'probability' or 'logit'")
+        kind = number_of(task or "classification", TASKS, "task")
+        if kind not in (c.CLASSIFICATION, c.REGRESSION):
+            raise ArgumentError(f"predictions: a pool of {task} is read from files; give its path")
+        self.values = kind == c.REGRESSION
+        numbers_are = number_of(output, OUTPUTS, "output")
+        if self.values and output is not None:
+            raise ArgumentError("output: is for probabilities; leave it out of a regression")
         preds, index, classes = _frames.unframed(preds, classes)
-        y = _frames.joined(y, index, "y")
-        folds = _frames.joined(folds, index, "folds")
-        groups = _frames.joined(groups, index, "groups")
-        self.names, matrices = members(preds, names)
-        shape = matrices[0].shape
-        width = shape[1] if len(shape) == 2 else 1
-        self.rows = shape[0]
-        self.classes = 2 if width == 1 else width
-        names_of_classes = None if classes is None else [str(name) for name in classes]
-        if names_of_classes is not None and len(names_of_classes) != self.classes:
-            raise MismatchError(f"classes: {len(names_of_classes)} names where {self.names[0]} has {self.classes} classes")
+        y, folds, groups = (
+            _frames.joined(loaded(value), index, name) for value, name in ((y, "y"), (folds, "folds"), (groups, "groups"))
+        )
+        self.names, matrices = members(preds, names, "outputs" if self.values else "classes")
+        self.rows = matrices[0].shape[0]
+        width = matrices[0].shape[1] if matrices[0].ndim == 2 else 1
+        self.classes = 2 if width == 1 and not self.values else width  # outputs of a regression
+        names_of_classes = self._class_names(classes)
         numbers = (c.Array * len(matrices))()
         for k, matrix in enumerate(matrices):
             steps = matrix.strides if matrix.ndim == 2 else (*matrix.strides, matrix.itemsize)
             numbers[k] = c.Array(matrix.ctypes.data, _TYPES[matrix.dtype], steps[0], steps[1])
-        self.labels = None if y is None else labels(y, label_names or names_of_classes)
-        if self.labels is not None and len(self.labels) != self.rows:
-            raise MismatchError(f"y: has {len(self.labels)} labels where {self.names[0]} has {self.rows} rows")
-        if isinstance(flops, Mapping):
-            flops = [flops.get(name, np.nan) for name in self.names]
-        costs = None if flops is None else np.ascontiguousarray(flops, np.float64)
-        if costs is not None and costs.shape != (len(matrices),):
-            raise MismatchError(f"flops: has shape {costs.shape} where there are {len(matrices)} members")
+        self.labels = self.targets = None
+        if y is not None and self.values:
+            self.targets = targets(y, self.classes)
+        elif y is not None:
+            self.labels = labels(y, label_names or names_of_classes)
+            beyond = np.flatnonzero(self.labels >= self.classes)
+            if beyond.size and np.asarray(y).dtype.kind == "f":
+                raise InputError(
+                    f"y: row {beyond[0]} is label {self.labels[beyond[0]]}; labels must be 0 to {self.classes - 1} "
+                    f"({self.classes} classes); for a regression give task='regression'"
+                )
+        for known, what in ((self.labels, "labels"), (self.targets, "targets")):
+            if known is not None and len(known) != self.rows:
+                raise MismatchError(f"y: has {len(known)} {what} where {self.names[0]} has {self.rows} rows")
+        costs = self._costs(flops)
         fold_numbers = numbered(folds, "folds", self.rows)
         group_numbers = numbered(groups, "groups", self.rows)
 
@@ -182,20 +246,42 @@ class Arrays:
         self._alive = (matrices, numbers, costs, fold_numbers, group_numbers)
         self.struct = c.PoolArrays(
             split=split.encode(),
-            task=c.CLASSIFICATION,
-            output=c.LOGIT if output == "logit" else c.PROBABILITY,
+            task=kind,
+            output=numbers_are or c.PROBABILITY,
             members=len(matrices),
             rows=self.rows,
             classes=self.classes,
-            columns=1 if width == 1 else 0,
+            columns=1 if width == 1 and not self.values else 0,
             predictions=numbers,
-            names=_texts(self.names),
-            class_names=None if names_of_classes is None else _texts(names_of_classes),
+            names=texts(self.names),
+            class_names=None if names_of_classes is None else texts(names_of_classes),
             flops=address(costs),
             labels=address(self.labels),
+            targets=address(self.targets),
             folds=address(fold_numbers),
             groups=address(group_numbers),
         )
+
+    def _class_names(self, classes: Optional[Sequence[str]]) -> Optional[list[str]]:
+        if classes is None:
+            return None
+        if isinstance(classes, (int, np.integer)):
+            raise ArgumentError("classes: are names; how many there are is seen from the predictions")
+        found = [str(name) for name in classes]
+        if len(found) != self.classes:
+            what = "outputs" if self.values else "classes"
+            raise MismatchError(f"classes: {len(found)} names where {self.names[0]} has {self.classes} {what}")
+        return found
+
+    def _costs(self, flops: Flops) -> Optional[Array]:
+        if flops is None:
+            return None
+        if isinstance(flops, Mapping):
+            flops = [flops.get(name, np.nan) for name in self.names]
+        costs = np.ascontiguousarray(flops, np.float64)
+        if costs.shape != (len(self.names),):
+            raise MismatchError(f"flops: has shape {costs.shape} where there are {len(self.names)} members")
+        return costs
 
 
 def distribution(probabilities: Any) -> Array:
@@ -207,3 +293,11 @@ def distribution(probabilities: Any) -> Array:
     if found.ndim != 2:
         raise MismatchError(f"probabilities: has shape {found.shape}; they are (rows, classes)")
     return np.ascontiguousarray(found, np.float32)
+
+
+def values(predicted: Any, name: str = "values") -> Array:
+    """Values (rows, outputs) of a regression as float32 in C order: what scores take. Other layouts are copied."""
+    found = _numbers(predicted, name)
+    if found.ndim not in (1, 2):
+        raise MismatchError(f"{name}: has shape {found.shape}; they are (rows,) or (rows, outputs)")
+    return np.ascontiguousarray(found.reshape(len(found), -1), np.float32)

@@ -1,7 +1,10 @@
-"""The functions: fit, inspect, cka, compare, evaluate, folds."""
+"""The functions: fit, inspect, cka, evaluate, folds, and the tables of names."""
 from __future__ import annotations
 
 import ctypes
+import json
+import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
@@ -10,69 +13,59 @@ import numpy as np
 from . import _arrays
 from . import _library as c
 from ._errors import ArgumentError, InputError
-from ._report import Report
-from ._session import Progress, Session, settings
+from ._pools import config, member_names, open_pool
+from ._report import Report, made
+from ._session import Progress, Session
 from ._stack import Stack, model_bytes
+from ._types import Array, Column, Flops, Memory, Options, OptionValue, Path, Predictions
 
-Flops = Union[None, Sequence[float], Mapping[str, float]]
-Memory = Union[None, int, str]
-
-
-def _open(s: Session, preds: Any, y: Any, split: str, **about: Any) -> ctypes.c_void_p:
-    """The pool of arrays, or of a path, which brings everything itself."""
-    if not _arrays.is_path(preds):
-        arrays = _arrays.Arrays(preds, y, split=split, **about)
-        s.arrays = arrays  # read until the pool is freed
-        return s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
-    usual = about.pop("output") == "probability"
-    given = [name for name, value in (("y", y), *about.items()) if value is not None] + ["output"] * (not usual)
-    if given:
-        raise ArgumentError(f"{given[0]}: a pool's files say it; leave it out, or change the pool")
-    return s.open_pool(preds)
-
-
-def _names(s: Session, pool: ctypes.c_void_p) -> list[str]:
-    return [c.lib.cst_pool_member_name(pool, k).decode() for k in range(c.lib.cst_pool_members(pool))]
+_LAYOUTS = {"auto": 0, "channels-last": 1, "channels-first": 2}
 
 
 def fit(
-    preds: Any,
-    y: Any = None,
+    preds: Union[Predictions, Sequence[Path]],
+    y: Union[None, Column, Path] = None,
     *,
-    folds: Any = None,
-    groups: Any = None,
+    task: Optional[str] = None,
+    folds: Union[None, Column, Path] = None,
+    groups: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
     classes: Optional[Sequence[str]] = None,
     flops: Flops = None,
-    output: str = "probability",
+    output: Optional[str] = None,
     split: str = "oof",
     preset: str = "default",
     seed: Optional[int] = None,
-    options: Optional[Mapping[str, Any]] = None,
+    options: Optional[Options] = None,
     threads: Optional[int] = None,
     memory: Memory = None,
     progress: Progress = None,
-    **keywords: Any,
+    **keywords: OptionValue,
 ) -> Stack:
     """Fits a stack on out-of-fold predictions.
 
     preds: a list or dict (by name) of arrays (rows, classes), one array (members, rows, classes), or the path of a pool
     (a manifest or a folder; docs/pool.md), whose files then say everything up to `output`. Of two classes an array may
     be (rows,), the probability of class 1. float16, float32 and float64 of any strides, memory-mapped or not, are read
-    where they are; other types are converted. A pandas DataFrame has a column for each member, the probability of class 1
-    of two; DataFrames in a dict or list have a column for each class. Rows of pandas objects are joined by index.
-    y: labels (rows,): columns from 0 on, or names out of `classes`.
+    where they are; other types are converted. In place of an array, the path of an npy file is mapped. A list of paths
+    is read as `corestack fit a.npy b.csv` does. A pandas DataFrame has a column for each member, the probability of class
+    1 of two or the value of a regression; DataFrames in a dict or list have a column for each class or output. Rows of
+    pandas objects are joined by index.
+    y: labels (rows,): columns from 0 on, or names out of `classes`. Of files: the path of the labels' file.
+    task: "classification" (usual) or "regression", where arrays are (rows,) or (rows, outputs) and y are targets of that
+    shape. Of a path the manifest says it; pools of "segmentation" and "detection" are always files.
     folds: fold of each row, where the members were trained in folds; made from the seed otherwise. groups: rows that
-    must not be separated. flops: of one prediction, by member.
-    output: "probability" or "logit".
+    must not be separated. flops: of one prediction, by member. classes: names of the classes, or of a regression's
+    outputs.
+    output: "probability" (usual) or "logit".
     options and keywords: docs/options.md; cka_threshold=0.9 or options={"cka.threshold": 0.9}.
     threads, memory ("2GiB"): results depend on neither. progress: True for tqdm, or a function (stage, done, total),
     which stops the fit by returning something true.
     """
     with Session(threads, memory, progress) as s:
         chosen = s.options(preset, seed, options, keywords)
-        pool = _open(
-            s, preds, y, split, folds=folds, groups=groups, names=names, classes=classes, flops=flops, output=output
+        pool = open_pool(
+            s, preds, y, split, task, output, folds=folds, groups=groups, names=names, classes=classes, flops=flops
         )
         model, report = ctypes.c_void_p(), ctypes.c_void_p()
         status = c.lib.cst_fit(
@@ -81,122 +74,147 @@ def fit(
         s.keep(c.lib.cst_model_free, model)
         s.keep(c.lib.cst_report_free, report)
         s.check(status)
-        return Stack(model_bytes(s, model), Report(*s.report(report)), _names(s, pool))
+        return Stack(model_bytes(s, model), Report(*s.report(report)), member_names(pool))
 
 
 def inspect(
-    preds: Any,
-    y: Any = None,
+    preds: Union[Predictions, Sequence[Path]],
+    y: Union[None, Column, Path] = None,
     *,
-    folds: Any = None,
-    groups: Any = None,
+    task: Optional[str] = None,
+    folds: Union[None, Column, Path] = None,
+    groups: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
     classes: Optional[Sequence[str]] = None,
     flops: Flops = None,
-    output: str = "probability",
+    output: Optional[str] = None,
     split: str = "oof",
     preset: str = "default",
     seed: Optional[int] = None,
-    options: Optional[Mapping[str, Any]] = None,
+    options: Optional[Options] = None,
     threads: Optional[int] = None,
     memory: Memory = None,
     progress: Progress = None,
-    **keywords: Any,
+    **keywords: OptionValue,
 ) -> Report:
     """Redundancy, clusters, spectrum, the four penalties and data problems (docs/json.md, "inspect")."""
     with Session(threads, memory, progress) as s:
         chosen = s.options(preset, seed, options, keywords)
-        pool = _open(
-            s, preds, y, split, folds=folds, groups=groups, names=names, classes=classes, flops=flops, output=output
+        pool = open_pool(
+            s, preds, y, split, task, output, folds=folds, groups=groups, names=names, classes=classes, flops=flops
         )
-        return _made(s, lambda context, o: c.lib.cst_inspect(context, pool, split.encode(), chosen, o))
+        return made(s, lambda context, o: c.lib.cst_inspect(context, pool, split.encode(), chosen, o))
 
 
-def cka(preds: Any, y: Any = None, **arguments: Any) -> np.ndarray:
+def cka(preds: Any, y: Any = None, **arguments: Any) -> Array:
     """CKA of every pair of members, (members, members), as :func:`inspect` with the same arguments."""
     matrix = inspect(preds, y, **arguments)["cka"]
     return np.array([[np.nan if v is None else v for v in row] for row in matrix], np.float64)
 
 
-def compare(
-    preds: Any,
-    y: Any = None,
-    *,
-    methods: Union[None, str, Sequence[str]] = None,
-    reference: Optional[str] = None,
-    ood: Optional[str] = None,
-    clean: Optional[str] = None,
-    reference_errors: Optional[str] = None,
-    head_above: int = 0,
-    tail_below: int = 0,
-    folds: Any = None,
-    groups: Any = None,
-    names: Optional[Sequence[str]] = None,
-    classes: Optional[Sequence[str]] = None,
-    flops: Flops = None,
-    output: str = "probability",
-    split: str = "oof",
-    resamples: int = 5000,
-    seed: int = 0,
-    options: Optional[Mapping[str, Any]] = None,
-    threads: Optional[int] = None,
-    memory: Memory = None,
-    progress: Progress = None,
-    **keywords: Any,
-) -> Report:
-    """Methods side by side, with intervals and tests (docs/json.md, "compare").
-
-    methods: names, as `corestack compare --list-methods` has them; None for all that apply. On arrays every score is
-    nested; of a pool's path, another `split` than "oof" is scored by fits on "oof".
-    ood, clean, reference_errors, head_above, tail_below: of a pool's path, as the options of `corestack compare`.
-    """
-    with Session(threads, memory, progress) as s:
-        pool = _open(
-            s, preds, y, "oof", folds=folds, groups=groups, names=names, classes=classes, flops=flops, output=output
-        )
-        wanted = [methods] if isinstance(methods, str) else list(methods or [])
-        pairs = [f"{key}={value}" for key, value in settings(None, options, keywords).items()]
-        struct = c.CompareOptions(
-            split=split.encode(),
-            methods=_arrays._texts(wanted) if wanted else None,
-            method_count=len(wanted),
-            reference=None if reference is None else reference.encode(),
-            ood=None if ood is None else ood.encode(),
-            settings=_arrays._texts(pairs) if pairs else None,
-            setting_count=len(pairs),
-            resamples=resamples,
-            seed=seed,
-            clean=None if clean is None else clean.encode(),
-            reference_errors=None if reference_errors is None else reference_errors.encode(),
-            head_above=head_above,
-            tail_below=tail_below,
-        )
-        return _made(s, lambda context, o: c.lib.cst_compare(context, pool, struct, o))
+# ---- scores of predictions -------------------------------------------------------------------------
 
 
 def evaluate(
-    probabilities: Any,
+    predicted: Any,
     y: Any,
     *,
-    classes: Optional[Sequence[str]] = None,
-    output: str = "probability",
+    task: Optional[str] = None,
+    classes: Any = None,
+    output: Optional[str] = None,
+    ignore: Optional[int] = None,
+    layout: str = "auto",
+    boundary: float = 0,
     resamples: int = 0,
     seed: int = 0,
     threads: Optional[int] = None,
+    memory: Memory = None,
     progress: Progress = None,
 ) -> Report:
-    """Scores probabilities (rows, classes) against labels (docs/json.md, "evaluate").
+    """Scores predictions against what is true (docs/json.md, "evaluate").
 
-    With 95% bootstrap intervals where resamples > 0.
+    predicted, y: probabilities (rows, classes) and labels (rows,); with task="regression" values and targets (rows,) or
+    (rows, outputs); of both also the path of a file. Of detections a COCO results file or its list of dicts, and the
+    annotations as a file or dict. With task="segmentation" the paths of maps and masks, `classes` (how many), `ignore`,
+    `layout` and `boundary` as for `corestack evaluate`.
+    resamples: above 0, with 95% bootstrap intervals. seed: of them.
     """
-    with Session(threads, None, progress) as s:
-        pool = _open(s, {"probabilities": probabilities}, y, "test", classes=classes, output=output)
-        return _made(
-            s, lambda context, o: c.lib.cst_evaluate_member(context, pool, b"test", 0, resamples, seed, o)
-        )
+    with Session(threads, memory, progress) as s:
+        if task == "detection" or (task is None and (_is_coco(predicted) or _is_coco(y))):
+            return _evaluate_boxes(s, predicted, y, resamples, seed)
+        if task == "segmentation":
+            return _evaluate_maps(s, predicted, y, classes, output, ignore, layout, boundary, resamples, seed)
+        if _arrays.is_path(predicted):
+            pool = open_pool(s, [predicted], y, "oof", task, output, classes=classes)
+            s.check(c.lib.cst_pool_load(s.context, pool, b"oof"))
+        else:
+            name = "values" if task == "regression" else "probabilities"
+            pool = open_pool(s, {name: predicted}, y, "oof", task, output, classes=classes)
+        return made(s, lambda context, o: c.lib.cst_evaluate_member(context, pool, b"oof", 0, resamples, seed, o))
 
 
-def scored(probabilities: Any, y: Any, classes: Optional[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
+def _is_coco(value: Any) -> bool:
+    if _arrays.is_path(value):
+        return str(os.fspath(value)).endswith(".json")
+    if isinstance(value, (list, tuple)):
+        return len(value) > 0 and isinstance(value[0], Mapping)
+    return isinstance(value, Mapping) and "images" in value
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers and arrays as JSON's."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"detections: {type(value).__name__} is not a number, text, list or dict")
+
+
+def _evaluate_boxes(s: Session, detections: Any, annotations: Any, resamples: int, seed: int) -> Report:
+    with tempfile.TemporaryDirectory() as folder:
+        files = []
+        for name, given in (("detections", detections), ("annotations", annotations)):
+            path = given
+            if not _arrays.is_path(given):
+                path = os.path.join(folder, f"{name}.json")
+                with open(path, "w", encoding="utf-8") as file:
+                    json.dump(list(given) if isinstance(given, tuple) else given, file, default=_plain)
+            files.append(os.fsencode(path))
+        return made(s, lambda context, o: c.lib.cst_evaluate_detections(context, *files, resamples, seed, o))
+
+
+def _evaluate_maps(
+    s: Session,
+    maps: Any,
+    masks: Any,
+    classes: Any,
+    output: Optional[str],
+    ignore: Optional[int],
+    layout: str,
+    boundary: float,
+    resamples: int,
+    seed: int,
+) -> Report:
+    if not _arrays.is_path(maps) or not _arrays.is_path(masks):
+        raise ArgumentError("maps and masks are given as paths of files or folders; metrics.map_scores takes arrays")
+    if layout not in _LAYOUTS:
+        raise ArgumentError(f"layout is '{layout}'; it is 'auto', 'channels-last' or 'channels-first'")
+    how = config(
+        "segmentation",
+        output,
+        labels=masks,
+        classes=None if classes is None else int(classes),
+        ignore=ignore,
+        ignore_given=int(ignore is not None),
+        layout=_LAYOUTS[layout],
+    )
+    return made(
+        s,
+        lambda context, o: c.lib.cst_segmentation_evaluate_file(
+            context, os.fsencode(maps), how, boundary, resamples, seed, o
+        ),
+    )
+
+
+def scored(probabilities: Any, y: Any, classes: Optional[Sequence[str]]) -> tuple[Array, Array]:
     p = _arrays.distribution(probabilities)
     labels = _arrays.labels(y, classes)
     if len(labels) != len(p):
@@ -204,25 +222,28 @@ def scored(probabilities: Any, y: Any, classes: Optional[Sequence[str]]) -> tupl
     return p, labels
 
 
-def _made(s: Session, call: Any) -> Report:
-    out = ctypes.c_void_p()
-    status = call(s.context, ctypes.byref(out))
-    s.keep(c.lib.cst_report_free, out)
-    s.check(status)
-    return Report(*s.report(out))
+# ---- folds and tables ------------------------------------------------------------------------------
 
 
-def folds(y: Any, count: int = 5, *, groups: Any = None, seed: int = 0) -> np.ndarray:
-    """Stratified folds (rows,) from 0 to count - 1; with groups, rows of a group stay together.
+def folds(y: Any, count: int = 5, *, groups: Any = None, task: str = "classification", seed: int = 0) -> Array:
+    """Folds (rows,) from 0 to count - 1, stratified by label, or by quantiles of a regression's targets.
 
-    y: labels of any kind: only which are equal matters.
+    y: labels of any kind, of which only matters which are equal; with task="regression" targets (rows,) or (rows,
+    outputs). groups: rows of a group stay together.
     """
+    if task not in ("classification", "regression"):
+        raise ArgumentError(f"task is '{task}'; it is 'classification' or 'regression'")
+    values = _arrays.targets(y) if task == "regression" else None
     labels = np.ascontiguousarray(np.unique(np.asarray(y), return_inverse=True)[1].reshape(-1), np.int32)
-    out = np.empty(len(labels), np.int32)
-    rows = _arrays.numbered(groups, "groups", len(labels))
+    count_of_rows = len(labels) if values is None else len(values)
+    out = np.empty(count_of_rows, np.int32)
+    rows = _arrays.numbered(groups, "groups", count_of_rows)
     with Session(threads=1) as s:
-        where = (len(labels), count, seed, out.ctypes.data)
-        if rows is None:
+        where = (count_of_rows, count, seed, out.ctypes.data)
+        if values is not None:
+            among = None if rows is None else rows.ctypes.data
+            s.check(c.lib.cst_folds_quantile(s.context, values.ctypes.data, values.shape[1], among, *where))
+        elif rows is None:
             s.check(c.lib.cst_folds_stratified(s.context, labels.ctypes.data, *where))
         else:
             s.check(c.lib.cst_folds_grouped(s.context, labels.ctypes.data, rows.ctypes.data, *where))
@@ -258,9 +279,13 @@ def presets() -> list[str]:
     return found
 
 
-def methods() -> list[str]:
-    """Names of the methods that :func:`compare` knows."""
+def methods(task: Optional[str] = None) -> list[str]:
+    """Names of the methods that :func:`compare` knows; task="detection" adds those for detections only."""
+    _arrays.number_of(task, _arrays.TASKS, "task")
+    tables = [c.lib.cst_method_name] + [c.lib.cst_detection_method_name] * (task == "detection")
     found: list[str] = []
-    while (name := c.lib.cst_method_name(len(found))) is not None:
-        found.append(name.decode())
+    for table in tables:
+        start = len(found)
+        while (name := table(len(found) - start)) is not None:
+            found.append(name.decode())
     return found

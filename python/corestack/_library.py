@@ -14,11 +14,14 @@ PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, c_int64, c_int64)
 
 CLASSIFICATION = 0
 REGRESSION = 1
+SEGMENTATION = 2
+DETECTION = 3
 PROBABILITY = 0
 LOGIT = 1
 FLOAT32 = 0
 FLOAT64 = 1
 FLOAT16 = 2
+LEVELS_MAX = 8
 
 
 class Array(Structure):
@@ -47,6 +50,28 @@ class PoolArrays(Structure):
         ("folds", c_void_p),
         ("groups", c_void_p),
         ("weights", c_void_p),
+    ]
+
+
+class PoolConfig(Structure):
+    """cst_pool_config"""
+
+    _fields_ = [
+        ("outside", c_int),
+        ("output_given", c_int),
+        ("output", c_int),
+        ("labels", c_char_p),
+        ("ids", c_char_p),
+        ("folds", c_char_p),
+        ("groups", c_char_p),
+        ("weights", c_char_p),
+        ("zip_limit", c_uint64),
+        ("task_given", c_int),
+        ("task", c_int),
+        ("ignore_given", c_int),
+        ("ignore", c_int32),
+        ("layout", c_int),
+        ("classes", c_int32),
     ]
 
 
@@ -79,6 +104,72 @@ class ReliabilityBin(Structure):
     ]
 
 
+class PredictedValues(Structure):
+    """cst_predicted_values"""
+
+    _fields_ = [
+        ("rows", c_int64),
+        ("outputs", c_int32),
+        ("mean", c_void_p),
+        ("variance", c_void_p),
+        ("levels", c_int32),
+        ("level", c_void_p),
+        ("half_width", POINTER(c_void_p)),
+    ]
+
+
+class ValueMetrics(Structure):
+    """cst_value_metrics"""
+
+    _fields_ = [
+        ("samples", c_int64),
+        ("rmse", c_double),
+        ("mae", c_double),
+        ("median_ae", c_double),
+        ("r2", c_double),
+        ("nll", c_double),
+        ("levels", c_int32),
+        ("level", c_double * LEVELS_MAX),
+        ("coverage", c_double * LEVELS_MAX),
+        ("width", c_double * LEVELS_MAX),
+    ]
+
+
+class SegmentationScores(Structure):
+    """cst_segmentation_scores"""
+
+    _fields_ = [
+        ("pixels", c_int64),
+        ("classes_present", c_int32),
+        ("miou", c_double),
+        ("pixel_accuracy", c_double),
+        ("mean_accuracy", c_double),
+        ("dice", c_double),
+        ("fwiou", c_double),
+        ("boundary_error", c_double),
+        ("boundary_iou", c_double),
+        ("nll", c_double),
+        ("brier", c_double),
+        ("ece", c_double),
+    ]
+
+
+class EvaluateOptions(Structure):
+    """cst_evaluate_options"""
+
+    _fields_ = [
+        ("split", c_char_p),
+        ("baselines", c_int),
+        ("resamples", c_int32),
+        ("seed", c_uint64),
+        ("ood", c_char_p),
+        ("clean", c_char_p),
+        ("reference_errors", c_char_p),
+        ("head_above", c_int64),
+        ("tail_below", c_int64),
+    ]
+
+
 class CompareOptions(Structure):
     """cst_compare_options"""
 
@@ -101,6 +192,12 @@ class CompareOptions(Structure):
     ]
 
 
+class SweepOptions(Structure):
+    """cst_sweep_options"""
+
+    _fields_ = [("key", c_char_p), ("values", POINTER(c_char_p)), ("value_count", c_int32), ("draws", c_int32)]
+
+
 class OptionSpec(Structure):
     """cst_option_spec"""
 
@@ -117,6 +214,7 @@ class OptionSpec(Structure):
 
 _STATUS = c_int
 _OUT = POINTER(c_void_p)
+_COUNT = POINTER(c_int64)
 
 # name: (result, arguments). Opaque pointers and arrays are void *.
 FUNCTIONS = {
@@ -130,10 +228,17 @@ FUNCTIONS = {
     "cst_last_error": (c_char_p, [c_void_p]),
     "cst_status_text": (c_char_p, [_STATUS]),
     "cst_free": (None, [c_void_p, c_void_p]),
-    "cst_pool_open": (_STATUS, [c_void_p, _OUT, c_char_p, c_void_p]),
+    "cst_task_name": (c_char_p, [c_int]),
+    "cst_pool_open": (_STATUS, [c_void_p, _OUT, c_char_p, POINTER(PoolConfig)]),
+    "cst_pool_open_files": (_STATUS, [c_void_p, _OUT, POINTER(c_char_p), c_size_t, POINTER(PoolConfig)]),
     "cst_pool_from_arrays": (_STATUS, [c_void_p, _OUT, POINTER(PoolArrays)]),
+    "cst_pool_load": (_STATUS, [c_void_p, c_void_p, c_char_p]),
     "cst_pool_free": (None, [c_void_p, c_void_p]),
+    "cst_pool_task": (c_int, [c_void_p]),
     "cst_pool_members": (c_int32, [c_void_p]),
+    "cst_pool_conditions": (c_int32, [c_void_p, c_char_p]),
+    "cst_pool_class_name": (c_char_p, [c_void_p, c_int32]),
+    "cst_pool_id": (c_char_p, [c_void_p, c_char_p, c_int64]),
     "cst_pool_member_name": (c_char_p, [c_void_p, c_int32]),
     "cst_options_create": (_STATUS, [c_void_p, _OUT]),
     "cst_options_free": (None, [c_void_p, c_void_p]),
@@ -143,17 +248,25 @@ FUNCTIONS = {
     "cst_option_at": (POINTER(OptionSpec), [c_size_t]),
     "cst_preset_at": (c_char_p, [c_size_t]),
     "cst_method_name": (c_char_p, [c_size_t]),
+    "cst_detection_method_name": (c_char_p, [c_size_t]),
     "cst_fit": (_STATUS, [c_void_p, c_void_p, c_char_p, c_void_p, _OUT, _OUT]),
     "cst_inspect": (_STATUS, [c_void_p, c_void_p, c_char_p, c_void_p, _OUT]),
     "cst_evaluate_member": (
         _STATUS,
         [c_void_p, c_void_p, c_char_p, c_int32, c_int32, c_uint64, _OUT],
     ),
-    "cst_evaluate_model": (
+    "cst_evaluate_stack": (_STATUS, [c_void_p, c_void_p, c_void_p, POINTER(EvaluateOptions), _OUT]),
+    "cst_evaluate_detections": (_STATUS, [c_void_p, c_char_p, c_char_p, c_int32, c_uint64, _OUT]),
+    "cst_segmentation_evaluate_file": (
         _STATUS,
-        [c_void_p, c_void_p, c_void_p, c_char_p, c_int, c_int32, c_uint64, _OUT],
+        [c_void_p, c_char_p, POINTER(PoolConfig), c_double, c_int32, c_uint64, _OUT],
     ),
     "cst_compare": (_STATUS, [c_void_p, c_void_p, POINTER(CompareOptions), _OUT]),
+    "cst_ablate": (_STATUS, [c_void_p, c_void_p, POINTER(CompareOptions), _OUT]),
+    "cst_sweep": (_STATUS, [c_void_p, c_void_p, POINTER(SweepOptions), POINTER(CompareOptions), _OUT]),
+    "cst_report_new": (_STATUS, [c_void_p, c_char_p, _OUT]),
+    "cst_report_set_string": (_STATUS, [c_void_p, c_void_p, c_char_p, c_char_p]),
+    "cst_report_set_integer": (_STATUS, [c_void_p, c_void_p, c_char_p, c_int64]),
     "cst_report_json": (_STATUS, [c_void_p, c_void_p, _OUT]),
     "cst_report_text": (_STATUS, [c_void_p, c_void_p, c_int, _OUT]),
     "cst_report_free": (None, [c_void_p, c_void_p]),
@@ -171,8 +284,37 @@ FUNCTIONS = {
     "cst_model_setting": (c_char_p, [c_void_p, c_size_t]),
     "cst_model_predict_pool": (
         _STATUS,
-        [c_void_p, c_void_p, c_void_p, c_char_p, _OUT, POINTER(c_int64)],
+        [c_void_p, c_void_p, c_void_p, c_char_p, _OUT, _COUNT],
     ),
+    "cst_model_predict_values_pool": (
+        _STATUS,
+        [c_void_p, c_void_p, c_void_p, c_char_p, _OUT, _OUT, _COUNT],
+    ),
+    "cst_model_intervals": (
+        _STATUS,
+        [c_void_p, c_void_p, c_double, c_void_p, c_void_p, c_int64, c_void_p, c_void_p],
+    ),
+    "cst_model_predict_detections": (
+        _STATUS,
+        [c_void_p, c_void_p, c_void_p, c_char_p, c_char_p, _COUNT, _COUNT],
+    ),
+    "cst_segmentation_predict": (
+        _STATUS,
+        [c_void_p, c_void_p, c_void_p, c_char_p, c_int, c_char_p, _COUNT, _COUNT],
+    ),
+    "cst_write_predictions": (_STATUS, [c_void_p, c_char_p, c_void_p, c_int64, c_int32]),
+    "cst_write_predictions_conditions": (
+        _STATUS,
+        [c_void_p, c_char_p, c_void_p, c_int32, c_int64, c_int32],
+    ),
+    "cst_write_predictions_csv": (
+        _STATUS,
+        [c_void_p, c_char_p, c_void_p, c_int64, c_int32, POINTER(c_char_p), POINTER(c_char_p)],
+    ),
+    "cst_predictor_create": (_STATUS, [c_void_p, _OUT, c_void_p]),
+    "cst_predictor_predict": (_STATUS, [c_void_p, POINTER(c_void_p), c_int64, c_void_p]),
+    "cst_predictor_error": (c_char_p, [c_void_p]),
+    "cst_predictor_free": (None, [c_void_p, c_void_p]),
     "cst_metric_definition": (c_char_p, [c_char_p]),
     "cst_metrics_evaluate": (
         _STATUS,
@@ -182,10 +324,26 @@ FUNCTIONS = {
         _STATUS,
         [c_void_p, c_void_p, c_int64, c_int32, c_void_p, c_int, POINTER(ReliabilityBin)],
     ),
+    "cst_value_metrics_evaluate": (
+        _STATUS,
+        [c_void_p, POINTER(PredictedValues), c_void_p, POINTER(ValueMetrics), POINTER(ValueMetrics)],
+    ),
+    "cst_segmentation_definition": (c_char_p, [c_char_p]),
+    "cst_segmentation_evaluate_labels": (
+        _STATUS,
+        [
+            c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_int64, c_int32, c_int32, c_double,
+            POINTER(SegmentationScores), c_void_p,
+        ],
+    ),
     "cst_folds_stratified": (_STATUS, [c_void_p, c_void_p, c_int64, c_int32, c_uint64, c_void_p]),
     "cst_folds_grouped": (
         _STATUS,
         [c_void_p, c_void_p, c_void_p, c_int64, c_int32, c_uint64, c_void_p],
+    ),
+    "cst_folds_quantile": (
+        _STATUS,
+        [c_void_p, c_void_p, c_int32, c_void_p, c_int64, c_int32, c_uint64, c_void_p],
     ),
 }
 

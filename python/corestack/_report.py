@@ -2,7 +2,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict
+from typing import Any, Callable, Dict
+
+from . import _library as c
+from ._session import Session
 
 
 class Report(Dict[str, Any]):
@@ -26,3 +29,8 @@ class Report(Dict[str, Any]):
 
     def __reduce__(self) -> Any:
         return type(self), (self._document, self._text)
+
+
+def made(s: Session, call: Callable[[Any, Any], Any]) -> Report:
+    """The report that a function of the library puts where `call` is told."""
+    return Report(*s.report(s.make_with(c.lib.cst_report_free, call)))

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import os
 import signal
 import threading
 from collections.abc import Mapping
@@ -148,24 +147,19 @@ class Session:
 
     def make(self, free: Any, function: Any, *arguments: Any) -> ctypes.c_void_p:
         """The object that `function` puts into its second argument, freed with the session."""
+        return self.make_with(free, lambda context, out: function(context, out, *arguments))
+
+    def make_with(self, free: Any, call: Callable[[Any, Any], Any]) -> ctypes.c_void_p:
+        """The same of a function whose other arguments are elsewhere."""
         out = ctypes.c_void_p()
-        status = function(self.context, ctypes.byref(out), *arguments)
-        if out.value:
-            self._to_free.append((free, out))
+        status = call(self.context, ctypes.byref(out))
+        self.keep(free, out)
         self.check(status)
         return out
 
     def keep(self, free: Any, pointer: ctypes.c_void_p) -> None:
         if pointer.value:
             self._to_free.append((free, pointer))
-
-    def give(self, pointer: ctypes.c_void_p) -> ctypes.c_void_p:
-        """Takes an object out of the session, which no longer frees it."""
-        self._to_free = [(f, p) for f, p in self._to_free if p is not pointer]
-        return pointer
-
-    def open_pool(self, path: Union[str, "os.PathLike[str]"]) -> ctypes.c_void_p:
-        return self.make(c.lib.cst_pool_free, c.lib.cst_pool_open, os.fsencode(path), None)
 
     def options(
         self, preset: str, seed: Optional[int], options: Optional[Mapping[str, Any]], keywords: Mapping[str, Any]

@@ -8,13 +8,13 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
-from . import _arrays
+from . import _arrays, _prediction
 from . import _library as c
 from ._errors import ArgumentError, MismatchError
-from ._report import Report
+from ._pools import config, open_files, predicted_split, task_name
+from ._report import Report, made
 from ._session import Progress, Session
-
-Path = Union[str, "os.PathLike[str]"]
+from ._types import Array, Column, Memory, Path, Predictions
 
 
 class Stack:
@@ -26,13 +26,15 @@ class Stack:
 
     def __init__(self, model: bytes, report: Optional[Report] = None, members_in: Optional[Sequence[str]] = None) -> None:
         self._bytes = bytes(model)
-        self._session = Session(threads=1, interrupts=False).__enter__()
+        self._session: Optional[Session] = None
+        session = self._session = Session(threads=1, interrupts=False).__enter__()
         try:
-            self._model = self._session.make(
+            self._model = session.make(
                 c.lib.cst_model_free, c.lib.cst_model_load_memory, self._bytes, len(self._bytes)
             )
         except BaseException:
-            self._session.__exit__()
+            self._session = None
+            session.__exit__()
             raise
         self._report = report
         self._members_in = None if members_in is None else list(members_in)
@@ -49,7 +51,12 @@ class Stack:
 
     def __repr__(self) -> str:
         of = f" of {len(self._members_in)}" if self._members_in else ""
-        return f"<corestack.Stack: {len(self.kept)}{of} members, {self.n_classes} classes>"
+        what = ""
+        if self.task == "regression":
+            what = ", 1 output" if self.n_classes == 1 else f", {self.n_classes} outputs"
+        elif self.task != "detection":
+            what = f", {self.n_classes} classes"
+        return f"<corestack.Stack: {len(self.kept)}{of} members{what}>"
 
     # ---- what it is ------------------------------------------------------------------------------
 
@@ -64,18 +71,25 @@ class Stack:
         return None if self._members_in is None else list(self._members_in)
 
     @property
+    def task(self) -> str:
+        """ "classification", "regression", "segmentation" or "detection"."""
+        return task_name(c.lib.cst_model_task(self._model))
+
+    @property
     def n_classes(self) -> int:
-        return c.lib.cst_model_classes(self._model)
+        """Number of classes; of a regression of outputs."""
+        return int(c.lib.cst_model_classes(self._model))
 
     @property
     def classes(self) -> Optional[list[str]]:
-        """Names of the classes in the order of the columns; None where they are only counted."""
+        """Names of the classes (outputs) in the order of the columns; None where they are only counted."""
         names = [c.lib.cst_model_class_name(self._model, i) for i in range(self.n_classes)]
         return None if None in names else [name.decode() for name in names]
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weight of each kept member in the log-linear pool; empty for a stack without one (preset "paper")."""
+        """Weight of each kept member in the log-linear pool (of a regression the linear one of one output); empty for a
+        stack without one (preset "paper")."""
         values = [c.lib.cst_model_member_weight(self._model, k) for k in range(len(self._kept))]
         return {name: w for name, w in zip(self._kept, values) if not np.isnan(w)}
 
@@ -149,9 +163,26 @@ class Stack:
             wanted += f" or all {len(self._members_in)}"
         raise MismatchError(f"predictions: {count} arrays; give those of the {wanted}, or a dict by name")
 
-    def _pool(self, s: Session, preds: Any, y: Any, names: Optional[Sequence[str]], output: str) -> ctypes.c_void_p:
+    def _pool(
+        self, s: Session, preds: Any, y: Any, names: Optional[Sequence[str]], output: Optional[str]
+    ) -> ctypes.c_void_p:
+        """The pool that is predicted: of files, whose task may be left to the model, or of arrays."""
+        if _arrays.is_path(preds) or _arrays.are_paths(preds):
+            if y is not None and not _arrays.is_path(y):
+                raise ArgumentError("y: the pool has the labels of its splits; leave y out")
+            if names is not None:
+                raise ArgumentError("names: a pool's files say it; leave it out")
+            return open_files(s, preds, config(self.task, output, labels=y))
+        if self.task in ("segmentation", "detection"):
+            raise ArgumentError(f"predictions: a stack of {self.task} predicts a pool of files; give its path")
         arrays = _arrays.Arrays(
-            preds, y, split="test", names=self._named(preds, names), label_names=self.classes, output=output
+            preds,
+            y,
+            split="test",
+            task=self.task,
+            names=self._named(preds, names),
+            label_names=self.classes,
+            output=output,
         )
         self._needed(arrays)
         pool = s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
@@ -166,82 +197,127 @@ class Stack:
         struct = arrays.struct
         struct.predictions = (c.Array * len(keep))(*[struct.predictions[k] for k in keep])
         arrays.names = [arrays.names[k] for k in keep]
-        struct.names = _arrays._texts(arrays.names)
+        struct.names = _arrays.texts(arrays.names)
         struct.members = len(keep)
 
     def predict(
         self,
-        preds: Any,
+        preds: Union[Predictions, Sequence[Path]],
         *,
-        split: str = "test",
+        split: Optional[str] = None,
         names: Optional[Sequence[str]] = None,
-        output: str = "probability",
+        output: Optional[str] = None,
+        return_variance: bool = False,
+        out: Optional[Path] = None,
+        format: Optional[str] = None,
         threads: Optional[int] = None,
-        memory: Union[None, int, str] = None,
+        memory: Memory = None,
         progress: Progress = None,
-    ) -> np.ndarray:
-        """Probabilities (rows, classes), float32.
+    ) -> Any:
+        """Probabilities (rows, classes), float32; of a regression values (rows,) or (rows, outputs).
 
         preds: as for :func:`corestack.fit`; the kept members are enough. A list holds all members of the fit in its
-        order, or the kept ones in theirs. The path of a pool takes its `split`.
+        order, or the kept ones in theirs. The path of a pool takes its `split` ("test"); one with conditions gives
+        (conditions, rows, classes).
+        return_variance: of a regression also the variance of each value, in a tuple.
+        Of a segmentation maps (cases, height, width, classes) where all cases have one size, of a detection COCO's list of
+        dicts.
+        out: a file to write instead, as `corestack predict -o` does (.npy or .csv; of a segmentation .npy or a new folder;
+        of a detection .json); returns its Report. format: of maps, "maps", "maps-float16", "labels" or "png".
         """
+        split = predicted_split(preds, split)
         with Session(threads, memory, progress) as s:
-            if _arrays.is_path(preds):
-                pool = s.open_pool(preds)
-            else:
-                pool, split = self._pool(s, preds, None, names, output), "test"
-            rows = ctypes.c_int64()
-            out = ctypes.c_void_p()
-            s.check(
-                c.lib.cst_model_predict_pool(
-                    s.context, self._model, pool, split.encode(), ctypes.byref(out), ctypes.byref(rows)
-                )
-            )
-            try:
-                shape = (rows.value, self.n_classes)
-                flat = (ctypes.c_float * (shape[0] * shape[1])).from_address(out.value)
-                return np.frombuffer(flat, np.float32).reshape(shape).copy()
-            finally:
-                c.lib.cst_free(s.context, out)
+            pool = self._pool(s, preds, None, names, output)
+            if return_variance and (self.task != "regression" or out is not None):
+                raise ArgumentError("return_variance: is of a regression, whose values are returned")
+            if out is not None:
+                return _prediction.write(s, self._model, pool, split, out, format)
+            if self.task in ("segmentation", "detection"):
+                return _prediction.loaded(s, self._model, pool, split, format)
+            if format is not None:
+                raise ArgumentError("format: is for maps of a segmentation; leave it out")
+            if return_variance:
+                mean, variance, rows = _prediction.values(s, self._model, pool, split)
+                return self._shaped(mean, pool, split, rows), self._shaped(variance, pool, split, rows)
+            flat, rows = _prediction.probabilities(s, self._model, pool, split)
+            return self._shaped(flat, pool, split, rows)
+
+    def _shaped(self, flat: Array, pool: ctypes.c_void_p, split: str, rows: int) -> Array:
+        conditions = c.lib.cst_pool_conditions(pool, split.encode())
+        return _prediction.shaped(flat, rows, self.n_classes, conditions, self.task == "regression")
+
+    def predict_interval(
+        self,
+        preds: Union[Predictions, Sequence[Path]],
+        level: float = 0.9,
+        *,
+        split: Optional[str] = None,
+        names: Optional[Sequence[str]] = None,
+        threads: Optional[int] = None,
+        memory: Memory = None,
+        progress: Progress = None,
+    ) -> Array:
+        """Of a regression: both ends of intervals that hold a share `level` of new targets, (2, rows) or (2, rows,
+        outputs). ``low, high = stack.predict_interval(preds)``."""
+        if self.task != "regression":
+            raise ArgumentError(f"intervals are of a regression, and this stack is of {self.task}")
+        split = predicted_split(preds, split)
+        with Session(threads, memory, progress) as s:
+            pool = self._pool(s, preds, None, names, None)
+            mean, variance, rows = _prediction.values(s, self._model, pool, split)
+            ends = _prediction.intervals(s, self._model, mean, variance, rows, level)
+            return np.stack([self._shaped(end, pool, split, rows) for end in ends])
+
+    def predictor(self) -> "_prediction.Predictor":
+        """A function of the kept members' predictions for a service: microseconds a call, no files, no options."""
+        return _prediction.Predictor(self, self._model)
 
     def evaluate(
         self,
-        preds: Any,
-        y: Any = None,
+        preds: Union[Predictions, Sequence[Path]],
+        y: Union[None, Column, Path] = None,
         *,
-        split: str = "test",
+        split: Optional[str] = None,
         names: Optional[Sequence[str]] = None,
-        output: str = "probability",
+        output: Optional[str] = None,
         baselines: bool = False,
+        ood: Optional[str] = None,
+        clean: Optional[str] = None,
+        reference_errors: Optional[str] = None,
+        head_above: int = 0,
+        tail_below: int = 0,
         resamples: int = 0,
         seed: int = 0,
         threads: Optional[int] = None,
-        memory: Union[None, int, str] = None,
+        memory: Memory = None,
         progress: Progress = None,
     ) -> Report:
         """Scores on labelled predictions, or on the `split` of a pool (docs/json.md, "evaluate").
 
-        resamples: bootstrap resamples for 95% intervals. baselines: of a pool's path only, sets the stack beside simple
-        baselines that are fitted on the pool's split "oof".
+        resamples: bootstrap resamples for 95% intervals. Of a pool's path only, as the options of `corestack evaluate`:
+        baselines sets the stack beside simple ones that are fitted on the pool's split "oof"; ood, clean,
+        reference_errors, head_above, tail_below.
         """
-        with Session(threads, memory, progress) as s:
-            if _arrays.is_path(preds):
-                if y is not None:
-                    raise ArgumentError("y: the pool has the labels of its splits; leave y out")
-                pool = s.open_pool(preds)
-            elif baselines:
+        split = predicted_split(preds, split)
+        if not _arrays.is_path(preds) and not _arrays.are_paths(preds):
+            if baselines:
                 raise ArgumentError("baselines are fitted on a pool's split 'oof'; give the path of a pool")
-            else:
-                if y is None:
-                    raise ArgumentError("y: labels are needed for scores")
-                pool, split = self._pool(s, preds, y, names, output), "test"
-            report = s.make(
-                c.lib.cst_report_free,
-                lambda context, o: c.lib.cst_evaluate_model(
-                    context, self._model, pool, split.encode(), int(baselines), resamples, seed, o
-                ),
+            if y is None:
+                raise ArgumentError("y: labels are needed for scores")
+        with Session(threads, memory, progress) as s:
+            pool = self._pool(s, preds, y, names, output)
+            how = c.EvaluateOptions(
+                split=split.encode(),
+                baselines=int(baselines),
+                resamples=resamples,
+                seed=seed,
+                ood=None if ood is None else ood.encode(),
+                clean=None if clean is None else clean.encode(),
+                reference_errors=None if reference_errors is None else os.fsencode(reference_errors),
+                head_above=head_above,
+                tail_below=tail_below,
             )
-            return Report(*s.report(report))
+            return made(s, lambda context, o: c.lib.cst_evaluate_stack(context, self._model, pool, how, o))
 
 
 def model_bytes(s: Session, model: ctypes.c_void_p) -> bytes:

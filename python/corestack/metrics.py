@@ -1,21 +1,27 @@
-"""Scores of probabilities against labels, by the names of the fields of cst_metrics.
+"""Scores by the names of the library's fields: of probabilities, of values of a regression, of label maps.
 
-Each function takes probabilities (rows, classes) and labels (rows,) and returns a float; ``scores`` computes all of them
-at once and ``definition`` says in a sentence what one is.
+``scores`` has all of probabilities (rows, classes) against labels (rows,), ``value_scores`` those of values against targets,
+``map_scores`` those of label maps against masks. Each score of the first two is also a function that returns a float.
+``definition`` says in a sentence what a score is. Detections are scored by :func:`corestack.evaluate`.
 """
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
+import numpy as np
+
+from . import _arrays
 from . import _library as c
-from ._errors import ArgumentError
+from ._errors import ArgumentError, MismatchError
 from ._functions import scored
 from ._session import Session
 
 __all__ = [
-    "scores", "reliability", "definition", "top1", "nll", "brier", "ece", "ece_mass", "ece_classwise", "ece_debiased", "corp",
+    "scores", "reliability", "value_scores", "map_scores", "definition",
+    "top1", "nll", "brier", "ece", "ece_mass", "ece_classwise", "ece_debiased", "corp",
+    "rmse", "mae", "median_ae", "r2", "nll_gaussian",
 ]  # fmt: skip
 
 
@@ -62,9 +68,95 @@ def reliability(
     ]
 
 
+def value_scores(
+    values: Any,
+    y: Any,
+    *,
+    variance: Any = None,
+    half_width: Optional[Mapping[float, Any]] = None,
+    each: bool = False,
+) -> Any:
+    """Every score of values (rows,) or (rows, outputs) of a regression, by name; means over the outputs.
+
+    variance: of the values, in their shape: gives `nll_gaussian`. half_width: {level: half widths of the intervals around
+    the values}: gives `coverage` and `width` by level. each: a list, a dict for each output, instead.
+    """
+    mean = _arrays.values(values)
+    targets = _arrays.targets(y, mean.shape[1])
+    if len(targets) != len(mean):
+        raise MismatchError(f"y: has {len(targets)} targets where there are {len(mean)} rows of values")
+    widths = {float(level): _arrays.values(width, "half_width") for level, width in (half_width or {}).items()}
+    if len(widths) > c.LEVELS_MAX:
+        raise ArgumentError(f"half_width: has {len(widths)} levels; at most {c.LEVELS_MAX} are scored at a time")
+    spread = None if variance is None else _arrays.values(variance, "variance")
+    for name, other in (("variance", spread), *(("half_width", width) for width in widths.values())):
+        if other is not None and other.shape != mean.shape:
+            raise MismatchError(f"{name}: has shape {other.shape} where the values have {mean.shape}")
+    levels = np.array(list(widths), np.float64)
+    predicted = c.PredictedValues(
+        rows=mean.shape[0],
+        outputs=mean.shape[1],
+        mean=mean.ctypes.data,
+        variance=None if spread is None else spread.ctypes.data,
+        levels=len(widths),
+        level=levels.ctypes.data,
+        half_width=(ctypes.c_void_p * max(len(widths), 1))(*[width.ctypes.data for width in widths.values()]),
+    )
+    average, single = c.ValueMetrics(), (c.ValueMetrics * max(mean.shape[1], 1))()
+    with Session() as s:
+        s.check(
+            c.lib.cst_value_metrics_evaluate(
+                s.context, ctypes.byref(predicted), targets.ctypes.data, ctypes.byref(average), single
+            )
+        )
+    return [_of_values(one, variance) for one in single] if each else _of_values(average, variance)
+
+
+def _of_values(found: c.ValueMetrics, variance: Any) -> dict[str, Any]:
+    out: dict[str, Any] = {name: getattr(found, name) for name in ("samples", "rmse", "mae", "median_ae", "r2")}
+    if variance is not None:
+        out["nll_gaussian"] = found.nll
+    if found.levels:
+        levels = found.level[: found.levels]
+        out["coverage"] = dict(zip(levels, found.coverage))
+        out["width"] = dict(zip(levels, found.width))
+    return out
+
+
+def map_scores(predicted: Any, labels: Any, classes: int, *, ignore: int = 255, boundary: float = 0) -> dict[str, Any]:
+    """Scores of label maps (images, height, width), or of one (height, width), by name, and the confusion matrix.
+
+    ignore: the label of pixels that do not count. boundary: width of the band at label boundaries, in pixels from 1 on,
+    else as a share of the diagonal; 0: 0.0075. What has nothing to be computed from is NaN.
+    """
+    maps = []
+    for name, given in (("predicted", predicted), ("labels", labels)):
+        found = np.asarray(_arrays.loaded(given))
+        if found.dtype.kind not in "iub" or found.ndim not in (2, 3):
+            raise MismatchError(
+                f"{name}: has dtype {found.dtype} and shape {found.shape}; label maps are integers (images, height, width)"
+            )
+        if found.size and (found.min() < -(2**31) or found.max() >= 2**31):
+            raise ArgumentError(f"{name}: has labels that are no classes: {found.min()} to {found.max()}")
+        maps.append(np.ascontiguousarray(found[None] if found.ndim == 2 else found, np.int32))
+    if maps[0].shape != maps[1].shape:
+        raise MismatchError(f"predicted: has shape {maps[0].shape} where labels have {maps[1].shape}")
+    out, confusion = c.SegmentationScores(), np.zeros((max(int(classes), 1),) * 2, np.int64)
+    with Session() as s:
+        s.check(
+            c.lib.cst_segmentation_evaluate_labels(
+                s.context, maps[0].ctypes.data, maps[1].ctypes.data, *maps[0].shape, classes, ignore, boundary,
+                ctypes.byref(out), confusion.ctypes.data,
+            )
+        )  # fmt: skip
+    of_probabilities = ("nll", "brier", "ece")
+    scores = {name: getattr(out, name) for name, _ in c.SegmentationScores._fields_ if name not in of_probabilities}
+    return {**scores, "confusion": confusion}
+
+
 def definition(name: str) -> str:
     """One sentence for a score."""
-    text = c.lib.cst_metric_definition(name.encode())
+    text = c.lib.cst_metric_definition(name.encode()) or c.lib.cst_segmentation_definition(name.encode())
     if text is None:
         raise ArgumentError(f"there is no score '{name}'")
     return str(text.decode())
@@ -108,3 +200,28 @@ def ece_debiased(probabilities: Any, y: Any, *, bins: int = 15) -> float:
 def corp(probabilities: Any, y: Any) -> float:
     """Miscalibration part of the top label's Brier score, bin-free."""
     return scores(probabilities, y)["corp"]
+
+
+def rmse(values: Any, y: Any) -> float:
+    """Root of the mean squared error."""
+    return float(value_scores(values, y)["rmse"])
+
+
+def mae(values: Any, y: Any) -> float:
+    """Mean absolute error."""
+    return float(value_scores(values, y)["mae"])
+
+
+def median_ae(values: Any, y: Any) -> float:
+    """Median absolute error."""
+    return float(value_scores(values, y)["median_ae"])
+
+
+def r2(values: Any, y: Any) -> float:
+    """1 - squared error / squared deviation of the targets from their mean."""
+    return float(value_scores(values, y)["r2"])
+
+
+def nll_gaussian(values: Any, y: Any, variance: Any) -> float:
+    """Mean negative log of the normal density at the targets, nats."""
+    return float(value_scores(values, y, variance=variance)["nll_gaussian"])

@@ -18,21 +18,30 @@ HEADERS = ROOT / "include" / "corestack"
 STRUCTS = {
     "cst_array": c.Array,
     "cst_pool_arrays": c.PoolArrays,
+    "cst_pool_config": c.PoolConfig,
     "cst_metrics": c.Metrics,
     "cst_reliability_bin": c.ReliabilityBin,
+    "cst_predicted_values": c.PredictedValues,
+    "cst_value_metrics": c.ValueMetrics,
+    "cst_segmentation_scores": c.SegmentationScores,
+    "cst_evaluate_options": c.EvaluateOptions,
+    "cst_sweep_options": c.SweepOptions,
     "cst_compare_options": c.CompareOptions,
     "cst_option_spec": c.OptionSpec,
 }
 CONSTANTS = {
     "CST_TASK_CLASSIFICATION": c.CLASSIFICATION,
     "CST_TASK_REGRESSION": c.REGRESSION,
+    "CST_TASK_SEGMENTATION": c.SEGMENTATION,
+    "CST_TASK_DETECTION": c.DETECTION,
     "CST_OUTPUT_PROBABILITY": c.PROBABILITY,
     "CST_OUTPUT_LOGIT": c.LOGIT,
     "CST_NUMBER_FLOAT32": c.FLOAT32,
     "CST_NUMBER_FLOAT64": c.FLOAT64,
     "CST_NUMBER_FLOAT16": c.FLOAT16,
+    "CST_LEVELS_MAX": c.LEVELS_MAX,
 }
-ENUMS = "cst_status|cst_task|cst_output|cst_log_level|cst_number"
+ENUMS = "cst_status|cst_task|cst_output|cst_log_level|cst_number|cst_map_format|cst_layout"
 SCALARS = {
     "int": ctypes.c_int,
     "int32_t": ctypes.c_int32,

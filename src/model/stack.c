@@ -72,6 +72,18 @@ const char *cst_model_member_name(const cst_model *model, int32_t member) {
                : NULL;
 }
 
+/* Of a regression that is a linear function of its members alone: the mean over the outputs. */
+static double linear_weight(const cst_model *model, int32_t member) {
+    const cst_learner *learner = model->learner;
+    double mean = 0;
+    if (model->learners != 1 ||
+        (int64_t)learner->coefficients != (int64_t)model->members * model->classes)
+        return NAN;
+    for (int32_t d = 0; d < model->classes; d++)
+        mean += learner->weights[d * model->members + member] / model->classes;
+    return mean;
+}
+
 double cst_model_member_weight(const cst_model *model, int32_t member) {
     if (!cst_model_member_name(model, member))
         return NAN;
@@ -79,7 +91,7 @@ double cst_model_member_weight(const cst_model *model, int32_t member) {
         if (model->learner[m].kind == CST_LEARNER_LOGLINEAR &&
             member < model->learner[m].coefficients)
             return model->learner[m].weights[member];
-    return NAN;
+    return model->task == CST_TASK_REGRESSION ? linear_weight(model, member) : NAN;
 }
 
 const char *cst_model_class_name(const cst_model *model, int32_t c) {

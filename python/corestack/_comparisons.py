@@ -1,0 +1,173 @@
+"""Methods side by side: compare, ablate, sweep."""
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional, Union
+
+from . import _arrays
+from . import _library as c
+from ._errors import ArgumentError
+from ._pools import open_pool
+from ._report import Report, made
+from ._session import Progress, Session, option_text, settings
+from ._types import Column, Flops, Memory, Options, OptionValue, Path, Predictions
+
+
+def _text(value: Any) -> Optional[bytes]:
+    return None if value is None else str(value).encode("utf-8")
+
+
+def _options(
+    methods: Union[None, str, Sequence[str]],
+    split: str,
+    resamples: int,
+    seed: int,
+    options: Optional[Options],
+    keywords: Mapping[str, OptionValue],
+    **more: Any,
+) -> c.CompareOptions:
+    wanted = [methods] if isinstance(methods, str) else list(methods or [])
+    pairs = [f"{key}={value}" for key, value in settings(None, options, keywords).items()]
+    return c.CompareOptions(
+        split=split.encode(),
+        methods=_arrays.texts(wanted) if wanted else None,
+        method_count=len(wanted),
+        settings=_arrays.texts(pairs) if pairs else None,
+        setting_count=len(pairs),
+        resamples=resamples,
+        seed=seed,
+        **more,
+    )
+
+
+def compare(
+    preds: Union[Predictions, Sequence[Path]],
+    y: Union[None, Column, Path] = None,
+    *,
+    methods: Union[None, str, Sequence[str]] = None,
+    reference: Optional[str] = None,
+    ood: Optional[str] = None,
+    clean: Optional[str] = None,
+    reference_errors: Optional[str] = None,
+    head_above: int = 0,
+    tail_below: int = 0,
+    task: Optional[str] = None,
+    folds: Union[None, Column, Path] = None,
+    groups: Union[None, Column, Path] = None,
+    names: Optional[Sequence[str]] = None,
+    classes: Optional[Sequence[str]] = None,
+    flops: Flops = None,
+    output: Optional[str] = None,
+    split: str = "oof",
+    resamples: int = 5000,
+    seed: int = 0,
+    options: Optional[Options] = None,
+    threads: Optional[int] = None,
+    memory: Memory = None,
+    progress: Progress = None,
+    **keywords: OptionValue,
+) -> Report:
+    """Methods side by side, with intervals and tests (docs/json.md, "compare").
+
+    methods: names, as :func:`corestack.methods` has them; None for all that apply. On arrays every score is nested; of a
+    pool's path, another `split` than "oof" is scored by fits on "oof".
+    ood, clean, reference_errors, head_above, tail_below: of a pool's path, as the options of `corestack compare`.
+    """
+    with Session(threads, memory, progress) as s:
+        pool = open_pool(
+            s, preds, y, "oof", task, output, folds=folds, groups=groups, names=names, classes=classes, flops=flops
+        )
+        how = _options(
+            methods,
+            split,
+            resamples,
+            seed,
+            options,
+            keywords,
+            reference=_text(reference),
+            ood=_text(ood),
+            clean=_text(clean),
+            reference_errors=_text(reference_errors),
+            head_above=head_above,
+            tail_below=tail_below,
+        )
+        return made(s, lambda context, o: c.lib.cst_compare(context, pool, how, o))
+
+
+def ablate(
+    preds: Union[Predictions, Sequence[Path]],
+    y: Union[None, Column, Path] = None,
+    *,
+    task: Optional[str] = None,
+    folds: Union[None, Column, Path] = None,
+    groups: Union[None, Column, Path] = None,
+    names: Optional[Sequence[str]] = None,
+    classes: Optional[Sequence[str]] = None,
+    flops: Flops = None,
+    output: Optional[str] = None,
+    split: str = "oof",
+    resamples: int = 5000,
+    seed: int = 0,
+    options: Optional[Options] = None,
+    threads: Optional[int] = None,
+    memory: Memory = None,
+    progress: Progress = None,
+    **keywords: OptionValue,
+) -> Report:
+    """The paper's ablation: preset "prototype" with the stages of "paper" switched on one after the other.
+
+    Arguments are those of :func:`compare`, the result has its keys.
+    """
+    with Session(threads, memory, progress) as s:
+        pool = open_pool(
+            s, preds, y, "oof", task, output, folds=folds, groups=groups, names=names, classes=classes, flops=flops
+        )
+        how = _options(None, split, resamples, seed, options, keywords)
+        return made(s, lambda context, o: c.lib.cst_ablate(context, pool, how, o))
+
+
+def sweep(
+    preds: Union[Predictions, Sequence[Path]],
+    y: Union[None, Column, Path] = None,
+    *,
+    over: str,
+    values: Sequence[Any],
+    draws: int = 5,
+    methods: Union[None, str, Sequence[str]] = None,
+    task: Optional[str] = None,
+    folds: Union[None, Column, Path] = None,
+    groups: Union[None, Column, Path] = None,
+    names: Optional[Sequence[str]] = None,
+    classes: Optional[Sequence[str]] = None,
+    flops: Flops = None,
+    output: Optional[str] = None,
+    split: str = "oof",
+    resamples: int = 0,
+    seed: int = 0,
+    options: Optional[Options] = None,
+    threads: Optional[int] = None,
+    memory: Memory = None,
+    progress: Progress = None,
+    **keywords: OptionValue,
+) -> Report:
+    """Scores over the values of an option, or over the size of the pool (docs/json.md, "sweep").
+
+    over: an option's key, with presets as methods; or "pool.size", with any methods on `draws` random subsets of the
+    members for each size. Other arguments are those of :func:`compare`.
+    """
+    texts = [option_text(value) for value in values]
+    if not texts:
+        raise ArgumentError("values: there are none; give those that the option shall take")
+    with Session(threads, memory, progress) as s:
+        if over != "pool.size":  # a value that is not valid shows before any work is done
+            for text in texts:
+                s.options("default", None, {over: text}, {})
+        pool = open_pool(
+            s, preds, y, "oof", task, output, folds=folds, groups=groups, names=names, classes=classes, flops=flops
+        )
+        how = _options(methods, split, resamples, seed, options, keywords)
+        swept = c.SweepOptions(
+            key=over.encode(), values=_arrays.texts(texts), value_count=len(texts), draws=draws
+        )
+        return made(s, lambda context, o: c.lib.cst_sweep(context, pool, ctypes.byref(swept), how, o))

@@ -1,0 +1,69 @@
+"""Pools as the functions are given them: arrays, the path of a pool, or a list of files."""
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any, Optional
+
+from . import _arrays
+from . import _library as c
+from ._errors import ArgumentError
+from ._session import Session
+
+
+def open_pool(
+    s: Session, preds: Any, y: Any, split: str, task: Optional[str] = None, output: Optional[str] = None, **about: Any
+) -> ctypes.c_void_p:
+    """The pool, freed with the session. Of files, `about` is what only arrays need."""
+    if not _arrays.is_path(preds) and not _arrays.are_paths(preds):
+        arrays = _arrays.Arrays(preds, y, split=split, task=task, output=output, **about)
+        s.arrays = arrays  # read until the pool is freed
+        return s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
+    files = {"labels": y, **{name: about.pop(name, None) for name in ("folds", "groups")}}
+    given = [name for name, value in {**files, **about}.items() if value is not None and not _arrays.is_path(value)]
+    if given:
+        name = "y" if given[0] == "labels" else given[0]
+        raise ArgumentError(f"{name}: a pool's files say it; leave it out, or change the pool")
+    return open_files(s, preds, config(task, output, **files))
+
+
+def config(
+    task: Optional[str] = None, output: Optional[str] = None, **more: Any
+) -> c.PoolConfig:
+    """A cst_pool_config. more: its other fields; paths as text or os.PathLike."""
+    found = c.PoolConfig()
+    kind = _arrays.number_of(task, _arrays.TASKS, "task")
+    values = _arrays.number_of(output, _arrays.OUTPUTS, "output")
+    if kind is not None:
+        found.task_given, found.task = 1, kind
+    if values is not None:
+        found.output_given, found.output = 1, values
+    for name, value in more.items():
+        if value is not None:
+            setattr(found, name, os.fsencode(value) if _arrays.is_path(value) else value)
+    return found
+
+
+def open_files(s: Session, preds: Any, how: c.PoolConfig) -> ctypes.c_void_p:
+    """A manifest or folder, or a pool of the prediction files in a list."""
+    if _arrays.is_path(preds) and (os.fspath(preds).endswith(".json") or not os.path.isfile(preds)):
+        return s.make(c.lib.cst_pool_free, c.lib.cst_pool_open, os.fsencode(preds), how)
+    paths = [preds] if _arrays.is_path(preds) else preds
+    texts = (ctypes.c_char_p * len(paths))(*[os.fsencode(path) for path in paths])
+    return s.make(c.lib.cst_pool_free, c.lib.cst_pool_open_files, texts, len(paths), how)
+
+
+def predicted_split(preds: Any, split: Optional[str]) -> str:
+    """The split that a stack predicts: arrays are one, "test", and so are files in a list, "oof"."""
+    if not _arrays.is_path(preds):
+        return "oof" if _arrays.are_paths(preds) else "test"
+    return "test" if split is None else split
+
+
+def member_names(pool: ctypes.c_void_p) -> list[str]:
+    return [c.lib.cst_pool_member_name(pool, k).decode() for k in range(c.lib.cst_pool_members(pool))]
+
+
+def task_name(number: int) -> str:
+    name: bytes = c.lib.cst_task_name(number)
+    return name.decode()

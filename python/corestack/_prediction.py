@@ -1,0 +1,233 @@
+"""Predictions of a model: arrays of any task, files as `corestack predict` writes them, and a predictor for services."""
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import tempfile
+import threading
+from collections.abc import Mapping
+from typing import Any, Optional
+
+import numpy as np
+
+from . import _library as c
+from ._errors import BY_STATUS, ArgumentError, Error, MismatchError
+from ._pools import task_name
+from ._report import Report
+from ._session import Session
+from ._types import Array
+
+FORMATS = {"maps": 0, "maps-float16": 1, "labels": 2, "png": 3}
+
+
+def _taken(s: Session, pointer: ctypes.c_void_p, count: int) -> Array:
+    """A copy of floats that the library allocated, which are freed."""
+    try:
+        flat: Any = (ctypes.c_float * count).from_address(pointer.value or 0)
+        return np.array(np.frombuffer(flat, np.float32))
+    finally:
+        c.lib.cst_free(s.context, pointer)
+
+
+def shaped(flat: Array, rows: int, columns: int, conditions: int, values: bool) -> Array:
+    """(rows, columns), with an axis of conditions before where there are some; values of one output are (rows,)."""
+    shape = [rows] if conditions == 0 else [conditions, rows // conditions]
+    return flat.reshape(shape if values and columns == 1 else [*shape, columns])
+
+
+def probabilities(s: Session, model: Any, pool: Any, split: str) -> tuple[Array, int]:
+    """Probabilities, or values of a regression, flat, and how many rows."""
+    rows, out = ctypes.c_int64(), ctypes.c_void_p()
+    s.check(
+        c.lib.cst_model_predict_pool(s.context, model, pool, split.encode(), ctypes.byref(out), ctypes.byref(rows))
+    )
+    return _taken(s, out, rows.value * c.lib.cst_model_classes(model)), rows.value
+
+
+def values(s: Session, model: Any, pool: Any, split: str) -> tuple[Array, Array, int]:
+    """Values and variances of a regression, flat, and how many rows."""
+    rows, mean, variance = ctypes.c_int64(), ctypes.c_void_p(), ctypes.c_void_p()
+    s.check(
+        c.lib.cst_model_predict_values_pool(
+            s.context, model, pool, split.encode(), ctypes.byref(mean), ctypes.byref(variance), ctypes.byref(rows)
+        )
+    )
+    count = rows.value * c.lib.cst_model_classes(model)
+    return _taken(s, mean, count), _taken(s, variance, count), rows.value
+
+
+def intervals(s: Session, model: Any, mean: Array, variance: Array, rows: int, level: float) -> Array:
+    """Both ends, (2, rows * outputs)."""
+    ends = np.empty((2, mean.size), np.float32)
+    s.check(
+        c.lib.cst_model_intervals(
+            s.context, model, level, mean.ctypes.data, variance.ctypes.data, rows, ends[0].ctypes.data, ends[1].ctypes.data
+        )
+    )
+    return ends
+
+
+# ---- files -----------------------------------------------------------------------------------------
+
+
+def write(s: Session, model: Any, pool: Any, split: str, out: Any, form: Optional[str]) -> Report:
+    """Writes what `corestack predict` writes, and returns its document."""
+    path, task = os.fspath(out), c.lib.cst_model_task(model)
+    if form is not None and task != c.SEGMENTATION:
+        raise ArgumentError("format: is for maps of a segmentation; leave it out")
+    ending = os.path.splitext(path)[1]
+    first, second = ctypes.c_int64(), ctypes.c_int64()
+    counts = (ctypes.byref(first), ctypes.byref(second))
+    found: dict[str, Any] = {}
+    if task == c.SEGMENTATION:
+        kind = FORMATS[form] if form in FORMATS else None
+        if form is not None and kind is None:
+            raise ArgumentError(f"format is '{form}'; it is 'maps', 'maps-float16', 'labels' or 'png'")
+        s.check(
+            c.lib.cst_segmentation_predict(s.context, model, pool, split.encode(), kind or 0, os.fsencode(out), *counts)
+        )
+        found = {"samples": second.value, "classes": None, "cases": first.value, "format": form or "maps"}
+    elif task == c.DETECTION:
+        if ending != ".json":
+            raise ArgumentError(f"{path}: detections are written as COCO results; name the file with .json at its end")
+        s.check(
+            c.lib.cst_model_predict_detections(s.context, model, pool, split.encode(), os.fsencode(out), *counts)
+        )
+        found = {"samples": first.value, "images": first.value, "detections": second.value}
+    else:
+        if ending not in (".npy", ".csv"):
+            raise ArgumentError(f"{path}: predictions are written as .npy or .csv; name the file so")
+        found = {"samples": _write_rows(s, model, pool, split, out, ending == ".csv"), "classes": None}
+    return _document(s, model, task, split, path, found)
+
+
+def _write_rows(s: Session, model: Any, pool: Any, split: str, out: Any, as_csv: bool) -> int:
+    conditions = c.lib.cst_pool_conditions(pool, split.encode())
+    if as_csv and conditions > 0:
+        raise ArgumentError(f"split '{split}' holds several conditions, which a table cannot; write an .npy")
+    flat, rows = probabilities(s, model, pool, split)
+    classes, path = c.lib.cst_model_classes(model), os.fsencode(out)
+    if as_csv:
+        names = _names(model, pool, classes)
+        ids = _ids(pool, split, rows)
+        s.check(c.lib.cst_write_predictions_csv(s.context, path, flat.ctypes.data, rows, classes, ids, names))
+    elif conditions > 0:
+        shape = (conditions, rows // conditions, classes)
+        s.check(c.lib.cst_write_predictions_conditions(s.context, path, flat.ctypes.data, *shape))
+    else:
+        s.check(c.lib.cst_write_predictions(s.context, path, flat.ctypes.data, rows, classes))
+    return rows
+
+
+def _names(model: Any, pool: Any, classes: int) -> Any:
+    found = [c.lib.cst_model_class_name(model, i) or c.lib.cst_pool_class_name(pool, i) for i in range(classes)]
+    return None if None in found else (ctypes.c_char_p * classes)(*found)
+
+
+def _ids(pool: Any, split: str, rows: int) -> Any:
+    if c.lib.cst_pool_id(pool, split.encode(), 0) is None:
+        return None
+    return (ctypes.c_char_p * rows)(*[c.lib.cst_pool_id(pool, split.encode(), i) for i in range(rows)])
+
+
+def _document(s: Session, model: Any, task: int, split: str, path: str, found: Mapping[str, Any]) -> Report:
+    document = s.make(c.lib.cst_report_free, lambda context, o: c.lib.cst_report_new(context, b"predict", o))
+
+    def put(key: str, value: Any) -> None:
+        if isinstance(value, int):
+            s.check(c.lib.cst_report_set_integer(s.context, document, key.encode(), value))
+        else:
+            text = None if value is None else value.encode("utf-8", "surrogateescape")
+            s.check(c.lib.cst_report_set_string(s.context, document, key.encode(), text))
+
+    put("model", None)
+    if task == c.REGRESSION:
+        put("task", task_name(task))
+    put("split", split)
+    put("out", path)
+    for key, value in found.items():
+        put(key, c.lib.cst_model_classes(model) if key == "classes" else value)
+    return Report(*s.report(document))
+
+
+def loaded(s: Session, model: Any, pool: Any, split: str, form: Optional[str]) -> Any:
+    """Maps of a segmentation as one array, or detections as a list of dicts: what would be written, in memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        if c.lib.cst_model_task(model) == c.DETECTION:
+            path = os.path.join(folder, "detections.json")
+            write(s, model, pool, split, path, form)
+            with open(path, encoding="utf-8") as file:
+                return json.load(file)
+        if form == "png":
+            raise ArgumentError("format: PNGs are files; give out=FOLDER, or format='labels' for an array")
+        path = os.path.join(folder, "maps.npy")
+        write(s, model, pool, split, path, form)
+        return np.load(path)
+
+
+# ---- services --------------------------------------------------------------------------------------
+
+
+class Predictor:
+    """Predicts one sample or a batch in microseconds, made by :meth:`corestack.Stack.predictor`.
+
+    Memory and model are made ready once; a call allocates only its result. Calls from several threads wait for one
+    another: give each thread a predictor of its own. Numbers are those of :meth:`corestack.Stack.predict` to a rounding.
+    """
+
+    def __init__(self, stack: Any, model: Any) -> None:
+        self._stack = stack  # the model's owner
+        self._lock = threading.Lock()
+        self._session: Optional[Session] = None
+        session = self._session = Session(threads=1, interrupts=False).__enter__()
+        try:
+            self._made = session.make(c.lib.cst_predictor_free, c.lib.cst_predictor_create, model)
+        except BaseException:
+            self._session = None
+            session.__exit__()
+            raise
+        self._kept = stack.kept
+        self._columns = c.lib.cst_model_classes(model)
+        self._values = c.lib.cst_model_task(model) == c.REGRESSION
+        self._places = (ctypes.c_void_p * len(self._kept))()
+
+    def __del__(self) -> None:
+        session, self._session = getattr(self, "_session", None), None
+        if session is not None:
+            session.__exit__()
+
+    def __reduce__(self) -> Any:
+        return _predictor_of, (self._stack,)
+
+    def __call__(self, preds: Any) -> Array:
+        """preds: of the kept members, by name or in the order of `kept`: (classes,) for one sample, or (rows, classes).
+
+        Probabilities (values of a regression), not logits. float32 in C order is read where it is, anything else is
+        converted.
+        """
+        given = [preds[name] for name in self._kept] if isinstance(preds, Mapping) else preds
+        if len(given) != len(self._kept):
+            raise MismatchError(f"predictions: {len(given)} arrays; give those of the {len(self._kept)} kept members")
+        arrays = [np.ascontiguousarray(array, np.float32) for array in given]
+        shape = arrays[0].shape
+        rows = arrays[0].size // self._columns
+        scalar = self._values and self._columns == 1
+        if any(a.shape != shape for a in arrays) or (not scalar and (not shape or shape[-1] != self._columns)):
+            raise MismatchError(
+                f"predictions: have shapes {[a.shape for a in arrays]}; each is ({self._columns},) or (rows, {self._columns})"
+            )
+        out = np.empty(shape, np.float32)
+        with self._lock:
+            for k, array in enumerate(arrays):
+                self._places[k] = array.ctypes.data
+            status = c.lib.cst_predictor_predict(self._made, self._places, rows, out.ctypes.data)
+            if status != 0:
+                text = c.lib.cst_predictor_error(self._made) or c.lib.cst_status_text(status)
+                raise BY_STATUS.get(status, Error)(text.decode("utf-8", "replace"))
+        return out
+
+
+def _predictor_of(stack: Any) -> Predictor:
+    made: Predictor = stack.predictor()
+    return made

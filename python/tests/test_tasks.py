@@ -1,0 +1,501 @@
+"""Every task as the command line has it: the same model files, predictions and reports."""
+from __future__ import annotations
+
+import json
+import pickle
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+from common import ROOT, needs_tool, run_tool, toy, without_times
+
+import corestack
+
+try:
+    import pandas as pd
+except ImportError:
+    pd = None
+
+EXAMPLES = ROOT / "examples"
+QUICK = {"evaluate_nested": False}
+FAST = ["--set", "evaluate.nested=false"]
+
+
+def printed(*arguments):
+    return without_times(json.loads(run_tool(*arguments, "--json")))
+
+
+def values_pool(name="regression"):
+    """(manifest, {member: oof}, {member: test}, {split: targets}, folds)"""
+    folder = EXAMPLES / name
+    manifest = json.loads((folder / "pool.json").read_text())
+    oof, test = (
+        {m["name"]: np.load(folder / m["predictions"][split]) for m in manifest["models"]} for split in ("oof", "test")
+    )
+    targets = {split: np.load(folder / f"{split}_labels.npy") for split in ("oof", "test")}
+    return manifest, oof, test, targets, np.load(folder / "oof_folds.npy")
+
+
+def toy_values(rows=200, outputs=2, members=4, seed=0):
+    random = np.random.default_rng(seed)
+    y = random.normal(size=(rows, outputs)) * np.array([1, 10])[:outputs]
+    preds = {f"model{k}": y + random.normal(size=y.shape) * (0.3 + 0.2 * k) for k in range(members)}
+    return preds, y
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = Path(folder.name)
+
+
+class Regression(Folder):
+    @needs_tool
+    def test_as_the_command_line(self):
+        pool, model = EXAMPLES / "regression", self.path / "tool.cstack"
+        manifest, oof, test, targets, folds = values_pool()
+        about = dict(
+            task="regression", folds=folds, classes=manifest["outputs"], flops={m["name"]: m["flops"] for m in manifest["models"]}
+        )
+        document = printed("fit", pool, "-o", model, *FAST)
+        stack = corestack.fit(oof, targets["oof"], **about, **QUICK)
+        by_path = corestack.fit(pool, **QUICK)
+        for fitted in (stack, by_path, corestack.load(model), pickle.loads(pickle.dumps(stack))):
+            self.assertEqual(fitted.to_bytes(), model.read_bytes())
+            self.assertEqual((fitted.task, fitted.n_classes, fitted.classes), ("regression", 1, manifest["outputs"]))
+            self.assertEqual(list(fitted.weights), document["kept"])
+            for name, weight in document["weights"].items():
+                self.assertAlmostEqual(fitted.weights[name], weight, places=8)
+        document["model"] = None
+        self.assertEqual(without_times(dict(by_path.report)), document)
+        files = {key: self.path / f"{key}.npy" for key in ("mean", "variance", "ends")}
+        run_tool(
+            "predict", model, pool, "--split", "test", "-o", files["mean"], "--variance", files["variance"],
+            "--intervals", files["ends"], "--level", "0.8",
+        )  # fmt: skip
+        for preds in (test, pool):
+            mean, variance = stack.predict(preds, return_variance=True)
+            ends = stack.predict_interval(preds, 0.8)
+            for name, found in (("mean", mean), ("variance", variance), ("ends", ends)):
+                expected = np.load(files[name])
+                self.assertEqual(found.tobytes(), expected.tobytes(), name)
+                self.assertEqual(found.shape, expected.shape[:found.ndim])
+            self.assertEqual(stack.predict(preds).tobytes(), mean.tobytes())
+        low, high = ends
+        self.assertTrue((low < mean).all() and (mean < high).all())
+        document = printed(
+            "evaluate", files["mean"], "--labels", pool / "test_labels.npy", "--task", "regression", "-r", 50
+        )
+        for scored in (
+            corestack.evaluate(mean, targets["test"], task="regression", resamples=50),
+            corestack.evaluate(files["mean"], pool / "test_labels.npy", task="regression", resamples=50),
+        ):
+            self.assertEqual(without_times(dict(scored)), document)
+        document = printed("evaluate", model, pool, "--split", "test", "--baselines", "-r", 50)
+        self.assertEqual(without_times(dict(stack.evaluate(pool, baselines=True, resamples=50))), document)
+        self.assertEqual(stack.evaluate(test, targets["test"], resamples=50)["rmse_ci"], document["rmse_ci"])
+
+    @needs_tool
+    def test_inspect_compare_and_folds(self):
+        pool = EXAMPLES / "regression"
+        manifest, oof, _, targets, folds = values_pool()
+        document = printed("inspect", pool)
+        report = corestack.inspect(oof, targets["oof"], task="regression", folds=folds)
+        for key in ("cka", "pearson", "clusters", "eigenvalues", "lambda", "kappa"):
+            self.assertEqual(report[key], document[key], key)
+        self.assertEqual(corestack.cka(pool).tolist(), document["cka"])
+        methods = ["average", "best-single", "ridge"]
+        document = printed("compare", pool, "--methods", ",".join(methods), "--resamples", 50)
+        report = corestack.compare(oof, targets["oof"], task="regression", folds=folds, methods=methods, resamples=50,
+                                   flops=[m["flops"] for m in manifest["models"]])  # fmt: skip
+        self.assertEqual(without_times(dict(corestack.compare(pool, methods=methods, resamples=50))), document)
+        for found, expected in zip(report["rows"], document["rows"]):
+            self.assertEqual(without_times(found), expected)
+        labels = pool / "oof_labels.npy"
+        run_tool("folds", "--labels", labels, "--task", "regression", "-L", 4, "--seed", 3, "-o", self.path / "f.npy")
+        made = corestack.folds(targets["oof"], 4, task="regression", seed=3)
+        np.testing.assert_array_equal(made, np.load(self.path / "f.npy"))
+        groups = np.arange(len(made)) // 3
+        made = corestack.folds(targets["oof"], 4, task="regression", groups=groups)
+        self.assertTrue(all(len(set(made[groups == g])) == 1 for g in set(groups)))
+
+    @needs_tool
+    def test_competition_folder(self):
+        preds, y = toy_values()
+        ids = [f"house{i}" for i in range(len(y))]
+        for name, p in preds.items():
+            rows = "".join(f"{i},{a:.9g},{b:.9g}\n" for i, (a, b) in zip(ids, p))
+            (self.path / f"oof_{name}.csv").write_text("id,price,rent\n" + rows)
+            (self.path / f"test_{name}.csv").write_text("id,price,rent\n" + rows)
+        (self.path / "labels.csv").write_text(
+            "id,price,rent\n" + "".join(f"{i},{a:.17g},{b:.17g}\n" for i, (a, b) in zip(ids, y))
+        )
+        model, out = self.path / "m.cstack", self.path / "out"
+        labels = self.path / "labels.csv"
+        with tempfile.TemporaryDirectory() as folder:
+            links = Path(folder)
+            for file in self.path.glob("*_model*.csv"):
+                (links / file.name).symlink_to(file)
+            run_tool("fit", links, "--task", "regression", "--labels", labels, "-o", model, *FAST)
+            stack = corestack.fit(links, labels, task="regression", **QUICK)
+            self.assertEqual(stack.to_bytes(), model.read_bytes())
+            float32 = {name: np.float32([[float(f"{v:.9g}") for v in row] for row in p]) for name, p in preds.items()}
+            from_arrays = corestack.fit(float32, y, task="regression", **QUICK)
+            self.assertEqual(from_arrays.predict(float32).tobytes(), stack.predict(float32).tobytes())
+            for ending in ("csv", "npy"):
+                run_tool("predict", model, links, "--task", "regression", "--split", "test", "-o", f"{out}.tool.{ending}")
+                report = stack.predict(links, out=f"{out}.{ending}")
+                self.assertEqual(report["samples"], len(y))
+                self.assertEqual(Path(f"{out}.{ending}").read_bytes(), Path(f"{out}.tool.{ending}").read_bytes())
+            self.assertIn("house0", Path(f"{out}.csv").read_text())
+
+    def test_layouts(self):
+        preds, y = toy_values()
+        names = list(preds)
+        expected = corestack.fit(preds, y, task="regression", **QUICK).to_bytes()
+        cube = np.stack(list(preds.values()))
+        reversed_ = {n: np.ascontiguousarray(p[::-1])[::-1] for n, p in preds.items()}
+        for same in ({n: np.asfortranarray(p) for n, p in preds.items()}, reversed_):
+            self.assertEqual(corestack.fit(same, y, task="regression", **QUICK).to_bytes(), expected)
+        self.assertEqual(corestack.fit(cube, y, task="regression", names=names, **QUICK).to_bytes(), expected)
+        for name, p in preds.items():
+            np.save(self.path / f"{name}.npy", p)
+        np.save(self.path / "y.npy", y)
+        files = {name: self.path / f"{name}.npy" for name in names}
+        self.assertEqual(corestack.fit(files, self.path / "y.npy", task="regression", **QUICK).to_bytes(), expected)
+        one = {n: p[:, 0] for n, p in preds.items()}
+        stack = corestack.fit(one, y[:, 0], task="regression", **QUICK)
+        for same in (cube[:, :, 0], cube[:, :, :1], {n: p[:, None] for n, p in one.items()}):
+            again = corestack.fit(same, y[:, :1], task="regression", names=None if isinstance(same, dict) else names, **QUICK)
+            self.assertEqual(again.to_bytes(), stack.to_bytes())
+            self.assertEqual(again.predict(same).shape, (len(y),))
+        # a list of files, as on the command line
+        by_files = corestack.fit(list(files.values()), self.path / "y.npy", task="regression", **QUICK)
+        self.assertEqual(by_files.to_bytes(), expected)
+        self.assertEqual(by_files.predict(list(files.values())).tobytes(), by_files.predict(preds).tobytes())
+
+    @unittest.skipIf(pd is None, "pandas is not installed")
+    def test_data_frames(self):
+        preds, y = toy_values()
+        ids = [f"id{i}" for i in range(len(y))]
+        table = pd.DataFrame({n: p[:, 1] for n, p in preds.items()}, index=ids)
+        target = pd.Series(y[:, 1], ids)
+        expected = corestack.fit({n: p[:, 1] for n, p in preds.items()}, y[:, 1], task="regression", **QUICK)
+        shuffled = target.sample(frac=1, random_state=0)
+        stack = corestack.fit(table, shuffled, task="regression", **QUICK)
+        self.assertEqual(stack.to_bytes(), expected.to_bytes())
+        self.assertEqual(stack.predict(table[stack.kept]).tobytes(), expected.predict(table.to_numpy().T).tobytes())
+        frames = {n: pd.DataFrame(p, ids, ["a", "b"]) for n, p in preds.items()}
+        both = corestack.fit(frames, pd.DataFrame(y, ids).iloc[::-1], task="regression", **QUICK)
+        self.assertEqual(both.classes, ["a", "b"])
+        self.assertEqual(
+            both.to_bytes(), corestack.fit(preds, y, task="regression", classes=["a", "b"], **QUICK).to_bytes()
+        )
+        with self.assertRaisesRegex(corestack.MismatchError, "no row with id 'id0'"):
+            corestack.fit(table, target.iloc[1:], task="regression", **QUICK)
+
+    def test_scores(self):
+        preds, y = toy_values()
+        p = preds["model1"].astype(np.float32)
+        variance = np.full(p.shape, 0.5)
+        error = p - y
+        scores = corestack.metrics.value_scores(p, y, variance=variance, half_width={0.5: variance, 0.9: 2 * variance})
+        expected = {
+            "rmse": np.sqrt((error**2).mean(0)).mean(),
+            "mae": np.abs(error).mean(),
+            "median_ae": np.median(np.abs(error), axis=0).mean(),
+            "r2": (1 - (error**2).sum(0) / ((y - y.mean(0)) ** 2).sum(0)).mean(),
+            "nll_gaussian": (0.5 * np.log(2 * np.pi * 0.5) + error**2 / (2 * 0.5)).mean(),
+        }
+        for name, value in expected.items():
+            self.assertAlmostEqual(scores[name], value, places=6)
+            more = (variance,) if name == "nll_gaussian" else ()
+            self.assertEqual(getattr(corestack.metrics, name)(p, y, *more), scores[name])
+            self.assertTrue(corestack.metrics.definition(name))
+        self.assertAlmostEqual(scores["coverage"][0.9], (np.abs(error) <= 1).mean(), places=9)
+        self.assertEqual(scores["width"], {0.5: 1.0, 0.9: 2.0})
+        each = corestack.metrics.value_scores(p, y, each=True)
+        self.assertAlmostEqual(each[1]["mae"], np.abs(error[:, 1]).mean(), places=6)
+        self.assertNotIn("nll_gaussian", each[0])
+        for wrong, text in (
+            (dict(y=y[1:]), "199 targets"),
+            (dict(y=y[:, 0]), "1 outputs where"),
+            (dict(variance=-variance), "variance"),
+            (dict(variance=variance[:, 0]), "variance: has shape"),
+            (dict(half_width={i / 20: variance for i in range(1, 12)}), "at most 8"),
+        ):
+            with self.assertRaisesRegex(corestack.Error, text):
+                corestack.metrics.value_scores(p, **{"y": y, **wrong})
+
+    def test_errors(self):
+        preds, y = toy_values()
+        cases = (
+            (dict(task=None), "one for each row; for a regression"),
+            (dict(task=None, y=y[:, 0]), "row 0 is .*task='regression'"),
+            (dict(task=None, y=np.arange(len(y)) + 0.0), "label 2.*task='regression'"),
+            (dict(y=y[:, 0]), "1 outputs where the predictions have 2"),
+            (dict(y=y[1:]), "199 targets where model0 has 200 rows"),
+            (dict(y=np.where(np.arange(2) == 1, np.nan, y)), "row 0, output 1"),
+            (dict(y=np.full(y.shape, "a")), "targets of a regression are numbers"),
+            (dict(preds={**preds, "model2": preds["model2"] * np.nan}), "model2: row 0"),
+            (dict(output="logit"), "output: is for probabilities"),
+            (dict(task="ranking"), "task is 'ranking'"),
+            (dict(task="detection"), "read from files"),
+            (dict(classes=["a"]), "1 names where model0 has 2 outputs"),
+            (dict(preds={"a": self.path / "none.npy"}), "none.npy: cannot be read"),
+        )
+        for how, text in cases:
+            with self.assertRaisesRegex(corestack.Error, text):
+                given = {"preds": preds, "y": y, "task": "regression", **QUICK, **how}
+                corestack.fit(given.pop("preds"), given.pop("y"), **given)
+        (self.path / "text.npy").write_text("not numbers")
+        with self.assertRaisesRegex(corestack.FormatError, "text.npy: is not an npy file"):
+            corestack.fit({"a": self.path / "text.npy"}, y, task="regression")
+        stack = corestack.fit(preds, y, task="regression", **QUICK)
+        for wrong in (0, 1, -0.5, 2):
+            with self.assertRaises(corestack.ArgumentError):
+                stack.predict_interval(preds, wrong)
+        with self.assertRaisesRegex(corestack.UnsupportedError, "regression"):
+            corestack.ablate(preds, y, task="regression")
+        with self.assertRaisesRegex(corestack.Error, "classification"):
+            stack.predict(EXAMPLES / "digits")
+        classes, labels = toy()
+        with self.assertRaisesRegex(corestack.ArgumentError, "return_variance"):
+            corestack.fit(classes, labels, **QUICK).predict(classes, return_variance=True)
+
+
+class Segmentation(Folder):
+    pool = EXAMPLES / "segmentation"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.stack = corestack.fit(cls.pool, segment_pixels=2000, **QUICK)
+
+    @needs_tool
+    def test_as_the_command_line(self):
+        model = self.path / "tool.cstack"
+        document = printed("fit", self.pool, "-o", model, "--set", "segment.pixels=2000", *FAST)
+        stack = self.stack
+        self.assertEqual(stack.to_bytes(), model.read_bytes())
+        document["model"] = None
+        self.assertEqual(without_times(dict(stack.report)), document)
+        self.assertEqual(stack.task, "segmentation")
+        for form, ending in (("maps", ".npy"), ("maps-float16", ".npy"), ("labels", ".npy"), ("png", "")):
+            at, here = self.path / f"tool-{form}{ending}", self.path / f"python-{form}{ending}"
+            document = printed("predict", model, self.pool, "--split", "test", "--format", form, "-o", at)
+            report = dict(stack.predict(self.pool, split="test", format=form, out=here))
+            self.assertEqual({**report, "model": str(model), "out": str(at)}, document)
+            if ending:
+                self.assertEqual(here.read_bytes(), at.read_bytes())
+                np.testing.assert_array_equal(stack.predict(self.pool, format=form), np.load(at))
+            else:
+                found, expected = ({f.name: f.read_bytes() for f in folder.iterdir()} for folder in (here, at))
+                self.assertEqual(found, expected)
+        np.testing.assert_array_equal(stack.predict(self.pool), np.load(self.path / "tool-maps.npy"))
+        labels = self.pool / "test_labels.npz"
+        for maps in ("tool-maps.npy", "tool-png"):
+            document = printed(
+                "evaluate", self.path / maps, "--labels", labels, "--task", "segmentation", "--classes", 11, "--ignore", 11,
+                "--boundary", 2, "-r", 20,
+            )  # fmt: skip
+            report = corestack.evaluate(
+                self.path / maps, labels, task="segmentation", classes=11, ignore=11, boundary=2, resamples=20
+            )
+            self.assertEqual(without_times(dict(report)), document)
+        document = printed("evaluate", model, self.pool, "--split", "test", "-r", 20)
+        self.assertEqual(without_times(dict(stack.evaluate(self.pool, resamples=20))), document)
+
+    @needs_tool
+    def test_inspect_and_compare(self):
+        self.assertEqual(without_times(dict(corestack.inspect(self.pool))), printed("inspect", self.pool))
+        report = corestack.compare(self.pool, methods=["average", "best-single"], resamples=20)
+        document = printed("compare", self.pool, "--methods", "average,best-single", "--resamples", 20)
+        self.assertEqual(without_times(dict(report)), document)
+
+    def test_scores_of_maps(self):
+        random = np.random.default_rng(0)
+        labels = random.integers(0, 4, (3, 12, 10))
+        predicted = np.where(random.random(labels.shape) < 0.7, labels, random.integers(0, 4, labels.shape))
+        labels[:, 0] = 255
+        scores = corestack.metrics.map_scores(predicted, labels, 4)
+        seen = labels != 255
+        confusion = np.zeros((4, 4), int)
+        np.add.at(confusion, (labels[seen], predicted[seen]), 1)
+        np.testing.assert_array_equal(scores["confusion"], confusion)
+        iou = np.diag(confusion) / (confusion.sum(0) + confusion.sum(1) - np.diag(confusion))
+        self.assertAlmostEqual(scores["miou"], iou.mean(), places=12)
+        self.assertEqual(corestack.metrics.map_scores(predicted[0], labels[0], 4)["pixels"], 110)
+        self.assertTrue(corestack.metrics.definition("miou"))
+        with self.assertRaisesRegex(corestack.Error, "label maps are integers"):
+            corestack.metrics.map_scores(predicted + 0.5, labels, 4)
+        with self.assertRaisesRegex(corestack.Error, "has shape"):
+            corestack.metrics.map_scores(predicted[1:], labels, 4)
+        with self.assertRaises(corestack.Error):
+            corestack.metrics.map_scores(predicted, labels, 3)
+
+    def test_errors(self):
+        stack = self.stack
+        maps = stack.predict(self.pool)
+        for call, text in (
+            (lambda: stack.predict(list(maps)), "give its path"),
+            (lambda: stack.predict(self.pool, format="jpeg"), "format is 'jpeg'"),
+            (lambda: stack.predict(self.pool, format="png"), "out=FOLDER"),
+            (lambda: stack.predict(self.pool, out=self.path), None),
+            (lambda: corestack.evaluate(maps, "y.npy", task="segmentation"), "metrics.map_scores"),
+            (lambda: corestack.evaluate("a.npy", "y.npy", task="segmentation", layout="hwc"), "layout is 'hwc'"),
+            (lambda: stack.predict_interval(self.pool), "stack is of segmentation"),
+        ):
+            if text is None:
+                (self.path / "there").write_text("")
+                text = "not an empty folder"
+            with self.assertRaisesRegex(corestack.Error, text):
+                call()
+
+
+class Detection(Folder):
+    pool = EXAMPLES / "detection"
+
+    @needs_tool
+    def test_as_the_command_line(self):
+        model, at, here = (self.path / name for name in ("tool.cstack", "tool.json", "python.json"))
+        document = printed("fit", self.pool, "-o", model, *FAST)
+        stack = corestack.fit(self.pool, **QUICK)
+        self.assertEqual(stack.to_bytes(), model.read_bytes())
+        document["model"] = None
+        self.assertEqual(without_times(dict(stack.report)), document)
+        document = printed("predict", model, self.pool, "--split", "test", "-o", at)
+        report = dict(stack.predict(self.pool, out=here))
+        self.assertEqual({**report, "model": str(model), "out": str(at)}, document)
+        self.assertEqual(here.read_bytes(), at.read_bytes())
+        boxes = stack.predict(self.pool)
+        self.assertEqual(boxes, json.loads(at.read_text()))
+        truth = self.pool / "test.json"
+        document = printed("evaluate", at, "--annotations", truth, "-r", 20)
+        for box in boxes:
+            box["bbox"] = np.array(box["bbox"])  # as detectors give them
+            box["score"] = np.float64(box["score"])
+        for given, true in ((at, truth), (boxes, truth), (boxes, json.loads(truth.read_text()))):
+            self.assertEqual(without_times(dict(corestack.evaluate(given, true, resamples=20))), document)
+        document = printed("evaluate", model, self.pool, "--split", "test", "-r", 20)
+        self.assertEqual(without_times(dict(stack.evaluate(self.pool, resamples=20))), document)
+
+    @needs_tool
+    def test_inspect_and_compare(self):
+        self.assertEqual(without_times(dict(corestack.inspect(self.pool))), printed("inspect", self.pool))
+        report = corestack.compare(self.pool, methods=["best-single", "wbf"], resamples=20)
+        document = printed("compare", self.pool, "--methods", "best-single,wbf", "--resamples", 20)
+        self.assertEqual(without_times(dict(report)), document)
+        self.assertIn("soft-nms", corestack.methods("detection"))
+        self.assertNotIn("soft-nms", corestack.methods())
+
+    def test_errors(self):
+        stack = corestack.fit(self.pool, **QUICK)
+        for call, text in (
+            (lambda: stack.predict(self.pool, out="boxes.npy"), "with .json at its end"),
+            (lambda: stack.predict({"yolo": np.zeros((3, 4))}), "give its path"),
+            (lambda: corestack.evaluate([], self.pool / "none.json", task="detection"), "none.json"),
+            (lambda: corestack.evaluate([{"image_id": -5}], self.pool / "test.json"), "detections.json"),
+        ):
+            with self.assertRaisesRegex(corestack.Error, text):
+                call()
+
+
+class Classification(Folder):
+    @needs_tool
+    def test_ablate_and_sweep(self):
+        pool = EXAMPLES / "digits"
+        preds, y = toy(rows=150)
+        np.save(self.path / "y.npy", y)
+        for name, p in preds.items():
+            np.save(self.path / f"{name}.npy", p)
+        files = [self.path / f"{name}.npy" for name in preds]
+        listed = ["--labels", self.path / "y.npy", *files]
+        document = printed("ablate", *listed, "--resamples", 20, "--seed", 1)
+        for given in ((preds, y), (files, self.path / "y.npy")):
+            self.assertEqual(without_times(dict(corestack.ablate(*given, resamples=20, seed=1))), document)
+        document = printed("sweep", *listed, "--over", "cka.threshold=0.7,0.9", "--methods", "prototype,paper")
+        report = corestack.sweep(preds, y, over="cka.threshold", values=[0.7, 0.9], methods=["prototype", "paper"])
+        self.assertEqual(without_times(dict(report)), document)
+        document = printed("sweep", *listed, "--over", "pool.size=2:4:2", "--methods", "average", "--draws", 2)
+        report = corestack.sweep(preds, y, over="pool.size", values=range(2, 5, 2), methods="average", draws=2)
+        self.assertEqual(without_times(dict(report)), document)
+        for how, text in (
+            (dict(over="cka.threshold", values=[2]), "cka.threshold: '2'"),
+            (dict(over="cka.treshold", values=[0.5]), "cka.treshold"),
+            (dict(over="cka.threshold", values=[]), "there are none"),
+        ):
+            with self.assertRaisesRegex(corestack.Error, text):
+                corestack.sweep(pool, **how)
+
+    @needs_tool
+    def test_conditions_and_files(self):
+        preds, y = toy(rows=120)
+        manifest = {
+            "corestack_pool": 1,
+            "task": "classification",
+            "classes": 3,
+            "output": "probability",
+            "splits": {
+                "oof": {"labels": "y.npy"},
+                "test": {"labels": "y.npy"},
+                "corrupted": {
+                    "labels": "y.npy",
+                    "conditions": [{"kind": "noise", "severity": 1}, {"kind": "noise", "severity": 2}],
+                },
+                "odd": {"ood": True},
+            },
+            "models": [],
+        }
+        np.save(self.path / "y.npy", y)
+        for name, p in preds.items():
+            blurred = [(p + k) / (1 + 3 * k) for k in (0.2, 0.5)]
+            for split, array in (("oof", p), ("test", p), ("corrupted", np.stack(blurred)), ("odd", blurred[1])):
+                np.save(self.path / f"{name}.{split}.npy", array.astype(np.float32))
+            names = {split: f"{name}.{split}.npy" for split in manifest["splits"]}
+            manifest["models"].append({"name": name, "predictions": names})
+        pool = self.path / "pool.json"
+        pool.write_text(json.dumps(manifest))
+        stack = corestack.fit(pool, **QUICK)
+        stack.save(self.path / "m.cstack")
+        for ending in ("npy", "csv"):
+            at, here = self.path / f"tool.{ending}", self.path / f"python.{ending}"
+            run_tool("predict", self.path / "m.cstack", pool, "--split", "test", "-o", at)
+            stack.predict(pool, split="test", out=here)
+            self.assertEqual(here.read_bytes(), at.read_bytes())
+        run_tool("predict", self.path / "m.cstack", pool, "--split", "corrupted", "-o", self.path / "tool.npy")
+        stack.predict(pool, split="corrupted", out=self.path / "python.npy")
+        self.assertEqual((self.path / "python.npy").read_bytes(), (self.path / "tool.npy").read_bytes())
+        np.testing.assert_array_equal(stack.predict(pool, split="corrupted"), np.load(self.path / "tool.npy"))
+        for how in (dict(split="corrupted", clean="test"), dict(ood="odd")):
+            words = [word for key, value in how.items() for word in (f"--{key}", value)]
+            document = printed("evaluate", self.path / "m.cstack", pool, *words)
+            self.assertEqual(without_times(dict(stack.evaluate(pool, **how))), document)
+        with self.assertRaisesRegex(corestack.Error, "conditions"):
+            stack.predict(pool, split="corrupted", out=self.path / "c.csv")
+        document = printed("evaluate", self.path / "model0.test.npy", "--labels", self.path / "y.npy")
+        self.assertEqual(dict(corestack.evaluate(self.path / "model0.test.npy", self.path / "y.npy")), document)
+
+    def test_predictor(self):
+        for preds, y, task in ((*toy(), None), (*toy_values(), "regression"), (*toy_values(outputs=1), "regression")):
+            preds = {name: p.astype(np.float32) for name, p in preds.items()}
+            stack = corestack.fit(preds, y, task=task, **QUICK)
+            predictor = pickle.loads(pickle.dumps(stack.predictor()))
+            expected = stack.predict(preds).reshape(len(y), -1)
+            found = predictor(preds)  # rows are not divided by their sum as a pool's are: a rounding
+            np.testing.assert_allclose(found, expected, rtol=1e-5)
+            kept = [preds[name] for name in stack.kept]
+            np.testing.assert_array_equal(predictor([p[7] for p in kept]), found[7])
+            fortran = [np.asfortranarray(p.astype(np.float64)) for p in kept]
+            np.testing.assert_array_equal(predictor(fortran), found)
+            with self.assertRaisesRegex(corestack.Error, "kept members"):
+                predictor(kept[:-1])
+            with self.assertRaisesRegex(corestack.Error, "have shapes"):
+                predictor([kept[0][1:], *kept[1:]])
+            with self.assertRaisesRegex(corestack.InputError, stack.kept[0]):
+                predictor([kept[0] * np.nan, *kept[1:]])
+
+
+if __name__ == "__main__":
+    unittest.main()

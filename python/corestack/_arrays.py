@@ -63,7 +63,7 @@ def _numbers(array: Any, name: str) -> Array:
     if hasattr(array, "toarray") and hasattr(array, "nnz"):
         raise ArrayTypeError(f"{name}: is a sparse matrix; predictions are dense: use .toarray()")
     found = np.asanyarray(array)
-    if isinstance(found, np.ma.MaskedArray) and np.ma.getmaskarray(found).any():
+    if isinstance(found, np.ma.MaskedArray) and np.any(found.mask):
         raise InputError(f"{name}: has masked values; every prediction must be a number")
     if found.dtype in _TYPES:  # of the machine's byte order
         plain: Array = np.asarray(found)

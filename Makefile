@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 export JOBS
 
 .DEFAULT_GOAL := build
-.PHONY: help build dependencies demo test install check-long bench experiments format lint clean
+.PHONY: help build dependencies demo test install check-long fuzz bench experiments format lint clean
 .PHONY: test-tree test-includes test-format test-gcc test-clang test-asan test-tsan test-valgrind test-tidy test-python
 
 help: ## This list
@@ -47,6 +47,11 @@ check-long: ## The long checks: oracles computed again, long tests
 	@scripts/dependencies.sh build test oracles
 	@scripts/check_long.sh
 
+fuzz: ## Every fuzz target for a minute (SECONDS=60), figures into docs/reliability.md
+	@scripts/dependencies.sh build test
+	@scripts/fuzz.sh $(or $(SECONDS),60)
+	@scripts/fuzz.sh --figures
+
 bench: ## Speed and memory, both sides of each ratio in one run
 	@scripts/bench.sh
 
@@ -54,4 +59,4 @@ experiments: build ## Runs every experiment on the pools that are there: docs/re
 	@experiments/all.sh
 
 clean: ## Removes the build folders
-	rm -rf build build-debug build-gcc build-clang build-asan-ubsan build-tsan build-python
+	rm -rf build build-debug build-gcc build-clang build-asan-ubsan build-tsan build-python build-fuzz

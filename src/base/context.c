@@ -197,6 +197,13 @@ const char *cst_version(void) {
     return CST_VERSION_STRING;
 }
 
+/* Messages are one line and steer no terminal, whatever stands in the files that they quote. */
+static void make_printable(char *message) {
+    for (; *message; message++)
+        if ((unsigned char)*message < 0x20 || *message == 0x7f)
+            *message = '?';
+}
+
 /* In brackets: a macro stands in its place under the analyzer. */
 cst_status(cst_fail)(cst_context *context, cst_status code, const char *format, ...) {
     if (!context)
@@ -205,6 +212,7 @@ cst_status(cst_fail)(cst_context *context, cst_status code, const char *format, 
     va_start(args, format);
     (void)vsnprintf(context->error, sizeof context->error, format, args);
     va_end(args);
+    make_printable(context->error);
     return code;
 }
 
@@ -248,6 +256,7 @@ void cst_notice(cst_context *context, const char *format, ...) {
     va_start(args, format);
     (void)vsnprintf(message + used, sizeof message - used, format, args);
     va_end(args);
+    make_printable(message);
     for (size_t i = 0; i < context->notice_count; i++)
         if (strcmp(context->notices[i], message) == 0)
             return;

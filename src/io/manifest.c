@@ -112,17 +112,38 @@ static cst_status check_name(cst_context *context, const cst_manifest *manifest,
                     manifest->path, what, cst_quote(quoted, name), NAME_MAX_BYTES);
 }
 
+/* Names are looked up one after another, and every member has a place for each split. */
+static cst_status check_count(cst_context *context, const cst_manifest *manifest, int64_t splits,
+                              int64_t members) {
+    if (splits <= CST_MANIFEST_SPLITS_MAX && members <= CST_MANIFEST_MEMBERS_MAX &&
+        splits * members <= CST_MANIFEST_FILES_MAX)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_LIMIT,
+                    "%s: more than %d splits, %d models or %d places for files of predictions "
+                    "(splits times models); make several pools of it",
+                    manifest->path, CST_MANIFEST_SPLITS_MAX, CST_MANIFEST_MEMBERS_MAX,
+                    CST_MANIFEST_FILES_MAX);
+}
+
+/* An array of `count` entries with room for one more; the room doubles. */
+static void *grow_list(cst_context *context, void *list, size_t count, size_t size) {
+    if (count & (count - 1))
+        return list;
+    return cst_grow(context, list, count, count ? 2 * count : 1, size);
+}
+
 cst_status cst_manifest_add_split(cst_context *context, cst_manifest *manifest, const char *name,
                                   int32_t *out) {
     *out = cst_manifest_find_split(manifest, name);
     if (*out >= 0)
         return CST_OK;
     cst_status status = check_name(context, manifest, "split", name);
+    if (status == CST_OK)
+        status = check_count(context, manifest, manifest->split_count + 1, manifest->member_count);
     if (status != CST_OK)
         return status;
     size_t count = (size_t)manifest->split_count;
-    cst_manifest_split *splits =
-        cst_grow(context, manifest->splits, count, count + 1, sizeof *splits);
+    cst_manifest_split *splits = grow_list(context, manifest->splits, count, sizeof *splits);
     if (!splits)
         return CST_ERROR_MEMORY;
     manifest->splits = splits;
@@ -139,11 +160,12 @@ cst_status cst_manifest_add_member(cst_context *context, cst_manifest *manifest,
     if (*out >= 0)
         return CST_OK;
     cst_status status = check_name(context, manifest, "model", name);
+    if (status == CST_OK)
+        status = check_count(context, manifest, manifest->split_count, manifest->member_count + 1);
     if (status != CST_OK)
         return status;
     size_t count = (size_t)manifest->member_count;
-    cst_manifest_member *members =
-        cst_grow(context, manifest->members, count, count + 1, sizeof *members);
+    cst_manifest_member *members = grow_list(context, manifest->members, count, sizeof *members);
     if (!members)
         return CST_ERROR_MEMORY;
     manifest->members = members;

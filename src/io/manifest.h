@@ -9,6 +9,13 @@
 
 #include <corestack/pool.h>
 
+/* More is refused before memory is taken for it. */
+enum {
+    CST_MANIFEST_SPLITS_MAX = 10000,
+    CST_MANIFEST_MEMBERS_MAX = 10000,
+    CST_MANIFEST_FILES_MAX = 1 << 22 /* splits times members */
+};
+
 typedef struct cst_manifest_condition {
     char *shift;     /* family of the corruption, or NULL */
     char *kind;      /* or NULL */

@@ -57,6 +57,16 @@ static cst_status check_keys(const reader *r, const char *place, const json_t *o
     return CST_OK;
 }
 
+/* Texts go into reports and model files: without control characters. */
+static bool is_text(const json_t *value) {
+    if (!json_is_string(value) || json_string_length(value) == 0)
+        return false;
+    for (const char *c = json_string_value(value); *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            return false;
+    return true;
+}
+
 /* Text of object[key] into *out (the caller's); NULL where it is not there. */
 static cst_status read_text(const reader *r, const char *place, const json_t *object,
                             const char *key, char **out) {
@@ -64,8 +74,8 @@ static cst_status read_text(const reader *r, const char *place, const json_t *ob
     *out = NULL;
     if (!value)
         return CST_OK;
-    if (!json_is_string(value) || json_string_length(value) == 0)
-        return wrong(r, place, key, "a text that is not empty");
+    if (!is_text(value))
+        return wrong(r, place, key, "a text that is not empty and has no control characters");
     *out = cst_strdup(r->context, json_string_value(value));
     return *out ? CST_OK : CST_ERROR_MEMORY;
 }
@@ -173,9 +183,11 @@ static cst_status read_names(const reader *r, const char *key, const json_t *lis
         *count = (int32_t)length;
     for (size_t c = 0; status == CST_OK && c < length; c++) {
         const json_t *name = json_array_get(list, c);
-        if (!json_is_string(name) || json_string_length(name) == 0) {
+        if (!is_text(name)) {
             status = cst_fail(r->context, CST_ERROR_INPUT,
-                              "%s: %s[%zu] must be a name that is not empty", r->path, key, c);
+                              "%s: %s[%zu] must be a name that is not empty and has no control "
+                              "characters",
+                              r->path, key, c);
             break;
         }
         (*names)[c] = cst_strdup(r->context, json_string_value(name));

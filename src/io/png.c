@@ -14,6 +14,7 @@
 
 enum {
     SIDE_MAX = 1000000,
+    CHUNK_MAX = 1 << 20, /* bytes of a chunk other than the pixels */
     DEFLATE_RATIO = 1100 /* bytes that one compressed byte can stand for, and some more */
 };
 
@@ -106,6 +107,9 @@ static cst_status guard(image *m, void (*step)(image *)) {
 static void read_header(image *m) {
     int interlace = 0;
     png_set_user_limits(m->png, SIDE_MAX, SIDE_MAX);
+    /* Colour profiles and texts are skipped: a compressed text may be a bomb of its own. */
+    png_set_keep_unknown_chunks(m->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
+    png_set_chunk_malloc_max(m->png, CHUNK_MAX);
     png_set_read_fn(m->png, m, on_read);
     png_read_info(m->png, m->info);
     (void)png_get_IHDR(m->png, m->info, &m->width, &m->height, &m->bits, &m->kind, &interlace, NULL,
@@ -133,7 +137,8 @@ static cst_status check_header(image *m) {
                         : m->kind == PNG_COLOR_TYPE_RGB_ALPHA ? "an RGBA"
                                                               : "an RGB",
                         m->channels);
-    uint64_t packed = (uint64_t)m->width * (uint64_t)m->bits / 8 * m->height;
+    /* A row is a byte that names its filter, and whole bytes of pixels. */
+    uint64_t packed = (1 + ((uint64_t)m->width * (uint64_t)m->bits + 7) / 8) * m->height;
     if (packed / DEFLATE_RATIO > cst_bytes_size(m->source))
         return cst_fail(m->context, CST_ERROR_FORMAT,
                         "%s: says that it has %" PRIu32 " x %" PRIu32

@@ -1,0 +1,44 @@
+/*
+ * Fuzz target: delimited text as a matrix, as a column and as ids. src/io/csv.h, src/io/rows.h.
+ */
+#include "common/fuzz.h"
+#include "io/rows.h"
+
+static void read_matrix(cst_context *context, const char *path) {
+    cst_rows *rows = NULL;
+    cst_strings *ids = NULL;
+    cst_status status = cst_rows_open(context, &rows, path, 0);
+    if (status == CST_OK)
+        status = cst_rows_scan(context, rows, &ids);
+    if (fuzz_good(context, status, false)) {
+        FUZZ_CHECK(!ids || ids->count == rows->row_count, "as many ids as rows");
+        int64_t count = rows->row_count < 3 ? rows->row_count : 3;
+        double *values = cst_alloc(context, (size_t)(count * rows->width), sizeof *values);
+        FUZZ_CHECK(values != NULL, "room for three rows");
+        for (int64_t first = 0; status == CST_OK && first < rows->row_count; first += count) {
+            int64_t left = rows->row_count - first;
+            status = cst_rows_read(context, rows, left < count ? left : count, values);
+        }
+        (void)fuzz_good(context, status, false);
+        cst_free(context, values);
+    }
+    cst_strings_free(context, ids);
+    cst_rows_close(context, rows);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static const char *const wanted[] = {"label", "fold", NULL};
+    const char *path = fuzz_file(size > 0 && data[size - 1] % 2 ? "a.csv" : "a.tsv", data, size);
+    cst_context *context = fuzz_begin(size, 128);
+    cst_column column = {0};
+    cst_strings *ids = NULL;
+    read_matrix(context, path);
+    if (fuzz_good(context, cst_column_read(context, &column, path, wanted, 0), false))
+        FUZZ_CHECK((column.numbers == NULL) != (column.texts == NULL), "numbers or texts");
+    cst_column_clear(context, &column);
+    (void)fuzz_good(context, cst_ids_read(context, &ids, path, 0), false);
+    cst_strings_free(context, ids);
+    fuzz_end(context);
+    fuzz_clear();
+    return 0;
+}

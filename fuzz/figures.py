@@ -1,0 +1,51 @@
+"""Writes the figures of the fuzz targets into docs/reliability.md, between the lines "<!-- fuzz: begin -->" and
+"<!-- fuzz: end -->". Called by scripts/fuzz.sh --figures with the build folder and the page.
+"""
+import datetime
+import json
+import pathlib
+import platform
+import subprocess
+import sys
+
+build, page = map(pathlib.Path, sys.argv[1:3])
+root = pathlib.Path.cwd()
+FOLDERS = ["src/io", "src/model", "src/pool"]
+
+
+def share(files, kind):
+    count = sum(f["summary"][kind]["count"] for f in files)
+    covered = sum(f["summary"][kind]["covered"] for f in files)
+    return f"{100 * covered / count:.1f}%" if count else "-"
+
+
+def targets():
+    for log in sorted((build / "figures").iterdir()):
+        rows = [list(map(int, line.split("\t"))) for line in log.read_text().splitlines()]
+        executions, seconds = sum(r[0] for r in rows), sum(r[1] for r in rows)
+        found = len(list((build / "work" / log.name).glob("*")))
+        yield log.name, executions, seconds, max(r[2] for r in rows), found
+
+
+files = json.loads((build / "coverage.json").read_text())["data"][0]["files"]
+rows = list(targets())
+executions, seconds = sum(r[1] for r in rows), sum(r[2] for r in rows)
+compiler = subprocess.run(["clang", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+lines = ["| target | executions | CPU seconds | executions a second | edges | inputs kept |", "|---|---|---|---|---|---|"]
+for name, runs, spent, edges, found in rows:
+    lines.append(f"| {name} | {runs:,} | {spent:,} | {runs / max(spent, 1):,.0f} | {edges:,} | {found:,} |")
+lines += [f"| all | {executions:,} | {seconds:,} | {executions / max(seconds, 1):,.0f} | | {sum(r[4] for r in rows):,} |", "",
+          "Coverage of the readers by the stored inputs and those found together, all targets:", "",
+          "| folder | lines | branches |", "|---|---|---|"]
+for folder in FOLDERS:
+    part = [f for f in files if pathlib.Path(f["filename"]).is_relative_to(root / folder)]
+    lines.append(f"| `{folder}/` | {share(part, 'lines')} | {share(part, 'branches')} |")
+lines += ["", f"{datetime.date.today()}, {compiler}, {platform.machine()}; AddressSanitizer and "
+          "UndefinedBehaviorSanitizer, one thread a target, on a machine with other work. `scripts/fuzz.sh --figures` "
+          "writes these tables."]
+text = page.read_text()
+begin, end = "<!-- fuzz: begin -->\n", "<!-- fuzz: end -->\n"
+head, rest = text.split(begin)
+tail = rest.split(end)[1]
+page.write_text(head + begin + "\n".join(lines) + "\n" + end + tail)
+print("\n".join(lines))

@@ -4,6 +4,7 @@
  */
 #include "la/la.h"
 #include "redundancy/lsh.h"
+#include "short_tests.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -132,6 +133,8 @@ static void test_default_threshold(void **state) {
 
 static void test_lower_threshold(void **state) {
     cst_cka_options options = {.estimator = CST_CKA_EXACT, .threshold = 0.9};
+    if (short_tests())
+        return;
     check_against_all(*state, options, 0.99);
 }
 
@@ -146,6 +149,8 @@ static void test_sample(void **state) {
     cst_cka_options options = {
         .estimator = CST_CKA_SAMPLE, .threshold = 0.98, .rows = 300, .seed = 4};
     check_against_all(*state, options, 0.95);
+    if (short_tests())
+        return;
     options.statistic = CST_CKA_UNBIASED;
     check_against_all(*state, options, 0.95);
 }
@@ -161,6 +166,8 @@ static void test_few_rows(void **state) {
 static void test_landmarks(void **state) {
     cst_cka_options options = {.estimator = CST_CKA_NYSTROM, .threshold = 0.98, .landmarks = 60};
     check_against_all(*state, options, 0.95);
+    if (short_tests())
+        return;
     options.landmark_rule = CST_LANDMARKS_UNIFORM;
     check_against_all(*state, options, 0.95);
 }

@@ -6,7 +6,7 @@ export JOBS
 
 .DEFAULT_GOAL := build
 .PHONY: help build dependencies demo test install check-long fuzz bench experiments format lint clean
-.PHONY: test-tree test-includes test-format test-gcc test-clang test-asan test-tsan test-valgrind test-tidy test-python
+.PHONY: test-tree test-includes test-format test-gcc test-clang test-asan test-tsan test-valgrind test-tidy test-python test-cppcheck coverage
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -30,7 +30,7 @@ test: ## Installs what is missing, then every check: build, tests, sanitizers, v
 	@scripts/test.sh
 
 # One part of `make test`, for example `make test-asan`.
-test-tree test-includes test-format test-gcc test-clang test-asan test-tsan test-valgrind test-tidy test-python: test-%:
+test-tree test-includes test-format test-cppcheck test-gcc test-clang test-asan test-tsan test-valgrind test-tidy test-python: test-%:
 	@scripts/test.sh $*
 
 lint: ## clang-tidy, clang-format and the include graph
@@ -43,9 +43,13 @@ install: build ## Installs below PREFIX (/usr/local), staged below DESTDIR
 	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ] && [ -x /sbin/ldconfig ]; then /sbin/ldconfig; fi
 
-check-long: ## The long checks: oracles computed again, long tests
-	@scripts/dependencies.sh build test oracles
+check-long: ## The long checks: oracles computed again, everything under every sanitizer, fuzzing, coverage
+	@scripts/dependencies.sh build test oracles long
 	@scripts/check_long.sh
+
+coverage: ## Lines and branches that the tests reach, into docs/reliability.md
+	@scripts/dependencies.sh build test long
+	@scripts/coverage.sh --write
 
 fuzz: ## Every fuzz target for a minute (SECONDS=60), figures into docs/reliability.md
 	@scripts/dependencies.sh build test

@@ -2,7 +2,7 @@
 # Installs the Debian packages that a set of tasks needs and that are missing, one line for each with the reason.
 # Says and does nothing when all is there.
 #
-#   scripts/dependencies.sh [--check] build|test|oracles ...
+#   scripts/dependencies.sh [--check] build|test|oracles|long ...
 #
 # --check only names what is missing, and fails if anything is.
 set -eu
@@ -32,7 +32,6 @@ g++                 compiles the headers as C++
 clang               second compiler, ThreadSanitizer
 libclang-rt-14-dev  runtime of clang's sanitizers
 zlib1g-dev          checksums of archives and images that the fuzz targets change
-llvm                coverage of the fuzz targets
 libomp-14-dev       OpenMP runtime that ThreadSanitizer understands
 clang-format        checks the layout of the sources
 clang-tidy          checks the sources for mistakes
@@ -55,6 +54,13 @@ mypy                checks the types of the Python package
 LIST
 }
 
+list_long() {
+    cat <<'LIST'
+gcovr               lines and branches that the tests reach
+llvm                coverage of the fuzz targets
+LIST
+}
+
 list_oracles() {
     cat <<'LIST'
 python3             runs the reference computations
@@ -73,10 +79,10 @@ fi
 wanted=
 for set in "$@"; do
     case $set in
-    build | test | oracles) wanted="$wanted
+    build | test | oracles | long) wanted="$wanted
 $("list_$set")" ;;
     *)
-        echo "dependencies.sh: unknown set '$set'; use build, test or oracles" >&2
+        echo "dependencies.sh: unknown set '$set'; use build, test, oracles or long" >&2
         exit 2
         ;;
     esac

@@ -1,18 +1,29 @@
 #!/bin/sh
-# What `make test` runs. Arguments: parts, by name; none for all of them. The last line is "N passed, N failed": checks
-# and tests together. Exit status 1 when anything failed.
+# What `make test` and `make check-long` run. Arguments: parts, by name; none for those of `make test`, --long for those of
+# `make check-long`. The last line is "N passed, N failed": checks and tests together. Exit status 1 when anything failed.
 #
 #   tree       files in the repository: white space, sizes          gcc        build without warnings, all tests
 #   includes   include graph of docs/architecture.md                clang      build without warnings, unit tests
-#   format     clang-format                                         asan       AddressSanitizer and UBSan, all tests
-#   tidy       clang-tidy                                           tsan       ThreadSanitizer, unit tests
+#   format     clang-format                                         asan       AddressSanitizer and UBSan: unit tests, and
+#   cppcheck   cppcheck                                                        the command line's that parse and fail
+#   tidy       clang-tidy, its analyzer kept shallow                tsan       ThreadSanitizer, unit tests
 #   python     the Python package, installed, and its tests         valgrind   unit tests that are not slow
+#
+# Parts of the long checks alone:
+#
+#   oracles        reference computations done again                fuzz           every fuzz target, FUZZ_SECONDS (30) each
+#   tidy-deep      clang-tidy with the whole of its analyzer        coverage       lines and branches that tests reach
+#   asan-long      AddressSanitizer and UBSan, everything           reproducible   the same bytes from two builds
+#   tsan-long      ThreadSanitizer, tests in full length            sdist          the Python package from its sources
+#   valgrind-slow  the slow unit tests                              long           tests/long/run.sh
 set -u
 cd "$(dirname "$0")/.." || exit 2
 : "${JOBS:=$(nproc 2>/dev/null || echo 2)}"
 export JOBS LC_ALL=C
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+beside=
+# shellcheck disable=SC2086,SC2154 # numbers of processes
+trap '[ -z "$beside" ] || kill $beside 2>/dev/null; rm -rf "$work"' EXIT
 passed=0
 failed=0
 failures=
@@ -109,19 +120,60 @@ run_valgrind() { # ctest's choice of tests
     printf '        valgrind: %d tests (%d s)\n' "$(wc -l <"$work/names")" $(($(date +%s) - start))
 }
 
+# Tests of statistics repeat a few times only (tests/short_tests.h).
+short() { # command...
+    CST_SHORT_TESTS=1
+    export CST_SHORT_TESTS
+    "$@"
+    unset CST_SHORT_TESTS
+}
+
+# A part of one process at a time, while the others go on; what it says comes at the end.
+start_beside() { # part
+    beside_name=$1
+    JOBS=1 scripts/test.sh "$1" >"$work/beside" 2>&1 &
+    beside=$!
+}
+end_beside() {
+    wait "$beside"
+    beside=
+    sed '$d' "$work/beside"
+    counts=$(tail -n 1 "$work/beside" | sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p')
+    # shellcheck disable=SC2086 # two words
+    set -- ${counts:-0 1}
+    passed=$((passed + $1))
+    failed=$((failed + $2))
+    [ "$2" = 0 ] || failures="$failures
+  $beside_name: see above"
+}
+
 part() {
     case $1 in
     tree) check "tree: files in the repository" scripts/check_tree.sh ;;
     includes) check "includes: include graph" scripts/check_includes.sh ;;
     format) check "format: clang-format" scripts/format.sh ;;
-    tidy) check "tidy: clang-tidy" scripts/tidy.sh ;;
+    cppcheck) check "cppcheck: sources" scripts/cppcheck.sh ;;
+    tidy) check "tidy: clang-tidy" scripts/tidy.sh --shallow ;;
     gcc) check "gcc: build without warnings" build gcc && tests "gcc: tests" build-gcc ;;
-    clang) check "clang: build without warnings" build clang && tests "clang: unit tests" build-clang -L unit ;;
-    asan) check "asan: build" build asan-ubsan && tests "asan: tests" build-asan-ubsan ;;
-    tsan) check "tsan: build" build tsan && tests "tsan: tests" build-tsan ;;
+    clang) check "clang: build without warnings" build clang && short tests "clang: unit tests" build-clang -L unit ;;
+    asan) check "asan: build" build asan-ubsan && short tests "asan: tests" build-asan-ubsan -LE long ;;
+    tsan) check "tsan: build" build tsan && short tests "tsan: tests" build-tsan ;;
     python) check "python: package and its tests" scripts/test_python.sh ;;
-    valgrind) run_valgrind -L unit -LE slow ;;
-    valgrind-slow) run_valgrind -L slow ;; # not in the list of all: for make check-long
+    valgrind) short run_valgrind -L unit -LE slow ;;
+    oracles) check "oracles: reference computations" scripts/check_oracles.sh ;;
+    tidy-deep) check "tidy-deep: clang-tidy and its analyzer" scripts/tidy.sh ;;
+    asan-long) check "asan: build" build asan-ubsan && tests "asan: tests" build-asan-ubsan ;;
+    tsan-long) check "tsan: build" build tsan && tests "tsan: tests" build-tsan ;;
+    valgrind-slow) run_valgrind -L slow ;;
+    sdist) check "sdist: the Python package from its sources" scripts/test_python.sh --sdist ;;
+    fuzz) check "fuzz: every target" scripts/fuzz.sh "${FUZZ_SECONDS:-30}" ;;
+    coverage) check "coverage: lines and branches" scripts/coverage.sh ;;
+    reproducible) check "reproducible: the same bytes from two builds" scripts/check_reproducible.sh ;;
+    long)
+        if [ -x tests/long/run.sh ]; then
+            check "long: build" make build && check "long: tests/long" tests/long/run.sh
+        fi
+        ;;
     *)
         echo "test.sh: unknown part '$1'" >&2
         exit 2
@@ -129,10 +181,17 @@ part() {
     esac
 }
 
-[ $# -gt 0 ] || set -- tree includes format gcc python clang asan tsan valgrind tidy
+case ${1:-} in
+'')
+    set -- tree includes format gcc clang asan tsan valgrind tidy cppcheck
+    start_beside python
+    ;;
+--long) set -- oracles gcc valgrind-slow asan-long tsan-long tidy-deep sdist reproducible coverage fuzz long ;;
+esac
 for name_of_part in "$@"; do
     part "$name_of_part"
 done
+[ -z "$beside" ] || end_beside
 if [ -n "$failures" ]; then
     printf 'What failed:%s\n' "$failures"
 fi

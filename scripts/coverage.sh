@@ -1,0 +1,53 @@
+#!/bin/sh
+# Which lines and branches all tests reach: compiled by gcc without optimisation, counted by gcov. Fails where the readers
+# (src/io, src/model) have less than the stated share of branches. Branches that only failing memory takes count as any.
+#
+#   scripts/coverage.sh [--write]     --write: the figures into docs/reliability.md
+set -eu
+cd "$(dirname "$0")/.."
+least=90 # per cent of branches of src/io and src/model
+folder=build-coverage
+export LC_ALL=C OPENBLAS_NUM_THREADS=1
+cmake --preset coverage -Wno-dev >"$folder.log" 2>&1 && cmake --build --preset coverage --parallel "${JOBS:-2}" >>"$folder.log" 2>&1 || {
+    tail -n 40 "$folder.log" >&2
+    exit 1
+}
+mv "$folder.log" $folder/build.log
+find $folder -name '*.gcda' -delete
+ctest --test-dir $folder --parallel "${JOBS:-2}" --output-on-failure >$folder/tests.log || {
+    tail -n 60 $folder/tests.log >&2
+    exit 1
+}
+share() { # name for the table, what gcovr takes as filters...
+    name=$1
+    shift
+    gcovr --root . --object-directory $folder --gcov-executable gcov --exclude-unreachable-branches \
+        --print-summary "$@" $folder >$folder/summary 2>$folder/gcovr.log || {
+        tail -n 20 $folder/gcovr.log >&2
+        exit 1
+    }
+    lines=$(sed -n 's/^lines: \([0-9.]*\)% (\([0-9]* out of [0-9]*\))/\1 % (\2)/p' $folder/summary)
+    branches=$(sed -n 's/^branches: \([0-9.]*\)% (\([0-9]* out of [0-9]*\))/\1 % (\2)/p' $folder/summary)
+    printf '| %s | %s | %s |\n' "$name" "$lines" "$branches"
+    # shellcheck disable=SC2034
+    last=${branches%%[ .]*}
+}
+{
+    printf '| sources | lines | branches |\n|---|---|---|\n'
+    share '`src/io`' --filter 'src/io/'
+    share '`src/model`' --filter 'src/model/'
+    share '`src/io` and `src/model`' --filter 'src/io/' --filter 'src/model/'
+    echo "$last" >$folder/readers
+    share 'the library (`src`)' --filter 'src/'
+    share 'the tool (`cli`)' --filter 'cli/'
+} >$folder/table
+cat $folder/table
+if [ "${1:-}" = --write ]; then
+    awk -v table=$folder/table '/^<!-- coverage -->$/ { print; while ((getline line < table) > 0) print line; skip = 1; next }
+        /^<!-- end of coverage -->$/ { skip = 0 } !skip' docs/reliability.md >$folder/page
+    cp $folder/page docs/reliability.md
+fi
+if [ "$(cat $folder/readers)" -lt $least ]; then
+    echo "coverage.sh: $(cat $folder/readers) % of the branches of src/io and src/model are reached; $least % are promised" >&2
+    exit 1
+fi

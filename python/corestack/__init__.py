@@ -35,7 +35,7 @@ from ._report import Report
 from ._stack import Stack
 
 if TYPE_CHECKING:
-    from .sklearn import CoreStackClassifier
+    from .sklearn import CoreStackClassifier, CoreStackRegressor
 
 load = Stack.load
 
@@ -45,6 +45,7 @@ __all__ = [
     "BusyError",
     "CancelledError",
     "CoreStackClassifier",
+    "CoreStackRegressor",
     "Error",
     "FileError",
     "FormatError",
@@ -77,8 +78,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # scikit-learn is imported when an estimator is asked for, and need not be there otherwise.
-    if name == "CoreStackClassifier":
-        from .sklearn import CoreStackClassifier
+    if name in ("CoreStackClassifier", "CoreStackRegressor"):
+        from . import sklearn
 
-        return CoreStackClassifier
+        return getattr(sklearn, name)
     raise AttributeError(f"module 'corestack' has no attribute '{name}'")

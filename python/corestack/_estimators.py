@@ -1,0 +1,279 @@
+"""What the two estimators share: X as predictions or as features, out-of-fold predictions, transform, parameters."""
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.model_selection import check_cv
+from sklearn.utils.metaestimators import _BaseComposition
+from sklearn.utils.validation import check_array, check_is_fitted, has_fit_parameter
+
+from ._errors import ArgumentError, MismatchError
+from ._functions import fit as fit_stack
+from ._stack import Stack
+from ._types import Array
+
+try:
+    from sklearn.utils.validation import validate_data as _validate_data  # 1.6 and later
+except ImportError:
+
+    def _validate_data(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
+        return estimator._validate_data(X, *y, **how)
+
+
+# The library takes numbers of these types as they are.
+DTYPES = [np.float64, np.float32, np.float16]
+
+# Base estimators may accept what is not finite; those that do not say so themselves.
+_FINITE = "ensure_all_finite" if "ensure_all_finite" in inspect.signature(check_array).parameters else "force_all_finite"
+ANY_NUMBER = {_FINITE: False}
+
+# Checks of scikit-learn's check_estimator that feed features where probabilities are expected: for a CoreStackClassifier
+# without `estimators`. scikit-learn 1.6 and later takes them as check_estimator(..., expected_failed_checks=...).
+FEATURE_CHECKS = {
+    name: "X holds predictions here, and this check gives features"
+    for name in (
+        "check_classifier_data_not_an_array",
+        "check_classifiers_classes",
+        "check_classifiers_train",
+        "check_dict_unchanged",
+        "check_dont_overwrite_parameters",
+        "check_dtype_object",
+        "check_estimators_dtypes",
+        "check_estimators_fit_returns_self",
+        "check_estimators_overwrite_params",
+        "check_estimators_pickle",
+        "check_fit2d_1feature",
+        "check_fit2d_predict1d",
+        "check_fit_check_is_fitted",
+        "check_fit_idempotent",
+        "check_fit_score_takes_y",
+        "check_methods_sample_order_invariance",
+        "check_methods_subset_invariance",
+        "check_n_features_in",
+        "check_pipeline_consistency",
+        "check_supervised_y_2d",
+        "check_transformer_data_not_an_array",
+        "check_transformer_general",
+        "check_transformer_preserve_dtypes",
+    )
+}
+
+
+def validate_data(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
+    return _validate_data(estimator, X, *y, **how)
+
+
+def rows_of(X: Any, index: Array) -> Any:
+    return X.iloc[index] if hasattr(X, "iloc") else X[index]
+
+
+class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
+    """An estimator whose X holds members' predictions, or features that its `estimators` are trained on."""
+
+    _kind = ""  # "classifier" or "regressor"
+    estimators: Optional[Sequence[tuple[str, Any]]]
+    n_members: Optional[int]
+    cv: Any
+    preset: str
+    options: Optional[Mapping[str, Any]]
+    nested: bool
+    random_state: Optional[int]
+    n_jobs: Optional[int]
+    stack_: Stack
+
+    # ---- what the kinds differ in -----------------------------------------------------------------
+
+    def _width(self) -> int:
+        """Columns that a base estimator's predictions have."""
+        raise NotImplementedError
+
+    def _predicted(self, est: Any, X: Any) -> Array:
+        """What a base estimator predicts, (rows, width)."""
+        raise NotImplementedError
+
+    def _column_names(self) -> list[str]:
+        """What the columns of a base estimator's predictions are called; a name's end."""
+        raise NotImplementedError
+
+    def _is_kind(self, est: Any) -> bool:
+        raise NotImplementedError
+
+    # ---- fitting ---------------------------------------------------------------------------------
+
+    def _fit_stack(self, members: Any, y: Array, names: Any, folds: Any, groups: Any, **about: Any) -> None:
+        self.stack_ = fit_stack(
+            members,
+            y,
+            names=names,
+            folds=folds,
+            groups=groups,
+            preset=self.preset,
+            seed=0 if self.random_state is None else int(self.random_state),
+            options=self._options(folds),
+            threads=self._threads(),
+            **about,
+        )
+        self.report_ = self.stack_.report
+
+    def _options(self, folds: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {"evaluate.nested": bool(self.nested)}
+        if self.estimators is None and folds is None and isinstance(self.cv, (int, np.integer)):
+            found["folds.count"] = int(self.cv)
+        found.update(self.options or {})
+        return found
+
+    def _threads(self) -> int:
+        return 0 if self.n_jobs is None or self.n_jobs < 0 else int(self.n_jobs)
+
+    # ---- X holds predictions ---------------------------------------------------------------------
+
+    def _cube(self, X: Array, reset: bool) -> Array:
+        """(rows, members, columns) as it is; the library looks at its numbers."""
+        width = X.shape[1] * X.shape[2]
+        if reset:
+            self.n_features_in_ = width
+            if hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+        elif width != self.n_features_in_ or X.shape[1] != self._shape[0]:
+            raise MismatchError(f"X: has shape {X.shape}; it was fitted on {self._shape} members and columns")
+        return X
+
+    def _divide(self, X: Array, columns: int, what: str, one: bool = False) -> None:
+        """Sets the shape of the members in X. one: a single column may stand for all."""
+        width = self.n_features_in_
+        if X.ndim == 3:
+            members, found = X.shape[1:]
+        else:
+            members = self.n_members or (width // columns if width % columns == 0 else width if one else 0)
+            found = width // members if members and width % members == 0 else 0
+        if found != columns and not (found == 1 and one):
+            raise MismatchError(
+                f"X: has {width} columns, which are not {self.n_members or 'some'} members of {columns} {what}; X holds "
+                "predictions, one member's after another's (give estimators=[...] to train on features)"
+            )
+        self._shape = (int(members), int(found))
+
+    def _members(self, X: Array) -> list[Array]:
+        """Views of X, one for each member."""
+        count, columns = self._shape
+        if X.ndim == 3:
+            return [X[:, k] for k in range(count)]
+        return [X[:, k * columns : (k + 1) * columns] for k in range(count)]
+
+    def _predictions(self, X: Any) -> Array:
+        if getattr(X, "ndim", 2) == 3:
+            return self._cube(np.asarray(X), reset=False)
+        checked: Array = validate_data(self, X, reset=False, dtype=DTYPES)
+        return checked
+
+    # ---- X holds features ------------------------------------------------------------------------
+
+    def _named(self) -> list[tuple[str, Any]]:
+        given = list(self.estimators or [])
+        named = [(str(name), est) for name, est in given if not isinstance(est, str)]
+        dropped = [est for _, est in given if isinstance(est, str)]
+        if not named or any(est != "drop" for est in dropped):
+            raise ArgumentError(f"estimators: a list of (name, {self._kind}) with at least one that is not 'drop' is needed")
+        self._validate_names([name for name, _ in given])
+        for name, est in named:
+            if not self._is_kind(est):
+                raise ArgumentError(f"estimators: '{name}' is a {type(est).__name__}, not a {self._kind}")
+        return named
+
+    def _features(self, X: Any) -> Any:
+        checked = validate_data(self, X, reset=False, dtype=None, accept_sparse="csr", **ANY_NUMBER)
+        return X if hasattr(X, "iloc") else checked  # base estimators see a data frame as it is
+
+    def _out_of_fold(self, X: Any, y: Array, groups: Any) -> tuple[list[str], list[Array], Array, Any]:
+        """Names, predictions, the rows that the estimators predicted unseen, and those rows' folds."""
+        named = self._named()
+        names = [name for name, _ in named]
+        rows = len(y)
+        if isinstance(self.cv, str):
+            if self.cv != "prefit":
+                raise ArgumentError(f"cv is '{self.cv}'; it is a number, a splitter, splits or 'prefit'")
+            for _, est in named:
+                check_is_fitted(est)
+            return names, [self._predicted(est, X) for _, est in named], np.arange(rows), None
+        splits = list(check_cv(self.cv, y, classifier=self._kind == "classifier").split(np.zeros(rows), y, groups))
+        fold = np.full(rows, -1, np.int64)
+        members = [np.zeros((rows, self._width())) for _ in named]
+        for number, (train, test) in enumerate(splits):
+            if (fold[test] >= 0).any():
+                raise ArgumentError("cv: a row is in several test folds; use splits whose test folds do not overlap")
+            fold[test] = number
+            for (_, est), member in zip(named, members):
+                member[test] = self._predicted(self._trained(est, rows_of(X, train), y[train]), rows_of(X, test))
+        seen = np.flatnonzero(fold >= 0)  # rows that no fold holds out are only trained on
+        if len(seen) < rows:
+            members = [member[seen] for member in members]
+        return names, members, seen, fold[seen]
+
+    def _trained(self, est: Any, X: Any, y: Array) -> Any:
+        return clone(est).fit(X, y)
+
+    def _fit_kept(self, X: Any, y: Array) -> None:
+        given = dict(self._named())
+        kept = self.stack_.kept
+        self.estimators_ = [
+            given[name] if isinstance(self.cv, str) else self._trained(given[name], X, y) for name in kept
+        ]
+        self.named_estimators_ = dict(zip(kept, self.estimators_))
+
+    # ---- prediction ------------------------------------------------------------------------------
+
+    def _kept_predictions(self, X: Any) -> dict[str, Array]:
+        """Of the members that the stack keeps, by name."""
+        check_is_fitted(self, "stack_")
+        if self.estimators is not None:
+            X = self._features(X)
+            return {name: self._predicted(est, X) for name, est in self.named_estimators_.items()}
+        members = self._members(self._predictions(X))
+        place = {name: k for k, name in enumerate(self.stack_.members or [])}
+        return {name: members[place[name]] for name in self.stack_.kept}
+
+    def transform(self, X: Any) -> Array:
+        """What the kept members predict, (rows, kept members * columns): all that the stack looks at."""
+        members = self._kept_predictions(X)
+        return np.concatenate([m.reshape(len(m), -1) for m in members.values()], axis=1)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Names of the columns of transform: of the member and the class or output, or those of X where X held
+        predictions."""
+        check_is_fitted(self, "stack_")
+        kept = self.stack_.kept
+        if self.estimators is not None:
+            return np.array([f"{name}{end}" for name in kept for end in self._column_names()], dtype=object)
+        columns = self._shape[1]
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            names = [f"x{i}" for i in range(self.n_features_in_)] if input_features is None else input_features
+        starts = [(self.stack_.members or []).index(name) * columns for name in kept]
+        return np.array([names[at + c] for at in starts for c in range(columns)], dtype=object)
+
+    # ---- parameters and tags ---------------------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters, with those of the estimators by name."""
+        found: dict[str, Any]
+        if self.estimators is None:
+            found = BaseEstimator.get_params(self, deep=deep)
+        else:
+            found = self._get_params("estimators", deep=deep)
+        return found
+
+    def set_params(self, **params: Any) -> Any:
+        if self.estimators is None and "estimators" not in params:
+            return BaseEstimator.set_params(self, **params)
+        self._set_params("estimators", **params)
+        return self
+
+    def __sklearn_tags__(self) -> Any:  # 1.6 and later
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.estimators is not None
+        tags.input_tags.three_d_array = self.estimators is None
+        return tags

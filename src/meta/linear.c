@@ -14,6 +14,9 @@
 enum { FIT_SWEEPS = 50000, PATH_SWEEPS = 2000, CHECK_EVERY = 10 };
 /* Sweeps before active-set steps are tried, a multiple of CHECK_EVERY; their number at most. */
 enum { PATIENCE = 200, STEPS_PER_COLUMN = 20 };
+/* Of a residual relative to the target's deviation: what rounding leaves. Without it, columns that
+ * have nothing to do with the target would be swept for ever. */
+static const double rounding = 1e-14;
 static const double fit_tolerance = 1e-10;
 static const double path_tolerance = 1e-7;
 
@@ -33,6 +36,7 @@ typedef struct problem {
     const double *cross;
     double absolute;  /* lambda l1_ratio */
     double quadratic; /* lambda (1 - l1_ratio) */
+    double deviation; /* standard deviation of the target, the largest that |c| can be */
 } problem;
 
 typedef struct descent {
@@ -78,6 +82,11 @@ static double largest_absolute(const double *x, int32_t count) {
     for (int32_t j = 0; j < count; j++)
         most = fmax(most, fabs(x[j]));
     return most;
+}
+
+/* The KKT residual at which a problem counts as solved. */
+static double small_enough(const problem *p, double tolerance) {
+    return fmax(tolerance * largest_absolute(p->cross, p->k), rounding * p->deviation);
 }
 
 /* gradient = c - Gw, and the largest violation of the optimality conditions at w. */
@@ -239,7 +248,7 @@ static void finish(const problem *p, double enough, descent *d, double *residual
 /* Sweeps from d->w until the KKT residual is small. Returns the number of sweeps. */
 static int32_t descend(const problem *p, double tolerance, int32_t most, descent *d,
                        double *residual) {
-    double enough = tolerance * largest_absolute(p->cross, p->k);
+    double enough = small_enough(p, tolerance);
     *residual = kkt_residual(p, d->w, d->gradient);
     int32_t sweeps = 0;
     bool same = false;
@@ -344,7 +353,8 @@ cst_status cst_linear_fit(cst_context *context, const cst_standardised *standard
                  .gram = standardised->gram,
                  .cross = standardised->cross,
                  .absolute = lambda * ratio,
-                 .quadratic = lambda * (1 - ratio)};
+                 .quadratic = lambda * (1 - ratio),
+                 .deviation = sqrt(standardised->target_square)};
     descent d;
     status = make_descent(context, p.k, &d);
     out->coefficients =
@@ -367,8 +377,7 @@ cst_status cst_linear_fit(cst_context *context, const cst_standardised *standard
         describe(&p, standardised, &d, out);
         hessian(&p, standardised->rows, &d, out);
         unscale(standardised, d.w, out->coefficients, &out->intercept);
-        if (out->kkt_residual > fit_tolerance * largest_absolute(p.cross, p.k) &&
-            kind != CST_LINEAR_RIDGE)
+        if (out->kkt_residual > small_enough(&p, fit_tolerance) && kind != CST_LINEAR_RIDGE)
             cst_notice(context,
                        "coordinate descent stopped after %d sweeps with a KKT residual of %.2g "
                        "(lambda %g, l1_ratio %g): the columns are close to dependent",
@@ -411,7 +420,8 @@ static cst_status add_path(cst_context *context, const cst_moments *moments, int
                      .gram = s.gram,
                      .cross = s.cross,
                      .absolute = lambda * ratio,
-                     .quadratic = lambda * (1 - ratio)};
+                     .quadratic = lambda * (1 - ratio),
+                     .deviation = sqrt(s.target_square)};
         double residual = 0;
         double intercept = 0;
         (void)descend(&p, path_tolerance, PATH_SWEEPS, &d, &residual);

@@ -347,14 +347,26 @@ static cst_status start_from_part(cst_context *context, const cst_logtable *tabl
     return status;
 }
 
+/* Newton's method holds a few matrices of the number of parameters squared. */
+static bool wants_biases(cst_context *context, const cst_logtable *table,
+                         const cst_loglinear_options *options) {
+    if (options->bias && table->classes > CST_BIAS_CLASSES)
+        cst_notice(context,
+                   "the log-linear pool has no biases: they are fitted for up to %d classes, and "
+                   "this pool has %d",
+                   CST_BIAS_CLASSES, (int)table->classes);
+    return options->bias && table->classes <= CST_BIAS_CLASSES;
+}
+
 cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, const int32_t *active,
                              int32_t count, const cst_loglinear_options *options,
                              const double *start, cst_loglinear *out) {
     *out = (cst_loglinear){.members = count, .classes = table->classes};
+    bool biases = wants_biases(context, table, options);
     newton s = {.table = table,
                 .active = active,
                 .count = count,
-                .parameters = count + (options->bias ? table->classes : 0),
+                .parameters = count + (biases ? table->classes : 0),
                 .center = options->center < 0 ? 1.0 / (double)count : options->center,
                 .prior_weights = options->prior_weights,
                 .prior_scale = options->prior_scale,
@@ -366,7 +378,7 @@ cst_status cst_loglinear_fit(cst_context *context, const cst_logtable *table, co
     cst_status status = newton_alloc(context, &s);
     for (int32_t j = 0; status == CST_OK && j < count; j++)
         s.theta[j] = start ? start[j] : s.center;
-    if (status == CST_OK && !start && !options->bias && !options->evidence &&
+    if (status == CST_OK && !start && !biases && !options->evidence &&
         !table->compact->every_class && table->rows >= START_ROWS)
         status = start_from_part(context, table, active, count, options, s.theta);
     for (int32_t j = 0; status == CST_OK && s.nonnegative && j < count; j++)

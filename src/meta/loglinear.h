@@ -64,8 +64,12 @@ cst_status cst_logtable_pair(cst_context *context, const cst_view *fit, const cs
 /* The mixing of cst_logtable_mix straight from a view. mix: [view->members]. */
 cst_status cst_uniform_mix_fit(cst_context *context, const cst_view *view, double *mix);
 
+/* Most classes with biases: a fit holds some matrices of (members + classes)^2 doubles, of half a
+ * GiB each here. */
+#define CST_BIAS_CLASSES 8192
+
 typedef struct cst_loglinear_options {
-    bool bias;     /* fit one bias per class */
+    bool bias;     /* fit one bias per class, of up to CST_BIAS_CLASSES */
     bool evidence; /* set the prior precisions by MacKay's evidence, starting from those below; of
                       weights, those that are not at their bound */
     bool nonnegative;     /* weights at or above 0; nll, hessian and decrement are those of the

@@ -196,10 +196,14 @@ double cst_penalty_evidence(const cst_standardised *standardised, const cst_spec
     double lambda = best;
     for (int i = 0; i < MOST_FIXED_POINT_STEPS; i++) {
         fit_sums f = sums_at(standardised, spectrum, lambda);
-        double alpha = f.effective / f.norm;
-        double beta = (n - 1 - f.effective) / (n * f.residual);
-        double next = alpha / (n * beta);
-        if (!(next > grid->low)) /* also where no noise is left */
+        double next = grid->low; /* no noise is left */
+        if (f.residual > 0 && f.norm > 0) {
+            double alpha = f.effective / f.norm;
+            double beta = (n - 1 - f.effective) / (n * f.residual);
+            next = beta > 0 ? alpha / (n * beta) : grid->low;
+        } else if (f.residual > 0)
+            next = grid->high; /* no signal */
+        if (!(next > grid->low))
             next = grid->low;
         if (next > grid->high)
             next = grid->high;

@@ -10,6 +10,7 @@
 
 #include <corestack/statistics.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -299,23 +300,27 @@ static cst_status put_kappa(cst_context *context, cst_report *report, const comp
         return CST_ERROR_MEMORY;
     double *y = x + c->count;
     bool varies[2] = {false, false};
+    int32_t count = 0;
     for (int32_t m = 0; m < c->count; m++) {
-        x[m] = c->entries[m].kappa;
-        y[m] = c->entries[m].scores.top1;
-        varies[0] = varies[0] || x[m] > x[0] || x[m] < x[0];
-        varies[1] = varies[1] || y[m] > y[0] || y[m] < y[0];
+        if (isnan(c->entries[m].kappa)) /* a method that uses no member */
+            continue;
+        x[count] = c->entries[m].kappa;
+        y[count] = c->entries[m].scores.top1;
+        varies[0] = varies[0] || x[count] > x[0] || x[count] < x[0];
+        varies[1] = varies[1] || y[count] > y[0] || y[count] < y[0];
+        count++;
     }
     cst_status status = CST_OK;
-    if (c->count < FEWEST_FOR_RANKS || !varies[0] || !varies[1]) {
+    if (count < FEWEST_FOR_RANKS || !varies[0] || !varies[1]) {
         cst_report_value(report, root, "kappa_top1", json_null());
     } else {
         cst_rank_correlation found;
-        status = cst_spearman(context, x, y, c->count, &found);
+        status = cst_spearman(context, x, y, count, &found);
         json_t *object = cst_report_object(report, root, "kappa_top1");
         cst_report_number(report, object, "spearman", found.rho);
         cst_report_number(report, object, "p", found.p);
         cst_report_flag(report, object, "exact", found.exact);
-        cst_report_integer(report, object, "methods", c->count);
+        cst_report_integer(report, object, "methods", count);
     }
     cst_free(context, x);
     return status;

@@ -101,7 +101,8 @@ void cst_cka_result_free(cst_context *context, cst_cka_result *result);
 cst_status cst_pearson(cst_context *context, const cst_view *view, double *pearson);
 
 /* Condition number of the correlation matrix [K*K] restricted to `subset` [count] (NULL: all K, and
- * count is ignored): largest eigenvalue over the smallest that is at least 1e-10 of it. */
+ * count is ignored): largest eigenvalue over the smallest that is at least 1e-10 of it. NaN for
+ * no member. */
 cst_status cst_gram_kappa(cst_context *context, const double *correlation, int32_t members,
                           const int32_t *subset, int32_t count, double *kappa);
 

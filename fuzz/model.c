@@ -50,6 +50,7 @@ static void check_output(const cst_model *model, const float *out) {
 static void predict(cst_context *context, const cst_model *model) {
     int32_t members = cst_model_members(model);
     int32_t classes = cst_model_classes(model);
+    FUZZ_CHECK((int64_t)members * classes <= CST_MODEL_CELLS_MAX, "one sample fits into memory");
     if ((int64_t)members * classes > CELLS_MAX)
         return;
     size_t cells = (size_t)classes * ROWS;

@@ -256,6 +256,7 @@ def models():
         np.save(folder / "labels.oof.npy", y)
         fit("default", folder)
         fit("paper", folder, "--preset", "paper", "--set", "gate.hidden=2", "--set", "gate.epochs=2")
+        fit("nobias", folder, "--set", "loglinear.bias=false")
         fit("prototype", folder, "--preset", "prototype")
         fit("everything", folder, "--set", "meta.learners=ridge,log-linear", "--set", "gate.hidden=2", "--set",
             "gate.epochs=2", "--set", "probability.map=simplex", "--set", "blend.rule=uniform")

@@ -17,7 +17,13 @@
 #include <string.h>
 #include <yajl/yajl_parse.h>
 
-enum { CHUNK_BYTES = 1 << 18, DEPTH_MAX = 64, NUMBER_CHARS = 128, MESSAGE_CHARS = 400 };
+enum {
+    CHUNK_BYTES = 1 << 18,
+    SILENT_MAX = 4, /* chunks in which no value ends */
+    DEPTH_MAX = 64,
+    NUMBER_CHARS = 128,
+    MESSAGE_CHARS = 400
+};
 
 static const char *const FIELD_NAMES[CST_COCO_FIELDS] = {
     [CST_COCO_ID] = "id",
@@ -60,6 +66,7 @@ typedef struct scan {
     bool in_record;
     cst_coco_field field;
     int corner; /* numbers of the bbox so far; -1 outside one */
+    int silent; /* chunks since the last event */
     char *name; /* storage of record.name */
     cst_coco_record record;
     cst_coco_record_fn told;
@@ -212,6 +219,13 @@ static bool integer(const char *text, size_t length, int64_t *out) {
 /* ---- events -----------------------------------------------------------------------------------
  */
 
+/* Every event begins with it: what came has an end. */
+static scan *heard(void *user) {
+    scan *s = user;
+    s->silent = 0;
+    return s;
+}
+
 /* Whether the value that comes now is a field of a record that is kept. */
 static bool wanted(const scan *s) {
     return s->in_record && s->depth == s->record_depth && s->field != CST_COCO_FIELDS;
@@ -236,7 +250,7 @@ static int check_place(scan *s, const char *what) {
 }
 
 static int got_number(void *user, const char *text, size_t length) {
-    scan *s = user;
+    scan *s = heard(user);
     cst_coco_record *r = &s->record;
     if (s->corner >= 0 && s->depth == s->record_depth + 1) {
         if (s->corner == 4)
@@ -282,14 +296,14 @@ static int got_number(void *user, const char *text, size_t length) {
 }
 
 static int got_null(void *user) {
-    scan *s = user;
+    scan *s = heard(user);
     if (s->corner >= 0 && s->depth == s->record_depth + 1)
         return wrong_kind(s, "not a list of numbers");
     return wanted(s) ? 1 : check_place(s, "null"); /* as if the key were not there */
 }
 
 static int got_boolean(void *user, int value) {
-    scan *s = user;
+    scan *s = heard(user);
     if (s->corner >= 0 && s->depth == s->record_depth + 1)
         return wrong_kind(s, "not a list of numbers");
     if (!wanted(s))
@@ -302,7 +316,7 @@ static int got_boolean(void *user, int value) {
 }
 
 static int got_string(void *user, const unsigned char *text, size_t length) {
-    scan *s = user;
+    scan *s = heard(user);
     if (s->corner >= 0 && s->depth == s->record_depth + 1)
         return wrong_kind(s, "not a list of numbers");
     if (!wanted(s))
@@ -330,7 +344,7 @@ static int got_key(void *user, const unsigned char *text, size_t length) {
     } lists[] = {{"images", CST_COCO_IMAGES},
                  {"annotations", CST_COCO_ANNOTATIONS},
                  {"categories", CST_COCO_CATEGORIES}};
-    scan *s = user;
+    scan *s = heard(user);
     if (s->in_record && s->depth == s->record_depth) {
         s->field = CST_COCO_FIELDS;
         for (int f = 0; f < CST_COCO_FIELDS; f++)
@@ -357,7 +371,7 @@ static int deeper(scan *s) {
 }
 
 static int open_map(void *user) {
-    scan *s = user;
+    scan *s = heard(user);
     if (s->corner >= 0)
         return wrong_kind(s, "not a list of numbers");
     if (wanted(s))
@@ -377,7 +391,7 @@ static int open_map(void *user) {
 }
 
 static int close_map(void *user) {
-    scan *s = user;
+    scan *s = heard(user);
     s->depth--;
     if (s->in_record && s->depth < s->record_depth) {
         s->in_record = false;
@@ -388,7 +402,7 @@ static int close_map(void *user) {
 }
 
 static int open_array(void *user) {
-    scan *s = user;
+    scan *s = heard(user);
     if (s->corner >= 0)
         return wrong_kind(s, "not a list of numbers");
     if (wanted(s)) {
@@ -405,7 +419,7 @@ static int open_array(void *user) {
 }
 
 static int close_array(void *user) {
-    scan *s = user;
+    scan *s = heard(user);
     s->depth--;
     if (s->corner >= 0 && s->depth == s->record_depth) {
         if (s->corner != 4)
@@ -449,6 +463,13 @@ static cst_status run(scan *s, cst_bytes *source, unsigned char *chunk) {
         if (s->status != CST_OK)
             return s->status;
         s->chunk_at = at;
+        /* yajl begins again with every part of a text that goes on, so that the time would grow
+         * with the square of its length. */
+        if (s->silent++ == SILENT_MAX)
+            return cst_fail(s->context, CST_ERROR_LIMIT,
+                            "%s: byte %" PRIu64 ": a text, number or white space of more than %d "
+                            "bytes; no COCO file has such",
+                            s->path, at, SILENT_MAX * CHUNK_BYTES);
         parsed = yajl_parse(s->parser, chunk, length);
         at += length;
     }

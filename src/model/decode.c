@@ -184,11 +184,20 @@ static void *get_room(reader *r, size_t count, size_t size, size_t least, const 
 
 /* ---- sections -------------------------------------------------------------------------------- */
 
+/* What prediction holds for one sample. */
+static void check_cells(reader *r, size_t at, const char *what, int64_t count, int64_t classes) {
+    if (r->status == CST_OK && count > CST_MODEL_CELLS_MAX / classes)
+        refuse(r, at, "%" PRId64 " %s of %" PRId64 " classes are more than %" PRId64 " numbers",
+               count, what, classes, CST_MODEL_CELLS_MAX);
+}
+
 static void get_task(reader *r, cst_model *model) {
+    size_t at = r->at;
     model->task = (cst_task)get_int(r, "the task", 0, CST_TASK_DETECTION);
     int32_t least = model->task == CST_TASK_REGRESSION ? 1 : 2;
     int32_t classes = get_int(r, "the number of classes", least, CST_MODEL_CLASSES_MAX);
     int32_t members = get_int(r, "the number of members", 1, CST_MODEL_MEMBERS_MAX);
+    check_cells(r, at, "members", members, classes);
     if (r->status != CST_OK)
         return;
     model->classes = classes;
@@ -356,6 +365,7 @@ static void get_learners(reader *r, cst_model *model) {
     size_t at = r->at;
     int32_t count = get_int(r, "the number of meta-learners", 1, INT32_MAX);
     model->learner = get_room(r, (size_t)count, sizeof *model->learner, 20, "meta-learners");
+    check_cells(r, at, "meta-learners", count, model->classes);
     if (!model->learner)
         return;
     model->learners = count;

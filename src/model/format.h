@@ -51,6 +51,9 @@ static const cst_section_spec cst_section_info[CST_SECTIONS] = {
 static const size_t CST_MODEL_BYTES_MAX = (size_t)1 << 30;
 static const int32_t CST_MODEL_CLASSES_MAX = 1 << 24;
 static const int32_t CST_MODEL_MEMBERS_MAX = 1 << 20;
+/* Of members times classes, and of meta-learners times classes: what prediction takes for one
+ * sample is no more than a gibibyte, whatever a file of a few bytes says. */
+static const int64_t CST_MODEL_CELLS_MAX = (int64_t)1 << 27;
 static const int32_t CST_MODEL_HIDDEN_MAX = 1 << 16;
 static const double CST_MODEL_TARGET_MAX = 1e300;     /* location and scale of an output */
 static const double CST_MODEL_COEFFICIENT_MAX = 1e30; /* scores stay finite */

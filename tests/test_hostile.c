@@ -1,0 +1,169 @@
+/*
+ * Files that ask for more than they hold: counts, names and texts beyond what is read, refused
+ * before memory or time is spent on them. Under the pool and the model. docs/security.md, "Caps".
+ */
+#include "test_io_files.h"
+
+#include "io/coco.h"
+#include "io/manifest.h"
+#include "model/format.h"
+#include "model/stack.h"
+
+/* A manifest of so many splits and models, each a name. */
+static void put_manifest(fixture *f, int splits, int models) {
+    FILE *file = fopen(at(f, "pool.json"), "w");
+    assert_non_null(file);
+    (void)fprintf(file, "{\"corestack_pool\": 1, \"classes\": 2, \"splits\": {");
+    for (int s = 0; s < splits; s++)
+        (void)fprintf(file, "%s\"s%d\": {}", s ? ", " : "", s);
+    (void)fprintf(file, "}, \"models\": [");
+    for (int k = 0; k < models; k++)
+        (void)fprintf(file, "%s{\"name\": \"m%d\", \"predictions\": {}}", k ? ", " : "", k);
+    (void)fprintf(file, "]}\n");
+    assert_int_equal(fclose(file), 0);
+}
+
+static void counts_in_manifests_are_bounded(void **state) {
+    static const struct {
+        int splits, models;
+        bool good;
+    } cases[] = {{1, CST_MANIFEST_MEMBERS_MAX, true},
+                 {1, CST_MANIFEST_MEMBERS_MAX + 1, false},
+                 {CST_MANIFEST_SPLITS_MAX, 1, true},
+                 {CST_MANIFEST_SPLITS_MAX + 1, 1, false},
+                 {2048, 2049, false}};
+    fixture *f = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        cst_manifest *manifest = NULL;
+        put_manifest(f, cases[i].splits, cases[i].models);
+        cst_status status = cst_manifest_read(f->context, &manifest, at(f, "pool.json"), false);
+        if (cases[i].good) {
+            assert_int_equal(status, CST_OK);
+            assert_int_equal(manifest->member_count, cases[i].models);
+            assert_int_equal(manifest->split_count, cases[i].splits);
+        } else {
+            expect_error(f, status, CST_ERROR_LIMIT, "pool.json", "make several pools", NULL);
+            assert_null(manifest);
+        }
+        cst_manifest_free(f->context, manifest);
+    }
+}
+
+static void texts_of_manifests_are_printable(void **state) {
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"{\"corestack_pool\": 1, \"classes\": [\"a\", \"b\\u001b[31m\"], \"splits\": {\"oof\": "
+         "{}}, "
+         "\"models\": [{\"name\": \"m\", \"predictions\": {}}]}",
+         "classes[1] must be a name that is not empty and has no control characters"},
+        {"{\"corestack_pool\": 1, \"classes\": 2, \"splits\": {\"oof\": {\"domain\": \"a\\nb\"}}, "
+         "\"models\": [{\"name\": \"m\", \"predictions\": {}}]}",
+         "splits.oof.domain must be a text that is not empty and has no control characters"}};
+    fixture *f = *state;
+    for (size_t i = 0; i < 2; i++) {
+        cst_manifest *manifest = NULL;
+        put_text(f, "pool.json", cases[i].text);
+        expect_error(f, cst_manifest_read(f->context, &manifest, at(f, "pool.json"), false),
+                     CST_ERROR_INPUT, cases[i].message, NULL);
+    }
+}
+
+static void messages_are_one_printable_line(void **state) {
+    fixture *f = *state;
+    (void)cst_fail(f->context, CST_ERROR_INPUT, "%s", "a\nb\x1b[31m\x7fé");
+    assert_string_equal(cst_last_error(f->context), "a?b?[31m?é");
+    cst_notices_clear(f->context);
+    cst_notice(f->context, "%s", "c\rd");
+    assert_string_equal(cst_notice_at(f->context, 0), "c?d");
+}
+
+/* A text that goes on for ever costs no more than its first mebibyte. */
+static void endless_texts_of_coco_files_are_refused(void **state) {
+    static const struct {
+        const char *begin;
+        char fill;
+    } cases[] = {{"{\"images\": [{\"file_name\": \"", 'x'},
+                 {"{\"images\": [{\"id\": 1", '0'},
+                 {"{\"images\": ", ' '}};
+    enum { BYTES = 3 << 20 };
+    fixture *f = *state;
+    char *text = malloc(BYTES);
+    assert_non_null(text);
+    for (size_t i = 0; i < 3; i++) {
+        cst_coco *coco = NULL;
+        memset(text, cases[i].fill, BYTES);
+        memcpy(text, cases[i].begin, strlen(cases[i].begin));
+        put_bytes(f, "gt.json", text, BYTES);
+        expect_error(f, cst_coco_read(f->context, &coco, at(f, "gt.json")), CST_ERROR_LIMIT,
+                     "gt.json: byte ", "more than 1048576 bytes", NULL);
+    }
+    free(text);
+}
+
+/* Texts of up to half of that are read, wherever they begin. */
+static void long_texts_of_coco_files_are_read(void **state) {
+    enum { LONG = 1 << 19 };
+    fixture *f = *state;
+    char *text = malloc(2 * LONG + 256);
+    assert_non_null(text);
+    size_t used = (size_t)sprintf(text, "{\"images\": [{\"id\": 1, \"file_name\": \"");
+    memset(text + used, 'x', LONG);
+    used += LONG;
+    used += (size_t)sprintf(text + used, "\", \"more\": \"");
+    memset(text + used, 'y', LONG);
+    used += LONG;
+    used += (size_t)sprintf(text + used, "\"}], \"categories\": [], \"annotations\": []}");
+    put_bytes(f, "gt.json", text, used);
+    cst_coco *coco = NULL;
+    expect_ok(f, cst_coco_read(f->context, &coco, at(f, "gt.json")));
+    assert_int_equal(coco->images, 1);
+    cst_coco_free(f->context, coco);
+    free(text);
+}
+
+/* Classes without names take no bytes of a model file, and prediction takes memory for them. */
+static void classes_of_models_are_bounded(void **state) {
+    enum { MEMBERS = 9 };
+    fixture *f = *state;
+    cst_model *model = NULL;
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    expect_ok(f, cst_stack_create(f->context, &model));
+    model->task = CST_TASK_CLASSIFICATION;
+    model->classes = CST_MODEL_CLASSES_MAX;
+    model->members = MEMBERS;
+    model->member_names = cst_alloc(f->context, MEMBERS, sizeof *model->member_names);
+    model->mix = cst_alloc(f->context, MEMBERS, sizeof *model->mix);
+    for (int k = 0; k < MEMBERS; k++) {
+        model->member_names[k] = cst_format(f->context, "m%d", k);
+        model->mix[k] = 0.001;
+    }
+    model->learners = 1;
+    model->learner = cst_alloc(f->context, 1, sizeof *model->learner);
+    model->learner->kind = CST_LEARNER_LOGLINEAR;
+    model->learner->blend = 1;
+    model->learner->coefficients = MEMBERS;
+    model->learner->weights = cst_alloc(f->context, MEMBERS, sizeof(double));
+    model->learner->bias = cst_alloc(f->context, 0, sizeof(double));
+    expect_error(f, cst_stack_encode(f->context, model, &bytes, &size), CST_ERROR_ARGUMENT,
+                 "9 members of 16777216 classes are more than 134217728 numbers", NULL);
+    model->classes = CST_MODEL_CLASSES_MAX / 2;
+    expect_ok(f, cst_stack_encode(f->context, model, &bytes, &size));
+    assert_true(size < 1000);
+    cst_free(f->context, bytes);
+    cst_model_free(f->context, model);
+}
+
+int main(void) {
+#define FILES_TEST(name) cmocka_unit_test_setup_teardown(name, files_setup, files_teardown)
+    const struct CMUnitTest tests[] = {
+        FILES_TEST(counts_in_manifests_are_bounded),
+        FILES_TEST(texts_of_manifests_are_printable),
+        FILES_TEST(messages_are_one_printable_line),
+        FILES_TEST(endless_texts_of_coco_files_are_refused),
+        FILES_TEST(long_texts_of_coco_files_are_read),
+        FILES_TEST(classes_of_models_are_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

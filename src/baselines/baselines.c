@@ -54,6 +54,11 @@ cst_status cst_baseline_fit_run(cst_context *context, const cst_baseline *baseli
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s does not apply to this pool: no member is tagged for it",
                         baseline->name);
+    if (baseline->rows_alike && view->weights)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s counts all rows alike, and these have weights; leave the method or the "
+                        "weights out",
+                        baseline->name);
     out->weights = cst_alloc(context, (size_t)view->members, sizeof *out->weights);
     out->uses = cst_alloc(context, (size_t)view->members, sizeof *out->uses);
     cst_status status =

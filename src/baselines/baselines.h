@@ -44,6 +44,7 @@ typedef struct cst_baseline_fit {
 struct cst_baseline {
     const char *name;       /* as on the command line */
     const char *definition; /* one sentence */
+    bool rows_alike;        /* all rows count alike: refuses a view with weights */
     /* True where the method can be fitted on this data (some need tagged members). NULL: always. */
     bool (*applies)(const cst_baseline_data *data);
     /* Fills mix, weights, state and detail of `out`, whose arrays are allocated and zero; `uses`

@@ -298,6 +298,7 @@ const cst_baseline cst_baseline_hill_climbing = {
     .definition = "hill climbing: from the best single member, p <- (1 - w) p + w p_k with the "
                   "member k and the w in -0.50, -0.49, ..., 0.50 of least log loss, while that "
                   "gains more than 1e-5; p clipped to [1e-15, 1 - 1e-15] and divided by its sum",
+    .rows_alike = true,
     .fit = fit,
     .predict = predict,
 };

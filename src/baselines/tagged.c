@@ -83,7 +83,7 @@ static cst_status loss_block(cst_context *context, void *user, int64_t block, do
         status = cst_mixture_rows(context, view, job->weights, first, count, scratch, mixture);
     for (int64_t i = 0; status == CST_OK && i < count; i++) {
         double p = mixture[(size_t)i * classes + (size_t)cst_view_label(view, first + i)];
-        *sum -= log(fmax(p, CST_NLL_FLOOR));
+        *sum -= cst_view_weight(view, first + i) * log(fmax(p, CST_NLL_FLOOR));
     }
     cst_free(context, scratch);
     cst_free(context, mixture);

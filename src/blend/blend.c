@@ -61,11 +61,11 @@ static double residual_product(const float *p, const float *q, size_t classes, s
 }
 
 void cst_residual_products(const float *const *members, int32_t count, int32_t classes,
-                           int32_t truth, double *sum) {
+                           int32_t truth, double weight, double *sum) {
     for (int32_t a = 0; a < count; a++)
         for (int32_t b = a; b < count; b++)
             sum[(size_t)a * (size_t)count + (size_t)b] +=
-                residual_product(members[a], members[b], (size_t)classes, (size_t)truth);
+                weight * residual_product(members[a], members[b], (size_t)classes, (size_t)truth);
 }
 
 /* Adds the upper triangle of the residuals' products of one block of rows. */
@@ -88,7 +88,7 @@ static cst_status moment_block(cst_context *context, void *user, int64_t block, 
             cst_view_rows(context, oof, (int32_t)m, first, count, scratch + m * copied, &rows[m]);
     for (int64_t i = 0; status == CST_OK && i < count; i++) {
         cst_residual_products(rows, oof->members, oof->classes, cst_view_label(oof, first + i),
-                              sum);
+                              cst_view_weight(oof, first + i), sum);
         for (size_t m = 0; m < members; m++)
             rows[m] += width;
     }
@@ -104,7 +104,7 @@ cst_status cst_residual_moments(cst_context *context, const cst_view *oof, doubl
         return cst_fail(context, CST_ERROR_INPUT, "blend weights need labelled rows");
     cst_status status = cst_reduce_blocks(context, cst_block_count(oof->rows), members * members,
                                           moment_block, (void *)oof, moments);
-    double n = (double)oof->rows * (double)oof->classes;
+    double n = cst_view_weight_sum(oof) * (double)oof->classes;
     for (size_t a = 0; status == CST_OK && a < members; a++) {
         for (size_t b = a; b < members; b++) {
             moments[a * members + b] /= n;
@@ -247,7 +247,7 @@ static cst_status from_view(cst_context *context, const cst_view *oof,
 
 /* Greedy and stacking see the true class and, as one class, the others: the loss needs no more. */
 static cst_status from_truth(cst_context *context, const cst_blend_evidence *evidence,
-                             const cst_blend_options *options, double *weights) {
+                             const cst_blend_options *options, double *out) {
     size_t rows = (size_t)evidence->rows;
     size_t members = (size_t)evidence->members;
     size_t cells = 0;
@@ -257,7 +257,12 @@ static cst_status from_truth(cst_context *context, const cst_blend_evidence *evi
     float *pairs = cst_alloc(context, cells, sizeof *pairs);
     int32_t *labels = cst_alloc(context, rows, sizeof *labels); /* all 0: the first of two */
     const float **data = cst_alloc(context, members, sizeof *data);
-    cst_status status = pairs && labels && data ? CST_OK : CST_ERROR_MEMORY;
+    const cst_view *weighted = evidence->weighted;
+    bool weighs = weighted && weighted->weights;
+    double *weights = cst_alloc(context, weighs ? rows : 0, sizeof *weights);
+    cst_status status = pairs && labels && data && weights ? CST_OK : CST_ERROR_MEMORY;
+    for (size_t i = 0; status == CST_OK && weighs && i < rows; i++)
+        weights[i] = cst_view_weight(weighted, (int64_t)i);
     for (size_t m = 0; status == CST_OK && m < members; m++) {
         data[m] = pairs + m * rows * 2;
         for (size_t i = 0; i < rows; i++) {
@@ -270,9 +275,12 @@ static cst_status from_truth(cst_context *context, const cst_blend_evidence *evi
                      .classes = 2,
                      .members = evidence->members,
                      .data = data,
-                     .labels = labels};
+                     .labels = labels,
+                     .weights = weighs ? weights : NULL,
+                     .weight_scale = 1};
     if (status == CST_OK)
-        status = from_view(context, &view, options, weights);
+        status = from_view(context, &view, options, out);
+    cst_free(context, weights);
     cst_free(context, pairs);
     cst_free(context, labels);
     cst_free(context, data);

@@ -40,12 +40,14 @@ cst_status cst_blend_weights(cst_context *context, const cst_view *oof, const do
 /* What the rules need of the probabilities, for rows too many to hold them all. */
 typedef struct cst_blend_evidence {
     int64_t rows;
-    int32_t members;       /* M */
-    const double *nll;     /* [M], as above; Laplace */
-    const double *logdet;  /* [M] or NULL; Laplace */
-    const float *truth;    /* [M][rows] probability of the true class; greedy and stacking */
-    const double *moments; /* [M][M] second moments of the residuals; inverse RMSE and minimum
-                              variance */
+    int32_t members;          /* M */
+    const double *nll;        /* [M], as above; Laplace */
+    const double *logdet;     /* [M] or NULL; Laplace */
+    const float *truth;       /* [M][rows] probability of the true class; greedy and stacking */
+    const cst_view *weighted; /* a view of these rows by whose weights they count; NULL: all alike;
+                                 greedy and stacking */
+    const double *moments;    /* [M][M] second moments of the residuals; inverse RMSE and minimum
+                                 variance */
 } cst_blend_evidence;
 
 /* Whether a rule reads the residuals' moments. */
@@ -58,10 +60,10 @@ static inline bool cst_blend_needs_moments(cst_blend_rule rule) {
 cst_status cst_blend_weights_from(cst_context *context, const cst_blend_evidence *evidence,
                                   const cst_blend_options *options, double *weights);
 
-/* Adds sum_c (y_c - p_c)(y_c - q_c) of one sample to the upper triangle of sum [M][M]: members[m]
- * is the sample's row of member m. */
+/* Adds weight sum_c (y_c - p_c)(y_c - q_c) of one sample to the upper triangle of sum [M][M]:
+ * members[m] is the sample's row of member m. */
 void cst_residual_products(const float *const *members, int32_t count, int32_t classes,
-                           int32_t truth, double *sum);
+                           int32_t truth, double weight, double *sum);
 
 /* w_m ~ exp(-(nll_m + logdet_m / 2) / (T scale)), scale = rows for the mean-loss reading and 1
  * otherwise. A learner whose loss is not finite gets 0. */

@@ -1,7 +1,8 @@
 /*
- * Greedy ensemble selection on the top-1 error or the Brier score, with the rounds, the rounding
- * and the float32 arithmetic of greedy.c. Baselines beside the stack. method.md section 8; Caruana
- * et al. (2004), whose library of metrics this follows.
+ * Greedy ensemble selection on the top-1 error or the Brier score, and on the log loss of rows that
+ * count by weights, with the rounds, the rounding and the float32 arithmetic of greedy.c. Baselines
+ * beside the stack. method.md section 8; Caruana et al. (2004), whose library of metrics this
+ * follows.
  */
 #include "blend/greedy.h"
 #include "blend/greedy_rounds.h"
@@ -12,6 +13,7 @@ typedef struct metric_state {
     const cst_view *view;
     cst_greedy_metric metric;
     double *mean; /* [rows][classes] of the ensemble so far */
+    double total; /* sum of the rows' weights */
     int32_t size;
     int32_t last;
 } metric_state;
@@ -56,6 +58,23 @@ static double row_brier(const double *p, int32_t classes, int32_t label) {
     return sum;
 }
 
+static double row_log_loss(const double *p, int32_t label) {
+    const double clip = 0x1p-52; /* as scikit-learn clips */
+    return -log(fmin(fmax(p[label], clip), 1 - clip));
+}
+
+static double row_loss(const metric_state *s, const double *p, int32_t label) {
+    switch (s->metric) {
+    case CST_GREEDY_TOP1:
+        return row_top1_error(p, s->view->classes, label);
+    case CST_GREEDY_BRIER:
+        return row_brier(p, s->view->classes, label);
+    case CST_GREEDY_LOG_LOSS:
+        break;
+    }
+    return row_log_loss(p, label);
+}
+
 /* The ensemble with a member's row added, divided by its sum; false where that is not positive. */
 static bool mix_row(const metric_state *s, const double *mean, const float *row, double *p) {
     double keep = (double)s->size / (double)(s->size + 1);
@@ -92,8 +111,7 @@ static cst_status loss_block(cst_context *context, void *user, int64_t block, do
                                   "member %d does not sum to a positive number in row %lld: not a "
                                   "distribution",
                                   k, (long long)(first + i));
-            sum[k] += s->metric == CST_GREEDY_TOP1 ? row_top1_error(p, view->classes, label)
-                                                   : row_brier(p, view->classes, label);
+            sum[k] += cst_view_weight(view, first + i) * row_loss(s, p, label);
         }
     }
     cst_free(context, scratch);
@@ -113,14 +131,14 @@ static cst_status losses(cst_context *context, void *user, int32_t size, int32_t
     if (status == CST_OK)
         status = cst_reduce_blocks(context, blocks, (size_t)s->view->members, loss_block, s, loss);
     for (int32_t k = 0; k < s->view->members; k++)
-        loss[k] = cst_greedy_rounded(loss[k] / (double)s->view->rows, rounding);
+        loss[k] = cst_greedy_rounded(loss[k] / s->total, rounding);
     return status;
 }
 
 cst_status cst_greedy_select_by(cst_context *context, const cst_view *view,
                                 cst_greedy_metric metric, int32_t rounds, uint32_t seed,
                                 cst_greedy *out) {
-    if (metric == CST_GREEDY_LOG_LOSS)
+    if (metric == CST_GREEDY_LOG_LOSS && !view->weights)
         return cst_greedy_select(context, view, rounds, seed, out);
     *out = (cst_greedy){0};
     cst_status status = cst_greedy_check(context, view, rounds);
@@ -130,7 +148,7 @@ cst_status cst_greedy_select_by(cst_context *context, const cst_view *view,
     if (!cst_size_mul((size_t)view->rows, (size_t)view->classes, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "%lld rows of %d classes are too many",
                         (long long)view->rows, view->classes);
-    metric_state s = {.view = view, .metric = metric};
+    metric_state s = {.view = view, .metric = metric, .total = cst_view_weight_sum(view)};
     s.mean = cst_alloc(context, cells, sizeof *s.mean);
     double work = (double)cells * view->members;
     status = s.mean ? cst_greedy_run(context, view, rounds, seed, work, losses, &s, out)

@@ -78,10 +78,11 @@ static cst_status sums_block(cst_context *context, void *user, int64_t block, do
         double mixture = 0;
         for (size_t m = 0; m < members; m++)
             mixture += s->w[m] * (double)p[m];
-        sum[0] -= log(mixture);
+        double weight = cst_view_weight(s->oof, i);
+        sum[0] -= weight * log(mixture);
         double inverse = 1 / mixture;
         for (size_t m = 0; m < members; m++) {
-            double ratio = (double)p[m] * inverse;
+            double ratio = weight * (double)p[m] * inverse;
             gradient[m] += ratio;
             for (size_t l = 0; l <= m; l++)
                 curvature[m * members + l] += ratio * (double)p[l] * inverse;
@@ -97,8 +98,9 @@ static cst_status evaluate(cst_context *context, stacking *s, const double *w) {
     s->w = w;
     cst_status status =
         cst_reduce_blocks(context, cst_block_count(s->oof->rows), width, sums_block, s, s->sums);
+    double total = cst_view_weight_sum(s->oof);
     for (size_t j = 0; j < width; j++)
-        s->sums[j] /= (double)s->oof->rows;
+        s->sums[j] /= total;
     return status;
 }
 

@@ -143,6 +143,14 @@ static cst_status make_room(cst_context *context, cst_calibrator *out) {
 cst_status cst_calibrator_fit(cst_context *context, cst_calibrator_kind kind,
                               const float *probabilities, int64_t rows, int32_t classes,
                               const int32_t *labels, cst_calibrator *out) {
+    return cst_calibrator_fit_weighted(context, kind, probabilities, rows, classes, labels, NULL,
+                                       out);
+}
+
+cst_status cst_calibrator_fit_weighted(cst_context *context, cst_calibrator_kind kind,
+                                       const float *probabilities, int64_t rows, int32_t classes,
+                                       const int32_t *labels, const double *weights,
+                                       cst_calibrator *out) {
     *out = (cst_calibrator){.kind = kind, .classes = classes, .temperature = 1};
     if (kind == CST_CALIBRATOR_NONE)
         return CST_OK;
@@ -150,10 +158,15 @@ cst_status cst_calibrator_fit(cst_context *context, cst_calibrator_kind kind,
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s calibration needs labelled rows: there are %lld",
                         cst_calibrator_name(kind), labels ? (long long)rows : 0);
+    if (weights && kind != CST_CALIBRATOR_TEMPERATURE)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s calibration counts all rows alike, and these have weights; calibrate "
+                        "by temperature, or leave the weights out",
+                        cst_calibrator_name(kind));
     cst_status status = make_room(context, out);
     if (status == CST_OK && kind == CST_CALIBRATOR_TEMPERATURE)
-        status = cst_temperature_fit(context, probabilities, rows, classes, labels,
-                                     &out->temperature, NULL);
+        status = cst_temperature_fit_weighted(context, probabilities, rows, classes, labels,
+                                              weights, &out->temperature, NULL);
     if (status == CST_OK && kind == CST_CALIBRATOR_VECTOR)
         status = cst_vector_fit(context, probabilities, rows, classes, labels, out->slopes,
                                 out->intercepts);

@@ -45,6 +45,12 @@ cst_calibrator_kind cst_calibrator_find(const char *name);
 cst_status cst_calibrator_fit(cst_context *context, cst_calibrator_kind kind,
                               const float *probabilities, int64_t rows, int32_t classes,
                               const int32_t *labels, cst_calibrator *out);
+/* The same of rows that count by weights [rows] (NULL: alike), which the temperature alone takes:
+ * CST_ERROR_INPUT for another kind. */
+cst_status cst_calibrator_fit_weighted(cst_context *context, cst_calibrator_kind kind,
+                                       const float *probabilities, int64_t rows, int32_t classes,
+                                       const int32_t *labels, const double *weights,
+                                       cst_calibrator *out);
 
 /* Maps probabilities [rows][classes] in place; rows sum to 1 afterwards. The same bytes for any
  * number of threads. */
@@ -62,6 +68,10 @@ void cst_calibrator_free(cst_context *context, cst_calibrator *calibrator);
 cst_status cst_temperature_fit(cst_context *context, const float *probabilities, int64_t rows,
                                int32_t classes, const int32_t *labels, double *temperature,
                                double *nll);
+/* The same of rows that count by weights [rows], or alike (NULL). */
+cst_status cst_temperature_fit_weighted(cst_context *context, const float *probabilities,
+                                        int64_t rows, int32_t classes, const int32_t *labels,
+                                        const double *weights, double *temperature, double *nll);
 
 /* softmax(log(max(p, 1e-15)) / temperature) in place; probabilities: [count][classes]. */
 void cst_temperature_rows(double temperature, int64_t count, int32_t classes,

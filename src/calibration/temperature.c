@@ -13,6 +13,8 @@
 
 typedef struct temperature_job {
     const int32_t *labels;
+    const double *weights; /* [rows], or NULL */
+    double total;          /* their sum, or the number of rows */
     int64_t rows;
     int32_t classes;
     float *logs; /* [rows][classes] log of the floored probabilities */
@@ -43,9 +45,10 @@ static cst_status loss_block(cst_context *context, void *user, int64_t block, do
         }
         mean /= total;
         double own = (double)row[job->labels[i]] - top;
-        sum[0] += log(total) - job->inverse * own;
-        sum[1] += mean - own;
-        sum[2] += square / total - mean * mean;
+        double counts = job->weights ? job->weights[i] : 1;
+        sum[0] += counts * (log(total) - job->inverse * own);
+        sum[1] += counts * (mean - own);
+        sum[2] += counts * (square / total - mean * mean);
     }
     return CST_OK;
 }
@@ -56,7 +59,7 @@ static cst_status evaluate(cst_context *context, temperature_job *job, double lo
     cst_status status =
         cst_reduce_blocks(context, cst_block_count(job->rows), 3, loss_block, job, sums);
     for (int j = 0; j < 3; j++)
-        sums[j] /= (double)job->rows;
+        sums[j] /= job->total;
     return status;
 }
 
@@ -114,9 +117,19 @@ static cst_status search(cst_context *context, temperature_job *job, double *tem
 cst_status cst_temperature_fit(cst_context *context, const float *probabilities, int64_t rows,
                                int32_t classes, const int32_t *labels, double *temperature,
                                double *nll) {
+    return cst_temperature_fit_weighted(context, probabilities, rows, classes, labels, NULL,
+                                        temperature, nll);
+}
+
+cst_status cst_temperature_fit_weighted(cst_context *context, const float *probabilities,
+                                        int64_t rows, int32_t classes, const int32_t *labels,
+                                        const double *weights, double *temperature, double *nll) {
     if (rows < 1 || !labels)
         return cst_fail(context, CST_ERROR_INPUT, "temperature scaling needs labelled rows");
-    temperature_job job = {.labels = labels, .rows = rows, .classes = classes};
+    temperature_job job = {.labels = labels, .weights = weights, .rows = rows, .classes = classes};
+    job.total = weights ? 0 : (double)rows;
+    for (int64_t i = 0; weights && i < rows; i++)
+        job.total += weights[i];
     double loss = 0;
     cst_status status = cst_floored_logs(context, probabilities, rows, classes, &job.logs);
     if (status == CST_OK)

@@ -130,7 +130,8 @@ static cst_status make_draw_buffers(cst_context *context, const draw *d, draw_bu
 
 /* Writes the training rows of `count` <= CST_TILE classes of sample `s`, from row `row` on. */
 static void write_rows(const draw *d, draw_buffers *b, const int32_t *classes, int64_t count,
-                       int32_t label, const double *values, const double *broadcast, size_t row) {
+                       int32_t label, const double *values, const double *broadcast, int64_t s,
+                       size_t row) {
     size_t k = (size_t)d->view->members;
     for (size_t j = 0; j < k; j++) {
         b->tile[j] = b->picked + j * CST_TILE;
@@ -149,7 +150,7 @@ static void write_rows(const draw *d, draw_buffers *b, const int32_t *classes, i
         aggregate[CST_AGGREGATE_ENTROPY] = broadcast[0];
         aggregate[CST_AGGREGATE_DIVERGENCE] = broadcast[1];
         d->target[to] = values ? values[classes[i]] : classes[i] == label;
-        d->weight[to] = 1 / b->probability[classes[i]];
+        d->weight[to] = cst_view_weight(d->view, d->chosen[s]) / b->probability[classes[i]];
     }
 }
 
@@ -177,7 +178,7 @@ static cst_status draw_task(cst_context *worker, void *user, int64_t task) {
         for (int64_t first = 0; first < d->taken[s]; first += CST_TILE) {
             int64_t left = d->taken[s] - first;
             write_rows(d, &b, b.taken + first, left < CST_TILE ? left : CST_TILE, label, values,
-                       broadcast, (size_t)(s * d->capacity + first));
+                       broadcast, s, (size_t)(s * d->capacity + first));
         }
     }
     free_draw_buffers(worker, &b);

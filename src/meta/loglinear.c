@@ -335,15 +335,23 @@ static cst_status start_from_part(cst_context *context, const cst_logtable *tabl
     part.rows = 0;
     part.weight *= THINNED;
     part.row = cst_alloc(context, (size_t)table->rows / THINNED + 1, sizeof *part.row);
-    cst_status status = part.row ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = 0; part.row && i < table->rows; i += THINNED)
+    if (table->row_weights)
+        part.row_weights =
+            cst_alloc(context, (size_t)table->rows / THINNED + 1, sizeof *part.row_weights);
+    bool room = part.row && (part.row_weights || !table->row_weights);
+    cst_status status = room ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t i = 0; room && i < table->rows; i += THINNED) {
+        if (table->row_weights)
+            part.row_weights[part.rows] = table->row_weights[i];
         part.row[part.rows++] = table->row[i];
+    }
     if (status == CST_OK)
         status = cst_loglinear_fit(context, &part, active, count, &rough, NULL, &fit);
     if (status == CST_OK)
         memcpy(weights, fit.weights, (size_t)count * sizeof *weights);
     cst_loglinear_free(context, &fit);
     cst_free(context, part.row);
+    cst_free(context, part.row_weights);
     return status;
 }
 

@@ -25,7 +25,19 @@ typedef struct cst_logtable {
     cst_compact *own;            /* NULL where the compact table is another's */
     const double *class_weights; /* [classes]: how much a row of the class counts; NULL: 1. The
                                     options' */
+    double *row_weights;         /* [rows]: how much each counts besides; NULL: 1. The view's */
 } cst_logtable;
+
+/* Whether rows count differently. */
+static inline bool cst_logtable_weighted(const cst_logtable *table) {
+    return table->class_weights || table->row_weights;
+}
+
+/* How much a row counts, whose label is `class`. */
+static inline double cst_logtable_weight(const cst_logtable *table, int64_t row, int32_t class) {
+    double weight = table->class_weights ? table->class_weights[class] : 1;
+    return table->row_weights ? weight * table->row_weights[row] : weight;
+}
 
 /* The rows of a labelled view, thinned where there are more than options->max_rows. The compact
  * table is the view's where it has one, else a new one. Mixing is left at 0. folds: [view->rows] or
@@ -117,8 +129,8 @@ void cst_loglinear_free(cst_context *context, cst_loglinear *fit);
  * loss are computed from the view, a pass for each step; the curvature is that of `fit`, so that a
  * step leaves about as much of the distance as the curvatures differ by. Ends when half the squared
  * decrement is below options->polish (then fit->decrement), or when steps gain nothing.
- * *spread: [2 * members] sums and sums of squares of the members' logs over every (sample, class).
- */
+ * *spread: [2 * members] sums and sums of squares of the members' logs over every (sample, class),
+ * with the rows' weights at a mean of 1. */
 cst_status cst_loglinear_polish(cst_context *context, const cst_view *view, const double *mix,
                                 const cst_loglinear_options *options, cst_loglinear *fit,
                                 double *spread);

@@ -81,6 +81,7 @@ static void exact_rows(const exact_job *job, int64_t first, int64_t from, int64_
     const cst_view *view = job->view;
     size_t classes = (size_t)view->classes;
     size_t cells = (size_t)count * classes;
+    bool weighted = job->class_weights || view->weights;
     double *gradient = sum + 1;
     double *bias_gradient = gradient + view->members;
     double *spread = bias_gradient + classes;
@@ -91,16 +92,25 @@ static void exact_rows(const exact_job *job, int64_t first, int64_t from, int64_
         cst_pass_logs(s->rows[k] + (size_t)from * classes, (int64_t)cells, job->mix[k],
                       view->classes, false, logs);
         cst_pass_add(logs, (int64_t)cells, job->weights[k], s->z);
-        add_spread(logs, cells, spread + 2 * (size_t)k);
+        if (!view->weights)
+            add_spread(logs, cells, spread + 2 * (size_t)k);
+        for (int64_t i = 0; view->weights && i < count; i++) {
+            double row[2] = {0};
+            double weight = cst_view_weight(view, first + i);
+            add_spread(logs + (size_t)i * classes, classes, row);
+            spread[2 * k] += weight * row[0];
+            spread[2 * k + 1] += weight * row[1];
+        }
     }
     for (int64_t i = 0; i < count; i++) {
         int32_t class = cst_view_label(view, first + i);
         double weight = job->class_weights ? job->class_weights[class] : 1;
+        weight = view->weights ? weight * cst_view_weight(view, first + i) : weight;
         double *z = s->z + (size_t)i * classes;
         double score = z[class];
         sum[0] += weight * (cst_pass_softmax((int64_t)classes, z) - score);
         z[class] -= 1; /* residuals */
-        for (size_t c = 0; job->class_weights && c < classes; c++)
+        for (size_t c = 0; weighted && c < classes; c++)
             z[c] *= weight;
         cst_pass_add(z, (int64_t)classes, 1, bias_gradient);
     }
@@ -329,6 +339,9 @@ cst_status cst_loglinear_polish(cst_context *context, const cst_view *view, cons
         status = descend(context, view, mix, zeros, &s);
     if (status == CST_OK && spread)
         memcpy(spread, s.sum + 1 + k + (size_t)fit->classes, 2 * k * sizeof *spread);
+    double even = (double)view->rows / cst_view_weight_sum(view);
+    for (size_t j = 0; status == CST_OK && spread && view->weights && j < 2 * k; j++)
+        spread[j] *= even;
     cst_free(context, zeros);
     cst_free(context, vectors);
     cst_free(context, s.factor);

@@ -228,7 +228,7 @@ static int64_t chunk_layout(const cst_pass *pass, int64_t row, int64_t end, chun
             c->z[at + e] = CST_PASS_NONE;
         }
         c->first[c->rows] = at;
-        c->weight[c->rows] = table->class_weights ? table->class_weights[block->label[within]] : 1;
+        c->weight[c->rows] = cst_logtable_weight(table, row - 1, block->label[within]);
         c->label[c->rows++] = at + block->label[within];
         c->entries += padded;
     }
@@ -272,6 +272,7 @@ static void chunk_losses(const cst_pass *pass, int64_t row, chunk *c, double *lo
 
 /* The weights' gradient is the mean log under the pool minus the label's; logs are centred. */
 static void chunk_gradient(const cst_pass *pass, chunk *c, double *gradient) {
+    bool weighted = cst_logtable_weighted(pass->table);
     for (int32_t j = 0; j < pass->count; j++) {
         double *logs = c->logs + (size_t)j * (size_t)c->entries;
         double *scaled = c->scaled + (size_t)j * (size_t)c->entries;
@@ -282,7 +283,7 @@ static void chunk_gradient(const cst_pass *pass, chunk *c, double *gradient) {
             dot(c->z + first, logs + first, count, &mean);
             gradient[j] += c->weight[i] * (mean - logs[c->label[i]]);
             centre(c->z + first, count, mean, logs + first, scaled + first);
-            for (int64_t e = first; pass->table->class_weights && e < first + count; e++)
+            for (int64_t e = first; weighted && e < first + count; e++)
                 scaled[e] *= c->weight[i];
         }
     }

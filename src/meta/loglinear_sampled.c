@@ -274,10 +274,9 @@ static double row_loss(const cst_pass *pass, const row *r, scratch *s) {
     return top + log(total) - s->z[r->label];
 }
 
-/* How much a row counts, by its class. */
-static double row_weight(const cst_pass *pass, const row *r) {
-    const double *weights = pass->table->class_weights;
-    return weights ? weights[r->block->classes[r->from + r->label]] : 1;
+/* How much row `i` counts. */
+static double row_weight(const cst_pass *pass, int64_t i, const row *r) {
+    return cst_logtable_weight(pass->table, i, r->block->classes[r->from + r->label]);
 }
 
 /* The row's slopes, each `weight` times; square roots of probabilities are scaled for the curvature
@@ -344,7 +343,7 @@ cst_status cst_pass_sampled(cst_context *context, const cst_pass *pass, int64_t 
             row_ahead(pass, &next);
         }
         row_logs(pass, &r, &s);
-        double weight = row_weight(pass, &r);
+        double weight = row_weight(pass, i, &r);
         double loss = weight * row_loss(pass, &r, &s);
         sum[0] += loss;
         if (pass->per_row)
@@ -355,7 +354,7 @@ cst_status cst_pass_sampled(cst_context *context, const cst_pass *pass, int64_t 
             products(s.y, pass->count, used, s.width, (size_t)pass->parameters, hessian);
             used = 0;
         }
-        if (pass->table->class_weights)
+        if (cst_logtable_weighted(pass->table))
             weighted_slopes(pass, &r, weight, s.y + used, &s, gradient);
         else
             slopes(s.x, pass->count, r.count, r.label, s.p, s.root, s.width, gradient, s.y + used);

@@ -14,8 +14,8 @@ typedef struct spread_job {
     int32_t count;
 } spread_job;
 
-/* Sums and sums of squares of logs over all classes; what is kept of the others stands for 1/pi of
- * them. */
+/* Sums and sums of squares of logs over all classes, and of the rows' weights; what is kept of the
+ * others stands for 1/pi of them. */
 static cst_status spread_block(cst_context *worker, void *user, int64_t block, double *sum) {
     (void)worker;
     const spread_job *job = user;
@@ -27,6 +27,8 @@ static cst_status spread_block(cst_context *worker, void *user, int64_t block, d
         const cst_compact_block *from = cst_compact_at(table->compact, table->row[i], &at);
         int64_t start = from->first[at];
         int64_t count = from->first[at + 1] - start;
+        double weight = table->row_weights ? table->row_weights[i] : 1;
+        sum[2 * job->count] += weight;
         for (int32_t j = 0; j < job->count; j++) {
             int32_t member = job->active[j];
             const float *p =
@@ -36,6 +38,7 @@ static cst_status spread_block(cst_context *worker, void *user, int64_t block, d
             for (int64_t e = 0; e < count; e++) {
                 double v = log(keep * (double)p[e] + floor);
                 double share = from->offset ? exp((double)from->offset[start + e]) : 1;
+                share *= weight;
                 sum[2 * j] += share * v; /* share 0: padding */
                 sum[2 * j + 1] += share * v * v;
             }
@@ -49,7 +52,7 @@ cst_status cst_loglinear_logdet(cst_context *context, const cst_logtable *table,
                                 const double *spread, double *logdet) {
     size_t d = (size_t)fit->parameters;
     size_t k = (size_t)fit->members;
-    double *sums = cst_alloc(context, 2 * k, sizeof *sums);
+    double *sums = cst_alloc(context, 2 * k + 1, sizeof *sums);
     double *factor = cst_alloc(context, d * d, sizeof *factor);
     spread_job job = {.table = table, .active = active, .count = fit->members};
     cst_status status = sums && factor ? CST_OK : CST_ERROR_MEMORY;
@@ -58,8 +61,9 @@ cst_status cst_loglinear_logdet(cst_context *context, const cst_logtable *table,
         n *= table->weight;
         memcpy(sums, spread, 2 * k * sizeof *sums);
     } else if (status == CST_OK) {
-        status = cst_reduce_blocks(context, cst_block_count(table->rows), 2 * k, spread_block, &job,
-                                   sums);
+        status = cst_reduce_blocks(context, cst_block_count(table->rows), 2 * k + 1, spread_block,
+                                   &job, sums);
+        n = sums[2 * k] * (double)table->classes;
     }
     if (status == CST_OK) {
         memcpy(factor, fit->hessian, d * d * sizeof *factor);

@@ -22,6 +22,7 @@ void cst_logtable_free(cst_context *context, cst_logtable *table) {
     cst_free(context, table->columns);
     cst_free(context, table->row);
     cst_free(context, table->position);
+    cst_free(context, table->row_weights);
     if (table->own)
         cst_compact_free(context, table->own);
     cst_free(context, table->own);
@@ -125,6 +126,18 @@ static cst_status build_own(cst_context *context, const cst_view *view, const in
     return status;
 }
 
+/* Weights of the table's rows, where the view has some. */
+static cst_status take_weights(cst_context *context, const cst_view *view, cst_logtable *table) {
+    if (!view->weights)
+        return CST_OK;
+    table->row_weights = cst_alloc(context, (size_t)table->rows, sizeof *table->row_weights);
+    if (!table->row_weights)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < table->rows; i++)
+        table->row_weights[i] = cst_view_weight(view, table->position[i]);
+    return CST_OK;
+}
+
 cst_status cst_logtable_open(cst_context *context, const cst_view *view, const int32_t *folds,
                              int32_t fold_count, const cst_compact_options *options,
                              cst_logtable *out) {
@@ -144,6 +157,8 @@ cst_status cst_logtable_open(cst_context *context, const cst_view *view, const i
                         : build_own(context, view, folds, fold_count, options, out);
     }
     if (status == CST_OK)
+        status = take_weights(context, view, out);
+    if (status == CST_OK)
         out->weight = out->rows > 0 ? (double)view->rows / (double)out->rows : 1;
     else
         cst_logtable_free(context, out);
@@ -160,10 +175,17 @@ static cst_status take_rows(cst_context *context, const cst_logtable *whole, con
     cst_status status = table_alloc(context, whole->rows, out);
     if (status != CST_OK)
         return status;
+    if (whole->row_weights) {
+        out->row_weights = cst_alloc(context, (size_t)whole->rows, sizeof *out->row_weights);
+        if (!out->row_weights)
+            return CST_ERROR_MEMORY;
+    }
     memcpy(out->columns, whole->columns, (size_t)whole->members * sizeof *out->columns);
     for (int64_t i = 0; i < whole->rows; i++) {
         if ((folds[whole->position[i]] != fold) != inside)
             continue;
+        if (whole->row_weights)
+            out->row_weights[out->rows] = whole->row_weights[i];
         out->row[out->rows] = whole->row[i];
         out->position[out->rows++] = whole->position[i];
     }
@@ -249,12 +271,13 @@ static cst_status table_mix_block(cst_context *worker, void *user, int64_t block
     double p[CST_BLOCK_ROWS];
     double logs[CST_BLOCK_ROWS];
     double weight[CST_BLOCK_ROWS];
-    for (int64_t i = 0; table->class_weights && i < count; i++) {
+    bool weighted = cst_logtable_weighted(table);
+    for (int64_t i = 0; weighted && i < count; i++) {
         int64_t at = 0;
         const cst_compact_block *from = cst_compact_at(table->compact, table->row[first + i], &at);
         int32_t label = from->label[at];
-        weight[i] =
-            table->class_weights[from->classes ? from->classes[from->first[at] + label] : label];
+        weight[i] = cst_logtable_weight(
+            table, first + i, from->classes ? from->classes[from->first[at] + label] : label);
     }
     for (int32_t k = 0; k < table->members; k++) {
         for (int64_t i = 0; i < count; i++) {
@@ -265,7 +288,7 @@ static cst_status table_mix_block(cst_context *worker, void *user, int64_t block
             p[i] = (double)from->p[from->first[at] * table->compact->members +
                                    entries * table->columns[k] + from->label[at]];
         }
-        mix_losses(p, count, table->classes, table->class_weights ? weight : NULL, logs,
+        mix_losses(p, count, table->classes, weighted ? weight : NULL, logs,
                    sum + (size_t)k * MIX_COUNT);
     }
     return CST_OK;
@@ -317,6 +340,9 @@ static cst_status view_mix_block(cst_context *worker, void *user, int64_t block,
     size_t cells = cst_view_copies(view) ? (size_t)count * classes : 0;
     double p[CST_BLOCK_ROWS];
     double logs[CST_BLOCK_ROWS];
+    double weight[CST_BLOCK_ROWS];
+    for (int64_t i = 0; view->weights && i < count; i++)
+        weight[i] = cst_view_weight(view, first + i);
     float *scratch = cst_alloc(worker, cells, sizeof *scratch);
     cst_status status = scratch ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
@@ -326,7 +352,8 @@ static cst_status view_mix_block(cst_context *worker, void *user, int64_t block,
             break;
         for (int64_t i = 0; i < count; i++)
             p[i] = (double)rows[(size_t)i * classes + (size_t)cst_view_label(view, first + i)];
-        mix_losses(p, count, view->classes, NULL, logs, sum + (size_t)k * MIX_COUNT);
+        mix_losses(p, count, view->classes, view->weights ? weight : NULL, logs,
+                   sum + (size_t)k * MIX_COUNT);
     }
     cst_free(worker, scratch);
     return status;

@@ -164,6 +164,19 @@ CST_WIDE(shifted_gated,
           double *restrict out),
          (x, gate, shift, size, out))
 
+/* Rows of the design times the root of how much their samples count: products of columns then have
+ * the weights once. z: [columns][count * classes]. */
+static void weigh(const cst_view *view, const int64_t *rows, int64_t count, int32_t columns,
+                  double *z) {
+    int64_t pairs = count * view->classes;
+    for (int64_t i = 0; view->weights && i < count; i++) {
+        double root = sqrt(cst_view_weight(view, rows[i]));
+        for (int32_t j = 0; j < columns; j++)
+            for (int64_t e = i * view->classes; e < (i + 1) * view->classes; e++)
+                z[j * pairs + e] *= root;
+    }
+}
+
 /* Members (shifted by 1/C, their mean), target and 1 of the picked rows, and their products. */
 static cst_status add_shared(cst_context *context, const pass *p, buffers *b, const int64_t *rows,
                              int64_t count) {
@@ -179,6 +192,7 @@ static cst_status add_shared(cst_context *context, const pass *p, buffers *b, co
             target[i * classes + c] = cst_meta_target(p->view, rows[i], c);
     for (int64_t e = 0; e < pairs; e++)
         one[e] = 1;
+    weigh(p->view, rows, count, p->shared, b->z);
     return cst_gemm_f64(context, false, true, p->shared, p->shared, pairs, 1, b->z, pairs, b->z,
                         pairs, 1, b->product, p->shared);
 }
@@ -246,6 +260,7 @@ static cst_status add_chunk(cst_context *context, const pass *p, buffers *b, int
         if (columns == 0 || fold_of(&p->jobs[j], rows[0]) < 0)
             continue;
         fill_gated(p, b, j, rows[0], count);
+        weigh(p->view, rows, count, columns, b->z + p->shared * pairs);
         status = cst_gemm_f64(context, false, true, columns, p->shared + columns, pairs, 1,
                               b->z + p->shared * pairs, pairs, b->z, pairs, 1,
                               b->products + (int64_t)j * p->gated * all, all);

@@ -26,8 +26,9 @@ static inline double cst_meta_target(const cst_view *view, int64_t row, int32_t 
     return cst_view_label(view, row) == c ? 1.0 : 0.0;
 }
 
-/* One pass over the view. folds [view->rows] in 0..fold_count-1, or NULL (one group). The view must
- * have labels and at least two classes. *out is zeroed first; free with cst_moments_free. */
+/* One pass over the view, whose rows count by their weights. folds [view->rows] in 0..fold_count-1,
+ * or NULL (one group). The view must have labels and at least two classes. *out is zeroed first;
+ * free with cst_moments_free. */
 cst_status cst_moments_compute(cst_context *context, const cst_view *view, const cst_gate *gate,
                                const int32_t *folds, int32_t fold_count, cst_moments *out);
 
@@ -66,7 +67,7 @@ double cst_moments_loss(const cst_moments *moments, int32_t fold, const double *
 typedef struct cst_standardised {
     int32_t columns;      /* d of the design */
     int32_t kept;         /* columns that are not constant, k */
-    double rows;          /* n: (sample, class) pairs */
+    double rows;          /* n: (sample, class) pairs, by the weights of the samples */
     int32_t *index;       /* [k]: position in the design */
     double *mean;         /* [k] */
     double *scale;        /* [k], positive */

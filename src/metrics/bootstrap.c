@@ -13,6 +13,7 @@
 #include "metrics/percentile.h"
 #include "metrics/resample.h"
 #include "metrics/samples.h"
+#include "metrics/weighted.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,7 +21,7 @@
 enum { RESAMPLES_MAX = 10000000, METHODS_MAX = 1000000 };
 enum { TOP1, NLL, BRIER, ECE, BASIC, MASS = BASIC, CLASSWISE, DEBIASED, CORP, ALL };
 
-/* What a method's scores are sums of, packed for the inner loop. */
+/* What a method's scores are sums of, times the row's weight, packed for the inner loop. */
 typedef struct packed {
     double nll;
     double brier;
@@ -33,12 +34,13 @@ typedef struct packed {
 typedef struct method_bins {
     packed *samples; /* [rows] */
     int64_t *end;    /* [bins][2]: where the right ones, and where the others end */
-    cst_order order; /* for the scores beyond the basic ones */
+    cst_order order; /* for the scores beyond the basic ones, and for rows that have weights */
 } method_bins;
 
 typedef struct bootstrap {
     const float *const *probabilities;
     const int32_t *labels;
+    const double *weights; /* [rows], or NULL */
     int64_t rows;
     int32_t classes;
     int32_t bins;
@@ -92,6 +94,11 @@ static void weigh(const method_bins *method, int32_t bins, const unsigned char *
         sums[TOP1 * CST_LANES + l] = (double)correct[l];
 }
 
+/* Whether samples are needed in order of their confidence. */
+static bool is_ordered(const bootstrap *job) {
+    return job->scores == ALL || job->weights;
+}
+
 /* What one task works with, made once for many resamples. */
 typedef struct workspace {
     cst_resample resample;
@@ -102,7 +109,7 @@ typedef struct workspace {
 static cst_status scratch_make(cst_context *context, const bootstrap *job, workspace *out) {
     *out = (workspace){0};
     cst_status status = cst_resample_make(context, job->rows, &out->resample);
-    if (status != CST_OK || job->scores == BASIC)
+    if (status != CST_OK || !is_ordered(job))
         return status;
     out->levels = cst_alloc(context, (size_t)job->rows, sizeof *out->levels);
     out->binned = cst_alloc(context, (size_t)job->bins * CST_BIN_WIDTH, sizeof *out->binned);
@@ -115,6 +122,16 @@ static void scratch_free(cst_context *context, workspace *scratch) {
     cst_free(context, scratch->binned);
 }
 
+/* Weight of the samples of all levels, and of those that are right. */
+static void sum_levels(const cst_level *levels, int64_t count, double *total, double *correct) {
+    *total = 0;
+    *correct = 0;
+    for (int64_t i = 0; i < count; i++) {
+        *total += levels[i].count;
+        *correct += levels[i].correct;
+    }
+}
+
 /* Scores of the first `lanes` lanes of a drawn resample, but for the class-wise one: score s of
  * method m and lane l to out[(m * scores + s) * stride + l]. */
 static void score(const bootstrap *job, workspace *scratch, int64_t lanes, int64_t stride,
@@ -124,18 +141,25 @@ static void score(const bootstrap *job, workspace *scratch, int64_t lanes, int64
     for (int32_t m = 0; m < job->methods; m++) {
         double *to = out + (int64_t)m * job->scores * stride;
         weigh(&job->method[m], job->bins, drawn->count, sums);
-        for (int s = 0; s < BASIC; s++)
-            for (int64_t l = 0; l < lanes; l++)
-                to[s * stride + l] = sums[s * CST_LANES + l] / (double)job->rows;
-        for (int64_t l = 0; job->scores == ALL && l < lanes; l++) {
+        for (int64_t l = 0; l < lanes; l++) {
             double ece = 0;
-            memset(scratch->binned, 0, (size_t)job->bins * CST_BIN_WIDTH * sizeof *scratch->binned);
-            int64_t count = cst_order_levels(&job->method[m].order, drawn->lane + l * drawn->padded,
-                                             scratch->levels, scratch->binned);
-            cst_bin_errors(scratch->binned, job->bins, job->rows, &ece, &to[DEBIASED * stride + l]);
-            to[MASS * stride + l] =
-                cst_equal_mass_error(scratch->levels, count, job->rows, job->bins);
-            to[CORP * stride + l] = cst_corp_miscalibration(scratch->levels, count, job->rows);
+            double total = (double)job->rows;
+            int64_t count = 0;
+            if (is_ordered(job)) {
+                memset(scratch->binned, 0,
+                       (size_t)job->bins * CST_BIN_WIDTH * sizeof *scratch->binned);
+                count = cst_order_levels(&job->method[m].order, drawn->lane + l * drawn->padded,
+                                         scratch->levels, scratch->binned);
+            }
+            if (job->weights)
+                sum_levels(scratch->levels, count, &total, &sums[TOP1 * CST_LANES + l]);
+            for (int s = 0; s < BASIC; s++)
+                to[s * stride + l] = sums[s * CST_LANES + l] / total;
+            if (job->scores == BASIC)
+                continue;
+            cst_bin_errors(scratch->binned, job->bins, total, &ece, &to[DEBIASED * stride + l]);
+            to[MASS * stride + l] = cst_equal_mass_error(scratch->levels, count, total, job->bins);
+            to[CORP * stride + l] = cst_corp_miscalibration(scratch->levels, count, total);
         }
     }
 }
@@ -177,6 +201,15 @@ static cst_status resample(cst_context *context, bootstrap *job) {
 /* ---- class-wise -------------------------------------------------------------------------------
  */
 
+/* total [CST_LANES]: weight of the rows of each resample. */
+static void lane_weights(const bootstrap *job, const unsigned char *count, double *total) {
+    for (int l = 0; l < CST_LANES; l++)
+        total[l] = job->weights ? 0 : (double)job->rows;
+    for (int64_t i = 0; job->weights && i < job->rows; i++)
+        for (int l = 0; l < CST_LANES; l++)
+            total[l] += job->weights[i] * count[i * CST_LANES + l];
+}
+
 typedef struct class_job {
     const bootstrap *job;
     cst_class_bins classes;
@@ -188,6 +221,7 @@ static cst_status class_task(cst_context *context, void *user, int64_t task) {
     const bootstrap *job = part->job;
     cst_resample drawn;
     double ece[CST_LANES];
+    double total[CST_LANES];
     cst_status status = cst_resample_make(context, job->rows, &drawn);
     double *sums = cst_alloc(context, (size_t)job->classes * CST_LANES, sizeof *sums);
     if (!sums)
@@ -195,7 +229,8 @@ static cst_status class_task(cst_context *context, void *user, int64_t task) {
     int64_t first = task * BATCHES * CST_LANES;
     for (int b = 0; status == CST_OK && b < BATCHES && first < job->resamples; b++) {
         cst_resample_draw(&drawn, job->seed, (uint32_t)first);
-        cst_class_bins_ece(&part->classes, &drawn, sums, ece);
+        lane_weights(job, drawn.count, total);
+        cst_class_bins_ece(&part->classes, &drawn, total, sums, ece);
         for (int64_t l = 0; l < CST_LANES && first + l < job->resamples; l++)
             part->drawn[first + l] = ece[l];
         first += CST_LANES;
@@ -211,16 +246,18 @@ static cst_status classwise(cst_context *context, const bootstrap *job, int32_t 
     class_job part = {.job = job, .drawn = to};
     cst_resample once;
     double ece[CST_LANES];
+    double total[CST_LANES];
     double *sums = cst_alloc(context, (size_t)job->classes * CST_LANES, sizeof *sums);
     cst_status status = cst_resample_make(context, job->rows, &once);
     if (!sums)
         status = CST_ERROR_MEMORY;
     if (status == CST_OK)
         status = cst_class_bins_make(context, job->probabilities[m], job->rows, job->classes,
-                                     job->labels, job->bins, &part.classes);
+                                     job->labels, job->weights, job->bins, &part.classes);
     if (status == CST_OK) {
         cst_resample_once(&once);
-        cst_class_bins_ece(&part.classes, &once, sums, ece);
+        lane_weights(job, once.count, total);
+        cst_class_bins_ece(&part.classes, &once, total, sums, ece);
         job->value[m * ALL + CLASSWISE] = ece[0];
         int64_t batch = (int64_t)BATCHES * CST_LANES;
         status = cst_parallel_for(context, (job->resamples + batch - 1) / batch, class_task, &part);
@@ -317,13 +354,14 @@ static cst_status pack(cst_context *context, const bootstrap *job, const cst_sam
     }
     for (int64_t i = 0; i < job->rows; i++) {
         int32_t part = 2 * cst_bin_of(samples->confidence[i], job->bins) + !samples->correct[i];
+        double weight = samples->weight ? samples->weight[i] : 1;
         out->samples[out->end[part]++] =
-            (packed){.nll = samples->nll[i],
-                     .brier = samples->brier[i],
-                     .gap = samples->correct[i] - samples->confidence[i],
+            (packed){.nll = weight * samples->nll[i],
+                     .brier = weight * samples->brier[i],
+                     .gap = weight * (samples->correct[i] - samples->confidence[i]),
                      .row = i};
     }
-    return job->scores == ALL ? cst_order_make(context, samples, job->bins, &out->order) : CST_OK;
+    return is_ordered(job) ? cst_order_make(context, samples, job->bins, &out->order) : CST_OK;
 }
 
 static cst_status prepare(cst_context *context, bootstrap *job) {
@@ -336,8 +374,16 @@ static cst_status prepare(cst_context *context, bootstrap *job) {
     cst_status status = CST_OK;
     for (int32_t m = 0; status == CST_OK && m < job->methods; m++) {
         cst_samples samples = {0};
-        status = cst_samples_make(context, job->probabilities[m], job->rows, job->classes,
-                                  job->labels, &samples);
+        cst_view view = {.rows = job->rows,
+                         .classes = job->classes,
+                         .members = 1,
+                         .data = &job->probabilities[m],
+                         .labels = job->labels,
+                         .weights = job->weights,
+                         .weight_scale = 1};
+        status = job->weights ? cst_samples_of(context, &view, 0, &samples)
+                              : cst_samples_make(context, job->probabilities[m], job->rows,
+                                                 job->classes, job->labels, &samples);
         if (status == CST_OK)
             status = pack(context, job, &samples, &job->method[m]);
         cst_samples_free(context, &samples);
@@ -381,11 +427,22 @@ cst_status cst_bootstrap_compare(cst_context *context, const float *const *proba
                                  cst_bootstrap_scores scores, int32_t reference,
                                  cst_metric_intervals *out, cst_metric_intervals *differences) {
     CST_ENTER(context);
+    return cst_bootstrap_weighted(context, probabilities, methods, rows, classes, labels, NULL,
+                                  bins, resamples, seed, scores, reference, out, differences);
+}
+
+cst_status cst_bootstrap_weighted(cst_context *context, const float *const *probabilities,
+                                  int32_t methods, int64_t rows, int32_t classes,
+                                  const int32_t *labels, const double *weights, int bins,
+                                  int32_t resamples, uint64_t seed, cst_bootstrap_scores scores,
+                                  int32_t reference, cst_metric_intervals *out,
+                                  cst_metric_intervals *differences) {
     if (!context || !probabilities)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "a bootstrap needs a context and the methods' probabilities");
     bootstrap job = {.probabilities = probabilities,
                      .labels = labels,
+                     .weights = weights,
                      .rows = rows,
                      .classes = classes,
                      .methods = methods,

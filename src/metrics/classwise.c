@@ -16,6 +16,7 @@ static void list_entries(const cst_class_bins *in, const int32_t *labels, int64_
     double edge = 1.0 / in->bins;
     for (int64_t i = 0; i < in->rows; i++) {
         const float *row = in->probabilities + (size_t)i * (size_t)in->classes;
+        double weight = in->weights ? in->weights[i] : 1;
         for (int32_t c = 0; c < in->classes; c++) {
             double p = (double)row[c];
             bool hit = labels[i] == c;
@@ -24,8 +25,8 @@ static void list_entries(const cst_class_bins *in, const int32_t *labels, int64_
             int32_t b = cst_bin_of(p, in->bins);
             int64_t at = size[(size_t)c * (size_t)in->bins + (size_t)b]++;
             if (out) {
-                out->gap[at] = b > 0 ? hit - p : 1;
-                out->above[at] = b > 0 ? p : 0;
+                out->gap[at] = weight * (b > 0 ? hit - p : 1);
+                out->above[at] = weight * (b > 0 ? p : 0);
                 out->row[at] = (uint32_t)i;
             }
         }
@@ -33,10 +34,13 @@ static void list_entries(const cst_class_bins *in, const int32_t *labels, int64_
 }
 
 cst_status cst_class_bins_make(cst_context *context, const float *probabilities, int64_t rows,
-                               int32_t classes, const int32_t *labels, int32_t bins,
-                               cst_class_bins *out) {
-    *out = (cst_class_bins){
-        .probabilities = probabilities, .rows = rows, .classes = classes, .bins = bins};
+                               int32_t classes, const int32_t *labels, const double *weights,
+                               int32_t bins, cst_class_bins *out) {
+    *out = (cst_class_bins){.probabilities = probabilities,
+                            .weights = weights,
+                            .rows = rows,
+                            .classes = classes,
+                            .bins = bins};
     size_t parts = 0;
     if (!cst_size_mul((size_t)classes, (size_t)bins, &parts))
         return cst_fail(context, CST_ERROR_LIMIT, "%d classes in %d bins are too many", classes,
@@ -83,6 +87,10 @@ __attribute__((always_inline)) static inline void sum_group(const cst_class_bins
         cst_half_lanes times[2];
         cst_lane_counts(count + i * CST_LANES, 0, &whole, &times[0]);
         cst_lane_counts(count + i * CST_LANES, 1, &whole, &times[1]);
+        if (in->weights) {
+            times[0] *= in->weights[i];
+            times[1] *= in->weights[i];
+        }
         for (int32_t c = 0; c < width; c++) {
             double p = (double)row[c];
             sum[c][0] += times[0] * p;
@@ -141,9 +149,9 @@ static void sum_gaps(const cst_class_bins *in, const unsigned char *count, const
 }
 
 void cst_class_bins_ece(const cst_class_bins *classes, const cst_resample *resample,
-                        double *scratch, double *ece) {
+                        const double *total, double *scratch, double *ece) {
     sum_classes(classes, resample->count, scratch);
     sum_gaps(classes, resample->count, scratch, ece);
     for (int l = 0; l < CST_LANES; l++)
-        ece[l] /= (double)classes->rows * (double)classes->classes;
+        ece[l] /= total[l] * (double)classes->classes;
 }

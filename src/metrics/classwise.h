@@ -11,24 +11,25 @@
  * is that of all rows less those of the other bins: so it lists only the rows of that class. */
 typedef struct cst_class_bins {
     const float *probabilities; /* [rows][classes], the caller's */
+    const double *weights;      /* [rows], the caller's; NULL: 1 each */
     int64_t rows;
     int32_t classes;
     int32_t bins;
-    double *gap;   /* target less probability; 1 in the lowest bin */
-    double *above; /* the probability; 0 in the lowest bin */
+    double *gap;   /* target less probability; 1 in the lowest bin; times the weight */
+    double *above; /* the probability; 0 in the lowest bin; times the weight */
     uint32_t *row;
     int64_t *end; /* [classes][bins]: where the bin's part of the lists ends */
 } cst_class_bins;
 
 /* Free with cst_class_bins_free, also after a failure. */
 cst_status cst_class_bins_make(cst_context *context, const float *probabilities, int64_t rows,
-                               int32_t classes, const int32_t *labels, int32_t bins,
-                               cst_class_bins *out);
+                               int32_t classes, const int32_t *labels, const double *weights,
+                               int32_t bins, cst_class_bins *out);
 void cst_class_bins_free(cst_context *context, cst_class_bins *classes);
 
-/* ece [CST_LANES]: mean over classes of sum over bins |sum of gaps| / rows, in each resample.
- * scratch: [classes][CST_LANES]. */
+/* ece [CST_LANES]: mean over classes of sum over bins |sum of gaps| / total, in each resample.
+ * total: [CST_LANES], the weight of its rows. scratch: [classes][CST_LANES]. */
 void cst_class_bins_ece(const cst_class_bins *classes, const cst_resample *resample,
-                        double *scratch, double *ece);
+                        const double *total, double *scratch, double *ece);
 
 #endif

@@ -19,7 +19,7 @@ static double folded_mean(double difference, double variance) {
            size * erf(size / (sd * sqrt(2)));
 }
 
-void cst_bin_errors(const double *binned, int32_t bins, int64_t rows, double *ece,
+void cst_bin_errors(const double *binned, int32_t bins, double total, double *ece,
                     double *debiased) {
     double error = 0;
     double bias = 0;
@@ -27,7 +27,7 @@ void cst_bin_errors(const double *binned, int32_t bins, int64_t rows, double *ec
         const double *bin = binned + (size_t)b * CST_BIN_WIDTH;
         if (bin[CST_BIN_COUNT] == 0)
             continue;
-        double share = bin[CST_BIN_COUNT] / (double)rows;
+        double share = bin[CST_BIN_COUNT] / total;
         double accuracy = bin[CST_BIN_CORRECT] / bin[CST_BIN_COUNT];
         double gap = accuracy - bin[CST_BIN_CONFIDENCE] / bin[CST_BIN_COUNT];
         error += share * fabs(gap);
@@ -38,7 +38,7 @@ void cst_bin_errors(const double *binned, int32_t bins, int64_t rows, double *ec
     *debiased = fmax(error - bias, 0);
 }
 
-double cst_equal_mass_error(const cst_level *levels, int64_t count, int64_t rows, int32_t bins) {
+double cst_equal_mass_error(const cst_level *levels, int64_t count, double total, int32_t bins) {
     double error = 0;
     double inside = 0;
     double gap = 0;
@@ -46,17 +46,18 @@ double cst_equal_mass_error(const cst_level *levels, int64_t count, int64_t rows
     for (int64_t i = 0; i < count; i++) {
         inside += levels[i].count;
         gap += levels[i].correct - levels[i].count * levels[i].confidence;
-        if (inside * bins < (double)(bin + 1) * (double)rows)
+        if (inside * bins < (double)(bin + 1) * total)
             continue;
         error += fabs(gap);
         gap = 0;
-        while (bin < bins && inside * bins >= (double)(bin + 1) * (double)rows)
+        while (bin < bins && inside * bins >= (double)(bin + 1) * total)
             bin++;
     }
-    return error / (double)rows;
+    error += fabs(gap); /* nothing, unless rounding leaves weights short of their total */
+    return error / total;
 }
 
-double cst_corp_miscalibration(cst_level *levels, int64_t count, int64_t rows) {
+double cst_corp_miscalibration(cst_level *levels, int64_t count, double total) {
     double before = 0;
     for (int64_t i = 0; i < count; i++) {
         double p = levels[i].confidence;
@@ -76,7 +77,7 @@ double cst_corp_miscalibration(cst_level *levels, int64_t count, int64_t rows) {
     double after = 0;
     for (int64_t i = 0; i < top; i++)
         after += levels[i].correct * (1 - levels[i].correct / levels[i].count);
-    return fmax((before - after) / (double)rows, 0);
+    return fmax((before - after) / total, 0);
 }
 
 /* ---- presorted rows ---------------------------------------------------------------------------
@@ -92,6 +93,8 @@ static void merge(const cst_ranked *sorted, const cst_samples *samples, int32_t 
         out->end[out->levels - 1] = i + 1;
         out->row[i] = (uint32_t)sorted[i].index;
         out->correct[i] = samples->correct[sorted[i].index];
+        if (samples->weight)
+            out->weight[i] = samples->weight[sorted[i].index];
     }
 }
 
@@ -104,11 +107,13 @@ cst_status cst_order_make(cst_context *context, const cst_samples *samples, int3
     out->end = cst_alloc(context, rows, sizeof *out->end);
     out->confidence = cst_alloc(context, rows, sizeof *out->confidence);
     out->bin = cst_alloc(context, rows, sizeof *out->bin);
+    if (samples->weight)
+        out->weight = cst_alloc(context, rows, sizeof *out->weight);
     cst_ranked *sorted = cst_alloc(context, rows, sizeof *sorted);
-    cst_status status =
-        out->row && out->correct && out->end && out->confidence && out->bin && sorted
-            ? CST_OK
-            : CST_ERROR_MEMORY;
+    cst_status status = (out->weight || !samples->weight) && out->row && out->correct && out->end &&
+                                out->confidence && out->bin && sorted
+                            ? CST_OK
+                            : CST_ERROR_MEMORY;
     if (status == CST_OK) {
         cst_rank_sort(samples->confidence, samples->rows, sorted);
         merge(sorted, samples, bins, out);
@@ -120,10 +125,23 @@ cst_status cst_order_make(cst_context *context, const cst_samples *samples, int3
 void cst_order_free(cst_context *context, cst_order *order) {
     cst_free(context, order->row);
     cst_free(context, order->correct);
+    cst_free(context, order->weight);
     cst_free(context, order->end);
     cst_free(context, order->confidence);
     cst_free(context, order->bin);
     *order = (cst_order){0};
+}
+
+/* Weights instead of counts of the samples first..end-1 of a level. */
+static void weigh_level(const cst_order *order, const unsigned char *count, int64_t first,
+                        int64_t end, cst_level *level) {
+    level->count = 0;
+    level->correct = 0;
+    for (int64_t i = first; i < end; i++) {
+        double weight = order->weight[i] * (count ? count[order->row[i]] : 1);
+        level->count += weight;
+        level->correct += order->correct[i] ? weight : 0;
+    }
 }
 
 int64_t cst_order_levels(const cst_order *order, const unsigned char *count, cst_level *levels,
@@ -133,12 +151,15 @@ int64_t cst_order_levels(const cst_order *order, const unsigned char *count, cst
     for (int64_t l = 0; l < order->levels; l++) {
         int64_t samples = 0;
         int64_t correct = 0;
+        int64_t first = i;
         for (; i < order->end[l]; i++) {
             int64_t times = count ? count[order->row[i]] : 1;
             samples += times;
             correct += order->correct[i] ? times : 0;
         }
         levels[used] = (cst_level){order->confidence[l], (double)samples, (double)correct};
+        if (order->weight)
+            weigh_level(order, count, first, i, &levels[used]);
         if (binned) {
             double *bin = binned + (size_t)order->bin[l] * CST_BIN_WIDTH;
             bin[CST_BIN_COUNT] += levels[used].count;

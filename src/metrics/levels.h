@@ -17,17 +17,18 @@ typedef struct cst_level {
 /* Columns of the sums of equal-width bins. */
 enum { CST_BIN_COUNT, CST_BIN_CORRECT, CST_BIN_CONFIDENCE, CST_BIN_WIDTH };
 
-/* Top-label ECE from sums [bins][CST_BIN_WIDTH], and the same less its bias, at least 0. */
-void cst_bin_errors(const double *binned, int32_t bins, int64_t rows, double *ece,
+/* Top-label ECE from sums [bins][CST_BIN_WIDTH] over samples of `total` weight (their number, where
+ * each counts once), and the same less its bias, at least 0. */
+void cst_bin_errors(const double *binned, int32_t bins, double total, double *ece,
                     double *debiased);
 
-/* Of `count` levels, ascending, with `rows` samples in all. Bin b ends with the sample of rank
- * ceil((b + 1) rows / bins) and whatever equals it. */
-double cst_equal_mass_error(const cst_level *levels, int64_t count, int64_t rows, int32_t bins);
+/* Of `count` levels, ascending, with samples of `total` weight in all. Bin b ends with the sample
+ * that reaches (b + 1) total / bins and whatever equals it. */
+double cst_equal_mass_error(const cst_level *levels, int64_t count, double total, int32_t bins);
 
 /* Brier score of the confidences less that of their isotonic recalibration (pool adjacent
  * violators). `levels` is overwritten by the pooled blocks. */
-double cst_corp_miscalibration(cst_level *levels, int64_t count, int64_t rows);
+double cst_corp_miscalibration(cst_level *levels, int64_t count, double total);
 
 /* Rows in order of confidence: presorted once, so that a resample needs no sorting. */
 typedef struct cst_order {
@@ -35,6 +36,7 @@ typedef struct cst_order {
     int64_t levels;
     uint32_t *row;          /* [rows], ascending confidence */
     unsigned char *correct; /* [rows], in that order */
+    double *weight;         /* [rows], in that order, or NULL: 1 each */
     int64_t *end;           /* [levels]: level l ends before row[end[l]] */
     double *confidence;     /* [levels], ascending */
     int32_t *bin;           /* [levels], equal-width */

@@ -6,6 +6,7 @@
 
 #include "metrics/levels.h"
 #include "metrics/samples.h"
+#include "metrics/weighted.h"
 
 #include <math.h>
 #include <string.h>
@@ -27,13 +28,14 @@ static cst_status sum_block(cst_context *context, void *user, int64_t block, dou
     int64_t end = first + cst_block_size(s->rows, block);
     double *binned = sum + 3;
     for (int64_t i = first; i < end; i++) {
-        sum[0] += s->correct[i];
-        sum[1] += s->nll[i];
-        sum[2] += s->brier[i];
+        double weight = s->weight ? s->weight[i] : 1;
+        sum[0] += weight * s->correct[i];
+        sum[1] += weight * s->nll[i];
+        sum[2] += weight * s->brier[i];
         double *bin = binned + (size_t)cst_bin_of(s->confidence[i], job->bins) * CST_BIN_WIDTH;
-        bin[CST_BIN_COUNT] += 1;
-        bin[CST_BIN_CORRECT] += s->correct[i];
-        bin[CST_BIN_CONFIDENCE] += s->confidence[i];
+        bin[CST_BIN_COUNT] += weight;
+        bin[CST_BIN_CORRECT] += weight * s->correct[i];
+        bin[CST_BIN_CONFIDENCE] += weight * s->confidence[i];
     }
     return CST_OK;
 }
@@ -48,11 +50,11 @@ static cst_status sums(cst_context *context, const cst_samples *samples, int32_t
     cst_status status =
         cst_reduce_blocks(context, cst_block_count(samples->rows), width, sum_block, &job, total);
     if (status == CST_OK) {
-        double rows = (double)samples->rows;
+        double rows = cst_samples_weight(samples);
         out->top1 = total[0] / rows;
         out->nll = total[1] / rows;
         out->brier = total[2] / rows;
-        cst_bin_errors(total + 3, bins, samples->rows, &out->ece, &out->ece_debiased);
+        cst_bin_errors(total + 3, bins, rows, &out->ece, &out->ece_debiased);
     }
     cst_free(context, total);
     return status;
@@ -82,10 +84,12 @@ static cst_status class_block(cst_context *context, void *user, int64_t block, d
                 : CST_ERROR_MEMORY;
     for (int64_t i = 0; status == CST_OK && i < count; i++) {
         const float *row = rows + (size_t)i * classes;
+        double weight = cst_view_weight(view, first + i);
         for (int32_t c = 0; c < view->classes; c++) {
             double p = (double)row[c];
             size_t at = (size_t)c * (size_t)job->bins + (size_t)cst_bin_of(p, job->bins);
-            sum[at] += (cst_view_label(view, first + i) == c ? 1.0 : 0.0) - p;
+            double gap = (cst_view_label(view, first + i) == c ? 1.0 : 0.0) - p;
+            sum[at] += view->weights ? weight * gap : gap;
         }
     }
     cst_free(context, scratch);
@@ -105,7 +109,7 @@ static cst_status classwise(cst_context *context, const class_job *job, double *
     double sum = 0;
     for (size_t j = 0; j < width; j++)
         sum += fabs(total[j]);
-    *out = sum / ((double)job->view->rows * (double)job->view->classes);
+    *out = sum / (cst_view_weight_sum(job->view) * (double)job->view->classes);
     cst_free(context, total);
     return status;
 }
@@ -122,8 +126,9 @@ static cst_status ordered(cst_context *context, const cst_samples *samples, int3
         status = CST_ERROR_MEMORY;
     if (status == CST_OK) {
         int64_t count = cst_order_levels(&order, NULL, levels, NULL);
-        out->ece_mass = cst_equal_mass_error(levels, count, samples->rows, bins);
-        out->corp = cst_corp_miscalibration(levels, count, samples->rows);
+        double total = cst_samples_weight(samples);
+        out->ece_mass = cst_equal_mass_error(levels, count, total, bins);
+        out->corp = cst_corp_miscalibration(levels, count, total);
     }
     cst_order_free(context, &order);
     cst_free(context, levels);
@@ -142,8 +147,19 @@ cst_status cst_metrics_evaluate(cst_context *context, const float *probabilities
                         "scores need at least one row, one class and labels: got %lld rows of %d "
                         "classes",
                         (long long)rows, classes);
-    cst_view view = {
-        .rows = rows, .classes = classes, .members = 1, .data = &probabilities, .labels = labels};
+    return cst_metrics_weighted(context, probabilities, rows, classes, labels, NULL, bins, out);
+}
+
+cst_status cst_metrics_weighted(cst_context *context, const float *probabilities, int64_t rows,
+                                int32_t classes, const int32_t *labels, const double *weights,
+                                int bins, cst_metrics *out) {
+    cst_view view = {.rows = rows,
+                     .classes = classes,
+                     .members = 1,
+                     .data = &probabilities,
+                     .labels = labels,
+                     .weights = weights,
+                     .weight_scale = 1};
     return cst_metrics_of(context, &view, 0, bins, true, out);
 }
 

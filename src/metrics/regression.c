@@ -5,6 +5,7 @@
 #include <corestack/regression.h>
 
 #include "metrics/regression.h"
+#include "metrics/weighted.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -72,46 +73,93 @@ static double median_of(double *values, size_t count) {
     return count % 2 ? values[half] : 0.5 * (values[half - 1] + values[half]);
 }
 
+/* An absolute error and how much its row counts. */
+typedef struct weighted_error {
+    double error;
+    double weight;
+} weighted_error;
+
+static int by_error(const void *a, const void *b) {
+    double x = ((const weighted_error *)a)->error;
+    double y = ((const weighted_error *)b)->error;
+    return (x > y) - (x < y);
+}
+
+/* The least error with half of the weight at or below it; where exactly half is, the mean of it and
+ * the next. Errors are sorted by size. */
+static double weighted_median(weighted_error *errors, size_t count) {
+    double total = 0;
+    double below = 0;
+    size_t i = 0;
+    qsort(errors, count, sizeof *errors, by_error);
+    for (size_t j = 0; j < count; j++)
+        total += errors[j].weight;
+    for (; i + 1 < count; i++) {
+        below += errors[i].weight;
+        if (below >= total / 2 * (1 - 1e-12))
+            break;
+    }
+    bool even = i + 1 < count && below <= total / 2 * (1 + 1e-12);
+    return even ? 0.5 * (errors[i].error + errors[i + 1].error) : errors[i].error;
+}
+
 double cst_r2_of(double squared_error, double squared_deviation) {
     if (squared_deviation > 0)
         return 1 - squared_error / squared_deviation;
     return squared_error > 0 ? 0 : 1;
 }
 
-/* Scores of one output. absolute: [rows] scratch. */
-static void score_output(const cst_predicted_values *p, const double *targets, int32_t output,
-                         double *absolute, cst_value_metrics *out) {
+/* What is scored. */
+typedef struct score_job {
+    const cst_predicted_values *predicted;
+    const double *targets;
+    const double *weights;  /* [rows], or NULL */
+    double total;           /* sum of the weights, or the number of rows */
+    double *absolute;       /* [rows]: scratch, without weights */
+    weighted_error *errors; /* [rows]: scratch, with weights */
+} score_job;
+
+/* Scores of one output. */
+static void score_output(const score_job *job, int32_t output, cst_value_metrics *out) {
+    const cst_predicted_values *p = job->predicted;
+    const double *targets = job->targets;
     size_t rows = (size_t)p->rows;
     size_t width = (size_t)p->outputs;
-    double n = (double)p->rows;
+    double n = job->total;
     double total = 0;
     double squares = 0;
     double deviations = 0;
     double sum = 0;
     double nll = 0;
     for (size_t i = 0; i < rows; i++)
-        total += targets[i * width + (size_t)output];
+        total += (job->weights ? job->weights[i] : 1) * targets[i * width + (size_t)output];
     double mean = total / n;
     double inside[CST_LEVELS_MAX] = {0};
     double half[CST_LEVELS_MAX] = {0};
     for (size_t i = 0; i < rows; i++) {
         size_t at = i * width + (size_t)output;
+        double weight = job->weights ? job->weights[i] : 1;
         double error = (double)p->mean[at] - targets[at];
-        absolute[i] = fabs(error);
-        squares += error * error;
-        sum += absolute[i];
-        deviations += (targets[at] - mean) * (targets[at] - mean);
+        double absolute = fabs(error);
+        if (job->weights)
+            job->errors[i] = (weighted_error){absolute, weight};
+        else
+            job->absolute[i] = absolute;
+        squares += weight * (error * error);
+        sum += weight * absolute;
+        deviations += weight * ((targets[at] - mean) * (targets[at] - mean));
         if (p->variance)
-            nll += cst_gaussian_nll(error, (double)p->variance[at]);
+            nll += weight * cst_gaussian_nll(error, (double)p->variance[at]);
         for (int32_t l = 0; l < p->levels; l++) {
-            inside[l] += absolute[i] <= (double)p->half_width[l][at];
-            half[l] += (double)p->half_width[l][at];
+            inside[l] += absolute <= (double)p->half_width[l][at] ? weight : 0;
+            half[l] += weight * (double)p->half_width[l][at];
         }
     }
     *out = (cst_value_metrics){.samples = p->rows,
                                .rmse = sqrt(squares / n),
                                .mae = sum / n,
-                               .median_ae = median_of(absolute, rows),
+                               .median_ae = job->weights ? weighted_median(job->errors, rows)
+                                                         : median_of(job->absolute, rows),
                                .r2 = cst_r2_of(squares, deviations),
                                .nll = p->variance ? nll / n : NAN,
                                .levels = p->levels};
@@ -144,22 +192,35 @@ cst_status cst_value_metrics_evaluate(cst_context *context, const cst_predicted_
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_value_metrics_evaluate: predictions, targets and a place for the "
                         "scores are needed");
+    return cst_value_metrics_weighted(context, predicted, targets, NULL, average, each);
+}
+
+cst_status cst_value_metrics_weighted(cst_context *context, const cst_predicted_values *predicted,
+                                      const double *targets, const double *weights,
+                                      cst_value_metrics *average, cst_value_metrics *each) {
     cst_status status = cst_values_check(context, predicted, targets);
     if (status != CST_OK)
         return status;
-    double *absolute = cst_alloc(context, (size_t)predicted->rows, sizeof *absolute);
-    if (!absolute)
-        return CST_ERROR_MEMORY;
+    size_t rows = (size_t)predicted->rows;
+    score_job job = {.predicted = predicted, .targets = targets, .weights = weights};
+    job.absolute = cst_alloc(context, weights ? 0 : rows, sizeof *job.absolute);
+    job.errors = cst_alloc(context, weights ? rows : 0, sizeof *job.errors);
+    if (!job.absolute || !job.errors)
+        status = CST_ERROR_MEMORY;
+    job.total = weights ? 0 : (double)rows;
+    for (size_t i = 0; weights && i < rows; i++)
+        job.total += weights[i];
     *average = (cst_value_metrics){.samples = predicted->rows, .levels = predicted->levels};
-    for (int32_t d = 0; d < predicted->outputs; d++) {
+    for (int32_t d = 0; status == CST_OK && d < predicted->outputs; d++) {
         cst_value_metrics one;
-        score_output(predicted, targets, d, absolute, &one);
+        score_output(&job, d, &one);
         add_share(average, &one, 1 / (double)predicted->outputs);
         if (each)
             each[d] = one;
     }
-    cst_free(context, absolute);
-    return CST_OK;
+    cst_free(context, job.absolute);
+    cst_free(context, job.errors);
+    return status;
 }
 
 cst_status cst_value_errors(cst_context *context, const cst_predicted_values *predicted,

@@ -4,6 +4,7 @@
  */
 #include "metrics/regression.h"
 #include "metrics/resample.h"
+#include "metrics/weighted.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,13 +19,15 @@ enum {
 typedef struct value_bootstrap {
     const cst_predicted_values *predicted; /* [methods] */
     const double *targets;
+    const double *weights; /* [rows], or NULL */
     int32_t methods;
     int32_t outputs;
     int64_t rows;
     int32_t resamples;
     uint64_t seed;
     double *center; /* [outputs]: mean target, which keeps the digits of the deviations */
-    size_t columns; /* of a row: 2 for the target and LOSSES for each method, for every output */
+    size_t columns; /* of a row: 2 for the target and LOSSES for each method, for every output; with
+                       weights one more, the weight, which the others are multiplied by */
     double *table;  /* [rows][columns] */
     double *value;  /* [methods][SCORES], on the samples themselves */
     double *drawn;  /* [methods][SCORES][resamples] */
@@ -36,7 +39,7 @@ typedef struct value_bootstrap {
 /* Scores of every method from the sums of the table's columns (`stride` apart) over a resample. */
 static void score(const value_bootstrap *job, const double *sums, size_t stride, double *out,
                   size_t step) {
-    double n = (double)job->rows;
+    double n = job->weights ? sums[(job->columns - 1) * stride] : (double)job->rows;
     double share = 1 / (double)job->outputs;
     for (int32_t m = 0; m < job->methods; m++) {
         double scores[SCORES] = {0};
@@ -91,25 +94,10 @@ static cst_status lanes_task(cst_context *context, void *user, int64_t task) {
 /* ---- the table --------------------------------------------------------------------------------
  */
 
-static cst_status make_table(cst_context *context, value_bootstrap *job) {
+/* group: columns of one output. */
+static void fill_table(const value_bootstrap *job, size_t group) {
     size_t rows = (size_t)job->rows;
     size_t width = (size_t)job->outputs;
-    size_t group = 2 + LOSSES * (size_t)job->methods;
-    size_t cells = 0;
-    job->columns = width * group;
-    if (!cst_size_mul(rows, job->columns, &cells))
-        return cst_fail(context, CST_ERROR_LIMIT, "%lld rows of %d methods are too many",
-                        (long long)job->rows, (int)job->methods);
-    size_t scores = SCORES * (size_t)job->methods;
-    job->table = cst_alloc(context, cells, sizeof *job->table);
-    job->value = cst_alloc(context, scores, sizeof *job->value);
-    job->drawn = cst_alloc(context, scores * (size_t)job->resamples, sizeof *job->drawn);
-    job->center = cst_alloc(context, width, sizeof *job->center);
-    if (!job->table || !job->value || !job->drawn || !job->center)
-        return CST_ERROR_MEMORY;
-    for (size_t i = 0; i < rows; i++)
-        for (size_t d = 0; d < width; d++)
-            job->center[d] += job->targets[i * width + d] / (double)job->rows;
     for (size_t i = 0; i < rows; i++)
         for (size_t d = 0; d < width; d++) {
             size_t at = i * width + d;
@@ -126,6 +114,34 @@ static cst_status make_table(cst_context *context, value_bootstrap *job) {
                 loss[2] = p->variance ? cst_gaussian_nll(error, (double)p->variance[at]) : NAN;
             }
         }
+    for (size_t i = 0; job->weights && i < rows; i++) {
+        double *row = job->table + i * job->columns;
+        for (size_t j = 0; j + 1 < job->columns; j++)
+            row[j] *= job->weights[i];
+        row[job->columns - 1] = job->weights[i];
+    }
+}
+
+static cst_status make_table(cst_context *context, value_bootstrap *job) {
+    size_t rows = (size_t)job->rows;
+    size_t width = (size_t)job->outputs;
+    size_t group = 2 + LOSSES * (size_t)job->methods;
+    size_t cells = 0;
+    job->columns = width * group + (job->weights ? 1 : 0);
+    if (!cst_size_mul(rows, job->columns, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "%lld rows of %d methods are too many",
+                        (long long)job->rows, (int)job->methods);
+    size_t scores = SCORES * (size_t)job->methods;
+    job->table = cst_alloc(context, cells, sizeof *job->table);
+    job->value = cst_alloc(context, scores, sizeof *job->value);
+    job->drawn = cst_alloc(context, scores * (size_t)job->resamples, sizeof *job->drawn);
+    job->center = cst_alloc(context, width, sizeof *job->center);
+    if (!job->table || !job->value || !job->drawn || !job->center)
+        return CST_ERROR_MEMORY;
+    for (size_t i = 0; i < rows; i++)
+        for (size_t d = 0; d < width; d++)
+            job->center[d] += job->targets[i * width + d] / (double)job->rows;
+    fill_table(job, group);
     return CST_OK;
 }
 
@@ -225,6 +241,15 @@ cst_status cst_value_bootstrap(cst_context *context, const cst_predicted_values 
                                uint64_t seed, int32_t reference, cst_value_intervals *intervals,
                                cst_value_intervals *differences) {
     CST_ENTER(context);
+    return cst_value_bootstrap_weighted(context, predicted, methods, targets, NULL, resamples, seed,
+                                        reference, intervals, differences);
+}
+
+cst_status cst_value_bootstrap_weighted(cst_context *context, const cst_predicted_values *predicted,
+                                        int32_t methods, const double *targets,
+                                        const double *weights, int32_t resamples, uint64_t seed,
+                                        int32_t reference, cst_value_intervals *intervals,
+                                        cst_value_intervals *differences) {
     if (!context || !predicted || !targets || (!intervals && !differences))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_value_bootstrap: predictions, targets and a place for the intervals "
@@ -235,6 +260,7 @@ cst_status cst_value_bootstrap(cst_context *context, const cst_predicted_values 
                         (int)methods, (int)methods - 1);
     value_bootstrap job = {.predicted = predicted,
                            .targets = targets,
+                           .weights = weights,
                            .methods = methods,
                            .outputs = predicted->outputs,
                            .rows = predicted->rows,

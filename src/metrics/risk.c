@@ -40,7 +40,8 @@ static cst_status risk_block(cst_context *context, void *user, int64_t block, do
         for (int64_t i = 0; status == CST_OK && i < count; i++) {
             int32_t label = cst_view_label(view, first + i);
             const float *row = rows + (size_t)i * width;
-            sum[k] += job->top1 ? row_correct(row, view->classes, label) : row_nll(row, label);
+            double loss = job->top1 ? row_correct(row, view->classes, label) : row_nll(row, label);
+            sum[k] += view->weights ? cst_view_weight(view, first + i) * loss : loss;
         }
     }
     cst_free(context, scratch);
@@ -53,10 +54,11 @@ static cst_status mean_over_rows(cst_context *context, const risk_job *job, doub
         return cst_fail(context, CST_ERROR_INPUT,
                         "the risk of a member needs labelled rows: the split has %s",
                         rows < 1 ? "no rows" : "no labels");
+    double total = cst_view_weight_sum(job->view);
     cst_status status = cst_reduce_blocks(context, cst_block_count(rows), (size_t)job->members,
                                           risk_block, (void *)job, out);
     for (int32_t k = 0; status == CST_OK && k < job->members; k++)
-        out[k] /= (double)rows;
+        out[k] /= total;
     return status;
 }
 

@@ -169,9 +169,32 @@ cst_status cst_samples_make(cst_context *context, const float *probabilities, in
                             : status;
 }
 
+/* Weights of the view's rows, where it has some. */
+static cst_status take_weights(cst_context *context, const cst_view *view, cst_samples *out) {
+    if (!view->weights)
+        return CST_OK;
+    out->weight = cst_alloc(context, (size_t)view->rows, sizeof *out->weight);
+    if (!out->weight)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < view->rows; i++)
+        out->weight[i] = cst_view_weight(view, i);
+    return CST_OK;
+}
+
+double cst_samples_weight(const cst_samples *samples) {
+    double sum = 0;
+    if (!samples->weight)
+        return (double)samples->rows;
+    for (int64_t i = 0; i < samples->rows; i++)
+        sum += samples->weight[i];
+    return sum;
+}
+
 cst_status cst_samples_of(cst_context *context, const cst_view *view, int32_t member,
                           cst_samples *out) {
     cst_status status = allocate(context, view->rows, out);
+    if (status == CST_OK)
+        status = take_weights(context, view, out);
     if (status == CST_OK && (view->rows < 1 || !view->labels))
         status = cst_fail(context, CST_ERROR_ARGUMENT, "scores need labelled rows");
     return status == CST_OK ? fill(context, view, member, out) : status;
@@ -182,6 +205,7 @@ void cst_samples_free(cst_context *context, cst_samples *samples) {
     cst_free(context, samples->brier);
     cst_free(context, samples->confidence);
     cst_free(context, samples->correct);
+    cst_free(context, samples->weight);
     *samples = (cst_samples){0};
 }
 

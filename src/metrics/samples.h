@@ -19,7 +19,11 @@ typedef struct cst_samples {
     double *brier;          /* [rows] */
     double *confidence;     /* [rows] largest probability */
     unsigned char *correct; /* [rows] */
+    double *weight;         /* [rows], or NULL: 1 each */
 } cst_samples;
+
+/* Sum of the weights. */
+double cst_samples_weight(const cst_samples *samples);
 
 /* Fills whichever arrays are not NULL; checks labels and probabilities. */
 cst_status cst_samples_fill(cst_context *context, const float *probabilities, int64_t rows,
@@ -28,7 +32,7 @@ cst_status cst_samples_fill(cst_context *context, const float *probabilities, in
 /* Allocates all four arrays and fills them. Free with cst_samples_free, also after a failure. */
 cst_status cst_samples_make(cst_context *context, const float *probabilities, int64_t rows,
                             int32_t classes, const int32_t *labels, cst_samples *out);
-/* The same for a member of a labelled view. */
+/* The same for a member of a labelled view, with the view's weights where it has some. */
 cst_status cst_samples_of(cst_context *context, const cst_view *view, int32_t member,
                           cst_samples *out);
 void cst_samples_free(cst_context *context, cst_samples *samples);

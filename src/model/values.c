@@ -18,7 +18,7 @@ typedef struct scaling_job {
     const double *center; /* [outputs]; NULL: sums of the targets themselves */
 } scaling_job;
 
-/* Sums of the targets, or of their squared distances from a center. */
+/* Sums of the targets, or of their squared distances from a center, by the rows' weights. */
 static cst_status scaling_block(cst_context *context, void *user, int64_t block, double *sum) {
     (void)context;
     const scaling_job *job = user;
@@ -26,9 +26,10 @@ static cst_status scaling_block(cst_context *context, void *user, int64_t block,
     int64_t end = first + cst_block_size(job->view->rows, block);
     for (int64_t i = first; i < end; i++) {
         const double *y = cst_view_target(job->view, i);
+        double weight = cst_view_weight(job->view, i);
         for (int32_t d = 0; d < job->view->classes; d++) {
             double off = job->center ? y[d] - job->center[d] : y[d];
-            sum[d] += job->center ? off * off : off;
+            sum[d] += weight * (job->center ? off * off : off);
         }
     }
     return CST_OK;
@@ -44,15 +45,16 @@ cst_status cst_scaling_make(cst_context *context, const cst_view *view, cst_scal
     cst_status status = out->location && out->scale ? CST_OK : CST_ERROR_MEMORY;
     scaling_job job = {.view = view};
     int64_t blocks = cst_block_count(view->rows);
+    double total = cst_view_weight_sum(view);
     if (status == CST_OK)
         status = cst_reduce_blocks(context, blocks, outputs, scaling_block, &job, out->location);
     for (size_t d = 0; status == CST_OK && d < outputs; d++)
-        out->location[d] /= (double)view->rows;
+        out->location[d] /= total;
     job.center = out->location;
     if (status == CST_OK)
         status = cst_reduce_blocks(context, blocks, outputs, scaling_block, &job, out->scale);
     for (size_t d = 0; status == CST_OK && d < outputs; d++) {
-        double deviation = sqrt(out->scale[d] / (double)view->rows);
+        double deviation = sqrt(out->scale[d] / total);
         bool varies = deviation > 1e-12 * fabs(out->location[d]) && deviation > 0;
         out->scale[d] = varies ? deviation : 1;
         if (!varies)

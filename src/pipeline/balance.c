@@ -9,19 +9,19 @@
 #include <math.h>
 
 /* (rows / (classes n_c))^balance, scaled so that the rows' mean is 1; a class without rows has
- * none. weights: [classes]. */
+ * none. Rows are counted by their own weights, of mean 1. weights: [classes]. */
 static cst_status class_weights(cst_context *context, const cst_view *view, double balance,
                                 double *weights) {
-    int64_t *counts = cst_alloc(context, (size_t)view->classes, sizeof *counts);
+    double *counts = cst_alloc(context, (size_t)view->classes, sizeof *counts);
     if (!counts)
         return CST_ERROR_MEMORY;
     for (int64_t i = 0; i < view->rows; i++)
-        counts[cst_view_label(view, i)]++;
+        counts[cst_view_label(view, i)] += cst_view_weight(view, i);
     double total = 0;
     for (int32_t c = 0; c < view->classes; c++) {
-        double share = (double)view->classes * (double)counts[c] / (double)view->rows;
+        double share = (double)view->classes * counts[c] / (double)view->rows;
         weights[c] = counts[c] > 0 ? pow(share, -balance) : 0;
-        total += (double)counts[c] * weights[c];
+        total += counts[c] * weights[c];
     }
     for (int32_t c = 0; c < view->classes; c++)
         weights[c] *= (double)view->rows / total;

@@ -3,6 +3,7 @@
  * report. Paper: section "Method", from the out-of-fold matrix to the blended prediction.
  */
 #include "la/la.h"
+#include "metrics/weighted.h"
 #include "model/fitted_on.h"
 #include "pipeline/document.h"
 #include "pipeline/pipeline.h"
@@ -78,8 +79,8 @@ static cst_status nested_scores(cst_context *context, const cst_training *source
         status = cst_stages_nested(context, &source->view, source->folds, source->fold_count,
                                    settings, source->flops, source->latency, held);
     if (status == CST_OK)
-        status = cst_metrics_evaluate(context, held, source->view.rows, source->view.classes,
-                                      source->view.labels, 0, out);
+        status = cst_metrics_weighted(context, held, source->view.rows, source->view.classes,
+                                      source->view.labels, source->view.weights, 0, out);
     cst_free(context, held);
     return status;
 }

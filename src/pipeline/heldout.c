@@ -148,7 +148,8 @@ static void add_chunk(const pass *p, const cst_model *model, buffers *b, const i
         for (int32_t m = 0; m < h->learners; m++)
             b->rows[m] = b->predictions + m * stride + i * classes;
         cst_residual_products(b->rows, h->learners, model->classes,
-                              cst_view_label(h->view, rows[i]), sum);
+                              cst_view_label(h->view, rows[i]), cst_view_weight(h->view, rows[i]),
+                              sum);
     }
 }
 
@@ -203,7 +204,7 @@ cst_status cst_heldout_run(cst_context *context, const cst_heldout *heldout) {
     }
     cst_status status =
         cst_reduce_blocks(context, cst_block_count(heldout->view->rows), width, add_block, &p, sum);
-    double pairs = (double)heldout->view->rows * (double)classes;
+    double pairs = cst_view_weight_sum(heldout->view) * (double)classes;
     for (size_t a = 0; status == CST_OK && a < learners && width > 0; a++)
         for (size_t b = a; b < learners; b++) {
             heldout->moments[a * learners + b] = sum[a * learners + b] / pairs;

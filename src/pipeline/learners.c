@@ -301,7 +301,7 @@ static cst_status make_parts(cst_context *context, crossfit *job) {
 /* ---- the linear learners of every part ---------------------------------------------------------
  */
 
-/* Sums of -log p of the true class, [folds][members]. */
+/* Sums of -log p of the true class by the rows' weights, [folds][members]. */
 static cst_status risk_block(cst_context *context, void *user, int64_t block, double *sum) {
     const crossfit *job = user;
     const cst_view *view = job->view;
@@ -316,7 +316,9 @@ static cst_status risk_block(cst_context *context, void *user, int64_t block, do
         status = cst_view_rows(context, view, k, first, count, scratch, &rows);
         for (int64_t i = 0; status == CST_OK && i < count; i++) {
             double p = (double)rows[(size_t)i * width + (size_t)cst_view_label(view, first + i)];
-            sum[job->folds[first + i] * view->members + k] -= log(fmax(p, CST_NLL_FLOOR));
+            double loss = -log(fmax(p, CST_NLL_FLOOR));
+            sum[job->folds[first + i] * view->members + k] +=
+                view->weights ? cst_view_weight(view, first + i) * loss : loss;
         }
     }
     cst_free(context, scratch);
@@ -433,10 +435,12 @@ static cst_status fit_parts(cst_context *context, crossfit *job) {
  */
 
 /* Total NLL of one learner's held-out probabilities of the true class. */
-static double total_nll(int64_t rows, const float *truth) {
+static double total_nll(const cst_view *view, const float *truth) {
     double sum = 0;
-    for (int64_t i = 0; i < rows; i++)
-        sum -= log(fmax((double)truth[i], CST_NLL_FLOOR));
+    for (int64_t i = 0; i < view->rows; i++) {
+        double loss = -log(fmax((double)truth[i], CST_NLL_FLOOR));
+        sum += view->weights ? cst_view_weight(view, i) * loss : loss;
+    }
     return sum;
 }
 
@@ -473,7 +477,7 @@ static cst_status blend(cst_context *context, const crossfit *job, const float *
     double nll[CST_LEARNERS_MAX];
     double logdet[CST_LEARNERS_MAX];
     for (int32_t m = 0; m < fit->learners; m++) {
-        fit->nll[m] = total_nll(rows, truth + m * rows);
+        fit->nll[m] = total_nll(job->view, truth + m * rows);
         nll[m] = fit->nll[m];
         logdet[m] = 2 * fit->half_logdet[m];
     }
@@ -484,6 +488,7 @@ static cst_status blend(cst_context *context, const crossfit *job, const float *
                                    .nll = nll,
                                    .logdet = logdet,
                                    .truth = truth,
+                                   .weighted = job->view,
                                    .moments = moments};
     cst_status status = cst_blend_weights_from(context, &evidence, &job->settings->blend, weights);
     for (int32_t m = 0; status == CST_OK && m < fit->learners; m++)
@@ -493,6 +498,8 @@ static cst_status blend(cst_context *context, const crossfit *job, const float *
         for (int32_t m = 0; m < fit->learners; m++)
             p += weights[m] * (double)truth[m * rows + i];
         fit->row_loss[i] = -log(fmax(p, CST_NLL_FLOOR));
+        if (job->view->weights)
+            fit->row_loss[i] *= cst_view_weight(job->view, i);
     }
     return status;
 }

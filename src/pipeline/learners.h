@@ -20,7 +20,8 @@ typedef struct cst_meta_fit {
     double nll[CST_LEARNERS_MAX]; /* L_m: total categorical NLL on the held-out folds; NaN when one
                                      learner */
     double half_logdet[CST_LEARNERS_MAX]; /* log det H_m / 2 */
-    double *row_loss; /* [rows]: cross-fitted NLL of the blend; NULL when not asked for */
+    double *row_loss; /* [rows]: cross-fitted NLL of the blend times the row's weight; NULL when not
+                         asked for */
     double lambda;    /* of the ridge; NaN without linear learners */
     double sigma2, mp_edge, snr; /* of the meta-design's spectrum; NaN without */
     double seconds_gate, seconds_ridge, seconds_blend;

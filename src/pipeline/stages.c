@@ -293,6 +293,7 @@ typedef struct row_sample {
     float **copies;     /* [members][rows * classes]; NULL where they would take too much memory */
     int32_t *labels;    /* [rows], with copies */
     int64_t *groups;    /* [rows], with copies of a view that has groups */
+    double *weights;    /* [rows], with copies of a view that has weights */
 } row_sample;
 
 static void free_sample(cst_context *context, row_sample *sample, int32_t members) {
@@ -304,6 +305,7 @@ static void free_sample(cst_context *context, row_sample *sample, int32_t member
     cst_free(context, sample->index);
     cst_free(context, sample->labels);
     cst_free(context, sample->groups);
+    cst_free(context, sample->weights);
 }
 
 /* Reads the sample into memory, once for all of the fits, where that takes a small part of what
@@ -317,7 +319,8 @@ static cst_status copy_sample(cst_context *context, const cst_view *view, row_sa
     sample->copies = cst_alloc(context, (size_t)view->members, sizeof *sample->copies);
     sample->labels = cst_alloc(context, rows, sizeof *sample->labels);
     sample->groups = cst_alloc(context, view->groups ? rows : 0, sizeof *sample->groups);
-    if (!sample->copies || !sample->labels || !sample->groups)
+    sample->weights = cst_alloc(context, view->weights ? rows : 0, sizeof *sample->weights);
+    if (!sample->copies || !sample->labels || !sample->groups || !sample->weights)
         return CST_ERROR_MEMORY;
     cst_status status = CST_OK;
     for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
@@ -330,10 +333,13 @@ static cst_status copy_sample(cst_context *context, const cst_view *view, row_sa
         sample->labels[i] = view->labels[sample->index[i]];
         if (view->groups)
             sample->groups[i] = view->groups[sample->index[i]];
+        if (view->weights)
+            sample->weights[i] = view->weights[sample->index[i]];
     }
     sample->view.data = (const float *const *)sample->copies;
     sample->view.labels = sample->labels;
     sample->view.groups = view->groups ? sample->groups : NULL;
+    sample->view.weights = view->weights ? sample->weights : NULL;
     sample->view.index = NULL;
     sample->view.store = NULL;
     return status;
@@ -482,6 +488,7 @@ cst_status cst_stages_run(cst_context *context, const cst_view *view, const int3
                           int32_t fold_count, const cst_settings *settings, const double *flops,
                           const double *latency, cst_stages *out) {
     cst_settings balanced;
+    cst_view even = cst_view_even(view);
     double *weights = NULL;
     *out = (cst_stages){0};
     if (settings->loglinear.nonnegative && !settings->select &&
@@ -489,9 +496,9 @@ cst_status cst_stages_run(cst_context *context, const cst_view *view, const int3
         cst_notice(context, "loglinear.nonnegative=true has no effect: there is neither selection "
                             "nor a log-linear pool, and weights of linear meta-learners may be "
                             "negative");
-    cst_status status = cst_balance(context, view, settings, &balanced, &weights);
+    cst_status status = cst_balance(context, &even, settings, &balanced, &weights);
     if (status == CST_OK)
-        status = run_stages(context, view, folds, fold_count, &balanced, flops, latency, out);
+        status = run_stages(context, &even, folds, fold_count, &balanced, flops, latency, out);
     cst_free(context, weights);
     return status;
 }

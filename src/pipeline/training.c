@@ -4,17 +4,16 @@
 #include "pipeline/training.h"
 
 #include "pool/folds.h"
-#include "pool/pool.h"
 
 #include <math.h>
 #include <string.h>
 
-static cst_status prepare_folds(cst_context *context, const cst_pool *pool, const char *split,
-                                int32_t folds, uint64_t seed, cst_training *out) {
-    const int32_t *labels = cst_pool_labels(pool, split);
-    const double *targets = cst_pool_targets(pool, split);
-    const int32_t *given = cst_pool_folds(pool, split);
-    const int64_t *groups = cst_pool_groups(pool, split);
+static cst_status prepare_folds(cst_context *context, int32_t folds, uint64_t seed,
+                                cst_training *out) {
+    const int32_t *labels = out->view.labels;
+    const double *targets = out->view.targets;
+    const int32_t *given = out->counted.folds;
+    const int64_t *groups = out->view.groups;
     int64_t rows = out->view.rows;
     out->folds_given = given != NULL;
     if (given) {
@@ -53,40 +52,31 @@ cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *s
             "split '%s' holds several conditions of the same samples; fit on a split without "
             "conditions",
             split);
-    if (cst_pool_weights(pool, split))
-        return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "split '%s' has row weights, which no fit takes yet; leave them out",
-                        split);
     size_t members = (size_t)cst_pool_members(pool);
-    int64_t rows = cst_pool_rows(pool, split);
+    status = cst_counted_open(context, pool, split, NULL, 0, &out->counted);
+    if (status != CST_OK)
+        return status;
+    const cst_view *all = &out->counted.view;
     out->data = cst_alloc(context, members, sizeof *out->data);
-    out->folds = cst_alloc(context, (size_t)rows, sizeof *out->folds);
+    out->folds = cst_alloc(context, (size_t)all->rows, sizeof *out->folds);
     out->flops = cst_alloc(context, members, sizeof *out->flops);
     out->latency = cst_alloc(context, members, sizeof *out->latency);
     out->ensembles = cst_alloc(context, members, sizeof *out->ensembles);
     status = out->data && out->folds && out->flops && out->latency && out->ensembles
                  ? CST_OK
                  : CST_ERROR_MEMORY;
-    cst_view all = {0};
-    if (status == CST_OK)
-        status = cst_pool_view(context, pool, split, &all);
     for (size_t k = 0; status == CST_OK && k < members; k++) {
-        out->data[k] = all.data[k];
+        out->data[k] = all->data[k];
         out->ensembles[k] = cst_pool_member_ensemble(pool, (int32_t)k);
         /* A prediction averaged over several passes costs them all. */
         out->flops[k] = out->ensembles[k].passes * cst_pool_member_flops(pool, (int32_t)k);
         out->latency[k] = out->ensembles[k].passes * cst_pool_member_latency_ms(pool, (int32_t)k);
     }
-    out->view = (cst_view){.rows = rows,
-                           .classes = cst_pool_classes(pool),
-                           .members = (int32_t)members,
-                           .data = out->data,
-                           .labels = cst_pool_labels(pool, split),
-                           .targets = cst_pool_targets(pool, split),
-                           .groups = cst_pool_groups(pool, split),
-                           .store = all.store};
+    out->view = *all;
+    out->view.data = out->data;
+    out->view.groups = out->counted.groups;
     if (status == CST_OK)
-        status = prepare_folds(context, pool, split, folds, seed, out);
+        status = prepare_folds(context, folds, seed, out);
     if (status != CST_OK)
         cst_training_close(context, out);
     return status;
@@ -115,6 +105,7 @@ cst_status cst_training_check_costs(cst_context *context, const cst_pool *pool,
 }
 
 void cst_training_close(cst_context *context, cst_training *source) {
+    cst_counted_close(context, &source->counted);
     cst_free(context, source->data);
     cst_free(context, source->folds);
     cst_free(context, source->flops);

@@ -6,12 +6,13 @@
 #define CST_PIPELINE_TRAINING_H
 
 #include "base/base.h"
-#include "pool/view.h"
+#include "pool/counted.h"
 
 #include <corestack/pool.h>
 
 typedef struct cst_training {
-    cst_view view;      /* every member */
+    cst_view view; /* every member, the rows that count */
+    cst_counted counted;
     const float **data; /* [members] */
     int32_t *folds;     /* [rows], 0..fold_count-1 */
     int32_t fold_count;

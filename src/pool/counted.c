@@ -185,6 +185,7 @@ static cst_status open_weighted(cst_context *context, const cst_pool *pool, cons
         status = repeated ? CST_OK : CST_ERROR_MEMORY;
     }
     out->view.weights = own->weights;
+    out->view.weight_scale = 1;
     return status;
 }
 

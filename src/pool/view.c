@@ -66,6 +66,22 @@ cst_status cst_view_gather(cst_context *context, const cst_view *view, int32_t m
     return status;
 }
 
+double cst_view_weight_sum(const cst_view *view) {
+    double sum = 0;
+    if (!view->weights)
+        return (double)view->rows;
+    for (int64_t i = 0; i < view->rows; i++)
+        sum += cst_view_weight(view, i);
+    return sum;
+}
+
+cst_view cst_view_even(const cst_view *view) {
+    cst_view even = *view;
+    if (even.weights && even.rows > 0)
+        even.weight_scale *= (double)even.rows / cst_view_weight_sum(view);
+    return even;
+}
+
 cst_view cst_view_members(const cst_view *view, const int32_t *members, int32_t count,
                           const float **pointers) {
     cst_view part = *view;

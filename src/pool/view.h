@@ -28,6 +28,7 @@ typedef struct cst_view {
     const int64_t *groups; /* [all rows of the split]: rows that no fold may separate; NULL: none */
     const double *weights; /* [all rows of the split]: how much a row counts, all above 0; NULL: all
                               rows alike */
+    double weight_scale;   /* the weights are to be multiplied by it; not read without weights */
     const cst_store *store;            /* NULL: every member is in memory */
     const struct cst_compact *compact; /* classes that matter of rows of the split, with members of
                                           this view and maybe more (meta/compact.h); NULL: none */
@@ -62,8 +63,15 @@ static inline const double *cst_view_target(const cst_view *view, int64_t row) {
 
 /* Weight of row `row` of the view; 1 where rows have none. */
 static inline double cst_view_weight(const cst_view *view, int64_t row) {
-    return view->weights ? view->weights[view->index ? view->index[row] : row] : 1;
+    return view->weights ? view->weights[view->index ? view->index[row] : row] * view->weight_scale
+                         : 1;
 }
+
+/* Sum of the rows' weights: their number where they have none. */
+double cst_view_weight_sum(const cst_view *view);
+
+/* The view with its rows' weights scaled to a mean of 1. */
+cst_view cst_view_even(const cst_view *view);
 
 /* Restricts a view to the given members (positions in `view`, [count]). The pointer array is
  * written to `pointers` ([count]), which must outlive the result. */

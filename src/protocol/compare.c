@@ -199,6 +199,12 @@ typedef struct pair_tests {
     cst_mcnemar_test top1;
 } pair_tests;
 
+/* Losses times the weights of their rows: the mean difference is then the scores'. */
+static void weigh_losses(const cst_scene *scene, double *nll) {
+    for (int64_t i = 0; scene->weights && i < scene->samples; i++)
+        nll[i] *= scene->weights[i];
+}
+
 static cst_status test_pair(cst_context *context, const comparison *c, const double *reference_nll,
                             const unsigned char *reference_correct, int32_t m, double *nll,
                             unsigned char *correct, pair_tests *out) {
@@ -206,6 +212,8 @@ static cst_status test_pair(cst_context *context, const comparison *c, const dou
     cst_status status =
         cst_metrics_per_sample(context, c->entries[m].probabilities, scene->samples, scene->classes,
                                scene->labels, nll, NULL, NULL, correct);
+    if (status == CST_OK)
+        weigh_losses(scene, nll);
     if (status == CST_OK)
         status = cst_paired_t_test(context, reference_nll, nll, scene->samples, &out->nll);
     if (status == CST_OK)
@@ -277,6 +285,8 @@ static cst_status compute_tests(cst_context *context, cst_report *report, const 
         status = cst_metrics_per_sample(context, c->entries[c->reference].probabilities,
                                         c->scene.samples, c->scene.classes, c->scene.labels, nll,
                                         NULL, NULL, correct);
+    if (status == CST_OK)
+        weigh_losses(&c->scene, nll);
     for (int32_t m = 0; status == CST_OK && m < c->count; m++)
         if (m != c->reference)
             status =

@@ -3,8 +3,9 @@
  * prediction. method.md section 8.
  */
 #include "protocol/evaluate.h"
+#include "metrics/weighted.h"
 #include "pipeline/document.h"
-#include "pool/pool.h"
+#include "pool/counted.h"
 
 #include <string.h>
 
@@ -57,11 +58,12 @@ static cst_status put_scores(cst_context *context, cst_report *report, const cst
     cst_metrics scores;
     cst_status status = CST_OK;
     if (resamples > 0)
-        status = cst_bootstrap_metrics(context, probabilities, view->rows, view->classes,
-                                       view->labels, 0, resamples, seed, &intervals);
+        status = cst_bootstrap_weighted(context, &probabilities, 1, view->rows, view->classes,
+                                        view->labels, view->weights, 0, resamples, seed,
+                                        CST_BOOTSTRAP_BASIC, 0, &intervals, NULL);
     if (status == CST_OK)
-        status = cst_metrics_evaluate(context, probabilities, view->rows, view->classes,
-                                      view->labels, 0, &scores);
+        status = cst_metrics_weighted(context, probabilities, view->rows, view->classes,
+                                      view->labels, view->weights, 0, &scores);
     if (status != CST_OK)
         return status;
     cst_report_integer(report, root, "samples", view->rows);
@@ -135,12 +137,14 @@ cst_status cst_evaluate(cst_context *context, const float *probabilities, int64_
 cst_status cst_classification_evaluate_member(cst_context *context, const cst_pool *pool,
                                               const char *split, int32_t member, int32_t resamples,
                                               uint64_t seed, cst_report **report) {
-    const float *pointer = NULL;
-    cst_view view = {0};
+    cst_counted counted = {0};
     cst_notices_clear(context);
-    cst_status status = cst_pool_view_members(context, pool, split, &member, 1, &pointer, &view);
-    if (status == CST_OK && (!view.labels || view.rows < 1))
+    cst_status status = cst_counted_open(context, pool, split, &member, 1, &counted);
+    if (status == CST_OK && (!counted.view.labels || counted.view.rows < 1))
         status =
             cst_fail(context, CST_ERROR_INPUT, "split '%s' has no labels to score against", split);
-    return status == CST_OK ? evaluate_view(context, &view, resamples, seed, report) : status;
+    if (status == CST_OK)
+        status = evaluate_view(context, &counted.view, resamples, seed, report);
+    cst_counted_close(context, &counted);
+    return status;
 }

@@ -4,6 +4,7 @@
  * out-of-fold rows only; the splits scored are read once, here. method.md section 8.
  */
 #include "la/la.h"
+#include "metrics/weighted.h"
 #include "model/fitted_on.h"
 #include "pipeline/document.h"
 #include "protocol/evaluate.h"
@@ -32,8 +33,8 @@ typedef struct evaluation {
     cst_pool *pool;
     const cst_evaluate_options *options;
     cst_targets targets;
-    int32_t *positions;     /* [model members] in the pool */
-    const float **pointers; /* [targets][model members] */
+    int32_t *positions;   /* [model members] in the pool */
+    cst_counted *counted; /* [targets]: of the model's members, what their views are in */
     scored methods[METHODS_MAX];
     int32_t count;
 } evaluation;
@@ -49,7 +50,9 @@ static void release(cst_context *context, evaluation *e) {
         cst_free(context, method->uses);
     }
     cst_free(context, e->positions);
-    cst_free(context, e->pointers);
+    for (int32_t t = 0; e->counted && t < e->targets.count; t++)
+        cst_counted_close(context, &e->counted[t]);
+    cst_free(context, e->counted);
     cst_targets_free(context, &e->targets);
 }
 
@@ -74,6 +77,21 @@ static cst_status make_room(cst_context *context, const evaluation *e, scored *o
     return out->predicted && out->views ? CST_OK : CST_ERROR_MEMORY;
 }
 
+/* What a target is scored against; predictions of rows that do not count are taken out. */
+static cst_status fill_target(cst_context *context, const evaluation *e, cst_target *target,
+                              float *predicted) {
+    if (!cst_pool_labels(e->pool, target->split) && target->role != CST_TARGET_OOD)
+        return cst_fail(context, CST_ERROR_INPUT, "split '%s' has no labels to score against",
+                        target->split);
+    cst_status status = cst_target_fill(context, e->pool, e->positions, e->model->members, target);
+    size_t classes = (size_t)cst_model_classes(e->model);
+    const int64_t *rows = target->counted.rows;
+    for (int64_t i = 0; status == CST_OK && rows && i < target->view.rows; i++)
+        memmove(predicted + (size_t)i * classes, predicted + (size_t)rows[i] * classes,
+                classes * sizeof *predicted);
+    return status;
+}
+
 /* The model's predictions of every target, whose members are read for that. */
 static cst_status run_model(cst_context *context, evaluation *e) {
     const cst_model *model = e->model;
@@ -82,27 +100,28 @@ static cst_status run_model(cst_context *context, evaluation *e) {
     out->name = "corestack";
     out->models = model->members;
     e->positions = cst_alloc(context, members, sizeof *e->positions);
-    e->pointers = cst_alloc(context, (size_t)e->targets.count * members, sizeof *e->pointers);
+    e->counted = cst_alloc(context, (size_t)e->targets.count, sizeof *e->counted);
     cst_status status = make_room(context, e, out);
-    if (!e->positions || !e->pointers)
+    if (!e->positions || !e->counted)
         status = CST_ERROR_MEMORY;
     for (int32_t t = 0; status == CST_OK && t < e->targets.count; t++) {
         cst_target *target = &e->targets.list[t];
         int64_t rows = 0;
         status = cst_model_predict_pool(context, model, e->pool, target->split, &out->predicted[t],
-                                        &rows);
+                                        &rows); /* loads the members */
         for (int32_t k = 0; status == CST_OK && k < model->members; k++)
             e->positions[k] = cst_pool_member_index(e->pool, cst_model_member_name(model, k));
         if (status == CST_OK)
-            status =
-                cst_pool_view_members(context, e->pool, target->split, e->positions, model->members,
-                                      e->pointers + (size_t)t * members, &out->views[t]);
-        target->samples = cst_pool_rows(e->pool, target->split);
-        target->labels = cst_pool_labels(e->pool, target->split);
-        if (status == CST_OK && !target->labels && target->role != CST_TARGET_OOD)
-            status = cst_fail(context, CST_ERROR_INPUT, "split '%s' has no labels to score against",
-                              target->split);
+            status = fill_target(context, e, target, out->predicted[t]);
+        if (status != CST_OK)
+            break;
+        /* Kept apart: for the baselines the target is filled again, with every member. */
+        out->views[t] = target->view;
+        e->counted[t] = target->counted;
+        target->counted = (cst_counted){0};
     }
+    if (status == CST_OK)
+        status = cst_targets_check_weights(context, e->pool, &e->targets);
     return status == CST_OK ? model_weights(context, model, out) : status;
 }
 
@@ -193,8 +212,8 @@ static cst_status mean_scores(cst_context *context, cst_report *report, json_t *
         if (first->conditions > 0)
             from += (size_t)p * (size_t)first->samples * (size_t)classes;
         cst_metrics scores;
-        cst_status status = cst_metrics_evaluate(context, from, target->samples, classes,
-                                                 target->labels, 0, &scores);
+        cst_status status = cst_metrics_weighted(context, from, target->samples, classes,
+                                                 target->labels, target->weights, 0, &scores);
         if (status != CST_OK)
             return status;
         mean->samples += first->conditions > 0 && p > 0 ? 0 : target->samples;
@@ -276,9 +295,10 @@ static cst_status put_methods(cst_context *context, cst_report *report, const ev
     for (int32_t m = 0; m < e->count; m++)
         all[m] = e->methods[m].predicted[0];
     if (plain)
-        status = cst_bootstrap_methods(context, all, e->count, first->samples,
-                                       cst_model_classes(e->model), first->labels, 0,
-                                       e->options->resamples, e->options->seed, intervals);
+        status = cst_bootstrap_weighted(context, all, e->count, first->samples,
+                                        cst_model_classes(e->model), first->labels, first->weights,
+                                        0, e->options->resamples, e->options->seed,
+                                        CST_BOOTSTRAP_BASIC, 0, intervals, NULL);
     int64_t samples = 0;
     for (int32_t t = 0; t < e->targets.scored; t++)
         samples += e->targets.list[t].samples;

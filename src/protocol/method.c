@@ -214,8 +214,9 @@ static cst_status fit_calibrator(cst_context *context, const cst_training *sourc
         return cst_fail(context, CST_ERROR_LIMIT, "too many predictions");
     float *own = cst_alloc(context, cells, sizeof *own);
     int32_t *labels = cst_alloc(context, (size_t)view->rows, sizeof *labels);
+    double *weights = cst_alloc(context, view->weights ? (size_t)view->rows : 0, sizeof *weights);
     cst_calibrator_kind kind = out->method.calibrator;
-    cst_status status = own && labels ? CST_OK : CST_ERROR_MEMORY;
+    cst_status status = own && labels && weights ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK && out->mix != CST_MIX_OTHER) {
         status = cst_method_fit_predict(context, out, view, own);
     } else if (status == CST_OK) {
@@ -223,11 +224,15 @@ static cst_status fit_calibrator(cst_context *context, const cst_training *sourc
         plain.calibrator = CST_CALIBRATOR_NONE;
         status = cst_method_nested(context, &plain, source, seed, own);
     }
-    for (int64_t i = 0; status == CST_OK && i < view->rows; i++)
+    for (int64_t i = 0; status == CST_OK && i < view->rows; i++) {
         labels[i] = cst_view_label(view, i);
+        if (view->weights)
+            weights[i] = cst_view_weight(view, i);
+    }
     if (status == CST_OK)
-        status = cst_calibrator_fit(context, kind, own, view->rows, view->classes, labels,
-                                    &out->calibrator);
+        status = cst_calibrator_fit_weighted(context, kind, own, view->rows, view->classes, labels,
+                                             view->weights ? weights : NULL, &out->calibrator);
+    cst_free(context, weights);
     cst_free(context, own);
     cst_free(context, labels);
     return status;

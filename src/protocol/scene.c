@@ -4,7 +4,7 @@
  */
 #include "protocol/scene.h"
 
-#include "pool/pool.h"
+#include "metrics/weighted.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -39,11 +39,16 @@ static cst_status open_targets(cst_context *context, const cst_compare_options *
         }
         target->view = out->source.view;
         target->labels = out->source.view.labels;
+        target->groups = out->source.view.groups;
+        target->weights = out->source.view.weights;
         target->samples = out->source.view.rows;
     }
+    if (status == CST_OK)
+        status = cst_targets_check_weights(context, out->pool, &out->targets);
     if (status == CST_OK) {
         out->conditions = out->targets.list[0].conditions;
         out->labels = out->targets.list[0].labels;
+        out->weights = out->targets.list[0].weights;
         out->samples = out->targets.list[0].samples;
     }
     return status;
@@ -212,8 +217,8 @@ static cst_status score(cst_context *context, const cst_scene *scene, cst_entry 
         const cst_target *target = &scene->targets.list[splits ? t : 0];
         const float *from = splits ? out->predicted[t] : out->probabilities + (size_t)t * cells;
         cst_metrics one;
-        cst_status status = cst_metrics_evaluate(context, from, target->samples, scene->classes,
-                                                 target->labels, 0, &one);
+        cst_status status = cst_metrics_weighted(context, from, target->samples, scene->classes,
+                                                 target->labels, target->weights, 0, &one);
         if (status != CST_OK)
             return status;
         sum.bins = one.bins;
@@ -284,15 +289,16 @@ cst_status cst_scene_intervals(cst_context *context, const cst_scene *scene,
         return CST_ERROR_MEMORY;
     for (int32_t m = 0; m < count; m++)
         all[m] = entries[m].probabilities;
-    cst_status status = cst_bootstrap_compare(
-        context, all, count, scene->samples, scene->classes, scene->labels, 0, resamples,
-        scene->seed, CST_BOOTSTRAP_ALL, reference < 0 ? 0 : reference, intervals, differences);
+    cst_status status =
+        cst_bootstrap_weighted(context, all, count, scene->samples, scene->classes, scene->labels,
+                               scene->weights, 0, resamples, scene->seed, CST_BOOTSTRAP_ALL,
+                               reference < 0 ? 0 : reference, intervals, differences);
     for (int32_t m = 1; status == CST_OK && reference < 0 && m < count; m++) {
         cst_metric_intervals pair[2];
         const float *two[2] = {entries[m].probabilities, entries[m - 1].probabilities};
-        status =
-            cst_bootstrap_compare(context, two, 2, scene->samples, scene->classes, scene->labels, 0,
-                                  resamples, scene->seed, CST_BOOTSTRAP_ALL, 1, NULL, pair);
+        status = cst_bootstrap_weighted(context, two, 2, scene->samples, scene->classes,
+                                        scene->labels, scene->weights, 0, resamples, scene->seed,
+                                        CST_BOOTSTRAP_ALL, 1, NULL, pair);
         differences[m] = pair[0];
     }
     cst_free(context, all);

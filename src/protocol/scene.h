@@ -21,6 +21,7 @@ typedef struct cst_scene {
     int32_t conditions;    /* of the first split scored; 0: none */
     cst_training source;   /* what methods are fitted on */
     const int32_t *labels; /* [samples] of the first split scored */
+    const double *weights; /* [samples], or NULL */
     int64_t samples;       /* its rows of one condition */
     int32_t classes;
     double *pearson; /* [members][members] correlations of the flattened columns, fitted rows */

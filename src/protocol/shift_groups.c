@@ -15,20 +15,25 @@
 /* Groups with fewer rows than this are named: an accuracy of so few says little. */
 enum { FEW_ROWS = 20, NAMED_GROUPS = 8 };
 
-/* 1 where a method is right, [samples]. */
+/* How much a sample counts. */
+static double weight_of(const cst_target *target, int64_t i) {
+    return target->weights ? target->weights[i] : 1;
+}
+
+/* The sample's weight where a method is right, else 0, [samples]. */
 static cst_status right_of(cst_context *context, const cst_shift *shift, int32_t m, double *right) {
     const cst_target *target = &shift->targets->list[0];
     cst_samples s = {0};
     cst_status status = cst_samples_make(context, shift->methods[m].predicted[0], target->samples,
                                          shift->classes, target->labels, &s);
     for (int64_t i = 0; status == CST_OK && i < target->samples; i++)
-        right[i] = s.correct[i] ? 1 : 0;
+        right[i] = s.correct[i] ? weight_of(target, i) : 0;
     cst_samples_free(context, &s);
     return status;
 }
 
 /* Draws of every method's ratios, whose numerators are filled from where it is right: row i of
- * ratio s counts where part[s][i] (part NULL: everywhere). */
+ * ratio s counts where part[s][i] is not 0 (part NULL: everywhere, once), as much as that is. */
 static cst_status draw_parts(cst_context *context, const cst_shift *shift, cst_ratio *ratios,
                              double *const *part, cst_statistics *out) {
     const cst_target *target = &shift->targets->list[0];
@@ -44,7 +49,7 @@ static cst_status draw_parts(cst_context *context, const cst_shift *shift, cst_r
             ratios[s].numerator = to;
             ratios[s].denominator = part[s];
             for (size_t i = 0; i < n; i++)
-                to[i] = right[i] * (part[s] ? part[s][i] : 1);
+                to[i] = part[s] && part[s][i] <= 0 ? 0 : right[i];
         }
         if (status == CST_OK)
             status = cst_ratios_bootstrap(
@@ -125,9 +130,10 @@ cst_status cst_shift_classes(cst_context *context, const cst_shift *shift) {
         return CST_ERROR_MEMORY;
     for (int p = HEAD; p < PARTS; p++)
         part[p] = inside + (size_t)p * n;
+    part[BALANCED] = target->weights ? inside : NULL;
     for (size_t i = 0; i < n; i++) {
         int p = part_of(counts[target->labels[i]], head, tail);
-        part[p][i] = 1;
+        inside[i] = part[p][i] = weight_of(target, (int64_t)i);
         samples[p]++;
     }
     status = cst_statistics_make(context, shift, PARTS, PART_NAMES, &statistics);
@@ -149,7 +155,8 @@ typedef struct group_list {
     int64_t *ids;   /* [count], ascending */
     int64_t *rows;  /* [count] */
     int32_t *of;    /* [samples]: position of the row's group */
-    int64_t *right; /* [count] */
+    double *right;  /* [count]: weight of the rows where a method is right */
+    double *weight; /* [count]: of all rows */
     int32_t count;
 } group_list;
 
@@ -158,6 +165,7 @@ static void free_groups(cst_context *context, group_list *g) {
     cst_free(context, g->rows);
     cst_free(context, g->of);
     cst_free(context, g->right);
+    cst_free(context, g->weight);
 }
 
 static int32_t find_group(const group_list *g, int64_t id) {
@@ -173,14 +181,16 @@ static int32_t find_group(const group_list *g, int64_t id) {
     return first;
 }
 
-static cst_status list_groups(cst_context *context, const int64_t *groups, int64_t samples,
-                              group_list *out) {
+static cst_status list_groups(cst_context *context, const cst_target *target, group_list *out) {
+    const int64_t *groups = target->groups;
+    int64_t samples = target->samples;
     size_t n = (size_t)samples;
     out->ids = cst_alloc(context, n, sizeof *out->ids);
     out->rows = cst_alloc(context, n, sizeof *out->rows);
     out->right = cst_alloc(context, n, sizeof *out->right);
     out->of = cst_alloc(context, n, sizeof *out->of);
-    if (!out->ids || !out->rows || !out->right || !out->of)
+    out->weight = cst_alloc(context, n, sizeof *out->weight);
+    if (!out->ids || !out->rows || !out->right || !out->weight || !out->of)
         return CST_ERROR_MEMORY;
     for (int64_t i = 0; i < samples; i++) {
         int32_t at = find_group(out, groups[i]);
@@ -193,6 +203,7 @@ static cst_status list_groups(cst_context *context, const int64_t *groups, int64
     for (int64_t i = 0; i < samples; i++) {
         out->of[i] = find_group(out, groups[i]);
         out->rows[out->of[i]]++;
+        out->weight[out->of[i]] += weight_of(target, i);
     }
     return CST_OK;
 }
@@ -221,10 +232,9 @@ static int32_t find_worst(const group_list *g, const double *right, int64_t samp
     int32_t worst = 0;
     memset(g->right, 0, (size_t)g->count * sizeof *g->right);
     for (int64_t i = 0; i < samples; i++)
-        g->right[g->of[i]] += right[i] > 0;
+        g->right[g->of[i]] += right[i];
     for (int32_t i = 1; i < g->count; i++)
-        if ((double)g->right[i] * (double)g->rows[worst] <
-            (double)g->right[worst] * (double)g->rows[i])
+        if (g->right[i] * g->weight[worst] < g->right[worst] * g->weight[i])
             worst = i;
     return worst;
 }
@@ -239,8 +249,9 @@ static cst_status put_worst(cst_context *context, const cst_shift *shift, const 
         return status;
     int32_t worst = find_worst(g, right, target->samples);
     for (int64_t i = 0; i < target->samples; i++) {
-        inside[i] = g->of[i] == worst ? 1 : 0;
-        right[i] *= inside[i];
+        bool in = g->of[i] == worst;
+        inside[i] = in ? weight_of(target, i) : 0;
+        right[i] = in ? right[i] : 0;
     }
     cst_report_integer(shift->report, row, "worst_group", g->ids[worst]);
     cst_report_integer(shift->report, row, "worst_group_samples", g->rows[worst]);
@@ -256,9 +267,7 @@ cst_status cst_shift_groups(cst_context *context, const cst_shift *shift) {
     group_list groups = {0};
     cst_statistics statistics = {0};
     double *right = cst_alloc(context, 2 * n, sizeof *right);
-    cst_status status = right ? list_groups(context, cst_pool_groups(shift->pool, target->split),
-                                            target->samples, &groups)
-                              : CST_ERROR_MEMORY;
+    cst_status status = right ? list_groups(context, target, &groups) : CST_ERROR_MEMORY;
     if (status == CST_OK)
         status = cst_statistics_make(context, shift, 1, names, &statistics);
     for (int32_t m = 0; status == CST_OK && m < shift->count; m++)

@@ -107,25 +107,51 @@ cst_status cst_targets_make(cst_context *context, const cst_pool *pool, const ch
 }
 
 void cst_targets_free(cst_context *context, cst_targets *targets) {
+    for (int32_t t = 0; targets->list && t < targets->count; t++)
+        cst_counted_close(context, &targets->list[t].counted);
     cst_free(context, targets->list);
     cst_free(context, targets->text);
     *targets = (cst_targets){0};
 }
 
-cst_status cst_target_load(cst_context *context, cst_pool *pool, cst_target *target) {
-    cst_status status = cst_pool_load(context, pool, target->split);
-    if (status == CST_OK)
-        status = cst_pool_view(context, pool, target->split, &target->view);
+cst_status cst_target_fill(cst_context *context, const cst_pool *pool, const int32_t *members,
+                           int32_t count, cst_target *target) {
+    cst_counted_close(context, &target->counted);
+    cst_status status =
+        cst_counted_open(context, pool, target->split, members, count, &target->counted);
     if (status != CST_OK)
         return status;
-    target->samples = cst_pool_rows(pool, target->split);
+    target->view = target->counted.view;
+    target->samples = target->counted.samples;
+    target->groups = target->counted.groups;
+    target->weights = target->view.weights;
     if (target->role == CST_TARGET_OOD)
         return CST_OK;
-    target->labels = cst_pool_labels(pool, target->split);
+    target->labels = target->counted.labels;
     if (!target->labels)
         return cst_fail(context, CST_ERROR_INPUT,
                         "split '%s' has no labels to score against; name it as the "
                         "out-of-distribution split beside one with labels",
                         target->split);
+    return CST_OK;
+}
+
+cst_status cst_target_load(cst_context *context, cst_pool *pool, cst_target *target) {
+    cst_status status = cst_pool_load(context, pool, target->split);
+    return status == CST_OK ? cst_target_fill(context, pool, NULL, 0, target) : status;
+}
+
+cst_status cst_targets_check_weights(cst_context *context, const cst_pool *pool,
+                                     const cst_targets *targets) {
+    for (int32_t t = 0; t < targets->count; t++) {
+        const cst_target *target = &targets->list[t];
+        if (cst_pool_weights(pool, target->split) && (targets->count > 1 || target->conditions > 0))
+            return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                            "split '%.100s' has row weights, and %s all rows alike: score it by "
+                            "itself, or leave the weights out",
+                            target->split,
+                            target->conditions > 0 ? "conditions count"
+                                                   : "several splits together count");
+    }
     return CST_OK;
 }

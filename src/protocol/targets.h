@@ -5,7 +5,7 @@
 #ifndef CST_PROTOCOL_TARGETS_H
 #define CST_PROTOCOL_TARGETS_H
 
-#include "pool/pool.h"
+#include "pool/counted.h"
 
 typedef enum cst_target_role {
     CST_TARGET_SCORED = 0,
@@ -17,9 +17,12 @@ typedef struct cst_target {
     const char *split; /* in the list's text */
     cst_target_role role;
     int32_t conditions;    /* 0: none */
-    cst_view view;         /* all conditions one after the other; filled by cst_targets_load */
+    cst_view view;         /* all conditions one after the other; filled by cst_target_load */
     const int32_t *labels; /* [samples]; NULL out of distribution */
-    int64_t samples;       /* of one condition */
+    const int64_t *groups; /* [samples], or NULL */
+    const double *weights; /* [samples], or NULL */
+    int64_t samples;       /* of one condition, those that count */
+    cst_counted counted;   /* what the above are in, unless they are another's */
 } cst_target;
 
 typedef struct cst_targets {
@@ -37,7 +40,14 @@ cst_status cst_targets_make(cst_context *context, const cst_pool *pool, const ch
                             const char *clean, const char *ood, cst_targets *out);
 void cst_targets_free(cst_context *context, cst_targets *targets);
 
-/* Loads a target's split with every member, and fills view, labels and samples. */
+/* Loads a target's split with every member, and fills it in: the rows that count. */
 cst_status cst_target_load(cst_context *context, cst_pool *pool, cst_target *target);
+/* The same for some members ([count], loaded). */
+cst_status cst_target_fill(cst_context *context, const cst_pool *pool, const int32_t *members,
+                           int32_t count, cst_target *target);
+/* Refuses row weights of splits that are scored together: by themselves they may have some. For
+ * splits that are loaded. */
+cst_status cst_targets_check_weights(cst_context *context, const cst_pool *pool,
+                                     const cst_targets *targets);
 
 #endif

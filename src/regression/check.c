@@ -21,24 +21,34 @@ static const double REFUSE_BELOW = 1e-6;
 static const double SPREAD_LEAST = 1e-15;
 static const double SPREAD_MOST = 1e15;
 
-/* Mean and standard deviation of one output; false where every target is the same. */
-static bool spread_of(const double *targets, int64_t rows, int32_t outputs, int32_t output,
-                      double *mean, double *deviation) {
+/* Mean and standard deviation of one output over the rows without a weight of 0 (weights NULL: all)
+ * where there are two at least; false where every target is the same. */
+static bool spread_of(const double *targets, const double *weights, int64_t rows, int32_t outputs,
+                      int32_t output, double *mean, double *deviation) {
     const double *y = targets + output;
-    double first = y[0];
+    int64_t from = 0;
+    while (weights && from + 1 < rows && weights[from] <= 0)
+        from++;
+    double first = y[from * outputs];
     double largest = 0; /* distance from the first, which sums are taken in units of */
     double sum = 0;
     double square = 0;
-    for (int64_t i = 0; i < rows; i++)
+    double n = 0;
+    for (int64_t i = from; i < rows; i++) {
+        if (weights && weights[i] <= 0)
+            continue;
         largest = fmax(largest, fabs(y[i * outputs] / 2 - first / 2));
-    if (largest <= 0)
+        n++;
+    }
+    if (largest <= 0 || n < 2)
         return false;
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = from; i < rows; i++) {
+        if (weights && weights[i] <= 0)
+            continue;
         double off = (y[i * outputs] / 2 - first / 2) / largest;
         sum += off;
         square += off * off;
     }
-    double n = (double)rows;
     *mean = first + 2 * largest * (sum / n);
     *deviation = 2 * largest * sqrt(fmax(square / n - (sum / n) * (sum / n), 0));
     return true;
@@ -69,6 +79,7 @@ static cst_status check_output(cst_context *context, const char *where, double m
 cst_status cst_value_check_units(cst_context *context, const cst_pool *pool, const char *split,
                                  bool refuse) {
     const double *targets = cst_pool_targets(pool, split);
+    const double *weights = cst_pool_weights(pool, split);
     int64_t rows = cst_pool_rows(pool, split);
     int32_t outputs = cst_pool_classes(pool);
     cst_status status = CST_OK;
@@ -77,7 +88,7 @@ cst_status cst_value_check_units(cst_context *context, const cst_pool *pool, con
         double mean = 0;
         double deviation = 0;
         const char *name = cst_pool_class_name(pool, d);
-        if (!spread_of(targets, rows, outputs, d, &mean, &deviation))
+        if (!spread_of(targets, weights, rows, outputs, d, &mean, &deviation))
             continue;
         if (name)
             (void)snprintf(where, sizeof where, "split '%.60s', output '%.60s'", split, name);

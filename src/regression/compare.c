@@ -3,7 +3,8 @@
  * tests against one of them. Paper: section "Results"; method.md sections 6 and 8.
  */
 #include "la/la.h"
-#include "pool/pool.h"
+#include "metrics/weighted.h"
+#include "pool/counted.h"
 #include "protocol/rows.h"
 #include "regression/check.h"
 #include "regression/document.h"
@@ -24,7 +25,8 @@ typedef struct comparison {
     const char *split;
     bool nested;
     cst_training source;
-    cst_view rows; /* what is scored */
+    cst_view rows;       /* what is scored */
+    cst_counted counted; /* what it is in, unless it is the source's */
     cst_scaling scaling;
     cst_moments *moments; /* [outputs] */
     double *pearson;      /* [members][members] */
@@ -59,7 +61,8 @@ static cst_status open_rows(cst_context *context, comparison *c) {
     }
     cst_status status = cst_pool_load(context, c->pool, c->split);
     if (status == CST_OK)
-        status = cst_pool_view(context, c->pool, c->split, &c->rows);
+        status = cst_counted_open(context, c->pool, c->split, NULL, 0, &c->counted);
+    c->rows = c->counted.view;
     if (status == CST_OK && !c->rows.targets)
         status = cst_fail(context, CST_ERROR_INPUT, "split '%s' has no targets to score against",
                           c->split);
@@ -120,6 +123,7 @@ static void close_scene(cst_context *context, comparison *c) {
         cst_value_moments_free(context, c->moments, c->source.view.classes);
     cst_free(context, c->moments);
     cst_scaling_free(context, &c->scaling);
+    cst_counted_close(context, &c->counted);
     cst_training_close(context, &c->source);
 }
 
@@ -203,8 +207,9 @@ static cst_status run_methods(cst_context *context, comparison *c,
             status = cst_value_entry_run(context, &scene, &c->methods[m], entry);
         cst_notice_about(context, NULL);
         if (status == CST_OK)
-            status = cst_value_metrics_evaluate(context, &entry->result.values, c->rows.targets,
-                                                &c->scores[m], c->each + (size_t)m * outputs);
+            status = cst_value_metrics_weighted(context, &entry->result.values, c->rows.targets,
+                                                c->rows.weights, &c->scores[m],
+                                                c->each + (size_t)m * outputs);
         if (status == CST_OK && options->predicted)
             status = options->predicted(options->user, c->methods[m].name, c->split,
                                         entry->result.mean, c->rows.rows, c->rows.classes);
@@ -222,8 +227,9 @@ static cst_status compute_intervals(cst_context *context, comparison *c,
     for (int32_t m = 0; status == CST_OK && m < c->count; m++)
         all[m] = c->entries[m].result.values;
     if (status == CST_OK)
-        status = cst_value_bootstrap(context, all, c->count, c->rows.targets, options->resamples,
-                                     options->seed, c->reference, c->intervals, c->differences);
+        status = cst_value_bootstrap_weighted(context, all, c->count, c->rows.targets,
+                                              c->rows.weights, options->resamples, options->seed,
+                                              c->reference, c->intervals, c->differences);
     c->has_intervals = status == CST_OK;
     cst_free(context, all);
     return status;
@@ -246,6 +252,15 @@ static void put_test(cst_report *report, json_t *list, const comparison *c, int3
     cst_report_number(report, t, "p_adjusted", adjusted);
 }
 
+/* A method's errors [rows] times the weights of the rows. */
+static cst_status row_errors(cst_context *context, const comparison *c, int32_t m, double *out) {
+    cst_status status =
+        cst_value_errors(context, &c->entries[m].result.values, c->rows.targets, out);
+    for (int64_t i = 0; status == CST_OK && c->rows.weights && i < c->rows.rows; i++)
+        out[i] *= c->rows.weights[i];
+    return status;
+}
+
 static cst_status compute_tests(cst_context *context, cst_report *report, const comparison *c) {
     if (c->count < 2 || c->rows.rows < 2)
         return CST_OK;
@@ -255,14 +270,12 @@ static cst_status compute_tests(cst_context *context, cst_report *report, const 
     double *p = cst_alloc(context, 2 * (size_t)c->count, sizeof *p);
     cst_status status = errors && tests && p ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK)
-        status = cst_value_errors(context, &c->entries[c->reference].result.values, c->rows.targets,
-                                  errors);
+        status = row_errors(context, c, c->reference, errors);
     int32_t count = 0;
     for (int32_t m = 0; status == CST_OK && m < c->count; m++) {
         if (m == c->reference)
             continue;
-        status =
-            cst_value_errors(context, &c->entries[m].result.values, c->rows.targets, errors + rows);
+        status = row_errors(context, c, m, errors + rows);
         if (status == CST_OK)
             status = cst_paired_t_test(context, errors, errors + rows, c->rows.rows, &tests[count]);
         if (status == CST_OK)

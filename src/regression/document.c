@@ -3,6 +3,8 @@
  */
 #include "regression/document.h"
 
+#include "metrics/weighted.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -94,7 +96,10 @@ cst_status cst_value_member_metrics(cst_context *context, const cst_view *view,
         return cst_fail(context, CST_ERROR_LIMIT, "too many values");
     float *values = cst_alloc(context, cells, sizeof *values);
     double *targets = cst_alloc(context, cells, sizeof *targets);
-    cst_status status = values && targets ? CST_OK : CST_ERROR_MEMORY;
+    double *weights = cst_alloc(context, (size_t)view->rows, sizeof *weights);
+    cst_status status = values && targets && weights ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t i = 0; status == CST_OK && i < view->rows; i++)
+        weights[i] = cst_view_weight(view, i);
     for (int64_t i = 0; status == CST_OK && i < view->rows; i++)
         memcpy(targets + (size_t)i * width, cst_view_target(view, i), width * sizeof *targets);
     for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
@@ -109,10 +114,12 @@ cst_status cst_value_member_metrics(cst_context *context, const cst_view *view,
         }
         cst_predicted_values p = {.rows = view->rows, .outputs = view->classes, .mean = values};
         if (status == CST_OK)
-            status = cst_value_metrics_evaluate(context, &p, targets, &out[k], NULL);
+            status = cst_value_metrics_weighted(context, &p, targets,
+                                                view->weights ? weights : NULL, &out[k], NULL);
     }
     cst_free(context, values);
     cst_free(context, targets);
+    cst_free(context, weights);
     return status;
 }
 

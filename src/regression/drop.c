@@ -27,7 +27,8 @@ typedef struct loss_job {
     double *losses; /* [rows] */
 } loss_job;
 
-/* Squared error of each row by the fit without its fold, its mean over the outputs. */
+/* Squared error of each row by the fit without its fold, its mean over the outputs, times the row's
+ * weight. */
 static cst_status loss_block(cst_context *context, void *user, int64_t index) {
     const loss_job *job = user;
     const cst_value_fit *fit = job->fit;
@@ -53,7 +54,7 @@ static cst_status loss_block(cst_context *context, void *user, int64_t index) {
                     error += weights[j] * block.design[j * block.stride + i * outputs + d];
                 sum += error * error / outputs;
             }
-            job->losses[block.first + i] = sum;
+            job->losses[block.first + i] = cst_view_weight(job->kept, block.first + i) * sum;
         }
     }
     cst_value_block_free(context, &block);

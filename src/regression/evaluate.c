@@ -3,8 +3,9 @@
  * method.md section 8.
  */
 #include "la/la.h"
+#include "metrics/weighted.h"
 #include "model/fitted_on.h"
-#include "pool/pool.h"
+#include "pool/counted.h"
 #include "protocol/rows.h"
 #include "regression/check.h"
 #include "regression/document.h"
@@ -74,8 +75,8 @@ static cst_status put_row(cst_context *context, cst_report *report, json_t *base
     cst_value_metrics *each = cst_alloc(context, (size_t)outputs, sizeof *each);
     if (!each)
         return CST_ERROR_MEMORY;
-    cst_status status =
-        cst_value_metrics_evaluate(context, s->values[row], s->view->targets, &average, each);
+    cst_status status = cst_value_metrics_weighted(context, s->values[row], s->view->targets,
+                                                   s->view->weights, &average, each);
     if (status == CST_OK && row > 0) {
         object = cst_report_add_object(report, baselines);
         cst_report_string(report, object, "method", s->names[row]);
@@ -102,8 +103,9 @@ static cst_status put_all(cst_context *context, cst_report *report, const scored
     for (int32_t m = 0; m < s->count; m++)
         values[m] = *s->values[m];
     if (resamples > 0)
-        status = cst_value_bootstrap(context, values, s->count, s->view->targets, resamples, seed,
-                                     0, intervals, NULL);
+        status =
+            cst_value_bootstrap_weighted(context, values, s->count, s->view->targets,
+                                         s->view->weights, resamples, seed, 0, intervals, NULL);
     cst_report_string(report, root, "task", "regression");
     cst_report_integer(report, root, "samples", s->view->rows);
     json_t *baselines = NULL;
@@ -125,21 +127,38 @@ static cst_status put_all(cst_context *context, cst_report *report, const scored
 /* ---- a file of predictions --------------------------------------------------------------------
  */
 
+/* The rows of a view's one member, [rows][outputs]; *out is the caller's, also after a failure. */
+static cst_status read_values(cst_context *context, const cst_view *view, float **out) {
+    size_t width = (size_t)view->classes;
+    *out = cst_alloc(context, (size_t)view->rows * width, sizeof **out);
+    cst_status status = *out ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t first = 0; status == CST_OK && first < view->rows; first += CST_BLOCK_ROWS) {
+        int64_t left = view->rows - first;
+        int64_t count = left < CST_BLOCK_ROWS ? left : CST_BLOCK_ROWS;
+        const float *rows = NULL;
+        float *to = *out + (size_t)first * width;
+        status = cst_view_rows(context, view, 0, first, count, to, &rows);
+        if (status == CST_OK && rows != to)
+            memcpy(to, rows, (size_t)count * width * sizeof *to);
+    }
+    return status;
+}
+
 static cst_status score_member(cst_context *context, const cst_pool *pool, const char *split,
                                int32_t member, int32_t resamples, uint64_t seed,
                                cst_report *report) {
-    const float *pointer = NULL;
-    cst_view view = {0};
-    cst_status status = cst_pool_view_members(context, pool, split, &member, 1, &pointer, &view);
+    cst_counted counted = {0};
+    cst_status status = cst_counted_open(context, pool, split, &member, 1, &counted);
     if (status != CST_OK)
         return status;
-    if (!view.targets)
+    const cst_view view = counted.view;
+    if (!view.targets) {
+        cst_counted_close(context, &counted);
         return cst_fail(context, CST_ERROR_INPUT, "split '%s' has no targets to score against",
                         split);
-    size_t cells = (size_t)view.rows * (size_t)view.classes;
-    float *mean = cst_alloc(context, cells, sizeof *mean);
-    status =
-        mean ? cst_pool_read(context, pool, split, member, 0, view.rows, mean) : CST_ERROR_MEMORY;
+    }
+    float *mean = NULL;
+    status = read_values(context, &view, &mean);
     cst_predicted_values values = {.rows = view.rows, .outputs = view.classes, .mean = mean};
     scored s = {.pool = pool, .split = split, .view = &view, .count = 1, .values = {&values}};
     if (status == CST_OK)
@@ -147,6 +166,7 @@ static cst_status score_member(cst_context *context, const cst_pool *pool, const
     if (status == CST_OK)
         status = put_all(context, report, &s, resamples, seed);
     cst_free(context, mean);
+    cst_counted_close(context, &counted);
     return status;
 }
 
@@ -220,18 +240,35 @@ static cst_status put_seen(cst_context *context, cst_report *report, const cst_m
     return CST_OK;
 }
 
+/* The rows that count, with the members that the model reads. */
+static cst_status open_model_rows(cst_context *context, const cst_model *model, cst_pool *pool,
+                                  const char *split, cst_counted *out) {
+    const float **pointers = NULL;
+    cst_view view = {0};
+    int32_t *positions = cst_alloc(context, (size_t)model->members, sizeof *positions);
+    cst_status status = positions ? cst_model_view(context, model, pool, split, &pointers, &view)
+                                  : CST_ERROR_MEMORY; /* checks and loads */
+    for (int32_t k = 0; status == CST_OK && k < model->members; k++)
+        positions[k] = cst_pool_member_index(pool, cst_model_member_name(model, k));
+    if (status == CST_OK)
+        status = cst_counted_open(context, pool, split, positions, model->members, out);
+    cst_free(context, pointers);
+    cst_free(context, positions);
+    return status;
+}
+
 static cst_status score_model(cst_context *context, const cst_model *model, cst_pool *pool,
                               const char *split, int baselines, int32_t resamples, uint64_t seed,
                               cst_report *report) {
     cst_value_result result = {0};
     cst_value_method *methods = cst_alloc(context, ROWS_MAX, sizeof *methods);
     cst_value_entry entries[ROWS_MAX] = {{0}};
-    const float **pointers = NULL;
-    cst_view kept = {0};
-    cst_view all = {0};
+    cst_counted kept_rows = {0};
+    cst_counted all = {0};
     cst_status status = methods ? cst_value_check_split(context, pool, split) : CST_ERROR_MEMORY;
     if (status == CST_OK)
-        status = cst_model_view(context, model, pool, split, &pointers, &kept);
+        status = open_model_rows(context, model, pool, split, &kept_rows);
+    const cst_view kept = kept_rows.view;
     if (status == CST_OK && !kept.targets)
         status =
             cst_fail(context, CST_ERROR_INPUT, "split '%s' has no targets to score against", split);
@@ -250,9 +287,9 @@ static cst_status score_model(cst_context *context, const cst_model *model, cst_
     if (status == CST_OK && baselines)
         status = cst_pool_load(context, pool, split);
     if (status == CST_OK && baselines)
-        status = cst_pool_view(context, pool, split, &all);
+        status = cst_counted_open(context, pool, split, NULL, 0, &all);
     if (status == CST_OK && baselines)
-        status = run_baselines(context, pool, &all, seed, methods, entries, &s);
+        status = run_baselines(context, pool, &all.view, seed, methods, entries, &s);
     if (status == CST_OK) {
         cst_report_string(report, cst_report_root(report), "split", split);
         status = put_seen(context, report, model, split, &kept);
@@ -265,7 +302,8 @@ static cst_status score_model(cst_context *context, const cst_model *model, cst_
         cst_value_entry_free(context, &entries[m]);
     cst_value_result_free(context, &result);
     cst_free(context, methods);
-    cst_free(context, pointers);
+    cst_counted_close(context, &all);
+    cst_counted_close(context, &kept_rows);
     return status;
 }
 

@@ -3,6 +3,7 @@
  * Paper: section "Method"; docs/regression.md.
  */
 #include "la/la.h"
+#include "metrics/weighted.h"
 #include "model/fitted_on.h"
 #include "regression/check.h"
 #include "regression/document.h"
@@ -21,8 +22,8 @@ static cst_status nested_scores(cst_context *context, const cst_training *source
         status = cst_value_stages_nested(context, &source->view, source->folds, source->fold_count,
                                          settings, source->flops, source->latency, &held);
     if (status == CST_OK)
-        status =
-            cst_value_metrics_evaluate(context, &held.values, source->view.targets, average, each);
+        status = cst_value_metrics_weighted(context, &held.values, source->view.targets,
+                                            source->view.weights, average, each);
     cst_value_result_free(context, &held);
     return status;
 }

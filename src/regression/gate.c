@@ -19,6 +19,7 @@ typedef struct gate_job {
 typedef struct gate_rows {
     float **values;     /* [members][pairs] */
     double *targets;    /* [pairs] */
+    double *weights;    /* [pairs] */
     int64_t *positions; /* rows of the part, then those drawn */
     float *raw;
     int64_t pairs;
@@ -29,6 +30,7 @@ static void free_rows(cst_context *context, gate_rows *rows, int32_t members) {
         cst_free(context, rows->values[k]);
     cst_free(context, rows->values);
     cst_free(context, rows->targets);
+    cst_free(context, rows->weights);
     cst_free(context, rows->positions);
     cst_free(context, rows->raw);
     *rows = (gate_rows){0};
@@ -64,8 +66,9 @@ static cst_status make_rows(cst_context *context, const gate_job *job, int32_t p
     size_t pairs = (size_t)count * (size_t)outputs;
     out->pairs = (int64_t)pairs;
     out->targets = cst_alloc(context, pairs, sizeof *out->targets);
+    out->weights = cst_alloc(context, pairs, sizeof *out->weights);
     out->raw = cst_alloc(context, pairs, sizeof *out->raw);
-    cst_status status = out->targets && out->raw ? CST_OK : CST_ERROR_MEMORY;
+    cst_status status = out->targets && out->weights && out->raw ? CST_OK : CST_ERROR_MEMORY;
     for (size_t k = 0; status == CST_OK && k < members; k++) {
         out->values[k] = cst_alloc(context, pairs, sizeof **out->values);
         status = out->values[k]
@@ -79,8 +82,10 @@ static cst_status make_rows(cst_context *context, const gate_job *job, int32_t p
     }
     for (int64_t i = 0; status == CST_OK && i < count; i++) {
         const double *y = cst_view_target(view, out->positions[i]);
-        for (int32_t d = 0; d < outputs; d++)
+        for (int32_t d = 0; d < outputs; d++) {
             out->targets[i * outputs + d] = (y[d] - scaling->location[d]) / scaling->scale[d];
+            out->weights[i * outputs + d] = cst_view_weight(view, out->positions[i]);
+        }
     }
     return status;
 }
@@ -93,7 +98,7 @@ static int32_t best_member(const gate_rows *rows, int32_t members) {
         double sum = 0;
         for (int64_t e = 0; e < rows->pairs; e++) {
             double error = (double)rows->values[k][e] - rows->targets[e];
-            sum += error * error;
+            sum += rows->weights[e] * (error * error);
         }
         if (sum < least) {
             least = sum;
@@ -112,7 +117,9 @@ static cst_status gate_task(cst_context *context, void *user, int64_t task) {
                          .classes = 1,
                          .members = job->view->members,
                          .data = (const float *const *)rows.values,
-                         .targets = rows.targets};
+                         .targets = rows.targets,
+                         .weights = job->view->weights ? rows.weights : NULL,
+                         .weight_scale = 1};
         status = cst_gate_fit(context, &view, best_member(&rows, view.members),
                               &job->settings->gate, &job->gates[task]);
     }

@@ -6,6 +6,7 @@
 
 #include "la/la.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- moments ----------------------------------------------------------------------------------
@@ -35,6 +36,9 @@ static cst_status add_fold(cst_context *context, const moments_job *job,
             row[j] = block->design[j * block->stride + i * outputs + output];
         row[job->columns] = cst_value_block_target(block, i, output);
         row[job->columns + 1] = 1;
+        double root = sqrt(cst_view_weight(job->view, block->first + i));
+        for (int32_t j = 0; job->view->weights && j < width; j++)
+            row[j] *= root; /* products then have the weight once */
     }
     return count == 0 ? CST_OK : cst_syrk_f64(context, width, count, 1, z, width, 1, sum, width);
 }

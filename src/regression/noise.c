@@ -103,7 +103,8 @@ static cst_status spread_block(cst_context *context, void *user, int64_t index, 
     int64_t first = cst_block_first(index);
     int64_t end = first + cst_block_size(job->view->rows, index);
     for (int64_t i = first; i < end; i++)
-        sum[0] += (double)job->spread[i * job->fit->outputs + job->output];
+        sum[0] += cst_view_weight(job->view, i) *
+                  (double)job->spread[i * job->fit->outputs + job->output];
     return CST_OK;
 }
 
@@ -122,12 +123,13 @@ static cst_status share_block(cst_context *context, void *user, int64_t index, d
     for (int64_t i = first; i < end; i++) {
         int64_t at = i * job->fit->outputs + job->output;
         double square = job->residual[at] * job->residual[at];
+        double weight = cst_view_weight(job->view, i);
         double *fold = sum + job->folds[i] * SHARES * SUM_WIDTH;
         for (int32_t s = 0; s < SHARES; s++) {
             double unit = unit_of(job, at, share_at(s));
-            fold[s * SUM_WIDTH + SUM_RATIO] += square / unit;
-            fold[s * SUM_WIDTH + SUM_LOG] += log(unit);
-            fold[s * SUM_WIDTH + SUM_ROWS] += 1;
+            fold[s * SUM_WIDTH + SUM_RATIO] += weight * (square / unit);
+            fold[s * SUM_WIDTH + SUM_LOG] += weight * log(unit);
+            fold[s * SUM_WIDTH + SUM_ROWS] += weight;
         }
     }
     return CST_OK;
@@ -184,30 +186,42 @@ static bool disagreement_helps(const double *sums, int32_t folds) {
 /* ---- quantiles --------------------------------------------------------------------------------
  */
 
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
+typedef struct weighted_score {
+    double score;
+    double weight;
+} weighted_score;
+
+static int by_score(const void *a, const void *b) {
+    double x = ((const weighted_score *)a)->score;
+    double y = ((const weighted_score *)b)->score;
     return (x > y) - (x < y);
 }
 
 /* Of |residual| / standard deviation, with the correction of conformal prediction for n rows: the
- * ceil((n + 1) level)-th smallest. */
+ * ceil((n + 1) level)-th smallest; of rows with weights the least that brings the weight to (n + 1)
+ * level, their mean being 1. */
 static cst_status put_quantiles(cst_context *context, const noise_job *job) {
     int64_t rows = job->view->rows;
     int32_t d = job->output;
     double noise = job->values->noise[d];
-    double *scores = cst_alloc(context, (size_t)rows, sizeof *scores);
+    double total = cst_view_weight_sum(job->view);
+    weighted_score *scores = cst_alloc(context, (size_t)rows, sizeof *scores);
     if (!scores)
         return CST_ERROR_MEMORY;
     for (int64_t i = 0; i < rows; i++) {
         int64_t at = i * job->fit->outputs + d;
-        scores[i] = fabs(job->residual[at]) / sqrt(noise * unit_of(job, at, job->values->share[d]));
+        scores[i].score =
+            fabs(job->residual[at]) / sqrt(noise * unit_of(job, at, job->values->share[d]));
+        scores[i].weight = cst_view_weight(job->view, i);
     }
-    qsort(scores, (size_t)rows, sizeof *scores, by_size);
+    qsort(scores, (size_t)rows, sizeof *scores, by_score);
     for (int32_t q = 0; q < CST_VALUE_LEVELS; q++) {
-        int64_t rank = (int64_t)ceil((double)(rows + 1) * cst_value_level(q) - 1e-9);
-        rank = rank < 1 ? 1 : rank > rows ? rows : rank;
-        job->values->quantile[d * CST_VALUE_LEVELS + q] = scores[rank - 1];
+        double wanted = (total + 1) * cst_value_level(q) - 1e-9;
+        double reached = scores[0].weight;
+        int64_t at = 0;
+        while (at + 1 < rows && reached < wanted)
+            reached += scores[++at].weight;
+        job->values->quantile[d * CST_VALUE_LEVELS + q] = scores[at].score;
     }
     cst_free(context, scores);
     return CST_OK;
@@ -225,7 +239,7 @@ static cst_status fit_output(cst_context *context, noise_job *job, cst_variance_
     cst_status status = sums ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK)
         status = cst_reduce_blocks(context, blocks, 1, spread_block, job, &spread);
-    spread /= (double)job->view->rows;
+    spread /= cst_view_weight_sum(job->view);
     bool spreads = spread > 1e-12 && job->view->members > 1;
     values->mean_spread[d] = spreads ? spread : 1;
     if (status == CST_OK)

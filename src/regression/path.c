@@ -343,9 +343,10 @@ static cst_status fold_losses(cst_context *context, const select_job *job,
             if (job->folds[block->first + i] != fold)
                 continue;
             double y = cst_value_block_target(block, i, d);
+            double weight = cst_view_weight(job->view, block->first + i);
             for (int64_t s = 0; s < k; s++) {
                 double error = predicted[s * n + to] + job->intercept[at + (size_t)s] - y;
-                losses[s * n + to] += error * error / outputs;
+                losses[s * n + to] += weight * (error * error / outputs);
             }
             to++;
         }

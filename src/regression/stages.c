@@ -190,9 +190,11 @@ static cst_status fit_kept(cst_context *context, const cst_view *view, const cst
     return status;
 }
 
-cst_status cst_value_stages_run(cst_context *context, const cst_view *view, const int32_t *folds,
+cst_status cst_value_stages_run(cst_context *context, const cst_view *rows, const int32_t *folds,
                                 int32_t fold_count, const cst_settings *settings,
                                 const double *flops, const double *latency, cst_value_stages *out) {
+    const cst_view even = cst_view_even(rows);
+    const cst_view *view = &even;
     *out = (cst_value_stages){0};
     cst_stages *base = &out->base;
     cst_scaling scaling = {0};

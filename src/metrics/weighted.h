@@ -1,0 +1,38 @@
+/*
+ * Scores of rows that count by weights: the public functions are these with weights NULL. After
+ * prediction. method.md section 8; method, section "Row weights".
+ */
+#ifndef CST_METRICS_WEIGHTED_H
+#define CST_METRICS_WEIGHTED_H
+
+#include "base/base.h"
+
+#include <corestack/metrics.h>
+#include <corestack/regression.h>
+
+/* weights: [rows], positive, or NULL. Means are weighted ones, and a bin's share is its weight's;
+ * only where a number of samples enters (ece_debiased) does their scale matter: its mean is 1. */
+cst_status cst_metrics_weighted(cst_context *context, const float *probabilities, int64_t rows,
+                                int32_t classes, const int32_t *labels, const double *weights,
+                                int bins, cst_metrics *out);
+
+/* Rows are drawn alike, and each brings its weight along. */
+cst_status cst_bootstrap_weighted(cst_context *context, const float *const *probabilities,
+                                  int32_t methods, int64_t rows, int32_t classes,
+                                  const int32_t *labels, const double *weights, int bins,
+                                  int32_t resamples, uint64_t seed, cst_bootstrap_scores scores,
+                                  int32_t reference, cst_metric_intervals *intervals,
+                                  cst_metric_intervals *differences);
+
+/* The same of values. The median error is the least one with half of the weight at or below it, and
+ * where exactly half is, the mean of it and the next. */
+cst_status cst_value_metrics_weighted(cst_context *context, const cst_predicted_values *predicted,
+                                      const double *targets, const double *weights,
+                                      cst_value_metrics *average, cst_value_metrics *each);
+cst_status cst_value_bootstrap_weighted(cst_context *context, const cst_predicted_values *predicted,
+                                        int32_t methods, const double *targets,
+                                        const double *weights, int32_t resamples, uint64_t seed,
+                                        int32_t reference, cst_value_intervals *intervals,
+                                        cst_value_intervals *differences);
+
+#endif

@@ -5,6 +5,7 @@
 #include <corestack/metrics.h>
 
 #include "metrics/levels.h"
+#include "metrics/weighted.h"
 
 #include <math.h>
 
@@ -13,7 +14,10 @@ typedef struct bin_job {
     int32_t bins;
 } bin_job;
 
-/* sum: [bins][CST_BIN_WIDTH] */
+/* Columns of the sums: those of a bin, then its number of samples. */
+enum { ROWS = CST_BIN_WIDTH, WIDTH };
+
+/* sum: [bins][WIDTH] */
 static cst_status bin_block(cst_context *context, void *user, int64_t block, double *sum) {
     (void)context;
     const bin_job *job = user;
@@ -21,10 +25,12 @@ static cst_status bin_block(cst_context *context, void *user, int64_t block, dou
     int64_t first = cst_block_first(block);
     int64_t end = first + cst_block_size(s->rows, block);
     for (int64_t i = first; i < end; i++) {
-        double *bin = sum + (size_t)cst_bin_of(s->confidence[i], job->bins) * CST_BIN_WIDTH;
-        bin[CST_BIN_COUNT] += 1;
-        bin[CST_BIN_CORRECT] += s->correct[i];
-        bin[CST_BIN_CONFIDENCE] += s->confidence[i];
+        double weight = s->weight ? s->weight[i] : 1;
+        double *bin = sum + (size_t)cst_bin_of(s->confidence[i], job->bins) * WIDTH;
+        bin[CST_BIN_COUNT] += weight;
+        bin[CST_BIN_CORRECT] += weight * s->correct[i];
+        bin[CST_BIN_CONFIDENCE] += weight * s->confidence[i];
+        bin[ROWS] += 1;
     }
     return CST_OK;
 }
@@ -36,7 +42,7 @@ static void put_bin(const double *sum, int32_t bin, int32_t bins, cst_reliabilit
         .upper = (double)(bin + 1) / bins,
         .confidence = count > 0 ? sum[CST_BIN_CONFIDENCE] / count : NAN,
         .accuracy = count > 0 ? sum[CST_BIN_CORRECT] / count : NAN,
-        .count = (int64_t)count,
+        .count = (int64_t)sum[ROWS],
     };
 }
 
@@ -47,22 +53,40 @@ cst_status cst_metrics_reliability(cst_context *context, const float *probabilit
     if (!context || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_metrics_reliability: a context and a place for the bins are needed");
+    if (rows < 1 || classes < 1 || !probabilities || !labels)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "scores need at least one row, one class and labels: got %lld rows of %d "
+                        "classes",
+                        (long long)rows, classes);
+    return cst_reliability_weighted(context, probabilities, rows, classes, labels, NULL, bins, out);
+}
+
+cst_status cst_reliability_weighted(cst_context *context, const float *probabilities, int64_t rows,
+                                    int32_t classes, const int32_t *labels, const double *weights,
+                                    int bins, cst_reliability_bin *out) {
+    const cst_view view = {.rows = rows,
+                           .classes = classes,
+                           .members = 1,
+                           .data = &probabilities,
+                           .labels = labels,
+                           .weights = weights,
+                           .weight_scale = 1};
     bin_job job = {0};
     cst_samples samples = {0};
     double *total = NULL;
     cst_status status = cst_bins_check(context, bins, &job.bins);
     if (status == CST_OK)
-        status = cst_samples_make(context, probabilities, rows, classes, labels, &samples);
+        status = cst_samples_of(context, &view, 0, &samples);
     if (status != CST_OK)
         goto cleanup;
     job.samples = &samples;
-    size_t width = (size_t)job.bins * CST_BIN_WIDTH;
+    size_t width = (size_t)job.bins * WIDTH;
     total = cst_alloc(context, width, sizeof *total);
     status = total
                  ? cst_reduce_blocks(context, cst_block_count(rows), width, bin_block, &job, total)
                  : CST_ERROR_MEMORY;
     for (int32_t b = 0; status == CST_OK && b < job.bins; b++)
-        put_bin(total + (size_t)b * CST_BIN_WIDTH, b, job.bins, &out[b]);
+        put_bin(total + (size_t)b * WIDTH, b, job.bins, &out[b]);
 cleanup:
     cst_free(context, total);
     cst_samples_free(context, &samples);

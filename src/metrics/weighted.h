@@ -16,6 +16,11 @@ cst_status cst_metrics_weighted(cst_context *context, const float *probabilities
                                 int32_t classes, const int32_t *labels, const double *weights,
                                 int bins, cst_metrics *out);
 
+/* Of each bin the number of rows, and confidence and accuracy by their weights. */
+cst_status cst_reliability_weighted(cst_context *context, const float *probabilities, int64_t rows,
+                                    int32_t classes, const int32_t *labels, const double *weights,
+                                    int bins, cst_reliability_bin *out);
+
 /* Rows are drawn alike, and each brings its weight along. */
 cst_status cst_bootstrap_weighted(cst_context *context, const float *const *probabilities,
                                   int32_t methods, int64_t rows, int32_t classes,

@@ -25,10 +25,10 @@ void cst_evaluation_intervals(cst_report *report, json_t *object,
 
 cst_status cst_evaluation_reliability(cst_context *context, cst_report *report,
                                       const float *probabilities, int64_t rows, int32_t classes,
-                                      const int32_t *labels) {
+                                      const int32_t *labels, const double *weights) {
     cst_reliability_bin bins[CST_METRIC_BINS];
     cst_status status =
-        cst_metrics_reliability(context, probabilities, rows, classes, labels, 0, bins);
+        cst_reliability_weighted(context, probabilities, rows, classes, labels, weights, 0, bins);
     if (status != CST_OK)
         return status;
     json_t *list = cst_report_list(report, cst_report_root(report), "reliability");
@@ -72,7 +72,7 @@ static cst_status put_scores(cst_context *context, cst_report *report, const cst
     if (resamples > 0)
         cst_evaluation_intervals(report, root, &intervals);
     status = cst_evaluation_reliability(context, report, probabilities, view->rows, view->classes,
-                                        view->labels);
+                                        view->labels, view->weights);
     cst_evaluation_resamples(report, resamples, seed);
     return status;
 }

@@ -16,7 +16,7 @@ void cst_evaluation_intervals(cst_report *report, json_t *object,
 /* "reliability" of probabilities [rows][classes]. */
 cst_status cst_evaluation_reliability(cst_context *context, cst_report *report,
                                       const float *probabilities, int64_t rows, int32_t classes,
-                                      const int32_t *labels);
+                                      const int32_t *labels, const double *weights);
 
 /* "resamples" and "seed", where there are resamples. */
 void cst_evaluation_resamples(cst_report *report, int32_t resamples, uint64_t seed);

@@ -254,7 +254,7 @@ static cst_status put_method(cst_context *context, cst_report *report, const eva
     if (m > 0 || target->conditions > 0 || e->targets.scored > 1)
         return CST_OK;
     return cst_evaluation_reliability(context, report, method->predicted[0], target->samples,
-                                      cst_model_classes(e->model), target->labels);
+                                      cst_model_classes(e->model), target->labels, target->weights);
 }
 
 /* Corruption, parts of the split, several splits, rows out of distribution. */

@@ -153,6 +153,10 @@ int cli_open_target(cli_call *call, const char *what, cli_target *target);
 /* The same for a folder of files, which must be new or empty. */
 int cli_open_folder_target(cli_call *call, const char *what, cli_target *target);
 
+/* Where "a.npz#name" or "a.safetensors#name" (or with ':') is split into file and array; 0 for
+ * another path. */
+size_t cli_member(const char *path);
+
 /* Refuses an input that -o would overwrite; commands without -o and a NULL input pass. */
 int cli_check_input(cli_call *call, const char *input);
 

@@ -21,7 +21,7 @@ static bool ends_with(const char *text, const char *end) {
  */
 static bool holds_predictions(const char *path) {
     return cli_is_npy(path) || ends_with(path, ".npy") || ends_with(path, ".npz") ||
-           strstr(path, ".npz#") || ends_with(path, ".csv");
+           ends_with(path, ".csv") || ends_with(path, ".safetensors") || cli_member(path) > 0;
 }
 
 static int score_file(cli_call *call, int32_t resamples, uint64_t seed, cst_report **report) {

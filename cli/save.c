@@ -39,10 +39,9 @@ static int check_input(cli_call *call, const cli_save *save, const char *input) 
     if (!input || stat(save->folder, &folder) != 0)
         return CLI_OK;
     (void)snprintf(archive, sizeof archive, "%s", input);
-    char *member = strstr(archive, ".npz#");
-    member = member ? member : strstr(archive, ".npz:");
+    size_t member = cli_member(archive);
     if (member)
-        member[4] = '\0'; /* an array of an archive */
+        archive[member] = '\0'; /* an array of an archive */
     char *real = realpath(archive, NULL);
     bool inside = lies_in(archive, &folder) || (real && lies_in(real, &folder));
     bool is_folder = stat(archive, &info) == 0 && S_ISDIR(info.st_mode);

@@ -53,16 +53,24 @@ static bool same_file(const char *a, const char *b) {
            first.st_ino == second.st_ino;
 }
 
+size_t cli_member(const char *path) {
+    static const char *const containers[] = {".safetensors#", ".safetensors:", ".npz#", ".npz:"};
+    for (size_t i = 0; i < sizeof containers / sizeof *containers; i++) {
+        const char *found = strstr(path, containers[i]);
+        if (found)
+            return (size_t)(found - path) + strlen(containers[i]) - 1;
+    }
+    return 0;
+}
+
 int cli_check_input(cli_call *call, const char *input) {
     char archive[CLI_PATH_CHARS];
     const char *output = cli_value(call, "output");
     if (!output || !input)
         return CLI_OK;
-    const char *member = strstr(input, ".npz#");
-    if (!member)
-        member = strstr(input, ".npz:");
-    if (member && (size_t)(member - input) + 4 < sizeof archive) { /* an array of an archive */
-        (void)snprintf(archive, sizeof archive, "%.*s", (int)(member - input) + 4, input);
+    size_t member = cli_member(input);
+    if (member && member < sizeof archive) { /* an array of an archive */
+        (void)snprintf(archive, sizeof archive, "%.*s", (int)member, input);
         input = archive;
     }
     if (same_file(output, input))

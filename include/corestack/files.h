@@ -1,7 +1,7 @@
 /*
  * Reading and writing the vectors and matrices that stand around a pool: labels, groups, folds and
- * predictions. Read from npy, npz ("a.npz#name") or CSV, written as npy
- * (predictions as CSV too).
+ * predictions. Read from npy, npz ("a.npz#name"), safetensors ("a.safetensors#name") or CSV,
+ * written as npy (predictions as CSV too).
  */
 #ifndef CORESTACK_FILES_H
 #define CORESTACK_FILES_H

@@ -64,10 +64,10 @@ typedef struct cst_pool_config {
  * free.
  *
  * A folder without pool.json: oof_NAME.npy and test_NAME.npy, or NAME.oof.npy and NAME.test.npy
- * ('_' and '.' do as well before as after; also .npz, .csv, .tsv), are the predictions of member
- * NAME on the splits "oof" and "test"; where no file is marked so, each NAME.npy is a member of the
- * one split "oof". The NAMEs labels (or y), ids, folds and groups are not members but the split's;
- * unmarked they belong to "oof".
+ * ('_' and '.' do as well before as after; also .npz, .csv, .tsv, .safetensors), are the
+ * predictions of member NAME on the splits "oof" and "test"; where no file is marked so, each
+ * NAME.npy is a member of the one split "oof". The NAMEs labels (or y), ids, folds and groups are
+ * not members but the split's; unmarked they belong to "oof".
  *
  * Shapes: [rows, classes], or [conditions, rows, classes] for a split with conditions. For two
  * classes also [rows] or [rows, 1], the probability (or logit) of class 1. Of a regression: [rows]
@@ -78,7 +78,7 @@ CST_API cst_status cst_pool_open(cst_context *context, cst_pool **out, const cha
 
 /* A pool of one split, "oof", from `count` prediction files named by their stems (without "oof_",
  * ".oof", "test_" and ".test", as in a folder). A path may choose an array of an npz:
- * "all.npz#resnet50". */
+ * "all.npz#resnet50", or a tensor of a safetensors file: "all.safetensors#resnet50". */
 CST_API cst_status cst_pool_open_files(cst_context *context, cst_pool **out,
                                        const char *const *paths, size_t count,
                                        const cst_pool_config *config);
@@ -148,12 +148,12 @@ CST_API cst_status cst_pool_from_arrays(cst_context *context, cst_pool **out,
  * nothing if it was loaded already. Rows and columns in messages count from 0 as in NumPy, lines
  * and columns of CSV files from 1.
  *
- * Labels, predictions, folds, groups and weights may be npy, npz or CSV. The order of rows is that
- * of the labels (or of the ids file); a file that brings ids of its own is joined to it by id, and
- * a missing, doubled or extra id is an error. Probabilities may leave [0, 1] by 1e-6 and their sum
- * may differ from 1 by 1e-3; rows are divided by their sum. Logits go through a softmax. Fold
- * numbers are renumbered 0.. in increasing order, and a negative one is an error; groups that are
- * strings are numbered by first appearance. */
+ * Labels, predictions, folds, groups and weights may be npy, npz, safetensors or CSV. The order of
+ * rows is that of the labels (or of the ids file); a file that brings ids of its own is joined to
+ * it by id, and a missing, doubled or extra id is an error. Probabilities may leave [0, 1] by 1e-6
+ * and their sum may differ from 1 by 1e-3; rows are divided by their sum. Logits go through a
+ * softmax. Fold numbers are renumbered 0.. in increasing order, and a negative one is an error;
+ * groups that are strings are numbered by first appearance. */
 CST_API cst_status cst_pool_load(cst_context *context, cst_pool *pool, const char *split);
 
 /* The same for some members only ([count] positions in the pool); the others stay as they are.
@@ -165,8 +165,8 @@ CST_API void cst_pool_free(cst_context *context, cst_pool *pool);
 
 /* Paths of the files that the pool names, of every split: labels, ids, folds, groups, weights,
  * predictions;
- * then training counts; an array of an archive as "a.npz#name". The manifest is not among them.
- * NULL beyond. Borrowed. */
+ * then training counts; an array of an archive as "a.npz#name", a tensor likewise. The manifest is
+ * not among them. NULL beyond. Borrowed. */
 CST_API const char *cst_pool_file(const cst_pool *pool, size_t index);
 
 CST_API cst_task cst_pool_task(const cst_pool *pool);

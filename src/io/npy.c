@@ -276,6 +276,10 @@ static inline float bfloat_to_float(uint16_t half) {
     return value;
 }
 
+double cst_npy_rounding(const cst_npy *npy) {
+    return npy->kind == CST_NPY_BFLOAT ? 0x1p-9 : 0;
+}
+
 bool cst_npy_is_f32(const cst_npy *npy) {
     return npy->kind == CST_NPY_BFLOAT || (npy->kind == CST_NPY_FLOAT && npy->item <= 4);
 }

@@ -65,6 +65,10 @@ bool cst_npy_streams(const cst_npy *npy);
 cst_status cst_npy_fetch(cst_context *context, const cst_npy *npy, int64_t first, int64_t count,
                          unsigned char *raw);
 
+/* What a sum of numbers that are 1 together may be off by since each was rounded to the array's
+ * type; 0 for types of 11 bits and more. */
+double cst_npy_rounding(const cst_npy *npy);
+
 /* Whether every value is exactly a float32, and `count` elements of raw as such. */
 bool cst_npy_is_f32(const cst_npy *npy);
 void cst_npy_decode_f32(const cst_npy *npy, const unsigned char *raw, size_t count, float *out);

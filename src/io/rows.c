@@ -1,6 +1,6 @@
 /*
- * Rows, columns and ids from npy, npz or delimited text. Between the formats and the pool. Paper:
- * the rows of P_oof and y.
+ * Rows, columns and ids from npy, npz, safetensors or delimited text. Between the formats and the
+ * pool. Paper: the rows of P_oof and y.
  */
 #include "io/rows.h"
 

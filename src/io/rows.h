@@ -1,6 +1,6 @@
 /*
- * Predictions, labels and ids whatever the file they are in: npy, npz or delimited text. The pool
- * reads through this. Paper: the rows of P_oof and y.
+ * Predictions, labels and ids whatever the file they are in: npy, npz, safetensors or delimited
+ * text. The pool reads through this. Paper: the rows of P_oof and y.
  */
 #ifndef CST_IO_ROWS_H
 #define CST_IO_ROWS_H

@@ -98,7 +98,7 @@ static cst_status not_probabilities(cst_context *context, const cst_convert *c, 
     return cst_fail(context, CST_ERROR_INPUT,
                     "%s: %s sums to %.6g, not to 1 within %g; looks like independent scores or a "
                     "missing class: divide each row by its sum if that is meant",
-                    c->where, row, sum, SUM_TOLERANCE);
+                    c->where, row, sum, SUM_TOLERANCE + c->rounding);
 }
 
 /* Overwrites the values with their exponentials; returns the logarithm of the exponentials' sum. */
@@ -193,7 +193,7 @@ cst_status cst_convert_row_f32(cst_context *context, cst_convert *c, int64_t fir
     row_facts facts = {0};
     if (!c->values && !c->logits && c->width > 1) {
         look_f32(values, c->width, &facts);
-        if (facts.inside && fabs(facts.sum - 1) <= SUM_TOLERANCE) {
+        if (facts.inside && fabs(facts.sum - 1) <= SUM_TOLERANCE + c->rounding) {
             share_f32(values, c->width, 1 / facts.sum, out);
             c->total++;
             return CST_OK;
@@ -210,7 +210,7 @@ cst_status cst_convert_row(cst_context *context, cst_convert *c, int64_t first, 
         return convert_values(context, c, first, i, values, out);
     row_facts facts = look(values, c->width);
     bool binary = c->width == 1;
-    bool fits = facts.inside && (binary || fabs(facts.sum - 1) <= SUM_TOLERANCE);
+    bool fits = facts.inside && (binary || fabs(facts.sum - 1) <= SUM_TOLERANCE + c->rounding);
     c->total++;
     if (!c->logits) {
         if (!fits)

@@ -237,7 +237,8 @@ static cst_convert conversion(const cst_pool *pool, const member_file *file) {
                          .classes = pool->classes,
                          .width = file->width,
                          .values = pool->task == CST_TASK_REGRESSION,
-                         .logits = pool->logits};
+                         .logits = pool->logits,
+                         .rounding = file->rows->npy ? cst_npy_rounding(file->rows->npy) : 0};
 }
 
 /* Values as they are in a file, some rows of them. */

@@ -374,6 +374,8 @@ static cst_status load_array(cst_context *context, const cst_pool *pool, int32_t
     cst_status status = cst_rows_open(context, &rows, path, pool->zip_limit);
     if (status == CST_OK)
         status = find_layout(context, pool, rows->npy, path, 1, &last);
+    if (status == CST_OK)
+        convert.rounding = cst_npy_rounding(rows->npy);
     if (status == CST_OK && stream && last && cst_npy_streams(rows->npy)) {
         rows->npy->row_axes = rows->npy->dims - 1;
         rows->width = pool->classes;

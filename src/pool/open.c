@@ -83,14 +83,14 @@ static const char *take_mark(char *stem) {
 
 /* Understands a path; false where its extension is not one of prediction files. */
 static bool understand(const char *path, file_name *out) {
-    static const char *const extensions[] = {".npy", ".npz", ".csv", ".tsv"};
+    static const char *const extensions[] = {".npy", ".npz", ".csv", ".tsv", ".safetensors"};
     size_t member = cst_path_member(path);
     const char *base = member ? path + member + 1 : path;
     const char *slash = strrchr(base, '/');
     base = slash ? slash + 1 : base;
     size_t length = strlen(base);
     bool known = member > 0;
-    for (size_t e = 0; e < 4; e++)
+    for (size_t e = 0; e < sizeof extensions / sizeof *extensions; e++)
         if (ends_with(base, length, extensions[e])) {
             length -= strlen(extensions[e]);
             known = true;

@@ -111,6 +111,8 @@ typedef struct cst_convert {
     int32_t width; /* values of a row: classes, or 1 (class 1 of two) */
     bool values;   /* a regression: numbers pass as they are, if they are finite */
     bool logits;
+    double
+        rounding; /* what a row's sum may be off by because of the file's type: cst_npy_rounding */
     int64_t like_probabilities; /* rows so far that look like probabilities, of logits */
     int64_t total;              /* rows so far */
     double normaliser;          /* log sum exp of the row's logits; of one value z, of 0 and z */

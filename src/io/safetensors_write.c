@@ -20,14 +20,15 @@ cst_status cst_safetensors_writer_open(cst_context *context, cst_safetensors_wri
                                        const char *path, cst_tensor_order order) {
     if (out)
         *out = NULL;
-    if (!context || !out || !path ||
-        (order != CST_TENSOR_ORDER_SORTED && order != CST_TENSOR_ORDER_GIVEN))
+    CST_ENTER(context);
+    if (!out || !path || (order != CST_TENSOR_ORDER_SORTED && order != CST_TENSOR_ORDER_GIVEN))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "writing a safetensors file: a path, a place for the writer and an order "
                         "are needed");
     cst_safetensors_writer *writer = cst_alloc(context, 1, sizeof *writer);
     if (!writer)
         return CST_ERROR_MEMORY;
+    writer->mark = CST_MARK_TENSOR_WRITER;
     writer->order = order;
     writer->path = cst_strdup(context, path);
     cst_status status = writer->path ? CST_OK : CST_ERROR_MEMORY;
@@ -46,8 +47,9 @@ cst_status cst_safetensors_writer_open(cst_context *context, cst_safetensors_wri
 }
 
 void cst_safetensors_writer_abandon(cst_context *context, cst_safetensors_writer *writer) {
-    if (!context || !writer)
+    if (!context || !CST_ALIVE(writer, TENSOR_WRITER))
         return;
+    cst_mark_freed(&writer->mark);
     cst_output_abort(context, writer->output);
     cst_strings_free(context, writer->names);
     cst_strings_free(context, writer->metadata);
@@ -62,7 +64,7 @@ void cst_safetensors_writer_abandon(cst_context *context, cst_safetensors_writer
 static cst_status check_text(cst_context *context, const cst_safetensors_writer *writer,
                              const char *text, const char *what) {
     char quoted[CST_QUOTE_CHARS];
-    if (!context || !writer || !text)
+    if (!writer || !text)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "declaring a tensor: a writer, a name and a shape are needed");
     if (writer->started)
@@ -128,6 +130,8 @@ static cst_status count_bytes(cst_context *context, const char *path, const char
 cst_status cst_safetensors_writer_add(cst_context *context, cst_safetensors_writer *writer,
                                       const char *name, cst_dtype dtype, const int64_t *shape,
                                       int32_t axes) {
+    CST_ENTER(context);
+    CST_CHECK(context, writer, TENSOR_WRITER, "writer");
     char quoted[CST_QUOTE_CHARS];
     cst_status status = check_text(context, writer, name, "tensor");
     if (status != CST_OK)
@@ -159,6 +163,8 @@ cst_status cst_safetensors_writer_add(cst_context *context, cst_safetensors_writ
 
 cst_status cst_safetensors_writer_metadata(cst_context *context, cst_safetensors_writer *writer,
                                            const char *key, const char *value) {
+    CST_ENTER(context);
+    CST_CHECK(context, writer, TENSOR_WRITER, "writer");
     cst_status status = check_text(context, writer, key, "metadata");
     if (status == CST_OK)
         status = check_text(context, writer, value, "metadata");
@@ -170,9 +176,11 @@ cst_status cst_safetensors_writer_metadata(cst_context *context, cst_safetensors
 }
 
 cst_status cst_safetensors_writer_start(cst_context *context, cst_safetensors_writer *writer) {
+    CST_ENTER(context);
+    CST_CHECK(context, writer, TENSOR_WRITER, "writer");
     unsigned char *header = NULL;
     size_t size = 0;
-    if (!context || !writer || writer->started)
+    if (!writer || writer->started)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "starting a safetensors file: a writer that was not started is needed");
     cst_status status = cst_safetensors_compose(context, writer, &header, &size);
@@ -184,7 +192,8 @@ cst_status cst_safetensors_writer_start(cst_context *context, cst_safetensors_wr
 }
 
 int64_t cst_safetensors_writer_at(const cst_safetensors_writer *writer, int64_t place) {
-    if (!writer || !writer->started || place < 0 || place >= writer->count)
+    if (!CST_ALIVE(writer, TENSOR_WRITER) || !writer->started || place < 0 ||
+        place >= writer->count)
         return -1;
     return writer->places[place];
 }
@@ -240,8 +249,10 @@ static cst_status check_turn(cst_context *context, cst_safetensors_writer *write
 
 cst_status cst_safetensors_writer_put(cst_context *context, cst_safetensors_writer *writer,
                                       int64_t tensor, const void *data, int64_t count) {
+    CST_ENTER(context);
+    CST_CHECK(context, writer, TENSOR_WRITER, "writer");
     char quoted[CST_QUOTE_CHARS];
-    if (!context || !writer || count < 0 || (!data && count > 0))
+    if (!writer || count < 0 || (!data && count > 0))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "writing a tensor: a writer and data are needed");
     cst_status status = writer->started ? CST_OK : cst_safetensors_writer_start(context, writer);
@@ -312,9 +323,11 @@ static uint64_t bits_of(cst_dtype dtype, double value) {
 /* Of narrow or wide, whichever is not NULL. */
 static cst_status put_numbers(cst_context *context, cst_safetensors_writer *writer, int64_t tensor,
                               const float *narrow, const double *wide, int64_t count) {
+    CST_ENTER(context);
+    CST_CHECK(context, writer, TENSOR_WRITER, "writer");
     unsigned char raw[PIECE * sizeof(double)];
     char quoted[CST_QUOTE_CHARS];
-    if (!context || !writer || count < 0 || (!narrow && !wide && count > 0))
+    if (!writer || count < 0 || (!narrow && !wide && count > 0))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "writing a tensor: a writer and values are needed");
     cst_status status = writer->started ? CST_OK : cst_safetensors_writer_start(context, writer);
@@ -360,8 +373,10 @@ cst_status cst_safetensors_writer_put_f64(cst_context *context, cst_safetensors_
 }
 
 cst_status cst_safetensors_writer_finish(cst_context *context, cst_safetensors_writer *writer) {
+    CST_ENTER(context);
+    CST_CHECK(context, writer, TENSOR_WRITER, "writer");
     char quoted[CST_QUOTE_CHARS];
-    if (!context || !writer)
+    if (!writer)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "finishing a safetensors file: a writer is needed");
     cst_status status = writer->started ? CST_OK : cst_safetensors_writer_start(context, writer);

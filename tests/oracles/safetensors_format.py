@@ -160,7 +160,7 @@ def broken():
     return {
         "short": (b"\x02\0\0\0", "FORMAT", "begins with 8 bytes of length"),
         "length_zero": (pack(b"", pad=False), "FORMAT", "too short"),
-        "length_huge": (struct.pack("<Q", 2**64 - 1) + b"{}", "LIMIT", "byte 0: a header of 18446744073709551615 bytes"),
+        "length_huge": (struct.pack("<Q", 2**64 - 1) + b"{}\n", "LIMIT", "byte 0: a header of 18446744073709551615 bytes"),
         "length_limit": (struct.pack("<Q", 100_000_001) + b"{}", "LIMIT", "100000001"),
         "length_beyond": (struct.pack("<Q", 3) + b"{}", "FORMAT", "truncated: byte 0 claims a header of 3 bytes, 2 follow"),
         "space_first": (pack(b" {}"), "FORMAT", "byte 8: the header does not begin with '{'"),

@@ -6,6 +6,7 @@
 #include "common/fuzz.h"
 #include "model/crc32c.h"
 #include "model/format.h"
+#include "segmentation/decide.h"
 
 #include <corestack/model.h>
 #include <corestack/regression.h>
@@ -47,6 +48,25 @@ static void check_output(const cst_model *model, const float *out) {
     }
 }
 
+/* Variances are positive and ends of intervals in order, whatever covariances a file has. */
+static void predict_values(cst_context *context, const cst_model *model,
+                           const float *const *inputs) {
+    size_t cells = (size_t)cst_model_classes(model) * ROWS;
+    float *mean = cst_alloc(context, 4 * cells, sizeof *mean);
+    FUZZ_CHECK(mean != NULL, "room for three rows");
+    float *variance = mean + cells;
+    float *ends = mean + 2 * cells;
+    cst_status status = cst_model_predict_values(context, model, inputs, ROWS, mean, variance);
+    for (size_t i = 0; status == CST_OK && i < cells; i++)
+        FUZZ_CHECK(variance[i] >= 0, "variances are not negative");
+    if (status == CST_OK)
+        status = cst_model_intervals(context, model, 0.9, mean, variance, ROWS, ends, ends + cells);
+    if (fuzz_good(context, status, false))
+        for (size_t i = 0; i < cells; i++)
+            FUZZ_CHECK(!(ends[i] > ends[cells + i]), "the lower end is below the upper one");
+    cst_free(context, mean);
+}
+
 static void predict(cst_context *context, const cst_model *model) {
     int32_t members = cst_model_members(model);
     int32_t classes = cst_model_classes(model);
@@ -66,6 +86,8 @@ static void predict(cst_context *context, const cst_model *model) {
     cst_status status = cst_model_predict(context, model, inputs, ROWS, out);
     if (fuzz_good(context, status, false))
         check_output(model, out);
+    if (cst_model_task(model) == CST_TASK_REGRESSION)
+        predict_values(context, model, inputs);
     if (fuzz_good(context, cst_predictor_create(context, &predictor, model), false)) {
         cst_status same = cst_predictor_predict(predictor, inputs, ROWS, out + cells);
         FUZZ_CHECK(same == status, "both calls agree");
@@ -104,8 +126,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (fuzz_good(context, status, false)) {
         FUZZ_CHECK(cst_model_load(context, &from_file, fuzz_file("m.cst", data, size)) == CST_OK,
                    "a file is what memory is");
+        double *offsets = NULL;
         write_back(context, model);
         predict(context, model);
+        if (cst_model_task(model) == CST_TASK_SEGMENTATION && cst_model_classes(model) <= CELLS_MAX)
+            (void)fuzz_good(context, cst_offsets_load(context, model, &offsets), false);
+        cst_free(context, offsets);
     }
     cst_model_free(context, from_file);
     cst_model_free(context, model);

@@ -193,19 +193,40 @@ static bool is_inside(const char *folder, const char *path) {
 }
 
 /* The real path of the nearest part of `path` that exists, so that a missing file behind a link out
- * of the folder is refused as well. The result is malloc's. */
+ * of the folder is refused as well. The result is malloc's. Found by halving: a path may name
+ * thousands of folders. */
 static char *nearest_real_path(char *path) {
     char *real = realpath(path, NULL);
-    while (!real && errno == ENOENT) {
-        char *slash = strrchr(path, '/');
-        if (!slash)
-            return realpath(".", NULL);
-        if (slash == path)
-            return realpath("/", NULL);
-        *slash = '\0';
-        real = realpath(path, NULL);
+    if (real || errno != ENOENT)
+        return real;
+    size_t there = 0; /* the part of this length exists, or is empty */
+    size_t missing = strlen(path);
+    for (;;) {
+        size_t middle = there + (missing - there) / 2;
+        size_t slash = middle;
+        while (slash > there && path[slash] != '/')
+            slash--;
+        if (slash == there)
+            for (slash = middle + 1; slash < missing && path[slash] != '/';)
+                slash++;
+        if (slash >= missing)
+            break;
+        path[slash] = '\0';
+        char *part = realpath(path, NULL);
+        path[slash] = '/';
+        if (!part && errno != ENOENT) {
+            free(real);
+            return NULL;
+        }
+        if (part) {
+            free(real);
+            real = part;
+            there = slash;
+        } else {
+            missing = slash;
+        }
     }
-    return real;
+    return real ? real : realpath(*path == '/' ? "/" : ".", NULL);
 }
 
 cst_status cst_manifest_confine(cst_context *context, const cst_manifest *manifest,

@@ -36,6 +36,16 @@ from ._stack import Stack
 
 if TYPE_CHECKING:
     from .sklearn import CoreStackClassifier, CoreStackRegressor
+else:
+
+    def __getattr__(name: str) -> Any:
+        # scikit-learn is imported when an estimator is asked for, and need not be there otherwise.
+        if name in ("CoreStackClassifier", "CoreStackRegressor"):
+            from . import sklearn
+
+            return getattr(sklearn, name)
+        raise AttributeError(f"module 'corestack' has no attribute '{name}'")
+
 
 load = Stack.load
 
@@ -74,12 +84,3 @@ __all__ = [
     "presets",
     "sweep",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    # scikit-learn is imported when an estimator is asked for, and need not be there otherwise.
-    if name in ("CoreStackClassifier", "CoreStackRegressor"):
-        from . import sklearn
-
-        return getattr(sklearn, name)
-    raise AttributeError(f"module 'corestack' has no attribute '{name}'")

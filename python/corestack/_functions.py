@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
 import numpy as np
+import numpy.typing as npt
 
 from . import _arrays
 from . import _library as c
@@ -17,7 +18,7 @@ from ._pools import config, member_names, open_pool
 from ._report import Report, made
 from ._session import Progress, Session
 from ._stack import Stack, model_bytes
-from ._types import Array, Column, Flops, Memory, Options, OptionValue, Path, Predictions
+from ._types import Array, Column, Floats, Flops, Matrix, Memory, Options, OptionValue, Path, Predictions, Targets
 
 _LAYOUTS = {"auto": 0, "channels-last": 1, "channels-first": 2}
 
@@ -106,7 +107,9 @@ def inspect(
         return made(s, lambda context, o: c.lib.cst_inspect(context, pool, split.encode(), chosen, o))
 
 
-def cka(preds: Any, y: Any = None, **arguments: Any) -> Array:
+def cka(
+    preds: Union[Predictions, Sequence[Path]], y: Union[None, Column, Path] = None, **arguments: Any
+) -> Floats:
     """CKA of every pair of members, (members, members), as :func:`inspect` with the same arguments."""
     matrix = inspect(preds, y, **arguments)["cka"]
     return np.array([[np.nan if v is None else v for v in row] for row in matrix], np.float64)
@@ -116,11 +119,11 @@ def cka(preds: Any, y: Any = None, **arguments: Any) -> Array:
 
 
 def evaluate(
-    predicted: Any,
-    y: Any,
+    predicted: Union[Matrix, Path, Sequence[Mapping[str, Any]]],
+    y: Union[Column, Targets, Path, Mapping[str, Any]],
     *,
     task: Optional[str] = None,
-    classes: Any = None,
+    classes: Union[None, int, Sequence[str]] = None,
     output: Optional[str] = None,
     ignore: Optional[int] = None,
     layout: str = "auto",
@@ -225,7 +228,14 @@ def scored(probabilities: Any, y: Any, classes: Optional[Sequence[str]]) -> tupl
 # ---- folds and tables ------------------------------------------------------------------------------
 
 
-def folds(y: Any, count: int = 5, *, groups: Any = None, task: str = "classification", seed: int = 0) -> Array:
+def folds(
+    y: Union[Column, Targets],
+    count: int = 5,
+    *,
+    groups: Optional[Column] = None,
+    task: str = "classification",
+    seed: int = 0,
+) -> npt.NDArray[np.int32]:
     """Folds (rows,) from 0 to count - 1, stratified by label, or by quantiles of a regression's targets.
 
     y: labels of any kind, of which only matters which are equal; with task="regression" targets (rows,) or (rows,

@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any, Literal, Optional, Union, overload
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ._errors import ArgumentError, MismatchError
 from ._pools import config, open_files, predicted_split, task_name
 from ._report import Report, made
 from ._session import Progress, Session
-from ._types import Array, Column, Memory, Path, Predictions
+from ._types import Array, Arrays, Column, Memory, Path, Predictions, Singles
 
 
 class Stack:
@@ -199,6 +199,70 @@ class Stack:
         arrays.names = [arrays.names[k] for k in keep]
         struct.names = _arrays.texts(arrays.names)
         struct.members = len(keep)
+
+    @overload
+    def predict(
+        self,
+        preds: Arrays,
+        *,
+        split: Optional[str] = None,
+        names: Optional[Sequence[str]] = None,
+        output: Optional[str] = None,
+        return_variance: Literal[False] = False,
+        out: None = None,
+        format: Optional[str] = None,
+        threads: Optional[int] = None,
+        memory: Memory = None,
+        progress: Progress = None,
+    ) -> Singles: ...
+
+    @overload
+    def predict(
+        self,
+        preds: Union[Predictions, Sequence[Path]],
+        *,
+        split: Optional[str] = None,
+        names: Optional[Sequence[str]] = None,
+        output: Optional[str] = None,
+        return_variance: Literal[True],
+        out: None = None,
+        format: Optional[str] = None,
+        threads: Optional[int] = None,
+        memory: Memory = None,
+        progress: Progress = None,
+    ) -> tuple[Singles, Singles]: ...
+
+    @overload
+    def predict(
+        self,
+        preds: Union[Predictions, Sequence[Path]],
+        *,
+        split: Optional[str] = None,
+        names: Optional[Sequence[str]] = None,
+        output: Optional[str] = None,
+        return_variance: Literal[False] = False,
+        out: Path,
+        format: Optional[str] = None,
+        threads: Optional[int] = None,
+        memory: Memory = None,
+        progress: Progress = None,
+    ) -> Report: ...
+
+    @overload
+    def predict(
+        self,
+        preds: Union[Path, Sequence[Path]],
+        *,
+        split: Optional[str] = None,
+        names: Optional[Sequence[str]] = None,
+        output: Optional[str] = None,
+        return_variance: Literal[False] = False,
+        out: None = None,
+        format: Optional[str] = None,
+        threads: Optional[int] = None,
+        memory: Memory = None,
+        progress: Progress = None,
+    ) -> Any: ...
 
     def predict(
         self,

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
+Singles = npt.NDArray[np.float32]
 Path = Union[str, "os.PathLike[str]"]
 
 
@@ -21,10 +22,15 @@ class SupportsArray(Protocol):
 
 # What one member predicts, (rows, classes) or (rows,).
 Matrix = Union[SupportsArray, Sequence[float], Sequence[Sequence[float]]]
-# What corestack.fit calls preds.
-Predictions = Union[Matrix, Sequence[SupportsArray], Sequence[Sequence[Sequence[float]]], Mapping[str, Matrix], Path]
+# What corestack.fit calls preds: in memory or mapped, and anything.
+Arrays = Union[
+    Matrix, Sequence[SupportsArray], Sequence[Sequence[Sequence[float]]], Mapping[str, Matrix], Mapping[str, Path]
+]
+Predictions = Union[Arrays, Path]
 # One number or name for each row.
 Column = Union[SupportsArray, Sequence[float], Sequence[str]]
+# Targets of a regression, (rows,) or (rows, outputs).
+Targets = Union[SupportsArray, Sequence[float], Sequence[Sequence[float]]]
 Flops = Union[None, SupportsArray, Sequence[float], Mapping[str, float]]
 Memory = Union[None, int, str]
 # The value of an option (docs/options.md).

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from typing import Any, Literal, Optional, Union, overload
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from . import _library as c
 from ._errors import ArgumentError, MismatchError
 from ._functions import scored
 from ._session import Session
+from ._types import Column, Matrix, Path, SupportsArray, Targets
 
 __all__ = [
     "scores", "reliability", "value_scores", "map_scores", "definition",
@@ -26,7 +27,7 @@ __all__ = [
 
 
 def scores(
-    probabilities: Any, y: Any, *, bins: int = 15, classes: Optional[Sequence[str]] = None
+    probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None
 ) -> dict[str, float]:
     """Every score in full precision, by name. bins: of the calibration errors."""
     p, labels = scored(probabilities, y, classes)
@@ -41,7 +42,7 @@ def scores(
 
 
 def reliability(
-    probabilities: Any, y: Any, *, bins: int = 15, classes: Optional[Sequence[str]] = None
+    probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None
 ) -> list[dict[str, Any]]:
     """The bins that `ece` is made of: lower, upper, confidence, accuracy and count of each.
 
@@ -68,14 +69,36 @@ def reliability(
     ]
 
 
+@overload
 def value_scores(
-    values: Any,
-    y: Any,
+    values: Matrix,
+    y: Targets,
     *,
-    variance: Any = None,
-    half_width: Optional[Mapping[float, Any]] = None,
+    variance: Optional[Matrix] = None,
+    half_width: Optional[Mapping[float, Matrix]] = None,
+    each: Literal[False] = False,
+) -> dict[str, Any]: ...
+
+
+@overload
+def value_scores(
+    values: Matrix,
+    y: Targets,
+    *,
+    variance: Optional[Matrix] = None,
+    half_width: Optional[Mapping[float, Matrix]] = None,
+    each: Literal[True],
+) -> list[dict[str, Any]]: ...
+
+
+def value_scores(
+    values: Matrix,
+    y: Targets,
+    *,
+    variance: Optional[Matrix] = None,
+    half_width: Optional[Mapping[float, Matrix]] = None,
     each: bool = False,
-) -> Any:
+) -> Union[dict[str, Any], list[dict[str, Any]]]:
     """Every score of values (rows,) or (rows, outputs) of a regression, by name; means over the outputs.
 
     variance: of the values, in their shape: gives `nll_gaussian`. half_width: {level: half widths of the intervals around
@@ -123,7 +146,14 @@ def _of_values(found: c.ValueMetrics, variance: Any) -> dict[str, Any]:
     return out
 
 
-def map_scores(predicted: Any, labels: Any, classes: int, *, ignore: int = 255, boundary: float = 0) -> dict[str, Any]:
+def map_scores(
+    predicted: Union[SupportsArray, Path],
+    labels: Union[SupportsArray, Path],
+    classes: int,
+    *,
+    ignore: int = 255,
+    boundary: float = 0,
+) -> dict[str, Any]:
     """Scores of label maps (images, height, width), or of one (height, width), by name, and the confusion matrix.
 
     ignore: the label of pixels that do not count. boundary: width of the band at label boundaries, in pixels from 1 on,
@@ -162,66 +192,66 @@ def definition(name: str) -> str:
     return str(text.decode())
 
 
-def top1(probabilities: Any, y: Any) -> float:
+def top1(probabilities: Matrix, y: Column) -> float:
     """Fraction of rows whose largest probability is the label's."""
     return scores(probabilities, y)["top1"]
 
 
-def nll(probabilities: Any, y: Any) -> float:
+def nll(probabilities: Matrix, y: Column) -> float:
     """Mean negative log-likelihood, nats."""
     return scores(probabilities, y)["nll"]
 
 
-def brier(probabilities: Any, y: Any) -> float:
+def brier(probabilities: Matrix, y: Column) -> float:
     """Mean over rows of sum_c (p_c - y_c)^2, in [0, 2]."""
     return scores(probabilities, y)["brier"]
 
 
-def ece(probabilities: Any, y: Any, *, bins: int = 15) -> float:
+def ece(probabilities: Matrix, y: Column, *, bins: int = 15) -> float:
     """Calibration error of the top label, bins of equal width."""
     return scores(probabilities, y, bins=bins)["ece"]
 
 
-def ece_mass(probabilities: Any, y: Any, *, bins: int = 15) -> float:
+def ece_mass(probabilities: Matrix, y: Column, *, bins: int = 15) -> float:
     """Calibration error of the top label, bins of equal counts."""
     return scores(probabilities, y, bins=bins)["ece_mass"]
 
 
-def ece_classwise(probabilities: Any, y: Any, *, bins: int = 15) -> float:
+def ece_classwise(probabilities: Matrix, y: Column, *, bins: int = 15) -> float:
     """Mean over classes of the calibration error of each class's probability."""
     return scores(probabilities, y, bins=bins)["ece_classwise"]
 
 
-def ece_debiased(probabilities: Any, y: Any, *, bins: int = 15) -> float:
+def ece_debiased(probabilities: Matrix, y: Column, *, bins: int = 15) -> float:
     """`ece` less the bias it has from finite bins."""
     return scores(probabilities, y, bins=bins)["ece_debiased"]
 
 
-def corp(probabilities: Any, y: Any) -> float:
+def corp(probabilities: Matrix, y: Column) -> float:
     """Miscalibration part of the top label's Brier score, bin-free."""
     return scores(probabilities, y)["corp"]
 
 
-def rmse(values: Any, y: Any) -> float:
+def rmse(values: Matrix, y: Targets) -> float:
     """Root of the mean squared error."""
     return float(value_scores(values, y)["rmse"])
 
 
-def mae(values: Any, y: Any) -> float:
+def mae(values: Matrix, y: Targets) -> float:
     """Mean absolute error."""
     return float(value_scores(values, y)["mae"])
 
 
-def median_ae(values: Any, y: Any) -> float:
+def median_ae(values: Matrix, y: Targets) -> float:
     """Median absolute error."""
     return float(value_scores(values, y)["median_ae"])
 
 
-def r2(values: Any, y: Any) -> float:
+def r2(values: Matrix, y: Targets) -> float:
     """1 - squared error / squared deviation of the targets from their mean."""
     return float(value_scores(values, y)["r2"])
 
 
-def nll_gaussian(values: Any, y: Any, variance: Any) -> float:
+def nll_gaussian(values: Matrix, y: Targets, variance: Matrix) -> float:
     """Mean negative log of the normal density at the targets, nats."""
     return float(value_scores(values, y, variance=variance)["nll_gaussian"])

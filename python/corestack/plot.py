@@ -123,6 +123,7 @@ def reliability(
             raise ArgumentError(f"plot.reliability: the report has {len(found)} bins; for {bins} give probabilities and labels")
         error = float(document["ece"])
     else:
+        assert not isinstance(p, (str, os.PathLike))
         if y is None:
             raise ArgumentError("plot.reliability: labels y are needed with probabilities")
         found = metrics.reliability(p, y, bins=bins, classes=classes)
@@ -319,7 +320,9 @@ def accuracy_flops(
     rows = [row for row in document["rows"] if row.get("flops_rel")]
     if not rows:
         raise ArgumentError("plot.accuracy_flops: the report has no FLOPs; give those of the members (flops=..., or the pool's)")
-    of = metric or next((name for name in ("top1", "miou", "AP", "rmse") if name in rows[0]), "top1")
+    of = metric
+    if of is None:
+        of = next((name for name in ("top1", "miou", "AP", "rmse") if name in rows[0]), "top1")
     rows = [row for row in rows if row.get(of) is not None]
     if not rows:
         raise ArgumentError(f"plot.accuracy_flops: no row has '{of}'")

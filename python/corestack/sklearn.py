@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from typing import Any, Literal, Optional, Union, overload
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
@@ -319,7 +319,13 @@ class CoreStackRegressor(RegressorMixin, StackEstimator):
         wide = values.astype(np.float64)
         return wide if self._flat or self.n_outputs_ > 1 else wide[..., None]
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    @overload
+    def predict(self, X: Any, return_std: Literal[False] = False) -> Array: ...
+
+    @overload
+    def predict(self, X: Any, return_std: Literal[True]) -> tuple[Array, Array]: ...
+
+    def predict(self, X: Any, return_std: bool = False) -> Union[Array, tuple[Array, Array]]:
         """Values (rows,) or (rows, outputs), as y was; return_std: and the standard deviation of each, in a tuple."""
         members = self._kept_predictions(X)
         if not return_std:

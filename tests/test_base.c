@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -51,6 +52,25 @@ static cst_status add_terms(cst_context *worker, void *user, int64_t block, doub
         sum[0] += 1.0 / (double)(1 + block * 1000 + i);
     sum[1] += (double)block;
     return CST_OK;
+}
+
+/* A temporary file for a large array that cannot be made is no want of memory. */
+static void no_temporary_file_is_an_error_of_its_own(void **state) {
+    (void)state;
+    cst_context *context = NULL;
+    char *before = getenv("TMPDIR") ? strdup(getenv("TMPDIR")) : NULL;
+    assert_int_equal(cst_context_create(&context), CST_OK);
+    assert_int_equal(cst_context_set_memory(context, (size_t)64 << 20), CST_OK);
+    assert_int_equal(setenv("TMPDIR", "/nonexistent", 1), 0);
+    assert_null(cst_alloc(context, (size_t)48 << 20, 1));
+    assert_non_null(strstr(cst_last_error(context), "set TMPDIR"));
+    assert_int_equal(cst_why(context, CST_ERROR_MEMORY), CST_ERROR_IO);
+    assert_null(cst_alloc(context, SIZE_MAX / 2, 4));
+    assert_int_equal(cst_why(context, CST_ERROR_MEMORY), CST_ERROR_MEMORY);
+    assert_int_equal(cst_why(context, CST_OK), CST_OK);
+    assert_int_equal(before ? setenv("TMPDIR", before, 1) : unsetenv("TMPDIR"), 0);
+    free(before);
+    cst_context_free(context);
 }
 
 static void sums_do_not_depend_on_threads(void **state) {
@@ -174,6 +194,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(notices_say_what_they_are_about, setup, teardown),
         cmocka_unit_test_setup_teardown(loops_can_be_stopped, setup, teardown),
         cmocka_unit_test(status_values_are_pinned),
+        cmocka_unit_test(no_temporary_file_is_an_error_of_its_own),
         cmocka_unit_test_setup_teardown(allocation_overflow_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_do_not_depend_on_threads, setup, teardown),
         cmocka_unit_test_setup_teardown(the_lowest_failing_task_is_reported, setup, teardown),

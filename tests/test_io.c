@@ -461,7 +461,12 @@ static void nothing_appears_before_commit(void **state) {
     assert_int_equal(chmod(at(f, "out"), 0640), 0);
     expect_ok(f, cst_output_open(f->context, &output, at(f, "out")));
     expect_ok(f, cst_output_write(f->context, output, "after", 5));
-    assert_int_equal(count_files(f), 2);
+    /* Where there are files without a name, not even a temporary one. */
+    assert_in_range(count_files(f), 1, 2);
+    FILE *untouched = fopen(at(f, "out"), "r");
+    assert_non_null(fgets(text, sizeof text, untouched));
+    (void)fclose(untouched);
+    assert_string_equal(text, "before");
     cst_output_abort(f->context, output);
     assert_int_equal(count_files(f), 1);
     expect_ok(f, cst_output_open(f->context, &output, at(f, "out")));

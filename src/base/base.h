@@ -56,6 +56,8 @@ void cst_notice_about(cst_context *context, const char *what);
 
 size_t cst_notice_count(const cst_context *context);
 const char *cst_notice_at(const cst_context *context, size_t index);
+/* Whether one is missing for want of memory. */
+bool cst_notices_lost(const cst_context *context);
 void cst_notices_clear(cst_context *context);
 
 /* Reports progress; CST_ERROR_CANCELLED (with a message) when the callback asks to stop. */
@@ -86,6 +88,10 @@ cst_status cst_context_child(cst_context **out, cst_context *parent, bool same_t
 
 /* Copies a child's error message into the parent and returns `code`. */
 cst_status cst_adopt_error(cst_context *parent, const cst_context *child, cst_status code);
+
+/* What a public call returns for `status`: cst_alloc gives NULL for want of memory and where there
+ * is no temporary file for a large array, and the second is no CST_ERROR_MEMORY. */
+cst_status cst_why(const cst_context *context, cst_status status);
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 

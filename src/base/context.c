@@ -41,9 +41,11 @@ struct cst_context {
     bool counting;           /* such a loop is running */
     char about[STAGE_CHARS]; /* what notices are about, with ": " behind it; or empty */
     char error[ERROR_CHARS];
+    cst_status error_status; /* of the last message */
     char **notices;
     size_t notice_count;
-    cst_large large; /* of the root */
+    bool notice_lost; /* there was no memory for one since they were cleared */
+    cst_large large;  /* of the root */
     cst_owner owner;
 };
 
@@ -213,12 +215,19 @@ cst_status(cst_fail)(cst_context *context, cst_status code, const char *format, 
     (void)vsnprintf(context->error, sizeof context->error, format, args);
     va_end(args);
     make_printable(context->error);
+    context->error_status = code;
     return code;
 }
 
 cst_status cst_adopt_error(cst_context *parent, const cst_context *child, cst_status code) {
     (void)snprintf(parent->error, sizeof parent->error, "%s", child->error);
+    parent->error_status = child->error_status;
     return code;
+}
+
+cst_status cst_why(const cst_context *context, cst_status status) {
+    bool disk = status == CST_ERROR_MEMORY && context->error_status == CST_ERROR_IO;
+    return disk ? CST_ERROR_IO : status;
 }
 
 static void emit(cst_context *context, cst_log_level level, const char *message) {
@@ -263,15 +272,22 @@ void cst_notice(cst_context *context, const char *format, ...) {
     emit(context, CST_LOG_WARNING, message);
     if (context->notice_count == NOTICES_MAX)
         return;
-    /* A notice that finds no memory is not worth failing for: it went to the logger. */
+    /* A notice that finds no memory is not worth stopping for: it went to the logger, and a report
+     * that should hold it fails. */
     size_t count = context->notice_count;
     char **grown = cst_grow(context, context->notices, count, count + 1, sizeof *grown);
-    if (!grown)
-        return;
-    context->notices = grown;
-    grown[count] = cst_strdup(context, message);
-    if (grown[count])
+    if (grown) {
+        context->notices = grown;
+        grown[count] = cst_strdup(context, message);
+    }
+    if (grown && grown[count])
         context->notice_count = count + 1;
+    else
+        context->notice_lost = true;
+}
+
+bool cst_notices_lost(const cst_context *context) {
+    return context->notice_lost;
 }
 
 size_t cst_notice_count(const cst_context *context) {
@@ -288,6 +304,7 @@ void cst_notices_clear(cst_context *context) {
     cst_free(context, context->notices);
     context->notices = NULL;
     context->notice_count = 0;
+    context->notice_lost = false;
 }
 
 cst_status cst_progress(cst_context *context, const char *stage, int64_t done, int64_t total) {

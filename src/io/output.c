@@ -1,8 +1,8 @@
 /*
- * Atomic output: temporary name, fsync, rename, fsync of the folder. Under every writer. Paper:
- * none.
+ * Atomic output: a file without a name where the system has such (else a temporary name), fsync,
+ * rename, fsync of the folder. Under every writer. Paper: none.
  */
-#define _XOPEN_SOURCE 700 /* realpath */
+#define _GNU_SOURCE /* O_TMPFILE, realpath */
 #include "io/output.h"
 
 #include <errno.h>
@@ -13,11 +13,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUFFER_BYTES = 1 << 16, NAME_TRIES = 100 };
+enum { BUFFER_BYTES = 1 << 16, NAME_TRIES = 100, PROC_CHARS = 32 };
 
 struct cst_output_file {
     char *path;
-    char *temporary; /* NULL when a device or pipe is written directly */
+    bool direct;     /* a device or pipe, which has no temporary file */
+    char *temporary; /* NULL as long as the temporary file has no name */
     int fd;
     size_t used;
     unsigned char *buffer;
@@ -29,29 +30,78 @@ static cst_status failed(cst_context *context, const cst_output_file *output, co
                     output->path, what, strerror(reason));
 }
 
-/* Creates PATH.tmp.<process>.<try>, which must not exist yet, with the permissions of the file it
- * will replace. */
-static cst_status open_temporary(cst_context *context, cst_output_file *output, mode_t mode,
-                                 bool keep_mode) {
-    for (int attempt = 0; attempt < NAME_TRIES; attempt++) {
+/* The name under /proc by which the open file can be given another; false where there is no /proc.
+ */
+static bool proc_name(int fd, char name[PROC_CHARS]) {
+    (void)snprintf(name, PROC_CHARS, "/proc/self/fd/%d", fd);
+    return access(name, F_OK) == 0;
+}
+
+/* The folder of the path, for cst_free. */
+static char *folder_of(cst_context *context, const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *folder = cst_strdup(context, slash ? path : ".");
+    if (folder && slash)
+        folder[slash == path ? 1 : slash - path] = '\0';
+    return folder;
+}
+
+/* A file without a name in the folder: of a program that is killed nothing stays. Where there is
+ * no such thing, output->fd stays -1. */
+static cst_status open_nameless(cst_context *context, cst_output_file *output, mode_t mode) {
+#ifdef O_TMPFILE
+    char name[PROC_CHARS];
+    char *folder = folder_of(context, output->path);
+    if (!folder)
+        return CST_ERROR_MEMORY;
+    output->fd = open(folder, O_RDWR | O_TMPFILE | O_CLOEXEC, mode);
+    cst_free(context, folder);
+    if (output->fd >= 0 && !proc_name(output->fd, name)) {
+        (void)close(output->fd);
+        output->fd = -1;
+    }
+#endif
+    return CST_OK;
+}
+
+/* Gives the temporary file the name PATH.tmp.<process>.<try>, which must not exist yet. fd: it is
+ * open and has none (-1: it is made, and output->fd is it). */
+static cst_status name_temporary(cst_context *context, cst_output_file *output, int fd,
+                                 mode_t mode) {
+    char proc[PROC_CHARS];
+    (void)proc_name(fd, proc);
+    int done = -1;
+    for (int attempt = 0; attempt < NAME_TRIES && done < 0; attempt++) {
         cst_free(context, output->temporary);
         output->temporary =
             cst_format(context, "%s.tmp.%ld.%d", output->path, (long)getpid(), attempt);
         if (!output->temporary)
             return CST_ERROR_MEMORY;
-        output->fd = open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-        if (output->fd >= 0) {
-            if (keep_mode)
-                (void)fchmod(output->fd, mode);
-            return CST_OK;
-        }
-        if (errno != EEXIST)
+        if (fd >= 0)
+            done = linkat(AT_FDCWD, proc, AT_FDCWD, output->temporary, AT_SYMLINK_FOLLOW);
+        else
+            done = output->fd =
+                open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+        if (done < 0 && errno != EEXIST)
             break;
     }
+    if (done >= 0)
+        return CST_OK;
     int reason = errno;
     cst_free(context, output->temporary);
     output->temporary = NULL;
     return failed(context, output, "creating a temporary file beside it", reason);
+}
+
+/* Starts a temporary file with the permissions of the file it will replace. */
+static cst_status open_temporary(cst_context *context, cst_output_file *output, mode_t mode,
+                                 bool keep_mode) {
+    cst_status status = open_nameless(context, output, mode);
+    if (status == CST_OK && output->fd < 0)
+        status = name_temporary(context, output, -1, mode);
+    if (status == CST_OK && keep_mode)
+        (void)fchmod(output->fd, mode);
+    return status;
 }
 
 /* The file that `path` leads to, so that a symbolic link stays one: the temporary file is then made
@@ -91,6 +141,7 @@ cst_status cst_output_open(cst_context *context, cst_output_file **out, const ch
     if (exists && S_ISDIR(info.st_mode))
         status = cst_fail(context, CST_ERROR_IO, "%s: is a folder; give a file name", path);
     else if (exists && !S_ISREG(info.st_mode)) {
+        output->direct = true;
         output->fd = open(path, O_WRONLY | O_CLOEXEC);
         if (output->fd < 0)
             status = failed(context, output, "opening", errno);
@@ -142,12 +193,9 @@ cst_status cst_output_write(cst_context *context, cst_output_file *output, const
 /* Makes the new name durable. Failure is not reported: the data are written and named, and some
  * file systems cannot sync a folder. */
 static void sync_folder(cst_context *context, const char *path) {
-    const char *slash = strrchr(path, '/');
-    char *folder = cst_strdup(context, slash ? path : ".");
+    char *folder = folder_of(context, path);
     if (!folder)
         return;
-    if (slash)
-        folder[slash == path ? 1 : slash - path] = '\0';
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) {
         (void)fsync(fd);
@@ -156,25 +204,68 @@ static void sync_folder(cst_context *context, const char *path) {
     cst_free(context, folder);
 }
 
+/* The data once more, into a file that has a name: where one without a name cannot be given one. */
+static cst_status copy_to_named(cst_context *context, cst_output_file *output) {
+    struct stat info;
+    int from = output->fd;
+    output->fd = -1;
+    mode_t mode = fstat(from, &info) == 0 ? info.st_mode & 0777 : 0600;
+    cst_status status = name_temporary(context, output, -1, mode);
+    if (status == CST_OK)
+        (void)fchmod(output->fd, mode);
+    for (off_t at = 0; status == CST_OK && at < info.st_size;) {
+        ssize_t got = pread(from, output->buffer, BUFFER_BYTES, at);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            status = failed(context, output, "copying", got < 0 ? errno : EIO);
+        else
+            status = write_all(context, output, output->buffer, (size_t)got);
+        at += got;
+    }
+    if (status == CST_OK && fsync(output->fd) != 0)
+        status = failed(context, output, "syncing", errno);
+    (void)close(from);
+    return status;
+}
+
+/* Puts the finished file in its place. Where nothing is there yet, a file without a name gets the
+ * place's own at once. */
+static cst_status put_in_place(cst_context *context, cst_output_file *output) {
+    char proc[PROC_CHARS];
+    cst_status status = CST_OK;
+    if (!output->temporary) {
+        (void)proc_name(output->fd, proc);
+        if (linkat(AT_FDCWD, proc, AT_FDCWD, output->path, AT_SYMLINK_FOLLOW) == 0)
+            return CST_OK;
+        if (errno == EEXIST)
+            status = name_temporary(context, output, output->fd, 0);
+        if (status != CST_ERROR_MEMORY && !output->temporary)
+            status = copy_to_named(context, output);
+    }
+    if (status == CST_OK && rename(output->temporary, output->path) != 0)
+        return failed(context, output, "renaming the finished file", errno);
+    if (status == CST_OK) {
+        cst_free(context, output->temporary);
+        output->temporary = NULL;
+    }
+    return status;
+}
+
 cst_status cst_output_commit(cst_context *context, cst_output_file *output) {
     cst_status status = flush(context, output);
-    if (status == CST_OK && output->temporary && fsync(output->fd) != 0)
+    if (status == CST_OK && !output->direct && fsync(output->fd) != 0)
         status = failed(context, output, "syncing", errno);
-    if (status == CST_OK) {
+    if (status == CST_OK && !output->direct)
+        status = put_in_place(context, output);
+    if (status == CST_OK && output->direct) {
         int closed = close(output->fd);
         output->fd = -1;
         if (closed != 0)
             status = failed(context, output, "closing", errno);
     }
-    if (status == CST_OK && output->temporary) {
-        if (rename(output->temporary, output->path) != 0)
-            status = failed(context, output, "renaming the finished file", errno);
-        else {
-            cst_free(context, output->temporary);
-            output->temporary = NULL;
-            sync_folder(context, output->path);
-        }
-    }
+    if (status == CST_OK && !output->direct)
+        sync_folder(context, output->path);
     cst_output_abort(context, output);
     return status;
 }

@@ -65,14 +65,14 @@ cst_status cst_output_folder_open(cst_context *context, cst_output_folder **out,
     return status;
 }
 
-char *cst_output_folder_file(cst_context *context, const cst_output_folder *folder,
-                             const char *name, const char *extension) {
-    if (!*name || strchr(name, '/') || name[0] == '.') {
-        (void)cst_fail(context, CST_ERROR_INPUT,
-                       "'%.100s' cannot be the name of a file; cases need names that can", name);
-        return NULL;
-    }
-    return cst_format(context, "%s/%s%s", folder->temporary, name, extension);
+cst_status cst_output_folder_file(cst_context *context, const cst_output_folder *folder,
+                                  const char *name, const char *extension, char **out) {
+    *out = NULL;
+    if (!*name || strchr(name, '/') || name[0] == '.')
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "'%.100s' cannot be the name of a file; cases need names that can", name);
+    *out = cst_format(context, "%s/%s%s", folder->temporary, name, extension);
+    return *out ? CST_OK : CST_ERROR_MEMORY;
 }
 
 static void release(cst_context *context, cst_output_folder *folder) {

@@ -465,7 +465,7 @@ cst_status cst_model_predict(cst_context *context, const cst_model *model,
         return status;
     cst_view view = {
         .rows = rows, .classes = model->classes, .members = model->members, .data = predictions};
-    return predict_with(context, model, -1, &view, true, true, out);
+    return cst_why(context, predict_with(context, model, -1, &view, true, true, out));
 }
 
 /* ---- without allocation: memory made once per thread ------------------------------------------

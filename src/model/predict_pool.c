@@ -90,10 +90,13 @@ cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, 
     size_t cells = 0;
     cst_status status = cst_model_view(context, model, pool, split, &pointers, &view);
     if (status == CST_OK) {
-        if (cst_size_mul((size_t)view.rows, (size_t)view.classes, &cells))
-            result = cst_alloc(context, cells, sizeof *result);
-        status =
-            result ? cst_stack_predict_reported(context, model, &view, result) : CST_ERROR_MEMORY;
+        if (!cst_size_mul((size_t)view.rows, (size_t)view.classes, &cells))
+            status = cst_fail(context, CST_ERROR_LIMIT, "%lld rows of %d classes are too many",
+                              (long long)view.rows, (int)view.classes);
+        else if (!(result = cst_alloc(context, cells, sizeof *result)))
+            status = CST_ERROR_MEMORY;
+        else
+            status = cst_stack_predict_reported(context, model, &view, result);
     }
     if (status == CST_OK) {
         *out = result;
@@ -102,5 +105,5 @@ cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, 
     }
     cst_free(context, result);
     cst_free(context, pointers);
-    return status;
+    return cst_why(context, status);
 }

@@ -496,7 +496,7 @@ cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const cha
     }
     cst_free(context, missing);
     cst_free(context, asked);
-    return status;
+    return cst_why(context, status);
 }
 
 cst_status cst_pool_load(cst_context *context, cst_pool *pool, const char *split) {

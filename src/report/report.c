@@ -199,6 +199,8 @@ void cst_report_matrix(cst_report *report, json_t *object, const char *key, cons
 }
 
 void cst_report_notices(cst_report *report, const cst_context *context) {
+    if (cst_notices_lost(context))
+        report->failed = true; /* what is not in the report would go unseen */
     json_t *list = cst_report_list(report, report->root, "notices");
     for (size_t i = 0; i < cst_notice_count(context); i++)
         cst_report_add_string(report, list, cst_notice_at(context, i));
@@ -220,6 +222,13 @@ cst_status cst_report_new(cst_context *context, const char *command, cst_report 
                     command ? command : "");
 }
 
+/* Ends a public setter. A report that was whole stays so: only this key is not in it. */
+static cst_status end_setter(cst_context *context, cst_report *report, bool failed_before) {
+    cst_status status = cst_report_finish(context, report);
+    report->failed = failed_before;
+    return status;
+}
+
 /* What the public setters need; CST_OK where there is a document and a key. */
 static cst_status check_setter(cst_context *context, const cst_report *report, const char *key) {
     if (context && report && key)
@@ -235,8 +244,9 @@ cst_status cst_report_set_string(cst_context *context, cst_report *report, const
     cst_status status = check_setter(context, report, key);
     if (status != CST_OK)
         return status;
+    bool failed = report->failed;
     cst_report_string(report, report->root, key, value);
-    return cst_report_finish(context, report);
+    return end_setter(context, report, failed);
 }
 
 cst_status cst_report_set_integer(cst_context *context, cst_report *report, const char *key,
@@ -246,8 +256,9 @@ cst_status cst_report_set_integer(cst_context *context, cst_report *report, cons
     cst_status status = check_setter(context, report, key);
     if (status != CST_OK)
         return status;
+    bool failed = report->failed;
     cst_report_integer(report, report->root, key, value);
-    return cst_report_finish(context, report);
+    return end_setter(context, report, failed);
 }
 
 cst_status cst_report_set_integers(cst_context *context, cst_report *report, const char *key,
@@ -257,8 +268,9 @@ cst_status cst_report_set_integers(cst_context *context, cst_report *report, con
     cst_status status = check_setter(context, report, key);
     if (status != CST_OK)
         return status;
+    bool failed = report->failed;
     cst_report_integers(report, report->root, key, values, count);
-    return cst_report_finish(context, report);
+    return end_setter(context, report, failed);
 }
 
 cst_status cst_report_json(cst_context *context, const cst_report *report, char **out) {

@@ -146,6 +146,8 @@ void cst_text_weights(cst_page *page, const json_t *object) {
         char *text = cst_format(page->context, "%s %.4f", items[i].name, items[i].weight);
         if (text)
             print_item(page, text, i == 0, &column);
+        else
+            page->status = CST_ERROR_MEMORY;
         cst_free(page->context, text);
     }
     cst_page_print(page, "\n");

@@ -114,11 +114,11 @@ static cst_status write_folder(cst_context *context, const writing *w, const cha
     cst_status status = cst_output_folder_open(context, &folder, path);
     for (int64_t n = 0; status == CST_OK && n < w->cases->count; n++) {
         char number[CST_CASE_CHARS];
-        char *file = cst_output_folder_file(context, folder, cst_case_name(w->cases, n, number),
-                                            png ? ".png" : ".npy");
-        status = !file ? CST_ERROR_INPUT
-                 : png ? write_png(context, w, file, n)
-                       : write_npy(context, w, file, n, 1, true);
+        char *file = NULL;
+        status = cst_output_folder_file(context, folder, cst_case_name(w->cases, n, number),
+                                        png ? ".png" : ".npy", &file);
+        if (status == CST_OK)
+            status = png ? write_png(context, w, file, n) : write_npy(context, w, file, n, 1, true);
         cst_free(context, file);
     }
     if (status == CST_OK)

@@ -39,13 +39,13 @@ static cst_status check_task(cst_context *context, const cst_model *model, const
                     cst_task_name(cst_model_task(model)), cst_task_name(cst_pool_task(pool)));
 }
 
-/* No report is left after a failure. */
+/* No report is left after a failure. The status is the one to return. */
 static cst_status finish(cst_context *context, cst_status status, cst_report **report) {
     if (status != CST_OK && report) {
         cst_report_free(context, *report);
         *report = NULL;
     }
-    return status;
+    return cst_why(context, status);
 }
 
 cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
@@ -106,9 +106,9 @@ cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const
                         "needed");
     cst_status status =
         find_calls(context, pool, "evaluate", offsetof(cst_task_calls, evaluate_member), &calls);
-    return status == CST_OK
-               ? calls->evaluate_member(context, pool, split, member, resamples, seed, report)
-               : status;
+    if (status == CST_OK)
+        status = calls->evaluate_member(context, pool, split, member, resamples, seed, report);
+    return finish(context, status, report);
 }
 
 cst_status cst_evaluate_model(cst_context *context, const cst_model *model, cst_pool *pool,
@@ -128,9 +128,10 @@ cst_status cst_evaluate_model(cst_context *context, const cst_model *model, cst_
     if (status == CST_OK)
         status =
             find_calls(context, pool, "evaluate", offsetof(cst_task_calls, evaluate_model), &calls);
-    return status == CST_OK ? calls->evaluate_model(context, model, pool, split, baselines,
-                                                    resamples, seed, report)
-                            : status;
+    if (status == CST_OK)
+        status =
+            calls->evaluate_model(context, model, pool, split, baselines, resamples, seed, report);
+    return finish(context, status, report);
 }
 
 cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_pool *pool,
@@ -149,7 +150,8 @@ cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_
     bool more = o.ood || o.clean || o.reference_errors || o.head_above || o.tail_below;
     cst_status status = check_task(context, model, pool);
     if (status == CST_OK && cst_pool_task(pool) == CST_TASK_CLASSIFICATION)
-        return cst_classification_evaluate_stack(context, model, pool, &o, report);
+        return finish(context, cst_classification_evaluate_stack(context, model, pool, &o, report),
+                      report);
     if (status == CST_OK && more)
         status = cst_fail(context, CST_ERROR_UNSUPPORTED,
                           "splits out of distribution, clean ones, reference errors and training "
@@ -173,7 +175,9 @@ cst_status cst_compare(cst_context *context, cst_pool *pool, const cst_compare_o
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_compare: the pool is NULL");
     cst_status status =
         find_calls(context, pool, "compare", offsetof(cst_task_calls, compare), &calls);
-    return status == CST_OK ? calls->compare(context, pool, options, report) : status;
+    if (status == CST_OK)
+        status = calls->compare(context, pool, options, report);
+    return finish(context, status, report);
 }
 
 cst_status cst_ablate(cst_context *context, cst_pool *pool, const cst_compare_options *options,
@@ -189,7 +193,9 @@ cst_status cst_ablate(cst_context *context, cst_pool *pool, const cst_compare_op
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_ablate: the pool is NULL");
     cst_status status =
         find_calls(context, pool, "ablate", offsetof(cst_task_calls, ablate), &calls);
-    return status == CST_OK ? calls->ablate(context, pool, options, report) : status;
+    if (status == CST_OK)
+        status = calls->ablate(context, pool, options, report);
+    return finish(context, status, report);
 }
 
 cst_status cst_sweep(cst_context *context, cst_pool *pool, const cst_sweep_options *sweep,
@@ -204,5 +210,7 @@ cst_status cst_sweep(cst_context *context, cst_pool *pool, const cst_sweep_optio
     if (!pool || !sweep)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_sweep: the pool or the sweep is NULL");
     cst_status status = find_calls(context, pool, "sweep", offsetof(cst_task_calls, sweep), &calls);
-    return status == CST_OK ? calls->sweep(context, pool, sweep, options, report) : status;
+    if (status == CST_OK)
+        status = calls->sweep(context, pool, sweep, options, report);
+    return finish(context, status, report);
 }

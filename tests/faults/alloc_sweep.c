@@ -1,0 +1,323 @@
+/*
+ * Failing memory: every public call with its 1st, 2nd, ... n-th allocation failing, whoever makes
+ * it: this library, jansson, libzip, libpng, yajl, LAPACKE, libc. Each time the call either works
+ * with the same result or gives CST_ERROR_MEMORY and a message, leaves its results alone, loses
+ * nothing (AddressSanitizer's leak checker sees what the counts here do not), and works when it is
+ * made again. Arguments: how many failures to try for each call at most (0: all), and a part of the
+ * name of the calls to try.
+ */
+#include "base/base.h"
+#include "public_functions.h"
+#include "sweep.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Public functions that allocate nothing: answers, definitions, frees, settings of a context, tests
+ * in closed form. */
+static const char *const QUIET[] = {
+    "cst_method_name",
+    "cst_method_describe",
+    "cst_detection_method_name",
+    "cst_detection_method_describe",
+    "cst_metric_definition",
+    "cst_segmentation_definition",
+    "cst_task_name",
+    "cst_status_name",
+    "cst_status_text",
+    "cst_version",
+    "cst_option_count",
+    "cst_option_at",
+    "cst_preset_at",
+    "cst_options_preset",
+    "cst_options_set",
+    "cst_options_get",
+    "cst_options_preset_name",
+    "cst_context_set_threads",
+    "cst_context_threads",
+    "cst_context_set_memory",
+    "cst_context_memory",
+    "cst_context_set_log",
+    "cst_context_set_progress",
+    "cst_last_error",
+    "cst_context_free",
+    "cst_free",
+    "cst_options_free",
+    "cst_pool_free",
+    "cst_model_free",
+    "cst_report_free",
+    "cst_predictor_free",
+    "cst_predictor_error",
+    "cst_student_t_two_sided",
+    "cst_normal_lower",
+    "cst_normal_upper",
+    "cst_normal_quantile",
+    "cst_chi_square_upper",
+    "cst_binomial_two_sided",
+    "cst_paired_t_test",
+    "cst_bonferroni",
+    "cst_mcnemar",
+    "cst_model_task",
+    "cst_model_members",
+    "cst_model_classes",
+    "cst_model_member_name",
+    "cst_model_member_weight",
+    "cst_model_class_name",
+    "cst_model_setting",
+    "cst_pool_file",
+    "cst_pool_task",
+    "cst_pool_members",
+    "cst_pool_member_index",
+    "cst_pool_classes",
+    "cst_pool_class_name",
+    "cst_pool_member_name",
+    "cst_pool_member_family",
+    "cst_pool_member_flops",
+    "cst_pool_member_params",
+    "cst_pool_member_latency_ms",
+    "cst_pool_member_ensemble",
+    "cst_pool_splits",
+    "cst_pool_split_name",
+    "cst_pool_is_ood",
+    "cst_pool_member_has_split",
+    "cst_pool_conditions",
+    "cst_pool_condition_shift",
+    "cst_pool_condition_kind",
+    "cst_pool_condition_severity",
+    "cst_pool_clean_split",
+    "cst_pool_domain",
+    "cst_pool_training_counts",
+    "cst_pool_has_split",
+    "cst_pool_rows",
+    "cst_pool_labels",
+    "cst_pool_targets",
+    "cst_pool_folds",
+    "cst_pool_groups",
+    "cst_pool_weights",
+    "cst_pool_id",
+    "cst_pool_predictions",
+};
+
+/* ---- a context that counts what it holds ----------------------------------------------------- */
+
+static int64_t live;
+
+static void *counting(void *user, void *pointer, size_t bytes) {
+    (void)user;
+    if (bytes == 0) {
+        if (pointer)
+            (void)__atomic_sub_fetch(&live, 1, __ATOMIC_RELAXED);
+        free(pointer);
+        return NULL;
+    }
+    void *got = realloc(pointer, bytes);
+    if (got && !pointer)
+        (void)__atomic_add_fetch(&live, 1, __ATOMIC_RELAXED);
+    return got;
+}
+
+void trial_begin(trial *t) {
+    malloc_fault_arm(t->after < 0 ? INT64_MAX : t->after, t->all);
+}
+
+void trial_end(trial *t, cst_status status) {
+    t->seen = malloc_fault_disarm(&t->failed);
+    t->status = status;
+    (void)snprintf(t->message, sizeof t->message, "%s", cst_last_error(t->c));
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+void add_bytes(trial *t, const void *bytes, size_t count) {
+    const unsigned char *at = bytes;
+    for (size_t i = 0; at && i < count; i++)
+        t->digest = (t->digest ^ at[i]) * 1099511628211u;
+}
+
+void add_text(trial *t, const char *text) {
+    add_bytes(t, text, strlen(text));
+}
+
+void add_report(trial *t, const cst_report *report) {
+    char *text = NULL;
+    bool inside = false;
+    if (!report)
+        return;
+    must(t->w->quiet, cst_report_json(t->w->quiet, report, &text), "report");
+    for (char *line = text, *end = NULL; line && *line; line = end) {
+        end = strchr(line, '\n');
+        end = end ? end + 1 : line + strlen(line);
+        const char *seconds = strstr(line, "seconds");
+        bool timed = seconds && seconds < end;
+        inside = inside || (timed && strchr(line, '{') && strchr(line, '{') < end);
+        if (!timed && !inside)
+            add_bytes(t, line, (size_t)(end - line));
+        if (inside && strchr(line, '}') && strchr(line, '}') < end)
+            inside = false;
+    }
+    cst_free(t->w->quiet, text);
+}
+
+void add_model(trial *t, const cst_model *model) {
+    void *bytes = NULL;
+    size_t size = 0;
+    if (!model)
+        return;
+    must(t->w->quiet, cst_model_save_memory(t->w->quiet, model, &bytes, &size), "model");
+    add_bytes(t, bytes, size);
+    cst_free(t->w->quiet, bytes);
+}
+
+void add_file(trial *t, const char *path) {
+    unsigned char piece[4096];
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return;
+    for (size_t got = 0; (got = fread(piece, 1, sizeof piece, file)) > 0;)
+        add_bytes(t, piece, got);
+    (void)fclose(file);
+}
+
+/* ---- one call -------------------------------------------------------------------------------- */
+
+typedef struct totals {
+    int64_t calls;
+    int64_t allocations; /* of one go at each call */
+    int64_t injected;    /* goes in which something failed */
+    int64_t unharmed;    /* of these: the call worked all the same */
+    int64_t wrong;
+} totals;
+
+static trial go(world *w, const sweep_call *call, int64_t after, bool all) {
+    trial t = {.w = w, .c = w->tried, .after = after, .all = all, .digest = 14695981039346656037u};
+    call->run(&t);
+    cst_notices_clear(w->tried);
+    return t;
+}
+
+static void complain(const sweep_call *call, const trial *t, totals *sum, const char *what) {
+    (void)printf("%s (%s), allocation %lld%s of %lld: %s; %s: %s\n", call->name, call->what,
+                 (long long)t->after, t->all ? " and on" : "", (long long)t->seen, what,
+                 cst_status_name(t->status), t->message);
+    sum->wrong++;
+}
+
+static void judge(const sweep_call *call, const trial *t, const trial *good, int64_t held,
+                  totals *sum) {
+    sum->injected += t->failed > 0;
+    sum->unharmed += t->failed > 0 && t->status == CST_OK;
+    if (live != held) {
+        (void)printf("%lld more blocks: ", (long long)(live - held));
+        complain(call, t, sum, "memory is left behind");
+        live = held;
+    }
+    if (t->digest != good->digest)
+        complain(call, t, sum, "the result differs");
+    if (t->status == CST_OK)
+        return;
+    if (t->status != CST_ERROR_MEMORY)
+        complain(call, t, sum, "the status is wrong");
+    bool makes_context = strncmp(call->name, "cst_context_create", 18) == 0;
+    bool says = strstr(t->message, "memory") && !strchr(t->message, '\n');
+    if (!makes_context && !says && strcmp(call->name, "cst_predictor_predict") != 0)
+        complain(call, t, sum, "the message does not say so");
+    if (!t->untouched)
+        complain(call, t, sum, "results were touched");
+    if (t->again != CST_OK)
+        complain(call, t, sum, "the same call fails afterwards");
+}
+
+/* Allocation `after` fails; every second time those behind it as well. */
+static void sweep_call_all(world *w, const sweep_call *call, int64_t most, totals *sum) {
+    int64_t held = live;
+    (void)go(w, call, -1, false); /* what is made once in a process is made here */
+    trial good = go(w, call, -1, false);
+    if (good.status != CST_OK) {
+        complain(call, &good, sum, "does not work at all");
+        return;
+    }
+    sum->calls++;
+    sum->allocations += good.seen;
+    if (strcmp(call->name, "cst_predictor_predict") == 0 && good.seen > 0)
+        complain(call, &good, sum, "allocates");
+    /* The ends are tried one by one, the middle in strides. */
+    int64_t stride = most > 0 && good.seen > most ? good.seen / most + 1 : 1;
+    for (int64_t n = 0; n < good.seen; n += stride) {
+        int64_t at = stride > 1 && n > 0 ? n - (n * 7919 + sum->calls * 31) % stride : n;
+        for (int all = 0; all < (most > 0 ? 1 : 2); all++) {
+            trial t = go(w, call, at, all != 0 || (most > 0 && (n / stride) % 2 == 1));
+            judge(call, &t, &good, held, sum);
+        }
+    }
+}
+
+/* ---- every function -------------------------------------------------------------------------- */
+
+static bool swept(const char *name, const sweep_call *calls, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(calls[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool exists(const char *name) {
+    for (size_t i = 0; i < PUBLIC_COUNT; i++)
+        if (strcmp(PUBLIC[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static int check_complete(void) {
+    int wrong = 0;
+    size_t quiet = sizeof QUIET / sizeof QUIET[0];
+    for (size_t i = 0; i < PUBLIC_COUNT; i++) {
+        const char *name = PUBLIC[i].name;
+        bool listed = false;
+        for (size_t q = 0; q < quiet; q++)
+            listed = listed || strcmp(QUIET[q], name) == 0;
+        if (!listed && !swept(name, SWEEP_SMALL, SWEEP_SMALL_COUNT) &&
+            !swept(name, SWEEP_FILES, SWEEP_FILES_COUNT) &&
+            !swept(name, SWEEP_TASKS, SWEEP_TASKS_COUNT)) {
+            (void)printf("%s is in no sweep (tests/faults/sweep_*.c) and not among those that "
+                         "allocate nothing\n",
+                         name);
+            wrong++;
+        }
+    }
+    for (size_t q = 0; q < quiet; q++)
+        if (!exists(QUIET[q])) {
+            (void)printf("%s is no public function\n", QUIET[q]);
+            wrong++;
+        }
+    return wrong;
+}
+
+static void sweep_list(world *w, const sweep_call *calls, size_t count, int64_t most,
+                       const char *part, totals *sum) {
+    for (size_t i = 0; i < count; i++)
+        if (!part || strstr(calls[i].name, part) || strstr(calls[i].what, part))
+            sweep_call_all(w, &calls[i], most, sum);
+}
+
+int main(int argc, char **argv) {
+    static world w;
+    totals sum = {0};
+    int64_t most = argc > 1 ? strtoll(argv[1], NULL, 10) : 12;
+    const char *part = argc > 2 ? argv[2] : NULL;
+    (void)setvbuf(stdout, NULL, _IOLBF, 4096);
+    sum.wrong = check_complete();
+    world_make(&w);
+    must(NULL, cst_context_create_with(&w.tried, counting, NULL), "context");
+    must(w.tried, cst_context_set_threads(w.tried, 1), "threads");
+    sweep_list(&w, SWEEP_SMALL, SWEEP_SMALL_COUNT, most, part, &sum);
+    sweep_list(&w, SWEEP_FILES, SWEEP_FILES_COUNT, most, part, &sum);
+    sweep_list(&w, SWEEP_TASKS, SWEEP_TASKS_COUNT, most, part, &sum);
+    cst_context_free(w.tried);
+    world_free(&w);
+    (void)printf("%lld calls with %lld allocations: %lld failures injected, %lld of them without "
+                 "harm, %lld wrong\n",
+                 (long long)sum.calls, (long long)sum.allocations, (long long)sum.injected,
+                 (long long)sum.unharmed, (long long)sum.wrong);
+    return sum.wrong ? 1 : 0;
+}

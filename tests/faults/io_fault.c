@@ -1,0 +1,221 @@
+/*
+ * Disks that fail: a library to be loaded before libc (LD_PRELOAD) that makes one call of one kind
+ * fail, or many of them short. Only files below the folders of CST_IO_UNDER (separated by ':') are
+ * touched. CST_IO_FAULT is KIND=WHAT:N: KIND open, read, write, fsync, rename, link, map, reserve,
+ * close, make; WHAT an errno by name, `short` (half of what was asked for) or `none`; N the number,
+ * from 0, of the first call that fails. Of EINTR one call fails, of all others every later one too.
+ * At the end the number of calls of the kind goes to the file CST_IO_COUNT.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char kind[16];
+static char under[1024];
+static int error; /* 0: none; -1: short */
+static long first;
+static long seen;
+
+/* The function behind ours. */
+#define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+__attribute__((constructor)) static void begin(void) {
+    static const struct {
+        const char *name;
+        int value;
+    } errors[] = {{"EIO", EIO},       {"ENOSPC", ENOSPC}, {"EINTR", EINTR},   {"EMFILE", EMFILE},
+                  {"EACCES", EACCES}, {"ENOMEM", ENOMEM}, {"EPERM", EPERM},   {"EDQUOT", EDQUOT},
+                  {"EROFS", EROFS},   {"short", -1},      {"ENOTSUP", ENOTSUP}};
+    const char *fault = getenv("CST_IO_FAULT");
+    const char *folders = getenv("CST_IO_UNDER");
+    char what[16] = "";
+    if (!fault || !folders || sscanf(fault, "%15[a-z]=%15[A-Za-z]:%ld", kind, what, &first) != 3)
+        return;
+    (void)snprintf(under, sizeof under, "%s", folders);
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
+        if (strcmp(errors[i].name, what) == 0)
+            error = errors[i].value;
+}
+
+__attribute__((destructor)) static void end(void) {
+    const char *path = getenv("CST_IO_COUNT");
+    char text[32];
+    if (!path)
+        return;
+    int fd = NEXT(open)(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int length = snprintf(text, sizeof text, "%ld\n", seen);
+    if (fd >= 0) {
+        (void)!NEXT(write)(fd, text, (size_t)length);
+        (void)NEXT(close)(fd);
+    }
+}
+
+static bool is_under(const char *path) {
+    for (const char *at = under; *at; at += strcspn(at, ":"), at += *at == ':') {
+        size_t length = strcspn(at, ":");
+        if (strncmp(path, at, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_open_under(int fd) {
+    char name[64];
+    char path[1024];
+    (void)snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(name, path, sizeof path - 1);
+    if (length < 0)
+        return false;
+    path[length] = '\0';
+    return is_under(path);
+}
+
+/* Whether this call is one that the fault is for. */
+static bool hit(const char *what) {
+    if (strcmp(kind, what) != 0)
+        return false;
+    long number = __atomic_fetch_add(&seen, 1, __ATOMIC_RELAXED);
+    return error != 0 && (number == first || (number > first && error != EINTR));
+}
+
+static bool fails(const char *what) {
+    if (!hit(what))
+        return false;
+    errno = error;
+    return true;
+}
+
+/* Of calls with a count: 0 for failure, else how much to ask for. */
+static size_t allowed(const char *what, int fd, size_t bytes) {
+    if (strcmp(kind, what) != 0 || !is_open_under(fd) || bytes == 0 || !hit(what))
+        return bytes;
+    errno = error;
+    return error > 0 ? 0 : (bytes + 1) / 2;
+}
+
+#define COUNTED(what, fd, bytes, call)                                                             \
+    do {                                                                                           \
+        size_t most = allowed(what, fd, bytes);                                                    \
+        return most == 0 && (bytes) > 0 ? -1 : (call);                                             \
+    } while (0)
+
+ssize_t read(int fd, void *data, size_t bytes) {
+    COUNTED("read", fd, bytes, NEXT(read)(fd, data, most));
+}
+
+ssize_t pread(int fd, void *data, size_t bytes, off_t at) {
+    COUNTED("read", fd, bytes, NEXT(pread)(fd, data, most, at));
+}
+
+ssize_t pread64(int fd, void *data, size_t bytes, off64_t at) {
+    COUNTED("read", fd, bytes, NEXT(pread64)(fd, data, most, at));
+}
+
+ssize_t write(int fd, const void *data, size_t bytes) {
+    COUNTED("write", fd, bytes, NEXT(write)(fd, data, most));
+}
+
+ssize_t pwrite(int fd, const void *data, size_t bytes, off_t at) {
+    COUNTED("write", fd, bytes, NEXT(pwrite)(fd, data, most, at));
+}
+
+ssize_t pwrite64(int fd, const void *data, size_t bytes, off64_t at) {
+    COUNTED("write", fd, bytes, NEXT(pwrite64)(fd, data, most, at));
+}
+
+/* stdio reads inside libc, where nobody comes between: its flag of errors is set as by a failed
+ * read. It goes on after EINTR and short reads by itself. */
+size_t fread(void *data, size_t size, size_t count, FILE *file) {
+    if (error > 0 && error != EINTR && strcmp(kind, "read") == 0 && is_open_under(fileno(file)) &&
+        fails("read")) {
+        file->_flags |= 0x20; /* _IO_ERR_SEEN */
+        return 0;
+    }
+    return NEXT(fread)(data, size, count, file);
+}
+
+#define MODE_OF(flags, mode)                                                                       \
+    mode_t mode = 0;                                                                               \
+    if ((flags) & (O_CREAT | __O_TMPFILE)) {                                                       \
+        va_list args;                                                                              \
+        va_start(args, flags);                                                                     \
+        (mode) = va_arg(args, mode_t);                                                             \
+        va_end(args);                                                                              \
+    }
+
+int open(const char *path, int flags, ...) {
+    MODE_OF(flags, mode)
+    return is_under(path) && fails("open") ? -1 : NEXT(open)(path, flags, mode);
+}
+
+int open64(const char *path, int flags, ...) {
+    MODE_OF(flags, mode)
+    return is_under(path) && fails("open") ? -1 : NEXT(open64)(path, flags, mode);
+}
+
+FILE *fopen(const char *path, const char *how) {
+    return is_under(path) && fails("open") ? NULL : NEXT(fopen)(path, how);
+}
+
+FILE *fopen64(const char *path, const char *how) {
+    return is_under(path) && fails("open") ? NULL : NEXT(fopen64)(path, how);
+}
+
+int mkstemp(char *path) {
+    return is_under(path) && fails("open") ? -1 : NEXT(mkstemp)(path);
+}
+
+int mkstemp64(char *path) {
+    return is_under(path) && fails("open") ? -1 : NEXT(mkstemp64)(path);
+}
+
+int mkdir(const char *path, mode_t mode) {
+    return is_under(path) && fails("make") ? -1 : NEXT(mkdir)(path, mode);
+}
+
+int fsync(int fd) {
+    return is_open_under(fd) && fails("fsync") ? -1 : NEXT(fsync)(fd);
+}
+
+int close(int fd) {
+    bool bad = is_open_under(fd) && fails("close");
+    int reason = errno;
+    int result = NEXT(close)(fd);
+    if (!bad)
+        return result;
+    errno = reason;
+    return -1;
+}
+
+int rename(const char *from, const char *to) {
+    return is_under(to) && fails("rename") ? -1 : NEXT(rename)(from, to);
+}
+
+int linkat(int folder, const char *from, int other, const char *to, int flags) {
+    return is_under(to) && fails("link") ? -1 : NEXT(linkat)(folder, from, other, to, flags);
+}
+
+int posix_fallocate(int fd, off_t at, off_t bytes) {
+    return is_open_under(fd) && fails("reserve") ? error : NEXT(posix_fallocate)(fd, at, bytes);
+}
+
+int posix_fallocate64(int fd, off64_t at, off64_t bytes) {
+    return is_open_under(fd) && fails("reserve") ? error : NEXT(posix_fallocate64)(fd, at, bytes);
+}
+
+void *mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t at) {
+    if (fd >= 0 && *kind && strcmp(kind, "map") == 0 && is_open_under(fd) && fails("map"))
+        return MAP_FAILED;
+    return NEXT(mmap)(address, bytes, protection, flags, fd, at);
+}

@@ -1,0 +1,440 @@
+/*
+ * Calls of a sweep that need no pool of files: options, folds, scores, statistics, reports, pools
+ * from memory, prediction.
+ */
+#include "sweep.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void context_create(trial *t) {
+    cst_context *made = NULL;
+    TRY(t, cst_context_create(&made), made == NULL);
+    cst_context_free(made);
+}
+
+static void context_create_with(trial *t) {
+    cst_context *made = NULL;
+    TRY(t, cst_context_create_with(&made, NULL, NULL), made == NULL);
+    cst_context_free(made);
+}
+
+static void options_create(trial *t) {
+    cst_options *made = NULL;
+    TRY(t, cst_options_create(t->c, &made), made == NULL);
+    cst_options_free(t->c, made);
+}
+
+static void folds_stratified(trial *t) {
+    int32_t out[ROWS] = {0};
+    TRY(t, cst_folds_stratified(t->c, t->w->labels, ROWS, 4, 1, out), true);
+    add_bytes(t, out, sizeof out);
+}
+
+static void folds_grouped(trial *t) {
+    int32_t out[ROWS] = {0};
+    TRY(t, cst_folds_grouped(t->c, t->w->labels, t->w->groups, ROWS, 4, 1, out), true);
+    add_bytes(t, out, sizeof out);
+}
+
+static void folds_quantile(trial *t) {
+    int32_t out[ROWS] = {0};
+    TRY(t, cst_folds_quantile(t->c, t->w->targets, OUTPUTS, NULL, ROWS, 4, 1, out), true);
+    add_bytes(t, out, sizeof out);
+}
+
+static void folds_check(trial *t) {
+    int32_t folds[ROWS];
+    for (int i = 0; i < ROWS; i++)
+        folds[i] = i % 4;
+    TRY(t, cst_folds_check(t->c, folds, t->w->labels, ROWS), true);
+}
+
+/* ---- scores ---------------------------------------------------------------------------------- */
+
+static void metrics_evaluate(trial *t) {
+    cst_metrics out = {0};
+    TRY(t, cst_metrics_evaluate(t->c, t->w->p[0], ROWS, CLASSES, t->w->labels, 0, &out), true);
+    add_bytes(t, &out.top1, sizeof(double) * 8);
+}
+
+static void metrics_per_sample(trial *t) {
+    double nll[ROWS];
+    TRY(t,
+        cst_metrics_per_sample(t->c, t->w->p[0], ROWS, CLASSES, t->w->labels, nll, NULL, NULL,
+                               NULL),
+        true);
+    add_bytes(t, nll, sizeof nll);
+}
+
+static void metrics_reliability(trial *t) {
+    cst_reliability_bin out[CST_METRIC_BINS] = {{0}};
+    TRY(t, cst_metrics_reliability(t->c, t->w->p[0], ROWS, CLASSES, t->w->labels, 0, out), true);
+    for (int b = 0; b < CST_METRIC_BINS; b++)
+        add_bytes(t, &out[b].count, sizeof out[b].count);
+}
+
+static void group_accuracy(trial *t) {
+    const int64_t counts[CLASSES] = {500, 50, 5};
+    cst_group_accuracy out = {0};
+    TRY(t,
+        cst_group_accuracy_evaluate(t->c, t->w->p[0], ROWS, CLASSES, t->w->labels, counts, 100, 20,
+                                    &out),
+        true);
+    add_bytes(t, &out, sizeof out);
+}
+
+static void ood_scores(trial *t) {
+    double out[ROWS] = {0};
+    TRY(t, cst_ood_scores(t->c, t->w->p[0], ROWS, CLASSES, CST_OOD_PREDICTIVE_ENTROPY, out), true);
+    add_bytes(t, out, sizeof out);
+}
+
+static void ood_evaluate(trial *t) {
+    cst_ood_metrics out = {0};
+    TRY(t, cst_ood_evaluate(t->c, t->w->targets, ROWS, t->w->targets + ROWS, ROWS, &out), true);
+    add_bytes(t, &out, sizeof out);
+}
+
+enum { DRAWS = 20 };
+
+static void bootstrap_metrics(trial *t) {
+    cst_metric_intervals out = {0};
+    TRY(t, cst_bootstrap_metrics(t->c, t->w->p[0], ROWS, CLASSES, t->w->labels, 0, DRAWS, 1, &out),
+        true);
+    add_bytes(t, &out.top1, sizeof out.top1 * 4);
+}
+
+static void bootstrap_methods(trial *t) {
+    cst_metric_intervals out[MEMBERS] = {{0}};
+    TRY(t,
+        cst_bootstrap_methods(t->c, t->w->data, MEMBERS, ROWS, CLASSES, t->w->labels, 0, DRAWS, 1,
+                              out),
+        true);
+    add_bytes(t, &out[1].top1, sizeof out[1].top1 * 4);
+}
+
+static void bootstrap_difference(trial *t) {
+    cst_metric_intervals out = {0};
+    TRY(t,
+        cst_bootstrap_difference(t->c, t->w->p[0], t->w->p[1], ROWS, CLASSES, t->w->labels, 0,
+                                 DRAWS, 1, &out),
+        true);
+    add_bytes(t, &out.top1, sizeof out.top1 * 4);
+}
+
+static void bootstrap_compare(trial *t) {
+    cst_metric_intervals out[MEMBERS] = {{0}};
+    cst_metric_intervals differences[MEMBERS] = {{0}};
+    TRY(t,
+        cst_bootstrap_compare(t->c, t->w->data, MEMBERS, ROWS, CLASSES, t->w->labels, 0, DRAWS, 1,
+                              CST_BOOTSTRAP_ALL, 0, out, differences),
+        true);
+    add_bytes(t, &differences[1].top1, sizeof out[1].top1 * 8);
+}
+
+static void holm(trial *t) {
+    const double p[4] = {0.01, 0.5, 0.02, 0.9};
+    double out[4] = {0};
+    TRY(t, cst_holm(t->c, p, 4, out), true);
+    add_bytes(t, out, sizeof out);
+}
+
+static void spearman(trial *t) {
+    cst_rank_correlation out = {0};
+    TRY(t, cst_spearman(t->c, t->w->targets, t->w->targets + ROWS, ROWS, &out), true);
+    add_bytes(t, &out.rho, sizeof out.rho);
+}
+
+static cst_predicted_values predicted(const world *w) {
+    return (cst_predicted_values){.rows = ROWS, .outputs = OUTPUTS, .mean = w->v[0]};
+}
+
+static void value_metrics(trial *t) {
+    cst_predicted_values given = predicted(t->w);
+    cst_value_metrics average = {0};
+    cst_value_metrics each[OUTPUTS] = {{0}};
+    TRY(t, cst_value_metrics_evaluate(t->c, &given, t->w->targets, &average, each), true);
+    add_bytes(t, &average.rmse, sizeof average.rmse * 4);
+}
+
+static void value_bootstrap(trial *t) {
+    cst_predicted_values given = predicted(t->w);
+    cst_value_intervals out = {0};
+    TRY(t, cst_value_bootstrap(t->c, &given, 1, t->w->targets, DRAWS, 1, 0, &out, NULL), true);
+    add_bytes(t, &out.rmse, sizeof out.rmse);
+}
+
+static void value_errors(trial *t) {
+    cst_predicted_values given = predicted(t->w);
+    double out[ROWS] = {0};
+    TRY(t, cst_value_errors(t->c, &given, t->w->targets, out), true);
+    add_bytes(t, out, sizeof out);
+}
+
+static void from_confusion(trial *t) {
+    const int64_t confusion[] = {3, 1, 0, 2};
+    cst_segmentation_scores out = {0};
+    TRY(t, cst_segmentation_from_confusion(t->c, confusion, 2, &out, NULL, NULL, NULL), true);
+    add_bytes(t, &out.miou, sizeof out.miou);
+}
+
+static void evaluate_labels(trial *t) {
+    cst_segmentation_scores out = {0};
+    TRY(t,
+        cst_segmentation_evaluate_labels(t->c, t->w->labels, t->w->labels, 2, 4, 6, CLASSES, 255, 0,
+                                         &out, NULL),
+        true);
+    add_bytes(t, &out.miou, sizeof out.miou);
+}
+
+static void evaluate(trial *t) {
+    cst_report *report = NULL;
+    TRY(t, cst_evaluate(t->c, t->w->p[0], ROWS, CLASSES, t->w->labels, DRAWS, 1, &report),
+        report == NULL);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
+/* ---- reports --------------------------------------------------------------------------------- */
+
+static void report_new(trial *t) {
+    cst_report *report = NULL;
+    TRY(t, cst_report_new(t->c, "folds", &report), report == NULL);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
+/* A report is marked as failed once something could not be stored; the setters are tried on a fresh
+ * one each. */
+static void report_set_string(trial *t) {
+    cst_report *report = NULL;
+    must(t->c, cst_report_new(t->c, "folds", &report), "report");
+    TRY(t, cst_report_set_string(t->c, report, "key", "value"), true);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
+static void report_set_integer(trial *t) {
+    cst_report *report = NULL;
+    must(t->c, cst_report_new(t->c, "folds", &report), "report");
+    TRY(t, cst_report_set_integer(t->c, report, "key", 7), true);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
+static void report_set_integers(trial *t) {
+    const int64_t values[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+    cst_report *report = NULL;
+    must(t->c, cst_report_new(t->c, "folds", &report), "report");
+    TRY(t, cst_report_set_integers(t->c, report, "key", values, 10), true);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
+static void show(trial *t, char *text) {
+    add_text(t, text ? text : "");
+    cst_free(t->c, text);
+}
+
+static void report_json(trial *t) {
+    char *text = NULL;
+    TRY(t, cst_report_json(t->c, t->w->report, &text), text == NULL);
+    show(t, text);
+}
+
+static void report_text(trial *t) {
+    char *text = NULL;
+    TRY(t, cst_report_text(t->c, t->w->report, 0, &text), text == NULL);
+    show(t, text);
+}
+
+static void report_text_full(trial *t) {
+    char *text = NULL;
+    TRY(t, cst_report_text_full(t->c, t->w->rows, 1, &text), text == NULL);
+    show(t, text);
+}
+
+static void report_csv(trial *t) {
+    char *text = NULL;
+    TRY(t, cst_report_csv(t->c, t->w->rows, &text), text == NULL);
+    show(t, text);
+}
+
+static void report_markdown(trial *t) {
+    char *text = NULL;
+    TRY(t, cst_report_markdown(t->c, t->w->rows, &text), text == NULL);
+    show(t, text);
+}
+
+/* ---- pools from memory, prediction ----------------------------------------------------------- */
+
+static const char *const NAMES[MEMBERS] = {"a", "b", "c"};
+
+static void add_pool(trial *t, const cst_pool *pool, int32_t width) {
+    if (pool)
+        add_bytes(t, cst_pool_predictions(pool, "oof", 1), sizeof(float) * ROWS * (size_t)width);
+}
+
+static void pool_from_memory(trial *t) {
+    cst_pool *pool = NULL;
+    TRY(t,
+        cst_pool_from_memory(t->c, &pool, "oof", t->w->data, NAMES, MEMBERS, ROWS, CLASSES,
+                             t->w->labels, CST_OUTPUT_PROBABILITY),
+        pool == NULL);
+    add_pool(t, pool, CLASSES);
+    cst_pool_free(t->c, pool);
+}
+
+static void pool_from_values(trial *t) {
+    cst_pool *pool = NULL;
+    TRY(t,
+        cst_pool_from_values(t->c, &pool, "oof", t->w->values, NAMES, MEMBERS, ROWS, OUTPUTS,
+                             t->w->targets),
+        pool == NULL);
+    add_pool(t, pool, OUTPUTS);
+    cst_pool_free(t->c, pool);
+}
+
+static void pool_from_arrays(trial *t) {
+    cst_pool *pool = NULL;
+    cst_array arrays[MEMBERS];
+    for (int k = 0; k < MEMBERS; k++)
+        arrays[k] = (cst_array){
+            .data = t->w->p[k], .row_step = CLASSES * sizeof(float), .column_step = sizeof(float)};
+    static const char *const classes[CLASSES] = {"x", "y", "z"};
+    const cst_pool_arrays given = {.members = MEMBERS,
+                                   .rows = ROWS,
+                                   .classes = CLASSES,
+                                   .predictions = arrays,
+                                   .names = NAMES,
+                                   .class_names = classes,
+                                   .labels = t->w->labels,
+                                   .groups = t->w->groups};
+    TRY(t, cst_pool_from_arrays(t->c, &pool, &given), pool == NULL);
+    add_pool(t, pool, CLASSES);
+    cst_pool_free(t->c, pool);
+}
+
+static void pool_read(trial *t) {
+    float out[4 * CLASSES] = {0};
+    TRY(t, cst_pool_read(t->c, t->w->pool, "oof", 1, 3, 4, out), true);
+    add_bytes(t, out, sizeof out);
+}
+
+static void model_predict(trial *t) {
+    float out[ROWS * CLASSES] = {0};
+    TRY(t, cst_model_predict(t->c, t->w->model, t->w->data, ROWS, out), true);
+    add_bytes(t, out, sizeof out);
+}
+
+static void model_predict_values(trial *t) {
+    float mean[ROWS * OUTPUTS] = {0};
+    float variance[ROWS * OUTPUTS] = {0};
+    TRY(t, cst_model_predict_values(t->c, t->w->values_model, t->w->values, ROWS, mean, variance),
+        true);
+    add_bytes(t, mean, sizeof mean);
+    add_bytes(t, variance, sizeof variance);
+}
+
+static void model_intervals(trial *t) {
+    float mean[ROWS * OUTPUTS];
+    float variance[ROWS * OUTPUTS];
+    float lower[ROWS * OUTPUTS] = {0};
+    float upper[ROWS * OUTPUTS] = {0};
+    must(t->w->quiet,
+         cst_model_predict_values(t->w->quiet, t->w->values_model, t->w->values, ROWS, mean,
+                                  variance),
+         "values");
+    TRY(t, cst_model_intervals(t->c, t->w->values_model, 0.9, mean, variance, ROWS, lower, upper),
+        true);
+    add_bytes(t, upper, sizeof upper);
+}
+
+static void predictor_create(trial *t) {
+    cst_predictor *made = NULL;
+    float out[ROWS * CLASSES] = {0};
+    TRY(t, cst_predictor_create(t->c, &made, t->w->model), made == NULL);
+    if (made)
+        must(t->c, cst_predictor_predict(made, t->w->data, ROWS, out), "predictor");
+    add_bytes(t, out, sizeof out);
+    cst_predictor_free(t->c, made);
+}
+
+/* Documented to allocate nothing: alloc_sweep.c sees that. */
+static void predictor_predict(trial *t) {
+    cst_predictor *made = NULL;
+    float out[ROWS * CLASSES] = {0};
+    must(t->c, cst_predictor_create(t->c, &made, t->w->model), "predictor");
+    TRY(t, cst_predictor_predict(made, t->w->data, ROWS, out), true);
+    add_bytes(t, out, sizeof out);
+    cst_predictor_free(t->c, made);
+}
+
+static void model_save_memory(trial *t) {
+    void *bytes = NULL;
+    size_t size = 0;
+    TRY(t, cst_model_save_memory(t->c, t->w->model, &bytes, &size), bytes == NULL && size == 0);
+    add_bytes(t, bytes, size);
+    cst_free(t->c, bytes);
+}
+
+static void model_load_memory(trial *t) {
+    void *bytes = NULL;
+    size_t size = 0;
+    cst_model *model = NULL;
+    must(t->w->quiet, cst_model_save_memory(t->w->quiet, t->w->model, &bytes, &size), "model");
+    TRY(t, cst_model_load_memory(t->c, &model, bytes, size), model == NULL);
+    add_model(t, model);
+    cst_model_free(t->c, model);
+    cst_free(t->w->quiet, bytes);
+}
+
+const sweep_call SWEEP_SMALL[] = {
+    {"cst_context_create", "", context_create},
+    {"cst_context_create_with", "", context_create_with},
+    {"cst_options_create", "", options_create},
+    {"cst_folds_stratified", "", folds_stratified},
+    {"cst_folds_grouped", "", folds_grouped},
+    {"cst_folds_quantile", "", folds_quantile},
+    {"cst_folds_check", "", folds_check},
+    {"cst_metrics_evaluate", "", metrics_evaluate},
+    {"cst_metrics_per_sample", "", metrics_per_sample},
+    {"cst_metrics_reliability", "", metrics_reliability},
+    {"cst_group_accuracy_evaluate", "", group_accuracy},
+    {"cst_ood_scores", "", ood_scores},
+    {"cst_ood_evaluate", "", ood_evaluate},
+    {"cst_bootstrap_metrics", "", bootstrap_metrics},
+    {"cst_bootstrap_methods", "", bootstrap_methods},
+    {"cst_bootstrap_difference", "", bootstrap_difference},
+    {"cst_bootstrap_compare", "", bootstrap_compare},
+    {"cst_holm", "", holm},
+    {"cst_spearman", "", spearman},
+    {"cst_value_metrics_evaluate", "", value_metrics},
+    {"cst_value_bootstrap", "", value_bootstrap},
+    {"cst_value_errors", "", value_errors},
+    {"cst_segmentation_from_confusion", "", from_confusion},
+    {"cst_segmentation_evaluate_labels", "", evaluate_labels},
+    {"cst_evaluate", "", evaluate},
+    {"cst_report_new", "", report_new},
+    {"cst_report_set_string", "", report_set_string},
+    {"cst_report_set_integer", "", report_set_integer},
+    {"cst_report_set_integers", "", report_set_integers},
+    {"cst_report_json", "", report_json},
+    {"cst_report_text", "", report_text},
+    {"cst_report_text_full", "", report_text_full},
+    {"cst_report_csv", "", report_csv},
+    {"cst_report_markdown", "", report_markdown},
+    {"cst_pool_from_memory", "", pool_from_memory},
+    {"cst_pool_from_values", "", pool_from_values},
+    {"cst_pool_from_arrays", "", pool_from_arrays},
+    {"cst_pool_read", "", pool_read},
+    {"cst_model_predict", "", model_predict},
+    {"cst_model_predict_values", "", model_predict_values},
+    {"cst_model_intervals", "", model_intervals},
+    {"cst_predictor_create", "", predictor_create},
+    {"cst_predictor_predict", "", predictor_predict},
+    {"cst_model_save_memory", "", model_save_memory},
+    {"cst_model_load_memory", "", model_load_memory},
+};
+const size_t SWEEP_SMALL_COUNT = sizeof SWEEP_SMALL / sizeof SWEEP_SMALL[0];

@@ -1,0 +1,168 @@
+/*
+ * Calls of a sweep that fit, compare and evaluate, for each task.
+ */
+#include "sweep.h"
+
+static void fit_on(trial *t, cst_pool *pool) {
+    cst_model *model = NULL;
+    cst_report *report = NULL;
+    TRY(t, cst_fit(t->c, pool, "oof", t->w->options, &model, &report),
+        model == NULL && report == NULL);
+    add_model(t, model);
+    add_report(t, report);
+    cst_model_free(t->c, model);
+    cst_report_free(t->c, report);
+}
+
+static void fit_classes(trial *t) {
+    fit_on(t, t->w->pool);
+}
+
+static void fit_values(trial *t) {
+    fit_on(t, t->w->regression);
+}
+
+static void fit_maps(trial *t) {
+    fit_on(t, t->w->segmentation);
+}
+
+static void fit_boxes(trial *t) {
+    fit_on(t, t->w->detection);
+}
+
+static void inspect_in(trial *t, cst_pool *pool) {
+    cst_report *report = NULL;
+    TRY(t, cst_inspect(t->c, pool, "oof", t->w->options, &report), report == NULL);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
+static void inspect_classes(trial *t) {
+    inspect_in(t, t->w->pool);
+}
+
+static void inspect_values(trial *t) {
+    inspect_in(t, t->w->regression);
+}
+
+static void inspect_maps(trial *t) {
+    inspect_in(t, t->w->segmentation);
+}
+
+static void inspect_boxes(trial *t) {
+    inspect_in(t, t->w->detection);
+}
+
+/* Few methods: each has a fit of its own above or is short. */
+static void compare_in(trial *t, cst_pool *pool, const char *first, const char *second) {
+    const char *const methods[] = {first, second};
+    static const char *const settings[] = {"folds.count=2"};
+    const cst_compare_options options = {.methods = methods,
+                                         .method_count = 2,
+                                         .settings = settings,
+                                         .setting_count = 1,
+                                         .resamples = 10};
+    cst_report *report = NULL;
+    TRY(t, cst_compare(t->c, pool, &options, &report), report == NULL);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
+static void compare_classes(trial *t) {
+    compare_in(t, t->w->pool, "greedy", "average");
+}
+
+static void compare_values(trial *t) {
+    compare_in(t, t->w->regression, "greedy", "average");
+}
+
+static void compare_maps(trial *t) {
+    compare_in(t, t->w->segmentation, "best-single", "average");
+}
+
+static void compare_boxes(trial *t) {
+    compare_in(t, t->w->detection, "nms", "wbf");
+}
+
+static void ablate(trial *t) {
+    static const char *const settings[] = {"folds.count=2"};
+    const cst_compare_options options = {.split = "test", .settings = settings, .setting_count = 1};
+    cst_report *report = NULL;
+    TRY(t, cst_ablate(t->c, t->w->files, &options, &report), report == NULL);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
+static void sweep(trial *t) {
+    static const char *const values[] = {"2"};
+    static const char *const methods[] = {"average"};
+    const cst_sweep_options what = {
+        .key = "pool.size", .values = values, .value_count = 1, .draws = 2};
+    const cst_compare_options options = {.split = "test", .methods = methods, .method_count = 1};
+    cst_report *report = NULL;
+    TRY(t, cst_sweep(t->c, t->w->files, &what, &options, &report), report == NULL);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
+static void evaluate_member(trial *t) {
+    cst_report *report = NULL;
+    TRY(t, cst_evaluate_member(t->c, t->w->pool, "oof", 1, 10, 1, &report), report == NULL);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
+static void evaluate_model_in(trial *t, const cst_model *model, cst_pool *pool) {
+    cst_report *report = NULL;
+    TRY(t, cst_evaluate_model(t->c, model, pool, "oof", 0, 10, 1, &report), report == NULL);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
+static void evaluate_classes(trial *t) {
+    evaluate_model_in(t, t->w->model, t->w->files);
+}
+
+static void evaluate_values(trial *t) {
+    evaluate_model_in(t, t->w->values_model, t->w->regression);
+}
+
+static void evaluate_maps(trial *t) {
+    evaluate_model_in(t, t->w->maps_model, t->w->segmentation);
+}
+
+static void evaluate_boxes(trial *t) {
+    evaluate_model_in(t, t->w->boxes_model, t->w->detection);
+}
+
+static void evaluate_stack(trial *t) {
+    const cst_evaluate_options options = {.split = "test", .resamples = 10};
+    cst_report *report = NULL;
+    TRY(t, cst_evaluate_stack(t->c, t->w->model, t->w->files, &options, &report), report == NULL);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
+const sweep_call SWEEP_TASKS[] = {
+    {"cst_fit", "classification", fit_classes},
+    {"cst_fit", "regression", fit_values},
+    {"cst_fit", "segmentation", fit_maps},
+    {"cst_fit", "detection", fit_boxes},
+    {"cst_inspect", "classification", inspect_classes},
+    {"cst_inspect", "regression", inspect_values},
+    {"cst_inspect", "segmentation", inspect_maps},
+    {"cst_inspect", "detection", inspect_boxes},
+    {"cst_compare", "classification", compare_classes},
+    {"cst_compare", "regression", compare_values},
+    {"cst_compare", "segmentation", compare_maps},
+    {"cst_compare", "detection", compare_boxes},
+    {"cst_ablate", "", ablate},
+    {"cst_sweep", "", sweep},
+    {"cst_evaluate_member", "", evaluate_member},
+    {"cst_evaluate_model", "classification", evaluate_classes},
+    {"cst_evaluate_model", "regression", evaluate_values},
+    {"cst_evaluate_model", "segmentation", evaluate_maps},
+    {"cst_evaluate_model", "detection", evaluate_boxes},
+    {"cst_evaluate_stack", "", evaluate_stack},
+};
+const size_t SWEEP_TASKS_COUNT = sizeof SWEEP_TASKS / sizeof SWEEP_TASKS[0];

@@ -34,8 +34,8 @@ __attribute__((constructor)) static void begin(void) {
     static const struct {
         const char *name;
         int value;
-    } errors[] = {{"EIO", EIO},       {"ENOSPC", ENOSPC}, {"EINTR", EINTR},   {"EMFILE", EMFILE},
-                  {"EACCES", EACCES}, {"ENOMEM", ENOMEM}, {"EPERM", EPERM},   {"EDQUOT", EDQUOT},
+    } errors[] = {{"EIO", EIO},       {"ENOSPC", ENOSPC}, {"EINTR", EINTR},    {"EMFILE", EMFILE},
+                  {"EACCES", EACCES}, {"ENOMEM", ENOMEM}, {"EPERM", EPERM},    {"EDQUOT", EDQUOT},
                   {"EROFS", EROFS},   {"short", -1},      {"ENOTSUP", ENOTSUP}};
     const char *fault = getenv("CST_IO_FAULT");
     const char *folders = getenv("CST_IO_UNDER");

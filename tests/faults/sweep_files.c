@@ -3,6 +3,8 @@
  */
 #include "sweep.h"
 
+#include <corestack/safetensors.h>
+
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
@@ -285,7 +287,80 @@ static void predict_values_pool(trial *t) {
     cst_free(t->c, variance);
 }
 
+/* ---- safetensors ----------------------------------------------------------------------------- */
+
+/* A writer that failed can only be abandoned: a whole file is the call. */
+static cst_status write_tensors(cst_context *c, const world *w, const char *path) {
+    const int64_t shape[2] = {ROWS, CLASSES};
+    cst_safetensors_writer *writer = NULL;
+    cst_status status = cst_safetensors_writer_open(c, &writer, path, CST_TENSOR_ORDER_GIVEN);
+    for (int k = 0; status == CST_OK && k < 20; k++) {
+        const char name[] = {(char)('a' + k), '\0'};
+        status = cst_safetensors_writer_add(c, writer, name, CST_DTYPE_F32, shape, 2);
+    }
+    if (status == CST_OK)
+        status = cst_safetensors_writer_metadata(c, writer, "key", "value");
+    if (status == CST_OK)
+        status = cst_safetensors_writer_start(c, writer);
+    for (int k = 0; status == CST_OK && k < 20; k++) {
+        if (k == 0)
+            status = cst_safetensors_writer_put(c, writer, k, w->p[0], sizeof w->p[0]);
+        else
+            status = cst_safetensors_writer_put_f32(c, writer, k, w->p[k % 3], ROWS * CLASSES);
+    }
+    if (status == CST_OK)
+        return cst_safetensors_writer_finish(c, writer);
+    cst_safetensors_writer_abandon(c, writer);
+    return status;
+}
+
+static void tensors_written(trial *t) {
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.safetensors"));
+    TRY(t, write_tensors(t->c, t->w, path), missing(path));
+    finish(t, path);
+}
+
+static void tensors_opened(trial *t) {
+    char path[512];
+    cst_safetensors *file = NULL;
+    (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.safetensors"));
+    must(t->w->quiet, write_tensors(t->w->quiet, t->w, path), path);
+    TRY(t, cst_safetensors_open(t->c, &file, path), file == NULL);
+    add_bytes(t, cst_safetensors_name(file, 3), 1);
+    cst_safetensors_close(t->c, file);
+    (void)unlink(path);
+}
+
+static cst_status read_tensors(cst_context *c, cst_safetensors *file, float *narrow) {
+    double wide[ROWS * CLASSES];
+    const void *mapped = NULL;
+    cst_status status =
+        cst_safetensors_read(c, file, 1, 0, ROWS * CLASSES * (int64_t)sizeof(float), narrow);
+    if (status == CST_OK)
+        status = cst_safetensors_read_f32(c, file, 2, 0, ROWS * CLASSES, narrow);
+    if (status == CST_OK)
+        status = cst_safetensors_read_f64(c, file, 2, 0, ROWS * CLASSES, wide);
+    return status == CST_OK ? cst_safetensors_map(c, file, 2, &mapped) : status;
+}
+
+static void tensors_read(trial *t) {
+    char path[512];
+    float narrow[ROWS * CLASSES] = {0};
+    cst_safetensors *file = NULL;
+    (void)snprintf(path, sizeof path, "%s", in_folder(t->w, "written.safetensors"));
+    must(t->w->quiet, write_tensors(t->w->quiet, t->w, path), path);
+    must(t->c, cst_safetensors_open(t->c, &file, path), path);
+    TRY(t, read_tensors(t->c, file, narrow), true);
+    add_bytes(t, narrow, sizeof narrow);
+    cst_safetensors_close(t->c, file);
+    (void)unlink(path);
+}
+
 const sweep_call SWEEP_FILES[] = {
+    {"cst_safetensors_writer_open", "and all of a writer", tensors_written},
+    {"cst_safetensors_open", "", tensors_opened},
+    {"cst_safetensors_read", "and all that read", tensors_read},
     {"cst_read_labels", "npy", labels_npy},
     {"cst_read_labels", "csv", labels_csv},
     {"cst_read_labels", "text", labels_text},

@@ -66,8 +66,8 @@ typedef struct cst_pool_config {
  * A folder without pool.json: oof_NAME.npy and test_NAME.npy, or NAME.oof.npy and NAME.test.npy
  * ('_' and '.' do as well before as after; also .npz, .csv, .tsv, .safetensors), are the
  * predictions of member NAME on the splits "oof" and "test"; where no file is marked so, each
- * NAME.npy is a member of the one split "oof". The NAMEs labels (or y), ids, folds and groups are
- * not members but the split's; unmarked they belong to "oof".
+ * NAME.npy is a member of the one split "oof". The NAMEs labels (or y), ids, folds, groups and
+ * weights are not members but the split's; unmarked they belong to "oof".
  *
  * Shapes: [rows, classes], or [conditions, rows, classes] for a split with conditions. For two
  * classes also [rows] or [rows, 1], the probability (or logit) of class 1. Of a regression: [rows]

@@ -80,7 +80,7 @@ coverage() {
 
 figures() {
     cmake -S . -B build-fuzz/coverage -G Ninja -Wno-dev -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=clang -DCST_TESTS=ON \
-        -DCMAKE_C_FLAGS="-O1 -fprofile-instr-generate -fcoverage-mapping" >build-fuzz/coverage.log
+        -DCMAKE_C_FLAGS="-fprofile-instr-generate -fcoverage-mapping" >build-fuzz/coverage.log
     cmake --build build-fuzz/coverage --target fuzzers --parallel "$JOBS" >>build-fuzz/coverage.log
     coverage
     python3 fuzz/figures.py build-fuzz docs/reliability.md

@@ -186,7 +186,7 @@ static void *get_room(reader *r, size_t count, size_t size, size_t least, const 
 
 /* What prediction holds for one sample. */
 static void check_cells(reader *r, size_t at, const char *what, int64_t count, int64_t classes) {
-    if (r->status == CST_OK && count > CST_MODEL_CELLS_MAX / classes)
+    if (r->status == CST_OK && count * classes > CST_MODEL_CELLS_MAX) /* at most 2^31 * 2^31 */
         refuse(r, at, "%" PRId64 " %s of %" PRId64 " classes are more than %" PRId64 " numbers",
                count, what, classes, CST_MODEL_CELLS_MAX);
 }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import metrics, plot
+from . import io, metrics, plot
 from ._errors import (
     ArgumentError,
     ArrayTypeError,
@@ -76,6 +76,7 @@ __all__ = [
     "fit",
     "folds",
     "inspect",
+    "io",
     "load",
     "methods",
     "metrics",

@@ -8,7 +8,7 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
-from . import _frames
+from . import _frames, _tensors, io
 from . import _library as c
 from ._errors import ArgumentError, ArrayTypeError, FileError, FormatError, InputError, MismatchError
 from ._types import Array, Column, Flops
@@ -40,10 +40,12 @@ def number_of(word: Optional[str], known: Mapping[str, int], what: str) -> Optio
     return known[word]
 
 
-def loaded(value: Any) -> Any:
-    """An npy file as a memory map; anything else as it is."""
+def loaded(value: Any, what: str = "the array") -> Any:
+    """An npy file as a memory map, a tensor of a safetensors file, a tensor on the CPU as an array; else as it is."""
     if not is_path(value):
-        return value
+        return _tensors.plain(value, what)
+    if io.is_safetensors(os.fspath(value)):
+        return io.read_one(os.fspath(value))
     try:
         return np.load(value, mmap_mode="r", allow_pickle=False)
     except OSError as error:
@@ -58,8 +60,8 @@ def default_names(count: int) -> list[str]:
 
 
 def _numbers(array: Any, name: str) -> Array:
-    """A float array that is used where it is, or a converted copy. A path is an npy file, which is mapped."""
-    array = loaded(array)
+    """A float array that is used where it is, or a converted copy. A path is an npy file, which is mapped, or a tensor."""
+    array = loaded(array, name)
     if hasattr(array, "toarray") and hasattr(array, "nnz"):
         raise ArrayTypeError(f"{name}: is a sparse matrix; predictions are dense: use .toarray()")
     found = np.asanyarray(array)
@@ -84,7 +86,9 @@ def members(
             raise ArgumentError("names are given twice: predictions is a mapping, whose keys are the names")
         names = [str(name) for name in preds]
         arrays: Sequence[Any] = list(preds.values())
-    elif isinstance(preds, np.ndarray) or (hasattr(preds, "__array__") and not isinstance(preds, (list, tuple))):
+    elif isinstance(preds, np.ndarray) or (
+        (hasattr(preds, "__array__") or hasattr(preds, "__dlpack__")) and not isinstance(preds, (list, tuple))
+    ):
         array = _numbers(preds, "predictions")
         if array.ndim != 3 and not (array.ndim == 2 and columns == "outputs"):
             raise MismatchError(
@@ -211,7 +215,7 @@ class Arrays:
             raise ArgumentError("output: is for probabilities; leave it out of a regression")
         preds, index, classes = _frames.unframed(preds, classes)
         y, folds, groups = (
-            _frames.joined(loaded(value), index, name) for value, name in ((y, "y"), (folds, "folds"), (groups, "groups"))
+            _frames.joined(loaded(value, name), index, name) for value, name in ((y, "y"), (folds, "folds"), (groups, "groups"))
         )
         self.names, matrices = members(preds, names, "outputs" if self.values else "classes")
         self.rows = matrices[0].shape[0]

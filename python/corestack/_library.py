@@ -22,6 +22,9 @@ FLOAT32 = 0
 FLOAT64 = 1
 FLOAT16 = 2
 LEVELS_MAX = 8
+DTYPE_COUNT = 22
+TENSOR_ORDER_SORTED = 0
+TENSOR_ORDER_GIVEN = 1
 
 
 class Array(Structure):
@@ -345,6 +348,33 @@ FUNCTIONS = {
         _STATUS,
         [c_void_p, c_void_p, c_int32, c_void_p, c_int64, c_int32, c_uint64, c_void_p],
     ),
+    "cst_dtype_name": (c_char_p, [c_int]),
+    "cst_dtype_bits": (c_int32, [c_int]),
+    "cst_safetensors_open": (_STATUS, [c_void_p, _OUT, c_char_p]),
+    "cst_safetensors_close": (None, [c_void_p, c_void_p]),
+    "cst_safetensors_count": (c_int64, [c_void_p]),
+    "cst_safetensors_find": (c_int64, [c_void_p, c_char_p]),
+    "cst_safetensors_name": (c_char_p, [c_void_p, c_int64]),
+    "cst_safetensors_dtype": (c_int, [c_void_p, c_int64]),
+    "cst_safetensors_shape": (POINTER(c_int64), [c_void_p, c_int64, POINTER(c_int32)]),
+    "cst_safetensors_bytes": (c_int64, [c_void_p, c_int64]),
+    "cst_safetensors_metadata_count": (c_int64, [c_void_p]),
+    "cst_safetensors_metadata_key": (c_char_p, [c_void_p, c_int64]),
+    "cst_safetensors_metadata_value": (c_char_p, [c_void_p, c_int64]),
+    "cst_safetensors_read": (_STATUS, [c_void_p, c_void_p, c_int64, c_int64, c_int64, c_void_p]),
+    "cst_safetensors_read_f32": (_STATUS, [c_void_p, c_void_p, c_int64, c_int64, c_int64, c_void_p]),
+    "cst_safetensors_read_f64": (_STATUS, [c_void_p, c_void_p, c_int64, c_int64, c_int64, c_void_p]),
+    "cst_safetensors_map": (_STATUS, [c_void_p, c_void_p, c_int64, _OUT]),
+    "cst_safetensors_writer_open": (_STATUS, [c_void_p, _OUT, c_char_p, c_int]),
+    "cst_safetensors_writer_add": (_STATUS, [c_void_p, c_void_p, c_char_p, c_int, POINTER(c_int64), c_int32]),
+    "cst_safetensors_writer_metadata": (_STATUS, [c_void_p, c_void_p, c_char_p, c_char_p]),
+    "cst_safetensors_writer_start": (_STATUS, [c_void_p, c_void_p]),
+    "cst_safetensors_writer_at": (c_int64, [c_void_p, c_int64]),
+    "cst_safetensors_writer_put": (_STATUS, [c_void_p, c_void_p, c_int64, c_void_p, c_int64]),
+    "cst_safetensors_writer_put_f32": (_STATUS, [c_void_p, c_void_p, c_int64, c_void_p, c_int64]),
+    "cst_safetensors_writer_put_f64": (_STATUS, [c_void_p, c_void_p, c_int64, c_void_p, c_int64]),
+    "cst_safetensors_writer_finish": (_STATUS, [c_void_p, c_void_p]),
+    "cst_safetensors_writer_abandon": (None, [c_void_p, c_void_p]),
 }
 
 

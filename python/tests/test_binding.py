@@ -40,8 +40,11 @@ CONSTANTS = {
     "CST_NUMBER_FLOAT64": c.FLOAT64,
     "CST_NUMBER_FLOAT16": c.FLOAT16,
     "CST_LEVELS_MAX": c.LEVELS_MAX,
+    "CST_DTYPE_U64 + 1": c.DTYPE_COUNT,
+    "CST_TENSOR_ORDER_SORTED": c.TENSOR_ORDER_SORTED,
+    "CST_TENSOR_ORDER_GIVEN": c.TENSOR_ORDER_GIVEN,
 }
-ENUMS = "cst_status|cst_task|cst_output|cst_log_level|cst_number|cst_map_format|cst_layout"
+ENUMS = "cst_status|cst_task|cst_output|cst_log_level|cst_number|cst_map_format|cst_layout|cst_dtype|cst_tensor_order"
 SCALARS = {
     "int": ctypes.c_int,
     "int32_t": ctypes.c_int32,
@@ -109,7 +112,7 @@ class Binding(unittest.TestCase):
                 place = getattr(struct, field)
                 expected.append(f"{name}.{field} {place.offset} {place.size}")
         for name, value in CONSTANTS.items():
-            lines.append(f'printf("{name} %d\\n", (int){name});')
+            lines.append(f'printf("{name} %d\\n", (int)({name}));')
             expected.append(f"{name} {value}")
         lines += ["return 0;", "}"]
         with tempfile.TemporaryDirectory() as folder:

@@ -1,0 +1,269 @@
+"""Files of tensors: safetensors, read and written by the C library (docs/safetensors.md).
+
+>>> weights = corestack.io.read_safetensors("model.safetensors")           # a dict of arrays
+>>> corestack.io.write_safetensors("preds.safetensors", {"resnet50": p})   # then fit("preds.safetensors#resnet50", ...)
+"""
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Iterator, Mapping
+from os import fsencode, fspath
+from typing import Any, Optional, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _library as c
+from . import _tensors
+from ._errors import ArgumentError, ArrayTypeError, InputError
+from ._session import Session
+from ._types import Array, Path
+
+__all__ = ["read_safetensors", "safetensors_metadata", "write_safetensors"]
+
+# Types that NumPy has; BF16 and the floats of fewer bits are others.
+_NATIVE = {
+    "BOOL": "?", "U8": "u1", "I8": "i1", "I16": "<i2", "U16": "<u2", "F16": "<f2", "I32": "<i4", "U32": "<u4",
+    "F32": "<f4", "C64": "<c8", "F64": "<f8", "I64": "<i8", "U64": "<u8",
+}  # fmt: skip
+_NUMBERS = {c.lib.cst_dtype_name(number).decode(): number for number in range(c.DTYPE_COUNT)}
+_OF_NUMPY = {np.dtype(kind): _NUMBERS[name] for name, kind in _NATIVE.items()}
+_PIECE = 1 << 24  # bytes written at a time
+_SHOWN = 8  # names in a message
+
+
+class _File:
+    """An open file and its session; both are closed when nothing looks at them any more."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = fspath(path)
+        self.session = Session(interrupts=False)
+        self.session.__enter__()
+        self.pointer = self.session.make(c.lib.cst_safetensors_close, c.lib.cst_safetensors_open, fsencode(path))
+
+    def __del__(self) -> None:
+        self.session.__exit__()
+
+    def names(self) -> list[str]:
+        count = c.lib.cst_safetensors_count(self.pointer)
+        return [c.lib.cst_safetensors_name(self.pointer, k).decode() for k in range(count)]
+
+    def find(self, name: str) -> int:
+        found: int = -1 if "\0" in name else c.lib.cst_safetensors_find(self.pointer, name.encode())
+        if found < 0:
+            names = self.names()
+            more = ", ..." if len(names) > _SHOWN else ""
+            raise InputError(f"{self.path}: has no tensor '{name}'; it holds {', '.join(names[:_SHOWN])}{more}")
+        return found
+
+    def dtype(self, tensor: int) -> str:
+        name: bytes = c.lib.cst_dtype_name(c.lib.cst_safetensors_dtype(self.pointer, tensor))
+        return name.decode()
+
+    def shape(self, tensor: int) -> tuple[int, ...]:
+        axes = ctypes.c_int32()
+        lengths = c.lib.cst_safetensors_shape(self.pointer, tensor, ctypes.byref(axes))
+        return tuple(lengths[a] for a in range(axes.value))
+
+    def stored(self, tensor: int, mmap: bool) -> Array:
+        """The tensor as it is in the file, or mapped."""
+        name = self.dtype(tensor)
+        shape: tuple[int, ...] = self.shape(tensor)
+        kind = _NATIVE.get(name)
+        if kind is None:  # bits of a type that NumPy has none for
+            bits = c.lib.cst_dtype_bits(_NUMBERS[name])
+            kind = "<u2" if bits == 16 else "u1"
+            shape = shape if bits >= 8 else (c.lib.cst_safetensors_bytes(self.pointer, tensor),)
+        size = c.lib.cst_safetensors_bytes(self.pointer, tensor)
+        if mmap and size > 0 and name != "BOOL":  # the bytes of BOOL are checked
+            at = ctypes.c_void_p()
+            self.session.check(
+                c.lib.cst_safetensors_map(self.session.context, self.pointer, tensor, ctypes.byref(at))
+            )
+            memory: Any = (ctypes.c_ubyte * size).from_address(at.value or 0)
+            memory.file = self  # the mapping lives as long as an array that looks at it
+            mapped: Array = np.frombuffer(memory, kind).reshape(shape)
+            mapped.flags.writeable = False
+            return mapped
+        out: Array = np.empty(shape, kind)
+        self.session.check(
+            c.lib.cst_safetensors_read(self.session.context, self.pointer, tensor, 0, size, out.ctypes.data)
+        )
+        return out
+
+    def converted(self, tensor: int, dtype: "np.dtype[Any]") -> Array:
+        out: Array = np.empty(self.shape(tensor), dtype)
+        read = c.lib.cst_safetensors_read_f32 if dtype == np.float32 else c.lib.cst_safetensors_read_f64
+        self.session.check(read(self.session.context, self.pointer, tensor, 0, out.size, out.ctypes.data))
+        return out
+
+    def read(self, tensor: int, dtype: Optional["np.dtype[Any]"], stored: bool, mmap: bool) -> Array:
+        kind = _NATIVE.get(self.dtype(tensor))
+        if stored or (kind is not None and (dtype is None or np.dtype(kind) == dtype)):
+            return self.stored(tensor, mmap)
+        return self.converted(tensor, np.dtype(np.float32) if dtype is None else dtype)
+
+
+def read_safetensors(
+    path: Path,
+    names: Optional[Iterable[str]] = None,
+    dtype: Union[None, str, npt.DTypeLike] = None,
+    *,
+    mmap: bool = False,
+) -> dict[str, Array]:
+    """Tensors of a file by name, in the order of their data: all of them, or `names`.
+
+    dtype: None gives each tensor's own type, and float32 for BF16; "float32" or "float64" converts all; "stored" gives the
+    bits of types that NumPy does not have as uint16 (BF16) or uint8. mmap=True maps what needs no conversion instead of
+    reading it: nothing is copied, the arrays are read-only, and the file must not be shortened while they live.
+    """
+    stored = isinstance(dtype, str) and dtype == "stored"
+    kind = None if dtype is None or stored else np.dtype(dtype)
+    if kind is not None and kind not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise ArgumentError(f"dtype is {kind}; tensors are converted to float32 or float64, or given as 'stored'")
+    if isinstance(names, str):
+        raise ArgumentError(f"names is the text '{names}'; give a list of names")
+    file = _File(path)
+    wanted = file.names() if names is None else list(names)
+    return {name: file.read(file.find(name), kind, stored, mmap) for name in wanted}
+
+
+def read_one(path: str) -> Array:
+    """The tensor that "file.safetensors#name" names, or the only one of "file.safetensors"."""
+    file_path, name = split(path)
+    file = _File(file_path)
+    names = file.names()
+    if name is None and len(names) != 1:
+        more = ", ..." if len(names) > _SHOWN else ""
+        raise InputError(
+            f"{file_path}: has {len(names)} tensors ({', '.join(names[:_SHOWN])}{more}); choose one with "
+            "FILE.safetensors#NAME"
+        )
+    return file.read(file.find(names[0] if name is None else name), None, False, False)
+
+
+def split(path: str) -> tuple[str, Optional[str]]:
+    """File and tensor of "file.safetensors#name" (or with ':')."""
+    mark = ".safetensors"
+    at = path.find(mark)
+    while at >= 0:
+        end = at + len(mark)
+        if path[end : end + 1] in ("#", ":"):
+            return path[:end], path[end + 1 :]
+        at = path.find(mark, end)
+    return path, None
+
+
+def is_safetensors(path: str) -> bool:
+    file, name = split(path)
+    return name is not None or file.endswith(".safetensors")
+
+
+def safetensors_metadata(path: Path) -> dict[str, str]:
+    """The texts of "__metadata__" by key."""
+    file = _File(path)
+    count = c.lib.cst_safetensors_metadata_count(file.pointer)
+    return {
+        c.lib.cst_safetensors_metadata_key(file.pointer, k).decode(): c.lib.cst_safetensors_metadata_value(
+            file.pointer, k
+        ).decode()
+        for k in range(count)
+    }
+
+
+def _bits_of(value: Any, name: str) -> tuple[Array, Optional[str]]:
+    """An array of a type that the format has, and the type's name where NumPy's does not tell it."""
+    if _tensors.is_bfloat16(value):
+        tensor = _tensors.on_cpu(value, name).contiguous()
+        bits: Array = np.empty(tuple(tensor.shape), "<u2")
+        ctypes.memmove(bits.ctypes.data, tensor.data_ptr(), bits.nbytes)
+        return bits, "BF16"
+    array = np.asarray(_tensors.plain(value, name))
+    little: Array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    if little.dtype not in _OF_NUMPY:
+        raise ArrayTypeError(f"{name}: has dtype {array.dtype}, which a safetensors file does not hold")
+    return little, None
+
+
+def _pieces(array: Array) -> Iterator[Array]:
+    """The elements in C order, contiguous, some megabytes at a time."""
+    if array.ndim == 0 or array.nbytes <= _PIECE:
+        yield np.ascontiguousarray(array).reshape(-1)
+    elif array.flags.c_contiguous:
+        flat = array.reshape(-1)
+        step = _PIECE // array.itemsize
+        for first in range(0, len(flat), step):
+            yield flat[first : first + step]
+    else:
+        for part in array:
+            yield from _pieces(part)
+
+
+def _text(value: str, what: str) -> bytes:
+    if not isinstance(value, str) or "\0" in value:
+        raise ArgumentError(f"{what} {value!r} is no text without NULs")
+    return value.encode("utf-8", "surrogatepass")  # what is not UTF-8 the library refuses
+
+
+def _check(s: Session, function: Any, *arguments: Any) -> None:
+    s.check(function(s.context, *arguments))
+
+
+def _declare(s: Session, writer: Any, name: str, array: Array, own: Optional[str], dtype: Optional[str]) -> Any:
+    """Declares a tensor; the function that writes its numbers rounded to `dtype`, or None where they are as they are."""
+    number = _OF_NUMPY[array.dtype] if own is None else _NUMBERS[own]
+    put = None
+    if dtype is not None and own is None and array.dtype.kind == "f" and number != _NUMBERS[dtype]:
+        number = _NUMBERS[dtype]
+        wide = array.dtype == np.float64
+        put = c.lib.cst_safetensors_writer_put_f64 if wide else c.lib.cst_safetensors_writer_put_f32
+    shape = (ctypes.c_int64 * array.ndim)(*array.shape)
+    _check(s, c.lib.cst_safetensors_writer_add, writer, _text(name, "name"), number, shape, array.ndim)
+    return put
+
+
+def _write(s: Session, writer: Any, tensor: int, array: Array, put: Any) -> None:
+    for piece in _pieces(array):
+        if put is None:
+            _check(s, c.lib.cst_safetensors_writer_put, writer, tensor, piece.ctypes.data, piece.nbytes)
+        else:
+            part = piece.astype(np.float32) if piece.dtype == np.float16 else piece
+            _check(s, put, writer, tensor, part.ctypes.data, part.size)
+
+
+def write_safetensors(
+    path: Path,
+    arrays: Mapping[str, Any],
+    metadata: Optional[Mapping[str, str]] = None,
+    *,
+    dtype: Optional[str] = None,
+    order: str = "sorted",
+) -> None:
+    """Writes arrays (or tensors of PyTorch on the CPU) to a file, whole or not at all.
+
+    dtype: "F64", "F32", "F16" or "BF16" rounds floating-point arrays to that type; None keeps each array's own. order:
+    "sorted" by type and name, as the reference library writes, or "given".
+    """
+    if order not in ("sorted", "given"):
+        raise ArgumentError(f"order is '{order}'; it is 'sorted' or 'given'")
+    if dtype not in (None, "F64", "F32", "F16", "BF16"):
+        raise ArgumentError(f"dtype is '{dtype}'; it is 'F64', 'F32', 'F16' or 'BF16'")
+    found = {name: _bits_of(value, str(name)) for name, value in arrays.items()}
+    kind = c.TENSOR_ORDER_SORTED if order == "sorted" else c.TENSOR_ORDER_GIVEN
+    with Session(interrupts=False) as s:
+        writer = ctypes.c_void_p()
+        _check(s, c.lib.cst_safetensors_writer_open, ctypes.byref(writer), fsencode(path), kind)
+        try:
+            for key, value in (metadata or {}).items():
+                texts = _text(key, "metadata"), _text(value, "metadata")
+                _check(s, c.lib.cst_safetensors_writer_metadata, writer, *texts)
+            puts = [_declare(s, writer, name, array, own, dtype) for name, (array, own) in found.items()]
+            values = [array for array, _ in found.values()]
+            _check(s, c.lib.cst_safetensors_writer_start, writer)
+            for place in range(len(values)):
+                tensor = c.lib.cst_safetensors_writer_at(writer, place)
+                _write(s, writer, tensor, values[tensor], puts[tensor])
+            finishing, writer = writer, ctypes.c_void_p()  # it is freed now, whatever comes of it
+            _check(s, c.lib.cst_safetensors_writer_finish, finishing)
+        finally:
+            c.lib.cst_safetensors_writer_abandon(s.context, writer)

@@ -189,6 +189,7 @@ class Torch(Case):
             tensors,
             {name: p.clone().requires_grad_() for name, p in tensors.items()},
             {name: torch.from_numpy(np.ascontiguousarray(p.T)).T for name, p in preds.items()},
+            {name: t.detach().float().cpu().numpy() for name, t in tensors.items()},
         ):
             stack = corestack.fit(given, torch.from_numpy(y), evaluate_nested=False)
             self.assertEqual(stack.to_bytes(), wanted.to_bytes())

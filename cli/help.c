@@ -32,7 +32,7 @@ const cli_option CLI_POOL_OPTIONS[] = {
     {"ignore", 0, "LABEL", "segmentation: label of pixels that do not count (255)"},
     {"layout", 0, "ORDER", "segmentation: channels-last or channels-first, where both could be"},
     {"classes", 0, "C", "number of classes, where the files alone cannot say it"},
-    {"allow-outside", 0, NULL, "let a manifest name files outside its folder"},
+    {"allow-outside", 0, NULL, "let a manifest or folder lead to files outside it"},
     {NULL, 0, NULL, NULL},
 };
 

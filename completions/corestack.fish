@@ -51,7 +51,7 @@ complete -c corestack -n "__fish_seen_subcommand_from folds" -l task -x -a "clas
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect" -l ignore -x -d "label of pixels that do not count"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect" -l layout -x -a "channels-last channels-first" -d "how the axes of maps lie"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect" -l classes -x -d "number of classes"
-complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect" -l allow-outside -d "let a manifest name files outside its folder"
+complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect" -l allow-outside -d "let a manifest or folder lead to files outside it"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect folds options help" -l json -s j -d "one JSON document on standard output"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect folds options help" -l threads -s t -x -d "threads to use"
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect folds options help" -l memory -x -d "memory to stay within"

@@ -280,6 +280,93 @@ static void broken_and_missing_files(void **state) {
     expect_error(f, load(f), CST_ERROR_INPUT, "pool.json", "'m'", "'oof'", NULL);
 }
 
+/* What lies in a folder without a manifest may not lead out of it either, whatever the link is
+ * called; what the caller names may be anywhere. */
+static void links_out_of_a_folder(void **state) {
+    fixture *f = *state;
+    cst_pool *pool = NULL;
+    char elsewhere[256];
+    char folder[256];
+    assert_int_equal(mkdir(at(f, "elsewhere"), 0700), 0);
+    assert_int_equal(mkdir(at(f, "preds"), 0700), 0);
+    (void)strcpy(elsewhere, at(f, "elsewhere/b.npy"));
+    (void)strcpy(folder, at(f, "preds"));
+    put_f32(f, "preds/oof_a.npy", good, ROWS, CLASSES);
+    put_f32(f, "elsewhere/b.npy", good, ROWS, CLASSES);
+    put_text(f, "elsewhere/y.csv", "label\n0\n1\n2\n0\n");
+    assert_int_equal(symlink(elsewhere, at(f, "preds/oof_b.npy")), 0);
+    expect_error(f, cst_pool_open(f->context, &pool, folder, NULL), CST_ERROR_INPUT, "oof_b.npy",
+                 "leaves the folder", elsewhere, NULL);
+    cst_pool_config config = {.outside = 1};
+    expect_ok(f, cst_pool_open(f->context, &pool, folder, &config));
+    assert_int_equal(cst_pool_members(pool), 2);
+    cst_pool_free(f->context, pool);
+    /* inside, a link is a file like others */
+    assert_int_equal(unlink(at(f, "preds/oof_b.npy")), 0);
+    assert_int_equal(symlink("oof_a.npy", at(f, "preds/oof_b.npy")), 0);
+    char labels[256];
+    (void)strcpy(labels, at(f, "elsewhere/y.csv"));
+    config = (cst_pool_config){.labels = labels};
+    expect_ok(f, cst_pool_open(f->context, &pool, folder, &config));
+    expect_ok(f, cst_pool_load(f->context, pool, "oof"));
+    cst_pool_free(f->context, pool);
+    /* a link that is put there between opening and reading */
+    expect_ok(f, cst_pool_open(f->context, &pool, folder, &config));
+    assert_int_equal(unlink(at(f, "preds/oof_b.npy")), 0);
+    assert_int_equal(symlink(elsewhere, at(f, "preds/oof_b.npy")), 0);
+    expect_error(f, cst_pool_load(f->context, pool, "oof"), CST_ERROR_INPUT, "oof_b.npy",
+                 "leaves the folder", NULL);
+    cst_pool_free(f->context, pool);
+}
+
+/* Every place of a manifest that names a file, with every way out. */
+static void no_key_of_a_manifest_leads_out(void **state) {
+    fixture *f = *state;
+    cst_pool *pool = NULL;
+    static const char *const ways[] = {"../x.npy",
+                                       "/etc/passwd",
+                                       "up/x.npy",
+                                       "deep/up/x.npy",
+                                       "../x.npz#a",
+                                       "up/x.npz:a",
+                                       "file.npy",
+                                       "../x.safetensors#a",
+                                       "up/x.safetensors#a",
+                                       "deep/../x.npy",
+                                       "a.npz#../../up/x.npz:b"};
+    static const char *const keys[] = {
+        "\"oof\": {\"labels\": \"%s\"}}",
+        "\"oof\": {\"ids\": \"%s\"}}",
+        "\"oof\": {\"folds\": \"%s\"}}",
+        "\"oof\": {\"groups\": \"%s\"}}",
+        "\"oof\": {\"weights\": \"%s\"}}",
+        "\"oof\": {}}, \"training_counts\": \"%s\"",
+        "\"oof\": {}}, \"models\": [{\"name\": \"m\", \"predictions\": {\"oof\": \"%s\"}}]",
+        "\"oof\": {}}, \"models\": [{\"name\": \"m\", \"predictions\": {\"oof\": "
+        "{\"path\": \"%s\"}}}]",
+        "\"oof\": {}}, \"models\": [{\"name\": \"m\", \"predictions\": {\"oof\": "
+        "{\"path\": \"a.npy\", \"ids\": \"%s\"}}}]"};
+    assert_int_equal(mkdir(at(f, "deep"), 0700), 0);
+    assert_int_equal(symlink("/etc", at(f, "up")), 0);
+    assert_int_equal(symlink("../up", at(f, "deep/up")), 0);
+    assert_int_equal(symlink("/etc/passwd", at(f, "file.npy")), 0);
+    for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
+        for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
+            char inner[512];
+            char text[1024];
+            (void)snprintf(inner, sizeof inner, keys[k], ways[w]);
+            (void)snprintf(text, sizeof text,
+                           "{\"corestack_pool\": 1, \"classes\": 3, \"splits\": {%s%s}", inner,
+                           strstr(inner, "models") ? ""
+                                                   : ", \"models\": [{\"name\": \"m\", "
+                                                     "\"predictions\": {\"oof\": \"a.npy\"}}]");
+            put_text(f, "pool.json", text);
+            expect_error(f, cst_pool_open(f->context, &pool, at(f, "pool.json"), NULL),
+                         CST_ERROR_INPUT, "leaves the", "folder", NULL);
+            assert_null(pool);
+        }
+}
+
 static void opening_what_is_no_pool(void **state) {
     fixture *f = *state;
     cst_pool *pool = NULL;
@@ -386,6 +473,8 @@ int main(void) {
         TEST(folds_and_groups_of_the_wrong_kind),
         TEST(broken_and_missing_files),
         TEST(opening_what_is_no_pool),
+        TEST(links_out_of_a_folder),
+        TEST(no_key_of_a_manifest_leads_out),
         TEST(memory_that_is_not_usable),
         TEST(the_first_bad_member_is_named),
     };

@@ -39,7 +39,7 @@ typedef enum cst_layout {
 /* What a folder or a list of files cannot say of itself. Zero-initialise; all fields have a
  * default. */
 typedef struct cst_pool_config {
-    int outside;       /* non-zero: a manifest may name files outside its folder */
+    int outside;       /* non-zero: a manifest or folder may lead to files outside */
     int output_given;  /* non-zero: `output` holds; otherwise the manifest's word, or probability */
     cst_output output; /* what the members' numbers are */
     const char *labels;  /* labels file for a list of files or a folder; NULL: the manifest's, or

@@ -77,6 +77,8 @@ void cst_manifest_free(cst_context *context, cst_manifest *manifest) {
     cst_free(context, manifest->training_counts_file);
     cst_free(context, manifest->splits);
     cst_free(context, manifest->members);
+    for (int32_t i = 0; i < manifest->given_count; i++)
+        cst_free(context, manifest->given[i]);
     cst_free(context, manifest->folder);
     cst_free(context, manifest->path);
     cst_free(context, manifest);
@@ -184,7 +186,8 @@ cst_status cst_manifest_add_member(cst_context *context, cst_manifest *manifest,
     return CST_OK;
 }
 
-/* Whether `path` (a real path) is inside `folder` (a real path). */
+/* Whether `path` is inside `folder`, as they are written: both are real paths, or the one was made
+ * from the other. */
 static bool is_inside(const char *folder, const char *path) {
     size_t length = strlen(folder);
     if (strncmp(folder, path, length) != 0)
@@ -229,9 +232,37 @@ static char *nearest_real_path(char *path) {
     return real ? real : realpath(*path == '/' ? "/" : ".", NULL);
 }
 
+cst_status cst_manifest_stay_in(cst_context *context, cst_manifest *manifest, const char *folder) {
+    char *real = realpath(folder, NULL);
+    if (!real)
+        return cst_fail(context, CST_ERROR_IO, "%s: its folder cannot be found: %s", manifest->path,
+                        strerror(errno));
+    manifest->folder = cst_strdup(context, real);
+    free(real);
+    return manifest->folder ? CST_OK : CST_ERROR_MEMORY;
+}
+
+cst_status cst_manifest_allow(cst_context *context, cst_manifest *manifest, const char *path) {
+    if (manifest->given_count == CST_MANIFEST_GIVEN_MAX)
+        return cst_fail(context, CST_ERROR_INTERNAL, "%s: too many paths are given", path);
+    char *copy = cst_strdup(context, path);
+    if (!copy)
+        return CST_ERROR_MEMORY;
+    manifest->given[manifest->given_count++] = copy;
+    return CST_OK;
+}
+
+/* Whether the caller named `path`, or a folder above it that it is written from. */
+static bool is_given(const cst_manifest *manifest, const char *path) {
+    for (int32_t i = 0; i < manifest->given_count; i++)
+        if (strcmp(manifest->given[i], path) == 0 || is_inside(manifest->given[i], path))
+            return true;
+    return false;
+}
+
 cst_status cst_manifest_confine(cst_context *context, const cst_manifest *manifest,
                                 const char *path) {
-    if (!manifest->folder)
+    if (!manifest->folder || is_given(manifest, path))
         return CST_OK;
     char *copy = cst_strdup(context, path);
     if (!copy)

@@ -11,6 +11,7 @@
 
 /* More is refused before memory is taken for it. */
 enum {
+    CST_MANIFEST_GIVEN_MAX = 8, /* more than a configuration has paths */
     CST_MANIFEST_SPLITS_MAX = 10000,
     CST_MANIFEST_MEMBERS_MAX = 10000,
     CST_MANIFEST_FILES_MAX = 1 << 22 /* splits times members */
@@ -57,6 +58,8 @@ typedef struct cst_manifest_member {
 typedef struct cst_manifest {
     char *path;   /* of the manifest or folder, for messages */
     char *folder; /* real path that files must stay in; NULL: they may be anywhere */
+    char *given[CST_MANIFEST_GIVEN_MAX]; /* paths that the caller named: they may be anywhere */
+    int32_t given_count;
     bool task_given;
     cst_task task;
     char **class_names;  /* [classes], or NULL */
@@ -95,6 +98,11 @@ cst_status cst_manifest_add_member(cst_context *context, cst_manifest *manifest,
 /* Position by name, or -1. */
 int32_t cst_manifest_find_split(const cst_manifest *manifest, const char *name);
 int32_t cst_manifest_find_member(const cst_manifest *manifest, const char *name);
+
+/* From here on files must stay in `folder`; those of cst_manifest_allow, and what lies below them,
+ * need not. */
+cst_status cst_manifest_stay_in(cst_context *context, cst_manifest *manifest, const char *folder);
+cst_status cst_manifest_allow(cst_context *context, cst_manifest *manifest, const char *path);
 
 /* Refuses a file that leaves the manifest's folder, also through symbolic links. Called again right
  * before a file is opened. */

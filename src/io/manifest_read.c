@@ -2,7 +2,6 @@
  * pool.json to a cst_manifest, strictly: unknown keys, doubled keys and wrong types are errors that
  * say where. Before anything else is opened. Method: the pool manifest.
  */
-#define _XOPEN_SOURCE 700 /* realpath */
 #include "io/bytes.h"
 #include "io/manifest.h"
 #include "io/strings.h"
@@ -661,14 +660,9 @@ static cst_status set_folder(const reader *r) {
         return CST_ERROR_MEMORY;
     if (r->folder)
         folder[r->folder] = '\0';
-    char *real = realpath(folder, NULL);
+    cst_status status = cst_manifest_stay_in(r->context, r->manifest, folder);
     cst_free(r->context, folder);
-    if (!real)
-        return cst_fail(r->context, CST_ERROR_IO, "%s: its folder cannot be found: %s", r->path,
-                        strerror(errno));
-    r->manifest->folder = cst_strdup(r->context, real);
-    free(real);
-    return r->manifest->folder ? CST_OK : CST_ERROR_MEMORY;
+    return status;
 }
 
 cst_status cst_manifest_read(cst_context *context, cst_manifest **out, const char *path,

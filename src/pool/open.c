@@ -214,10 +214,11 @@ static cst_status put_path(cst_context *context, char **place, const char *path)
 }
 
 /* What the caller named explicitly, instead of what was found. */
-static cst_status put_config(cst_context *context, cst_manifest_split *split,
+static cst_status put_config(cst_context *context, cst_manifest *manifest,
                              const cst_pool_config *config) {
     if (!config)
         return CST_OK;
+    cst_manifest_split *split = &manifest->splits[0];
     const char *const given[] = {config->labels, config->ids, config->folds, config->groups,
                                  config->weights};
     char **const places[] = {&split->labels, &split->ids, &split->folds, &split->groups,
@@ -228,6 +229,8 @@ static cst_status put_config(cst_context *context, cst_manifest_split *split,
             cst_free(context, *places[i]);
             *places[i] = NULL;
             status = put_path(context, places[i], given[i]);
+            if (status == CST_OK)
+                status = cst_manifest_allow(context, manifest, given[i]);
         }
     return status;
 }
@@ -351,6 +354,10 @@ static cst_status open_folder(cst_context *context, cst_pool **out, const char *
     cst_status status = list_folder(context, path, &paths, &count);
     if (status == CST_OK)
         status = cst_manifest_create(context, &manifest, path);
+    if (status == CST_OK && !(config && config->outside))
+        status = cst_manifest_stay_in(context, manifest, path);
+    for (size_t i = 0; status == CST_OK && i < count; i++)
+        status = cst_manifest_confine(context, manifest, paths[i]);
     if (status == CST_OK)
         status = add_folder_splits(context, manifest, paths, count, &marked);
     for (size_t i = 0; status == CST_OK && i < count; i++)
@@ -362,7 +369,7 @@ static cst_status open_folder(cst_context *context, cst_pool **out, const char *
                      "NAME.oof.npy)",
                      path);
     if (status == CST_OK)
-        status = put_config(context, &manifest->splits[0], config);
+        status = put_config(context, manifest, config);
     free_paths(context, paths, count);
     if (status != CST_OK) {
         cst_manifest_free(context, manifest);
@@ -434,7 +441,7 @@ cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char 
                           : cst_fail(context, CST_ERROR_ARGUMENT,
                                      "cst_pool_open_files: path %zu is NULL", i);
     if (status == CST_OK)
-        status = put_config(context, &manifest->splits[0], config);
+        status = put_config(context, manifest, config);
     if (status != CST_OK) {
         cst_manifest_free(context, manifest);
         return status;

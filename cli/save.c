@@ -163,16 +163,34 @@ void cli_drop_save(cli_save *save) {
         (void)rmdir(save->folder); /* only where nothing is in it */
 }
 
-int cli_close_save(cli_call *call, cli_save *save, int code) {
+/* Gives every file its name, or takes back those that were not there before. */
+static int name_files(cli_call *call, cli_save *save) {
     char path[CLI_PATH_CHARS + 32];
+    int code = CLI_OK;
+    int named = 0;
+    bool *fresh = calloc((size_t)save->count + 1, sizeof *fresh);
+    if (!fresh)
+        return cli_check(call, CST_ERROR_MEMORY);
+    for (; code == CLI_OK && named < save->count; named += code == CLI_OK) {
+        fresh[named] = access(save->names[named], F_OK) != 0;
+        if (rename(unnamed(save, named, path), save->names[named]) != 0)
+            code = cli_fail(call, "--save: %s could not get its name: %s", save->names[named],
+                            strerror(errno));
+    }
+    for (int i = 0; code != CLI_OK && i < named; i++)
+        if (fresh[i])
+            (void)unlink(save->names[i]);
+    free(fresh);
+    return code;
+}
+
+int cli_close_save(cli_call *call, cli_save *save, int code) {
     if (!save->folder)
         return code;
     if (code == CLI_OK)
         code = cli_finish_output(call->command->name, code);
-    for (int i = 0; code == CLI_OK && i < save->count; i++)
-        if (rename(unnamed(save, i, path), save->names[i]) != 0)
-            code = cli_fail(call, "--save: %s could not get its name: %s", save->names[i],
-                            strerror(errno));
+    if (code == CLI_OK)
+        code = name_files(call, save);
     if (code != CLI_OK)
         cli_drop_save(save);
     free(save->names);

@@ -2,14 +2,16 @@
  * Disks that fail: a library to be loaded before libc (LD_PRELOAD) that makes one call of one kind
  * fail, or many of them short. Only files below the folders of CST_IO_UNDER (separated by ':') are
  * touched. CST_IO_FAULT is KIND=WHAT:N: KIND open, read, write, fsync, rename, link, map, reserve,
- * close, make; WHAT an errno by name, `short` (half of what was asked for) or `none`; N the number,
- * from 0, of the first call that fails. Of EINTR one call fails, of all others every later one too.
- * At the end the number of calls of the kind goes to the file CST_IO_COUNT.
+ * close, make; WHAT an errno by name, `short` (half of what was asked for), `kill` (the process is
+ * gone before the call) or `none`; N the number, from 0, of the first call that fails. Of EINTR one
+ * call fails, of all others every later one too. At the end the number of calls of the kind goes to
+ * the file CST_IO_COUNT.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,7 +25,9 @@
 
 static char kind[16];
 static char under[1024];
-static int error; /* 0: none; -1: short */
+enum { SHORT = -1, KILL = -2 };
+
+static int error; /* 0: none; SHORT; KILL */
 static long first;
 static long seen;
 
@@ -34,9 +38,9 @@ __attribute__((constructor)) static void begin(void) {
     static const struct {
         const char *name;
         int value;
-    } errors[] = {{"EIO", EIO},       {"ENOSPC", ENOSPC}, {"EINTR", EINTR},    {"EMFILE", EMFILE},
-                  {"EACCES", EACCES}, {"ENOMEM", ENOMEM}, {"EPERM", EPERM},    {"EDQUOT", EDQUOT},
-                  {"EROFS", EROFS},   {"short", -1},      {"ENOTSUP", ENOTSUP}};
+    } errors[] = {{"EIO", EIO},       {"ENOSPC", ENOSPC}, {"EINTR", EINTR}, {"EMFILE", EMFILE},
+                  {"EACCES", EACCES}, {"ENOMEM", ENOMEM}, {"EPERM", EPERM}, {"EDQUOT", EDQUOT},
+                  {"EROFS", EROFS},   {"short", SHORT},   {"kill", KILL},   {"ENOTSUP", ENOTSUP}};
     const char *fault = getenv("CST_IO_FAULT");
     const char *folders = getenv("CST_IO_UNDER");
     char what[16] = "";
@@ -86,7 +90,9 @@ static bool hit(const char *what) {
     if (strcmp(kind, what) != 0)
         return false;
     long number = __atomic_fetch_add(&seen, 1, __ATOMIC_RELAXED);
-    return error != 0 && (number == first || (number > first && error != EINTR));
+    if (error == KILL && number == first)
+        (void)raise(SIGKILL);
+    return error != 0 && error != KILL && (number == first || (number > first && error != EINTR));
 }
 
 static bool fails(const char *what) {

@@ -1,0 +1,187 @@
+"""Real trouble with files: full and closed outputs, pipes, folders, links, limits of the process, files that change while they are read."""
+
+import os
+import resource
+import subprocess
+import threading
+import time
+import unittest
+
+import numpy as np
+from support import TIMEOUT, TOOL, PoolCase, run
+
+FAULTS = os.environ["CORESTACK_IO_FAULT"]
+
+
+class Outputs(PoolCase):
+    def test_full_device(self):
+        self.fit("--preset", "prototype")
+        for command in (["fit", self.pool], ["predict", self.model, self.pool]):
+            self.fails(*command, "-o", "/dev/full", says=["/dev/full", "No space"])
+
+    def test_report_to_a_full_device(self):
+        with open("/dev/full", "wb") as full:
+            result = run("inspect", self.pool, "--json", stdout=full)
+        self.assertEqual(result.code, 2)
+        self.assertIn("standard output", result.err)
+
+    def test_closed_streams(self):
+        for close in ("1", "0", "2"):
+            result = subprocess.run(["sh", "-c", f'"$0" "$@" {close}>&-', TOOL, "fit", self.pool, "-o", self.model, "--json"],
+                                    stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT, check=False)
+            self.assertEqual(result.returncode, 2 if close == "1" else 0, result.stderr)
+            self.assertEqual(os.path.exists(self.model), close != "1")
+            if close != "1":
+                os.remove(self.model)
+
+    def test_reader_that_goes_away(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        with os.fdopen(writer, "wb") as pipe:
+            result = run("fit", self.pool, "-o", self.model, "--json", stdout=pipe)
+        self.assertEqual(result.code, 2)
+        self.assertIn("standard output", result.err)
+        self.assertEqual(result.err.count("\n"), 1)
+        self.assertFalse(os.path.exists(self.model))
+
+    def test_pipe_as_output(self):
+        path = self.path("pipe")
+        os.mkfifo(path)
+        got = []
+        thread = threading.Thread(target=lambda: got.append(self.read(path)))
+        thread.start()
+        self.fit("--preset", "prototype")
+        self.works("predict", self.model, self.pool, "-o", path)
+        thread.join(TIMEOUT)
+        out = self.path("p.npy")
+        self.works("predict", self.model, self.pool, "-o", out)
+        self.assertEqual(got[0], self.read(out))
+
+    def test_places_that_are_none(self):
+        os.mkdir(self.path("folder"))
+        os.symlink(self.path("nowhere"), self.path("dangling"))
+        for name, says in (("folder", "folder"), ("dangling", "link"), ("none/m.cstack", "none"), ("pool.json/m", "folder")):
+            self.fails("fit", self.pool, "-o", self.path(name), says=[name.split("/")[0], says])
+
+    def test_folder_that_cannot_be_written(self):
+        env = {"LD_PRELOAD": FAULTS, "CST_IO_UNDER": self.path("closed"), "CST_IO_FAULT": "open=EROFS:0",
+               "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+        os.mkdir(self.path("closed"))
+        self.fails("fit", self.pool, "-o", self.path("closed/m.cstack"), env=env, says=["closed/m.cstack", "Read-only"])
+        if os.geteuid() != 0:  # root may write anywhere
+            os.chmod(self.path("closed"), 0o555)
+            self.fails("fit", self.pool, "-o", self.path("closed/m.cstack"), says=["closed", "Permission"])
+
+
+class Inputs(PoolCase):
+    def test_pipes_and_folders_and_dangling_links(self):
+        member = self.path("bob.oof.npy")
+        for make, says in ((os.mkfifo, "pipe"), (os.mkdir, "folder"), (lambda p: os.symlink(self.path("gone"), p), "No such file")):
+            os.remove(member) if os.path.isfile(member) else None
+            make(member)
+            self.fit_fails("bob.oof.npy", says)
+            os.rmdir(member) if os.path.isdir(member) and not os.path.islink(member) else os.remove(member)
+
+    def limited(self, kind, value, *arguments, **keywords):
+        def limit():
+            resource.setrlimit(kind, (value, value))
+
+        return subprocess.run([TOOL, *arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT, preexec_fn=limit,
+                              check=False, **keywords)
+
+    def test_few_descriptors(self):
+        """More members than descriptors, kept on disk: an error that says so, or the usual result."""
+        self.fit("--preset", "prototype")
+        wanted = self.read(self.model)
+        good = 0
+        for most in range(3, 16):
+            os.remove(self.model)
+            result = self.limited(resource.RLIMIT_NOFILE, most, "fit", self.pool, "-o", self.model, "--preset", "prototype")
+            if result.returncode == 0:
+                good += 1
+                self.assertEqual(self.read(self.model), wanted)
+            else:
+                self.assertIn(result.returncode, (2, 3, 127), result.stderr)
+                self.assertFalse(os.path.exists(self.model))
+            with open(self.model, "wb") as file:
+                file.write(wanted)
+        self.assertGreater(good, 0)
+
+
+class Changing(PoolCase):
+    """Files larger than their share of memory, which are read while the work goes on."""
+
+    rows = 60000
+    members = 5
+
+    def setUp(self):
+        super().setUp()
+        rng = np.random.default_rng(0)
+        labels = np.arange(self.rows, dtype=np.int32) % 20
+        self.save("oof_labels.npy", labels)
+        models = []
+        for k in range(8):
+            scores = rng.random((self.rows, 20), dtype=np.float32)
+            scores[np.arange(self.rows), labels] += 1
+            self.save(f"m{k}.npy", scores / scores.sum(1, keepdims=True))
+            models.append({"name": f"m{k}", "predictions": {"oof": f"m{k}.npy"}})
+        self.manifest.update(classes=20, splits={"oof": {"labels": "oof_labels.npy"}}, models=models)
+        self.write_manifest()
+        self.arguments = ["inspect", self.pool, "--memory", "64MiB", "--json"]
+
+    def during(self, change):
+        """Starts, changes the files while it works, and tells how it ended."""
+        process = subprocess.Popen([TOOL, *self.arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 60
+        member = os.path.realpath(self.path("m7.npy"))
+        while process.poll() is None and time.monotonic() < deadline:
+            try:
+                if member in (os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{process.pid}/fd")):
+                    break
+            except OSError:
+                pass
+        change()
+        out, err = process.communicate(timeout=TIMEOUT)
+        return process.returncode, out, err.decode()
+
+    def test_shrinks(self):
+        def shrink():
+            os.truncate(self.path("m0.npy"), 4096)
+
+        code, _, err = self.during(shrink)
+        self.assertEqual(code, 2, err)
+        self.assertIn("m0.npy", err)
+        self.assertIn("changed", err)
+        self.assertEqual(err.count("\n"), 1)
+
+    def test_replaced_and_removed(self):
+        """What is open stays what it was."""
+        wanted = self.works(*self.arguments).json()
+
+        def replace():
+            os.replace(self.path("m1.npy"), self.path("m0.npy"))
+            for k in range(2, 8):
+                os.remove(self.path(f"m{k}.npy"))
+
+        code, out, err = self.during(replace)
+        self.assertEqual(code, 0, err)
+        import json
+
+        self.assertEqual(json.loads(out)["cka"], wanted["cka"])
+
+    def test_no_room_for_temporary_files(self):
+        columns = np.load(self.path("m0.npy"))
+        for k in range(8):
+            self.save(f"m{k}.npy", np.asfortranarray(columns))
+        for folder in ("/nonexistent", self.pool):
+            self.fails(*self.arguments, env={"TMPDIR": folder}, says=["TMPDIR"])
+        env = {"LD_PRELOAD": FAULTS, "CST_IO_UNDER": self.path("temporary"), "CST_IO_FAULT": "reserve=ENOSPC:1",
+               "TMPDIR": self.path("temporary"), "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+        os.mkdir(self.path("temporary"))
+        self.fails(*self.arguments, env=env, says=["TMPDIR", "No space"])
+        self.assertEqual(os.listdir(self.path("temporary")), [])
+        self.fails(*self.arguments, file_limit=1 << 20, says=["TMPDIR"])
+
+
+if __name__ == "__main__":
+    unittest.main()

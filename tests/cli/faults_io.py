@@ -1,0 +1,159 @@
+"""Disks that fail: every call of a kind made to fail in turn, for every command that reads or writes (tests/faults/io_fault.c).
+
+Either the result is right to the byte, or there is one line, exit 2 or 3, what was there before, and no temporary file."""
+
+import json
+import os
+import random
+import re
+import shutil
+import unittest
+
+from support import PoolCase, run
+
+LIBRARY = os.environ["CORESTACK_IO_FAULT"]
+LONG = bool(os.environ.get("CORESTACK_LONG"))
+EACH = 40 if LONG else 2  # places of each kind of fault in each command
+
+# What may only delay, and what must be said.
+HARMLESS = ("read=EINTR", "read=short", "write=EINTR", "write=short", "link=EPERM", "close=EIO")
+HARMFUL = ("open=EMFILE", "open=EACCES", "read=EIO", "write=ENOSPC", "write=EIO", "fsync=EIO", "rename=EIO", "link=ENOSPC",
+           "make=ENOSPC")
+
+
+def without_seconds(text):
+    """What a command printed, without how long it took."""
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return re.sub(r"[0-9.]+ s\b|Seconds:.*", "", text)
+
+    def strip(value):
+        if isinstance(value, dict):
+            return {k: strip(v) for k, v in value.items() if "seconds" not in k}
+        return [strip(v) for v in value] if isinstance(value, list) else value
+
+    return strip(document)
+
+
+class Faults(PoolCase):
+    rows, test_rows = 60, 30
+    ran = 0
+    refused = 0
+
+    def setUp(self):
+        super().setUp()
+        self.temporary = self.path("temporary")
+        self.out = self.path("out")
+        os.mkdir(self.temporary)
+        os.mkdir(self.out)
+        self.fit("--set", "folds.count=2")
+
+    def run_with(self, arguments, fault=None):
+        env = {"TMPDIR": self.temporary}
+        count = self.path("count")
+        if fault:
+            asan = os.environ.get("ASAN_OPTIONS", "")
+            env.update(LD_PRELOAD=LIBRARY, CST_IO_FAULT=fault, CST_IO_UNDER=self.folder, CST_IO_COUNT=count,
+                       ASAN_OPTIONS=asan + ":verify_asan_link_order=0")
+        result = run(*arguments, env=env)
+        calls = int(self.read(count)) if fault else 0
+        if os.path.exists(count):
+            os.remove(count)
+        return result, calls
+
+    def tree(self):
+        found = {}
+        for folder, _, files in os.walk(self.folder):
+            for name in files:
+                path = os.path.join(folder, name)
+                found[os.path.relpath(path, self.folder)] = self.read(path)
+            found[os.path.relpath(folder, self.folder)] = None
+        return found
+
+    def clear(self):
+        shutil.rmtree(self.out)
+        os.mkdir(self.out)
+
+    def sweep(self, arguments, old=None):
+        """old: a file that the command replaces, and what is in it."""
+        def prepare():
+            self.clear()
+            if old:
+                with open(old, "wb") as file:
+                    file.write(b"before")
+            return self.tree()
+
+        prepare()
+        good, _ = self.run_with(arguments)
+        self.assertEqual(good.code, 0, good.err)
+        wanted = self.tree()
+        chosen = random.Random(repr(arguments))
+        for kind in HARMLESS + HARMFUL:
+            prepare()
+            _, calls = self.run_with(arguments, kind.split("=")[0] + "=none:0")
+            places = sorted({0, calls - 1, *chosen.sample(range(calls), min(calls, EACH))}) if calls else []
+            if not LONG:
+                places = places[:1] + places[-1:] if kind in HARMFUL else places[:1]
+            for place in dict.fromkeys(places):
+                before = prepare()
+                fault = f"{kind}:{place}"
+                with self.subTest(command=arguments[0], fault=fault):
+                    self.judge(fault, arguments, before, wanted, good)
+
+    def judge(self, fault, arguments, before, wanted, good):
+        result, _ = self.run_with(arguments, fault)
+        type(self).ran += 1
+        if result.code == 0:
+            self.assertEqual(without_seconds(result.out), without_seconds(good.out))
+            self.assertEqual(self.tree(), wanted)
+            return
+        type(self).refused += 1
+        self.assertFalse(fault.startswith(HARMLESS), result.err)
+        self.assertIn(result.code, (2, 3), result.err)
+        if not fault.startswith("rename"):  # the last one comes after the report
+            self.assertEqual(result.out, "")
+        self.assertEqual(result.err.count("\n"), 1, result.err)
+        self.assertTrue(result.err.startswith("corestack"), result.err)
+        self.assertEqual(self.tree(), before)
+
+    @classmethod
+    def tearDownClass(cls):
+        print(f"{cls.ran} runs with a fault, {cls.refused} of them refused")
+
+    def test_fit(self):
+        model = os.path.join(self.out, "m.cstack")
+        self.sweep(["fit", self.pool, "-o", model, "--json", "--set", "folds.count=2"], old=model)
+
+    def test_predict(self):
+        for name in ("p.npy", "p.csv"):
+            out = os.path.join(self.out, name)
+            self.sweep(["predict", self.model, self.pool, "--split", "test", "-o", out], old=out)
+
+    def test_evaluate(self):
+        self.sweep(["evaluate", self.model, self.pool, "--split", "test", "--json"])
+
+    def test_compare(self):
+        self.sweep(["compare", self.pool, "--split", "test", "--methods", "average,best-single", "--json", "--save",
+                    os.path.join(self.out, "saved")])
+
+    def test_folds(self):
+        out = os.path.join(self.out, "f.npy")
+        self.sweep(["folds", "-l", self.path("oof_labels.npy"), "--count", "3", "-o", out], old=out)
+
+    def test_archives_and_tables(self):
+        import numpy as np
+
+        np.savez_compressed(self.path("ada.oof.npz"), p=self.members["ada", "oof"])
+        with open(self.path("bob.oof.csv"), "w", encoding="ascii") as file:
+            file.write("p0,p1,p2\n")
+            for row in self.members["bob", "oof"]:
+                file.write(",".join(f"{x:.9g}" for x in row) + "\n")
+        self.manifest["models"][0]["predictions"]["oof"] = "ada.oof.npz"
+        self.manifest["models"][1]["predictions"]["oof"] = "bob.oof.csv"
+        self.write_manifest()
+        self.sweep(["inspect", self.pool, "--json"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,145 @@
+"""Runs that are killed (SIGKILL) at random moments: what they replace is whole, old or new, and what they leave has a known name."""
+
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from support import TOOL, PoolCase, run
+
+LONG = bool(os.environ.get("CORESTACK_LONG"))
+FITS = 200 if LONG else 20
+OTHERS = 60 if LONG else 6
+
+# docs/reliability.md, "Killed runs".
+LEFT = re.compile(r"(m\.cstack|p\.npy|maps)(\.new\.[0-9]+)?(\.tmp\.[0-9]+\.[0-9]+)?")
+
+
+class Killed(PoolCase):
+    rows, test_rows = 600, 300
+
+    def setUp(self):
+        super().setUp()
+        self.out = self.path("out")
+        os.mkdir(self.out)
+        self.left = 0
+        self.kills = 0
+
+    def kill(self, arguments, after):
+        process = subprocess.Popen(
+            [TOOL, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(after)
+        process.send_signal(signal.SIGKILL)
+        self.kills += process.wait() == -signal.SIGKILL
+
+    def look(self, name):
+        """Everything in the folder but `name` is a left-over with a known name."""
+        for entry in os.listdir(self.out):
+            if entry == name:
+                continue
+            self.assertRegex(entry, LEFT)
+            self.assertIsNotNone(LEFT.fullmatch(entry), entry)
+            self.left += 1
+            path = os.path.join(self.out, entry)
+            (shutil.rmtree if os.path.isdir(path) else os.remove)(path)
+
+    def length(self, arguments):
+        start = time.monotonic()
+        self.assertEqual(run(*arguments).code, 0)
+        return time.monotonic() - start
+
+    def overwrite(self, file, versions, times):
+        """Runs `versions`, commands that write the same file, in turn, each killed on its way."""
+        whole = []
+        lasts = []
+        for arguments in versions:
+            lasts.append(self.length(arguments))
+            whole.append(self.read(file))
+        self.assertNotEqual(whole[0], whole[1])
+        chosen = random.Random(len(whole[0]))
+        replaced = 0
+        before = whole[1]
+        for i in range(times):
+            # Most of them around the end, where the file is replaced.
+            share = chosen.uniform(0.6, 1.6) if i % 4 else chosen.uniform(0, 1)
+            self.kill(versions[i % 2], share * lasts[i % 2])
+            now = self.read(file)
+            self.assertIn(now, whole)
+            replaced += now != before
+            before = now
+            self.look(os.path.basename(file))
+        print(f"{times} runs of {versions[0][0]}: {self.kills} killed in time, {replaced} had replaced the file, "
+              f"{self.left} left-over names")
+
+    def test_fit(self):
+        model = os.path.join(self.out, "m.cstack")
+        self.overwrite(model, [["fit", self.pool, "-o", model, "--preset", "prototype", "--set", f"seed={s}"] for s in (1, 2)], FITS)
+
+    def test_at_every_call(self):
+        """Killed before each call that changes files, one after the other."""
+        model = os.path.join(self.out, "m.cstack")
+        versions = [["fit", self.pool, "-o", model, "--preset", "prototype", "--set", f"seed={s}"] for s in (1, 2)]
+        whole = []
+        for arguments in versions:
+            self.works(*arguments)
+            whole.append(self.read(model))
+        moments = 0
+        replaced = 0
+        for kind in ("open", "write", "fsync", "link", "rename", "close"):
+            for place in range(100):
+                with open(model, "wb") as file:
+                    file.write(whole[0])
+                env = {"LD_PRELOAD": os.environ["CORESTACK_IO_FAULT"], "CST_IO_UNDER": self.out,
+                       "CST_IO_FAULT": f"{kind}=kill:{place}",
+                       "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+                result = run(*versions[1], env=env)
+                self.assertIn(self.read(model), whole)
+                replaced += self.read(model) == whole[1]
+                self.look("m.cstack")
+                if result.code == 0:
+                    break
+                self.assertEqual(result.code, -signal.SIGKILL)
+                moments += 1
+        self.assertGreaterEqual(moments, 6)
+        print(f"killed before each of {moments} calls, {replaced} new files, {self.left} left-over names")
+
+    def test_predict(self):
+        self.fit("--preset", "prototype")
+        out = os.path.join(self.out, "p.npy")
+        self.overwrite(out, [["predict", self.model, self.pool, "--split", s, "-o", out] for s in ("oof", "test")], OTHERS)
+
+    def test_maps(self):
+        import numpy as np
+
+        rng = np.random.default_rng(3)
+        masks = rng.integers(0, 3, (8, 40, 40)).astype(np.int32)
+        self.save("masks.npy", masks)
+        for name in "ab":
+            scores = rng.random((8, 40, 40, 3)) + np.eye(3)[masks]
+            self.save(f"{name}.npy", (scores / scores.sum(-1, keepdims=True)).astype(np.float32))
+        self.manifest = {
+            "corestack_pool": 1, "task": "segmentation", "classes": 3, "splits": {"oof": {"labels": "masks.npy"}},
+            "models": [{"name": n, "predictions": {"oof": f"{n}.npy"}} for n in "ab"],
+        }
+        self.write_manifest()
+        self.fit("--preset", "prototype")
+        maps = os.path.join(self.out, "maps")
+        arguments = ["predict", self.model, self.pool, "--split", "oof", "-o", maps, "--format", "png"]
+        last = self.length(arguments)
+        wanted = sorted(os.listdir(maps))
+        chosen = random.Random(5)
+        for _ in range(OTHERS):
+            shutil.rmtree(maps, ignore_errors=True)
+            self.kill(arguments, chosen.uniform(0.3, 1.1) * last)
+            if os.path.exists(maps):
+                self.assertEqual(sorted(os.listdir(maps)), wanted)
+            self.look("maps")
+        print(f"{OTHERS} runs that write maps: {self.kills} killed in time, {self.left} left-over names")
+
+
+if __name__ == "__main__":
+    unittest.main()

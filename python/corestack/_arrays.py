@@ -92,7 +92,8 @@ def members(
         array = _numbers(preds, "predictions")
         if array.ndim != 3 and not (array.ndim == 2 and columns == "outputs"):
             raise MismatchError(
-                f"predictions: has shape {array.shape}; one array is (members, rows, {columns}), several are a list or a dict"
+                f"predictions: has shape {array.shape}; one array is (members, rows, {columns}), several are a list or a "
+                "dict"
             )
         arrays = list(array)
     elif isinstance(preds, (list, tuple)):
@@ -184,6 +185,18 @@ def numbered(values: Any, what: str, rows: int) -> Optional[Array]:
     return np.ascontiguousarray(found, np.int64)
 
 
+def row_weights(values: Any, rows: int) -> Optional[Array]:
+    """Weights [rows] as float64; the library looks at the numbers."""
+    if values is None:
+        return None
+    found = np.asarray(values)
+    if found.shape != (rows,):
+        raise MismatchError(f"sample_weight: has shape {found.shape} where there are {rows} rows")
+    if found.dtype.kind not in "fiub":
+        raise ArrayTypeError(f"sample_weight: has dtype {found.dtype}; weights are numbers")
+    return np.ascontiguousarray(found, np.float64)
+
+
 def texts(values: Sequence[str]) -> Any:
     return (ctypes.c_char_p * len(values))(*[str(v).encode("utf-8") for v in values])
 
@@ -203,6 +216,7 @@ class Arrays:
         label_names: Optional[Sequence[str]] = None,
         folds: Any = None,
         groups: Any = None,
+        sample_weight: Any = None,
         flops: Flops = None,
         output: Optional[str] = None,
     ) -> None:
@@ -214,8 +228,9 @@ class Arrays:
         if self.values and output is not None:
             raise ArgumentError("output: is for probabilities; leave it out of a regression")
         preds, index, classes = _frames.unframed(preds, classes)
-        y, folds, groups = (
-            _frames.joined(loaded(value, name), index, name) for value, name in ((y, "y"), (folds, "folds"), (groups, "groups"))
+        beside = {"y": y, "folds": folds, "groups": groups, "sample_weight": sample_weight}
+        y, folds, groups, sample_weight = (
+            _frames.joined(loaded(value, name), index, name) for name, value in beside.items()
         )
         self.names, matrices = members(preds, names, "outputs" if self.values else "classes")
         self.rows = matrices[0].shape[0]
@@ -243,11 +258,12 @@ class Arrays:
         costs = self._costs(flops)
         fold_numbers = numbered(folds, "folds", self.rows)
         group_numbers = numbered(groups, "groups", self.rows)
+        weights = row_weights(sample_weight, self.rows)
 
         def address(array: Optional[Array]) -> Optional[int]:
             return None if array is None else array.ctypes.data
 
-        self._alive = (matrices, numbers, costs, fold_numbers, group_numbers)
+        self._alive = (matrices, numbers, costs, fold_numbers, group_numbers, weights)
         self.struct = c.PoolArrays(
             split=split.encode(),
             task=kind,
@@ -264,6 +280,7 @@ class Arrays:
             targets=address(self.targets),
             folds=address(fold_numbers),
             groups=address(group_numbers),
+            weights=address(weights),
         )
 
     def _class_names(self, classes: Optional[Sequence[str]]) -> Optional[list[str]]:

@@ -55,6 +55,7 @@ def compare(
     task: Optional[str] = None,
     folds: Union[None, Column, Path] = None,
     groups: Union[None, Column, Path] = None,
+    sample_weight: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
     classes: Optional[Sequence[str]] = None,
     flops: Flops = None,
@@ -76,8 +77,9 @@ def compare(
     """
     with Session(threads, memory, progress) as s:
         pool = open_pool(
-            s, preds, y, "oof", task, output, folds=folds, groups=groups, names=names, classes=classes, flops=flops
-        )
+            s, preds, y, "oof", task, output, folds=folds, groups=groups, sample_weight=sample_weight, names=names,
+            classes=classes, flops=flops,
+        )  # fmt: skip
         how = _options(
             methods,
             split,
@@ -102,6 +104,7 @@ def ablate(
     task: Optional[str] = None,
     folds: Union[None, Column, Path] = None,
     groups: Union[None, Column, Path] = None,
+    sample_weight: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
     classes: Optional[Sequence[str]] = None,
     flops: Flops = None,
@@ -121,8 +124,9 @@ def ablate(
     """
     with Session(threads, memory, progress) as s:
         pool = open_pool(
-            s, preds, y, "oof", task, output, folds=folds, groups=groups, names=names, classes=classes, flops=flops
-        )
+            s, preds, y, "oof", task, output, folds=folds, groups=groups, sample_weight=sample_weight, names=names,
+            classes=classes, flops=flops,
+        )  # fmt: skip
         how = _options(None, split, resamples, seed, options, keywords)
         return made(s, lambda context, o: c.lib.cst_ablate(context, pool, how, o))
 
@@ -138,6 +142,7 @@ def sweep(
     task: Optional[str] = None,
     folds: Union[None, Column, Path] = None,
     groups: Union[None, Column, Path] = None,
+    sample_weight: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
     classes: Optional[Sequence[str]] = None,
     flops: Flops = None,
@@ -164,8 +169,9 @@ def sweep(
             for text in texts:
                 s.options("default", None, {over: text}, {})
         pool = open_pool(
-            s, preds, y, "oof", task, output, folds=folds, groups=groups, names=names, classes=classes, flops=flops
-        )
+            s, preds, y, "oof", task, output, folds=folds, groups=groups, sample_weight=sample_weight, names=names,
+            classes=classes, flops=flops,
+        )  # fmt: skip
         how = _options(methods, split, resamples, seed, options, keywords)
         swept = c.SweepOptions(
             key=over.encode(), values=_arrays.texts(texts), value_count=len(texts), draws=draws

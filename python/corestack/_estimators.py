@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.model_selection import check_cv
 from sklearn.utils.metaestimators import _BaseComposition
-from sklearn.utils.validation import check_array, check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, has_fit_parameter
 
 from ._errors import ArgumentError, MismatchError
 from ._functions import fit as fit_stack
@@ -55,6 +55,13 @@ FEATURE_CHECKS = {
         "check_methods_subset_invariance",
         "check_n_features_in",
         "check_pipeline_consistency",
+        "check_sample_weight_equivalence_on_dense_data",
+        "check_sample_weights_invariance",
+        "check_sample_weights_list",
+        "check_sample_weights_not_an_array",
+        "check_sample_weights_not_overwritten",
+        "check_sample_weights_pandas_series",
+        "check_sample_weights_shape",
         "check_supervised_y_2d",
         "check_transformer_data_not_an_array",
         "check_transformer_general",
@@ -104,13 +111,16 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
 
     # ---- fitting ---------------------------------------------------------------------------------
 
-    def _fit_stack(self, members: Any, y: Array, names: Any, folds: Any, groups: Any, **about: Any) -> None:
+    def _fit_stack(
+        self, members: Any, y: Array, weights: Any, names: Any, folds: Any, groups: Any, **about: Any
+    ) -> None:
         self.stack_ = fit_stack(
             members,
             y,
             names=names,
             folds=folds,
             groups=groups,
+            sample_weight=weights,
             preset=self.preset,
             seed=0 if self.random_state is None else int(self.random_state),
             options=self._options(folds),
@@ -188,7 +198,24 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
         checked = validate_data(self, X, reset=False, dtype=None, accept_sparse="csr", **ANY_NUMBER)
         return X if hasattr(X, "iloc") else checked  # base estimators see a data frame as it is
 
-    def _out_of_fold(self, X: Any, y: Array, groups: Any) -> tuple[list[str], list[Array], Array, Any]:
+    def _counted(self, sample_weight: Any, X: Any, y: Array, groups: Any) -> tuple[Any, Array, Any, Optional[Array]]:
+        """X, y, groups and weights of the rows that do not have weight 0."""
+        if sample_weight is None:
+            return X, y, groups, None
+        weights: Array = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if (weights < 0).any() or not np.isfinite(weights).all():
+            row = np.flatnonzero(~((weights >= 0) & np.isfinite(weights)))[0]
+            raise ArgumentError(f"sample_weight: row {row} is {weights[row]}; weights are finite and not negative")
+        rows = np.flatnonzero(weights > 0)
+        if len(rows) == 0:
+            raise ArgumentError("sample_weight: every weight is 0, and no row is left to fit on")
+        if len(rows) == len(y):
+            return X, y, groups, weights
+        return rows_of(X, rows), y[rows], None if groups is None else np.asarray(groups)[rows], weights[rows]
+
+    def _out_of_fold(
+        self, X: Any, y: Array, groups: Any, weights: Optional[Array]
+    ) -> tuple[list[str], list[Array], Array, Any]:
         """Names, predictions, the rows that the estimators predicted unseen, and those rows' folds."""
         named = self._named()
         names = [name for name, _ in named]
@@ -207,20 +234,28 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
                 raise ArgumentError("cv: a row is in several test folds; use splits whose test folds do not overlap")
             fold[test] = number
             for (_, est), member in zip(named, members):
-                member[test] = self._predicted(self._trained(est, rows_of(X, train), y[train]), rows_of(X, test))
+                part = None if weights is None else weights[train]
+                fitted = self._trained(est, rows_of(X, train), y[train], part)
+                member[test] = self._predicted(fitted, rows_of(X, test))
         seen = np.flatnonzero(fold >= 0)  # rows that no fold holds out are only trained on
         if len(seen) < rows:
             members = [member[seen] for member in members]
         return names, members, seen, fold[seen]
 
-    def _trained(self, est: Any, X: Any, y: Array) -> Any:
-        return clone(est).fit(X, y)
+    def _trained(self, est: Any, X: Any, y: Array, weights: Optional[Array]) -> Any:
+        """A fitted clone, with the weights where it takes them; of a pipeline its last step."""
+        how = {}
+        if weights is not None and has_fit_parameter(est, "sample_weight"):
+            how["sample_weight"] = weights
+        elif weights is not None and getattr(est, "steps", None) and has_fit_parameter(est.steps[-1][1], "sample_weight"):
+            how[f"{est.steps[-1][0]}__sample_weight"] = weights
+        return clone(est).fit(X, y, **how)
 
-    def _fit_kept(self, X: Any, y: Array) -> None:
+    def _fit_kept(self, X: Any, y: Array, weights: Optional[Array]) -> None:
         given = dict(self._named())
         kept = self.stack_.kept
         self.estimators_ = [
-            given[name] if isinstance(self.cv, str) else self._trained(given[name], X, y) for name in kept
+            given[name] if isinstance(self.cv, str) else self._trained(given[name], X, y, weights) for name in kept
         ]
         self.named_estimators_ = dict(zip(kept, self.estimators_))
 

@@ -30,6 +30,7 @@ def fit(
     task: Optional[str] = None,
     folds: Union[None, Column, Path] = None,
     groups: Union[None, Column, Path] = None,
+    sample_weight: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
     classes: Optional[Sequence[str]] = None,
     flops: Flops = None,
@@ -56,7 +57,8 @@ def fit(
     task: "classification" (usual) or "regression", where arrays are (rows,) or (rows, outputs) and y are targets of that
     shape. Of a path the manifest says it; pools of "segmentation" and "detection" are always files.
     folds: fold of each row, where the members were trained in folds; made from the seed otherwise. groups: rows that
-    must not be separated. flops: of one prediction, by member. classes: names of the classes, or of a regression's
+    must not be separated. sample_weight: how much each row counts in losses and scores; one of weight 0 takes no part.
+    flops: of one prediction, by member. classes: names of the classes, or of a regression's
     outputs.
     output: "probability" (usual) or "logit".
     options and keywords: docs/options.md; cka_threshold=0.9 or options={"cka.threshold": 0.9}.
@@ -66,8 +68,9 @@ def fit(
     with Session(threads, memory, progress) as s:
         chosen = s.options(preset, seed, options, keywords)
         pool = open_pool(
-            s, preds, y, split, task, output, folds=folds, groups=groups, names=names, classes=classes, flops=flops
-        )
+            s, preds, y, split, task, output, folds=folds, groups=groups, sample_weight=sample_weight, names=names,
+            classes=classes, flops=flops,
+        )  # fmt: skip
         model, report = ctypes.c_void_p(), ctypes.c_void_p()
         status = c.lib.cst_fit(
             s.context, pool, split.encode(), chosen, ctypes.byref(model), ctypes.byref(report)
@@ -85,6 +88,7 @@ def inspect(
     task: Optional[str] = None,
     folds: Union[None, Column, Path] = None,
     groups: Union[None, Column, Path] = None,
+    sample_weight: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
     classes: Optional[Sequence[str]] = None,
     flops: Flops = None,
@@ -102,8 +106,9 @@ def inspect(
     with Session(threads, memory, progress) as s:
         chosen = s.options(preset, seed, options, keywords)
         pool = open_pool(
-            s, preds, y, split, task, output, folds=folds, groups=groups, names=names, classes=classes, flops=flops
-        )
+            s, preds, y, split, task, output, folds=folds, groups=groups, sample_weight=sample_weight, names=names,
+            classes=classes, flops=flops,
+        )  # fmt: skip
         return made(s, lambda context, o: c.lib.cst_inspect(context, pool, split.encode(), chosen, o))
 
 
@@ -123,6 +128,7 @@ def evaluate(
     y: Union[Column, Targets, Path, Mapping[str, Any]],
     *,
     task: Optional[str] = None,
+    sample_weight: Union[None, Column, Path] = None,
     classes: Union[None, int, Sequence[str]] = None,
     output: Optional[str] = None,
     ignore: Optional[int] = None,
@@ -140,19 +146,23 @@ def evaluate(
     (rows, outputs); of both also the path of a file. Of detections a COCO results file or its list of dicts, and the
     annotations as a file or dict. With task="segmentation" the paths of maps and masks, `classes` (how many), `ignore`,
     `layout` and `boundary` as for `corestack evaluate`.
+    sample_weight: how much each row counts.
     resamples: above 0, with 95% bootstrap intervals. seed: of them.
     """
     with Session(threads, memory, progress) as s:
-        if task == "detection" or (task is None and (_is_coco(predicted) or _is_coco(y))):
+        boxes = task == "detection" or (task is None and (_is_coco(predicted) or _is_coco(y)))
+        if sample_weight is not None and (boxes or task == "segmentation"):
+            raise ArgumentError("sample_weight: is of rows of a classification or a regression; leave it out")
+        if boxes:
             return _evaluate_boxes(s, predicted, y, resamples, seed)
         if task == "segmentation":
             return _evaluate_maps(s, predicted, y, classes, output, ignore, layout, boundary, resamples, seed)
         if _arrays.is_path(predicted):
-            pool = open_pool(s, [predicted], y, "oof", task, output, classes=classes)
+            pool = open_pool(s, [predicted], y, "oof", task, output, classes=classes, sample_weight=sample_weight)
             s.check(c.lib.cst_pool_load(s.context, pool, b"oof"))
         else:
             name = "values" if task == "regression" else "probabilities"
-            pool = open_pool(s, {name: predicted}, y, "oof", task, output, classes=classes)
+            pool = open_pool(s, {name: predicted}, y, "oof", task, output, classes=classes, sample_weight=sample_weight)
         return made(s, lambda context, o: c.lib.cst_evaluate_member(context, pool, b"oof", 0, resamples, seed, o))
 
 

@@ -19,12 +19,12 @@ def open_pool(
         arrays = _arrays.Arrays(preds, y, split=split, task=task, output=output, **about)
         s.arrays = arrays  # read until the pool is freed
         return s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
-    files = {"labels": y, **{name: about.pop(name, None) for name in ("folds", "groups")}}
+    files = {"y": y, **{name: about.pop(name, None) for name in ("folds", "groups", "sample_weight")}}
     given = [name for name, value in {**files, **about}.items() if value is not None and not _arrays.is_path(value)]
     if given:
-        name = "y" if given[0] == "labels" else given[0]
-        raise ArgumentError(f"{name}: a pool's files say it; leave it out, or change the pool")
-    return open_files(s, preds, config(task, output, **files))
+        raise ArgumentError(f"{given[0]}: a pool's files say it; leave it out, or change the pool")
+    fields = {"y": "labels", "sample_weight": "weights"}
+    return open_files(s, preds, config(task, output, **{fields.get(name, name): path for name, path in files.items()}))
 
 
 def config(

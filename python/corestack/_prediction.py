@@ -215,7 +215,8 @@ class Predictor:
         scalar = self._values and self._columns == 1
         if any(a.shape != shape for a in arrays) or (not scalar and (not shape or shape[-1] != self._columns)):
             raise MismatchError(
-                f"predictions: have shapes {[a.shape for a in arrays]}; each is ({self._columns},) or (rows, {self._columns})"
+                f"predictions: have shapes {[a.shape for a in arrays]}; each is ({self._columns},) or "
+                f"(rows, {self._columns})"
             )
         out = np.empty(shape, np.float32)
         with self._lock:

@@ -164,15 +164,22 @@ class Stack:
         raise MismatchError(f"predictions: {count} arrays; give those of the {wanted}, or a dict by name")
 
     def _pool(
-        self, s: Session, preds: Any, y: Any, names: Optional[Sequence[str]], output: Optional[str]
+        self,
+        s: Session,
+        preds: Any,
+        y: Any,
+        names: Optional[Sequence[str]],
+        output: Optional[str],
+        sample_weight: Any = None,
     ) -> ctypes.c_void_p:
         """The pool that is predicted: of files, whose task may be left to the model, or of arrays."""
         if _arrays.is_path(preds) or _arrays.are_paths(preds):
-            if y is not None and not _arrays.is_path(y):
-                raise ArgumentError("y: the pool has the labels of its splits; leave y out")
+            for name, value in (("y", y), ("sample_weight", sample_weight)):
+                if value is not None and not _arrays.is_path(value):
+                    raise ArgumentError(f"{name}: the pool has those of its splits; leave it out")
             if names is not None:
                 raise ArgumentError("names: a pool's files say it; leave it out")
-            return open_files(s, preds, config(self.task, output, labels=y))
+            return open_files(s, preds, config(self.task, output, labels=y, weights=sample_weight))
         if self.task in ("segmentation", "detection"):
             raise ArgumentError(f"predictions: a stack of {self.task} predicts a pool of files; give its path")
         arrays = _arrays.Arrays(
@@ -182,6 +189,7 @@ class Stack:
             task=self.task,
             names=self._named(preds, names),
             label_names=self.classes,
+            sample_weight=sample_weight,
             output=output,
         )
         self._needed(arrays)
@@ -344,6 +352,7 @@ class Stack:
         split: Optional[str] = None,
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
+        sample_weight: Union[None, Column, Path] = None,
         baselines: bool = False,
         ood: Optional[str] = None,
         clean: Optional[str] = None,
@@ -358,9 +367,9 @@ class Stack:
     ) -> Report:
         """Scores on labelled predictions, or on the `split` of a pool (docs/json.md, "evaluate").
 
-        resamples: bootstrap resamples for 95% intervals. Of a pool's path only, as the options of `corestack evaluate`:
-        baselines sets the stack beside simple ones that are fitted on the pool's split "oof"; ood, clean,
-        reference_errors, head_above, tail_below.
+        sample_weight: how much each row counts. resamples: bootstrap resamples for 95% intervals.
+        Of a pool's path only, as the options of `corestack evaluate`: baselines sets the stack beside simple ones that are
+        fitted on the pool's split "oof"; ood, clean, reference_errors, head_above, tail_below.
         """
         split = predicted_split(preds, split)
         if not _arrays.is_path(preds) and not _arrays.are_paths(preds):
@@ -369,7 +378,7 @@ class Stack:
             if y is None:
                 raise ArgumentError("y: labels are needed for scores")
         with Session(threads, memory, progress) as s:
-            pool = self._pool(s, preds, y, names, output)
+            pool = self._pool(s, preds, y, names, output, sample_weight)
             how = c.EvaluateOptions(
                 split=split.encode(),
                 baselines=int(baselines),

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
 from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from ._errors import ArgumentError, MismatchError
 from ._estimators import ANY_NUMBER, DTYPES, FEATURE_CHECKS, StackEstimator, validate_data
@@ -86,33 +86,31 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
 
     # ---- fitting ---------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, folds: Any = None, groups: Any = None, **fit_params: Any) -> "CoreStackClassifier":
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, folds: Any = None, groups: Any = None
+    ) -> "CoreStackClassifier":
         """Fits the stack, and the estimators where there are any.
 
         folds: fold of each row, where X holds predictions of models that were trained in folds. groups: rows that must
-        not be separated. Rows cannot be weighted: options={"fit.balance": 1} weights classes alike.
+        not be separated. sample_weight: how much each row counts, in the stack and in the estimators that take weights;
+        a row of weight 0 takes no part.
         """
-        if fit_params.pop("sample_weight", None) is not None:
-            raise ArgumentError(
-                "sample_weight: the stack cannot weight rows; leave it out (options={'fit.balance': 1} weights classes "
-                "alike)"
-            )
-        if fit_params:
-            raise TypeError(f"fit() got an unexpected keyword argument '{next(iter(fit_params))}'")
         if self.estimators is None:
             X, codes = self._check_predictions(X, y)
-            self._fit_stack(self._members(X), codes, None, folds, groups, output=self.output)
+            weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+            self._fit_stack(self._members(X), codes, weights, None, folds, groups, output=self.output)
             return self
         if folds is not None:
             raise ArgumentError("folds: with estimators cv makes them; give cv=[(train, test), ...]")
         self._named()
         checked, y = validate_data(self, X, y, dtype=None, accept_sparse="csr", **ANY_NUMBER)
         X, codes = X if hasattr(X, "iloc") else checked, self._encode(y)
+        X, codes, groups, weights = self._counted(sample_weight, X, codes, groups)
         y = self.classes_[codes]
-        names, members, seen, folds = self._out_of_fold(X, y, groups)
-        groups = None if groups is None else np.asarray(groups)[seen]
-        self._fit_stack(members, codes[seen], names, folds, groups)
-        self._fit_kept(X, y)
+        names, members, seen, folds = self._out_of_fold(X, y, groups, weights)
+        groups, part = (None if beside is None else np.asarray(beside)[seen] for beside in (groups, weights))
+        self._fit_stack(members, codes[seen], part, names, folds, groups)
+        self._fit_kept(X, y, weights)
         return self
 
     def _encode(self, y: Any) -> Array:
@@ -249,19 +247,19 @@ class CoreStackRegressor(RegressorMixin, StackEstimator):
 
     # ---- fitting ---------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, folds: Any = None, groups: Any = None, **fit_params: Any) -> "CoreStackRegressor":
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, folds: Any = None, groups: Any = None
+    ) -> "CoreStackRegressor":
         """Fits the stack, and the estimators where there are any.
 
         folds: fold of each row, where X holds predictions of models that were trained in folds. groups: rows that must
-        not be separated.
+        not be separated. sample_weight: how much each row counts, in the stack and in the estimators that take weights;
+        a row of weight 0 takes no part.
         """
-        if fit_params.pop("sample_weight", None) is not None:
-            raise ArgumentError("sample_weight: the stack cannot weight rows; leave it out")
-        if fit_params:
-            raise TypeError(f"fit() got an unexpected keyword argument '{next(iter(fit_params))}'")
         if self.estimators is None:
             X, y = self._check_predictions(X, y)
-            self._fit_stack(self._members(X), y, None, folds, groups, task="regression")
+            weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+            self._fit_stack(self._members(X), y, weights, None, folds, groups, task="regression")
             return self
         if folds is not None:
             raise ArgumentError("folds: with estimators cv makes them; give cv=[(train, test), ...]")
@@ -269,10 +267,11 @@ class CoreStackRegressor(RegressorMixin, StackEstimator):
         how = {"dtype": None, "accept_sparse": "csr", "multi_output": True, "y_numeric": True, **ANY_NUMBER}
         checked, y = validate_data(self, X, y, **how)
         X, y = X if hasattr(X, "iloc") else checked, self._targets(y)
-        names, members, seen, folds = self._out_of_fold(X, y, groups)
-        groups = None if groups is None else np.asarray(groups)[seen]
-        self._fit_stack(members, y[seen], names, folds, groups, task="regression")
-        self._fit_kept(X, y)
+        X, y, groups, weights = self._counted(sample_weight, X, y, groups)
+        names, members, seen, folds = self._out_of_fold(X, y, groups, weights)
+        groups, part = (None if beside is None else np.asarray(beside)[seen] for beside in (groups, weights))
+        self._fit_stack(members, y[seen], part, names, folds, groups, task="regression")
+        self._fit_kept(X, y, weights)
         return self
 
     def _targets(self, y: Array) -> Array:

@@ -19,6 +19,7 @@ try:
     from sklearn.linear_model import LogisticRegression, RidgeClassifier
     from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold, cross_val_predict
     from sklearn.naive_bayes import GaussianNB
+    from sklearn.neighbors import KNeighborsClassifier
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
     from sklearn.utils.estimator_checks import check_estimator
@@ -110,8 +111,15 @@ class OnPredictions(unittest.TestCase):
         folds = np.arange(len(self.X)) % 4
         given = CoreStackClassifier().fit(self.X, self.labels, folds=folds)
         self.assertEqual(given.report_["folds"], {"count": 4, "source": "pool"})
-        with self.assertRaisesRegex(ValueError, "cannot weight rows"):
-            CoreStackClassifier().fit(self.X, self.labels, sample_weight=np.ones(len(self.X)))
+        weights = np.random.default_rng(0).random(len(self.X))
+        weights[::7] = 0
+        counted = weights > 0
+        weighted = CoreStackClassifier().fit(self.X, self.labels, weights, folds=folds)
+        without = CoreStackClassifier().fit(self.X[counted], self.labels[counted], weights[counted], folds=folds[counted])
+        self.assertEqual(weighted.stack_.to_bytes(), without.stack_.to_bytes())
+        self.assertNotEqual(weighted.stack_.to_bytes(), given.stack_.to_bytes())
+        alike = CoreStackClassifier().fit(self.X, self.labels, np.full(len(self.X), 2.5), folds=folds)
+        self.assertEqual(alike.stack_.to_bytes(), given.stack_.to_bytes())
         with self.assertRaisesRegex(TypeError, "weights"):
             CoreStackClassifier().fit(self.X, self.labels, weights=1)
 
@@ -191,6 +199,31 @@ class OnFeatures(unittest.TestCase):
     def test_classifiers_that_only_decide(self):
         fitted = CoreStackClassifier([("ridge", RidgeClassifier()), *self.base[:1]]).fit(self.X, self.y)
         self.assertGreater(fitted.score(self.X, self.y), 0.8)
+
+    def test_sample_weight(self):
+        weights = np.random.default_rng(0).random(len(self.y))
+        weights[::5] = 0
+        counted = weights > 0
+        cv = StratifiedKFold(3, shuffle=True, random_state=0)
+        base = [*self.base[:2], ("scaled", make_pipeline(StandardScaler(), LogisticRegression())),
+                ("knn", KNeighborsClassifier(5))]  # fmt: skip
+        fitted = CoreStackClassifier(base, cv=cv).fit(self.X, self.y, weights)
+        X, y, w = self.X[counted], self.y[counted], weights[counted]
+        without = CoreStackClassifier(base, cv=cv).fit(X, y, sample_weight=w)
+        np.testing.assert_array_equal(fitted.predict_proba(self.X), without.predict_proba(self.X))
+        key = {"lr": "sample_weight", "nb": "sample_weight", "scaled": "logisticregression__sample_weight"}
+        preds = {}
+        for name, est in base:
+            how = {key[name]: w} if name in key else {}
+            preds[name] = cross_val_predict(clone(est), X, y, cv=cv, method="predict_proba", fit_params=how)
+        folds = np.empty(len(y), int)
+        for number, (_, test) in enumerate(cv.split(X, y)):
+            folds[test] = number
+        stack = corestack.fit(preds, y, folds=folds, sample_weight=w, evaluate_nested=False)
+        self.assertEqual(fitted.stack_.to_bytes(), stack.to_bytes())
+        for wrong, text in ((-weights, "row 1 is -"), (weights * np.nan, "NaN|nan"), (weights * 0, "every weight is 0")):
+            with self.assertRaisesRegex(ValueError, text):
+                CoreStackClassifier(base).fit(self.X, self.y, wrong)
 
     def test_groups(self):
         groups = np.arange(len(self.y)) % 10

@@ -107,6 +107,20 @@ class OnPredictions(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "weights"):
             CoreStackRegressor().fit(self.X, self.y, weights=1)
 
+    def test_sample_weight(self):
+        weights = np.random.default_rng(0).random(200)
+        weights[::7] = 0
+        counted, folds = weights > 0, np.arange(200) % 4
+        weighted = CoreStackRegressor().fit(self.X, self.y, weights, folds=folds)
+        without = CoreStackRegressor().fit(self.X[counted], self.y[counted], weights[counted], folds=folds[counted])
+        self.assertEqual(weighted.stack_.to_bytes(), without.stack_.to_bytes())
+        stack = corestack.fit(
+            self.members, self.y, task="regression", sample_weight=weights, folds=folds, evaluate_nested=False
+        )
+        self.assertEqual(weighted.stack_.to_bytes(), stack.to_bytes())
+        search = GridSearchCV(CoreStackRegressor(), {"preset": ["default"]}, cv=3)
+        self.assertGreater(search.fit(self.X, self.y, sample_weight=weights + 0.1).best_score_, 0.9)
+
     def test_pickle_and_search(self):
         again = pickle.loads(pickle.dumps(self.fitted))
         np.testing.assert_array_equal(again.predict(self.X), self.fitted.predict(self.X))

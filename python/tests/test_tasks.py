@@ -477,6 +477,45 @@ class Classification(Folder):
         document = printed("evaluate", self.path / "model0.test.npy", "--labels", self.path / "y.npy")
         self.assertEqual(dict(corestack.evaluate(self.path / "model0.test.npy", self.path / "y.npy")), document)
 
+    @needs_tool
+    def test_sample_weight(self):
+        for (preds, y), task in ((toy(rows=150), "classification"), (toy_values(rows=150, outputs=1), "regression")):
+            preds = {name: p.astype(np.float32) for name, p in preds.items()}
+            weights = np.random.default_rng(1).integers(0, 4, len(y)) / 2
+            np.save(self.path / "y.npy", y)
+            np.save(self.path / "w.npy", weights)
+            for name, p in preds.items():
+                np.save(self.path / f"{name}.npy", p)
+            files = [self.path / f"{name}.npy" for name in preds]
+            about = ["--task", task, "--labels", self.path / "y.npy", "--weights", self.path / "w.npy"]
+            run_tool("fit", *about, *files, "-o", self.path / "m.cstack", *FAST)
+            stack = corestack.fit(preds, y, task=task, sample_weight=weights, **QUICK)
+            by_files = corestack.fit(files, self.path / "y.npy", task=task, sample_weight=self.path / "w.npy", **QUICK)
+            for fitted in (stack, by_files):
+                self.assertEqual(fitted.to_bytes(), (self.path / "m.cstack").read_bytes())
+            first = next(iter(preds.values()))
+            scored = corestack.evaluate(first, y, task=task, sample_weight=weights)
+            document = printed("evaluate", files[0], *about)
+            self.assertEqual(without_times(dict(scored)), document)
+            evaluated = stack.evaluate(preds, y, sample_weight=weights)
+            self.assertNotEqual(evaluated["nll"], stack.evaluate(preds, y)["nll"])
+            compared = corestack.compare(preds, y, task=task, sample_weight=weights, methods="average", resamples=20)
+            document = printed("compare", *about, *files, "--methods", "average", "-r", 20)
+            self.assertEqual(without_times(dict(compared)), document)
+            for wrong, text in (
+                (weights[1:], "sample_weight: has shape"),
+                (np.full(len(y), "a"), "weights are numbers"),
+                (weights - 1, "row .* is -"),
+                (weights * 0, "0"),
+            ):
+                with self.assertRaisesRegex(corestack.Error, text):
+                    corestack.fit(preds, y, task=task, sample_weight=wrong, **QUICK)
+        for how in (dict(task="segmentation"), dict(task="detection")):
+            with self.assertRaisesRegex(corestack.Error, "sample_weight: is of rows"):
+                corestack.evaluate("a", "b", sample_weight=weights, **how)
+        with self.assertRaisesRegex(corestack.Error, "sample_weight: a pool's files say it"):
+            corestack.fit(EXAMPLES / "digits", sample_weight=weights)
+
     def test_predictor(self):
         for preds, y, task in ((*toy(), None), (*toy_values(), "regression"), (*toy_values(outputs=1), "regression")):
             preds = {name: p.astype(np.float32) for name, p in preds.items()}

@@ -406,15 +406,14 @@ class Classification(Folder):
     @needs_tool
     def test_ablate_and_sweep(self):
         pool = EXAMPLES / "digits"
-        preds, y = toy(rows=150)
+        preds, y = toy(rows=90)
         np.save(self.path / "y.npy", y)
         for name, p in preds.items():
             np.save(self.path / f"{name}.npy", p)
         files = [self.path / f"{name}.npy" for name in preds]
         listed = ["--labels", self.path / "y.npy", *files]
         document = printed("ablate", *listed, "--resamples", 20, "--seed", 1)
-        for given in ((preds, y), (files, self.path / "y.npy")):
-            self.assertEqual(without_times(dict(corestack.ablate(*given, resamples=20, seed=1))), document)
+        self.assertEqual(without_times(dict(corestack.ablate(preds, y, resamples=20, seed=1))), document)
         document = printed("sweep", *listed, "--over", "cka.threshold=0.7,0.9", "--methods", "prototype,paper")
         report = corestack.sweep(preds, y, over="cka.threshold", values=[0.7, 0.9], methods=["prototype", "paper"])
         self.assertEqual(without_times(dict(report)), document)

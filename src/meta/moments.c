@@ -246,6 +246,7 @@ static cst_status add_chunk(cst_context *context, const pass *p, buffers *b, int
     int32_t classes = p->view->classes;
     int64_t pairs = count * classes;
     int64_t all = p->shared + p->gated;
+    int64_t lead = first_row + picked[0];
     int64_t rows[CST_BLOCK_ROWS];
     for (int64_t i = 0; i < count; i++)
         rows[i] = first_row + picked[i];
@@ -257,9 +258,9 @@ static cst_status add_chunk(cst_context *context, const pass *p, buffers *b, int
                            b->aggregate + first * CST_AGGREGATORS, b->scratch);
     for (int32_t j = 0; status == CST_OK && j < p->count; j++) {
         int32_t columns = gated_columns(p->jobs[j].gate);
-        if (columns == 0 || fold_of(&p->jobs[j], rows[0]) < 0)
+        if (columns == 0 || fold_of(&p->jobs[j], lead) < 0)
             continue;
-        fill_gated(p, b, j, rows[0], count);
+        fill_gated(p, b, j, lead, count);
         weigh(p->view, rows, count, columns, b->z + p->shared * pairs);
         status = cst_gemm_f64(context, false, true, columns, p->shared + columns, pairs, 1,
                               b->z + p->shared * pairs, pairs, b->z, pairs, 1,

@@ -22,6 +22,29 @@ static void fit_values(trial *t) {
     fit_on(t, t->w->regression);
 }
 
+/* Rows with weights, some of them 0. */
+static void fit_weighted(trial *t) {
+    static const char *const names[MEMBERS] = {"ada", "bob", "cyd"};
+    double weights[ROWS];
+    cst_array arrays[MEMBERS];
+    cst_pool *pool = NULL;
+    for (int i = 0; i < ROWS; i++)
+        weights[i] = i % 8 == 5 ? 0 : 1 + i % 3;
+    for (int k = 0; k < MEMBERS; k++)
+        arrays[k] = (cst_array){
+            .data = t->w->p[k], .row_step = CLASSES * sizeof(float), .column_step = sizeof(float)};
+    const cst_pool_arrays given = {.members = MEMBERS,
+                                   .rows = ROWS,
+                                   .classes = CLASSES,
+                                   .predictions = arrays,
+                                   .names = names,
+                                   .labels = t->w->labels,
+                                   .weights = weights};
+    if (cst_pool_from_arrays(t->w->quiet, &pool, &given) == CST_OK)
+        fit_on(t, pool);
+    cst_pool_free(t->w->quiet, pool);
+}
+
 static void fit_maps(trial *t) {
     fit_on(t, t->w->segmentation);
 }
@@ -146,6 +169,7 @@ static void evaluate_stack(trial *t) {
 const sweep_call SWEEP_TASKS[] = {
     {"cst_fit", "classification", fit_classes},
     {"cst_fit", "regression", fit_values},
+    {"cst_fit", "rows with weights", fit_weighted},
     {"cst_fit", "segmentation", fit_maps},
     {"cst_fit", "detection", fit_boxes},
     {"cst_inspect", "classification", inspect_classes},

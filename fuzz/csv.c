@@ -4,6 +4,9 @@
 #include "common/fuzz.h"
 #include "io/rows.h"
 
+#include <corestack/files.h>
+#include <math.h>
+
 static void read_matrix(cst_context *context, const char *path) {
     cst_rows *rows = NULL;
     cst_strings *ids = NULL;
@@ -26,6 +29,25 @@ static void read_matrix(cst_context *context, const char *path) {
     cst_rows_close(context, rows);
 }
 
+/* What the command line reads beside pools. */
+static void read_files(cst_context *context, const char *path) {
+    int32_t *labels = NULL;
+    int64_t *groups = NULL;
+    double *targets = NULL;
+    int64_t rows = 0;
+    int32_t outputs = 0;
+    if (fuzz_good(context, cst_read_labels(context, path, &labels, &rows), false))
+        for (int64_t i = 0; i < rows; i++)
+            FUZZ_CHECK(labels[i] >= 0, "labels are class numbers");
+    if (fuzz_good(context, cst_read_targets(context, path, &targets, &rows, &outputs), false))
+        for (int64_t i = 0; i < rows * outputs; i++)
+            FUZZ_CHECK(isfinite(targets[i]), "targets are finite");
+    (void)fuzz_good(context, cst_read_groups(context, path, &groups, &rows), false);
+    cst_free(context, labels);
+    cst_free(context, targets);
+    cst_free(context, groups);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const wanted[] = {"label", "fold", NULL};
     const char *path = fuzz_file(size > 0 && data[size - 1] % 2 ? "a.csv" : "a.tsv", data, size);
@@ -38,6 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     cst_column_clear(context, &column);
     (void)fuzz_good(context, cst_ids_read(context, &ids, path, 0), false);
     cst_strings_free(context, ids);
+    read_files(context, path);
     fuzz_end(context);
     fuzz_clear();
     return 0;

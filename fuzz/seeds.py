@@ -174,6 +174,9 @@ def manifests():
     put("manifest", "detection.json", json.dumps({
         "corestack_pool": 1, "task": "detection", "splits": {"oof": {"annotations": "gt.json", "folds": "f.npy"}},
         "models": [{"name": "a", "predictions": {"oof": "a.json"}}]}))
+    put("reference_errors", "means.json", json.dumps({"gaussian_noise": 0.886428, "fog": 1, "clean": 0.43}))
+    put("reference_errors", "severities.json", json.dumps({"snow": [0.5, 0.625, 0.75, 1e-9], "jpeg": [0.25]}))
+    put("reference_errors", "odd.json", '{"a": 0.5, "a": 0.25, "\\u00e9\\u000a": [0], "b": {"c": []}}')
     put("manifest", "outside.json", json.dumps({**MANIFEST, "splits": {"oof": {"labels": "out/passwd"},
                                                                        "test": {"labels": "../../x.npy"}}}))
 
@@ -186,6 +189,19 @@ def bundle(files):
         content = content.encode() if isinstance(content, str) else content
         out += f"file {name} {len(content)}\n".encode() + content + b"\n"
     return out
+
+
+def safetensors(**tensors):
+    names = {"f4": "F32", "f2": "F16", "i4": "I32"}
+    header, data = {}, b""
+    for name, array in tensors.items():
+        content = array.tobytes()
+        header[name] = {"dtype": names[array.dtype.str[1:]], "shape": list(array.shape),
+                        "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + data
 
 
 def pools(whole, results):
@@ -201,13 +217,20 @@ def pools(whole, results):
     conditions = {**MANIFEST, "classes": 3, "output": "logit", "splits": {"noise": {
         "labels": "y.npy", "conditions": [{"shift": "n", "severity": 1}, {"shift": "n", "severity": 2}]}, "far": {"ood": True}},
         "models": [{"name": "a", "predictions": {"noise": "n.npy", "far": "far.npy"}}]}
+    weighted = json.loads(json.dumps(manifest))
+    weighted["splits"] = {"oof": {"labels": "y.safetensors", "weights": "w.npy"}}
+    weighted["models"] = [{"name": "a", "predictions": {"oof": "p.safetensors#a"}},
+                          {"name": "b", "predictions": {"oof": "p.safetensors#b"}}]
+    put("pool", "tensors", bundle({"pool.json": json.dumps(weighted), "y.safetensors": safetensors(y=y),
+                                   "w.npy": npy(np.array([1, 0.5, 0, 2], "f4")),
+                                   "p.safetensors": safetensors(a=probabilities(4, 3), b=probabilities(4, 3, "f2"))}))
     put("pool", "conditions", bundle({"pool.json": json.dumps(conditions), "y.npy": npy(y),
                                       "n.npy": npy(random.normal(size=(2, 4, 3)).astype("f4")),
                                       "far.npy": npy(random.normal(size=(2, 3)).astype(">f8"))}))
     put("pool", "folder", bundle({"oof_a.npy": npy(probabilities(4, 3)), "oof_b.npy": npy(probabilities(4, 3)),
                                   "test_a.npy": npy(probabilities(2, 3)), "test_b.csv": "0.5,0.25,0.25\n1,0,0\n",
                                   "oof_labels.npy": npy(y), "test_y.csv": "0\n2\n"}))
-    put("pool", "binary", bundle({"a.npy": npy(np.array([0.1, 0.9, 0.5], "f4")), "labels.csv": "label\nno\nyes\nno\n"}))
+    put("pool", "binary", bundle({"a.npy": npy(np.array([0.1, 0.9, 0.5], "f4")), "labels.csv": "label\n0\n1\n0\n"}))
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as z:
         z.writestr(zipfile.ZipInfo("a.npy"), npy(probabilities(4, 3)))
@@ -219,7 +242,8 @@ def pools(whole, results):
               "models": [{"name": "a", "predictions": {"oof": "a.npy"}}]}
     put("pool", "regression", bundle({"pool.json": json.dumps(values), "y.npy": npy(random.normal(size=(3, 2))),
                                       "a.npy": npy(np.asfortranarray(random.normal(size=(3, 2)).astype("f4")))}))
-    maps = {"corestack_pool": 1, "task": "segmentation", "classes": 2, "splits": {"oof": {"labels": "masks"}},
+    maps = {"corestack_pool": 1, "task": "segmentation", "classes": 2, "layout": "channels-last",
+            "splits": {"oof": {"labels": "masks"}},
             "models": [{"name": "a", "predictions": {"oof": "a"}}]}
     put("pool", "segmentation", bundle({
         "pool.json": json.dumps(maps), "masks/x.png": png(random.integers(0, 2, (2, 3))),

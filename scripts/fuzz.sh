@@ -27,6 +27,7 @@ run_one() { # seconds, target
     case $name in
     coco_*) words=coco ;;
     pool) words=manifest ;;
+    reference_errors) words=json ;;
     *) words=$name ;;
     esac
     mkdir -p "$work/$name" build-fuzz/finds build-fuzz/figures build-fuzz/logs "fuzz/corpus/$name"

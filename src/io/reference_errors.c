@@ -4,14 +4,14 @@
  */
 #include "io/reference_errors.h"
 
+#include "io/bytes.h"
 #include "io/strings.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { KINDS_MAX = 10000 };
+enum { KINDS_MAX = 10000, FILE_MAX = 1 << 20, WHY_CHARS = 512 };
 
 /* Mean top-1 errors over five severities of ImageNet-C, and the clean error, as published with the
  * benchmark: github.com/hendrycks/robustness, the last four kinds of its additional part. */
@@ -126,26 +126,46 @@ static cst_status alexnet(cst_context *context, cst_reference_errors *out) {
     return CST_OK;
 }
 
+/* The JSON of a file; *root is the caller's. */
+static cst_status load_json(cst_context *context, const char *path, json_t **root) {
+    cst_bytes *source = NULL;
+    const unsigned char *text = NULL;
+    char why[WHY_CHARS];
+    json_error_t error;
+    cst_status status = cst_bytes_open(context, &source, path, 0);
+    if (status != CST_OK) {
+        (void)snprintf(why, sizeof why, "%s", cst_last_error(context));
+        return cst_fail(context, status, "%s; give a file of reference errors or the name alexnet",
+                        why);
+    }
+    size_t size = (size_t)cst_bytes_size(source);
+    if (size > FILE_MAX)
+        status =
+            cst_fail(context, CST_ERROR_LIMIT,
+                     "%s: has %zu bytes; reference errors have at most %d", path, size, FILE_MAX);
+    if (status == CST_OK)
+        status = cst_bytes_slurp(context, source, &text);
+    if (status == CST_OK) {
+        *root = json_loadb((const char *)text, size, JSON_REJECT_DUPLICATES, &error);
+        if (!*root)
+            status = cst_fail(context, CST_ERROR_INPUT,
+                              "%s: cannot be read as JSON of reference errors (line %d: %s); give "
+                              "a file or the name alexnet",
+                              path, error.line, error.text);
+    }
+    cst_bytes_close(context, source);
+    return status;
+}
+
 cst_status cst_reference_errors_read(cst_context *context, const char *path,
                                      cst_reference_errors *out) {
     *out = (cst_reference_errors){.clean = NAN};
     if (strcmp(path, "alexnet") == 0)
         return alexnet(context, out);
-    json_error_t error;
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return cst_fail(context, CST_ERROR_IO,
-                        "%s: reference errors cannot be opened (%s); give a file or the name "
-                        "alexnet",
-                        path, strerror(errno));
-    json_t *root = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
-    (void)fclose(file);
-    if (!root)
-        return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: cannot be read as JSON of reference errors (line %d: %s); give a file "
-                        "or the name alexnet",
-                        path, error.line, error.text);
-    cst_status status = cst_reference_errors_parse(context, path, root, out);
+    json_t *root = NULL;
+    cst_status status = load_json(context, path, &root);
+    if (status == CST_OK)
+        status = cst_reference_errors_parse(context, path, root, out);
     json_decref(root);
     return status;
 }

@@ -81,6 +81,15 @@ def tables():
     put("csv", "numbers.csv", "0,1,2\nnan,inf,-0\n1.5,.5,5.\n")
 
 
+def tensors():
+    """Files that an independent writer made, and some of what has to be refused."""
+    folder = HERE.parent / "tests/data/safetensors"
+    refused = ["hole", "overlap", "name_twice", "shape_overflow", "surrogate", "deep_shape", "half_byte", "trailing",
+               "length_beyond", "metadata_key_twice"]
+    for path in [*sorted(folder.glob("ok_*")), *(folder / f"bad_{name}.safetensors" for name in refused)]:
+        put("safetensors", path.name, path.read_bytes())
+
+
 # ---- images ------------------------------------------------------------------------------------------------------
 
 def chunk(kind, content):
@@ -335,6 +344,7 @@ def options():
 arrays()
 tables()
 images()
+tensors()
 annotations, detections = coco()
 manifests()
 pools(annotations, detections)

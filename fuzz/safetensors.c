@@ -1,0 +1,213 @@
+/*
+ * Fuzz target: safetensors files, read from a file and from memory, whole and in parts, and written
+ * again. The mutator also writes headers whose tensors fit the bytes that follow.
+ * src/io/safetensors.h.
+ */
+#include "io/safetensors.h"
+#include "common/fuzz.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { STEP = 7, TENSORS_MAX = 40 };
+
+static bool same(double a, double b) {
+    return a == b || (isnan(a) && isnan(b));
+}
+
+/* Numbers in steps are those read at once, and a float32 is what the double rounds to. */
+static void read_numbers(cst_context *context, const cst_safetensors *file, int64_t tensor) {
+    int64_t count = cst_safetensors_elements(file, tensor);
+    double *all = cst_alloc(context, (size_t)count, sizeof *all);
+    float *narrow = cst_alloc(context, (size_t)count, sizeof *narrow);
+    FUZZ_CHECK(all && narrow, "room for what the file holds");
+    if (fuzz_good(context, cst_safetensors_read_f64(context, file, tensor, 0, count, all), false)) {
+        FUZZ_CHECK(cst_safetensors_read_f32(context, file, tensor, 0, count, narrow) == CST_OK,
+                   "what was read can be read again");
+        for (int64_t i = 0; i < count; i++)
+            FUZZ_CHECK(same((double)(float)all[i], (double)narrow[i]),
+                       "both widths are one number");
+        int64_t first = count > STEP ? count - STEP : 0;
+        double some[STEP];
+        FUZZ_CHECK(cst_safetensors_read_f64(context, file, tensor, first, count - first, some) ==
+                       CST_OK,
+                   "a part can be read");
+        for (int64_t i = first; i < count; i++)
+            FUZZ_CHECK(same(all[i], some[i - first]), "a part is the same as in the whole");
+    }
+    cst_free(context, all);
+    cst_free(context, narrow);
+}
+
+/* What is known of a tensor holds together, and its bytes lie in the file. */
+static void check_tensor(const cst_safetensors *file, int64_t tensor, size_t size) {
+    int32_t axes = 0;
+    const int64_t *shape = cst_safetensors_shape(file, tensor, &axes);
+    cst_dtype dtype = cst_safetensors_dtype(file, tensor);
+    int64_t bytes = cst_safetensors_bytes(file, tensor);
+    int64_t offset = cst_safetensors_offset(file, tensor);
+    double elements = 1;
+    FUZZ_CHECK(cst_safetensors_find(file, cst_safetensors_name(file, tensor)) == tensor,
+               "a tensor is found by its name");
+    FUZZ_CHECK(shape && axes >= 0 && axes <= CST_TENSOR_AXES, "a shape");
+    for (int32_t a = 0; a < axes; a++)
+        elements *= (double)shape[a];
+    FUZZ_CHECK((double)cst_safetensors_elements(file, tensor) == elements, "lengths multiply");
+    FUZZ_CHECK((double)bytes * 8 == elements * cst_dtype_bits(dtype),
+               "bytes are those of the type");
+    FUZZ_CHECK(offset >= 8 && (uint64_t)offset + (uint64_t)bytes <= size, "data lie in the file");
+}
+
+/* Writes every tensor to another file; the bytes and names come back. */
+static void write_again(cst_context *context, const cst_safetensors *file, const void *data) {
+    const char *path = fuzz_file("copy.safetensors", "", 0);
+    const unsigned char *bytes = data;
+    cst_safetensors_writer *writer = NULL;
+    cst_safetensors *copy = NULL;
+    int64_t count = cst_safetensors_count(file);
+    bool good =
+        cst_safetensors_writer_open(context, &writer, path, CST_TENSOR_ORDER_GIVEN) == CST_OK;
+    for (int64_t t = 0; good && t < count; t++) {
+        int32_t axes = 0;
+        const int64_t *shape = cst_safetensors_shape(file, t, &axes);
+        good = cst_safetensors_writer_add(context, writer, cst_safetensors_name(file, t),
+                                          cst_safetensors_dtype(file, t), shape, axes) == CST_OK;
+    }
+    for (int64_t i = 0; good && i < cst_safetensors_metadata_count(file); i++)
+        good =
+            cst_safetensors_writer_metadata(context, writer, cst_safetensors_metadata_key(file, i),
+                                            cst_safetensors_metadata_value(file, i)) == CST_OK;
+    FUZZ_CHECK(good, "what was read can be declared");
+    cst_status status = CST_OK;
+    for (int64_t t = 0; status == CST_OK && t < count; t++)
+        status =
+            cst_safetensors_writer_put(context, writer, t, bytes + cst_safetensors_offset(file, t),
+                                       cst_safetensors_bytes(file, t));
+    if (!fuzz_good(context, status, true)) { /* a BOOL that is none */
+        cst_safetensors_writer_abandon(context, writer);
+        return;
+    }
+    FUZZ_CHECK(cst_safetensors_writer_finish(context, writer) == CST_OK, "it is written");
+    FUZZ_CHECK(cst_safetensors_open(context, &copy, path) == CST_OK, "what is written is read");
+    FUZZ_CHECK(cst_safetensors_count(copy) == count, "all of it");
+    for (int64_t t = 0; t < count; t++) {
+        const void *mapped = NULL;
+        size_t size = (size_t)cst_safetensors_bytes(file, t);
+        int64_t again = cst_safetensors_find(copy, cst_safetensors_name(file, t));
+        FUZZ_CHECK(again >= 0 && cst_safetensors_bytes(copy, again) == (int64_t)size &&
+                       cst_safetensors_dtype(copy, again) == cst_safetensors_dtype(file, t),
+                   "the same tensors");
+        FUZZ_CHECK(cst_safetensors_map(context, copy, again, &mapped) == CST_OK &&
+                       memcmp(mapped, bytes + cst_safetensors_offset(file, t), size) == 0,
+                   "the same bytes");
+    }
+    for (int64_t i = 0; i < cst_safetensors_metadata_count(file); i++)
+        FUZZ_CHECK(strcmp(cst_safetensors_metadata(copy, cst_safetensors_metadata_key(file, i)),
+                          cst_safetensors_metadata_value(file, i)) == 0,
+                   "the same metadata");
+    cst_safetensors_close(context, copy);
+}
+
+/* As a file of a pool: the only tensor, or a refusal. */
+static void read_as_array(cst_context *context, const char *path) {
+    cst_npy *npy = NULL;
+    int64_t *numbers = NULL;
+    int64_t count = 0;
+    if (fuzz_good(context, cst_npy_open(context, &npy, path, 0), false) &&
+        fuzz_good(context, cst_npy_read_i64(context, npy, &numbers, &count), false))
+        FUZZ_CHECK(count == cst_npy_rows(npy), "as many integers as rows");
+    cst_free(context, numbers);
+    cst_npy_close(context, npy);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    const char *path = fuzz_file("a.safetensors", data, size);
+    cst_context *context = fuzz_begin(size, 64);
+    cst_safetensors *file = NULL;
+    cst_safetensors *memory = NULL;
+    cst_status opened = cst_safetensors_open(context, &file, path);
+    bool good = fuzz_good(context, opened, false);
+    if (size > 0)
+        FUZZ_CHECK(cst_safetensors_open_memory(context, &memory, path, data, size) == opened,
+                   "memory is read as a file");
+    if (good) {
+        int64_t count = cst_safetensors_count(file);
+        for (int64_t t = 0; t < count; t++)
+            check_tensor(file, t, size);
+        for (int64_t t = 0; t < count && t < TENSORS_MAX; t++)
+            read_numbers(context, t % 2 ? file : memory, t);
+        write_again(context, file, data);
+    }
+    cst_safetensors_close(context, file);
+    cst_safetensors_close(context, memory);
+    read_as_array(context, path);
+    fuzz_end(context);
+    return 0;
+}
+
+/* ---- the mutator ----------------------------------------------------------------------------- */
+
+/* The header's length reaches to the end of its object. */
+size_t fuzz_repair(uint8_t *data, size_t size, size_t room) {
+    (void)room;
+    int depth = 0;
+    bool text = false;
+    for (size_t at = 8; at < size; at++) {
+        if (text && data[at] == '\\')
+            at++;
+        else if (data[at] == '"')
+            text = !text;
+        else if (!text && data[at] == '{')
+            depth++;
+        else if (!text && data[at] == '}' && --depth == 0) {
+            memset(data, 0, 8);
+            fuzz_put_le(data, 4, (uint32_t)(at - 7));
+            break;
+        }
+    }
+    return size;
+}
+
+#ifdef CST_FUZZ_ENGINE
+/* A new header over the old bytes: a few tensors of some types and shapes, and as many bytes as
+ * they need. */
+static size_t write_tensors(uint8_t *data, size_t size, size_t room, unsigned seed) {
+    char header[1024];
+    unsigned count = seed % 4;
+    size_t used = (size_t)snprintf(header, sizeof header, "{");
+    size_t begin = 0;
+    for (unsigned t = 0; t < count; t++) {
+        seed = seed * 1103515245u + 12345u;
+        cst_dtype dtype = (cst_dtype)(seed / 65536 % 22);
+        unsigned rows = seed / 64 % 5;
+        unsigned columns = 4 * (1 + seed / 512 % 3); /* whole bytes of every type */
+        size_t bytes = (size_t)rows * columns * (size_t)cst_dtype_bits(dtype) / 8;
+        int wrote = snprintf(
+            header + used, sizeof header - used,
+            "%s\"%c\":{\"dtype\":\"%s\",\"shape\":[%u,%u],\"data_offsets\":[%zu,%zu]}",
+            t ? "," : "", 'a' + (int)t, cst_dtype_name(dtype), rows, columns, begin, begin + bytes);
+        used += (size_t)wrote;
+        begin += bytes;
+    }
+    used += (size_t)snprintf(header + used, sizeof header - used, "}");
+    if (8 + used + begin > room)
+        return LLVMFuzzerMutate(data, size, room);
+    uint8_t values[1024] = {0};
+    size_t kept = size < sizeof values ? size : sizeof values;
+    memcpy(values, data + size - kept, kept);
+    for (size_t i = 0; i < begin; i++)
+        data[8 + used + i] = values[i % sizeof values];
+    memset(data, 0, 8);
+    fuzz_put_le(data, 4, (uint32_t)used);
+    memcpy(data + 8, header, used);
+    return 8 + used + begin;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned seed) {
+    if (seed % 4 == 0)
+        return write_tensors(data, size, room, seed / 4);
+    size_t mutated = LLVMFuzzerMutate(data, size, room);
+    return seed % 4 == 1 ? mutated : fuzz_repair(data, mutated, room);
+}
+#endif

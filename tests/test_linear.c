@@ -366,6 +366,69 @@ static void nearly_dependent_columns(void **state) {
     cst_standardised_free(context, &s);
 }
 
+/* A lasso's curvature is of the space that its columns span: columns that are there two times, in
+ * any order, do not change it. */
+static void copies_of_columns_add_no_dimension(void **state) {
+    cst_context *context = *state;
+    cst_linear once;
+    cst_linear twice;
+    double *x = calloc((size_t)LINEAR_ROWS * 2 * K, sizeof *x);
+    assert_non_null(x);
+    for (int i = 0; i < LINEAR_ROWS; i++)
+        for (int j = 0; j < 2 * K; j++)
+            x[i * 2 * K + j] = linear_x[i * K + (j < K ? K - 1 - j : j - K)];
+    cst_standardised s = standardise(context, linear_x, linear_y, LINEAR_ROWS, K);
+    cst_standardised t = standardise(context, x, linear_y, LINEAR_ROWS, 2 * K);
+    for (int i = 0; i < 4; i++) {
+        double lambda = linear_l1_lambdas[i];
+        assert_int_equal(cst_linear_fit(context, &s, CST_LINEAR_LASSO, lambda, 1, &once), CST_OK);
+        assert_int_equal(cst_linear_fit(context, &t, CST_LINEAR_LASSO, lambda, 1, &twice), CST_OK);
+        assert_int_equal(twice.active, once.active);
+        assert_close(twice.logdet_hessian, once.logdet_hessian, 1e-8, 1);
+        cst_linear_free(context, &once);
+        cst_linear_free(context, &twice);
+    }
+    cst_standardised_free(context, &s);
+    cst_standardised_free(context, &t);
+    free(x);
+}
+
+/* Three constant members, their mean, deviation and range, and classes in turn: nothing but
+ * rounding is left of the columns' products with the target, and no sweep makes that smaller. */
+static void nothing_to_learn(void **state) {
+    enum { CLASSES = 4, ROWS = 40 * CLASSES, COLUMNS = 6 };
+    cst_context *context = *state;
+    double x[ROWS][COLUMNS];
+    double y[ROWS];
+    cst_linear linear;
+    for (int i = 0; i < ROWS; i++) {
+        double mean = 0;
+        double square = 0;
+        y[i] = i / CLASSES % CLASSES == i % CLASSES;
+        for (int k = 0; k < 3; k++) {
+            x[i][k] = i % CLASSES == k ? (double)0.7F : (double)0.1F;
+            mean += x[i][k] / 3;
+        }
+        for (int k = 0; k < 3; k++)
+            square += (x[i][k] - mean) * (x[i][k] - mean) / 3;
+        x[i][3] = mean;
+        x[i][4] = sqrt(square);
+        x[i][5] = mean * sqrt(square);
+    }
+    cst_standardised s = standardise(context, x[0], y, ROWS, COLUMNS);
+    double top = cst_linear_lambda_max(&s, 1);
+    assert_true(top < 1e-12);
+    for (int kind = 1; kind < 3; kind++)
+        for (int e = 0; e < 8; e++) {
+            double lambda = top * pow(10, -e);
+            assert_int_equal(
+                cst_linear_fit(context, &s, (cst_linear_kind)kind, lambda, 0.5, &linear), CST_OK);
+            assert_true(linear.iterations <= 100);
+            cst_linear_free(context, &linear);
+        }
+    cst_standardised_free(context, &s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(fits_match_scikit_learn, setup, teardown),
@@ -373,6 +436,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(more_columns_than_rows, setup, teardown),
         cmocka_unit_test_setup_teardown(dependent_columns, setup, teardown),
         cmocka_unit_test_setup_teardown(nearly_dependent_columns, setup, teardown),
+        cmocka_unit_test_setup_teardown(copies_of_columns_add_no_dimension, setup, teardown),
+        cmocka_unit_test_setup_teardown(nothing_to_learn, setup, teardown),
         cmocka_unit_test_setup_teardown(lambda_max_is_where_everything_is_zero, setup, teardown),
         cmocka_unit_test_setup_teardown(path_matches_refits, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_penalties_are_refused, setup, teardown),

@@ -266,6 +266,14 @@ static int32_t descend(const problem *p, double tolerance, int32_t most, descent
     return sweeps;
 }
 
+/* Coefficients that differ from 0 by rounding are 0: whether one is there decides on a dimension.
+ */
+static void drop_rounding(const problem *p, double *w) {
+    double least = rounding * largest_absolute(w, p->k);
+    for (int32_t j = 0; p->absolute > 0 && j < p->k; j++)
+        w[j] = fabs(w[j]) > least ? w[j] : 0;
+}
+
 /* ---- fits ---------------------------------------------------------------------------------- */
 
 static cst_status check_penalty(cst_context *context, double lambda, double l1_ratio) {
@@ -311,20 +319,50 @@ static cst_status solve_ridge(cst_context *context, const problem *p, descent *d
     return CST_OK;
 }
 
-/* log det of 2n (G + quadratic I) on the coefficients it is taken over. */
+/* As try_cholesky, but a row that depends on those before is left out (zero, also its diagonal).
+ * Returns the number of the others. */
+static int32_t independent_cholesky(int32_t n, double *a) {
+    int32_t rank = 0;
+    for (int32_t i = 0; i < n; i++) {
+        double *row = a + (size_t)i * (size_t)n;
+        for (int32_t j = 0; j <= i; j++) {
+            const double *other = a + (size_t)j * (size_t)n;
+            double sum = row[j];
+            for (int32_t m = 0; m < j; m++)
+                sum -= row[m] * other[m];
+            if (i != j)
+                row[j] = other[j] > 0 ? sum / other[j] : 0;
+            else
+                row[j] = sum > 1e-13 ? sqrt(sum) : 0;
+        }
+        if (row[i] > 0)
+            rank++;
+        else
+            memset(row, 0, (size_t)n * sizeof *row);
+    }
+    return rank;
+}
+
+/* log det of 2n (G + quadratic I) on the coefficients it is taken over. Of columns that depend on
+ * one another (with one member, its mean and its median) as many count as are independent: how a
+ * solver spreads a weight over them says nothing. */
 static void hessian(const problem *p, double rows, descent *d, cst_linear *out) {
+    int32_t count = p->k;
     out->active = p->k;
     if (out->kind != CST_LINEAR_RIDGE) {
         for (int32_t j = 0; p->absolute == 0 && j < p->k; j++)
             d->trial[j] = 1;
         const double *support = p->absolute == 0 ? d->trial : d->w;
-        out->active = active_matrix(p, support, p->quadratic, d);
-        if (!try_cholesky(out->active, d->factor)) {
-            (void)active_matrix(p, support, p->quadratic + 1e-10, d);
-            (void)try_cholesky(out->active, d->factor);
-        }
+        count = active_matrix(p, support, p->quadratic, d);
+        out->active = independent_cholesky(count, d->factor);
     }
-    out->logdet_hessian = out->active * log(2 * rows) + cst_cholesky_logdet(out->active, d->factor);
+    out->logdet_hessian = out->active * log(2 * rows);
+    double sum = 0;
+    for (int32_t i = 0; i < count; i++) {
+        double pivot = d->factor[(size_t)i * (size_t)count + (size_t)i];
+        sum += pivot > 0 ? log(pivot) : 0;
+    }
+    out->logdet_hessian += 2 * sum;
 }
 
 /* Loss and objective at d->w; d->gradient is c - Gw. */
@@ -370,8 +408,10 @@ cst_status cst_linear_fit(cst_context *context, const cst_standardised *standard
     out->l1_ratio = ratio;
     if (kind == CST_LINEAR_RIDGE)
         status = solve_ridge(context, &p, &d);
-    else
+    else {
         out->iterations = descend(&p, fit_tolerance, FIT_SWEEPS, &d, &out->kkt_residual);
+        drop_rounding(&p, d.w);
+    }
     if (status == CST_OK) {
         out->kkt_residual = kkt_residual(&p, d.w, d.gradient);
         describe(&p, standardised, &d, out);

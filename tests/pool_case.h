@@ -30,6 +30,7 @@ typedef struct pool_case {
     int32_t *labels; /* [rows] */
     double *targets; /* [rows][classes] of a regression, else NULL */
     int64_t *folds;  /* [rows], or NULL */
+    double *weights; /* [rows], or NULL */
     /* made by make_pool */
     unsigned char *bytes;
     char (*names)[16]; /* [members] */
@@ -62,6 +63,7 @@ static inline void free_case(pool_case *c) {
     free(c->labels);
     free(c->targets);
     free(c->folds);
+    free(c->weights);
     free(c->bytes);
     free(c->names);
     *c = (pool_case){0};
@@ -125,7 +127,8 @@ static inline cst_status make_pool(cst_context *context, pool_case *c, cst_pool 
                            .names = names,
                            .labels = c->task == CST_TASK_REGRESSION ? NULL : c->labels,
                            .targets = c->targets,
-                           .folds = c->folds};
+                           .folds = c->folds,
+                           .weights = c->weights};
     cst_status status = cst_pool_from_arrays(context, pool, &all);
     free(arrays);
     free(names);

@@ -78,6 +78,16 @@ static inline void random_folds(cst_rng *rng, pool_case *c) {
     free(order);
 }
 
+/* Weights of rows: whole numbers, some of them 0, or over some orders of magnitude. */
+static inline void random_weights(cst_rng *rng, pool_case *c) {
+    double spread = chance(rng, 0.5) ? 0 : between(rng, 0.1, 4);
+    c->weights = allocate((size_t)c->rows, sizeof *c->weights);
+    for (int64_t i = 0; i < c->rows; i++)
+        c->weights[i] =
+            spread > 0 ? exp(spread * cst_rng_normal(rng)) : (double)(cst_rng_below(rng, 4));
+    c->weights[0] = 1;
+}
+
 static inline int64_t fold_count(const pool_case *c) {
     int64_t most = 0;
     for (int64_t i = 0; i < c->rows; i++)
@@ -101,6 +111,8 @@ static inline pool_case random_classes(cst_rng *rng) {
         if (chance(rng, noise))
             c.labels[i] = (int32_t)cst_rng_below(rng, classes);
     random_folds(rng, &c);
+    if (chance(rng, 0.25))
+        random_weights(rng, &c);
     round_values(&c);
     c.type = chance(rng, 0.5) ? CST_NUMBER_FLOAT64 : CST_NUMBER_FLOAT32;
     c.fortran = chance(rng, 0.3);
@@ -133,6 +145,8 @@ static inline pool_case random_values(cst_rng *rng) {
         }
     }
     random_folds(rng, &c);
+    if (chance(rng, 0.25))
+        random_weights(rng, &c);
     round_values(&c);
     c.type = chance(rng, 0.5) ? CST_NUMBER_FLOAT64 : CST_NUMBER_FLOAT32;
     c.fortran = chance(rng, 0.3);
@@ -152,6 +166,8 @@ static inline pool_case rearranged(const pool_case *c, const int64_t *members, i
     out.type = c->type;
     out.fortran = c->fortran;
     out.folds = allocate((size_t)c->rows, sizeof *out.folds);
+    if (c->weights)
+        out.weights = allocate((size_t)c->rows, sizeof *out.weights);
     if (c->targets)
         out.targets = allocate(case_cells(c), sizeof *out.targets);
     int32_t *inverse = allocate((size_t)c->classes, sizeof *inverse);
@@ -160,6 +176,8 @@ static inline pool_case rearranged(const pool_case *c, const int64_t *members, i
     for (int64_t i = 0; i < c->rows; i++) {
         int64_t from = rows ? rows[i] : i;
         out.folds[i] = c->folds[from];
+        if (c->weights)
+            out.weights[i] = c->weights[from];
         out.labels[i] = inverse[c->labels[from]];
         for (int32_t j = 0; j < c->classes; j++) {
             int64_t column = classes ? classes[j] : j;

@@ -240,12 +240,42 @@ static pool_case largest_logits(void) {
 static pool_case tiny_logits(void) {
     return logits(1e-30);
 }
+static pool_case weighted(double low, double high) {
+    pool_case c = ordinary(4, 45, 3);
+    c.weights = allocate((size_t)c.rows, sizeof *c.weights);
+    for (int64_t i = 0; i < c.rows; i++)
+        c.weights[i] = i % 2 ? low : high;
+    return c;
+}
+static pool_case tiny_weights(void) {
+    return weighted(1e-300, 3e-300);
+}
+static pool_case huge_weights(void) {
+    return weighted(1e300, 1e308);
+}
+static pool_case weights_of_every_size(void) {
+    return weighted(1e-300, 1e300);
+}
+static pool_case denormal_weights(void) {
+    return weighted(5e-324, 1e-320);
+}
+static pool_case weight_on_one_row(void) {
+    pool_case c = weighted(0, 0);
+    c.weights[7] = 1;
+    return c;
+}
+static pool_case no_weight_on_a_class(void) {
+    pool_case c = weighted(1, 2);
+    for (int64_t i = 0; i < c.rows; i++)
+        c.weights[i] = c.labels[i] == 2 ? 0 : c.weights[i];
+    return c;
+}
 static pool_case a_hundred_thousand_classes(void) {
     return ordinary(3, 40, 100000);
 }
 
-/* Who refuses a pool: every fit and comparison, the linear presets paper and prototype, or what
- * fits without a fold: nested fits, comparisons and those presets. */
+/* Who refuses a pool: every fit and comparison, the linear presets paper and prototype (comparisons
+ * leave them out), or what fits without a fold: nested fits, comparisons and those presets. */
 typedef enum refusal { NOBODY, EVERYBODY, LINEAR, NESTED } refusal;
 
 typedef struct edge {
@@ -295,6 +325,12 @@ static const edge EDGES[] = {
     EDGE(huge_logits),
     COMPARED(largest_logits),
     REFUSED(tiny_logits, LINEAR, "nothing to fit"),
+    EDGE(tiny_weights),
+    EDGE(huge_weights),
+    COMPARED(weights_of_every_size),
+    EDGE(denormal_weights),
+    REFUSED(weight_on_one_row, EVERYBODY, "1 rows cannot be spread over 5 folds"),
+    EDGE(no_weight_on_a_class),
     EDGE(a_hundred_thousand_classes), /* the last one: with "long" alone, preset default */
 };
 enum { EDGE_COUNT = sizeof EDGES / sizeof EDGES[0] };
@@ -367,7 +403,7 @@ static void compares(void **state) {
     cst_status status = CST_OK;
     assert_int_equal(cst_context_create(&context), CST_OK);
     assert_int_equal(make_pool(context, &c, &pool), CST_OK);
-    expect(compare_is_sound(context, pool, methods, 9, &status, &v), e->name, &v);
+    expect(compare_is_sound(context, pool, methods, c.weights ? 1 : 9, &status, &v), e->name, &v);
     expect_end(context, status, e->refusal == EVERYBODY || e->refusal == NESTED, e->why);
     cst_pool_free(context, pool);
     free_case(&c);

@@ -219,6 +219,32 @@ static bool types_do_not_matter(const trial *t, const pool_case *c, const fitted
     return ok;
 }
 
+/* All weights in another unit. */
+static bool scale_of_weights_does_not_matter(const trial *t, const pool_case *c, const fitted *a) {
+    pool_case other = rearranged(c, NULL, c->members, NULL, NULL);
+    for (int64_t i = 0; i < c->rows; i++)
+        other.weights[i] *= 3e-7;
+    return fits_alike(t, "weights in another unit", c, a, other, NULL, NULL);
+}
+
+/* Mean NLL under the report's nested evaluation, of preset default, is not far above that of the
+ * best member, although that one is known only afterwards. */
+static bool no_worse_than_best_member(const trial *t, const pool_case *c, const fitted *f) {
+    const char *oof = strstr(f->json, "\"oof\"");
+    const char *at = oof ? strstr(oof, "\"nll\":") : NULL;
+    double nested = at ? strtod(at + strlen("\"nll\":"), NULL) : NAN;
+    double best = INFINITY;
+    for (int32_t k = 0; k < c->members; k++) {
+        double sum = 0;
+        for (int64_t i = 0; i < c->rows; i++)
+            sum -= log(fmax(case_row(c, k, i)[c->labels[i]], 1e-15));
+        best = fmin(best, sum / (double)c->rows);
+    }
+    if (!(nested <= best + 0.1 + 10 / (double)c->rows))
+        return wrong(t->verdict, "nested NLL %g, best member %g", nested, best);
+    return true;
+}
+
 /* Logarithms of the probabilities plus a constant a row, as logits. */
 static bool constants_do_not_matter(const trial *t, cst_rng *rng, const pool_case *c,
                                     const fitted *a) {
@@ -297,9 +323,9 @@ static bool one_pool(cst_context *context, uint64_t seed, verdict *v, char *summ
     pool_case c = chance(&rng, 0.25) ? random_values(&rng) : random_classes(&rng);
     trial t = {
         .context = context, .seed = seed, .preset = presets[cst_rng_below(&rng, 4)], .verdict = v};
-    (void)snprintf(summary, size, "%s, preset %s, K %d, N %lld, C %d",
-                   c.targets ? "regression" : "classification", t.preset, (int)c.members,
-                   (long long)c.rows, (int)c.classes);
+    (void)snprintf(summary, size, "%s%s, preset %s, K %d, N %lld, C %d",
+                   c.targets ? "regression" : "classification", c.weights ? " with weights" : "",
+                   t.preset, (int)c.members, (long long)c.rows, (int)c.classes);
     bool ok = fit(&t, &c, true, &a, &refused);
     if (refused)
         (void)snprintf(summary + strlen(summary), size - strlen(summary), ", refused: %s",
@@ -307,6 +333,9 @@ static bool one_pool(cst_context *context, uint64_t seed, verdict *v, char *summ
     ok = ok && (refused || scores_in_range(&t, &c, &a));
     ok = ok && (refused || threads_do_not_matter(&t, &c, &a));
     ok = ok && (refused || types_do_not_matter(&t, &c, &a));
+    ok = ok && (refused || !c.weights || scale_of_weights_does_not_matter(&t, &c, &a));
+    if (ok && !refused && !c.targets && !c.weights && strcmp(t.preset, "default") == 0)
+        ok = no_worse_than_best_member(&t, &c, &a);
     ok = ok && (refused || c.targets || constants_do_not_matter(&t, &rng, &c, &a));
     ok = ok && (refused || order_does_not_matter(&t, &rng, &c));
     ok = ok && (refused || copies_do_not_matter(&t, &rng, &c));

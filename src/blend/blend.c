@@ -140,9 +140,15 @@ static cst_status regularise(cst_context *context, int32_t count, double *moment
     double mean = 0;
     for (size_t j = 0; j < n; j++)
         mean += moments[j * n + j] / (double)n;
-    if (!(mean > 0) || !isfinite(mean))
+    if (!isfinite(mean))
         return cst_fail(context, CST_ERROR_NUMERIC,
-                        "residual variances are zero or not finite: no minimum-variance weights");
+                        "residual variances are not finite: no minimum-variance weights");
+    if (!(mean > 0)) { /* nobody errs: any mixture is as good, and equal shares it is */
+        memset(factor, 0, n * n * sizeof *factor);
+        for (size_t j = 0; j < n; j++)
+            factor[j * n + j] = 1;
+        return CST_OK;
+    }
     double raised = 0;
     for (double ridge = 1e-10; ridge < 10; ridge *= 10) {
         memcpy(factor, moments, n * n * sizeof *factor);

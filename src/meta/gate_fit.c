@@ -26,6 +26,20 @@ cst_gate_options cst_gate_options_default(void) {
 
 /* ---- the start ----------------------------------------------------------------------------- */
 
+/* Cholesky factor of a [d][d], its diagonal raised by as small a share as is needed: of values that
+ * are thousands of times the target's deviation from 0, rounding is larger than the penalty. */
+static cst_status raised_cholesky(cst_context *context, size_t d, const double *a, double *factor) {
+    cst_status status = CST_ERROR_NUMERIC;
+    for (double share = 0;
+         status == CST_ERROR_NUMERIC && share<1; share = share> 0 ? 10 * share : 1e-14) {
+        memcpy(factor, a, d * d * sizeof *factor);
+        for (size_t j = 0; j < d; j++)
+            factor[j * d + j] *= 1 + share;
+        status = cst_cholesky(context, (int64_t)d, factor);
+    }
+    return status;
+}
+
 /* Random first layer (He), small second layer, so that g is about 1/2 everywhere; the head is the
  * ridge solution for g = 1/2, so that training starts from the best linear stack. */
 static cst_status start(cst_context *context, const cst_gate_training *t, uint64_t seed,
@@ -44,7 +58,8 @@ static cst_status start(cst_context *context, const cst_gate_training *t, uint64
     double *gram = cst_alloc(context, d * d, sizeof *gram);
     double *cross = cst_alloc(context, d, sizeof *cross);
     double *row = cst_alloc(context, d, sizeof *row);
-    cst_status status = gram && cross && row ? CST_OK : CST_ERROR_MEMORY;
+    double *factor = cst_alloc(context, d * d, sizeof *factor);
+    cst_status status = gram && cross && row && factor ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK) {
         double count = (double)(p->rows - t->held_rows);
         for (int64_t i = t->held_rows; i < p->rows; i++) {
@@ -62,15 +77,16 @@ static cst_status start(cst_context *context, const cst_gate_training *t, uint64
         }
         for (size_t j = 0; j < d; j++)
             gram[j * d + j] += j + 1 < d ? p->l2 + 1e-12 : 0;
-        status = cst_cholesky(context, (int64_t)d, gram);
+        status = raised_cholesky(context, d, gram, factor);
     }
     if (status == CST_OK) {
-        cst_cholesky_solve((int64_t)d, gram, cross);
+        cst_cholesky_solve((int64_t)d, factor, cross);
         memcpy(theta + at.head_members, cross, d * sizeof *theta);
     }
     cst_free(context, gram);
     cst_free(context, cross);
     cst_free(context, row);
+    cst_free(context, factor);
     return status;
 }
 

@@ -618,8 +618,9 @@ static void keep_columns(cst_context *context, const cst_moments *moments, bool 
         double variance = sum[row + (size_t)j] / n - shifted * shifted;
         double mean = moments->shift[j] + shifted;
         double bound = constant_tolerance * constant_tolerance * (variance + mean * mean);
-        /* Rounding leaves a variance of some 1e-16 of the shifted second moment. */
-        double rounding = 4e-16 * sum[row + (size_t)j] / n;
+        /* Rounding leaves a variance of some 1e-16 of the shifted second moment, and more in sums
+         * of many rows. */
+        double rounding = 1e-14 * sum[row + (size_t)j] / n;
         if (variance > bound && variance > rounding) {
             out->index[out->kept] = j;
             out->mean[out->kept] = mean;

@@ -32,6 +32,34 @@ void cst_value_risk(const cst_moments *moments, int32_t outputs, double *risk) {
     }
 }
 
+/* Root mean squared error in standard deviations of the target from which a member is in another
+ * unit: what aggregators square twice must stay within doubles and the bounds of model files. */
+static const double MOST_DEVIATIONS = 1e12;
+
+static cst_status check_members(cst_context *context, const cst_moments *moments, int32_t outputs) {
+    size_t k = (size_t)moments->columns;
+    size_t width = k + 2;
+    double *sum = cst_alloc(context, width * width, sizeof *sum);
+    cst_status status = sum ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t d = 0; status == CST_OK && d < outputs; d++) {
+        cst_moments_without(&moments[d], -1, sum);
+        double n = sum[width * width - 1];
+        double mean = sum[k * width + k + 1] / n;
+        double variance = sum[k * width + k] / n - mean * mean;
+        for (size_t j = 0; status == CST_OK && variance > 0 && j < k; j++) {
+            double error =
+                (sum[j * width + j] - 2 * sum[j * width + k] + sum[k * width + k]) / n / variance;
+            if (error > MOST_DEVIATIONS * MOST_DEVIATIONS)
+                status = cst_fail(context, CST_ERROR_INPUT,
+                                  "output %d: member %zu (counting from 0) is off by %.3g standard "
+                                  "deviations of the targets: give its predictions in their unit",
+                                  (int)d, j, sqrt(error));
+        }
+    }
+    cst_free(context, sum);
+    return status;
+}
+
 void cst_value_pearson(const cst_moments *moments, int32_t outputs, double *pearson) {
     size_t k = (size_t)moments->columns;
     size_t width = k + 2;
@@ -213,8 +241,10 @@ cst_status cst_value_redundant(cst_context *context, const cst_view *view,
     cst_projection projection = {0};
     cst_value_risk(moments, view->classes, out->risk);
     cst_value_pearson(moments, view->classes, out->pearson);
-    cst_status status = cst_gram_kappa(context, out->pearson, view->members, NULL, view->members,
-                                       &out->kappa_before);
+    cst_status status = check_members(context, moments, view->classes);
+    if (status == CST_OK)
+        status = cst_gram_kappa(context, out->pearson, view->members, NULL, view->members,
+                                &out->kappa_before);
     if (status == CST_OK)
         status = cst_stage(context, "redundancy");
     if (status == CST_OK)

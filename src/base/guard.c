@@ -27,6 +27,21 @@ void cst_owner_give(cst_owner *owner) {
         __atomic_store_n(&owner->thread, 0, __ATOMIC_RELEASE);
 }
 
+bool cst_size_fits(int64_t rows, int64_t columns, size_t bytes) {
+    uint64_t cells = 0;
+    if (rows <= 0 || columns <= 0)
+        return true;
+    return !__builtin_mul_overflow((uint64_t)rows, (uint64_t)columns, &cells) &&
+           cells <= CST_ARRAY_BYTES / bytes;
+}
+
+cst_status cst_fail_size(cst_context *context, const char *call, int64_t rows, int64_t columns) {
+    return cst_fail(
+        context, CST_ERROR_LIMIT,
+        "%s: an array of %lld x %lld numbers is larger than any memory; check the sizes", call,
+        (long long)rows, (long long)columns);
+}
+
 #ifdef CST_CHECK_HANDLES
 bool cst_is_alive(const void *handle, cst_mark mark) {
     cst_mark found = 0;

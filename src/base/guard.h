@@ -7,6 +7,7 @@
 
 #include <corestack/context.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Who is inside: the thread, as the address of something it alone has; 0: nobody. Calls nest, as
@@ -37,6 +38,23 @@ void cst_context_leave(cst_context **entered);
 #else
 #define CST_ENTER(context) (void)(context)
 #endif
+
+/* ---- sizes -------------------------------------------------------------------------------------
+ * An array that is said to be larger than any address space was not given: its size is a mistake,
+ * and reading it would end the process.
+ */
+
+#define CST_ARRAY_BYTES ((uint64_t)1 << 56)
+
+cst_status cst_fail_size(cst_context *context, const char *call, int64_t rows, int64_t columns);
+/* Whether rows x columns elements of so many bytes fit; also where there are less than none, which
+ * calls refuse in words of their own. */
+bool cst_size_fits(int64_t rows, int64_t columns, size_t bytes);
+#define CST_FITS(context, rows, columns, bytes)                                                    \
+    do {                                                                                           \
+        if (!cst_size_fits(rows, columns, bytes))                                                  \
+            return cst_fail_size(context, __func__, rows, columns);                                \
+    } while (0)
 
 /* ---- handles -----------------------------------------------------------------------------------
  * The first field of what a public handle points to says what it is, until it is freed. Only

@@ -149,6 +149,7 @@ cst_status cst_read_targets(cst_context *context, const char *path, double **out
 cst_status cst_write_predictions(cst_context *context, const char *path, const float *probabilities,
                                  int64_t rows, int32_t classes) {
     CST_ENTER(context);
+    CST_FITS(context, rows, classes, sizeof(*probabilities));
     if (!context || !path || !probabilities || rows < 0 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "writing predictions: a path, data and a shape are needed");
@@ -168,6 +169,7 @@ cst_status cst_write_predictions_conditions(cst_context *context, const char *pa
 cst_status cst_write_folds(cst_context *context, const char *path, const int32_t *folds,
                            int64_t rows) {
     CST_ENTER(context);
+    CST_FITS(context, rows, 1, sizeof(*folds));
     if (!context || !path || !folds || rows < 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "writing folds: a path, data and a length are needed");

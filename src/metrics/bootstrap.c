@@ -427,6 +427,7 @@ cst_status cst_bootstrap_compare(cst_context *context, const float *const *proba
                                  cst_bootstrap_scores scores, int32_t reference,
                                  cst_metric_intervals *out, cst_metric_intervals *differences) {
     CST_ENTER(context);
+    CST_FITS(context, rows, classes, sizeof(float));
     return cst_bootstrap_weighted(context, probabilities, methods, rows, classes, labels, NULL,
                                   bins, resamples, seed, scores, reference, out, differences);
 }
@@ -489,6 +490,7 @@ cst_status cst_bootstrap_difference(cst_context *context, const float *a, const 
                                     int64_t rows, int32_t classes, const int32_t *labels, int bins,
                                     int32_t resamples, uint64_t seed, cst_metric_intervals *out) {
     CST_ENTER(context);
+    CST_FITS(context, rows, classes, sizeof(float));
     if (!out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_bootstrap_difference: a place for the intervals is needed");

@@ -34,6 +34,7 @@ cst_status cst_group_accuracy_evaluate(cst_context *context, const float *probab
     int64_t right[GROUPS] = {0};
     double accuracy[GROUPS];
     CST_ENTER(context);
+    CST_FITS(context, rows, classes, sizeof(*probabilities));
     if (!out)
         return cst_fail(context, CST_ERROR_ARGUMENT, "accuracy by group needs a place for it");
     cst_status status = check_groups(context, classes, training_counts, head_above, tail_below);

@@ -139,6 +139,7 @@ cst_status cst_metrics_evaluate(cst_context *context, const float *probabilities
                                 int32_t classes, const int32_t *labels, int bins,
                                 cst_metrics *out) {
     CST_ENTER(context);
+    CST_FITS(context, rows, classes, sizeof(*probabilities));
     if (!context || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_metrics_evaluate: a context and a place for the scores are needed");

@@ -50,6 +50,7 @@ static cst_status score_block(cst_context *context, void *user, int64_t block) {
 cst_status cst_ood_scores(cst_context *context, const float *probabilities, int64_t rows,
                           int32_t classes, cst_ood_score score, double *out) {
     CST_ENTER(context);
+    CST_FITS(context, rows, classes, sizeof(*probabilities));
     if (!probabilities || !out || rows < 1 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "out-of-distribution scores need probabilities of at least one row and "
@@ -192,6 +193,8 @@ cst_status cst_ood_order(cst_context *context, const double *in_scores, int64_t 
 cst_status cst_ood_evaluate(cst_context *context, const double *in_scores, int64_t in_samples,
                             const double *out_scores, int64_t out_samples, cst_ood_metrics *out) {
     CST_ENTER(context);
+    CST_FITS(context, in_samples, 1, sizeof(*in_scores));
+    CST_FITS(context, out_samples, 1, sizeof(*out_scores));
     if (!in_scores || !out_scores || !out || in_samples < 1 || out_samples < 1 ||
         in_samples > INT64_MAX - out_samples)
         return cst_fail(context, CST_ERROR_ARGUMENT,

@@ -192,6 +192,7 @@ cst_status cst_value_metrics_evaluate(cst_context *context, const cst_predicted_
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_value_metrics_evaluate: predictions, targets and a place for the "
                         "scores are needed");
+    CST_FITS(context, predicted->rows, predicted->outputs, sizeof(double));
     return cst_value_metrics_weighted(context, predicted, targets, NULL, average, each);
 }
 
@@ -230,6 +231,7 @@ cst_status cst_value_errors(cst_context *context, const cst_predicted_values *pr
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_value_errors: predictions, targets and a place for the errors are "
                         "needed");
+    CST_FITS(context, predicted->rows, predicted->outputs, sizeof(double));
     cst_status status = cst_values_check(context, predicted, targets);
     if (status != CST_OK)
         return status;

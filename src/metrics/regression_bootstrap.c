@@ -254,6 +254,7 @@ cst_status cst_value_bootstrap_weighted(cst_context *context, const cst_predicte
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_value_bootstrap: predictions, targets and a place for the intervals "
                         "are needed");
+    CST_FITS(context, predicted->rows, predicted->outputs, sizeof(double));
     if (differences && (reference < 0 || reference >= methods))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "the reference is method %d of %d: use 0 to %d", (int)reference,

@@ -50,6 +50,7 @@ cst_status cst_metrics_reliability(cst_context *context, const float *probabilit
                                    int32_t classes, const int32_t *labels, int bins,
                                    cst_reliability_bin *out) {
     CST_ENTER(context);
+    CST_FITS(context, rows, classes, sizeof(*probabilities));
     if (!context || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_metrics_reliability: a context and a place for the bins are needed");

@@ -213,6 +213,7 @@ cst_status cst_metrics_per_sample(cst_context *context, const float *probabiliti
                                   int32_t classes, const int32_t *labels, double *nll,
                                   double *brier, double *confidence, unsigned char *correct) {
     CST_ENTER(context);
+    CST_FITS(context, rows, classes, sizeof(*probabilities));
     if (!context)
         return CST_ERROR_ARGUMENT;
     cst_samples samples = {

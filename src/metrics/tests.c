@@ -16,6 +16,7 @@
 cst_status cst_paired_t_test(cst_context *context, const double *a, const double *b,
                              int64_t samples, cst_t_test *out) {
     CST_ENTER(context);
+    CST_FITS(context, samples, 1, sizeof(*a));
     if (!a || !b || !out || samples < 2)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "a paired t-test needs two arrays of at least 2 samples: got %lld",
@@ -71,6 +72,7 @@ static cst_status check_p(cst_context *context, const double *p, int64_t tests, 
 
 cst_status cst_bonferroni(cst_context *context, const double *p, int64_t tests, double *out) {
     CST_ENTER(context);
+    CST_FITS(context, tests, 1, sizeof(*p));
     cst_status status = check_p(context, p, tests, out);
     for (int64_t i = 0; status == CST_OK && i < tests; i++)
         out[i] = fmin((double)tests * p[i], 1);
@@ -79,6 +81,7 @@ cst_status cst_bonferroni(cst_context *context, const double *p, int64_t tests, 
 
 cst_status cst_holm(cst_context *context, const double *p, int64_t tests, double *out) {
     CST_ENTER(context);
+    CST_FITS(context, tests, 1, sizeof(*p));
     cst_status status = check_p(context, p, tests, out);
     if (status != CST_OK)
         return status;
@@ -101,6 +104,7 @@ cst_status cst_holm(cst_context *context, const double *p, int64_t tests, double
 cst_status cst_mcnemar(cst_context *context, const unsigned char *first,
                        const unsigned char *second, int64_t samples, cst_mcnemar_test *out) {
     CST_ENTER(context);
+    CST_FITS(context, samples, 1, sizeof(*first));
     if (!first || !second || !out || samples < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "McNemar's test needs two arrays of at least one sample: got %lld",
@@ -198,6 +202,7 @@ static void correlate(const double *x, double *y, int64_t samples, cst_rank_corr
 cst_status cst_spearman(cst_context *context, const double *x, const double *y, int64_t samples,
                         cst_rank_correlation *out) {
     CST_ENTER(context);
+    CST_FITS(context, samples, 1, sizeof(*x));
     if (!x || !y || !out || samples < 3)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "a rank correlation needs two arrays of at least 3 samples: got %lld",

@@ -112,6 +112,7 @@ static void notice_small(cst_context *context, const keyed *sorted, int64_t rows
 cst_status cst_folds_stratified(cst_context *context, const int32_t *labels, int64_t rows,
                                 int32_t folds, uint64_t seed, int32_t *out) {
     CST_ENTER(context);
+    CST_FITS(context, rows, 1, sizeof(*labels));
     if (!context || !labels || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_folds_stratified: labels and a place for the folds are needed");
@@ -318,6 +319,7 @@ static cst_status grouping_alloc(cst_context *context, int64_t rows, grouping *g
 cst_status cst_folds_grouped(cst_context *context, const int32_t *labels, const int64_t *groups,
                              int64_t rows, int32_t folds, uint64_t seed, int32_t *out) {
     CST_ENTER(context);
+    CST_FITS(context, rows, 1, sizeof(*labels));
     if (!context || !labels || !groups || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_folds_grouped: labels, groups and a place for the folds are needed");
@@ -395,6 +397,7 @@ static cst_status check_numbering(cst_context *context, const int32_t *folds, in
 cst_status cst_folds_check(cst_context *context, const int32_t *folds, const int32_t *labels,
                            int64_t rows) {
     CST_ENTER(context);
+    CST_FITS(context, rows, 1, sizeof(*folds));
     if (!context || !folds)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_folds_check: folds are needed");
     int32_t count = cst_folds_count(folds, rows);

@@ -283,6 +283,10 @@ static cst_status check(cst_context *context, const char *call, const cst_pool_a
         (a->columns != 1 || a->classes != 2 || values))
         return cst_fail(context, CST_ERROR_ARGUMENT, "%s: %d columns for %d %s", call, a->columns,
                         a->classes, values ? "outputs" : "classes");
+    if (!values && a->output != CST_OUTPUT_PROBABILITY && a->output != CST_OUTPUT_LOGIT)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%s: %d is no output of members: use 0 (probabilities) or 1 (logits)", call,
+                        (int)a->output);
     for (int32_t k = 0; k < a->members; k++)
         if (!a->predictions[k].data || (unsigned)a->predictions[k].type > CST_NUMBER_FLOAT16)
             return cst_fail(context, CST_ERROR_ARGUMENT, "%s: predictions[%d] is %s", call, k,

@@ -378,6 +378,24 @@ static cst_status open_folder(cst_context *context, cst_pool **out, const char *
     return finish(context, out, manifest, config);
 }
 
+/* Whether the choices in `config` are such. */
+static cst_status check_config(cst_context *context, const cst_pool_config *config) {
+    if (!config)
+        return CST_OK;
+    if (config->task_given && !cst_task_name(config->task))
+        return cst_fail(context, CST_ERROR_ARGUMENT, "%d is no task of a pool", (int)config->task);
+    if (config->output_given && config->output != CST_OUTPUT_PROBABILITY &&
+        config->output != CST_OUTPUT_LOGIT)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%d is no output of members: use 0 (probabilities) or 1 (logits)",
+                        (int)config->output);
+    if (config->layout < CST_LAYOUT_AUTO || config->layout > CST_LAYOUT_CHANNELS_FIRST)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%d is no layout of maps: use 0 (found out), 1 (classes last) or 2 (first)",
+                        (int)config->layout);
+    return CST_OK;
+}
+
 cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
                          const cst_pool_config *config) {
     if (out)
@@ -386,6 +404,9 @@ cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
     if (!context || !out || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_pool_open: a path and a place for the pool are needed");
+    cst_status status = check_config(context, config);
+    if (status != CST_OK)
+        return status;
     struct stat info;
     if (stat(path, &info) != 0)
         return cst_fail(context, CST_ERROR_IO, "%s: cannot be opened: %s", path, strerror(errno));
@@ -401,8 +422,8 @@ cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
     char *manifest = cst_format(context, "%s/pool.json", path);
     if (!manifest)
         return CST_ERROR_MEMORY;
-    cst_status status = stat(manifest, &info) == 0 ? open_manifest(context, out, manifest, config)
-                                                   : open_folder(context, out, path, config);
+    status = stat(manifest, &info) == 0 ? open_manifest(context, out, manifest, config)
+                                        : open_folder(context, out, path, config);
     cst_free(context, manifest);
     return status;
 }
@@ -433,7 +454,9 @@ cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char 
                         "pool are needed");
     cst_manifest *manifest = NULL;
     int32_t split = 0;
-    cst_status status = cst_manifest_create(context, &manifest, "the list of files");
+    cst_status status = check_config(context, config);
+    if (status == CST_OK)
+        status = cst_manifest_create(context, &manifest, "the list of files");
     if (status == CST_OK)
         status = cst_manifest_add_split(context, manifest, "oof", &split);
     for (size_t i = 0; status == CST_OK && i < count; i++)

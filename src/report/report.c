@@ -264,6 +264,7 @@ cst_status cst_report_set_integer(cst_context *context, cst_report *report, cons
 cst_status cst_report_set_integers(cst_context *context, cst_report *report, const char *key,
                                    const int64_t *values, int64_t count) {
     CST_ENTER(context);
+    CST_FITS(context, count, 1, sizeof(*values));
     CST_CHECK(context, report, REPORT, "report");
     cst_status status = check_setter(context, report, key);
     if (status != CST_OK)

@@ -22,7 +22,7 @@ HARMFUL = ("open=EMFILE", "open=EACCES", "read=EIO", "write=ENOSPC", "write=EIO"
 
 
 def without_seconds(text):
-    """What a command printed, without how long it took."""
+    """What a command printed, without how much time and memory it took."""
     try:
         document = json.loads(text)
     except ValueError:
@@ -30,7 +30,7 @@ def without_seconds(text):
 
     def strip(value):
         if isinstance(value, dict):
-            return {k: strip(v) for k, v in value.items() if "seconds" not in k}
+            return {k: strip(v) for k, v in value.items() if "seconds" not in k and k != "peak_rss_bytes"}
         return [strip(v) for v in value] if isinstance(value, list) else value
 
     return strip(document)

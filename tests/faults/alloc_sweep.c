@@ -167,7 +167,8 @@ void add_report(trial *t, const cst_report *report) {
         end = strchr(line, '\n');
         end = end ? end + 1 : line + strlen(line);
         const char *seconds = strstr(line, "seconds");
-        bool timed = seconds && seconds < end;
+        const char *peak = strstr(line, "peak_rss");
+        bool timed = (seconds && seconds < end) || (peak && peak < end);
         inside = inside || (timed && strchr(line, '{') && strchr(line, '{') < end);
         if (!timed && !inside)
             add_bytes(t, line, (size_t)(end - line));

@@ -86,7 +86,7 @@ extern const size_t SWEEP_SMALL_COUNT, SWEEP_FILES_COUNT, SWEEP_TASKS_COUNT;
 /* The path of a file in the world's folder, until the next call. */
 const char *in_folder(world *w, const char *name);
 
-/* Results go into the digest; reports without what they say of time. */
+/* Results go into the digest; reports without what they say of time and memory. */
 void add_bytes(trial *t, const void *bytes, size_t count);
 void add_text(trial *t, const char *text);
 void add_report(trial *t, const cst_report *report);

@@ -292,31 +292,57 @@ uint16_t cst_half_of_f64(double value) {
     return cst_half_of(round_to_odd(value));
 }
 
-uint16_t cst_bfloat_of_f64(double value) {
-    float odd = round_to_odd(value);
+static inline uint16_t bfloat_of(float value) {
     uint32_t bits = 0;
-    memcpy(&bits, &odd, sizeof bits);
-    if (isnan(value))
+    memcpy(&bits, &value, sizeof bits);
+    if ((bits & 0x7fffffffU) > 0x7f800000U) /* NaN */
         return (uint16_t)(bits >> 16 | 0x40U);
     return (uint16_t)((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);
 }
 
-/* The bits of a number in a dtype. */
-static uint64_t bits_of(cst_dtype dtype, double value) {
-    float narrow = (float)value;
-    uint32_t single = 0;
-    uint64_t wide = 0;
-    switch (dtype) {
-    case CST_DTYPE_F16:
-        return cst_half_of_f64(value);
-    case CST_DTYPE_BF16:
-        return cst_bfloat_of_f64(value);
-    case CST_DTYPE_F32:
-        memcpy(&single, &narrow, sizeof single);
-        return single;
-    default:
-        memcpy(&wide, &value, sizeof wide);
-        return wide;
+uint16_t cst_bfloat_of_f64(double value) {
+    return bfloat_of(round_to_odd(value));
+}
+
+static void put_le(unsigned char *to, uint64_t bits, int bytes) {
+    for (int b = 0; b < bytes; b++)
+        to[b] = (unsigned char)(bits >> (8 * b));
+}
+
+/* Floats as little-endian bytes of a dtype. */
+static void store_f32(cst_dtype dtype, const float *values, int64_t count, unsigned char *raw) {
+    for (int64_t i = 0; i < count && dtype == CST_DTYPE_F16; i++)
+        put_le(raw + 2 * i, cst_half_of(values[i]), 2);
+    for (int64_t i = 0; i < count && dtype == CST_DTYPE_BF16; i++)
+        put_le(raw + 2 * i, bfloat_of(values[i]), 2);
+    for (int64_t i = 0; i < count && dtype == CST_DTYPE_F32; i++) {
+        uint32_t bits = 0;
+        memcpy(&bits, &values[i], sizeof bits);
+        put_le(raw + 4 * i, bits, 4);
+    }
+    for (int64_t i = 0; i < count && dtype == CST_DTYPE_F64; i++) {
+        double wide = (double)values[i];
+        uint64_t bits = 0;
+        memcpy(&bits, &wide, sizeof bits);
+        put_le(raw + 8 * i, bits, 8);
+    }
+}
+
+static void store_f64(cst_dtype dtype, const double *values, int64_t count, unsigned char *raw) {
+    for (int64_t i = 0; i < count && dtype == CST_DTYPE_F16; i++)
+        put_le(raw + 2 * i, cst_half_of_f64(values[i]), 2);
+    for (int64_t i = 0; i < count && dtype == CST_DTYPE_BF16; i++)
+        put_le(raw + 2 * i, cst_bfloat_of_f64(values[i]), 2);
+    for (int64_t i = 0; i < count && dtype == CST_DTYPE_F32; i++) {
+        float narrow = (float)values[i];
+        uint32_t bits = 0;
+        memcpy(&bits, &narrow, sizeof bits);
+        put_le(raw + 4 * i, bits, 4);
+    }
+    for (int64_t i = 0; i < count && dtype == CST_DTYPE_F64; i++) {
+        uint64_t bits = 0;
+        memcpy(&bits, &values[i], sizeof bits);
+        put_le(raw + 8 * i, bits, 8);
     }
 }
 
@@ -352,11 +378,10 @@ static cst_status put_numbers(cst_context *context, cst_safetensors_writer *writ
     int64_t item = cst_dtype_bits(dtype) / 8;
     for (int64_t at = 0; status == CST_OK && at < count; at += PIECE) {
         int64_t part = count - at < PIECE ? count - at : PIECE;
-        for (int64_t i = 0; i < part; i++) {
-            uint64_t bits = bits_of(dtype, narrow ? (double)narrow[at + i] : wide[at + i]);
-            for (int64_t b = 0; b < item; b++)
-                raw[i * item + b] = (unsigned char)(bits >> (8 * b));
-        }
+        if (narrow)
+            store_f32(dtype, narrow + at, part, raw);
+        else
+            store_f64(dtype, wide + at, part, raw);
         status = cst_safetensors_writer_put(context, writer, tensor, raw, part * item);
     }
     return status;

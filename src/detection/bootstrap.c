@@ -133,7 +133,8 @@ cst_status cst_ap_bootstrap(cst_context *context, const cst_ap_matches *const *m
     j.drawn = cst_alloc(context, (size_t)methods * FIGURES * n, sizeof *j.drawn);
     double *values = cst_alloc(context, (size_t)methods * FIGURES, sizeof *values);
     double *scratch = cst_alloc(context, n, sizeof *scratch);
-    cst_status status = j.drawn && values && scratch ? CST_OK : CST_ERROR_MEMORY;
+    cst_status status =
+        j.drawn && values && scratch ? cst_stage(context, "intervals") : CST_ERROR_MEMORY;
     if (status == CST_OK)
         status = once(context, &j, values);
     if (status == CST_OK)

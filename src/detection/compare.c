@@ -199,8 +199,6 @@ static cst_status run_intervals(cst_context *context, comparison *c) {
     for (size_t m = 0; status == CST_OK && m < count; m++)
         matches[m] = c->entries[m].matches;
     if (status == CST_OK)
-        status = cst_progress(context, "intervals", c->count, c->count);
-    if (status == CST_OK)
         status = cst_ap_bootstrap(context, matches, c->count, c->reference, c->options->resamples,
                                   c->options->seed, c->intervals, c->differences);
     cst_free(context, matches);

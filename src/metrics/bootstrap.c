@@ -458,6 +458,8 @@ cst_status cst_bootstrap_weighted(cst_context *context, const float *const *prob
     if (status == CST_OK)
         status = check(context, &job, &part);
     if (status == CST_OK)
+        status = cst_stage(context, "intervals");
+    if (status == CST_OK)
         status = prepare(context, &job);
     if (status == CST_OK)
         status = resample(context, &job);

@@ -79,6 +79,8 @@ cst_status cst_ood_bootstrap(cst_context *context, const double *in_scores, int6
         status = job.drawn ? CST_OK : CST_ERROR_MEMORY;
     }
     if (status == CST_OK && resamples > 0)
+        status = cst_stage(context, "intervals");
+    if (status == CST_OK && resamples > 0)
         status = cst_parallel_for(context, ((int64_t)resamples + CST_LANES - 1) / CST_LANES,
                                   ood_task, &job);
     if (status == CST_OK) {

@@ -127,5 +127,9 @@ cst_status cst_ratios_bootstrap(cst_context *context, const cst_ratio *ratios, i
     cst_free(context, sums);
     if (resamples < 1 || count < 1)
         return CST_OK;
-    return cst_parallel_for(context, ((int64_t)resamples + CST_LANES - 1) / CST_LANES, task, &job);
+    cst_status status = cst_stage(context, "intervals");
+    return status == CST_OK
+               ? cst_parallel_for(context, ((int64_t)resamples + CST_LANES - 1) / CST_LANES, task,
+                                  &job)
+               : status;
 }

@@ -270,6 +270,8 @@ cst_status cst_value_bootstrap_weighted(cst_context *context, const cst_predicte
     value_intervals_job part = {&job, differences ? reference : 0, intervals, differences};
     cst_status status = check(context, &job);
     if (status == CST_OK)
+        status = cst_stage(context, "intervals");
+    if (status == CST_OK)
         status = make_table(context, &job);
     if (status == CST_OK) {
         double *sums = cst_alloc(context, job.columns, sizeof *sums);

@@ -182,8 +182,6 @@ static cst_status run_methods(cst_context *context, comparison *c,
     c->seconds_methods = cst_seconds() - start;
     start = cst_seconds();
     if (status == CST_OK)
-        status = cst_progress(context, "intervals", c->count, c->count);
-    if (status == CST_OK)
         status = cst_scene_intervals(context, &c->scene, c->entries, c->count, options->resamples,
                                      c->reference, c->intervals, c->differences, &c->has_intervals);
     c->seconds_intervals = cst_seconds() - start;

@@ -62,6 +62,8 @@ static cst_status put_scores(cst_context *context, cst_report *report, const cst
                                         view->labels, view->weights, 0, resamples, seed,
                                         CST_BOOTSTRAP_BASIC, 0, &intervals, NULL);
     if (status == CST_OK)
+        status = cst_stage(context, "scores");
+    if (status == CST_OK)
         status = cst_metrics_weighted(context, probabilities, view->rows, view->classes,
                                       view->labels, view->weights, 0, &scores);
     if (status != CST_OK)

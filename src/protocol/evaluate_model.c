@@ -299,6 +299,8 @@ static cst_status put_methods(cst_context *context, cst_report *report, const ev
                                         cst_model_classes(e->model), first->labels, first->weights,
                                         0, e->options->resamples, e->options->seed,
                                         CST_BOOTSTRAP_BASIC, 0, intervals, NULL);
+    if (status == CST_OK)
+        status = cst_stage(context, "scores");
     int64_t samples = 0;
     for (int32_t t = 0; t < e->targets.scored; t++)
         samples += e->targets.list[t].samples;

@@ -222,8 +222,7 @@ static cst_status compute_intervals(cst_context *context, comparison *c,
     if (options->resamples <= 0)
         return CST_OK;
     cst_predicted_values *all = cst_alloc(context, (size_t)c->count, sizeof *all);
-    cst_status status =
-        all ? cst_progress(context, "intervals", c->count, c->count) : CST_ERROR_MEMORY;
+    cst_status status = all ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t m = 0; status == CST_OK && m < c->count; m++)
         all[m] = c->entries[m].result.values;
     if (status == CST_OK)

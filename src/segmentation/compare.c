@@ -302,8 +302,7 @@ static cst_status run_methods(cst_context *context, comparison *c, int32_t resam
         return status;
     const cst_map_scores **all = cst_alloc(context, (size_t)c->count, sizeof *all);
     c->intervals = cst_alloc(context, (size_t)c->count, sizeof *c->intervals);
-    status = all && c->intervals ? cst_progress(context, "intervals", c->count, c->count)
-                                 : CST_ERROR_MEMORY;
+    status = all && c->intervals ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t m = 0; status == CST_OK && m < c->count; m++)
         all[m] = &c->entries[m].scores;
     if (status == CST_OK)

@@ -1,0 +1,152 @@
+"""While a call runs: interrupts in every stage, other threads, and messages by their level."""
+from __future__ import annotations
+
+import _thread
+import logging
+import os
+import signal
+import threading
+import time
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from common import toy
+
+import corestack
+from corestack import _session
+from corestack import _library as c
+
+# Fits of a second or less, in which every stage is still longer than a moment.
+DATA = toy(rows=2000, classes=8, members=8)
+SMALL = toy(rows=400, classes=4, members=4)
+
+
+class Interrupts(unittest.TestCase):
+    def stages(self, data, **how):
+        """Every stage of a fit, in their order."""
+        found = []
+        preds, y = data
+        corestack.fit(preds, y, progress=lambda stage, *_: None if stage in found else found.append(stage), **how)
+        return found
+
+    def interrupt(self, data, wanted, **how):
+        """Seconds from a SIGINT, sent by another thread 20 ms into a stage, to the KeyboardInterrupt."""
+        preds, y = data
+        sent = []
+
+        def send():
+            time.sleep(0.02)
+            sent.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+
+        def progress(stage, done, total):
+            if stage == wanted and not thread.is_alive() and not sent:
+                thread.start()
+
+        thread = threading.Thread(target=send)
+        try:
+            corestack.fit(preds, y, progress=progress, **how)
+            thread.join()  # it was the last stage, and short
+            time.sleep(0.01)
+        except KeyboardInterrupt:
+            thread.join()
+            return time.monotonic() - sent[0]
+        finally:
+            self.assertEqual(signal.getsignal(signal.SIGINT), signal.default_int_handler)
+        self.fail(f"{wanted}: not interrupted")
+
+    def each(self, data, known, **how):
+        stages = self.stages(data, **how)
+        self.assertLessEqual(set(known), set(stages))
+        for stage in stages:
+            with self.subTest(stage=stage):
+                self.assertLess(self.interrupt(data, stage, **how), 1)
+
+    def test_default(self):
+        self.each(DATA, ["read", "cka", "selection", "meta-learners", "nested evaluation"], preset="default")
+
+    def test_paper(self):
+        self.each(SMALL, ["drop and refit"], preset="paper", evaluate_nested=False)
+
+    def test_other_functions(self):
+        preds, y = DATA
+        p = np.mean(list(preds.values()), axis=0)
+        for function, how in (
+            (corestack.compare, dict(preds=preds, y=y, methods=["average", "greedy"], resamples=500_000)),
+            (corestack.evaluate, dict(predicted=p, y=y, resamples=1_000_000)),
+        ):
+            timer = threading.Timer(0.3, _thread.interrupt_main)
+            timer.start()
+            began = time.monotonic()
+            with self.assertRaises(KeyboardInterrupt):
+                function(**how)
+            self.assertLess(time.monotonic() - began, 1.3)
+
+    def test_a_handler_of_ones_own(self):
+        preds, y = DATA
+        seen = []
+        before = signal.signal(signal.SIGINT, lambda *_: seen.append(time.monotonic()))
+        try:
+            timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+            timer.start()
+            stack = corestack.fit(preds, y, evaluate_nested=False)  # the handler raises nothing: it goes on
+            timer.join()
+        finally:
+            signal.signal(signal.SIGINT, before)
+        self.assertEqual(len(seen), 1)
+        self.assertTrue(stack.kept)
+
+
+class Threads(unittest.TestCase):
+    def test_python_counts_while_a_fit_runs(self):
+        preds, y = DATA
+        with ThreadPoolExecutor(1) as pool:
+            began = time.monotonic()
+            fit = pool.submit(corestack.fit, preds, y, threads=1)
+            moments = [began]
+            while not fit.done():
+                moments.append(time.monotonic())
+            took = moments[-1] - began
+        self.assertTrue(fit.result().kept)
+        # Had the lock been held, there would be one gap as long as the fit.
+        self.assertLess(max(np.diff(moments)), 0.5 * took)
+        self.assertGreater(len(moments), 1000)
+
+    def test_fits_at_the_same_time(self):
+        preds, y = toy(rows=400)
+        alone = corestack.fit(preds, y, threads=1).to_bytes()
+        with ThreadPoolExecutor(4) as pool:
+            for stack in pool.map(lambda _: corestack.fit(preds, y, threads=1), range(8)):
+                self.assertEqual(stack.to_bytes(), alone)
+
+
+class Messages(unittest.TestCase):
+    def test_levels(self):
+        with _session.Session(threads=1) as s, self.assertLogs("corestack", logging.DEBUG) as caught:
+            for level, text in enumerate((b"details", b"news", "w\u00e4rning".encode())):
+                c.LOG(s._on_log)(None, level, text)
+        levels = [record.levelname for record in caught.records]
+        self.assertEqual(levels, ["DEBUG", "INFO", "WARNING"])
+        self.assertEqual([record.getMessage() for record in caught.records], ["details", "news", "w\u00e4rning"])
+
+    def test_what_a_handler_raises_ends_the_call(self):
+        class Broken(logging.Handler):
+            def emit(self, record):
+                raise ZeroDivisionError
+
+        handler = Broken()
+        logger = logging.getLogger("corestack")
+        logger.addHandler(handler)
+        preds, y = toy(rows=60)
+        y[:] = y % 2
+        y[0] = 2  # fewer rows than folds: a warning
+        try:
+            with self.assertRaises(ZeroDivisionError):
+                corestack.fit(preds, y)
+        finally:
+            logger.removeHandler(handler)
+
+
+if __name__ == "__main__":
+    unittest.main()

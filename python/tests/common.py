@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import subprocess
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -13,7 +14,10 @@ import numpy as np
 logging.getLogger("corestack").addHandler(logging.NullHandler())  # notices about tiny data are not printed
 
 ROOT = Path(__file__).resolve().parents[2]
-DIGITS = ROOT / "examples" / "digits"
+EXAMPLES = ROOT / "examples"
+DIGITS = EXAMPLES / "digits"
+QUICK = {"evaluate_nested": False}
+FAST = ["--set", "evaluate.nested=false"]
 # The tool built from the same sources; make test says where.
 TOOL = os.environ.get("CORESTACK_TOOL", str(ROOT / "build" / "corestack"))
 
@@ -53,3 +57,17 @@ def without_times(document):
     if isinstance(document, list):
         return [without_times(v) for v in document]
     return document
+
+
+def printed(*arguments):
+    """The report that the tool prints."""
+    return without_times(json.loads(run_tool(*arguments, "--json")))
+
+
+class Folder(unittest.TestCase):
+    """Tests with a folder of their own, `path`."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = Path(folder.name)

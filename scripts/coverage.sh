@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 least=90 # per cent of branches of src/io and src/model
 folder=build-coverage
 export LC_ALL=C OPENBLAS_NUM_THREADS=1
+export GCOV_ERROR_FILE="$PWD/$folder/gcov-errors" # not among what tests expect of stderr
 cmake --preset coverage -Wno-dev >"$folder.log" 2>&1 && cmake --build --preset coverage --parallel "${JOBS:-2}" >>"$folder.log" 2>&1 || {
     tail -n 40 "$folder.log" >&2
     exit 1

@@ -32,6 +32,9 @@ def run(*arguments, file_limit=None, stdout=subprocess.PIPE, env=None, cwd=None)
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
 
+    if file_limit is not None and "GCOV_ERROR_FILE" in os.environ:
+        # Counts of coverage, cut off by the limit, would spoil those of other runs.
+        env = {"GCOV_PREFIX": tempfile.gettempdir() + "/corestack-cut-off", **(env or {})}
     finished = subprocess.run(
         [TOOL, *[str(a) for a in arguments]],
         stdin=subprocess.DEVNULL,

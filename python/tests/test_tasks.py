@@ -19,7 +19,6 @@ except ImportError:
     pd = None
 
 
-
 def values_pool(name="regression"):
     """(manifest, {member: oof}, {member: test}, {split: targets}, folds)"""
     folder = EXAMPLES / name

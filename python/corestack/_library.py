@@ -386,7 +386,7 @@ def _load() -> ctypes.CDLL:
         raise ImportError(
             f"{path}: the library of corestack cannot be loaded ({error}); build the package with 'pip install .' in its "
             "folder, and see that the libraries it needs are installed (libopenblas0, liblapacke, libjansson4, libzip4, "
-            "libpng16-16, libgomp1)"
+            "libpng16-16, libyajl2, libgomp1)"
         ) from error
     for name, (result, arguments) in FUNCTIONS.items():
         function = getattr(library, name)

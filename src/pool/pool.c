@@ -458,10 +458,11 @@ cst_status cst_pool_read(cst_context *context, const cst_pool *pool, const char 
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_pool_read: a pool, a split and a place for the rows are needed");
     cst_status status = cst_pool_view_members(context, pool, split, &member, 1, &pointer, &view);
-    if (status == CST_OK && (first < 0 || count < 0 || first > view.rows - count))
-        status = cst_fail(context, CST_ERROR_ARGUMENT, "rows %lld to %lld of %lld do not exist",
-                          (long long)first, (long long)first + (long long)count - 1,
-                          (long long)view.rows);
+    if (status == CST_OK &&
+        (first < 0 || count < 0 || count > view.rows || first > view.rows - count))
+        status = cst_fail(context, CST_ERROR_ARGUMENT,
+                          "%lld rows from row %lld on do not exist: there are %lld",
+                          (long long)count, (long long)first, (long long)view.rows);
     if (status == CST_OK)
         status = cst_view_rows(context, &view, 0, first, count, out, &rows);
     if (status == CST_OK && rows != out && count > 0)

@@ -369,6 +369,8 @@ class WhileItRuns(unittest.TestCase):
         self.assertIn("read", text)
 
     def test_interrupt_stops_within_a_second(self):
+        # A shell's background jobs are started with the signal ignored.
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
         at = []
 
         def interrupt():

@@ -23,6 +23,10 @@ SMALL = toy(rows=400, classes=4, members=4)
 
 
 class Interrupts(unittest.TestCase):
+    def setUp(self):
+        # A shell's background jobs are started with the signal ignored.
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
+
     def stages(self, data, **how):
         """Every stage of a fit, in their order."""
         found = []

@@ -119,8 +119,11 @@ def members(
     return found, matrices
 
 
-def labels(y: Any, classes: Optional[Sequence[str]]) -> Array:
-    """int32 labels: integers are columns, text is looked up among the classes' names."""
+def labels(y: Any, classes: Optional[Sequence[Any]], of_model: bool = False) -> Array:
+    """int32 labels: integers are columns, or names where the classes are called by integers; text is looked up.
+
+    of_model: classes are those of a model, which are text whatever they were.
+    """
     found = np.asarray(y)
     if found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
@@ -130,14 +133,9 @@ def labels(y: Any, classes: Optional[Sequence[str]]) -> Array:
     if found.dtype.kind in "USO":
         if classes is None:
             raise ArgumentError("y: labels are text; give classes=[...], the names in the order of the columns")
-        places = {name: i for i, name in enumerate(classes)}
-        out = np.empty(len(found), np.int32)
-        for i, name in enumerate(found.tolist()):
-            text = name.decode() if isinstance(name, bytes) else name
-            if text not in places:
-                raise InputError(f"y: row {i} is '{text}', which is none of the classes")
-            out[i] = places[text]
-        return out
+        return _looked_up(found, {str(name): i for i, name in enumerate(classes)})
+    if found.dtype.kind in "fiu" and classes is not None and _are_names(found, classes, of_model):
+        return _looked_up(found, {int(name): i for i, name in enumerate(classes)})
     if found.dtype.kind == "f":
         bad = np.flatnonzero(~(found == np.floor(found)))
         if bad.size:
@@ -151,6 +149,30 @@ def labels(y: Any, classes: Optional[Sequence[str]]) -> Array:
         row = int(np.flatnonzero((found < 0) | (found > np.iinfo(np.int32).max))[0])
         raise InputError(f"y: row {row} is label {found[row]}; labels are numbered from 0")
     return np.ascontiguousarray(found, np.int32)
+
+
+def _looked_up(found: Array, places: Mapping[Any, int]) -> Array:
+    out = np.empty(len(found), np.int32)
+    for i, name in enumerate(found.tolist()):
+        text = name.decode() if isinstance(name, bytes) else name
+        if text not in places:
+            raise InputError(f"y: row {i} is '{text}', which is none of the classes")
+        out[i] = places[text]
+    return out
+
+
+def _are_names(found: Array, classes: Sequence[Any], of_model: bool) -> bool:
+    """Whether numbers in y are names of classes and not columns."""
+    if not of_model:
+        return all(isinstance(name, (int, np.integer)) and not isinstance(name, bool) for name in classes)
+    if not all(str(name).isdecimal() for name in classes):
+        return False
+    names = [int(name) for name in classes]
+    if names == list(range(len(names))) or not np.isin(found, names).all():
+        return False
+    if np.isin(found, np.arange(len(names))).all():
+        raise ArgumentError(f"y: may be numbers of columns or names out of {', '.join(map(str, classes))}; give text")
+    return True
 
 
 def targets(y: Any, outputs: Optional[int] = None) -> Array:
@@ -227,7 +249,7 @@ class Arrays:
         numbers_are = number_of(output, OUTPUTS, "output")
         if self.values and output is not None:
             raise ArgumentError("output: is for probabilities; leave it out of a regression")
-        preds, index, classes = _frames.unframed(preds, classes)
+        preds, index, classes = _frames.unframed(preds, classes, label_names)
         beside = {"y": y, "folds": folds, "groups": groups, "sample_weight": sample_weight}
         y, folds, groups, sample_weight = (
             _frames.joined(loaded(value, name), index, name) for name, value in beside.items()
@@ -243,9 +265,11 @@ class Arrays:
             numbers[k] = c.Array(matrix.ctypes.data, _TYPES[matrix.dtype], steps[0], steps[1])
         self.labels = self.targets = None
         if y is not None and self.values:
+            if _frames.is_frame(y) and names_of_classes and set(map(str, y.columns)) == set(names_of_classes):
+                y = _frames.ordered(y, names_of_classes, "y")
             self.targets = targets(y, self.classes)
         elif y is not None:
-            self.labels = labels(y, label_names or names_of_classes)
+            self.labels = labels(y, classes if label_names is None else label_names, label_names is not None)
             beyond = np.flatnonzero(self.labels >= self.classes)
             if beyond.size and np.asarray(y).dtype.kind == "f":
                 raise InputError(

@@ -62,6 +62,51 @@ class Frames(unittest.TestCase):
             stack.evaluate(renamed, text)
         self.assertEqual(stack.evaluate(mixed, text), expected.evaluate(preds, y))
 
+    def test_columns_that_are_no_text(self):
+        preds, y = toy()
+        expected = corestack.fit(preds, y, **QUICK)
+        frames = {n: pd.DataFrame(p) for n, p in preds.items()}
+        turned = {n: f[[2, 0, 1]] for n, f in frames.items()}
+        one = {n: f[[1, 2, 0]] if n == "model0" else f for n, f in frames.items()}
+        for given in (frames, turned, one):
+            stack = corestack.fit(given, y, **QUICK)
+            self.assertEqual(stack.to_bytes(), expected.to_bytes())
+        for given in (frames, turned, one, list(turned.values())):
+            np.testing.assert_array_equal(stack.predict(given), expected.predict(preds))
+            self.assertEqual(stack.evaluate(given, y), expected.evaluate(preds, y))
+        named = {n: f.set_axis([30, 10, 20], axis=1) for n, f in frames.items()}
+        codes = np.array([30, 10, 20])[y]
+        stack = corestack.fit(named, codes, **QUICK)
+        self.assertEqual(stack.classes, ["30", "10", "20"])
+        for given in (named, {n: f[[10, 20, 30]] for n, f in named.items()}):
+            np.testing.assert_array_equal(stack.predict(given), expected.predict(preds))
+            for labels in (codes, codes.astype(str), y):
+                self.assertEqual(stack.evaluate(given, labels), expected.evaluate(preds, y))
+        with self.assertRaisesRegex(corestack.InputError, "row 0 is '.', which is none of the classes"):
+            corestack.fit(named, y, **QUICK)
+        with self.assertRaises(corestack.MismatchError):
+            stack.predict({n: f.rename(columns={10: 11}) for n, f in named.items()})
+        texts = {n: f.set_axis(list("abc"), axis=1) for n, f in frames.items()}
+        stack = corestack.fit(texts, y, **QUICK)
+        turned = {n: f[["c", "a", "b"]] for n, f in texts.items()}
+        np.testing.assert_array_equal(stack.predict(turned), expected.predict(preds))
+        self.assertEqual(stack.evaluate(turned, y), expected.evaluate(preds, y))
+        listed = corestack.fit(preds, codes, classes=[30, 10, 20], **QUICK)
+        self.assertEqual(listed.classes, ["30", "10", "20"])
+        with self.assertRaisesRegex(corestack.ArgumentError, "give text"):
+            two = corestack.fit({n: f.set_axis([1, 2, 3], axis=1) for n, f in frames.items()}, y + 1, **QUICK)
+            two.evaluate(preds, np.where(y == 0, 1, 2))
+
+    def test_ids_that_are_there_twice(self):
+        preds, y = toy(classes=2)
+        ids = [0, *range(len(y) - 1)]
+        table = pd.DataFrame({n: p[:, 1] for n, p in preds.items()}, index=ids)
+        with self.assertRaisesRegex(corestack.InputError, "id 0 is there twice"):
+            corestack.fit(table, pd.Series(y, ids), **QUICK)
+        stack = corestack.fit(table, y, **QUICK)  # nothing is joined
+        with self.assertRaisesRegex(corestack.InputError, "id 0 is there twice"):
+            stack.evaluate(table, pd.Series(y, ids))
+
     def test_ids_that_do_not_join(self):
         preds, y = toy(classes=2)
         table = pd.DataFrame({n: p[:, 1] for n, p in preds.items()})
@@ -76,7 +121,7 @@ class Frames(unittest.TestCase):
                 corestack.fit(table, given, **QUICK)
         frames = {n: pd.DataFrame(p) for n, p in preds.items()}
         frames["model2"] = frames["model2"].rename(columns={0: "x"})
-        with self.assertRaisesRegex(corestack.MismatchError, "model2: has columns"):
+        with self.assertRaisesRegex(corestack.MismatchError, "model2: has columns.*where.*are expected"):
             corestack.fit(frames, labels, **QUICK)
         twice = pd.concat([table, table.iloc[:, :1]], axis=1)
         with self.assertRaisesRegex(corestack.InputError, "two columns"):

@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -189,10 +191,44 @@ static void notices_say_what_they_are_about(void **state) {
     assert_string_equal(cst_notice_at(context, 1), "3 columns");
 }
 
+static cst_status block_term(cst_context *context, void *user, int64_t block, double *sum) {
+    (void)context;
+    (void)user;
+    sum[0] = 1.0 / (double)(3 + block);
+    return CST_OK;
+}
+
+/* The threads of a parent are not in the child that it forks: loops of both come to their end, with
+ * the same sums. An alarm ends a child that waits. */
+static void loops_run_in_a_forked_child(void **state) {
+    cst_context *context = *state;
+    assert_int_equal(cst_context_set_threads(context, 2), CST_OK);
+    double before = 0;
+    assert_int_equal(cst_reduce_blocks(context, 100, 1, block_term, NULL, &before), CST_OK);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)alarm(20);
+        double there = 0;
+        cst_status status = cst_reduce_blocks(context, 100, 1, block_term, NULL, &there);
+        if (status == CST_OK)
+            status = cst_parallel_long(context, 3, slow_task, NULL);
+        _exit(status == CST_OK && memcmp(&there, &before, sizeof before) == 0 ? 0 : 1);
+    }
+    int ended = 0;
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_true(WIFEXITED(ended));
+    assert_int_equal(WEXITSTATUS(ended), 0);
+    double after = 0;
+    assert_int_equal(cst_reduce_blocks(context, 100, 1, block_term, NULL, &after), CST_OK);
+    assert_memory_equal(&after, &before, sizeof before);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(notices_say_what_they_are_about, setup, teardown),
         cmocka_unit_test_setup_teardown(loops_can_be_stopped, setup, teardown),
+        cmocka_unit_test_setup_teardown(loops_run_in_a_forked_child, setup, teardown),
         cmocka_unit_test(status_values_are_pinned),
         cmocka_unit_test(no_temporary_file_is_an_error_of_its_own),
         cmocka_unit_test_setup_teardown(allocation_overflow_is_refused, setup, teardown),

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import _thread
 import logging
+import multiprocessing
 import os
 import signal
 import threading
@@ -123,6 +124,30 @@ class Threads(unittest.TestCase):
         with ThreadPoolExecutor(4) as pool:
             for stack in pool.map(lambda _: corestack.fit(preds, y, threads=1), range(8)):
                 self.assertEqual(stack.to_bytes(), alone)
+
+
+class Forks(unittest.TestCase):
+    def test_a_child_of_a_parent_with_threads(self):
+        preds, y = toy(rows=2000)
+        stack = corestack.fit(preds, y, threads=2, evaluate_nested=False)
+        here = stack.predict(preds, threads=2)
+        fork = multiprocessing.get_context("fork")
+        inbox, outbox = fork.Pipe(duplex=False)
+
+        def work():
+            again = corestack.fit(preds, y, threads=2, evaluate_nested=False)
+            outbox.send((stack.predict(preds, threads=2), again.to_bytes() == stack.to_bytes()))
+
+        child = fork.Process(target=work)
+        child.start()
+        try:
+            self.assertTrue(inbox.poll(60), "the child hangs")
+            there, same = inbox.recv()
+        finally:
+            child.kill()
+            child.join()
+        np.testing.assert_array_equal(there, here)
+        self.assertTrue(same)
 
 
 class Messages(unittest.TestCase):

@@ -5,7 +5,9 @@
 #include "base/base.h"
 
 #include <omp.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Memory of the budget that a thread's scratch is given. */
 #define BYTES_OF_A_THREAD ((size_t)32 << 20)
@@ -14,9 +16,21 @@
  * matter of memory and of how often threads meet, not of the sum's value. */
 enum { WAVE_LEAST = 16, WAVE_MOST = 1024, WAVE_DOUBLES = 1 << 20 };
 
+/* The process that has OpenMP's threads of this library, or 0. They do not live on in a child that
+ * it forks, where the OpenMP library would wait for them for good: there every loop runs on the
+ * thread that comes to it. */
+static atomic_long process_with_threads;
+
+static bool threads_are_elsewhere(void) {
+    long process = atomic_load(&process_with_threads);
+    return process != 0 && process != (long)getpid();
+}
+
 /* Threads have scratch of their own, so a small memory budget allows few of them. Results do not
  * depend on how many there are. */
 static int affordable_threads(const cst_context *context) {
+    if (threads_are_elsewhere())
+        return 1;
     size_t most = cst_context_memory(context) / BYTES_OF_A_THREAD;
     int threads = cst_context_threads(context);
     return most < (size_t)threads ? (int)most : threads;
@@ -48,6 +62,7 @@ static cst_status run_tasks(cst_context *context, int64_t count, cst_task_fn tas
     for (int t = 0; status == CST_OK && t < threads; t++)
         status = cst_context_child(&workers[t], context, t == 0);
     if (status == CST_OK) {
+        atomic_store(&process_with_threads, (long)getpid());
         int64_t failed = count; /* the lowest failing task so far; later tasks are skipped */
         cst_status failure = CST_OK;
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1) default(none)                   \

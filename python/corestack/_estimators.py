@@ -152,15 +152,12 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
             raise MismatchError(f"X: has shape {X.shape}; it was fitted on {self._shape} members and columns")
         return X
 
-    def _divide(self, X: Array, columns: int, what: str, one: bool = False) -> None:
-        """Sets the shape of the members in X. one: a single column may stand for all."""
+    def _divide(self, X: Array, columns: int) -> None:
+        """Sets the shape of the members in X, of so many columns each."""
         width = self.n_features_in_
-        if X.ndim == 3:
-            members, found = X.shape[1:]
-        else:
-            members = self.n_members or (width // columns if width % columns == 0 else width if one else 0)
-            found = width // members if members and width % members == 0 else 0
-        if found != columns and not (found == 1 and one):
+        members, found = X.shape[1:] if X.ndim == 3 else (self.n_members or width // columns, columns)
+        if found != columns or members * found != width:
+            what = "output" if columns == 1 else "outputs"
             raise MismatchError(
                 f"X: has {width} columns, which are not {self.n_members or 'some'} members of {columns} {what}; X holds "
                 "predictions, one member's after another's (give estimators=[...] to train on features)"

@@ -10,6 +10,7 @@ from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
+from ._division import codes_among, of_classes
 from ._errors import ArgumentError, MismatchError
 from ._estimators import ANY_NUMBER, DTYPES, FEATURE_CHECKS, StackEstimator, validate_data
 from ._types import Array
@@ -32,7 +33,11 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
     estimators : list of (name, classifier), or None
         A classifier may be "drop".
     n_members, n_classes : int or None
-        Shape of X where it holds predictions; n_classes is that of the labels by default.
+        Shape of X where it holds predictions; n_classes is that of the labels by default. Where X may be divided in several
+        ways, probabilities decide, as their rows sum to 1; with logits one of the two must be given.
+    classes : list or None
+        All classes in the order of the columns, where y may lack some, as in a fold without a rare class. `classes_` is
+        this list then; by default it is the sorted labels of y.
     output : "probability" or "logit"
         What X holds, without estimators.
     cv : int, cross-validation generator, iterable or "prefit"
@@ -65,6 +70,7 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
         *,
         n_members: Optional[int] = None,
         n_classes: Optional[int] = None,
+        classes: Optional[Sequence[Any]] = None,
         output: str = "probability",
         cv: Any = 5,
         preset: str = "default",
@@ -76,6 +82,7 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
         self.estimators = estimators
         self.n_members = n_members
         self.n_classes = n_classes
+        self.classes = classes
         self.output = output
         self.cv = cv
         self.preset = preset
@@ -116,6 +123,9 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
     def _encode(self, y: Any) -> Array:
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
+        if self.classes is not None:
+            self.classes_, declared = codes_among(y, self.classes)
+            return declared
         encoder = LabelEncoder().fit(y)
         self.classes_ = encoder.classes_
         if len(self.classes_) < 2:
@@ -133,8 +143,11 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
             raise MismatchError(f"y: has {len(codes)} labels where X has {len(X)} rows")
         count = len(self.classes_)
         if self.n_classes is not None and self.n_classes != count:
-            raise MismatchError(f"y: has {count} classes where n_classes is {self.n_classes}")
-        self._divide(X, count, "classes", one=count == 2)
+            what = "classes: are" if self.classes is not None else "y: has"
+            hint = "" if self.classes is not None else "; give classes=[...], all in the order of the columns"
+            raise MismatchError(f"{what} {count} classes where n_classes is {self.n_classes}{hint}")
+        declared = self.classes is not None or self.n_classes is not None
+        self._shape = of_classes(X, count, self.n_members, declared, self.output)
         return X, codes
 
     # ---- base estimators -------------------------------------------------------------------------
@@ -290,7 +303,7 @@ class CoreStackRegressor(RegressorMixin, StackEstimator):
         if len(y) != len(X):
             raise MismatchError(f"y: has {len(y)} targets where X has {len(X)} rows")
         y = self._targets(y)
-        self._divide(X, self.n_outputs_, "outputs" if self.n_outputs_ > 1 else "output")
+        self._divide(X, self.n_outputs_)
         return X, y
 
     # ---- base estimators -------------------------------------------------------------------------

@@ -57,6 +57,59 @@ class Checks(unittest.TestCase):
         self.assertGreater(ran, 15)
 
 
+class Divisions(unittest.TestCase):
+    def test_columns_that_may_be_divided_in_several_ways(self):
+        preds, y = toy(240, 2, 4)
+        one = np.stack([p[:, 1] for p in preds.values()], axis=1).astype(np.float64)
+        logits = np.log(one / (1 - one))
+        for options in ({}, {"n_classes": 2}):
+            with self.assertRaisesRegex(corestack.ArgumentError, "4 of 1 or 2 of 2; give n_members"):
+                CoreStackClassifier(output="logit", **options).fit(logits, y)
+        fitted = CoreStackClassifier(output="logit", n_members=4).fit(logits, y)
+        self.assertEqual(fitted._shape, (4, 1))
+        self.assertEqual(CoreStackClassifier().fit(one, y)._shape, (4, 1))  # probabilities tell
+        both = np.concatenate(list(preds.values()), axis=1)
+        self.assertEqual(CoreStackClassifier().fit(both, y)._shape, (4, 2))
+        preds, y = toy(240, 3, 4)
+        flat = np.log(np.concatenate(list(preds.values()), axis=1))
+        some = np.minimum(y, 1)
+        with self.assertRaisesRegex(corestack.ArgumentError, "12 of 1 or 6 of 2 or 4 of 3 .*give n_members"):
+            CoreStackClassifier(output="logit").fit(flat, some)
+        with self.assertRaisesRegex(corestack.ArgumentError, "4 of 3 or 3 of 4 .*n_members, or n_classes where y has all 3"):
+            CoreStackClassifier(output="logit").fit(flat, y)
+        for options in ({"n_classes": 3}, {"n_members": 4}, {"classes": [0, 1, 2]}):
+            self.assertEqual(CoreStackClassifier(output="logit", **options).fit(flat, y)._shape, (4, 3))
+        with self.assertRaisesRegex(corestack.MismatchError, "of 3 classes, of which y has 2, give classes="):
+            CoreStackClassifier().fit(np.exp(flat), some)
+
+    def test_classes_that_y_lacks(self):
+        preds, y = toy(240, 3, 4)
+        flat, rows = np.concatenate(list(preds.values()), axis=1), y != 2
+        cube = flat.reshape(len(y), 4, 3)
+        names = np.array(["c", "a", "b"])
+        for X in (flat, cube):
+            with self.assertRaisesRegex(corestack.MismatchError, "give classes="):
+                CoreStackClassifier(n_classes=3).fit(X[rows], y[rows])
+            fitted = CoreStackClassifier(classes=names).fit(X[rows], names[y[rows]])
+            self.assertEqual(fitted.classes_.tolist(), ["c", "a", "b"])
+            self.assertEqual(fitted.predict_proba(X).shape, (240, 3))
+            self.assertGreater((fitted.predict(X[rows]) == names[y[rows]]).mean(), 0.6)
+        with self.assertRaisesRegex(corestack.MismatchError, "row 0 is .*none of the classes"):
+            CoreStackClassifier(classes=["x", "y", "z"]).fit(flat, names[y])
+        for wrong in (["a"], ["a", "a"], "abc"):
+            with self.assertRaisesRegex(corestack.ArgumentError, "classes: is"):
+                CoreStackClassifier(classes=wrong).fit(flat, names[y])
+        y = np.where((y == 2) & (np.cumsum(y == 2) > 1), 0, y)  # one row of class 2, so that a fold has none
+        estimator = CoreStackClassifier(classes=[0, 1, 2], cv=3, n_jobs=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.assertEqual(cross_val_predict(estimator, flat, y, cv=3, method="predict_proba").shape, (240, 3))
+            search = GridSearchCV(estimator, {"options": [{"cka.threshold": 0.9}]}, cv=3, error_score="raise")
+            self.assertEqual(search.fit(flat, y).predict(flat).shape, (240,))
+            on_features = CoreStackClassifier([("nb", GaussianNB())], classes=[0, 1, 2], cv=3)
+            self.assertEqual(cross_val_predict(on_features, flat, y, cv=3, method="predict_proba").shape, (240, 3))
+
+
 class OnPredictions(unittest.TestCase):
     def setUp(self):
         self.preds, self.codes = toy(rows=300)

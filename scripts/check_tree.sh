@@ -1,6 +1,6 @@
 #!/bin/sh
 # Checks what git holds: no white space at line ends, a newline at the end of each text file, no file above 2 MB,
-# nothing that a build made, scripts that parse.
+# nothing that a build made, scripts that parse; that numbers as text go through src/base/number.c.
 set -eu
 cd "$(dirname "$0")/.."
 limit=2000000
@@ -20,6 +20,13 @@ while IFS= read -r file; do
     fi
     case $file in
     *.sh | .ci/run) sh -n "$file" || failed=1 ;;
+    src/base/number.c) ;;
+    src/*.c | src/*.h)
+        if grep -nE '(^|[^_[:alnum:]])(v?sn?printf|v?[fd]?printf|strto(d|f|ld)|atof|v?f?s?scanf)\(' "$file" | head -n 3 |
+            sed "s|^|$file: follows the locale; use cst_snprintf and cst_strtod (base/number.h): |" | grep . >&2; then
+            failed=1
+        fi
+        ;;
     *.o | *.a | *.so | *.so.* | *.pyc)
         echo "$file: made by a build" >&2
         failed=1

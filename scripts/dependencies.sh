@@ -40,6 +40,7 @@ cppcheck            checks the sources for mistakes, by other means
 abigail-tools       compares the interface of the library with the stored one
 binutils            reads what a library holds and how it was linked
 groff-base          checks that the manual pages are well formed
+locales             a decimal comma, which numbers must not depend on
 python3             runs the tests of the command line
 python3-numpy       arrays for the tests of the command line and of the Python package
 python3-venv        virtual environment that the Python package is tested in

@@ -133,6 +133,10 @@ static void paired_t_test_by_hand(void **state) {
     assert_float_equal(test.standard_error, sqrt(1.0 / 3), 1e-15);
     assert_int_equal(cst_paired_t_test(context, a, a, 3, &test), CST_OK);
     assert_true(test.p == 1 && test.t == 0 && test.standard_error == 0);
+    cst_t_test before = test;
+    a[2] = HUGE_VAL;
+    assert_int_equal(cst_paired_t_test(context, a, b, 3, &test), CST_ERROR_INPUT);
+    assert_memory_equal(&test, &before, sizeof test); /* a refusal leaves it alone */
     for (int i = 0; i < 3; i++)
         a[i] = b[i] - 1;
     assert_int_equal(cst_paired_t_test(context, a, b, 3, &test), CST_OK);

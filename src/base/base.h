@@ -8,18 +8,13 @@
 #define CST_BASE_H
 
 #include "base/guard.h"
+#include "base/number.h"
 
 #include <corestack/context.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#if defined(__GNUC__)
-#define CST_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
-#else
-#define CST_PRINTF(fmt, args)
-#endif
 
 /* Rows per block. Every statistic is a sum over blocks of this many rows, reduced in block order,
  * so that the bytes of a result depend neither on the number of threads nor on that of ranks. */

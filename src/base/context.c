@@ -212,7 +212,7 @@ cst_status(cst_fail)(cst_context *context, cst_status code, const char *format, 
         return code;
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(context->error, sizeof context->error, format, args);
+    (void)cst_vsnprintf(context->error, sizeof context->error, format, args);
     va_end(args);
     make_printable(context->error);
     context->error_status = code;
@@ -220,7 +220,7 @@ cst_status(cst_fail)(cst_context *context, cst_status code, const char *format, 
 }
 
 cst_status cst_adopt_error(cst_context *parent, const cst_context *child, cst_status code) {
-    (void)snprintf(parent->error, sizeof parent->error, "%s", child->error);
+    (void)cst_snprintf(parent->error, sizeof parent->error, "%s", child->error);
     parent->error_status = child->error_status;
     return code;
 }
@@ -241,7 +241,7 @@ void cst_log(cst_context *context, cst_log_level level, const char *format, ...)
     char message[ERROR_CHARS];
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
+    (void)cst_vsnprintf(message, sizeof message, format, args);
     va_end(args);
     emit(context, level, message);
 }
@@ -251,8 +251,8 @@ void cst_mute(cst_context *context, bool on) {
 }
 
 void cst_notice_about(cst_context *context, const char *what) {
-    (void)snprintf(context->about, sizeof context->about, "%s%s", what ? what : "",
-                   what ? ": " : "");
+    (void)cst_snprintf(context->about, sizeof context->about, "%s%s", what ? what : "",
+                       what ? ": " : "");
 }
 
 void cst_notice(cst_context *context, const char *format, ...) {
@@ -263,7 +263,7 @@ void cst_notice(cst_context *context, const char *format, ...) {
     memcpy(message, context->about, used);
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(message + used, sizeof message - used, format, args);
+    (void)cst_vsnprintf(message + used, sizeof message - used, format, args);
     va_end(args);
     make_printable(message);
     for (size_t i = 0; i < context->notice_count; i++)
@@ -311,7 +311,7 @@ cst_status cst_progress(cst_context *context, const char *stage, int64_t done, i
     if (!context->progress_fn)
         return CST_OK;
     bool over = done >= total; /* what comes next is no part of this stage */
-    (void)snprintf(context->stage, sizeof context->stage, "%s", over ? "" : stage);
+    (void)cst_snprintf(context->stage, sizeof context->stage, "%s", over ? "" : stage);
     context->polled = cst_seconds();
     __atomic_store_n(&context->done, done, __ATOMIC_RELAXED);
     context->total = total;
@@ -326,7 +326,7 @@ cst_status cst_stage(cst_context *context, const char *stage) {
     if (context->root)
         return CST_OK;
     char name[STAGE_CHARS];
-    (void)snprintf(name, sizeof name, "%s%s", context->about, stage);
+    (void)cst_snprintf(name, sizeof name, "%s%s", context->about, stage);
     cst_log(context, CST_LOG_INFO, "%s", name);
     cst_status status = cst_progress(context, name, 0, 1);
     context->named = true;
@@ -481,11 +481,11 @@ char *cst_format(cst_context *context, const char *format, ...) {
     va_start(args, format);
     va_list again;
     va_copy(again, args);
-    int length = vsnprintf(NULL, 0, format, args);
+    int length = cst_vsnprintf(NULL, 0, format, args);
     va_end(args);
     char *text = length < 0 ? NULL : cst_alloc(context, (size_t)length + 1, 1);
     if (text)
-        (void)vsnprintf(text, (size_t)length + 1, format, again);
+        (void)cst_vsnprintf(text, (size_t)length + 1, format, again);
     va_end(again);
     return text;
 }

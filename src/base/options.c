@@ -5,8 +5,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const cst_option_spec SPECS[CST_OPT_COUNT] = {
@@ -94,7 +92,7 @@ static bool parse_flag(const char *text, double *out) {
 static bool parse_number(const cst_option_spec *spec, const char *text, double *out) {
     char *end = NULL;
     errno = 0;
-    double value = strtod(text, &end);
+    double value = cst_strtod(text, &end);
     if (end == text || *end || errno == ERANGE || !isfinite(value))
         return false;
     if (spec->type == CST_OPTION_INTEGER && value != floor(value))
@@ -159,7 +157,7 @@ static cst_status set_id(cst_context *context, cst_options *options, cst_option_
     double number = 0;
     if (strlen(value) >= VALUE_CHARS || !parse_value(&SPECS[id], value, &number))
         return bad_value(context, &SPECS[id], value);
-    (void)snprintf(options->text[id], VALUE_CHARS, "%s", value);
+    (void)cst_snprintf(options->text[id], VALUE_CHARS, "%s", value);
     options->number[id] = number;
     return CST_OK;
 }

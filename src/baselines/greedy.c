@@ -7,7 +7,6 @@
 
 #include "blend/greedy.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static cst_status fit_metric(cst_context *context, const cst_baseline_data *data,
@@ -17,7 +16,7 @@ static cst_status fit_metric(cst_context *context, const cst_baseline_data *data
         cst_greedy_select_by(context, data->view, metric, CST_GREEDY_ROUNDS, 0, &found);
     if (status == CST_OK) {
         memcpy(out->weights, found.weights, (size_t)out->members * sizeof *out->weights);
-        (void)snprintf(out->detail, sizeof out->detail, "%d rounds", (int)found.rounds);
+        (void)cst_snprintf(out->detail, sizeof out->detail, "%d rounds", (int)found.rounds);
     }
     cst_greedy_free(context, &found);
     return status;

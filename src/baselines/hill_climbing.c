@@ -9,7 +9,6 @@
 #include "metrics/risk.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Steps w = -0.50, -0.49, ..., 0.50; the one in the middle is no step. CHAIN rows' likelihoods are
@@ -218,8 +217,8 @@ static cst_status rounds(cst_context *context, climb *state, double *loss, cst_b
         for (size_t j = 1; j < width; j++)
             if (loss[j] < loss[best])
                 best = j;
-        (void)snprintf(out->detail, sizeof out->detail, "%d rounds, log loss %.6f", (int)round,
-                       now);
+        (void)cst_snprintf(out->detail, sizeof out->detail, "%d rounds, log loss %.6f", (int)round,
+                           now);
         if (!(loss[best] / (double)view->rows < now - GAIN) || round == MOST_ROUNDS)
             return CST_OK;
         status = move(context, state, (int32_t)(best / STEPS), step_at((int32_t)(best % STEPS)),

@@ -10,7 +10,6 @@
 #include "meta/penalty.h"
 #include "meta/probability.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const double L1_RATIO = 0.5; /* of the elastic net */
@@ -48,8 +47,8 @@ static cst_status fit_kind(cst_context *context, const cst_baseline_data *data,
     if (status == CST_OK) {
         memcpy(out->weights, linear.coefficients, (size_t)out->members * sizeof *out->weights);
         *intercept = linear.intercept;
-        (void)snprintf(out->detail, sizeof out->detail, "lambda %.4g, intercept %.4g", lambda,
-                       linear.intercept);
+        (void)cst_snprintf(out->detail, sizeof out->detail, "lambda %.4g, intercept %.4g", lambda,
+                           linear.intercept);
     }
     cst_linear_free(context, &linear);
     cst_standardised_free(context, &standardised);

@@ -7,7 +7,6 @@
 
 #include "meta/loglinear.h"
 
-#include <stdio.h>
 #include <string.h>
 
 typedef struct log_linear {
@@ -56,8 +55,8 @@ static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_b
     if (status == CST_OK) {
         memcpy(out->weights, pool.weights, (size_t)view->members * sizeof *out->weights);
         memcpy(s->bias, pool.bias, (size_t)view->classes * sizeof *s->bias);
-        (void)snprintf(out->detail, sizeof out->detail, "prior precision %.3g of weights%s",
-                       pool.prior_weights, options.evidence ? ", by the evidence" : "");
+        (void)cst_snprintf(out->detail, sizeof out->detail, "prior precision %.3g of weights%s",
+                           pool.prior_weights, options.evidence ? ", by the evidence" : "");
     }
     cst_loglinear_free(context, &pool);
     return status;

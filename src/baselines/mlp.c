@@ -12,7 +12,6 @@
 #include "la/la.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- standardisation -------------------------------------------------------------------------
@@ -181,9 +180,9 @@ static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_b
     }
     cst_la_leave();
     if (status == CST_OK) {
-        (void)snprintf(out->detail, sizeof out->detail,
-                       "%zu parameters, best epoch %d, held-out NLL %.4f",
-                       cst_mlp_size(view->members, view->classes, options.hidden), epoch, loss);
+        (void)cst_snprintf(out->detail, sizeof out->detail,
+                           "%zu parameters, best epoch %d, held-out NLL %.4f",
+                           cst_mlp_size(view->members, view->classes, options.hidden), epoch, loss);
         for (int32_t k = 0; k < view->members; k++)
             out->uses[k] = true;
     }

@@ -8,7 +8,6 @@
 #include "metrics/risk.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { NAME_BYTES = 63 }; /* of a group's name in the detail */
@@ -101,8 +100,8 @@ static void describe(const cst_member_ensemble *tag, int32_t size, int32_t group
         while (length > 0 && ((unsigned char)name[length] & 0xC0U) == 0x80U)
             length--;
     }
-    (void)snprintf(detail, room, "of '%.*s', %d member%s; %d candidate%s", (int)length, name,
-                   (int)size, size == 1 ? "" : "s", (int)groups, groups == 1 ? "" : "s");
+    (void)cst_snprintf(detail, room, "of '%.*s', %d member%s; %d candidate%s", (int)length, name,
+                       (int)size, size == 1 ? "" : "s", (int)groups, groups == 1 ? "" : "s");
 }
 
 static cst_status fit(cst_context *context, const tagged_rule *rule, const cst_baseline_data *data,

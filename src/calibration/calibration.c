@@ -7,7 +7,6 @@
 #include "metrics/risk.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 typedef struct calibrator_text {
@@ -99,7 +98,7 @@ static void range_text(const char *name, const double *values, int32_t count, ch
         low = fmin(low, values[c]);
         high = fmax(high, values[c]);
     }
-    (void)snprintf(out, size, "%s %.3g to %.3g", name, low, high);
+    (void)cst_snprintf(out, size, "%s %.3g to %.3g", name, low, high);
 }
 
 static void describe(cst_calibrator *fit) {
@@ -110,18 +109,18 @@ static void describe(cst_calibrator *fit) {
     case CST_CALIBRATOR_NONE:
         break;
     case CST_CALIBRATOR_TEMPERATURE:
-        (void)snprintf(fit->detail, sizeof fit->detail, "T = %.4g", fit->temperature);
+        (void)cst_snprintf(fit->detail, sizeof fit->detail, "T = %.4g", fit->temperature);
         break;
     case CST_CALIBRATOR_VECTOR:
     case CST_CALIBRATOR_PLATT:
         range_text("a", fit->slopes, fit->classes, slopes, sizeof slopes);
         range_text("b", fit->intercepts, fit->classes, intercepts, sizeof intercepts);
-        (void)snprintf(fit->detail, sizeof fit->detail, "%s, %s", slopes, intercepts);
+        (void)cst_snprintf(fit->detail, sizeof fit->detail, "%s, %s", slopes, intercepts);
         break;
     case CST_CALIBRATOR_ISOTONIC:
         for (int32_t c = 0; c < fit->classes; c++)
             knots += fit->steps[c].count;
-        (void)snprintf(fit->detail, sizeof fit->detail, "%lld knots", knots);
+        (void)cst_snprintf(fit->detail, sizeof fit->detail, "%lld knots", knots);
         break;
     }
 }

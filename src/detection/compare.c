@@ -8,7 +8,6 @@
 #include "model/fitted_on.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { METHODS_MAX = 256 };
@@ -113,10 +112,10 @@ static void describe(const comparison *c, const cst_detect_fit *fit, entry *out)
     out->flops_rel = all > 0 ? mine / all : NAN;
     out->seconds = fit->seconds;
     const char *own = fit->method.rows.baseline ? fit->rows.baseline.detail : "";
-    (void)snprintf(out->detail, sizeof out->detail, "%.90s",
-                   *own               ? own
-                   : out->models == 1 ? cst_pool_member_name(c->pool, last)
-                                      : "");
+    (void)cst_snprintf(out->detail, sizeof out->detail, "%.90s",
+                       *own               ? own
+                       : out->models == 1 ? cst_pool_member_name(c->pool, last)
+                                          : "");
 }
 
 static cst_status run_method(cst_context *context, const comparison *c, entry *out) {
@@ -159,7 +158,7 @@ static cst_status give_up(cst_context *context, comparison *c, int32_t m, cst_st
     char why[256];
     if (status != CST_ERROR_INPUT && status != CST_ERROR_NUMERIC)
         return status;
-    (void)snprintf(why, sizeof why, "%s", cst_last_error(context));
+    (void)cst_snprintf(why, sizeof why, "%s", cst_last_error(context));
     if (c->entries[m].asked || c->count == 1)
         return cst_fail(context, status, "method %s: %s", c->entries[m].method.name, why);
     cst_notice(context, "%s is left out: %s", c->entries[m].method.name, why);
@@ -268,7 +267,7 @@ static cst_status read_options(cst_context *context, const cst_compare_options *
                               o->settings[i]);
             break;
         }
-        (void)snprintf(key, sizeof key, "%.*s", (int)(equals - o->settings[i]), o->settings[i]);
+        (void)cst_snprintf(key, sizeof key, "%.*s", (int)(equals - o->settings[i]), o->settings[i]);
         status = cst_options_set(context, options, key, equals + 1);
     }
     if (status == CST_OK) {

@@ -4,8 +4,6 @@
  */
 #include "detection/figures.h"
 
-#include <stdio.h>
-
 static const char *const KEYS[] = {"AP",  "AP50", "AP75",  "APs", "APm", "APl",
                                    "AR1", "AR10", "AR100", "ARs", "ARm", "ARl"};
 enum { FIGURES = sizeof KEYS / sizeof KEYS[0], KEY_CHARS = 16 };
@@ -14,7 +12,7 @@ static void put_interval(cst_report *report, json_t *object, const char *key,
                          const cst_interval *interval) {
     char name[KEY_CHARS];
     double ends[2] = {interval->low, interval->high};
-    (void)snprintf(name, sizeof name, "%s_ci", key);
+    (void)cst_snprintf(name, sizeof name, "%s_ci", key);
     cst_report_numbers(report, object, name, ends, 2);
 }
 

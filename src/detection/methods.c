@@ -9,7 +9,6 @@
 
 #include <corestack/compare.h>
 #include <corestack/detection.h>
-#include <stdio.h>
 #include <string.h>
 
 /* In the order of reports; the methods of rows follow. `definition`: of those that only detection
@@ -70,20 +69,20 @@ cst_status cst_detect_method_parse(cst_context *context, const char *text, uint6
     *out = (cst_detect_method){0};
     int native = find_native(text);
     if (native >= 0) {
-        (void)snprintf(out->name, sizeof out->name, "%s", text);
+        (void)cst_snprintf(out->name, sizeof out->name, "%s", text);
         out->rule = NATIVE[native].rule;
         return CST_OK;
     }
     cst_status status = cst_method_parse(context, text, seed, settings, setting_count, &out->rows);
     if (status != CST_OK) {
         char why[1024];
-        (void)snprintf(why, sizeof why, "%s", cst_last_error(context));
+        (void)cst_snprintf(why, sizeof why, "%s", cst_last_error(context));
         return cst_fail(context, status,
                         "%s; for detections also wbf, nms, soft-nms and "
                         "soft-nms-linear",
                         why);
     }
-    (void)snprintf(out->name, sizeof out->name, "%s", text);
+    (void)cst_snprintf(out->name, sizeof out->name, "%s", text);
     return CST_OK;
 }
 

@@ -9,7 +9,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define BIT(field) (1U << (field))
@@ -140,7 +139,7 @@ struct cst_coco_writer {
 static void print_number(char *out, size_t room, double value) {
     enum { FEWEST = 15, MOST = 17 };
     for (int digits = FEWEST; digits <= MOST; digits++) {
-        (void)snprintf(out, room, "%.*g", digits, value);
+        (void)cst_snprintf(out, room, "%.*g", digits, value);
         for (char *p = out; *p; p++)
             if (*p == ',') /* of a locale */
                 *p = '.';
@@ -184,12 +183,12 @@ cst_status cst_coco_write(cst_context *context, cst_coco_writer *writer, const c
         for (int j = 0; j < 4; j++)
             print_number(number[j], SHORT, corners[j]);
         print_number(number[4], SHORT, b->score);
-        int length = snprintf(line, sizeof line,
-                              "%s\n{\"image_id\": %" PRId64 ", \"category_id\": %" PRId64
-                              ", \"bbox\": [%s, %s, %s, %s], \"score\": %s}",
-                              writer->written ? "," : "[", writer->coco->image_id[b->image],
-                              writer->coco->category_id[b->category], number[0], number[1],
-                              number[2], number[3], number[4]);
+        int length = cst_snprintf(line, sizeof line,
+                                  "%s\n{\"image_id\": %" PRId64 ", \"category_id\": %" PRId64
+                                  ", \"bbox\": [%s, %s, %s, %s], \"score\": %s}",
+                                  writer->written ? "," : "[", writer->coco->image_id[b->image],
+                                  writer->coco->category_id[b->category], number[0], number[1],
+                                  number[2], number[3], number[4]);
         status = cst_output_write(context, writer->output, line, (size_t)length);
         writer->written++;
     }

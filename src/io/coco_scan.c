@@ -2,18 +2,13 @@
  * A COCO file as a stream of records: yajl's events, kept to the fields that matter. Under the
  * readers of annotations and results. Paper: none; polygons and masks pass by without being stored.
  */
-#define _XOPEN_SOURCE 700 /* newlocale, uselocale */
-
 #include "io/coco_scan.h"
 
 #include "io/bytes.h"
 
 #include <inttypes.h>
-#include <locale.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <yajl/yajl_parse.h>
 
@@ -91,7 +86,7 @@ static int stop(scan *s, const char *format, ...) {
         return 0;
     va_list list;
     va_start(list, format);
-    (void)vsnprintf(text, sizeof text, format, list);
+    (void)cst_vsnprintf(text, sizeof text, format, list);
     va_end(list);
     s->status =
         cst_fail(s->context, CST_ERROR_FORMAT, "%s: byte %" PRIu64 ": %s", s->path, here(s), text);
@@ -103,7 +98,7 @@ cst_status cst_coco_refuse(cst_context *context, const char *path, cst_status co
     char text[MESSAGE_CHARS];
     va_list list;
     va_start(list, format);
-    (void)vsnprintf(text, sizeof text, format, list);
+    (void)cst_vsnprintf(text, sizeof text, format, list);
     va_end(list);
     return cst_fail(context, code, "%s: byte %" PRIu64 ": %s %" PRId64 " (counted from 0) %s", path,
                     record->offset, LIST_NAMES[record->list], record->index, text);
@@ -151,14 +146,7 @@ static double slow_number(const char *text, size_t length) {
         return NAN;
     memcpy(copy, text, length);
     copy[length] = '\0';
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* a constant */
-    locale_t before = c ? uselocale(c) : (locale_t)0;
-    double value = strtod(copy, NULL);
-    if (c) {
-        (void)uselocale(before);
-        freelocale(c);
-    }
-    return value;
+    return cst_strtod(copy, NULL);
 }
 
 double cst_coco_number(const char *text, size_t length) {

@@ -1,12 +1,9 @@
 /*
  * Records of delimited text, read in chunks. Under cst_table. Paper: none.
  */
-#define _XOPEN_SOURCE 700 /* newlocale, uselocale */
 #include "io/csv.h"
 
 #include <inttypes.h>
-#include <locale.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { CHUNK_BYTES = 1 << 16, CELLS_MAX = 1 << 24, END = -1 };
@@ -14,7 +11,6 @@ enum { CHUNK_BYTES = 1 << 16, CELLS_MAX = 1 << 24, END = -1 };
 
 struct cst_csv {
     cst_bytes *source;
-    locale_t locale; /* "C": a number's decimal point is a point */
     unsigned char *chunk;
     size_t chunk_used;
     size_t chunk_at;
@@ -277,8 +273,7 @@ cst_status cst_csv_open(cst_context *context, cst_csv **out, const char *path) {
         return CST_ERROR_MEMORY;
     cst_status status = CST_OK;
     csv->chunk = cst_alloc(context, CHUNK_BYTES, 1);
-    csv->locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!csv->chunk || !csv->locale)
+    if (!csv->chunk)
         status = cst_fail(context, CST_ERROR_MEMORY, "%s: out of memory for reading it", path);
     if (status == CST_OK)
         status = cst_bytes_open(context, &csv->source, path, 0);
@@ -297,8 +292,6 @@ void cst_csv_close(cst_context *context, cst_csv *csv) {
     if (!csv)
         return;
     cst_bytes_close(context, csv->source);
-    if (csv->locale)
-        freelocale(csv->locale);
     cst_free(context, csv->chunk);
     cst_free(context, csv->text);
     cst_free(context, csv->cells);
@@ -373,8 +366,6 @@ cst_status cst_csv_number(cst_context *context, const cst_csv *csv, int32_t cell
                         cst_csv_name(csv), csv->record_line, cell + 1, cst_quote(quoted, text),
                         strchr(text, ',') ? " (write a decimal point, not a comma)" : "");
     }
-    locale_t before = uselocale(csv->locale);
-    *out = strtod(text, NULL);
-    (void)uselocale(before);
+    *out = cst_strtod(text, NULL);
     return CST_OK;
 }

@@ -7,7 +7,6 @@
 #include "io/output.h"
 
 #include <corestack/files.h>
-#include <stdio.h>
 #include <string.h>
 
 static cst_status put_text(cst_context *context, cst_output_file *output, const char *text) {
@@ -56,10 +55,7 @@ static cst_status put_row(cst_context *context, cst_output_file *output, const f
     cst_status status = id ? put_cell(context, output, id) : CST_OK;
     for (int32_t c = 0; status == CST_OK && c < classes; c++) {
         char number[32];
-        int length = snprintf(number, sizeof number, "%.9g", (double)row[c]);
-        char *comma = strchr(number, ','); /* the decimal sign of some locales */
-        if (comma)
-            *comma = '.';
+        int length = cst_snprintf(number, sizeof number, "%.9g", (double)row[c]);
         status = put_text(context, output, id || c > 0 ? "," : "");
         if (status == CST_OK)
             status = cst_output_write(context, output, number, (size_t)length);

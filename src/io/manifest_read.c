@@ -374,7 +374,7 @@ static cst_status read_conditions(const reader *r, const char *place, const json
     split->condition_count = (int32_t)count;
     for (size_t i = 0; i < count; i++) {
         char at[PLACE_CHARS + 32];
-        (void)snprintf(at, sizeof at, "%s.conditions[%zu]", place, i);
+        (void)cst_snprintf(at, sizeof at, "%s.conditions[%zu]", place, i);
         const json_t *item = json_array_get(list, i);
         cst_manifest_condition *condition = &split->conditions[i];
         cst_status status = check_keys(r, at, item, keys);
@@ -396,7 +396,7 @@ static cst_status read_split(const reader *r, const char *name, const json_t *ob
                                        "clean",  "domain",  "weights",     NULL};
     char place[PLACE_CHARS];
     char quoted[CST_QUOTE_CHARS];
-    (void)snprintf(place, sizeof place, "splits.%s", cst_quote(quoted, name));
+    (void)cst_snprintf(place, sizeof place, "splits.%s", cst_quote(quoted, name));
     cst_status status = check_keys(r, place, object, keys);
     if (status == CST_OK)
         status = check_task_keys(r, place, object, true);
@@ -527,7 +527,7 @@ static cst_status read_ensemble(const reader *r, const char *place, const json_t
     if (!ensemble)
         return CST_OK;
     char at[PLACE_CHARS + 32];
-    (void)snprintf(at, sizeof at, "%s.ensemble", place);
+    (void)cst_snprintf(at, sizeof at, "%s.ensemble", place);
     cst_status status = check_keys(r, at, ensemble, keys);
     if (status != CST_OK)
         return status;
@@ -563,7 +563,7 @@ static cst_status read_predictions(const reader *r, const char *place, json_t *o
         const json_t *value = json_object_iter_value(i);
         char at[PLACE_CHARS + CST_QUOTE_CHARS + 32];
         char quoted[CST_QUOTE_CHARS];
-        (void)snprintf(at, sizeof at, "%s.predictions.%s", place, cst_quote(quoted, name));
+        (void)cst_snprintf(at, sizeof at, "%s.predictions.%s", place, cst_quote(quoted, name));
         int32_t split = cst_manifest_find_split(r->manifest, name);
         if (split < 0)
             return cst_fail(r->context, CST_ERROR_INPUT,
@@ -586,7 +586,7 @@ static cst_status read_model(const reader *r, size_t position, json_t *object) {
     static const char *const keys[] = {"name",       "family",   "flops",       "params",
                                        "latency_ms", "ensemble", "predictions", NULL};
     char place[PLACE_CHARS];
-    (void)snprintf(place, sizeof place, "models[%zu]", position);
+    (void)cst_snprintf(place, sizeof place, "models[%zu]", position);
     cst_status status = check_keys(r, place, object, keys);
     if (status != CST_OK)
         return status;
@@ -642,8 +642,10 @@ static cst_status parse(cst_context *context, const char *path, json_t **root) {
         status = cst_bytes_slurp(context, source, &text);
     if (status == CST_OK) {
         char quoted[CST_QUOTE_CHARS];
+        cst_c_locale locale = cst_c_locale_enter();
         *root = json_loadb((const char *)text, (size_t)cst_bytes_size(source),
                            JSON_REJECT_DUPLICATES, &error);
+        cst_c_locale_leave(locale);
         if (!*root)
             status =
                 cst_fail(context, CST_ERROR_FORMAT, "%s: line %d, column %d (byte %d): %s", path,

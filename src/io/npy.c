@@ -72,13 +72,13 @@ int64_t cst_npy_width(const cst_npy *npy) {
 
 const char *cst_npy_shape_text(const cst_npy *npy, char buffer[CST_NPY_SHAPE_CHARS]) {
     size_t used = 1;
-    (void)snprintf(buffer, CST_NPY_SHAPE_CHARS, "(");
+    (void)cst_snprintf(buffer, CST_NPY_SHAPE_CHARS, "(");
     for (int d = 0; d < npy->dims; d++) {
-        int wrote = snprintf(buffer + used, CST_NPY_SHAPE_CHARS - used, "%s%" PRId64, d ? ", " : "",
-                             npy->shape[d]);
+        int wrote = cst_snprintf(buffer + used, CST_NPY_SHAPE_CHARS - used, "%s%" PRId64,
+                                 d ? ", " : "", npy->shape[d]);
         used += wrote > 0 ? (size_t)wrote : 0;
     }
-    (void)snprintf(buffer + used, CST_NPY_SHAPE_CHARS - used, npy->dims == 1 ? ",)" : ")");
+    (void)cst_snprintf(buffer + used, CST_NPY_SHAPE_CHARS - used, npy->dims == 1 ? ",)" : ")");
     return buffer;
 }
 

@@ -5,7 +5,6 @@
 #include "io/npy_stream.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { HEADER_BYTES = 256, PREFIX_BYTES = 10, DIMS_MAX = 5 };
@@ -26,16 +25,16 @@ cst_status cst_npy_begin(cst_context *context, cst_output_file **out, const char
     char order = type == CST_NPY_U8 ? '|' : __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? '>' : '<';
     for (int i = 0; i < dims; i++) {
         size_t used = strlen(lengths);
-        (void)snprintf(lengths + used, sizeof lengths - used, "%s%" PRId64 "%s", i ? " " : "",
-                       shape[i], i + 1 < dims || dims == 1 ? "," : "");
+        (void)cst_snprintf(lengths + used, sizeof lengths - used, "%s%" PRId64 "%s", i ? " " : "",
+                           shape[i], i + 1 < dims || dims == 1 ? "," : "");
     }
     memset(header, ' ', sizeof header);
     memcpy(header, "\x93NUMPY\x01\x00", 8);
     header[8] = (char)(unsigned char)(HEADER_BYTES - PREFIX_BYTES);
     header[9] = 0;
-    int length =
-        snprintf(dict, sizeof dict, "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (%s), }",
-                 order, TYPES[type].kind, TYPES[type].item, lengths);
+    int length = cst_snprintf(dict, sizeof dict,
+                              "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (%s), }", order,
+                              TYPES[type].kind, TYPES[type].item, lengths);
     memcpy(header + PREFIX_BYTES, dict, (size_t)length);
     header[HEADER_BYTES - 1] = '\n';
     cst_status status = cst_output_open(context, out, path);

@@ -6,7 +6,6 @@
 #include "io/output.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { HEADER_BYTES = 128, PREFIX_BYTES = 10 };
@@ -20,8 +19,8 @@ static void make_header(char header[HEADER_BYTES], char kind, const char *shape)
     char dict[HEADER_BYTES - PREFIX_BYTES];
     char order = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? '>' : '<';
     int length =
-        snprintf(dict, sizeof dict, "{'descr': '%c%c4', 'fortran_order': False, 'shape': %s, }",
-                 order, kind, shape);
+        cst_snprintf(dict, sizeof dict, "{'descr': '%c%c4', 'fortran_order': False, 'shape': %s, }",
+                     order, kind, shape);
     memcpy(header + PREFIX_BYTES, dict, (size_t)length);
     header[HEADER_BYTES - 1] = '\n';
 }
@@ -53,9 +52,9 @@ cst_status cst_npy_write_f32(cst_context *context, const char *path, const float
                         "%s: an array of %" PRId64 " x %" PRId64 " cannot be written", path, rows,
                         columns);
     if (columns == 1) /* values of a regression with one output */
-        (void)snprintf(shape, sizeof shape, "(%" PRId64 ",)", rows);
+        (void)cst_snprintf(shape, sizeof shape, "(%" PRId64 ",)", rows);
     else
-        (void)snprintf(shape, sizeof shape, "(%" PRId64 ", %" PRId64 ")", rows, columns);
+        (void)cst_snprintf(shape, sizeof shape, "(%" PRId64 ", %" PRId64 ")", rows, columns);
     return write_array(context, path, 'f', shape, data, bytes);
 }
 
@@ -69,8 +68,8 @@ cst_status cst_npy_write_pages_f32(cst_context *context, const char *path, const
         return cst_fail(context, CST_ERROR_LIMIT,
                         "%s: an array of %" PRId64 " x %" PRId64 " x %" PRId64 " cannot be written",
                         path, pages, rows, columns);
-    (void)snprintf(shape, sizeof shape, "(%" PRId64 ", %" PRId64 ", %" PRId64 ")", pages, rows,
-                   columns);
+    (void)cst_snprintf(shape, sizeof shape, "(%" PRId64 ", %" PRId64 ", %" PRId64 ")", pages, rows,
+                       columns);
     return write_array(context, path, 'f', shape, data, bytes);
 }
 
@@ -81,6 +80,6 @@ cst_status cst_npy_write_i32(cst_context *context, const char *path, const int32
     if (count < 0 || !cst_size_mul((size_t)count, sizeof *data, &bytes))
         return cst_fail(context, CST_ERROR_LIMIT, "%s: a vector of %" PRId64 " cannot be written",
                         path, count);
-    (void)snprintf(shape, sizeof shape, "(%" PRId64 ",)", count);
+    (void)cst_snprintf(shape, sizeof shape, "(%" PRId64 ",)", count);
     return write_array(context, path, 'i', shape, data, bytes);
 }

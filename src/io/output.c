@@ -33,7 +33,7 @@ static cst_status failed(cst_context *context, const cst_output_file *output, co
 /* The name under /proc by which the open file can be given another; false where there is no /proc.
  */
 static bool proc_name(int fd, char name[PROC_CHARS]) {
-    (void)snprintf(name, PROC_CHARS, "/proc/self/fd/%d", fd);
+    (void)cst_snprintf(name, PROC_CHARS, "/proc/self/fd/%d", fd);
     return access(name, F_OK) == 0;
 }
 

@@ -8,7 +8,6 @@
 #include "io/strings.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { KINDS_MAX = 10000, FILE_MAX = 1 << 20, WHY_CHARS = 512 };
@@ -134,7 +133,7 @@ static cst_status load_json(cst_context *context, const char *path, json_t **roo
     json_error_t error;
     cst_status status = cst_bytes_open(context, &source, path, 0);
     if (status != CST_OK) {
-        (void)snprintf(why, sizeof why, "%s", cst_last_error(context));
+        (void)cst_snprintf(why, sizeof why, "%s", cst_last_error(context));
         return cst_fail(context, status, "%s; give a file of reference errors or the name alexnet",
                         why);
     }
@@ -146,7 +145,9 @@ static cst_status load_json(cst_context *context, const char *path, json_t **roo
     if (status == CST_OK)
         status = cst_bytes_slurp(context, source, &text);
     if (status == CST_OK) {
+        cst_c_locale locale = cst_c_locale_enter();
         *root = json_loadb((const char *)text, size, JSON_REJECT_DUPLICATES, &error);
+        cst_c_locale_leave(locale);
         if (!*root)
             status = cst_fail(context, CST_ERROR_INPUT,
                               "%s: cannot be read as JSON of reference errors (line %d: %s); give "

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,10 +87,10 @@ const char *cst_rows_shape_text(const cst_rows *rows, char buffer[CST_NPY_SHAPE_
     if (rows->npy)
         return cst_npy_shape_text(rows->npy, buffer);
     if (rows->row_count < 0)
-        (void)snprintf(buffer, CST_NPY_SHAPE_CHARS, "(?, %" PRId64 ")", rows->width);
+        (void)cst_snprintf(buffer, CST_NPY_SHAPE_CHARS, "(?, %" PRId64 ")", rows->width);
     else
-        (void)snprintf(buffer, CST_NPY_SHAPE_CHARS, "(%" PRId64 ", %" PRId64 ")", rows->row_count,
-                       rows->width);
+        (void)cst_snprintf(buffer, CST_NPY_SHAPE_CHARS, "(%" PRId64 ", %" PRId64 ")",
+                           rows->row_count, rows->width);
     return buffer;
 }
 
@@ -181,22 +180,22 @@ cst_status cst_rows_read(cst_context *context, cst_rows *rows, int64_t count, do
 
 const char *cst_rows_where(const cst_rows *rows, int64_t first, int64_t i, int64_t column,
                            char buffer[CST_WHERE_CHARS]) {
-    int used = snprintf(buffer, CST_WHERE_CHARS, "row %" PRId64, first + i);
+    int used = cst_snprintf(buffer, CST_WHERE_CHARS, "row %" PRId64, first + i);
     size_t at = used > 0 ? (size_t)used : 0;
     if (rows && rows->table) {
         int64_t cell = column < 0 ? -1 : column + 1;
         if (cell > 0 && rows->table->id_column >= 0 && column >= rows->table->id_column)
             cell++;
         if (cell > 0)
-            (void)snprintf(buffer + at, CST_WHERE_CHARS - at,
-                           " (line %" PRId64 ", column %" PRId64 ")", rows->lines[i], cell);
+            (void)cst_snprintf(buffer + at, CST_WHERE_CHARS - at,
+                               " (line %" PRId64 ", column %" PRId64 ")", rows->lines[i], cell);
         else
-            (void)snprintf(buffer + at, CST_WHERE_CHARS - at, " (line %" PRId64 ")",
-                           rows->lines[i]);
+            (void)cst_snprintf(buffer + at, CST_WHERE_CHARS - at, " (line %" PRId64 ")",
+                               rows->lines[i]);
         return buffer;
     }
     if (column >= 0)
-        (void)snprintf(buffer + at, CST_WHERE_CHARS - at, ", column %" PRId64, column);
+        (void)cst_snprintf(buffer + at, CST_WHERE_CHARS - at, ", column %" PRId64, column);
     return buffer;
 }
 

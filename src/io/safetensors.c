@@ -327,7 +327,7 @@ static const char *list_names(const cst_safetensors *file, char *text, size_t ro
         char quoted[CST_QUOTE_CHARS];
         const char *name = i < NAMES_SHOWN ? cst_safetensors_name(file, i) : "...";
         int wrote =
-            snprintf(text + used, room - used, "%s%s", i ? ", " : "", cst_quote(quoted, name));
+            cst_snprintf(text + used, room - used, "%s%s", i ? ", " : "", cst_quote(quoted, name));
         used += wrote > 0 ? (size_t)wrote : 0;
     }
     return text;
@@ -374,7 +374,7 @@ cst_status cst_safetensors_as_npy(cst_context *context, cst_npy *npy, const char
             npy->dims = t->axes;
             memcpy(npy->shape, file->lengths + t->shape, (size_t)t->axes * sizeof *npy->shape);
             npy->data_offset = file->data_offset + t->begin;
-            (void)snprintf(npy->descr, sizeof npy->descr, "%s", cst_dtype_name(t->dtype));
+            (void)cst_snprintf(npy->descr, sizeof npy->descr, "%s", cst_dtype_name(t->dtype));
             npy->source = file->source;
             file->source = NULL;
         }

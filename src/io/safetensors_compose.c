@@ -5,7 +5,6 @@
 #include "io/safetensors_write.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,8 +112,8 @@ static void put_string(text *t, const char *string) {
         if (*string) {
             char escape[8];
             const char *found = strchr(plain, *string);
-            int length = found ? snprintf(escape, sizeof escape, "\\%c", escaped[found - plain])
-                               : snprintf(escape, sizeof escape, "\\u%04x", (unsigned)*string);
+            int length = found ? cst_snprintf(escape, sizeof escape, "\\%c", escaped[found - plain])
+                               : cst_snprintf(escape, sizeof escape, "\\u%04x", (unsigned)*string);
             put(t, escape, (size_t)length);
             string++;
         }
@@ -124,7 +123,7 @@ static void put_string(text *t, const char *string) {
 
 static void put_number(text *t, uint64_t value) {
     char digits[24];
-    int length = snprintf(digits, sizeof digits, "%" PRIu64, value);
+    int length = cst_snprintf(digits, sizeof digits, "%" PRIu64, value);
     put(t, digits, (size_t)length);
 }
 

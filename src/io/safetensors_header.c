@@ -7,7 +7,6 @@
 #include "io/utf8.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yajl/yajl_parse.h>
@@ -53,12 +52,12 @@ static const char *subject(const reading *r, char buffer[CST_QUOTE_CHARS + 16]) 
     char quoted[CST_QUOTE_CHARS];
     bool tensor = r->place >= IN_TENSOR && r->place <= IN_OFFSETS;
     if (r->place == IN_METADATA || (r->place == IN_HEADER && r->named && r->metadata))
-        (void)snprintf(buffer, CST_QUOTE_CHARS + 16, "__metadata__");
+        (void)cst_snprintf(buffer, CST_QUOTE_CHARS + 16, "__metadata__");
     else if (tensor || (r->place == IN_HEADER && r->named))
-        (void)snprintf(buffer, CST_QUOTE_CHARS + 16, "tensor '%s'",
-                       cst_quote(quoted, cst_strings_at(r->file->names, r->tensor.name)));
+        (void)cst_snprintf(buffer, CST_QUOTE_CHARS + 16, "tensor '%s'",
+                           cst_quote(quoted, cst_strings_at(r->file->names, r->tensor.name)));
     else
-        (void)snprintf(buffer, CST_QUOTE_CHARS + 16, "the header");
+        (void)cst_snprintf(buffer, CST_QUOTE_CHARS + 16, "the header");
     return buffer;
 }
 
@@ -71,7 +70,7 @@ static int refuse(reading *r, cst_status code, const char *format, ...) {
         return 0;
     va_list list;
     va_start(list, format);
-    (void)vsnprintf(text, sizeof text, format, list);
+    (void)cst_vsnprintf(text, sizeof text, format, list);
     va_end(list);
     size_t used = yajl_get_bytes_consumed(r->parser);
     r->status = cst_fail(r->context, code, "%s: byte %zu: %s: %s", cst_bytes_name(r->file->source),
@@ -175,7 +174,8 @@ static int got_string(void *user, const unsigned char *text, size_t length) {
     }
     if (r->place != IN_TENSOR || r->field != FIELD_DTYPE)
         return unexpected(r, "a text");
-    (void)snprintf(name, sizeof name, "%.*s", length < 20 ? (int)length : 20, (const char *)text);
+    (void)cst_snprintf(name, sizeof name, "%.*s", length < 20 ? (int)length : 20,
+                       (const char *)text);
     if (!cst_dtype_find((const char *)text, length, &r->tensor.dtype))
         return refuse(r, CST_ERROR_UNSUPPORTED, "dtype '%s' is not known", cst_quote(quoted, name));
     return 1;
@@ -212,7 +212,7 @@ static int got_field(reading *r, const char *text, size_t length) {
             r->field = (field)f;
             return 1;
         }
-    (void)snprintf(name, sizeof name, "%.*s", length < 64 ? (int)length : 64, text);
+    (void)cst_snprintf(name, sizeof name, "%.*s", length < 64 ? (int)length : 64, text);
     return refuse(r, CST_ERROR_FORMAT,
                   "has the key '%s'; a tensor has dtype, shape and data_offsets",
                   cst_quote(quoted, name));

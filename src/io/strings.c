@@ -53,7 +53,7 @@ cst_status cst_strings_add(cst_context *context, cst_strings *strings, const cha
 
 cst_status cst_strings_add_int(cst_context *context, cst_strings *strings, int64_t value) {
     char text[24];
-    int length = snprintf(text, sizeof text, "%" PRId64, value);
+    int length = cst_snprintf(text, sizeof text, "%" PRId64, value);
     return cst_strings_add(context, strings, text, (size_t)length);
 }
 

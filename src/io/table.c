@@ -5,7 +5,6 @@
 #include "io/csv.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 static const char *const id_names[] = {"id", "sample_id", "image_id", "row_id", NULL};
@@ -61,7 +60,7 @@ static bool counts_columns(const cst_strings *record, int64_t from) {
         return false;
     for (int64_t i = from; i < record->count; i++) {
         char number[24];
-        (void)snprintf(number, sizeof number, "%" PRId64, i - from);
+        (void)cst_snprintf(number, sizeof number, "%" PRId64, i - from);
         if (strcmp(cst_strings_at(record, i), number) != 0)
             return false;
     }

@@ -36,12 +36,12 @@ static void list_entries(zip_t *archive, zip_int64_t entries, char *text, size_t
     for (zip_int64_t i = 0; i < entries && i < NAMES_SHOWN && used < room; i++) {
         const char *entry = zip_get_name(archive, (zip_uint64_t)i, 0);
         char quoted[CST_QUOTE_CHARS];
-        int wrote = snprintf(text + used, room - used, "%s%s", i ? ", " : "",
-                             cst_quote(quoted, entry ? entry : "?"));
+        int wrote = cst_snprintf(text + used, room - used, "%s%s", i ? ", " : "",
+                                 cst_quote(quoted, entry ? entry : "?"));
         used += wrote > 0 ? (size_t)wrote : 0;
     }
     if (entries > NAMES_SHOWN && used < room)
-        (void)snprintf(text + used, room - used, ", ...");
+        (void)cst_snprintf(text + used, room - used, ", ...");
 }
 
 /* Finds the member called `name` ("x" finds "x.npy"), or the only one where name is NULL. */

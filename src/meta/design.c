@@ -5,7 +5,6 @@
  */
 #include "meta/design.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* The prototype's columns, in the order of the design. */
@@ -32,9 +31,10 @@ const char *cst_design_column_name(cst_gate_mode mode, int32_t inputs, int32_t c
                                    size_t size) {
     int32_t gated = column - inputs;
     if (gated >= 0 && gated < gated_columns(mode)) {
-        (void)snprintf(buffer, size, "%s", cst_aggregate_name(cst_design_aggregate(mode, gated)));
+        (void)cst_snprintf(buffer, size, "%s",
+                           cst_aggregate_name(cst_design_aggregate(mode, gated)));
     } else {
-        (void)snprintf(buffer, size, "member %d", (int)column);
+        (void)cst_snprintf(buffer, size, "member %d", (int)column);
     }
     return buffer;
 }

@@ -21,7 +21,7 @@ cst_status cst_paired_t_test(cst_context *context, const double *a, const double
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "a paired t-test needs two arrays of at least 2 samples: got %lld",
                         (long long)samples);
-    *out = (cst_t_test){.samples = samples, .df = (double)(samples - 1)};
+    cst_t_test test = {.samples = samples, .df = (double)(samples - 1)};
     double n = (double)samples;
     double first = a[0] - b[0];
     double sum = 0; /* of differences less the first one, which keeps the digits of large values */
@@ -36,22 +36,24 @@ cst_status cst_paired_t_test(cst_context *context, const double *a, const double
         equal = equal && difference == first;
         sum += difference - first;
     }
-    out->mean_difference = first + sum / n;
+    test.mean_difference = first + sum / n;
     if (equal) {
-        out->t = first == 0 ? 0 : copysign(HUGE_VAL, first);
-        out->p = first == 0 ? 1 : 0;
+        test.t = first == 0 ? 0 : copysign(HUGE_VAL, first);
+        test.p = first == 0 ? 1 : 0;
+        *out = test;
         return CST_OK;
     }
     double squares = 0;
     double rest = 0; /* what rounding of the mean leaves */
     for (int64_t i = 0; i < samples; i++) {
-        double deviation = a[i] - b[i] - out->mean_difference;
+        double deviation = a[i] - b[i] - test.mean_difference;
         squares += deviation * deviation;
         rest += deviation;
     }
-    out->standard_error = sqrt((squares - rest * rest / n) / out->df / n);
-    out->t = out->mean_difference / out->standard_error;
-    out->p = cst_student_t_two_sided(out->t, out->df);
+    test.standard_error = sqrt((squares - rest * rest / n) / test.df / n);
+    test.t = test.mean_difference / test.standard_error;
+    test.p = cst_student_t_two_sided(test.t, test.df);
+    *out = test;
     return CST_OK;
 }
 

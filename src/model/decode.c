@@ -12,7 +12,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +32,7 @@ CST_PRINTF(3, 4) static void refuse(reader *r, size_t at, const char *format, ..
     char what[768];
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(what, sizeof what, format, args);
+    (void)cst_vsnprintf(what, sizeof what, format, args);
     va_end(args);
     r->status = cst_fail(r->context, CST_ERROR_FORMAT, "%s: byte %zu: %s", r->name, at, what);
 }
@@ -392,7 +391,7 @@ static void get_fusion(reader *r, cst_model *model) {
     fusion->category_id = get_room(r, count, sizeof *fusion->category_id, 12, "categories");
     fusion->category_name = get_room(r, count, sizeof *fusion->category_name, 12, "categories");
     fusion->categories = fusion->category_name ? (int32_t)count : 0;
-    for (size_t c = 0; c < count && r->status == CST_OK; c++) {
+    for (size_t c = 0; c < (size_t)fusion->categories && r->status == CST_OK; c++) {
         size_t at = r->at;
         const uint8_t *id = take(r, 8);
         fusion->category_id[c] = id ? (int64_t)load_u64(id) : 0;

@@ -6,7 +6,6 @@
 #include "model/fitted_on.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { PRINT_CHARS = 48 };
@@ -17,7 +16,7 @@ static void label_print(const int32_t *labels, int64_t rows, char print[PRINT_CH
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (int64_t i = 0; i < rows; i++)
         hash = (hash ^ (uint32_t)labels[i]) * UINT64_C(0x100000001b3);
-    (void)snprintf(print, PRINT_CHARS, "%" PRId64 ":%016" PRIx64, rows, hash);
+    (void)cst_snprintf(print, PRINT_CHARS, "%" PRId64 ":%016" PRIx64, rows, hash);
 }
 
 void cst_target_words(const double *targets, size_t count, int32_t *words) {

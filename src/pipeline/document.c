@@ -96,24 +96,24 @@ static void dropped_sentence(const cst_fit_facts *facts, int32_t k, char *text, 
         facts->settings->measure == CST_MEASURE_CKA ? "CKA" : "Pearson correlation";
     switch (s->because[k]) {
     case CST_BECAUSE_REDUNDANT:
-        (void)snprintf(text, size, "says what %s says better (%s %.4f, threshold %.4f)", to,
-                       measure, s->closest_value[k], s->threshold);
+        (void)cst_snprintf(text, size, "says what %s says better (%s %.4f, threshold %.4f)", to,
+                           measure, s->closest_value[k], s->threshold);
         break;
     case CST_BECAUSE_CONSTANT:
-        (void)snprintf(text, size, "gives every sample the same prediction");
+        (void)cst_snprintf(text, size, "gives every sample the same prediction");
         break;
     case CST_BECAUSE_CAP:
-        (void)snprintf(text, size,
-                       "over the cap on members, FLOPs or latency; closest kept: %s (%s %.4f)", to,
-                       measure, s->closest_value[k]);
+        (void)cst_snprintf(text, size,
+                           "over the cap on members, FLOPs or latency; closest kept: %s (%s %.4f)",
+                           to, measure, s->closest_value[k]);
         break;
     case CST_BECAUSE_SELECTION:
-        (void)snprintf(
+        (void)cst_snprintf(
             text, size, "the %s pool of %d members does without it; closest kept: %s (%s %.4f)",
             values ? "linear" : "log-linear", (int)s->kept_count, to, measure, s->closest_value[k]);
         break;
     case CST_BECAUSE_REFIT:
-        (void)snprintf(
+        (void)cst_snprintf(
             text, size,
             "without it the cross-fitted %s changes by %+.5f, less than one standard error",
             values ? "squared error" : "NLL", s->refit_change[k]);

@@ -8,7 +8,6 @@
 #include "pipeline/document.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 void cst_document_clusters(cst_report *report, const cst_pool *pool, const int32_t *cluster_of) {
@@ -136,20 +135,20 @@ static cst_status put_problems(cst_context *context, cst_report *report, const c
         absent += counts[c] == 0;
     }
     if (absent > 0) {
-        (void)snprintf(text, sizeof text, "%lld of %zu classes have no sample", (long long)absent,
-                       classes);
+        (void)cst_snprintf(text, sizeof text, "%lld of %zu classes have no sample",
+                           (long long)absent, classes);
         cst_report_add_string(report, problems, text);
     }
     double guess = 1 - (double)most / (double)source->view.rows;
     for (int32_t k = 0; k < source->view.members; k++) {
         if (1 - members[k].top1 >= guess) {
-            (void)snprintf(text, sizeof text,
-                           "member '%s' is no better than always naming the largest class",
-                           cst_pool_member_name(pool, k));
+            (void)cst_snprintf(text, sizeof text,
+                               "member '%s' is no better than always naming the largest class",
+                               cst_pool_member_name(pool, k));
             cst_report_add_string(report, problems, text);
         }
         if (members[k].nll > log((double)classes)) {
-            (void)snprintf(
+            (void)cst_snprintf(
                 text, sizeof text,
                 "member '%s' has a higher NLL (%.3f) than the uniform distribution (%.3f): it "
                 "gives hard zeros or is overconfident",

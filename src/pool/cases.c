@@ -5,7 +5,6 @@
 #include "pool/spatial.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 static const char *const MASKS[] = {".png", ".npy", ".npz", NULL};
@@ -30,7 +29,7 @@ const cst_cases *cst_pool_cases(const cst_pool *pool, const char *split) {
 const char *cst_case_name(const cst_cases *cases, int64_t index, char buffer[CST_CASE_CHARS]) {
     if (cases->names)
         return cst_strings_at(cases->names, index);
-    (void)snprintf(buffer, CST_CASE_CHARS, "%05" PRId64, index);
+    (void)cst_snprintf(buffer, CST_CASE_CHARS, "%05" PRId64, index);
     return buffer;
 }
 
@@ -103,12 +102,12 @@ static const char *pixel_where(const int64_t shape[3], int64_t pixel,
                                char buffer[CST_WHERE_CHARS]) {
     int64_t plane = shape[1] * shape[2];
     if (shape[0] > 1)
-        (void)snprintf(buffer, CST_WHERE_CHARS,
-                       "slice %" PRId64 ", row %" PRId64 ", column %" PRId64, pixel / plane,
-                       pixel % plane / shape[2], pixel % shape[2]);
+        (void)cst_snprintf(buffer, CST_WHERE_CHARS,
+                           "slice %" PRId64 ", row %" PRId64 ", column %" PRId64, pixel / plane,
+                           pixel % plane / shape[2], pixel % shape[2]);
     else
-        (void)snprintf(buffer, CST_WHERE_CHARS, "row %" PRId64 ", column %" PRId64,
-                       pixel / shape[2], pixel % shape[2]);
+        (void)cst_snprintf(buffer, CST_WHERE_CHARS, "row %" PRId64 ", column %" PRId64,
+                           pixel / shape[2], pixel % shape[2]);
     return buffer;
 }
 
@@ -127,10 +126,10 @@ const char *cst_pixel_where(const cst_cases *cases, int64_t row, int64_t value,
             high = middle - 1;
     }
     if (value >= 0)
-        (void)snprintf(class, sizeof class, ", class %" PRId64, value);
+        (void)cst_snprintf(class, sizeof class, ", class %" PRId64, value);
     const char *name = cst_case_name(cases, low, number);
-    (void)snprintf(buffer, CST_WHERE_CHARS, "case %.32s, %.40s%.16s", name,
-                   pixel_where(cases->shape[low], row - cases->first[low], place), class);
+    (void)cst_snprintf(buffer, CST_WHERE_CHARS, "case %.32s, %.40s%.16s", name,
+                       pixel_where(cases->shape[low], row - cases->first[low], place), class);
     return buffer;
 }
 

@@ -5,7 +5,6 @@
 #include "pool/spatial.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,7 +47,7 @@ static cst_status adopt(cst_context *context, cst_pool_split *split, cst_strings
 static bool are_row_numbers(const cst_strings *ids) {
     for (int64_t i = 0; i < ids->count; i++) {
         char number[24];
-        (void)snprintf(number, sizeof number, "%" PRId64, i);
+        (void)cst_snprintf(number, sizeof number, "%" PRId64, i);
         if (strcmp(cst_strings_at(ids, i), number) != 0)
             return false;
     }

@@ -5,7 +5,6 @@
 #include "pool/folds.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,8 +70,8 @@ typedef struct name_list {
 
 static void name_list_add(name_list *list, int64_t label) {
     if (list->count < NAMED) {
-        int written = snprintf(list->text + list->length, sizeof list->text - list->length,
-                               "%s%lld", list->count ? ", " : "", (long long)label);
+        int written = cst_snprintf(list->text + list->length, sizeof list->text - list->length,
+                                   "%s%lld", list->count ? ", " : "", (long long)label);
         if (written > 0)
             list->length += (size_t)written;
     }
@@ -82,10 +81,10 @@ static void name_list_add(name_list *list, int64_t label) {
 /* "class 3" or "7 classes (0, 1, 2, 3, 4, ...)" */
 static void name_list_say(const name_list *list, char *out, size_t size) {
     if (list->count == 1)
-        (void)snprintf(out, size, "class %s", list->text);
+        (void)cst_snprintf(out, size, "class %s", list->text);
     else
-        (void)snprintf(out, size, "%lld classes (%s%s)", (long long)list->count, list->text,
-                       list->count > NAMED ? ", ..." : "");
+        (void)cst_snprintf(out, size, "%lld classes (%s%s)", (long long)list->count, list->text,
+                           list->count > NAMED ? ", ..." : "");
 }
 
 static void notice_small(cst_context *context, const keyed *sorted, int64_t rows, int32_t folds) {

@@ -75,8 +75,8 @@ static cst_status check_shape(cst_context *context, const cst_cases *cases, int6
     if (memcmp(shape, expected, 3 * sizeof *shape) == 0)
         return CST_OK;
     if (shape[0] != 1 || expected[0] != 1) {
-        (void)snprintf(depths[0], sizeof depths[0], "%" PRId64 " x ", shape[0]);
-        (void)snprintf(depths[1], sizeof depths[1], "%" PRId64 " x ", expected[0]);
+        (void)cst_snprintf(depths[0], sizeof depths[0], "%" PRId64 " x ", shape[0]);
+        (void)cst_snprintf(depths[1], sizeof depths[1], "%" PRId64 " x ", expected[0]);
     }
     return cst_fail(context, CST_ERROR_MISMATCH,
                     "%s: case %s is %s%" PRId64 " x %" PRId64 " pixels, and %s%" PRId64

@@ -75,7 +75,7 @@ cst_status cst_pool_check_weights(cst_context *context, const double *weights, i
                                   const char *where) {
     for (int64_t i = 0; i < rows; i++) {
         char place[CST_WHERE_CHARS];
-        (void)snprintf(place, sizeof place, "row %" PRId64, i);
+        (void)cst_snprintf(place, sizeof place, "row %" PRId64, i);
         cst_status status = check_weight(context, weights[i], where, place);
         if (status != CST_OK)
             return status;

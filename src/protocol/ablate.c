@@ -5,7 +5,6 @@
 #include "la/la.h"
 #include "protocol/rows.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { STAGES = 5, SETTINGS_PER_STAGE = 4, SETTINGS_MAX = 64 };
@@ -35,7 +34,7 @@ static cst_status stage_method(cst_context *context, const cst_compare_options *
     for (int32_t i = 0; i < options->setting_count; i++)
         settings[count++] = options->settings[i];
     cst_status status = cst_method_parse(context, "prototype", options->seed, settings, count, out);
-    (void)snprintf(out->name, sizeof out->name, "%s", STAGE[stage].name);
+    (void)cst_snprintf(out->name, sizeof out->name, "%s", STAGE[stage].name);
     return status;
 }
 

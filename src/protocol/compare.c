@@ -11,7 +11,6 @@
 #include <corestack/statistics.h>
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* What "all" stands for beside the methods of cst_method_name: calibration behind an average. */
@@ -50,7 +49,7 @@ static cst_status check_settings(cst_context *context, const cst_method *method,
     if (*takes)
         return CST_OK;
     char why[256];
-    (void)snprintf(why, sizeof why, "%s", cst_last_error(context));
+    (void)cst_snprintf(why, sizeof why, "%s", cst_last_error(context));
     if (asked)
         return cst_fail(context, status, "method %s: %s", method->name, why);
     cst_notice(context, "%s is left out: %s", method->name, why);
@@ -144,7 +143,7 @@ static cst_status give_up(cst_context *context, comparison *c, int32_t m, cst_st
     if (!about_data)
         return status;
     char why[256];
-    (void)snprintf(why, sizeof why, "%s", cst_last_error(context));
+    (void)cst_snprintf(why, sizeof why, "%s", cst_last_error(context));
     if (c->asked[m] || c->count == 1)
         return cst_fail(context, status, "method %s: %s", c->methods[m].name, why);
     cst_notice(context, "%s is left out: %s", c->methods[m].name, why);

@@ -12,7 +12,6 @@
 #include "protocol/shift.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { METHODS_MAX = 6 };
@@ -132,10 +131,11 @@ static cst_status keep_fit(cst_context *context, const evaluation *e, const cst_
                            scored *out) {
     size_t members = (size_t)fit->members;
     out->models = fit->used;
-    (void)snprintf(out->detail, sizeof out->detail, "%s", fit->calibrator.detail);
+    (void)cst_snprintf(out->detail, sizeof out->detail, "%s", fit->calibrator.detail);
     for (int32_t k = 0; k < fit->members && strcmp(out->name, "best-single") == 0; k++)
         if (fit->uses[k])
-            (void)snprintf(out->detail, sizeof out->detail, "%s", cst_pool_member_name(e->pool, k));
+            (void)cst_snprintf(out->detail, sizeof out->detail, "%s",
+                               cst_pool_member_name(e->pool, k));
     out->uses = cst_alloc(context, members, sizeof *out->uses);
     out->weights = fit->weights ? cst_alloc(context, members, sizeof *out->weights) : NULL;
     if (!out->uses || (fit->weights && !out->weights))

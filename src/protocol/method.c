@@ -6,7 +6,6 @@
 
 #include <corestack/compare.h>
 
-#include <stdio.h>
 #include <string.h>
 
 /* In the order of reports. */
@@ -40,7 +39,8 @@ static cst_status unknown(cst_context *context, const char *name) {
     char list[512] = "";
     for (size_t i = 0; cst_method_name(i); i++) {
         size_t used = strlen(list);
-        (void)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", cst_method_name(i));
+        (void)cst_snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "",
+                           cst_method_name(i));
     }
     return cst_fail(context, CST_ERROR_ARGUMENT,
                     "there is no method '%.60s'; methods are %s, each (but autogluon) with "
@@ -65,7 +65,7 @@ static cst_status set_option(cst_context *context, cst_options *options, const c
     const char *equals = strchr(setting, '=');
     if (!equals || (size_t)(equals - setting) >= sizeof key)
         return cst_fail(context, CST_ERROR_ARGUMENT, "setting '%.60s' is not KEY=VALUE", setting);
-    (void)snprintf(key, sizeof key, "%.*s", (int)(equals - setting), setting);
+    (void)cst_snprintf(key, sizeof key, "%.*s", (int)(equals - setting), setting);
     return cst_options_set(context, options, key, equals + 1);
 }
 
@@ -73,7 +73,7 @@ cst_status cst_method_options(cst_context *context, const char *preset, uint64_t
                               const char *const *settings, int32_t setting_count,
                               cst_options **out) {
     char number[32];
-    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)seed);
+    (void)cst_snprintf(number, sizeof number, "%llu", (unsigned long long)seed);
     cst_status status = cst_options_create(context, out);
     if (status == CST_OK)
         status = cst_options_preset(context, *out, preset);
@@ -105,10 +105,10 @@ cst_status cst_method_parse(cst_context *context, const char *text, uint64_t see
     *out = (cst_method){0};
     if (strlen(text) >= sizeof out->name)
         return unknown(context, text);
-    (void)snprintf(out->name, sizeof out->name, "%s", text);
+    (void)cst_snprintf(out->name, sizeof out->name, "%s", text);
     char base[CST_METHOD_NAME_CHARS];
-    (void)snprintf(base, sizeof base, "%s",
-                   strcmp(text, AUTOGLUON) == 0 ? "greedy+temperature" : text);
+    (void)cst_snprintf(base, sizeof base, "%s",
+                       strcmp(text, AUTOGLUON) == 0 ? "greedy+temperature" : text);
     char *plus = strchr(base, '+');
     if (plus) {
         *plus = '\0';

@@ -4,7 +4,6 @@
 #include "protocol/rows.h"
 
 #include <stddef.h>
-#include <stdio.h>
 
 /* Every score: its key and where it stands. */
 static const struct score_field {
@@ -53,7 +52,7 @@ static void put_interval(cst_report *report, json_t *object, const char *key,
                          const cst_interval *interval) {
     char name[32];
     double ends[2] = {interval->low, interval->high};
-    (void)snprintf(name, sizeof name, "%s_ci", key);
+    (void)cst_snprintf(name, sizeof name, "%s_ci", key);
     cst_report_numbers(report, object, name, ends, 2);
 }
 

@@ -7,7 +7,6 @@
 #include "metrics/weighted.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- opening ----------------------------------------------------------------------------------
@@ -198,9 +197,9 @@ static cst_status describe(cst_context *context, const cst_scene *scene, const p
     out->seconds = fit->seconds;
     const char *own = fit->method.baseline ? fit->baseline.detail : "";
     const char *name = out->models == 1 ? cst_pool_member_name(scene->pool, used[0]) : "";
-    (void)snprintf(out->detail, sizeof out->detail, "%.100s%s%s%s%.60s", *own ? own : name,
-                   (*own || *name) && fit->calibrator.detail[0] ? ", " : "", "", "",
-                   fit->calibrator.detail);
+    (void)cst_snprintf(out->detail, sizeof out->detail, "%.100s%s%s%s%.60s", *own ? own : name,
+                       (*own || *name) && fit->calibrator.detail[0] ? ", " : "", "", "",
+                       fit->calibrator.detail);
     cst_status status =
         cst_gram_kappa(context, scene->pearson, all, used, out->models, &out->kappa);
     cst_free(context, used);

@@ -7,7 +7,6 @@
 #include "metrics/percentile.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { KEY_CHARS = 320 };
@@ -115,7 +114,7 @@ static json_t *place(cst_report *report, json_t *object, const char **key) {
     const char *dot = strchr(*key, '.');
     if (!dot)
         return object;
-    (void)snprintf(part, sizeof part, "%.*s", (int)(dot - *key), *key);
+    (void)cst_snprintf(part, sizeof part, "%.*s", (int)(dot - *key), *key);
     *key = dot + 1;
     json_t *found = json_object_get(object, part);
     return found ? found : cst_report_object(report, object, part);
@@ -135,7 +134,7 @@ static void put(const cst_shift *shift, json_t *object, const char *name, double
         return;
     cst_interval interval = cst_interval_of(draws, shift->resamples, value);
     double ends[2] = {interval.low, interval.high};
-    (void)snprintf(key, sizeof key, "%s_ci", name);
+    (void)cst_snprintf(key, sizeof key, "%s_ci", name);
     cst_report_numbers(shift->report, at, key, ends, 2);
 }
 

@@ -9,7 +9,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Groups with fewer rows than this are named: an accuracy of so few says little. */
@@ -217,8 +216,8 @@ static void tell_small(cst_context *context, const group_list *g) {
         if (g->rows[i] >= FEW_ROWS)
             continue;
         if (small++ < NAMED_GROUPS)
-            (void)snprintf(names + used, sizeof names - used, "%s%" PRId64, used ? ", " : "",
-                           g->ids[i]);
+            (void)cst_snprintf(names + used, sizeof names - used, "%s%" PRId64, used ? ", " : "",
+                               g->ids[i]);
     }
     if (small > 0)
         cst_notice(context,

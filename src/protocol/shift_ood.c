@@ -7,7 +7,6 @@
 #include "metrics/ood.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Sweeps over all samples are dear: intervals are of at most so many resamples. */
@@ -112,9 +111,9 @@ static void put_interval(cst_report *report, json_t *object, const char *prefix,
                          const cst_interval *interval) {
     char key[96];
     double ends[2] = {interval->low, interval->high};
-    (void)snprintf(key, sizeof key, "%s%s", prefix, suffix);
+    (void)cst_snprintf(key, sizeof key, "%s%s", prefix, suffix);
     cst_report_number(report, object, key, interval->value);
-    (void)snprintf(key, sizeof key, "%s%s_ci", prefix, suffix);
+    (void)cst_snprintf(key, sizeof key, "%s%s_ci", prefix, suffix);
     if (!isnan(interval->low))
         cst_report_numbers(report, object, key, ends, 2);
 }

@@ -5,7 +5,6 @@
 #include "protocol/shift.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { TOP1, NLL, BRIER, SCORES };
@@ -76,7 +75,7 @@ static cst_status make_names(cst_context *context, const cst_shift *shift, char 
         names[s] = NAMES[s];
     for (int32_t t = 0; t < splits; t++) {
         size_t length = strlen(shift->targets->list[t].split) + 4;
-        (void)snprintf(at, length, "on.%s", shift->targets->list[t].split);
+        (void)cst_snprintf(at, length, "on.%s", shift->targets->list[t].split);
         names[SCORES + t] = at;
         at += length + 1;
     }

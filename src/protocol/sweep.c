@@ -6,7 +6,6 @@
 #include "protocol/rows.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +41,7 @@ static cst_status method_at(cst_context *context, const sweep *s, const char *na
     for (int32_t i = 0; i < s->options->setting_count; i++)
         settings[count++] = s->options->settings[i];
     if (!s->sizes) {
-        int length = snprintf(own, sizeof own, "%s=%s", s->sweep->key, value);
+        int length = cst_snprintf(own, sizeof own, "%s=%s", s->sweep->key, value);
         if (length < 0 || (size_t)length >= sizeof own)
             return cst_fail(context, CST_ERROR_ARGUMENT, "the value '%.40s...' is too long", value);
         settings[count++] = own;
@@ -161,9 +160,9 @@ static void add(spread *s, double value) {
 static void put_spread(cst_report *report, json_t *object, const char *name, const spread *s) {
     char key[32];
     double variance = s->count > 1 ? s->square / (s->count - 1) : NAN;
-    (void)snprintf(key, sizeof key, "%s_mean", name);
+    (void)cst_snprintf(key, sizeof key, "%s_mean", name);
     cst_report_number(report, object, key, s->mean);
-    (void)snprintf(key, sizeof key, "%s_sd", name);
+    (void)cst_snprintf(key, sizeof key, "%s_sd", name);
     cst_report_number(report, object, key, sqrt(variance));
 }
 
@@ -269,7 +268,7 @@ static cst_status reopen(cst_context *context, cst_pool *pool, sweep *s, const c
                         "split 'oof' brings its own folds, so that %s changes nothing", FOLDS);
     for (int32_t i = 0; i < options.setting_count; i++)
         settings[i] = options.settings[i];
-    (void)snprintf(own, sizeof own, "%s=%s", FOLDS, value);
+    (void)cst_snprintf(own, sizeof own, "%s=%s", FOLDS, value);
     settings[options.setting_count++] = own;
     options.settings = settings;
     cst_scene_close(context, &s->scene);

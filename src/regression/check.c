@@ -7,7 +7,6 @@
 #include "base/options.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- units ------------------------------------------------------------------------------------
@@ -91,9 +90,9 @@ cst_status cst_value_check_units(cst_context *context, const cst_pool *pool, con
         if (!spread_of(targets, weights, rows, outputs, d, &mean, &deviation))
             continue;
         if (name)
-            (void)snprintf(where, sizeof where, "split '%.60s', output '%.60s'", split, name);
+            (void)cst_snprintf(where, sizeof where, "split '%.60s', output '%.60s'", split, name);
         else
-            (void)snprintf(where, sizeof where, "split '%.60s', output %d", split, (int)d);
+            (void)cst_snprintf(where, sizeof where, "split '%.60s', output %d", split, (int)d);
         status = check_output(context, where, mean, deviation, refuse);
     }
     return status;
@@ -155,7 +154,7 @@ cst_status cst_value_check_options(cst_context *context, const cst_options *opti
         size_t used = strlen(list);
         if (is_foreign(options, key) &&
             strcmp(cst_options_get(options, key), cst_options_get(preset, key)) != 0)
-            (void)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", key);
+            (void)cst_snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", key);
     }
     if (status == CST_OK && list[0])
         cst_notice(context, "a regression makes no use of %s%s", list,

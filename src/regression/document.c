@@ -6,7 +6,6 @@
 #include "metrics/weighted.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- scores -----------------------------------------------------------------------------------
@@ -41,7 +40,7 @@ static void put_all(cst_report *report, json_t *object, const cst_value_interval
         const cst_interval *interval = (const void *)((const char *)intervals + INTERVALS[f].place);
         double ends[2] = {interval->low, interval->high};
         char name[32];
-        (void)snprintf(name, sizeof name, "%s_ci", INTERVALS[f].key);
+        (void)cst_snprintf(name, sizeof name, "%s_ci", INTERVALS[f].key);
         if (values)
             cst_report_number(report, object, INTERVALS[f].key, interval->value);
         cst_report_numbers(report, object, name, ends, 2);
@@ -61,7 +60,7 @@ void cst_value_put_difference(cst_report *report, json_t *object,
 static void put_name(cst_report *report, json_t *object, const cst_pool *pool, int32_t output) {
     char number[24];
     const char *name = pool ? cst_pool_class_name(pool, output) : NULL;
-    (void)snprintf(number, sizeof number, "%d", (int)output);
+    (void)cst_snprintf(number, sizeof number, "%d", (int)output);
     cst_report_string(report, object, "name", name ? name : number);
 }
 

@@ -15,7 +15,6 @@
 #include "meta/penalty.h"
 
 #include <math.h>
-#include <stdio.h>
 
 typedef struct inspection {
     const cst_pool *pool;
@@ -163,9 +162,9 @@ static cst_status members_of(cst_context *context, cst_report *report,
         char text[256];
         if (!(scores[k].r2 <= 0))
             continue;
-        (void)snprintf(text, sizeof text,
-                       "member '%.100s' is no better than the mean of the targets (R^2 %.3f)",
-                       cst_pool_member_name(inspected->pool, k), scores[k].r2);
+        (void)cst_snprintf(text, sizeof text,
+                           "member '%.100s' is no better than the mean of the targets (R^2 %.3f)",
+                           cst_pool_member_name(inspected->pool, k), scores[k].r2);
         cst_report_add_string(report, problems, text);
     }
     cst_free(context, scores);

@@ -14,7 +14,6 @@
 #include <corestack/statistics.h>
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { GREEDY_ROUNDS = 25, CLIMB_STEPS = 1000 };
@@ -252,8 +251,8 @@ static cst_status unknown(cst_context *context, const char *text) {
     char list[384] = "";
     for (size_t i = 0; cst_value_method_name(i); i++) {
         size_t used = strlen(list);
-        (void)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "",
-                       cst_value_method_name(i));
+        (void)cst_snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "",
+                           cst_value_method_name(i));
     }
     bool known = strchr(text, '+') || cst_method_describe(text);
     return cst_fail(context, known ? CST_ERROR_UNSUPPORTED : CST_ERROR_ARGUMENT,
@@ -266,7 +265,7 @@ static cst_status read_settings(cst_context *context, const char *preset, uint64
                                 const char *const *settings, int32_t count, cst_settings *out) {
     cst_options *options = NULL;
     char text[32];
-    (void)snprintf(text, sizeof text, "%llu", (unsigned long long)seed);
+    (void)cst_snprintf(text, sizeof text, "%llu", (unsigned long long)seed);
     cst_status status = cst_options_create(context, &options);
     if (status == CST_OK)
         status = cst_options_preset(context, options, preset);
@@ -296,7 +295,7 @@ cst_status cst_value_method_parse(cst_context *context, const char *text, uint64
                                   const char *const *settings, int32_t setting_count,
                                   cst_value_method *out) {
     *out = (cst_value_method){0};
-    (void)snprintf(out->name, sizeof out->name, "%s", text);
+    (void)cst_snprintf(out->name, sizeof out->name, "%s", text);
     for (int i = 0; i < BASELINE_COUNT; i++)
         if (strcmp(text, BASELINES[i].name) == 0) {
             out->baseline = &BASELINES[i];
@@ -535,8 +534,8 @@ cst_status cst_value_entry_run(cst_context *context, const cst_value_scene *scen
             only = k;
         }
     if (status == CST_OK && out->models == 1)
-        (void)snprintf(out->detail, sizeof out->detail, "%.180s",
-                       cst_pool_member_name(scene->pool, only));
+        (void)cst_snprintf(out->detail, sizeof out->detail, "%.180s",
+                           cst_pool_member_name(scene->pool, only));
     if (status != CST_OK)
         cst_value_entry_free(context, out);
     return status;

@@ -5,7 +5,6 @@
 #include "report/page.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static const char *const STYLE_ON[] = {"", "\033[1m", "\033[2m", "\033[4m"};
@@ -45,10 +44,10 @@ static void defuse(char *text, char keep) {
 static char *format_text(cst_context *context, const char *format, va_list args) {
     va_list again;
     va_copy(again, args);
-    int length = vsnprintf(NULL, 0, format, args);
+    int length = cst_vsnprintf(NULL, 0, format, args);
     char *text = length < 0 ? NULL : cst_alloc(context, (size_t)length + 1, 1);
     if (text)
-        (void)vsnprintf(text, (size_t)length + 1, format, again);
+        (void)cst_vsnprintf(text, (size_t)length + 1, format, again);
     va_end(again);
     return text;
 }

@@ -282,7 +282,9 @@ cst_status cst_report_json(cst_context *context, const cst_report *report, char 
     if (!context || !report || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_report_json: a report and a place for the text are needed");
+    cst_c_locale locale = cst_c_locale_enter();
     char *text = json_dumps(report->root, JSON_INDENT(2) | JSON_REAL_PRECISION(JSON_DIGITS));
+    cst_c_locale_leave(locale);
     if (!text)
         return cst_fail(context, CST_ERROR_MEMORY, "out of memory while writing the report");
     *out = cst_strdup(context, text);

@@ -6,8 +6,6 @@
 #include "report/report.h"
 #include "report/scores.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { COLUMNS_MAX = 256 };
@@ -106,8 +104,8 @@ static void note_column(csv_table *table, const char *name, const json_t *value)
 static void print_number(cst_page *page, double value) {
     char text[32];
     for (int digits = 15; digits <= 17; digits++) {
-        (void)snprintf(text, sizeof text, "%.*g", digits, value);
-        if (!(strtod(text, NULL) < value || strtod(text, NULL) > value))
+        (void)cst_snprintf(text, sizeof text, "%.*g", digits, value);
+        if (!(cst_strtod(text, NULL) < value || cst_strtod(text, NULL) > value))
             break;
     }
     cst_page_print(page, "%s", text);

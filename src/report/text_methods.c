@@ -5,7 +5,6 @@
 #include "report/text_methods.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- scores ---------------------------------------------------------------------------------- */
@@ -45,8 +44,8 @@ void cst_text_score(cst_grid *table, const json_t *row, const cst_score_column *
     char ends[2][64];
     cst_grid_number(table, cst_score_style(&column->places, value), score->decimals,
                     score->scale * value);
-    (void)snprintf(ends[0], sizeof ends[0], "%.*f", column->decimals, low);
-    (void)snprintf(ends[1], sizeof ends[1], "%.*f", column->decimals, high);
+    (void)cst_snprintf(ends[0], sizeof ends[0], "%.*f", column->decimals, low);
+    (void)cst_snprintf(ends[1], sizeof ends[1], "%.*f", column->decimals, high);
     if (isnan(low) || isnan(high))
         cst_grid_cell(table, CST_DIM, "%s", "");
     else

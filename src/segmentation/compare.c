@@ -11,7 +11,6 @@
 
 #include <corestack/statistics.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* What is compared where nothing is asked for. */
@@ -223,8 +222,8 @@ static cst_status describe(cst_context *context, const comparison *c, const grou
     }
     const char *own = fit->method.baseline ? fit->baseline.detail : "";
     own = *own ? own : only;
-    (void)snprintf(out->detail, sizeof out->detail, "%.100s%s%.60s", own,
-                   *own && fit->calibrator.detail[0] ? ", " : "", fit->calibrator.detail);
+    (void)cst_snprintf(out->detail, sizeof out->detail, "%.100s%s%.60s", own,
+                       *own && fit->calibrator.detail[0] ? ", " : "", fit->calibrator.detail);
     out->models = fit->used;
     out->mix = fit->mix;
     out->seconds = fit->seconds;
@@ -269,7 +268,7 @@ static cst_status give_up(cst_context *context, comparison *c, int32_t m, cst_st
         return status;
     entry *e = &c->entries[m];
     char why[256];
-    (void)snprintf(why, sizeof why, "%s", cst_last_error(context));
+    (void)cst_snprintf(why, sizeof why, "%s", cst_last_error(context));
     if (e->asked || c->count == 1)
         return cst_fail(context, status, "method %s: %s", e->method.name, why);
     cst_notice(context, "%s is left out: %s", e->method.name, why);

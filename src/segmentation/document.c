@@ -6,8 +6,6 @@
 
 #include "segmentation/boundary.h"
 
-#include <stdio.h>
-
 enum { CONFUSION_CLASSES = 64 };
 
 void cst_map_put_header(cst_report *report, const char *split, const cst_cases *cases,
@@ -35,7 +33,7 @@ static void put_interval(cst_report *report, json_t *object, const char *key,
                          const cst_interval *interval) {
     char name[32];
     double ends[2] = {interval->low, interval->high};
-    (void)snprintf(name, sizeof name, "%s_ci", key);
+    (void)cst_snprintf(name, sizeof name, "%s_ci", key);
     cst_report_numbers(report, object, name, ends, 2);
 }
 

@@ -10,8 +10,6 @@
 #include "segmentation/nested.h"
 #include "segmentation/segmentation.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { METHODS_MAX = 6, FOLDS = 5 };
@@ -167,10 +165,11 @@ static cst_status run_baseline(cst_context *context, const char *name, const cst
     }
     out->name = name;
     out->models = fit.used;
-    (void)snprintf(out->detail, sizeof out->detail, "%s", fit.calibrator.detail);
+    (void)cst_snprintf(out->detail, sizeof out->detail, "%s", fit.calibrator.detail);
     for (int32_t k = 0; k < fit.members && strcmp(name, "best-single") == 0; k++)
         if (fit.uses[k])
-            (void)snprintf(out->detail, sizeof out->detail, "%s", cst_pool_member_name(pool, k));
+            (void)cst_snprintf(out->detail, sizeof out->detail, "%s",
+                               cst_pool_member_name(pool, k));
     own.predict = cst_predict_by_method;
     own.fits = &place;
     own.offsets = NULL;
@@ -227,7 +226,7 @@ static double boundary_of(const cst_model *model) {
     double boundary = 0;
     for (size_t i = 0; i < model->settings; i++)
         if (strncmp(model->setting[i], key, sizeof key - 1) == 0)
-            boundary = strtod(model->setting[i] + sizeof key - 1, NULL);
+            boundary = cst_strtod(model->setting[i] + sizeof key - 1, NULL);
     return boundary >= 1e-4 && boundary <= 1e4 ? boundary : CST_SEGMENTATION_BOUNDARY;
 }
 

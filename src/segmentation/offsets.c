@@ -6,8 +6,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char KEY[] = "segment.offsets";
@@ -151,9 +149,9 @@ cst_status cst_offsets_store(cst_context *context, const double *offsets, cst_mo
         cst_free(context, text);
         return CST_ERROR_MEMORY;
     }
-    int used = snprintf(text, room, "%s=", KEY);
+    int used = cst_snprintf(text, room, "%s=", KEY);
     for (int32_t c = 0; c < model->classes; c++)
-        used += snprintf(text + used, room - (size_t)used, "%s%.17g", c ? "," : "", offsets[c]);
+        used += cst_snprintf(text + used, room - (size_t)used, "%s%.17g", c ? "," : "", offsets[c]);
     model->setting = grown;
     model->setting[model->settings++] = text;
     return CST_OK;
@@ -173,7 +171,7 @@ cst_status cst_offsets_load(cst_context *context, const cst_model *model, double
         return CST_ERROR_MEMORY;
     for (int32_t c = 0; c < model->classes; c++) {
         char *end = NULL;
-        offsets[c] = strtod(text, &end);
+        offsets[c] = cst_strtod(text, &end);
         char after = c + 1 < model->classes ? ',' : '\0';
         if (end == text || *end != after || !isfinite(offsets[c])) {
             cst_free(context, offsets);

@@ -4,9 +4,11 @@
  * with the same result or gives CST_ERROR_MEMORY and a message, leaves its results alone, loses
  * nothing (AddressSanitizer's leak checker sees what the counts here do not), and works when it is
  * made again. Arguments: how many failures to try for each call at most (0: all), and a part of the
- * name of the calls to try.
+ * name of the calls to try. With "locale" in place of the number nothing fails: every call is made
+ * in the C locale and in one with a decimal comma, and has to give the same results.
  */
 #include "base/base.h"
+#include "comma_locale.h"
 #include "public_functions.h"
 #include "sweep.h"
 
@@ -116,6 +118,8 @@ static const char *const QUIET[] = {
     "cst_pool_id",
     "cst_pool_predictions",
 };
+
+enum { SKIPPED = 77 }; /* exit status of a test that could not be made */
 
 /* ---- a context that counts what it holds ----------------------------------------------------- */
 
@@ -271,6 +275,20 @@ static void sweep_call_all(world *w, const sweep_call *call, int64_t most, total
     }
 }
 
+/* The same call in a program with a decimal comma: the same results. */
+static void in_both_locales(world *w, const sweep_call *call, totals *sum) {
+    (void)setlocale(LC_NUMERIC, "C");
+    trial good = go(w, call, -1, false);
+    (void)comma_locale();
+    trial t = go(w, call, -1, false);
+    (void)setlocale(LC_NUMERIC, "C");
+    sum->calls++;
+    if (good.status != CST_OK || t.status != CST_OK)
+        complain(call, &t, sum, "does not work");
+    else if (t.digest != good.digest)
+        complain(call, &t, sum, "the result depends on the locale");
+}
+
 /* ---- every function -------------------------------------------------------------------------- */
 
 /* Parts of a call that has the name of its first one. */
@@ -324,9 +342,14 @@ static int check_complete(void) {
 
 static void sweep_list(world *w, const sweep_call *calls, size_t count, int64_t most,
                        const char *part, totals *sum) {
-    for (size_t i = 0; i < count; i++)
-        if (!part || strstr(calls[i].name, part) || strstr(calls[i].what, part))
+    for (size_t i = 0; i < count; i++) {
+        if (part && !strstr(calls[i].name, part) && !strstr(calls[i].what, part))
+            continue;
+        if (most < 0)
+            in_both_locales(w, &calls[i], sum);
+        else
             sweep_call_all(w, &calls[i], most, sum);
+    }
 }
 
 int main(int argc, char **argv) {
@@ -334,6 +357,12 @@ int main(int argc, char **argv) {
     totals sum = {0};
     int64_t most = argc > 1 ? strtoll(argv[1], NULL, 10) : 12;
     const char *part = argc > 2 ? argv[2] : NULL;
+    if (argc > 1 && strcmp(argv[1], "locale") == 0) {
+        if (!comma_locale())
+            return SKIPPED;
+        most = -1;
+        (void)setlocale(LC_NUMERIC, "C");
+    }
     (void)setvbuf(stdout, NULL, _IOLBF, 4096);
     sum.wrong = check_complete();
     world_make(&w);

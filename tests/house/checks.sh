@@ -163,4 +163,7 @@ head -c 2000001 /dev/zero >"$work/repository/large.bin"
 plant_file "a large file" 'large.bin: 2000001 bytes'
 printf 'if true\n' >"$work/repository/broken.sh"
 plant_file "a script that does not parse" 'broken.sh'
+mkdir -p "$work/repository/src/io"
+printf '    x = strtod(text, NULL);\n' >"$work/repository/src/io/x.c"
+plant_file "a number that follows the locale" 'src/io/x.c: follows the locale'
 exit $failed

@@ -89,6 +89,7 @@ class Faults(PoolCase):
         self.assertEqual(good.code, 0, good.err)
         wanted = self.tree()
         chosen = random.Random(repr(arguments))
+        self.assertGreater(self.run_with(arguments, "open=none:0")[1], 0, "the library of faults sees no call")
         for kind in HARMLESS + HARMFUL:
             prepare()
             _, calls = self.run_with(arguments, kind.split("=")[0] + "=none:0")

@@ -28,7 +28,13 @@ class Report(Dict[str, Any]):
         return self._text
 
     def __reduce__(self) -> Any:
-        return type(self), (self._document, self._text)
+        now = dict(self)
+        return type(self), (self._document, self._text), None if now == json.loads(self._document) else now
+
+    def __setstate__(self, now: Dict[str, Any]) -> None:
+        """What it was changed to."""
+        self.clear()
+        self.update(now)
 
 
 def made(s: Session, call: Callable[[Any, Any], Any]) -> Report:

@@ -12,6 +12,7 @@ from . import _library as c
 from ._errors import BY_STATUS, ArgumentError, Error
 
 logger = logging.getLogger("corestack")
+logger.addHandler(logging.NullHandler())  # as libraries do: what is said goes nowhere until someone listens
 _LEVELS = {0: logging.DEBUG, 1: logging.INFO, 2: logging.WARNING}
 
 ProgressFunction = Callable[[str, int, int], Any]
@@ -53,7 +54,7 @@ class Session:
         interrupts: bool = True,
     ) -> None:
         self._interrupts = interrupts
-        self._handler: Any = None
+        self._handlers: dict[int, tuple[Any, Any]] = {}  # by signal: the one that was there, and what stands for it
         self._threads = 0 if threads is None else int(threads)
         self._memory = 0 if memory is None else _bytes(memory)
         self._close_bars: Callable[[], None] = lambda: None
@@ -74,13 +75,14 @@ class Session:
         if status != 0:
             raise BY_STATUS.get(status, Error)(c.lib.cst_status_text(status).decode())
         if self._interrupts and threading.current_thread() is threading.main_thread():
-            self._watch_interrupts()
+            self._watch_signals()
         try:
             # The callbacks must live as long as the context.
             self._log = c.LOG(self._on_log)
-            self._progress = c.PROGRESS(self._on_progress)
             c.lib.cst_context_set_log(self.context, self._log, None)
-            c.lib.cst_context_set_progress(self.context, self._progress, None)
+            if self._interrupts:  # without, handlers run when the call is back
+                self._progress = c.PROGRESS(self._on_progress)
+                c.lib.cst_context_set_progress(self.context, self._progress, None)
             self.check(c.lib.cst_context_set_threads(self.context, self._threads))
             self.check(c.lib.cst_context_set_memory(self.context, self._memory))
         except BaseException:
@@ -96,30 +98,38 @@ class Session:
         self.context = ctypes.c_void_p()
         self._log = self._progress = None
         self._close_bars()
-        if self._handler is not None:
-            signal.signal(signal.SIGINT, self._handler)
-            self._handler = None
+        for number, (before, ours) in self._handlers.items():
+            if signal.getsignal(number) is ours:  # else someone has set another since
+                signal.signal(number, before)
+        self._handlers.clear()
         raised, self._raised = self._raised, None
         if raised is not None and (not _ or _[0] is None):
             raise raised
 
-    def _watch_interrupts(self) -> None:
-        """Has SIGINT's handler run as before, but what it raises kept until the library is back."""
-        handler: Any = signal.getsignal(signal.SIGINT)
-        if not callable(handler):  # ignored, the system's, or not Python's
-            return
+    def _watch_signals(self) -> None:
+        """Has handlers of signals run as before, but what they raise kept until the library is back.
 
+        Python runs them where it enters a callback, before any `try` of it, and what they raise there would be lost.
+        """
+        for number in range(1, signal.NSIG):
+            handler: Any = signal.getsignal(number)
+            if not callable(handler):  # ignored, the system's, or not Python's
+                continue
+            ours = self._keeping(handler)
+            try:
+                signal.signal(number, ours)
+            except (ValueError, OSError):  # not the main interpreter, or a signal that is not to be set
+                continue
+            self._handlers[number] = handler, ours
+
+    def _keeping(self, handler: Any) -> Callable[[int, Any], None]:
         def keep(number: int, frame: Any) -> None:
             try:
                 handler(number, frame)
             except BaseException as error:
                 self._raised = self._raised or error
 
-        try:
-            signal.signal(signal.SIGINT, keep)
-            self._handler = handler
-        except ValueError:  # not the main interpreter
-            pass
+        return keep
 
     def _on_log(self, _user: object, level: int, message: bytes) -> None:
         try:
@@ -128,7 +138,7 @@ class Session:
             self._raised = self._raised or error
 
     def _on_progress(self, _user: object, stage: bytes, done: int, total: int) -> int:
-        # Python runs the handlers of signals while it runs this, so an interrupt arrives here.
+        # Python runs the handlers of signals as it enters this, so that they run while the library works.
         try:
             if self._raised is None and self._tell is not None and self._tell(stage.decode(), done, total):
                 return 1

@@ -113,6 +113,16 @@ class AsTheCommandLine(unittest.TestCase):
         report = corestack.compare(self.oof, self.y, methods=methods, resamples=100, **self.about)
         self.assertEqual(without_times(dict(report)), without_times(printed))
 
+    def test_a_changed_report_in_a_pickle(self):
+        preds, y = toy(rows=60)
+        report = corestack.inspect(preds, y)
+        self.assertEqual(pickle.loads(pickle.dumps(report)), report)
+        report["of"] = "mine"
+        del report["cka"]
+        again = pickle.loads(pickle.dumps(report))
+        self.assertEqual(again, report)
+        self.assertEqual((again.to_json(), again.summary()), (report.to_json(), report.summary()))
+
     def test_what_a_stack_says(self):
         stack = self.stack
         self.assertEqual(stack.kept, stack.report["kept"])

@@ -6,6 +6,8 @@ import logging
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 import unittest
@@ -103,6 +105,52 @@ class Interrupts(unittest.TestCase):
         self.assertTrue(stack.kept)
 
 
+class Signals(unittest.TestCase):
+    """What the handlers of other signals raise comes out of the call."""
+
+    def sent(self, number, handler, how):
+        preds, y = DATA
+        before = signal.signal(number, handler)
+        unraisable = []
+        self.addCleanup(setattr, sys, "unraisablehook", sys.unraisablehook)
+        sys.unraisablehook = unraisable.append
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), number))
+        try:
+            timer.start()
+            began = time.monotonic()
+            corestack.fit(preds, y, **how)
+        finally:
+            took = time.monotonic() - began
+            timer.join()
+            self.assertIs(signal.getsignal(number), handler)
+            signal.signal(number, before)
+            self.assertEqual(unraisable, [])
+            self.assertLess(took, 1.3)
+
+    def test_exit(self):
+        for how in ({"threads": 1}, {"threads": 2}, {"progress": lambda *_: None}):
+            with self.subTest(how), self.assertRaises(SystemExit) as caught:
+                self.sent(signal.SIGTERM, lambda *_: sys.exit(3), how)
+            self.assertEqual(caught.exception.code, 3)
+
+    def test_time_is_over(self):
+        def over(*_):
+            raise TimeoutError("enough")
+
+        with self.assertRaisesRegex(TimeoutError, "enough"):
+            self.sent(signal.SIGALRM, over, {})
+
+    def test_a_handler_set_meanwhile_stays(self):
+        def other(*_):
+            pass
+
+        preds, y = SMALL
+        before = signal.signal(signal.SIGUSR1, lambda *_: None)
+        self.addCleanup(signal.signal, signal.SIGUSR1, before)
+        corestack.fit(preds, y, evaluate_nested=False, progress=lambda *_: signal.signal(signal.SIGUSR1, other) and None)
+        self.assertIs(signal.getsignal(signal.SIGUSR1), other)
+
+
 class Threads(unittest.TestCase):
     def test_python_counts_while_a_fit_runs(self):
         preds, y = DATA
@@ -158,6 +206,11 @@ class Messages(unittest.TestCase):
         levels = [record.levelname for record in caught.records]
         self.assertEqual(levels, ["DEBUG", "INFO", "WARNING"])
         self.assertEqual([record.getMessage() for record in caught.records], ["details", "news", "w\u00e4rning"])
+
+    def test_nothing_is_printed_where_no_logging_is_set_up(self):
+        program = "import numpy, corestack; corestack.fit([numpy.full((9, 2), 0.5)] * 2, [0, 1, 1] * 3)"
+        done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+        self.assertEqual(done.stderr, "")
 
     def test_what_a_handler_raises_ends_the_call(self):
         class Broken(logging.Handler):

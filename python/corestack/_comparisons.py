@@ -60,6 +60,7 @@ def compare(
     classes: Optional[Sequence[str]] = None,
     flops: Flops = None,
     output: Optional[str] = None,
+    outside: bool = False,
     split: str = "oof",
     resamples: int = 5000,
     seed: int = 0,
@@ -77,8 +78,8 @@ def compare(
     """
     with Session(threads, memory, progress) as s:
         pool = open_pool(
-            s, preds, y, "oof", task, output, folds=folds, groups=groups, sample_weight=sample_weight, names=names,
-            classes=classes, flops=flops,
+            s, preds, y, "oof", task, output, outside, folds=folds, groups=groups, sample_weight=sample_weight,
+            names=names, classes=classes, flops=flops,
         )  # fmt: skip
         how = _options(
             methods,
@@ -109,6 +110,7 @@ def ablate(
     classes: Optional[Sequence[str]] = None,
     flops: Flops = None,
     output: Optional[str] = None,
+    outside: bool = False,
     split: str = "oof",
     resamples: int = 5000,
     seed: int = 0,
@@ -124,8 +126,8 @@ def ablate(
     """
     with Session(threads, memory, progress) as s:
         pool = open_pool(
-            s, preds, y, "oof", task, output, folds=folds, groups=groups, sample_weight=sample_weight, names=names,
-            classes=classes, flops=flops,
+            s, preds, y, "oof", task, output, outside, folds=folds, groups=groups, sample_weight=sample_weight,
+            names=names, classes=classes, flops=flops,
         )  # fmt: skip
         how = _options(None, split, resamples, seed, options, keywords)
         return made(s, lambda context, o: c.lib.cst_ablate(context, pool, how, o))
@@ -147,6 +149,7 @@ def sweep(
     classes: Optional[Sequence[str]] = None,
     flops: Flops = None,
     output: Optional[str] = None,
+    outside: bool = False,
     split: str = "oof",
     resamples: int = 0,
     seed: int = 0,
@@ -169,8 +172,8 @@ def sweep(
             for text in texts:
                 s.options("default", None, {over: text}, {})
         pool = open_pool(
-            s, preds, y, "oof", task, output, folds=folds, groups=groups, sample_weight=sample_weight, names=names,
-            classes=classes, flops=flops,
+            s, preds, y, "oof", task, output, outside, folds=folds, groups=groups, sample_weight=sample_weight,
+            names=names, classes=classes, flops=flops,
         )  # fmt: skip
         how = _options(methods, split, resamples, seed, options, keywords)
         swept = c.SweepOptions(

@@ -35,6 +35,7 @@ def fit(
     classes: Optional[Sequence[str]] = None,
     flops: Flops = None,
     output: Optional[str] = None,
+    outside: bool = False,
     split: str = "oof",
     preset: str = "default",
     seed: Optional[int] = None,
@@ -61,6 +62,7 @@ def fit(
     flops: of one prediction, by member. classes: names of the classes, or of a regression's
     outputs.
     output: "probability" (usual) or "logit".
+    outside: of a pool's path, the manifest or folder may lead to files outside its own folder.
     options and keywords: docs/options.md; cka_threshold=0.9 or options={"cka.threshold": 0.9}.
     threads, memory ("2GiB"): results depend on neither. progress: True for tqdm, or a function (stage, done, total),
     which stops the fit by returning something true.
@@ -68,8 +70,8 @@ def fit(
     with Session(threads, memory, progress) as s:
         chosen = s.options(preset, seed, options, keywords)
         pool = open_pool(
-            s, preds, y, split, task, output, folds=folds, groups=groups, sample_weight=sample_weight, names=names,
-            classes=classes, flops=flops,
+            s, preds, y, split, task, output, outside, folds=folds, groups=groups, sample_weight=sample_weight,
+            names=names, classes=classes, flops=flops,
         )  # fmt: skip
         model, report = ctypes.c_void_p(), ctypes.c_void_p()
         status = c.lib.cst_fit(
@@ -93,6 +95,7 @@ def inspect(
     classes: Optional[Sequence[str]] = None,
     flops: Flops = None,
     output: Optional[str] = None,
+    outside: bool = False,
     split: str = "oof",
     preset: str = "default",
     seed: Optional[int] = None,
@@ -106,8 +109,8 @@ def inspect(
     with Session(threads, memory, progress) as s:
         chosen = s.options(preset, seed, options, keywords)
         pool = open_pool(
-            s, preds, y, split, task, output, folds=folds, groups=groups, sample_weight=sample_weight, names=names,
-            classes=classes, flops=flops,
+            s, preds, y, split, task, output, outside, folds=folds, groups=groups, sample_weight=sample_weight,
+            names=names, classes=classes, flops=flops,
         )  # fmt: skip
         return made(s, lambda context, o: c.lib.cst_inspect(context, pool, split.encode(), chosen, o))
 
@@ -131,6 +134,7 @@ def evaluate(
     sample_weight: Union[None, Column, Path] = None,
     classes: Union[None, int, Sequence[str]] = None,
     output: Optional[str] = None,
+    outside: bool = False,
     ignore: Optional[int] = None,
     layout: str = "auto",
     boundary: float = 0,
@@ -145,7 +149,7 @@ def evaluate(
     predicted, y: probabilities (rows, classes) and labels (rows,); with task="regression" values and targets (rows,) or
     (rows, outputs); of both also the path of a file. Of detections a COCO results file or its list of dicts, and the
     annotations as a file or dict. With task="segmentation" the paths of maps and masks, `classes` (how many), `ignore`,
-    `layout` and `boundary` as for `corestack evaluate`.
+    `layout` and `boundary` as for `corestack evaluate`; outside: links in their folders may lead out of them.
     sample_weight: how much each row counts.
     resamples: above 0, with 95% bootstrap intervals. seed: of them.
     """
@@ -153,10 +157,12 @@ def evaluate(
         boxes = task == "detection" or (task is None and (_is_coco(predicted) or _is_coco(y)))
         if sample_weight is not None and (boxes or task == "segmentation"):
             raise ArgumentError("sample_weight: is of rows of a classification or a regression; leave it out")
+        if outside and task != "segmentation":
+            raise ArgumentError("outside: is of folders of maps and masks; leave it out")
         if boxes:
             return _evaluate_boxes(s, predicted, y, resamples, seed)
         if task == "segmentation":
-            return _evaluate_maps(s, predicted, y, classes, output, ignore, layout, boundary, resamples, seed)
+            return _evaluate_maps(s, predicted, y, classes, output, outside, ignore, layout, boundary, resamples, seed)
         if _arrays.is_path(predicted):
             pool = open_pool(s, [predicted], y, "oof", task, output, classes=classes, sample_weight=sample_weight)
             s.check(c.lib.cst_pool_load(s.context, pool, b"oof"))
@@ -200,6 +206,7 @@ def _evaluate_maps(
     masks: Any,
     classes: Any,
     output: Optional[str],
+    outside: bool,
     ignore: Optional[int],
     layout: str,
     boundary: float,
@@ -214,6 +221,7 @@ def _evaluate_maps(
         "segmentation",
         output,
         labels=masks,
+        outside=int(outside),
         classes=None if classes is None else int(classes),
         ignore=ignore,
         ignore_given=int(ignore is not None),

@@ -12,10 +12,18 @@ from ._session import Session
 
 
 def open_pool(
-    s: Session, preds: Any, y: Any, split: str, task: Optional[str] = None, output: Optional[str] = None, **about: Any
+    s: Session,
+    preds: Any,
+    y: Any,
+    split: str,
+    task: Optional[str] = None,
+    output: Optional[str] = None,
+    outside: bool = False,
+    **about: Any,
 ) -> ctypes.c_void_p:
     """The pool, freed with the session. Of files, `about` is what only arrays need."""
     if not _arrays.is_path(preds) and not _arrays.are_paths(preds):
+        of_files(outside)
         arrays = _arrays.Arrays(preds, y, split=split, task=task, output=output, **about)
         s.arrays = arrays  # read until the pool is freed
         return s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
@@ -24,7 +32,14 @@ def open_pool(
     if given:
         raise ArgumentError(f"{given[0]}: a pool's files say it; leave it out, or change the pool")
     fields = {"y": "labels", "sample_weight": "weights"}
-    return open_files(s, preds, config(task, output, **{fields.get(name, name): path for name, path in files.items()}))
+    paths = {fields.get(name, name): path for name, path in files.items()}
+    return open_files(s, preds, config(task, output, outside=int(outside), **paths))
+
+
+def of_files(outside: bool) -> None:
+    """Refuses for arrays what says something of files."""
+    if outside:
+        raise ArgumentError("outside: lets a manifest or folder lead to files outside it; leave it out for arrays")
 
 
 def config(

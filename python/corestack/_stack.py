@@ -11,7 +11,7 @@ import numpy as np
 from . import _arrays, _prediction
 from . import _library as c
 from ._errors import ArgumentError, MismatchError
-from ._pools import config, open_files, predicted_split, task_name
+from ._pools import config, of_files, open_files, predicted_split, task_name
 from ._report import Report, made
 from ._session import Progress, Session
 from ._types import Array, Arrays, Column, Memory, Path, Predictions, Singles
@@ -170,6 +170,7 @@ class Stack:
         y: Any,
         names: Optional[Sequence[str]],
         output: Optional[str],
+        outside: bool,
         sample_weight: Any = None,
     ) -> ctypes.c_void_p:
         """The pool that is predicted: of files, whose task may be left to the model, or of arrays."""
@@ -179,7 +180,9 @@ class Stack:
                     raise ArgumentError(f"{name}: the pool has those of its splits; leave it out")
             if names is not None:
                 raise ArgumentError("names: a pool's files say it; leave it out")
-            return open_files(s, preds, config(self.task, output, labels=y, weights=sample_weight))
+            how = config(self.task, output, outside=int(outside), labels=y, weights=sample_weight)
+            return open_files(s, preds, how)
+        of_files(outside)
         if self.task in ("segmentation", "detection"):
             raise ArgumentError(f"predictions: a stack of {self.task} predicts a pool of files; give its path")
         arrays = _arrays.Arrays(
@@ -216,6 +219,7 @@ class Stack:
         split: Optional[str] = None,
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
+        outside: bool = False,
         return_variance: Literal[False] = False,
         out: None = None,
         format: Optional[str] = None,
@@ -232,6 +236,7 @@ class Stack:
         split: Optional[str] = None,
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
+        outside: bool = False,
         return_variance: Literal[True],
         out: None = None,
         format: Optional[str] = None,
@@ -248,6 +253,7 @@ class Stack:
         split: Optional[str] = None,
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
+        outside: bool = False,
         return_variance: Literal[False] = False,
         out: Path,
         format: Optional[str] = None,
@@ -264,6 +270,7 @@ class Stack:
         split: Optional[str] = None,
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
+        outside: bool = False,
         return_variance: Literal[False] = False,
         out: None = None,
         format: Optional[str] = None,
@@ -279,6 +286,7 @@ class Stack:
         split: Optional[str] = None,
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
+        outside: bool = False,
         return_variance: bool = False,
         out: Optional[Path] = None,
         format: Optional[str] = None,
@@ -291,6 +299,7 @@ class Stack:
         preds: as for :func:`corestack.fit`; the kept members are enough. A list holds all members of the fit in its
         order, or the kept ones in theirs. The path of a pool takes its `split` ("test"); one with conditions gives
         (conditions, rows, classes).
+        outside: as for :func:`corestack.fit`.
         return_variance: of a regression also the variance of each value, in a tuple.
         Of a segmentation maps (cases, height, width, classes) where all cases have one size, of a detection COCO's list of
         dicts.
@@ -299,7 +308,7 @@ class Stack:
         """
         split = predicted_split(preds, split)
         with Session(threads, memory, progress) as s:
-            pool = self._pool(s, preds, None, names, output)
+            pool = self._pool(s, preds, None, names, output, outside)
             if return_variance and (self.task != "regression" or out is not None):
                 raise ArgumentError("return_variance: is of a regression, whose values are returned")
             if out is not None:
@@ -325,6 +334,7 @@ class Stack:
         *,
         split: Optional[str] = None,
         names: Optional[Sequence[str]] = None,
+        outside: bool = False,
         threads: Optional[int] = None,
         memory: Memory = None,
         progress: Progress = None,
@@ -335,7 +345,7 @@ class Stack:
             raise ArgumentError(f"intervals are of a regression, and this stack is of {self.task}")
         split = predicted_split(preds, split)
         with Session(threads, memory, progress) as s:
-            pool = self._pool(s, preds, None, names, None)
+            pool = self._pool(s, preds, None, names, None, outside)
             mean, variance, rows = _prediction.values(s, self._model, pool, split)
             ends = _prediction.intervals(s, self._model, mean, variance, rows, level)
             return np.stack([self._shaped(end, pool, split, rows) for end in ends])
@@ -352,6 +362,7 @@ class Stack:
         split: Optional[str] = None,
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
+        outside: bool = False,
         sample_weight: Union[None, Column, Path] = None,
         baselines: bool = False,
         ood: Optional[str] = None,
@@ -367,7 +378,8 @@ class Stack:
     ) -> Report:
         """Scores on labelled predictions, or on the `split` of a pool (docs/json.md, "evaluate").
 
-        sample_weight: how much each row counts. resamples: bootstrap resamples for 95% intervals.
+        sample_weight: how much each row counts. outside: as for :func:`corestack.fit`. resamples: bootstrap resamples for
+        95% intervals.
         Of a pool's path only, as the options of `corestack evaluate`: baselines sets the stack beside simple ones that are
         fitted on the pool's split "oof"; ood, clean, reference_errors, head_above, tail_below.
         """
@@ -378,7 +390,7 @@ class Stack:
             if y is None:
                 raise ArgumentError("y: labels are needed for scores")
         with Session(threads, memory, progress) as s:
-            pool = self._pool(s, preds, y, names, output, sample_weight)
+            pool = self._pool(s, preds, y, names, output, outside, sample_weight)
             how = c.EvaluateOptions(
                 split=split.encode(),
                 baselines=int(baselines),

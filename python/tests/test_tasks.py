@@ -278,6 +278,42 @@ class Classification(Folder):
             with self.assertRaisesRegex(corestack.Error, text):
                 corestack.sweep(pool, **how)
 
+    def test_files_outside(self):
+        preds, y = toy(rows=90)
+        inner = self.path / "inner"
+        inner.mkdir()
+        np.save(self.path / "y.npy", y)
+        models = []
+        for name, p in preds.items():
+            np.save(self.path / f"{name}.npy", p)
+            models.append({"name": name, "predictions": {"oof": f"../{name}.npy", "test": f"../{name}.npy"}})
+        splits = {"oof": {"labels": "../y.npy"}, "test": {"labels": "../y.npy"}}
+        pool = inner / "pool.json"
+        about = {"corestack_pool": 1, "task": "classification", "classes": 3, "output": "probability"}
+        pool.write_text(json.dumps({**about, "splits": splits, "models": models}))
+        stack = corestack.fit(pool, outside=True, **QUICK)
+        self.assertEqual(stack.to_bytes(), corestack.fit(preds, y, **QUICK).to_bytes())
+        np.testing.assert_array_equal(stack.predict(pool, outside=True), stack.predict(preds))
+        calls = (
+            lambda **how: corestack.fit(pool, **QUICK, **how),
+            lambda **how: corestack.inspect(pool, **how),
+            lambda **how: corestack.cka(pool, **how),
+            lambda **how: corestack.compare(pool, methods="average", resamples=20, **how),
+            lambda **how: corestack.ablate(pool, resamples=20, **how),
+            lambda **how: corestack.sweep(pool, over="pool.size", values=[2], draws=1, methods="average", **how),
+            lambda **how: stack.predict(pool, **how),
+            lambda **how: stack.evaluate(pool, **how),
+        )
+        for call in calls:
+            with self.assertRaisesRegex(corestack.Error, "outside"):
+                call()
+            call(outside=True)
+        for call in (corestack.fit, corestack.inspect, corestack.compare, stack.evaluate, corestack.evaluate):
+            with self.assertRaisesRegex(corestack.ArgumentError, "outside: .* leave it out"):
+                call(preds[stack.kept[0]] if call is corestack.evaluate else preds, y, outside=True)
+        with self.assertRaisesRegex(corestack.ArgumentError, "outside: .* leave it out"):
+            stack.predict(preds, outside=True)
+
     @needs_tool
     def test_conditions_and_files(self):
         preds, y = toy(rows=120)

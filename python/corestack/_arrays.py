@@ -10,6 +10,7 @@ import numpy as np
 
 from . import _frames, _tensors, io
 from . import _library as c
+from ._convert import as_array
 from ._errors import ArgumentError, ArrayTypeError, FileError, FormatError, InputError, MismatchError
 from ._types import Array, Column, Flops
 
@@ -64,12 +65,9 @@ def _numbers(array: Any, name: str) -> Array:
     array = loaded(array, name)
     if hasattr(array, "toarray") and hasattr(array, "nnz"):
         raise ArrayTypeError(f"{name}: is a sparse matrix; predictions are dense: use .toarray()")
-    found = np.asanyarray(array)
-    if isinstance(found, np.ma.MaskedArray) and np.any(found.mask):
-        raise InputError(f"{name}: has masked values; every prediction must be a number")
+    found = as_array(array, name)
     if found.dtype in _TYPES:  # of the machine's byte order
-        plain: Array = np.asarray(found)
-        return plain
+        return found
     if found.dtype.kind in "fiub":
         exact = found.dtype.kind == "f" or found.dtype.itemsize > 2
         converted: Array = found.astype(np.float64 if exact else np.float32)
@@ -124,7 +122,7 @@ def labels(y: Any, classes: Optional[Sequence[Any]], of_model: bool = False) -> 
 
     of_model: classes are those of a model, which are text whatever they were.
     """
-    found = np.asarray(y)
+    found = as_array(y, "y")
     if found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
     if found.ndim != 1:
@@ -177,7 +175,7 @@ def _are_names(found: Array, classes: Sequence[Any], of_model: bool) -> bool:
 
 def targets(y: Any, outputs: Optional[int] = None) -> Array:
     """float64 targets (rows, outputs) in C order; the library looks at the numbers."""
-    found = np.asarray(y)
+    found = as_array(y, "y")
     if found.dtype.kind not in "fiub":
         raise ArrayTypeError(f"y: has dtype {found.dtype}; targets of a regression are numbers")
     if found.ndim not in (1, 2):
@@ -192,7 +190,7 @@ def numbered(values: Any, what: str, rows: int) -> Optional[Array]:
     """Folds or groups [rows] as int64; text is numbered by first appearance."""
     if values is None:
         return None
-    found = np.asarray(values)
+    found = as_array(values, what)
     if found.shape != (rows,):
         raise MismatchError(f"{what}: has shape {found.shape} where there are {rows} rows")
     if found.dtype.kind in "USO":
@@ -211,7 +209,7 @@ def row_weights(values: Any, rows: int) -> Optional[Array]:
     """Weights [rows] as float64; the library looks at the numbers."""
     if values is None:
         return None
-    found = np.asarray(values)
+    found = as_array(values, "sample_weight")
     if found.shape != (rows,):
         raise MismatchError(f"sample_weight: has shape {found.shape} where there are {rows} rows")
     if found.dtype.kind not in "fiub":

@@ -11,9 +11,11 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, has_fit_parameter
 
+from ._convert import as_array
 from ._errors import ArgumentError, MismatchError
 from ._functions import fit as fit_stack
 from ._stack import Stack
+from ._tensors import is_torch
 from ._types import Array
 
 try:
@@ -72,6 +74,20 @@ FEATURE_CHECKS = {
 
 def validate_data(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
     return _validate_data(estimator, X, *y, **how)
+
+
+def unmasked(X: Any) -> Any:
+    """Predictions that scikit-learn can look at: tensors as arrays, and nothing masked. Frames keep their names."""
+    return as_array(X, "X") if is_torch(X) or isinstance(X, np.ma.MaskedArray) else X
+
+
+def weights_of(values: Any, X: Any) -> Optional[Array]:
+    """Weights of the rows of X, float64."""
+    if values is None:
+        return None
+    plain = values if np.isscalar(values) else as_array(values, "sample_weight")
+    weights: Array = _check_sample_weight(plain, X, dtype=np.float64)
+    return weights
 
 
 def rows_of(X: Any, index: Array) -> Any:
@@ -173,8 +189,8 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
 
     def _predictions(self, X: Any) -> Array:
         if getattr(X, "ndim", 2) == 3:
-            return self._cube(np.asarray(X), reset=False)
-        checked: Array = validate_data(self, X, reset=False, dtype=DTYPES)
+            return self._cube(as_array(X, "X"), reset=False)
+        checked: Array = validate_data(self, unmasked(X), reset=False, dtype=DTYPES)
         return checked
 
     # ---- X holds features ------------------------------------------------------------------------
@@ -199,7 +215,8 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
         """X, y, groups and weights of the rows that do not have weight 0."""
         if sample_weight is None:
             return X, y, groups, None
-        weights: Array = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        weights = weights_of(sample_weight, X)
+        assert weights is not None
         if (weights < 0).any() or not np.isfinite(weights).all():
             row = np.flatnonzero(~((weights >= 0) & np.isfinite(weights)))[0]
             raise ArgumentError(f"sample_weight: row {row} is {weights[row]}; weights are finite and not negative")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from . import _arrays
 from . import _library as c
-from ._errors import ArgumentError, InputError
+from ._errors import ArgumentError, InputError, MismatchError
 from ._pools import config, member_names, open_pool
 from ._report import Report, made
 from ._session import Progress, Session
@@ -262,8 +262,11 @@ def folds(
     if task not in ("classification", "regression"):
         raise ArgumentError(f"task is '{task}'; it is 'classification' or 'regression'")
     values = _arrays.targets(y) if task == "regression" else None
-    labels = np.ascontiguousarray(np.unique(np.asarray(y), return_inverse=True)[1].reshape(-1), np.int32)
-    count_of_rows = len(labels) if values is None else len(values)
+    found = _arrays.as_array(y, "y")
+    if values is None and found.ndim != 1 and not (found.ndim == 2 and found.shape[1] == 1):
+        raise MismatchError(f"y: has shape {found.shape}; labels are one for each row")
+    labels = np.ascontiguousarray(np.unique(found, return_inverse=True)[1].reshape(-1), np.int32)
+    count_of_rows = len(found)
     out = np.empty(count_of_rows, np.int32)
     rows = _arrays.numbered(groups, "groups", count_of_rows)
     with Session(threads=1) as s:

@@ -12,6 +12,7 @@ from typing import Any, Optional
 import numpy as np
 
 from . import _library as c
+from ._convert import as_array
 from ._errors import BY_STATUS, ArgumentError, Error, MismatchError
 from ._pools import task_name
 from ._report import Report
@@ -209,7 +210,7 @@ class Predictor:
         given = [preds[name] for name in self._kept] if isinstance(preds, Mapping) else preds
         if len(given) != len(self._kept):
             raise MismatchError(f"predictions: {len(given)} arrays; give those of the {len(self._kept)} kept members")
-        arrays = [np.ascontiguousarray(array, np.float32) for array in given]
+        arrays = [np.ascontiguousarray(as_array(a, name), np.float32) for a, name in zip(given, self._kept)]
         shape = arrays[0].shape
         rows = arrays[0].size // self._columns
         scalar = self._values and self._columns == 1

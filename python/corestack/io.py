@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from . import _library as c
 from . import _tensors
+from ._convert import as_array
 from ._errors import ArgumentError, ArrayTypeError, InputError
 from ._session import Session
 from ._types import Array, Path
@@ -178,7 +179,7 @@ def _bits_of(value: Any, name: str) -> tuple[Array, Optional[str]]:
         bits: Array = np.empty(tuple(tensor.shape), "<u2")
         ctypes.memmove(bits.ctypes.data, tensor.data_ptr(), bits.nbytes)
         return bits, "BF16"
-    array = np.asarray(_tensors.plain(value, name))
+    array = as_array(value, name)
     little: Array = array.astype(array.dtype.newbyteorder("<"), copy=False)
     if little.dtype not in _OF_NUMPY:
         raise ArrayTypeError(f"{name}: has dtype {array.dtype}, which a safetensors file does not hold")

@@ -161,7 +161,7 @@ def map_scores(
     """
     maps = []
     for name, given in (("predicted", predicted), ("labels", labels)):
-        found = np.asarray(_arrays.loaded(given))
+        found = _arrays.as_array(_arrays.loaded(given, name), name)
         if found.dtype.kind not in "iub" or found.ndim not in (2, 3):
             raise MismatchError(
                 f"{name}: has dtype {found.dtype} and shape {found.shape}; label maps are integers (images, height, width)"

@@ -8,14 +8,20 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
 from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
+from ._convert import as_array
 from ._division import codes_among, of_classes
 from ._errors import ArgumentError, MismatchError
-from ._estimators import ANY_NUMBER, DTYPES, FEATURE_CHECKS, StackEstimator, validate_data
+from ._estimators import ANY_NUMBER, DTYPES, FEATURE_CHECKS, StackEstimator, unmasked, validate_data, weights_of
 from ._types import Array
 
 __all__ = ["CoreStackClassifier", "CoreStackRegressor", "FEATURE_CHECKS"]
+
+
+def labelled(y: Any) -> Any:
+    """y as an array; scikit-learn says what is wrong where there is none."""
+    return y if y is None else as_array(y, "y")
 
 
 class CoreStackClassifier(ClassifierMixin, StackEstimator):
@@ -104,13 +110,13 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
         """
         if self.estimators is None:
             X, codes = self._check_predictions(X, y)
-            weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+            weights = weights_of(sample_weight, X)
             self._fit_stack(self._members(X), codes, weights, None, folds, groups, output=self.output)
             return self
         if folds is not None:
             raise ArgumentError("folds: with estimators cv makes them; give cv=[(train, test), ...]")
         self._named()
-        checked, y = validate_data(self, X, y, dtype=None, accept_sparse="csr", **ANY_NUMBER)
+        checked, y = validate_data(self, X, labelled(y), dtype=None, accept_sparse="csr", **ANY_NUMBER)
         X, codes = X if hasattr(X, "iloc") else checked, self._encode(y)
         X, codes, groups, weights = self._counted(sample_weight, X, codes, groups)
         y = self.classes_[codes]
@@ -121,7 +127,7 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
         return self
 
     def _encode(self, y: Any) -> Array:
-        y = column_or_1d(y, warn=True)
+        y = column_or_1d(labelled(y), warn=True)
         check_classification_targets(y)
         if self.classes is not None:
             self.classes_, declared = codes_among(y, self.classes)
@@ -135,9 +141,9 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
 
     def _check_predictions(self, X: Any, y: Any) -> tuple[Array, Array]:
         if getattr(X, "ndim", 2) == 3:
-            X = self._cube(np.asarray(X), reset=True)
+            X = self._cube(as_array(X, "X"), reset=True)
         else:
-            X, y = validate_data(self, X, y, dtype=DTYPES, ensure_min_samples=2)
+            X, y = validate_data(self, unmasked(X), labelled(y), dtype=DTYPES, ensure_min_samples=2)
         codes = self._encode(y)
         if len(codes) != len(X):
             raise MismatchError(f"y: has {len(codes)} labels where X has {len(X)} rows")
@@ -271,14 +277,14 @@ class CoreStackRegressor(RegressorMixin, StackEstimator):
         """
         if self.estimators is None:
             X, y = self._check_predictions(X, y)
-            weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+            weights = weights_of(sample_weight, X)
             self._fit_stack(self._members(X), y, weights, None, folds, groups, task="regression")
             return self
         if folds is not None:
             raise ArgumentError("folds: with estimators cv makes them; give cv=[(train, test), ...]")
         self._named()
         how = {"dtype": None, "accept_sparse": "csr", "multi_output": True, "y_numeric": True, **ANY_NUMBER}
-        checked, y = validate_data(self, X, y, **how)
+        checked, y = validate_data(self, X, labelled(y), **how)
         X, y = X if hasattr(X, "iloc") else checked, self._targets(y)
         X, y, groups, weights = self._counted(sample_weight, X, y, groups)
         names, members, seen, folds = self._out_of_fold(X, y, groups, weights)
@@ -295,10 +301,10 @@ class CoreStackRegressor(RegressorMixin, StackEstimator):
 
     def _check_predictions(self, X: Any, y: Any) -> tuple[Array, Array]:
         if getattr(X, "ndim", 2) == 3:
-            X, y = self._cube(np.asarray(X), reset=True), np.asarray(y)
+            X, y = self._cube(as_array(X, "X"), reset=True), as_array(y, "y")
         else:
             X, y = validate_data(
-                self, X, y, dtype=DTYPES, ensure_min_samples=2, multi_output=True, y_numeric=True
+                self, unmasked(X), labelled(y), dtype=DTYPES, ensure_min_samples=2, multi_output=True, y_numeric=True
             )
         if len(y) != len(X):
             raise MismatchError(f"y: has {len(y)} targets where X has {len(X)} rows")

@@ -162,23 +162,10 @@ void add_text(trial *t, const char *text) {
 }
 
 void add_report(trial *t, const cst_report *report) {
-    char *text = NULL;
-    bool inside = false;
     if (!report)
         return;
-    must(t->w->quiet, cst_report_json(t->w->quiet, report, &text), "report");
-    for (char *line = text, *end = NULL; line && *line; line = end) {
-        end = strchr(line, '\n');
-        end = end ? end + 1 : line + strlen(line);
-        const char *seconds = strstr(line, "seconds");
-        const char *peak = strstr(line, "peak_rss");
-        bool timed = (seconds && seconds < end) || (peak && peak < end);
-        inside = inside || (timed && strchr(line, '{') && strchr(line, '{') < end);
-        if (!timed && !inside)
-            add_bytes(t, line, (size_t)(end - line));
-        if (inside && strchr(line, '}') && strchr(line, '}') < end)
-            inside = false;
-    }
+    char *text = steady_report(t->w, report);
+    add_text(t, text);
     cst_free(t->w->quiet, text);
 }
 

@@ -93,6 +93,11 @@ void add_report(trial *t, const cst_report *report);
 void add_model(trial *t, const cst_model *model);
 void add_file(trial *t, const char *path);
 
+/* A report without what a run says of time and of memory, which are not the same twice: the peak of
+ * a process only grows, and the kernel counts it by processor, so that it moves on a busy machine.
+ * To be freed in w->quiet. */
+char *steady_report(world *w, const cst_report *report);
+
 void world_make(world *w);
 void world_free(world *w);
 /* Ends the program with a message unless all is well. */

@@ -24,6 +24,30 @@ void must(cst_context *context, cst_status status, const char *what) {
     exit(1);
 }
 
+char *steady_report(world *w, const cst_report *report) {
+    char *text = NULL;
+    bool inside = false;
+    must(w->quiet, cst_report_json(w->quiet, report, &text), "report");
+    char *to = text;
+    for (char *line = text, *end = NULL; *line; line = end) {
+        end = strchr(line, '\n');
+        end = end ? end + 1 : line + strlen(line);
+        const char *seconds = strstr(line, "\"seconds");
+        const char *peak = strstr(line, "\"peak_rss");
+        bool timed = (seconds && seconds < end) || (peak && peak < end);
+        const char *opens = strchr(line, '{');
+        const char *closes = strchr(line, '}');
+        inside = inside || (timed && opens && opens < end);
+        if (!timed && !inside) {
+            memmove(to, line, (size_t)(end - line));
+            to += end - line;
+        }
+        inside = inside && !(closes && closes < end);
+    }
+    *to = '\0';
+    return text;
+}
+
 static void put_text(world *w, const char *name, const char *text) {
     FILE *file = fopen(in_folder(w, name), "wb");
     if (!file || fputs(text, file) < 0 || fclose(file) != 0)

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -83,7 +84,7 @@ static void null_in_each_place_is_tested(void **state) {
     for (size_t i = 0; i < PUBLIC_COUNT; i++) {
         char call[128];
         (void)snprintf(call, sizeof call, "%s(", PUBLIC[i].name);
-        if (strpbrk(PUBLIC[i].kinds, "cpmroq*") && !strstr(texts[0], call) &&
+        if (strpbrk(PUBLIC[i].kinds, "cpmroqtw*") && !strstr(texts[0], call) &&
             !strstr(texts[1], call))
             fail_msg("%s takes pointers and is in neither tests/test_null.c nor test_null_scores.c",
                      PUBLIC[i].name);
@@ -170,7 +171,30 @@ typedef struct handles {
     cst_report *report;
     cst_options *options;
     cst_predictor *predictor;
+    cst_safetensors *tensors;
+    cst_safetensors_writer *writer;
 } handles;
+
+/* A writer that is done, and the file that it wrote. */
+static void make_file(cst_context *context, handles *h) {
+    static const float numbers[2] = {1, 2};
+    const int64_t shape[] = {2};
+    char folder[] = "/tmp/corestack-misuse-XXXXXX";
+    char path[64];
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/x.safetensors", folder);
+    assert_int_equal(cst_safetensors_writer_open(context, &h->writer, path, 0), CST_OK);
+    assert_int_equal(cst_safetensors_writer_add(context, h->writer, "x", CST_DTYPE_F32, shape, 1),
+                     CST_OK);
+    assert_int_equal(cst_safetensors_writer_start(context, h->writer), CST_OK);
+    assert_int_equal(cst_safetensors_writer_put_f32(context, h->writer, 0, numbers, 2), CST_OK);
+    assert_int_equal(cst_safetensors_writer_finish(context, h->writer), CST_OK);
+    h->writer = NULL;
+    assert_int_equal(cst_safetensors_open(context, &h->tensors, path), CST_OK);
+    assert_int_equal(cst_safetensors_writer_open(context, &h->writer, path, 0), CST_OK);
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
 
 static void make_handles(cst_context *context, handles *h) {
     static float predictions[MEMBERS][ROWS * CLASSES];
@@ -190,9 +214,12 @@ static void make_handles(cst_context *context, handles *h) {
                      CST_OK);
     assert_int_equal(cst_fit(context, h->pool, "oof", h->options, &h->model, &h->report), CST_OK);
     assert_int_equal(cst_predictor_create(context, &h->predictor, h->model), CST_OK);
+    make_file(context, h);
 }
 
 static void free_handles(cst_context *context, handles *h) {
+    cst_safetensors_writer_abandon(context, h->writer);
+    cst_safetensors_close(context, h->tensors);
     cst_predictor_free(context, h->predictor);
     cst_report_free(context, h->report);
     cst_model_free(context, h->model);
@@ -213,6 +240,10 @@ static void *handle_of(const handles *h, char kind) {
         return h->options;
     case 'q':
         return h->predictor;
+    case 't':
+        return h->tensors;
+    case 'w':
+        return h->writer;
     default:
         return NULL;
     }

@@ -16,7 +16,7 @@ $build/tests/alloc_sweep 0 || failed=1
 if [ -x build-asan-ubsan/tests/alloc_sweep ]; then
     ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1 build-asan-ubsan/tests/alloc_sweep 60 || failed=1
 fi
-for part in faults_io faults_files faults_killed; do
+for part in faults_io faults_files faults_killed faults_interrupted; do
     tests/cli/run.sh "$sources/$build/corestack" "$sources" $part || failed=1
 done
 $build/tests/test_numbers long || failed=1

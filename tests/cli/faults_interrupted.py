@@ -1,0 +1,106 @@
+"""Runs that are interrupted (SIGINT, SIGTERM) at random moments: what they replace is whole, old or new, and nothing is left behind."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+from support import TOOL, PoolCase, run
+
+RUNS = 60 if os.environ.get("CORESTACK_LONG") else 8
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def heed_interrupts():
+    """A shell's background jobs ignore SIGINT, and so would what they start."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+
+
+class Interrupted(PoolCase):
+    rows, test_rows = 1200, 600
+
+    def setUp(self):
+        super().setUp()
+        self.out = self.path("out")
+        self.tmp = self.path("tmp")
+        os.mkdir(self.out)
+        os.mkdir(self.tmp)
+
+    def interrupt(self, arguments, after, number):
+        """The exit status."""
+        process = subprocess.Popen(
+            [TOOL, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            env={**os.environ, "TMPDIR": self.tmp}, preexec_fn=heed_interrupts)
+        time.sleep(after)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+        self.assertIn(process.returncode, (0, -number), errors)
+        return process.returncode
+
+    def content(self, path):
+        if not os.path.isdir(path):
+            return self.read(path) if os.path.exists(path) else None
+        return {name: self.read(os.path.join(path, name)) for name in os.listdir(path)}
+
+    def runs(self, name, versions):
+        """`versions`: two commands that write `name` differently. A run replaces what the other one wrote."""
+        at = os.path.join(self.out, name)
+        whole = []
+        lasts = []
+        for arguments in versions:
+            start = time.monotonic()
+            self.assertEqual(run(*arguments).code, 0)
+            lasts.append(time.monotonic() - start)
+            whole.append(self.content(at))
+            if os.path.isdir(at):  # is never replaced
+                shutil.rmtree(at)
+        self.assertNotIn(None, whole)
+        chosen = random.Random(len(versions[0]))
+        stopped = 0
+        for i in range(RUNS):
+            before = self.content(at)
+            share = chosen.uniform(0.05, 1.1)
+            code = self.interrupt(versions[i % 2], share * lasts[i % 2], SIGNALS[i // 2 % 2])
+            now = self.content(at)
+            # Stopped too late to matter, it has written all; otherwise nothing.
+            self.assertIn(now, [whole[i % 2]] if code == 0 else [before, whole[i % 2]])
+            lasts[i % 2] *= 0.8 if code == 0 else 1.1
+            stopped += code != 0
+            self.assertLessEqual(set(os.listdir(self.out)), {name})
+            self.assertEqual(os.listdir(self.tmp), [])
+            if isinstance(now, dict):
+                shutil.rmtree(at)
+        self.assertGreater(stopped, 0)
+        print(f"{RUNS} runs of {versions[0][0]}: {stopped} interrupted in time")
+
+    def test_fit(self):
+        out = os.path.join(self.out, "m.cstack")
+        self.runs("m.cstack", [["fit", self.pool, "-o", out, "--set", f"seed={s}"] for s in (1, 2)])
+
+    def test_predict(self):
+        self.fit("--preset", "prototype")
+        for name in ("p.npy", "p.csv"):
+            out = os.path.join(self.out, name)
+            self.runs(name, [["predict", self.model, self.pool, "--split", s, "-o", out] for s in ("oof", "test")])
+            os.remove(out)
+
+    def test_maps(self):
+        import numpy as np
+
+        rng = np.random.default_rng(3)
+        masks = rng.integers(0, 3, (24, 60, 60)).astype(np.int32)
+        self.save("masks.npy", masks)
+        for name in "ab":
+            scores = rng.random((24, 60, 60, 3)) + np.eye(3)[masks]
+            self.save(f"{name}.npy", (scores / scores.sum(-1, keepdims=True)).astype(np.float32))
+        self.manifest = {
+            "corestack_pool": 1, "task": "segmentation", "classes": 3, "splits": {"oof": {"labels": "masks.npy"}},
+            "models": [{"name": n, "predictions": {"oof": f"{n}.npy"}} for n in "ab"],
+        }
+        self.write_manifest()
+        self.fit("--preset", "prototype")
+        out = os.path.join(self.out, "maps")
+        self.runs("maps", [["predict", self.model, self.pool, "--split", "oof", "-o", out, "--format", "png"]] * 2)

@@ -1,15 +1,15 @@
 """What the two estimators share: X as predictions or as features, out-of-fold predictions, transform, parameters."""
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.metaestimators import _BaseComposition
-from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, has_fit_parameter
 
 from ._convert import as_array
 from ._errors import ArgumentError, MismatchError
@@ -23,15 +23,14 @@ try:
 except ImportError:
 
     def _validate_data(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
+        if how.pop("skip_check_array", False):
+            estimator._check_feature_names(X, reset=True)
+            return estimator._check_n_features(X, reset=True)
         return estimator._validate_data(X, *y, **how)
 
 
 # The library takes numbers of these types as they are.
 DTYPES = [np.float64, np.float32, np.float16]
-
-# Base estimators may accept what is not finite; those that do not say so themselves.
-_FINITE = "ensure_all_finite" if "ensure_all_finite" in inspect.signature(check_array).parameters else "force_all_finite"
-ANY_NUMBER = {_FINITE: False}
 
 # Checks of scikit-learn's check_estimator that feed features where probabilities are expected: for a CoreStackClassifier
 # without `estimators`. scikit-learn 1.6 and later takes them as check_estimator(..., expected_failed_checks=...).
@@ -76,6 +75,11 @@ def validate_data(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
     return _validate_data(estimator, X, *y, **how)
 
 
+def note_features(estimator: Any, X: Any) -> None:
+    """Sets n_features_in_ and feature_names_in_ where X has them."""
+    _validate_data(estimator, X, skip_check_array=True)
+
+
 def unmasked(X: Any) -> Any:
     """Predictions that scikit-learn can look at: tensors as arrays, and nothing masked. Frames keep their names."""
     return as_array(X, "X") if is_torch(X) or isinstance(X, np.ma.MaskedArray) else X
@@ -91,7 +95,7 @@ def weights_of(values: Any, X: Any) -> Optional[Array]:
 
 
 def rows_of(X: Any, index: Array) -> Any:
-    return X.iloc[index] if hasattr(X, "iloc") else X[index]
+    return _safe_indexing(X, index)
 
 
 class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
@@ -207,9 +211,17 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
                 raise ArgumentError(f"estimators: '{name}' is a {type(est).__name__}, not a {self._kind}")
         return named
 
-    def _features(self, X: Any) -> Any:
-        checked = validate_data(self, X, reset=False, dtype=None, accept_sparse="csr", **ANY_NUMBER)
-        return X if hasattr(X, "iloc") else checked  # base estimators see a data frame as it is
+    def _features(self, X: Any, y: Any) -> Any:
+        """X as it is, for estimators of any kind; what it may hold they say themselves."""
+        check_consistent_length(X, y)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        try:
+            note_features(self, X)
+        except TypeError:  # names of several types, which scikit-learn does not note
+            pass
+        return indexable(X)[0]
 
     def _counted(self, sample_weight: Any, X: Any, y: Array, groups: Any) -> tuple[Any, Array, Any, Optional[Array]]:
         """X, y, groups and weights of the rows that do not have weight 0."""
@@ -279,7 +291,6 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
         """Of the members that the stack keeps, by name."""
         check_is_fitted(self, "stack_")
         if self.estimators is not None:
-            X = self._features(X)
             return {name: self._predicted(est, X) for name, est in self.named_estimators_.items()}
         members = self._members(self._predictions(X))
         place = {name: k for k, name in enumerate(self.stack_.members or [])}

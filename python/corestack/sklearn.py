@@ -8,20 +8,22 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
 from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_array, column_or_1d
 
 from ._convert import as_array
 from ._division import codes_among, of_classes
 from ._errors import ArgumentError, MismatchError
-from ._estimators import ANY_NUMBER, DTYPES, FEATURE_CHECKS, StackEstimator, unmasked, validate_data, weights_of
+from ._estimators import DTYPES, FEATURE_CHECKS, StackEstimator, unmasked, validate_data, weights_of
 from ._types import Array
 
 __all__ = ["CoreStackClassifier", "CoreStackRegressor", "FEATURE_CHECKS"]
 
 
 def labelled(y: Any) -> Any:
-    """y as an array; scikit-learn says what is wrong where there is none."""
-    return y if y is None else as_array(y, "y")
+    """y as an array."""
+    if y is None:
+        raise ArgumentError("requires y to be passed, but the target y is None")
+    return as_array(y, "y")
 
 
 class CoreStackClassifier(ClassifierMixin, StackEstimator):
@@ -116,8 +118,8 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
         if folds is not None:
             raise ArgumentError("folds: with estimators cv makes them; give cv=[(train, test), ...]")
         self._named()
-        checked, y = validate_data(self, X, labelled(y), dtype=None, accept_sparse="csr", **ANY_NUMBER)
-        X, codes = X if hasattr(X, "iloc") else checked, self._encode(y)
+        codes = self._encode(labelled(y))
+        X = self._features(X, codes)
         X, codes, groups, weights = self._counted(sample_weight, X, codes, groups)
         y = self.classes_[codes]
         names, members, seen, folds = self._out_of_fold(X, y, groups, weights)
@@ -283,9 +285,8 @@ class CoreStackRegressor(RegressorMixin, StackEstimator):
         if folds is not None:
             raise ArgumentError("folds: with estimators cv makes them; give cv=[(train, test), ...]")
         self._named()
-        how = {"dtype": None, "accept_sparse": "csr", "multi_output": True, "y_numeric": True, **ANY_NUMBER}
-        checked, y = validate_data(self, X, labelled(y), **how)
-        X, y = X if hasattr(X, "iloc") else checked, self._targets(y)
+        y = self._targets(check_array(labelled(y), ensure_2d=False, input_name="y"))
+        X = self._features(X, y)
         X, y, groups, weights = self._counted(sample_weight, X, y, groups)
         names, members, seen, folds = self._out_of_fold(X, y, groups, weights)
         groups, part = (None if beside is None else np.asarray(beside)[seen] for beside in (groups, weights))

@@ -16,15 +16,17 @@ try:
     from sklearn.base import clone
     from sklearn.datasets import load_iris
     from sklearn.ensemble import RandomForestClassifier
-    from sklearn.linear_model import LogisticRegression, RidgeClassifier
+    from sklearn.compose import ColumnTransformer
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
     from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold, cross_val_predict
-    from sklearn.naive_bayes import GaussianNB
-    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.naive_bayes import GaussianNB, MultinomialNB
+    from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
     from sklearn.utils.estimator_checks import check_estimator
 
-    from corestack.sklearn import FEATURE_CHECKS, CoreStackClassifier
+    from corestack.sklearn import FEATURE_CHECKS, CoreStackClassifier, CoreStackRegressor
 except ImportError:
     raise unittest.SkipTest("scikit-learn is not installed")
 
@@ -108,6 +110,43 @@ class Divisions(unittest.TestCase):
             self.assertEqual(search.fit(flat, y).predict(flat).shape, (240,))
             on_features = CoreStackClassifier([("nb", GaussianNB())], classes=[0, 1, 2], cv=3)
             self.assertEqual(cross_val_predict(on_features, flat, y, cv=3, method="predict_proba").shape, (240, 3))
+
+
+class Features(unittest.TestCase):
+    """With estimators X is handed to them as it is."""
+
+    def test_texts(self):
+        words = np.random.default_rng(0).choice(["a b", "b c", "c d"], 120)
+        y = np.char.startswith(words, "a").astype(int) + np.char.endswith(words, "d")
+        for X in (words, words.tolist()):
+            pair = [("nb", make_pipeline(TfidfVectorizer(token_pattern="."), MultinomialNB())),
+                    ("lr", make_pipeline(TfidfVectorizer(token_pattern="."), LogisticRegression()))]  # fmt: skip
+            fitted = CoreStackClassifier(pair, cv=3).fit(X, y)
+            self.assertGreater((fitted.predict(X) == y).mean(), 0.6)
+        with self.assertRaisesRegex(ValueError, "inconsistent"):
+            CoreStackClassifier(pair, cv=3).fit(words[:-1], y)
+
+    @unittest.skipIf(pd is None, "pandas is not installed")
+    def test_frames_of_several_types(self):
+        random = np.random.default_rng(0)
+        count = pd.Series(random.integers(0, 9, 120), dtype="Int64")
+        color = pd.Series(random.choice(["red", "blue"], 120)).astype("category")
+        y = (color == "red").to_numpy().astype(int)
+        count[3] = pd.NA
+        X = pd.DataFrame({"color": color, "count": count})
+
+        def pipeline(last):
+            first = ColumnTransformer([("c", OneHotEncoder(), ["color"])])
+            return make_pipeline(first, last)
+
+        pair = [("lr", pipeline(LogisticRegression())), ("knn", pipeline(KNeighborsClassifier()))]
+        fitted = CoreStackClassifier(pair, cv=3).fit(X, pd.Series(y, dtype="Int64"))
+        self.assertEqual(fitted.feature_names_in_.tolist(), ["color", "count"])
+        self.assertEqual(fitted.n_features_in_, 2)
+        np.testing.assert_array_equal(fitted.predict(X[["count", "color"]]), y)
+        regressors = [("a", pipeline(LinearRegression())), ("b", pipeline(KNeighborsRegressor()))]
+        values = CoreStackRegressor(regressors, cv=3).fit(X, y + random.normal(0, 0.01, 120)).predict(X)
+        self.assertLess(np.abs(values - y).max(), 0.3)
 
 
 class OnPredictions(unittest.TestCase):

@@ -227,7 +227,7 @@ class Plots(unittest.TestCase):
         self.assertTrue((np.diff(front.get_ydata()) < 0).all())
         self.assertEqual(front.get_ydata()[-1], min(row["nll"] for row in rows))
         self.assertEqual((ax.get_title(), ax.get_ylabel()), ("Loss", "NLL (nats)"))
-        with self.assertRaisesRegex(ValueError, "no row has 'luck'"):
+        with self.assertRaisesRegex(ValueError, "no row has a score 'luck'"):
             plot.accuracy_flops(report, metric="luck")
         with self.assertRaisesRegex(ValueError, "no FLOPs"):
             plot.accuracy_flops(corestack.compare(self.few, self.y, methods=["average"], resamples=0))
@@ -298,6 +298,35 @@ class Plots(unittest.TestCase):
                 path = Path(folder) / "out.json"
                 path.write_text(run_tool(command, *files, *labels))
                 self.assertTrue(function(path).get_title())
+
+    def test_what_cannot_be_drawn_is_told(self):
+        preds, y = toy()
+        inspected = corestack.inspect(preds, y)
+        ablated = corestack.ablate(preds, y, resamples=0, flops=[1.0] * 4)
+        ax = plot.accuracy_flops(ablated)
+        drawn = {text.get_text() for text in ax.texts}
+        self.assertEqual(drawn, {row["stage"] for row in ablated["rows"]})
+        for call, text in (
+            (lambda: plot.accuracy_flops({**ablated, "command": "compare", "rows": None}), "no 'rows'"),
+            (lambda: plot.accuracy_flops(ablated, metric="stage"), "no row has a score 'stage'"),
+            (lambda: plot.cka({k: v for k, v in inspected.items() if k != "models"}), "no 'models'"),
+            (lambda: plot.weights({"command": "compare", "members": []}, method="a"), "no 'rows'"),
+            (lambda: plot.reliability("p.npy"), "labels y are needed"),
+        ):
+            with self.assertRaisesRegex(corestack.ArgumentError, text):
+                call()
+        for call in (plot.cka, plot.weights, plot.reliability):
+            with self.assertRaises(corestack.FileError):
+                call("/nowhere/report.json")
+        several = {"command": "inspect", "outputs": [{**inspected, "name": "a"}, {**inspected, "name": "b"}]}
+        plot.spectrum(several, output=np.int64(1))
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "p.npy"
+            np.save(path, preds["model3"])
+            np.save(path.with_name("y.npy"), y)
+            expected = plot.reliability(preds["model3"], y).get_title()
+            self.assertEqual(plot.reliability(path, y).get_title(), expected)
+            self.assertEqual(plot.reliability(str(path), path.with_name("y.npy")).get_title(), expected)
 
     def test_without_matplotlib(self):
         program = (

@@ -9,6 +9,8 @@ All computation is the C library's; docs/python.md is the guide, docs/options.md
 """
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from . import io, metrics, plot
@@ -40,11 +42,19 @@ else:
 
     def __getattr__(name: str) -> Any:
         # scikit-learn is imported when an estimator is asked for, and need not be there otherwise.
-        if name in ("CoreStackClassifier", "CoreStackRegressor"):
-            from . import sklearn
+        if name not in ("CoreStackClassifier", "CoreStackRegressor", "sklearn"):
+            raise AttributeError(f"module 'corestack' has no attribute '{name}'")
+        try:
+            module = import_module(".sklearn", __name__)
+        except ImportError as error:
+            raise AttributeError(
+                f"corestack.{name} needs scikit-learn, which cannot be imported ({error}): pip install scikit-learn, or "
+                "apt-get install python3-sklearn"
+            ) from error
+        return module if name == "sklearn" else getattr(module, name)
 
-            return getattr(sklearn, name)
-        raise AttributeError(f"module 'corestack' has no attribute '{name}'")
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
 
 
 load = Stack.load
@@ -85,3 +95,6 @@ __all__ = [
     "presets",
     "sweep",
 ]
+
+if not TYPE_CHECKING and find_spec("sklearn") is None:
+    __all__ = [name for name in __all__ if not name.startswith("CoreStack")]

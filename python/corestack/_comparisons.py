@@ -11,7 +11,7 @@ from ._errors import ArgumentError
 from ._pools import open_pool
 from ._report import Report, made
 from ._session import Progress, Session, option_text, settings
-from ._types import Column, Flops, Memory, Options, OptionValue, Path, Predictions
+from ._types import Column, Flops, Memory, Names, Options, OptionValue, Path, Predictions
 
 
 def _text(value: Any) -> Optional[bytes]:
@@ -57,7 +57,7 @@ def compare(
     groups: Union[None, Column, Path] = None,
     sample_weight: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
-    classes: Optional[Sequence[str]] = None,
+    classes: Optional[Names] = None,
     flops: Flops = None,
     output: Optional[str] = None,
     outside: bool = False,
@@ -107,7 +107,7 @@ def ablate(
     groups: Union[None, Column, Path] = None,
     sample_weight: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
-    classes: Optional[Sequence[str]] = None,
+    classes: Optional[Names] = None,
     flops: Flops = None,
     output: Optional[str] = None,
     outside: bool = False,
@@ -146,7 +146,7 @@ def sweep(
     groups: Union[None, Column, Path] = None,
     sample_weight: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
-    classes: Optional[Sequence[str]] = None,
+    classes: Optional[Names] = None,
     flops: Flops = None,
     output: Optional[str] = None,
     outside: bool = False,

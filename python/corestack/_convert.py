@@ -22,7 +22,7 @@ def as_array(value: Any, what: str) -> Array:
     if hasattr(value, "iloc") and hasattr(value, "columns"):
         return _of_frame(value, what)
     if isinstance(value, np.ma.MaskedArray) and np.any(value.mask):
-        mask = np.ma.getmaskarray(value).reshape(len(value) if value.ndim else 1, -1)
+        mask = np.broadcast_to(value.mask, value.shape).reshape(len(value) if value.ndim else 1, -1)
         raise InputError(f"{what}: row {int(np.flatnonzero(mask.any(axis=1))[0])} is masked; every value must be there")
     dtype = getattr(value, "dtype", None)
     if dtype is not None and not isinstance(dtype, np.dtype) and hasattr(value, "isna"):

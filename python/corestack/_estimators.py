@@ -9,7 +9,13 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.metaestimators import _BaseComposition
-from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import (
+    _check_feature_names_in,
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    has_fit_parameter,
+)
 
 from ._convert import as_array
 from ._errors import ArgumentError, MismatchError
@@ -75,6 +81,10 @@ def validate_data(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
     return _validate_data(estimator, X, *y, **how)
 
 
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
 def note_features(estimator: Any, X: Any) -> None:
     """Sets n_features_in_ and feature_names_in_ where X has them."""
     _validate_data(estimator, X, skip_check_array=True)
@@ -131,6 +141,28 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
 
     # ---- fitting ---------------------------------------------------------------------------------
 
+    def _check_parameters(self) -> None:
+        """What scikit-learn leaves to fit."""
+        for name in ("n_members", "n_classes"):
+            value = getattr(self, name, None)
+            if value is not None and not (_is_whole(value) and value > 0):
+                raise ArgumentError(f"{name}: is {value!r}; it is a whole number from 1 on, or None")
+        if self.random_state is not None and not _is_whole(self.random_state):
+            raise ArgumentError(f"random_state: is {self.random_state!r}; the stack's seed is a whole number, or None")
+        if self.n_jobs is not None and not _is_whole(self.n_jobs):
+            raise ArgumentError(f"n_jobs: is {self.n_jobs!r}; it is a whole number, or None")
+        if self.estimators is not None:
+            pairs = isinstance(self.estimators, (list, tuple)) and all(
+                isinstance(one, (list, tuple)) and len(one) == 2 and isinstance(one[0], str) for one in self.estimators
+            )
+            if not pairs:
+                raise ArgumentError(f"estimators: is a list of (name, {self._kind})")
+        elif not (_is_whole(self.cv) and self.cv > 1):
+            raise ArgumentError(
+                f"cv: is {self.cv!r}; where X holds predictions it is a number of folds from 2 on, and fit(folds=...) takes "
+                "folds that are made"
+            )
+
     def _fit_stack(
         self, members: Any, y: Array, weights: Any, names: Any, folds: Any, groups: Any, **about: Any
     ) -> None:
@@ -164,6 +196,8 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
     def _cube(self, X: Array, reset: bool) -> Array:
         """(rows, members, columns) as it is; the library looks at its numbers."""
         width = X.shape[1] * X.shape[2]
+        if X.size == 0:
+            raise MismatchError(f"X: has shape {X.shape}, which holds no predictions; it is (rows, members, columns)")
         if reset:
             self.n_features_in_ = width
             if hasattr(self, "feature_names_in_"):
@@ -306,14 +340,12 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
         predictions."""
         check_is_fitted(self, "stack_")
         kept = self.stack_.kept
+        given = _check_feature_names_in(self, input_features, generate_names=self.estimators is None)
         if self.estimators is not None:
             return np.array([f"{name}{end}" for name in kept for end in self._column_names()], dtype=object)
         columns = self._shape[1]
-        names = getattr(self, "feature_names_in_", None)
-        if names is None:
-            names = [f"x{i}" for i in range(self.n_features_in_)] if input_features is None else input_features
         starts = [(self.stack_.members or []).index(name) * columns for name in kept]
-        return np.array([names[at + c] for at in starts for c in range(columns)], dtype=object)
+        return np.array([given[at + c] for at in starts for c in range(columns)], dtype=object)
 
     # ---- parameters and tags ---------------------------------------------------------------------
 

@@ -52,7 +52,8 @@ def order_of(frame: Any, known: Optional[Sequence[str]]) -> list[Any]:
     numbers where they are 0, 1, 2, ...; else their own."""
     columns = list(frame.columns)
     if known is not None and len(set(map(str, columns))) == len(columns) and set(map(str, columns)) == set(known):
-        return sorted(columns, key=lambda name: known.index(str(name)))
+        places = {name: place for place, name in enumerate(known)}
+        return sorted(columns, key=lambda name: places[str(name)])
     return sorted(columns) if _are_places(columns) else columns
 
 

@@ -13,12 +13,13 @@ import numpy.typing as npt
 
 from . import _arrays
 from . import _library as c
+from ._convert import as_array
 from ._errors import ArgumentError, InputError, MismatchError
 from ._pools import config, member_names, open_pool
 from ._report import Report, made
 from ._session import Progress, Session
 from ._stack import Stack, model_bytes
-from ._types import Array, Column, Floats, Flops, Matrix, Memory, Options, OptionValue, Path, Predictions, Targets
+from ._types import Array, Column, Floats, Flops, Matrix, Memory, Names, Options, OptionValue, Path, Predictions, Targets
 
 _LAYOUTS = {"auto": 0, "channels-last": 1, "channels-first": 2}
 
@@ -32,7 +33,7 @@ def fit(
     groups: Union[None, Column, Path] = None,
     sample_weight: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
-    classes: Optional[Sequence[str]] = None,
+    classes: Optional[Names] = None,
     flops: Flops = None,
     output: Optional[str] = None,
     outside: bool = False,
@@ -92,7 +93,7 @@ def inspect(
     groups: Union[None, Column, Path] = None,
     sample_weight: Union[None, Column, Path] = None,
     names: Optional[Sequence[str]] = None,
-    classes: Optional[Sequence[str]] = None,
+    classes: Optional[Names] = None,
     flops: Flops = None,
     output: Optional[str] = None,
     outside: bool = False,
@@ -132,7 +133,7 @@ def evaluate(
     *,
     task: Optional[str] = None,
     sample_weight: Union[None, Column, Path] = None,
-    classes: Union[None, int, Sequence[str]] = None,
+    classes: Union[None, int, Names] = None,
     output: Optional[str] = None,
     outside: bool = False,
     ignore: Optional[int] = None,
@@ -262,7 +263,7 @@ def folds(
     if task not in ("classification", "regression"):
         raise ArgumentError(f"task is '{task}'; it is 'classification' or 'regression'")
     values = _arrays.targets(y) if task == "regression" else None
-    found = _arrays.as_array(y, "y")
+    found = as_array(y, "y")
     if values is None and found.ndim != 1 and not (found.ndim == 2 and found.shape[1] == 1):
         raise MismatchError(f"y: has shape {found.shape}; labels are one for each row")
     labels = np.ascontiguousarray(np.unique(found, return_inverse=True)[1].reshape(-1), np.int32)

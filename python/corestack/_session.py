@@ -236,6 +236,9 @@ def settings(seed: Optional[int], options: Optional[Mapping[str, Any]], keywords
     """Options by key as text: from the seed, a mapping of keys, and keywords (cka_threshold for cka.threshold)."""
     found = {} if seed is None else {"seed": option_text(seed)}
     for key, value in (options or {}).items():
+        dotted = OPTION_OF_KEYWORD.get(key, key)
+        if dotted != key:
+            raise ArgumentError(f"options: '{key}' is how a keyword is written; the key is '{dotted}'")
         found[key] = option_text(value)
     for word, value in keywords.items():
         if word not in OPTION_OF_KEYWORD:

@@ -279,6 +279,22 @@ class Stack:
         progress: Progress = None,
     ) -> Any: ...
 
+    @overload
+    def predict(
+        self,
+        preds: Union[Predictions, Sequence[Path]],
+        *,
+        split: Optional[str] = None,
+        names: Optional[Sequence[str]] = None,
+        output: Optional[str] = None,
+        return_variance: bool = False,
+        out: Optional[Path] = None,
+        format: Optional[str] = None,
+        threads: Optional[int] = None,
+        memory: Memory = None,
+        progress: Progress = None,
+    ) -> Any: ...
+
     def predict(
         self,
         preds: Union[Predictions, Sequence[Path]],

@@ -35,4 +35,6 @@ Flops = Union[None, SupportsArray, Sequence[float], Mapping[str, float]]
 Memory = Union[None, int, str]
 # The value of an option (docs/options.md).
 OptionValue = Union[bool, int, float, str, np.generic, Sequence[str], Sequence[float]]
-Options = Mapping[str, OptionValue]
+Options = Mapping[str, object]
+# Names of classes or outputs.
+Names = Union[Sequence[str], Sequence[int]]

@@ -14,6 +14,7 @@ import numpy as np
 
 from . import _arrays
 from . import _library as c
+from ._convert import as_array
 from ._errors import ArgumentError, MismatchError
 from ._functions import scored
 from ._session import Session
@@ -161,7 +162,7 @@ def map_scores(
     """
     maps = []
     for name, given in (("predicted", predicted), ("labels", labels)):
-        found = _arrays.as_array(_arrays.loaded(given, name), name)
+        found = as_array(_arrays.loaded(given, name), name)
         if found.dtype.kind not in "iub" or found.ndim not in (2, 3):
             raise MismatchError(
                 f"{name}: has dtype {found.dtype} and shape {found.shape}; label maps are integers (images, height, width)"

@@ -94,9 +94,9 @@ def reliability(
         if y is None:
             raise ArgumentError("plot.reliability: labels y are needed with probabilities")
         numbers: Any = p
-        y = _arrays.loaded(y, "y")
-        found = metrics.reliability(numbers, y, bins=bins, classes=classes)
-        error = metrics.scores(numbers, y, bins=bins, classes=classes)["ece"]
+        labels: Any = _arrays.loaded(y, "y")
+        found = metrics.reliability(numbers, labels, bins=bins, classes=classes)
+        error = metrics.scores(numbers, labels, bins=bins, classes=classes)["ece"]
     own = ax is None
     if ax is None:
         ax, histogram_ax = new_axes(4.6, 5.8, below=0.25)

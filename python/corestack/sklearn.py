@@ -23,7 +23,10 @@ def labelled(y: Any) -> Any:
     """y as an array."""
     if y is None:
         raise ArgumentError("requires y to be passed, but the target y is None")
-    return as_array(y, "y")
+    found = as_array(y, "y")
+    if found.size == 0:
+        raise ArgumentError("y: there are no rows")
+    return found
 
 
 class CoreStackClassifier(ClassifierMixin, StackEstimator):
@@ -110,6 +113,7 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
         not be separated. sample_weight: how much each row counts, in the stack and in the estimators that take weights;
         a row of weight 0 takes no part.
         """
+        self._check_parameters()
         if self.estimators is None:
             X, codes = self._check_predictions(X, y)
             weights = weights_of(sample_weight, X)
@@ -277,6 +281,7 @@ class CoreStackRegressor(RegressorMixin, StackEstimator):
         not be separated. sample_weight: how much each row counts, in the stack and in the estimators that take weights;
         a row of weight 0 takes no part.
         """
+        self._check_parameters()
         if self.estimators is None:
             X, y = self._check_predictions(X, y)
             weights = weights_of(sample_weight, X)

@@ -149,6 +149,43 @@ class Features(unittest.TestCase):
         self.assertLess(np.abs(values - y).max(), 0.3)
 
 
+class Parameters(unittest.TestCase):
+    def test_what_is_not_valid(self):
+        preds, y = toy()
+        X = np.concatenate(list(preds.values()), axis=1)
+        cases = (
+            ({"n_members": 0}, "n_members: is 0"),
+            ({"n_classes": 0}, "n_classes: is 0"),
+            ({"random_state": np.random.RandomState(0)}, "random_state: is RandomState"),
+            ({"n_jobs": "2"}, "n_jobs: is '2'"),
+            ({"cv": "bogus"}, "cv: is 'bogus'"),
+            ({"cv": StratifiedKFold(3)}, "cv: is StratifiedKFold"),
+            ({"estimators": [LogisticRegression()]}, r"estimators: is a list of \(name, classifier\)"),
+            ({"options": {"cka_threshold": 0.9}}, "the key is 'cka.threshold'"),
+        )
+        for parameters, text in cases:
+            with self.subTest(text), self.assertRaisesRegex(corestack.ArgumentError, text):
+                CoreStackClassifier(**parameters).fit(X, y)
+        with self.assertRaisesRegex(corestack.MismatchError, "holds no predictions"):
+            CoreStackClassifier().fit(np.zeros((len(y), 0, 3)), y)
+        with self.assertRaisesRegex(corestack.ArgumentError, "the key is 'cka.threshold'"):
+            corestack.fit(preds, y, options={"cka_threshold": 0.9})
+
+    @unittest.skipIf(pd is None, "pandas is not installed")
+    def test_names_of_features(self):
+        preds, y = toy()
+        X = pd.DataFrame(np.concatenate(list(preds.values()), axis=1)).add_prefix("c")
+        fitted = CoreStackClassifier().fit(X, y)
+        self.assertTrue(set(fitted.get_feature_names_out(list(X.columns))) <= set(X.columns))
+        for wrong in ([f"d{k}" for k in range(12)], ["c0"]):
+            with self.assertRaises(ValueError):
+                fitted.get_feature_names_out(wrong)
+        unnamed = CoreStackClassifier().fit(X.to_numpy(), y)
+        with self.assertRaises(ValueError):
+            unnamed.get_feature_names_out(["c0"])
+        self.assertTrue(set(unnamed.get_feature_names_out(list(X.columns))) <= set(X.columns))
+
+
 class OnPredictions(unittest.TestCase):
     def setUp(self):
         self.preds, self.codes = toy(rows=300)

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import unittest
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 from common import ROOT
@@ -27,6 +28,41 @@ def build(folder, **environment):
         [sys.executable, "-c", BUILD, str(folder)], cwd=ROOT, capture_output=True, text=True,
         env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000", "CORESTACK_BUILD": str(folder / "build"), **environment},
     )  # fmt: skip
+
+
+WITHOUT_SKLEARN = """
+import sys
+sys.modules["sklearn"] = None
+import corestack
+assert not hasattr(corestack, "CoreStackClassifier") and not hasattr(corestack, "sklearn")
+try:
+    corestack.CoreStackRegressor
+except AttributeError as error:
+    assert "pip install scikit-learn" in str(error), error
+space = {}
+exec("from corestack import *", space)
+assert "fit" in space and "CoreStackClassifier" not in space
+"""
+WITH_SKLEARN = """
+import corestack
+assert {"CoreStackClassifier", "CoreStackRegressor", "fit"} <= set(dir(corestack))
+assert "check_fit_idempotent" in corestack.sklearn.FEATURE_CHECKS
+exec("from corestack import *", space := {})
+assert space["CoreStackClassifier"] is corestack.sklearn.CoreStackClassifier
+"""
+
+
+class Namespace(unittest.TestCase):
+    def run_program(self, text):
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_without_scikit_learn(self):
+        self.run_program(WITHOUT_SKLEARN)
+
+    @unittest.skipIf(find_spec("sklearn") is None, "scikit-learn is not installed")
+    def test_with_scikit_learn(self):
+        self.run_program(WITH_SKLEARN)
 
 
 class Packaging(unittest.TestCase):

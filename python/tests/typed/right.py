@@ -36,6 +36,10 @@ report: corestack.Report = corestack.inspect(oof, y)
 similar: npt.NDArray[np.float64] = corestack.cka(oof, y)
 corestack.compare(oof, y, methods=["average"], resamples=100)
 corestack.evaluate(p, y, resamples=100)
+flag: bool = len(kept) > 1
+either = stack.predict(oof, return_variance=flag)
+settings: dict[str, object] = {"evaluate.nested": False, "keep.max": 3}
+corestack.fit(oof, y + 10, classes=[10, 11], options=settings)
 fold: npt.NDArray[np.int32] = corestack.folds(y, 3, groups=list("aabbcc"))
 plot.cka(report).figure.savefig("cka.png")
 plot.weights(stack, ax=plot.reliability(p, y, 10))

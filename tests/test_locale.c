@@ -2,7 +2,7 @@
  * In a program with a decimal comma numbers are read and written as anywhere else, and its locale
  * stays as it was. Whole calls in both locales: alloc_sweep locale.
  */
-#define _XOPEN_SOURCE 700 /* uselocale */
+#define _XOPEN_SOURCE 700 /* duplocale, uselocale */
 #include "base/base.h"
 #include "base/options.h"
 #include "comma_locale.h"
@@ -100,7 +100,7 @@ static void locales_stay_as_they_were(void **state) {
     (void)cst_snprintf(text, sizeof text, "%g", 0.5);
     assert_string_equal(setlocale(LC_NUMERIC, NULL), before);
     assert_true(uselocale((locale_t)0) == LC_GLOBAL_LOCALE);
-    locale_t own = newlocale(LC_NUMERIC_MASK, before, (locale_t)0);
+    locale_t own = duplocale(LC_GLOBAL_LOCALE);
     assert_true(own != (locale_t)0);
     assert_int_equal(setlocale(LC_NUMERIC, "C") != NULL, 1);
     (void)uselocale(own);

@@ -5,7 +5,7 @@ import ctypes
 import os
 from typing import Any, Optional
 
-from . import _arrays
+from . import _arrays, _beside
 from . import _library as c
 from ._errors import ArgumentError
 from ._session import Session
@@ -28,9 +28,12 @@ def open_pool(
         s.arrays = arrays  # read until the pool is freed
         return s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
     files = {"y": y, **{name: about.pop(name, None) for name in ("folds", "groups", "sample_weight")}}
-    given = [name for name, value in {**files, **about}.items() if value is not None and not _arrays.is_path(value)]
+    in_memory = files["y"] is not None and not _arrays.is_path(files["y"])
+    classes = about.pop("classes", None) if in_memory else None  # names to look labels up in
+    given = [name for name, value in about.items() if value is not None]
     if given:
         raise ArgumentError(f"{given[0]}: a pool's files say it; leave it out, or change the pool")
+    files = filed(s, preds, split, config(task, output, outside=int(outside)), files, classes)
     fields = {"y": "labels", "sample_weight": "weights"}
     paths = {fields.get(name, name): path for name, path in files.items()}
     return open_files(s, preds, config(task, output, outside=int(outside), **paths))
@@ -40,6 +43,18 @@ def of_files(outside: bool) -> None:
     """Refuses for arrays what says something of files."""
     if outside:
         raise ArgumentError("outside: lets a manifest or folder lead to files outside it; leave it out for arrays")
+
+
+def filed(
+    s: Session, preds: Any, split: str, how: c.PoolConfig, files: dict[str, Any], classes: Any = None
+) -> dict[str, Any]:
+    """What is beside the predictions of files as files. how: of the pool without them."""
+    given = next((name for name, value in files.items() if value is not None and not _arrays.is_path(value)), None)
+    if given is None:
+        return files
+    if _arrays.is_path(preds) and (str(preds).endswith(".json") or os.path.isfile(os.path.join(preds, "pool.json"))):
+        raise ArgumentError(f"{given}: a pool's files say it; leave it out, or change the pool")
+    return _beside.as_files(s, open_files(s, preds, how), split, files, classes)
 
 
 def config(

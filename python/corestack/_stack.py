@@ -11,7 +11,7 @@ import numpy as np
 from . import _arrays, _prediction
 from . import _library as c
 from ._errors import ArgumentError, MismatchError
-from ._pools import config, of_files, open_files, predicted_split, task_name
+from ._pools import config, filed, of_files, open_files, predicted_split, task_name
 from ._report import Report, made
 from ._session import Progress, Session
 from ._types import Array, Arrays, Column, Memory, Path, Predictions, Singles
@@ -172,14 +172,15 @@ class Stack:
         output: Optional[str],
         outside: bool,
         sample_weight: Any = None,
+        split: str = "test",
     ) -> ctypes.c_void_p:
         """The pool that is predicted: of files, whose task may be left to the model, or of arrays."""
         if _arrays.is_path(preds) or _arrays.are_paths(preds):
-            for name, value in (("y", y), ("sample_weight", sample_weight)):
-                if value is not None and not _arrays.is_path(value):
-                    raise ArgumentError(f"{name}: the pool has those of its splits; leave it out")
             if names is not None:
                 raise ArgumentError("names: a pool's files say it; leave it out")
+            given = {"y": y, "sample_weight": sample_weight}
+            files = filed(s, preds, split, config(self.task, output, outside=int(outside)), given, self.classes)
+            y, sample_weight = files.values()
             how = config(self.task, output, outside=int(outside), labels=y, weights=sample_weight)
             return open_files(s, preds, how)
         of_files(outside)
@@ -406,7 +407,7 @@ class Stack:
             if y is None:
                 raise ArgumentError("y: labels are needed for scores")
         with Session(threads, memory, progress) as s:
-            pool = self._pool(s, preds, y, names, output, outside, sample_weight)
+            pool = self._pool(s, preds, y, names, output, outside, sample_weight, split)
             how = c.EvaluateOptions(
                 split=split.encode(),
                 baselines=int(baselines),

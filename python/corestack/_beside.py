@@ -1,0 +1,96 @@
+"""Labels, folds, groups and weights in memory beside predictions in files: written to files for the library to read."""
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+import tempfile
+import weakref
+from typing import Any, Optional
+
+import numpy as np
+
+from . import _arrays, _frames
+from . import _library as c
+from ._convert import as_array
+from ._errors import ArgumentError, InputError, MismatchError
+from ._session import Session
+from ._types import Array
+
+
+def as_files(
+    s: Session, pool: Any, split: str, given: dict[str, Any], classes: Any
+) -> dict[str, Any]:
+    """Paths in place of arrays, which live as long as the session. pool: of the same files without what is given.
+
+    Series are joined by id where the files have ids; everything else is in the order of their rows.
+    """
+    arrays = {name: value for name, value in given.items() if value is not None and not _arrays.is_path(value)}
+    if not arrays:
+        return given
+    s.check(c.lib.cst_pool_load(s.context, pool, split.encode()))
+    ids = _ids(pool, split)
+    values = c.lib.cst_pool_task(pool) == c.REGRESSION
+    if c.lib.cst_pool_task(pool) not in (c.CLASSIFICATION, c.REGRESSION):
+        raise ArgumentError(f"{next(iter(arrays))}: a pool's files say it; leave it out, or change the pool")
+    folder = tempfile.mkdtemp(prefix="corestack-")
+    weakref.finalize(s, shutil.rmtree, folder, True)
+    found = dict(given)
+    for name, value in arrays.items():
+        column = _column(name, _joined(_arrays.loaded(value, name), ids, name), values, classes or _names(pool))
+        if ids is not None and len(column) != len(ids):
+            raise MismatchError(f"{name}: has {len(column)} rows where the files have {len(ids)}")
+        found[name] = _written(os.path.join(folder, name), column, ids if name == "y" else None)
+    return found
+
+
+def _ids(pool: Any, split: str) -> Optional[list[str]]:
+    found: list[str] = []
+    while (one := c.lib.cst_pool_id(pool, split.encode(), len(found))) is not None:
+        found.append(one.decode())
+    return found or None
+
+
+def _names(pool: Any) -> Optional[list[str]]:
+    found: list[str] = []
+    while (one := c.lib.cst_pool_class_name(pool, len(found))) is not None:
+        found.append(one.decode())
+    return found or None
+
+
+def _joined(value: Any, ids: Optional[list[str]], name: str) -> Any:
+    """A Series or frame in the order of the ids."""
+    if ids is None or not (_frames.is_series(value) or _frames.is_frame(value)):
+        return value
+    places: dict[str, int] = {}
+    for place, one in enumerate(value.index):
+        if str(one) in places:
+            raise InputError(f"{name}: id {one!r} is there twice")
+        places[str(one)] = place
+    missing = next((one for one in ids if one not in places), None)
+    if missing is not None:
+        raise MismatchError(f"{name}: there is no row with id '{missing}'")
+    if len(places) > len(ids):
+        raise MismatchError(f"{name}: id '{next(one for one in places if one not in set(ids))}' is one too many")
+    return value.iloc[[places[one] for one in ids]]
+
+
+def _column(name: str, value: Any, values: bool, classes: Any) -> Array:
+    if name == "y":
+        return _arrays.targets(value) if values else _arrays.labels(value, classes)
+    found = as_array(value, name)
+    known = _arrays.row_weights(found, len(found)) if name == "sample_weight" else _arrays.numbered(found, name, len(found))
+    assert known is not None
+    return known
+
+
+def _written(path: str, column: Array, ids: Optional[list[str]]) -> str:
+    if ids is None:
+        np.save(path + ".npy", column)
+        return path + ".npy"
+    rows = column.reshape(len(column), -1)
+    with open(path + ".csv", "w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["id", *(["label"] if rows.shape[1] == 1 else [f"y{k}" for k in range(rows.shape[1])])])
+        table.writerows([one, *map(repr, row)] for one, row in zip(ids, rows.tolist()))
+    return path + ".csv"

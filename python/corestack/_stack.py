@@ -8,7 +8,7 @@ from typing import Any, Literal, Optional, Union, overload
 
 import numpy as np
 
-from . import _arrays, _prediction
+from . import _arrays, _frames, _prediction
 from . import _library as c
 from ._errors import ArgumentError, MismatchError
 from ._pools import config, filed, of_files, open_files, predicted_split, task_name
@@ -186,6 +186,7 @@ class Stack:
         of_files(outside)
         if self.task in ("segmentation", "detection"):
             raise ArgumentError(f"predictions: a stack of {self.task} predicts a pool of files; give its path")
+        preds = self._only_needed(preds)
         arrays = _arrays.Arrays(
             preds,
             y,
@@ -200,6 +201,15 @@ class Stack:
         pool = s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
         s.arrays = arrays  # read until the pool is freed
         return pool
+
+    def _only_needed(self, preds: Any) -> Any:
+        """Of a frame of members those columns that are kept; others may hold anything."""
+        if not _frames.is_frame(preds):
+            return preds
+        names = [str(name) for name in preds.columns]
+        if not set(self._kept) <= set(names):
+            return preds  # it is told what is missing
+        return preds.iloc[:, [k for k, name in enumerate(names) if name in set(self._kept)]]
 
     def _needed(self, arrays: "_arrays.Arrays") -> None:
         """Leaves only the members that prediction runs, so that others are not even looked at."""

@@ -54,6 +54,13 @@ class Beside(Folder):
         with self.assertRaisesRegex(corestack.MismatchError, "y: has 3 rows where the files have 240"):
             corestack.fit(self.path / "tables", [0, 1, 2], **QUICK)
 
+    def test_files_that_are_no_arrays(self):
+        for place in ("p.csv", "p.npz"):
+            with self.assertRaisesRegex(corestack.FormatError, "goes an npy file or a tensor"):
+                corestack.fit({"a": self.path / place}, self.y, **QUICK)
+            with self.assertRaisesRegex(corestack.FormatError, "goes an npy file or a tensor"):
+                corestack.fit(self.preds, str(self.path / place), **QUICK)
+
     def test_scores(self):
         path = f"{self.path}/p.safetensors#model3"
         self.assertEqual(corestack.evaluate(path, self.y), corestack.evaluate(self.preds["model3"], self.y))

@@ -97,6 +97,14 @@ class Frames(unittest.TestCase):
             two = corestack.fit({n: f.set_axis([1, 2, 3], axis=1) for n, f in frames.items()}, y + 1, **QUICK)
             two.evaluate(preds, np.where(y == 0, 1, 2))
 
+    def test_columns_that_no_member_needs(self):
+        preds, y = toy(classes=2)
+        table = pd.DataFrame({n: p[:, 1] for n, p in preds.items()})
+        stack = corestack.fit(table, y, **QUICK)
+        more = table.assign(name="x", when=pd.Timestamp("2020-01-01"))
+        np.testing.assert_array_equal(stack.predict(more), stack.predict(table))
+        self.assertEqual(stack.evaluate(more, y), stack.evaluate(table, y))
+
     def test_ids_that_are_there_twice(self):
         preds, y = toy(classes=2)
         ids = [0, *range(len(y) - 1)]

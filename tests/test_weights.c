@@ -553,6 +553,26 @@ static void weight_0_is_not_there(void **state) {
     }
 }
 
+/* One row may count more than all others together: what is left without its fold is little, and its
+ * scale does not matter. */
+static void one_row_may_outweigh_the_rest(void **state) {
+    (void)state;
+    static const pool_case cases[] = {{false, "default", 1},
+                                      {false, "prototype", 1},
+                                      {false, "paper", 1},
+                                      {true, "default", 1},
+                                      {true, "prototype", 1}};
+    static const double ratios[] = {1e4, 1e5, 1e8, 1e12};
+    double weights[RW_ROWS];
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
+        for (size_t r = 0; r < sizeof ratios / sizeof ratios[0]; r++) {
+            for (int i = 0; i < RW_ROWS; i++)
+                weights[i] = i == 0 ? ratios[r] : 1;
+            size_t size = 0;
+            free(fit_bytes(&cases[c], NULL, weights, &size));
+        }
+}
+
 /* Weights that differ say something. */
 static void weights_change_a_fit(void **state) {
     (void)state;
@@ -616,6 +636,7 @@ int main(void) {
         cmocka_unit_test(scores_match_repeated_rows),
         cmocka_unit_test(resamples_keep_the_weights),
         cmocka_unit_test(weight_0_is_not_there),
+        cmocka_unit_test(one_row_may_outweigh_the_rest),
         cmocka_unit_test(weights_change_a_fit),
         cmocka_unit_test(bad_weights_are_refused),
     };

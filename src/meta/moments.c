@@ -637,6 +637,18 @@ static void keep_columns(cst_context *context, const cst_moments *moments, bool 
     }
 }
 
+cst_status cst_moments_check(cst_context *context, double rows, int32_t without) {
+    if (rows > 0)
+        return CST_OK;
+    if (without < 0)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "no row has a weight that can be told from 0: there is nothing to fit");
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "no rows with a weight are left without fold %d: use fewer folds or more "
+                    "samples",
+                    (int)without);
+}
+
 cst_status cst_standardise(cst_context *context, const cst_moments *moments, int32_t without,
                            cst_standardised *out) {
     memset(out, 0, sizeof *out);
@@ -653,12 +665,9 @@ cst_status cst_standardise(cst_context *context, const cst_moments *moments, int
         goto cleanup;
     cst_moments_without(moments, without, sum);
     double n = sum[width * width - 1];
-    if (!(n >= 1)) {
-        status = cst_fail(context, CST_ERROR_INPUT,
-                          "no rows are left without fold %d: use fewer folds or more samples",
-                          (int)without);
+    status = cst_moments_check(context, n, without);
+    if (status != CST_OK)
         goto cleanup;
-    }
     out->columns = d;
     out->rows = n;
     keep_columns(context, moments, without < 0, sum, out);

@@ -57,6 +57,10 @@ void cst_moments_free(cst_context *context, cst_moments *moments);
 /* Sum over all folds but one (-1: over all of them): out [(d + 2) * (d + 2)]. */
 void cst_moments_without(const cst_moments *moments, int32_t fold, double *out);
 
+/* Whether such a sum has rows to fit: their weights' sum `rows` is above 0. Weights have mean 1
+ * over all rows, so that those left without a heavy one may sum to less than 1. */
+cst_status cst_moments_check(cst_context *context, double rows, int32_t without);
+
 /* sum (y - intercept - x'w)^2 over the rows of one fold (fold < 0: all rows), and their number.
  * coefficients [d], raw units. */
 double cst_moments_loss(const cst_moments *moments, int32_t fold, const double *coefficients,

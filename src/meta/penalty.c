@@ -177,7 +177,7 @@ double cst_penalty_log_evidence(const cst_standardised *standardised, const cst_
     double volume = 0;
     for (int32_t i = 0; i < standardised->kept; i++)
         volume += log(lambda / (spectrum->values[i] + lambda));
-    return 0.5 * volume - 0.5 * (standardised->rows - 1) * log(penalised);
+    return 0.5 * volume - 0.5 * fmax(standardised->rows - 1, 0) * log(penalised);
 }
 
 double cst_penalty_evidence(const cst_standardised *standardised, const cst_spectrum *spectrum,

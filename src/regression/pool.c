@@ -59,10 +59,7 @@ cst_status cst_covariances_make(cst_context *context, const cst_moments *moments
         double n = sum[width * width - 1];
         const double *target = sum + d * width;
         const double *one = target + width;
-        if (!(n >= 1))
-            status = cst_fail(context, CST_ERROR_INPUT,
-                              "no rows are left without fold %d: use fewer folds or more samples",
-                              (int)without);
+        status = cst_moments_check(context, n, without);
         out->rows = n;
         out->target_mean = one[d] / n;
         out->target_square = fmax(target[d] / n - out->target_mean * out->target_mean, 0);
@@ -299,7 +296,7 @@ static double log_evidence(const cst_covariances *c, const pool_spectrum *s, dou
         logs += log1p(s->values[j] / lambda);
     }
     objective = fmax(objective, 1e-300);
-    return -0.5 * ((c->rows - 1) * log(objective) + logs);
+    return -0.5 * (fmax(c->rows - 1, 0) * log(objective) + logs);
 }
 
 static cst_status lambda_by_evidence(cst_context *context, const cst_covariances *c,

@@ -412,6 +412,7 @@ static void folders_by_naming_convention(void **state) {
     put_i32(f, "labels.npy", labels, ROWS);
     put_i32(f, "y_test.npy", labels, ROWS);
     put_text(f, "oof_folds.csv", "0\n1\n0\n1\n0\n1\n");
+    put_text(f, "weight.oof.csv", "1\n2\n3\n4\n5\n6\n");
     put_text(f, "notes.txt", "not a prediction");
     expect_ok(f, cst_pool_open(f->context, &pool, f->folder, NULL));
     assert_int_equal(cst_pool_members(pool), 2);
@@ -429,6 +430,7 @@ static void folders_by_naming_convention(void **state) {
     assert_memory_equal(cst_pool_labels(pool, "test"), labels, sizeof labels);
     assert_int_equal(cst_pool_folds(pool, "oof")[1], 1);
     assert_null(cst_pool_folds(pool, "test"));
+    assert_true(cst_pool_weights(pool, "oof")[5] == 6);
     assert_int_equal(cst_notice_count(f->context), 1);
     assert_non_null(strstr(cst_notice_at(f->context, 0), "stray.npy"));
     cst_pool_free(f->context, pool);

@@ -51,6 +51,7 @@ static file_role role_of(const char *stem) {
                  {"groups", ROLE_GROUPS},
                  {"group", ROLE_GROUPS},
                  {"weights", ROLE_WEIGHTS},
+                 {"weight", ROLE_WEIGHTS},
                  {"sample_weight", ROLE_WEIGHTS},
                  {"sample_weights", ROLE_WEIGHTS}};
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)

@@ -208,6 +208,14 @@ static void what_is_refused(void **state) {
                  CST_ERROR_INPUT, "has no tensor 'no'; it holds eight, deep, half", NULL);
     expect_error(f, cst_read_labels(f->context, at(f, "c.safetensors#no"), &labels, &rows),
                  CST_ERROR_IO, "c.safetensors: cannot be opened", NULL);
+    /* A file of scalars alone has no lengths of axes. */
+    expect_ok(f, cst_safetensors_writer_open(f->context, &w, at(f, "s.safetensors"),
+                                             CST_TENSOR_ORDER_GIVEN));
+    expect_ok(f, cst_safetensors_writer_add(f->context, w, "a", CST_DTYPE_I32, NULL, 0));
+    expect_ok(f, cst_safetensors_writer_put(f->context, w, 0, "abcd", 4));
+    expect_ok(f, cst_safetensors_writer_finish(f->context, w));
+    expect_error(f, cst_read_labels(f->context, at(f, "s.safetensors"), &labels, &rows),
+                 CST_ERROR_INPUT, "s.safetensors", NULL);
     put_text(f, "t.safetensors", "id,label\n0,1\n");
     expect_error(f, cst_read_labels(f->context, at(f, "t.safetensors"), &labels, &rows),
                  CST_ERROR_LIMIT, "is it a safetensors file?", NULL);

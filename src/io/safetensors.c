@@ -372,7 +372,8 @@ cst_status cst_safetensors_as_npy(cst_context *context, cst_npy *npy, const char
                               (int)t->axes, CST_NPY_DIMS);
         else {
             npy->dims = t->axes;
-            memcpy(npy->shape, file->lengths + t->shape, (size_t)t->axes * sizeof *npy->shape);
+            if (t->axes > 0) /* a file of scalars has no lengths at all */
+                memcpy(npy->shape, file->lengths + t->shape, (size_t)t->axes * sizeof *npy->shape);
             npy->data_offset = file->data_offset + t->begin;
             (void)cst_snprintf(npy->descr, sizeof npy->descr, "%s", cst_dtype_name(t->dtype));
             npy->source = file->source;

@@ -141,10 +141,13 @@ int cli_class_limits(cli_call *call, int64_t *head_above, int64_t *tail_below);
 typedef struct cli_target {
     const char *path;                   /* as given */
     char final[CLI_PATH_CHARS];         /* what it leads to, links followed */
-    char write_to[CLI_PATH_CHARS + 32]; /* beside `final`; a device or pipe itself */
-    bool direct;                        /* a device or pipe */
+    char write_to[CLI_PATH_CHARS + 32]; /* beside `final`; a device, pipe or descriptor itself */
+    bool direct;                        /* a device, a pipe or a descriptor */
     bool folder;
 } cli_target;
+
+/* Whether a path means an open descriptor (/dev/stdout, /dev/fd/N, links to such). descriptor.c */
+bool cli_names_descriptor(const char *path);
 
 /* Looks at -o before any work is done: refuses inputs of the command, folders, "-", links to
  * nowhere and missing folders. `what` says in the message what goes there. */

@@ -148,7 +148,10 @@ int cli_open_target(cli_call *call, const char *what, cli_target *target) {
     bool exists = stat(target->path, &info) == 0;
     if (exists && S_ISDIR(info.st_mode))
         return cli_fail(call, "-o %s: it is a folder; name a file", target->path);
-    if (exists && !S_ISREG(info.st_mode)) { /* a device or a pipe, written directly */
+    bool descriptor = cli_names_descriptor(target->path);
+    if (descriptor && !exists)
+        return cli_fail(call, "-o %s: no such descriptor is open", target->path);
+    if (descriptor || (exists && !S_ISREG(info.st_mode))) { /* or a device or pipe: directly */
         target->direct = true;
         if (strlen(target->path) >= sizeof target->write_to)
             return cli_fail(call, "-o: the path is too long");

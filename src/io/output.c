@@ -5,6 +5,8 @@
 #define _GNU_SOURCE /* O_TMPFILE, realpath */
 #include "io/output.h"
 
+#include "io/descriptor.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,7 +19,7 @@ enum { BUFFER_BYTES = 1 << 16, NAME_TRIES = 100, PROC_CHARS = 32 };
 
 struct cst_output_file {
     char *path;
-    bool direct;     /* a device or pipe, which has no temporary file */
+    bool direct;     /* a device, pipe or descriptor, which has no temporary file */
     char *temporary; /* NULL as long as the temporary file has no name */
     int fd;
     size_t used;
@@ -26,8 +28,8 @@ struct cst_output_file {
 
 static cst_status failed(cst_context *context, const cst_output_file *output, const char *what,
                          int reason) {
-    return cst_fail(context, CST_ERROR_IO, "%s: %s failed: %s; nothing was changed there",
-                    output->path, what, strerror(reason));
+    return cst_fail(context, CST_ERROR_IO, "%s: %s failed: %s%s", output->path, what,
+                    strerror(reason), output->direct ? "" : "; nothing was changed there");
 }
 
 /* The name under /proc by which the open file can be given another; false where there is no /proc.
@@ -126,13 +128,31 @@ static cst_status follow(cst_context *context, const char *path, char **out) {
     return *out ? CST_OK : CST_ERROR_MEMORY;
 }
 
+/* Opens what has no temporary file. Opened anew, a descriptor of ours would begin at the first byte
+ * of a file that others write to; of another process it can only be opened, and is added to. */
+static cst_status open_direct(cst_context *context, cst_output_file *output, const char *path,
+                              bool descriptor, int fd) {
+    output->direct = true;
+    if (fd >= 0)
+        output->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    else
+        output->fd = open(path, O_WRONLY | O_CLOEXEC | (descriptor ? O_APPEND : 0));
+    return output->fd < 0 ? failed(context, output, "opening", errno) : CST_OK;
+}
+
 cst_status cst_output_open(cst_context *context, cst_output_file **out, const char *path) {
     *out = NULL;
     cst_output_file *output = cst_alloc(context, 1, sizeof *output);
     if (!output)
         return CST_ERROR_MEMORY;
     output->fd = -1;
-    cst_status status = follow(context, path, &output->path);
+    int fd = -1;
+    bool descriptor = cst_names_descriptor(path, &fd);
+    cst_status status = CST_OK;
+    if (!descriptor)
+        status = follow(context, path, &output->path);
+    else if (!(output->path = cst_strdup(context, path)))
+        status = CST_ERROR_MEMORY;
     output->buffer = cst_alloc(context, BUFFER_BYTES, 1);
     if (status == CST_OK && !output->buffer)
         status = CST_ERROR_MEMORY;
@@ -140,12 +160,9 @@ cst_status cst_output_open(cst_context *context, cst_output_file **out, const ch
     bool exists = status == CST_OK && stat(path, &info) == 0;
     if (exists && S_ISDIR(info.st_mode))
         status = cst_fail(context, CST_ERROR_IO, "%s: is a folder; give a file name", path);
-    else if (exists && !S_ISREG(info.st_mode)) {
-        output->direct = true;
-        output->fd = open(path, O_WRONLY | O_CLOEXEC);
-        if (output->fd < 0)
-            status = failed(context, output, "opening", errno);
-    } else if (status == CST_OK)
+    else if (status == CST_OK && (descriptor || (exists && !S_ISREG(info.st_mode))))
+        status = open_direct(context, output, path, descriptor, fd);
+    else if (status == CST_OK)
         status = open_temporary(context, output, exists ? info.st_mode & 0777 : 0666, exists);
     if (status != CST_OK) {
         cst_output_abort(context, output);

@@ -10,7 +10,8 @@
 typedef struct cst_output_file cst_output_file;
 
 /* Starts writing `path`. What is there already stays until commit. A symbolic
- * link is followed and stays one. A device or pipe (/dev/stdout) is written directly. */
+ * link is followed and stays one. A device, a pipe and an open descriptor (/dev/stdout, /dev/fd/N,
+ * whatever it leads to) are written directly, a descriptor at its own offset. */
 cst_status cst_output_open(cst_context *context, cst_output_file **out, const char *path);
 cst_status cst_output_write(cst_context *context, cst_output_file *output, const void *data,
                             size_t bytes);

@@ -57,6 +57,34 @@ class Outputs(PoolCase):
         self.works("predict", self.model, self.pool, "-o", out)
         self.assertEqual(got[0], self.read(out))
 
+    def test_descriptors(self):
+        """A path that means an open file is written to, at its place, and never replaced."""
+        self.fit("--preset", "prototype")
+        model = self.read(self.model)
+        log = self.path("log")
+        os.symlink("/proc/self/fd/3", self.path("link"))
+        fit = ["fit", self.pool, "--preset", "prototype", "-q", "-o"]
+        for words, place, wanted in ((fit, "/proc/self/fd/3", model), (fit, "/dev/fd/3", model), (fit, self.path("link"), model),
+                                     (fit, "/proc/thread-self/fd/3", model)):
+            for how in (">>", "1<>"):  # to the end; behind what is read
+                with open(log, "wb") as file:
+                    file.write(b"precious\n")
+                before = self.listing()
+                inode = os.stat(log).st_ino
+                redirect = '3>>"$1"' if how == ">>" else '3<>"$1"; read -r line <&3'
+                done = subprocess.run(["sh", "-c", f'exec {redirect}; shift; exec "$@"', "sh", log, TOOL, *words, place],
+                                      stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT, check=False)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(self.read(log), b"precious\n" + wanted, (place, how))
+                self.assertEqual((os.stat(log).st_ino, self.listing()), (inode, before))
+        with open(log, "wb") as file:
+            file.write(b"precious\n")
+        with open(log, "ab") as file:
+            result = run(*fit, "/proc/self/fd/1", stdout=file)
+        self.assertEqual(result.code, 0, result.err)
+        self.assertTrue(self.read(log).startswith(b"precious\n" + model + b"corestack fit"))
+        self.fails(*fit, "/proc/self/fd/77", says=["/proc/self/fd/77", "descriptor"])
+
     def test_places_that_are_none(self):
         os.mkdir(self.path("folder"))
         os.symlink(self.path("nowhere"), self.path("dangling"))

@@ -8,13 +8,18 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+/* Of a name, so that what is added here and in src/io/output.c still makes a legal one. */
+enum { NAME_BYTES = 200, NAME_TRIES = 100 };
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
@@ -113,6 +118,45 @@ static int check_folder(cli_call *call, const char *path) {
     return CLI_OK;
 }
 
+/* Chosen anew for each run and known to nobody else, so that what bears the name is ours: the
+ * numbers of processes are used again, at once in containers. */
+static uint64_t draw_name(void) {
+    uint64_t drawn = 0;
+    struct timespec now = {0};
+    FILE *random = fopen("/dev/urandom", "rbe");
+    size_t got = random ? fread(&drawn, sizeof drawn, 1, random) : 0;
+    if (random)
+        (void)fclose(random);
+    if (got == 1)
+        return drawn;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return ((uint64_t)getpid() << 40) ^ ((uint64_t)now.tv_sec << 30) ^ (uint64_t)now.tv_nsec;
+}
+
+/* Names target->write_to FINAL.new.<16 digits>, where nothing is; of a long name only the first
+ * bytes stand there, whole characters of UTF-8. */
+static int choose_new_name(cli_call *call, cli_target *target) {
+    const char *base = base_name(target->final);
+    struct stat info;
+    size_t cut = strlen(base);
+    if (cut > NAME_BYTES)
+        for (cut = NAME_BYTES; cut > 0 && ((unsigned char)base[cut] & 0xC0) == 0x80;)
+            cut--;
+    for (int attempt = 0; attempt < NAME_TRIES; attempt++) {
+        (void)snprintf(target->write_to, sizeof target->write_to, "%.*s.new.%016" PRIx64,
+                       (int)((size_t)(base - target->final) + cut), target->final, draw_name());
+        errno = EEXIST;
+        if (lstat(target->write_to, &info) != 0) {
+            if (errno == ENOENT)
+                return CLI_OK;
+            break;
+        }
+    }
+    *target->write_to = '\0';
+    return cli_fail(call, "-o %s: no file can be made beside it: %s", target->path,
+                    strerror(errno));
+}
+
 /* Where to write: beside the file that -o leads to, links followed. */
 static int choose_place(cli_call *call, cli_target *target) {
     struct stat info;
@@ -127,9 +171,8 @@ static int choose_place(cli_call *call, cli_target *target) {
     free(real);
     if (length < 0 || (size_t)length >= sizeof target->final)
         return cli_fail(call, "-o: the path is too long");
-    (void)snprintf(target->write_to, sizeof target->write_to, "%s.new.%ld", target->final,
-                   (long)getpid());
-    return check_folder(call, target->final);
+    int code = check_folder(call, target->final);
+    return code == CLI_OK ? choose_new_name(call, target) : code;
 }
 
 int cli_open_target(cli_call *call, const char *what, cli_target *target) {
@@ -192,11 +235,11 @@ int cli_open_folder_target(cli_call *call, const char *what, cli_target *target)
     if (lstat(path, &info) == 0 && !is_empty(path))
         return cli_fail(call, "-o %s: the folder is not empty; name a new one", target->path);
     (void)snprintf(target->final, sizeof target->final, "%s", path);
-    (void)snprintf(target->write_to, sizeof target->write_to, "%s.new.%ld", path, (long)getpid());
-    return check_folder(call, path);
+    int code = check_folder(call, path);
+    return code == CLI_OK ? choose_new_name(call, target) : code;
 }
 
-/* Removes what a command wrote: a file, or a folder of files. */
+/* Removes what a command wrote, if it got so far: a file, or a folder of files. */
 static void remove_target(const cli_target *target) {
     DIR *folder = target->folder ? opendir(target->write_to) : NULL;
     for (const struct dirent *entry; folder && (entry = readdir(folder)) != NULL;)

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUFFER_BYTES = 1 << 16, NAME_TRIES = 100, PROC_CHARS = 32 };
+enum { BUFFER_BYTES = 1 << 16, NAME_TRIES = 100, PROC_CHARS = 32, NAME_BYTES = 220 };
 
 struct cst_output_file {
     char *path;
@@ -48,6 +48,17 @@ static char *folder_of(cst_context *context, const char *path) {
     return folder;
 }
 
+char *cst_output_temporary(cst_context *context, const char *path, int attempt) {
+    const char *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path;
+    size_t cut = strlen(base);
+    if (cut > NAME_BYTES)
+        for (cut = NAME_BYTES; cut > 0 && ((unsigned char)base[cut] & 0xC0) == 0x80;)
+            cut--; /* whole characters of UTF-8 */
+    return cst_format(context, "%.*s.tmp.%ld.%d", (int)((size_t)(base - path) + cut), path,
+                      (long)getpid(), attempt);
+}
+
 /* A file without a name in the folder: of a program that is killed nothing stays. Where there is
  * no such thing, output->fd stays -1. */
 static cst_status open_nameless(cst_context *context, cst_output_file *output, mode_t mode) {
@@ -75,8 +86,7 @@ static cst_status name_temporary(cst_context *context, cst_output_file *output, 
     int done = -1;
     for (int attempt = 0; attempt < NAME_TRIES && done < 0; attempt++) {
         cst_free(context, output->temporary);
-        output->temporary =
-            cst_format(context, "%s.tmp.%ld.%d", output->path, (long)getpid(), attempt);
+        output->temporary = cst_output_temporary(context, output->path, attempt);
         if (!output->temporary)
             return CST_ERROR_MEMORY;
         if (fd >= 0)

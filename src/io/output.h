@@ -9,6 +9,10 @@
 
 typedef struct cst_output_file cst_output_file;
 
+/* PATH.tmp.<process>.<attempt>, for cst_free; NULL where there is no memory. Of a name that would
+ * become too long only the first bytes stand there. */
+char *cst_output_temporary(cst_context *context, const char *path, int attempt);
+
 /* Starts writing `path`. What is there already stays until commit. A symbolic
  * link is followed and stays one. A device, a pipe and an open descriptor (/dev/stdout, /dev/fd/N,
  * whatever it leads to) are written directly, a descriptor at its own offset. */

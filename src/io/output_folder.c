@@ -2,6 +2,7 @@
  * A folder of output files, whole or not at all. For maps with a file for each case. Paper: none.
  */
 #include "io/output_folder.h"
+#include "io/output.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -45,8 +46,7 @@ cst_status cst_output_folder_open(cst_context *context, cst_output_folder **out,
     int made = -1;
     for (int attempt = 0; folder->path && made != 0 && attempt < NAME_TRIES; attempt++) {
         cst_free(context, folder->temporary);
-        folder->temporary =
-            cst_format(context, "%s.tmp.%ld.%d", folder->path, (long)getpid(), attempt);
+        folder->temporary = cst_output_temporary(context, folder->path, attempt);
         made = folder->temporary ? mkdir(folder->temporary, 0777) : -1;
         if (made != 0 && errno != EEXIST)
             break;

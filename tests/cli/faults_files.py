@@ -85,6 +85,52 @@ class Outputs(PoolCase):
         self.assertTrue(self.read(log).startswith(b"precious\n" + model + b"corestack fit"))
         self.fails(*fit, "/proc/self/fd/77", says=["/proc/self/fd/77", "descriptor"])
 
+    def as_process(self, prepare, *arguments):
+        """The tool, after shell commands that know the number its process will have ($$)."""
+        return subprocess.run(["sh", "-c", f'{prepare}; exec "$@"', "sh", TOOL, *arguments], cwd=self.folder,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT, check=False)
+
+    def test_names_that_are_taken(self):
+        """What others left beside the output, under names made of the same process number, stays as it is."""
+        self.fit("--preset", "prototype")
+        self.works("predict", self.model, self.pool, "-o", self.path("wanted.npy"))
+        with open(self.path("victim.txt"), "w", encoding="ascii") as file:
+            file.write("victim")
+        done = self.as_process("ln -s victim.txt pp.npy.new.$$; ln -s victim.txt pp.npy.tmp.$$.0", "predict", self.model, self.pool,
+                               "-o", "pp.npy")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.read(self.path("victim.txt")), b"victim")
+        self.assertFalse(os.path.islink(self.path("pp.npy")))
+        self.assertEqual(self.read(self.path("pp.npy")), self.read(self.path("wanted.npy")))
+        self.assertEqual(sum(".new." in n or ".tmp." in n for n in self.listing()), 2)
+
+    def test_folders_that_are_taken(self):
+        masks = np.random.default_rng(3).integers(0, 3, (8, 8, 8)).astype(np.int32)
+        self.save("masks.npy", masks)
+        for name in "ab":
+            self.save(f"{name}.npy", np.full((8, 8, 8, 3), 1 / 3, np.float32) + np.eye(3, dtype=np.float32)[masks])
+        self.manifest = {"corestack_pool": 1, "task": "segmentation", "classes": 3, "output": "logit",
+                         "splits": {"oof": {"labels": "masks.npy"}},
+                         "models": [{"name": n, "predictions": {"oof": f"{n}.npy"}} for n in "ab"]}
+        self.write_manifest()
+        self.fit("--preset", "prototype")
+        made = "for d in mo.new.$$ mo.new.$$.tmp.$$.0; do mkdir $d; echo finished >$d/c.png; done"
+        done = self.as_process(made, "predict", self.model, self.pool, "--split", "oof", "-o", "mo", "--format", "png")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(os.listdir(self.path("mo"))), 8)
+        taken = [n for n in self.listing() if n.startswith("mo.")]
+        self.assertEqual(len(taken), 2)
+        for name in taken:
+            self.assertEqual(self.read(self.path(name + "/c.png")), b"finished\n")
+
+    def test_long_names(self):
+        """A name of 250 bytes leaves no room for what temporary names add."""
+        for stem in ("m" * 250, "\u00e4" * 125):
+            self.works("fit", self.pool, "--preset", "prototype", "-o", self.path(stem))
+            self.assertGreater(os.path.getsize(self.path(stem)), 0)
+            self.works("fit", self.pool, "--preset", "prototype", "-o", self.path(stem))
+            os.remove(self.path(stem))
+
     def test_places_that_are_none(self):
         os.mkdir(self.path("folder"))
         os.symlink(self.path("nowhere"), self.path("dangling"))

@@ -16,7 +16,7 @@ FITS = 200 if LONG else 20
 OTHERS = 60 if LONG else 6
 
 # docs/reliability.md, "Killed runs".
-LEFT = re.compile(r"(m\.cstack|p\.npy|maps)(\.new\.[0-9]+)?(\.tmp\.[0-9]+\.[0-9]+)?")
+LEFT = re.compile(r"(m\.cstack|p\.npy|maps)(\.new\.[0-9a-f]{16})?(\.tmp\.[0-9]+\.[0-9]+)?")
 
 
 class Killed(PoolCase):

@@ -319,6 +319,34 @@ static void links_out_of_a_folder(void **state) {
     cst_pool_free(f->context, pool);
 }
 
+/* Nor may the manifest that is found in a folder; one that the caller names may be a link. */
+static void a_manifest_that_leads_out(void **state) {
+    fixture *f = *state;
+    cst_pool *pool = NULL;
+    char elsewhere[256];
+    char folder[256];
+    assert_int_equal(mkdir(at(f, "apart"), 0700), 0);
+    assert_int_equal(mkdir(at(f, "found"), 0700), 0);
+    (void)strcpy(elsewhere, at(f, "apart/secret"));
+    (void)strcpy(folder, at(f, "found"));
+    put_text(f, "apart/secret", "{\"password-of-the-cellar\": 1}");
+    assert_int_equal(symlink(elsewhere, at(f, "found/pool.json")), 0);
+    expect_error(f, cst_pool_open(f->context, &pool, folder, NULL), CST_ERROR_INPUT, "pool.json",
+                 "leaves the folder", elsewhere, NULL);
+    assert_null(strstr(cst_last_error(f->context), "cellar"));
+    cst_pool_config config = {.outside = 1};
+    expect_error(f, cst_pool_open(f->context, &pool, folder, &config), CST_ERROR_INPUT, "pool.json",
+                 "cellar", NULL);
+    expect_error(f, cst_pool_open(f->context, &pool, at(f, "found/pool.json"), NULL),
+                 CST_ERROR_INPUT, "pool.json", "cellar", NULL);
+    /* inside, a link is a file like others */
+    assert_int_equal(unlink(at(f, "found/pool.json")), 0);
+    assert_int_equal(symlink("mine.json", at(f, "found/pool.json")), 0);
+    put_text(f, "found/mine.json", "{\"password-of-the-cellar\": 1}");
+    expect_error(f, cst_pool_open(f->context, &pool, folder, NULL), CST_ERROR_INPUT, "pool.json",
+                 "cellar", NULL);
+}
+
 /* Every place of a manifest that names a file, with every way out. */
 static void no_key_of_a_manifest_leads_out(void **state) {
     fixture *f = *state;
@@ -474,6 +502,7 @@ int main(void) {
         TEST(broken_and_missing_files),
         TEST(opening_what_is_no_pool),
         TEST(links_out_of_a_folder),
+        TEST(a_manifest_that_leads_out),
         TEST(no_key_of_a_manifest_leads_out),
         TEST(memory_that_is_not_usable),
         TEST(the_first_bad_member_is_named),

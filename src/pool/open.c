@@ -379,6 +379,23 @@ static cst_status open_folder(cst_context *context, cst_pool **out, const char *
     return finish(context, out, manifest, config);
 }
 
+/* The pool.json of a folder that was named: it may not lead out of that folder, and is not read
+ * where it does, since messages say what is in it. */
+static cst_status open_found_manifest(cst_context *context, cst_pool **out, const char *path,
+                                      const char *folder, const cst_pool_config *config) {
+    cst_manifest *bounds = NULL;
+    cst_status status = CST_OK;
+    if (!(config && config->outside)) {
+        status = cst_manifest_create(context, &bounds, folder);
+        if (status == CST_OK)
+            status = cst_manifest_stay_in(context, bounds, folder);
+        if (status == CST_OK)
+            status = cst_manifest_confine(context, bounds, path);
+        cst_manifest_free(context, bounds);
+    }
+    return status == CST_OK ? open_manifest(context, out, path, config) : status;
+}
+
 /* Whether the choices in `config` are such. */
 static cst_status check_config(cst_context *context, const cst_pool_config *config) {
     if (!config)
@@ -423,7 +440,7 @@ cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
     char *manifest = cst_format(context, "%s/pool.json", path);
     if (!manifest)
         return CST_ERROR_MEMORY;
-    status = stat(manifest, &info) == 0 ? open_manifest(context, out, manifest, config)
+    status = stat(manifest, &info) == 0 ? open_found_manifest(context, out, manifest, path, config)
                                         : open_folder(context, out, path, config);
     cst_free(context, manifest);
     return status;

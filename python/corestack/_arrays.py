@@ -8,7 +8,7 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
-from . import _frames, _tensors, io
+from . import _frames, _tensors, _values, io
 from . import _library as c
 from ._convert import as_array
 from ._errors import ArgumentError, ArrayTypeError, FileError, FormatError, InputError, MismatchError
@@ -222,8 +222,8 @@ def row_weights(values: Any, rows: int) -> Optional[Array]:
     return np.ascontiguousarray(found, np.float64)
 
 
-def texts(values: Sequence[str]) -> Any:
-    return (ctypes.c_char_p * len(values))(*[str(v).encode("utf-8") for v in values])
+def texts(values: Sequence[str], what: str) -> Any:
+    return (ctypes.c_char_p * len(values))(*[_values.text(str(v), what) for v in values])
 
 
 class Arrays:
@@ -292,7 +292,7 @@ class Arrays:
 
         self._alive = (matrices, numbers, costs, fold_numbers, group_numbers, weights)
         self.struct = c.PoolArrays(
-            split=split.encode(),
+            split=_values.text(split, "split"),
             task=kind,
             output=numbers_are or c.PROBABILITY,
             members=len(matrices),
@@ -300,8 +300,8 @@ class Arrays:
             classes=self.classes,
             columns=1 if width == 1 and not self.values else 0,
             predictions=numbers,
-            names=texts(self.names),
-            class_names=None if names_of_classes is None else texts(names_of_classes),
+            names=texts(self.names, "names"),
+            class_names=None if names_of_classes is None else texts(names_of_classes, "classes"),
             flops=address(costs),
             labels=address(self.labels),
             targets=address(self.targets),

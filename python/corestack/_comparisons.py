@@ -5,17 +5,13 @@ import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
-from . import _arrays
+from . import _arrays, _values
 from . import _library as c
 from ._errors import ArgumentError
 from ._pools import open_pool
 from ._report import Report, made
 from ._session import Progress, Session, option_text, settings
 from ._types import Column, Flops, Memory, Names, Options, OptionValue, Path, Predictions
-
-
-def _text(value: Any) -> Optional[bytes]:
-    return None if value is None else str(value).encode("utf-8")
 
 
 def _options(
@@ -30,13 +26,13 @@ def _options(
     wanted = [methods] if isinstance(methods, str) else list(methods or [])
     pairs = [f"{key}={value}" for key, value in settings(None, options, keywords).items()]
     return c.CompareOptions(
-        split=split.encode(),
-        methods=_arrays.texts(wanted) if wanted else None,
+        split=_values.text(split, "split"),
+        methods=_arrays.texts(wanted, "methods") if wanted else None,
         method_count=len(wanted),
-        settings=_arrays.texts(pairs) if pairs else None,
+        settings=_arrays.texts(pairs, "options") if pairs else None,
         setting_count=len(pairs),
-        resamples=resamples,
-        seed=seed,
+        resamples=_values.integer(resamples, "resamples"),
+        seed=_values.integer(seed, "seed", _values.UINT64),
         **more,
     )
 
@@ -88,12 +84,12 @@ def compare(
             seed,
             options,
             keywords,
-            reference=_text(reference),
-            ood=_text(ood),
-            clean=_text(clean),
-            reference_errors=_text(reference_errors),
-            head_above=head_above,
-            tail_below=tail_below,
+            reference=_values.text_or_none(reference, "reference"),
+            ood=_values.text_or_none(ood, "ood"),
+            clean=_values.text_or_none(clean, "clean"),
+            reference_errors=None if reference_errors is None else _values.path(reference_errors, "reference_errors"),
+            head_above=_values.integer(head_above, "head_above", _values.INT64),
+            tail_below=_values.integer(tail_below, "tail_below", _values.INT64),
         )
         return made(s, lambda context, o: c.lib.cst_compare(context, pool, how, o))
 
@@ -164,7 +160,8 @@ def sweep(
     over: an option's key, with presets as methods; or "pool.size", with any methods on `draws` random subsets of the
     members for each size. Other arguments are those of :func:`compare`.
     """
-    texts = [option_text(value) for value in values]
+    key = _values.text(over, "over")
+    texts = [option_text(value) for value in _values.list_of(values, "values", "what the option shall be")]
     if not texts:
         raise ArgumentError("values: there are none; give those that the option shall take")
     with Session(threads, memory, progress) as s:
@@ -177,6 +174,9 @@ def sweep(
         )  # fmt: skip
         how = _options(methods, split, resamples, seed, options, keywords)
         swept = c.SweepOptions(
-            key=over.encode(), values=_arrays.texts(texts), value_count=len(texts), draws=draws
+            key=key,
+            values=_arrays.texts(texts, "values"),
+            value_count=len(texts),
+            draws=_values.integer(draws, "draws"),
         )
         return made(s, lambda context, o: c.lib.cst_sweep(context, pool, ctypes.byref(swept), how, o))

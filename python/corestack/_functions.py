@@ -11,7 +11,7 @@ from typing import Any, Optional, Union
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays
+from . import _arrays, _values
 from . import _library as c
 from ._convert import as_array
 from ._errors import ArgumentError, InputError, MismatchError
@@ -76,7 +76,7 @@ def fit(
         )  # fmt: skip
         model, report = ctypes.c_void_p(), ctypes.c_void_p()
         status = c.lib.cst_fit(
-            s.context, pool, split.encode(), chosen, ctypes.byref(model), ctypes.byref(report)
+            s.context, pool, _values.text(split, "split"), chosen, ctypes.byref(model), ctypes.byref(report)
         )
         s.keep(c.lib.cst_model_free, model)
         s.keep(c.lib.cst_report_free, report)
@@ -113,7 +113,7 @@ def inspect(
             s, preds, y, split, task, output, outside, folds=folds, groups=groups, sample_weight=sample_weight,
             names=names, classes=classes, flops=flops,
         )  # fmt: skip
-        return made(s, lambda context, o: c.lib.cst_inspect(context, pool, split.encode(), chosen, o))
+        return made(s, lambda context, o: c.lib.cst_inspect(context, pool, _values.text(split, "split"), chosen, o))
 
 
 def cka(
@@ -154,6 +154,8 @@ def evaluate(
     sample_weight: how much each row counts.
     resamples: above 0, with 95% bootstrap intervals. seed: of them.
     """
+    resamples = _values.integer(resamples, "resamples")
+    seed = _values.integer(seed, "seed", _values.UINT64)
     with Session(threads, memory, progress) as s:
         boxes = task == "detection" or (task is None and (_is_coco(predicted) or _is_coco(y)))
         if sample_weight is not None and (boxes or task == "segmentation"):
@@ -197,7 +199,7 @@ def _evaluate_boxes(s: Session, detections: Any, annotations: Any, resamples: in
                 path = os.path.join(folder, f"{name}.json")
                 with open(path, "w", encoding="utf-8") as file:
                     json.dump(list(given) if isinstance(given, tuple) else given, file, default=_plain)
-            files.append(os.fsencode(path))
+            files.append(_values.path(path, name))
         return made(s, lambda context, o: c.lib.cst_evaluate_detections(context, *files, resamples, seed, o))
 
 
@@ -223,15 +225,15 @@ def _evaluate_maps(
         output,
         labels=masks,
         outside=int(outside),
-        classes=None if classes is None else int(classes),
-        ignore=ignore,
+        classes=None if classes is None else _values.integer(classes, "classes"),
+        ignore=None if ignore is None else _values.integer(ignore, "ignore", least=-_values.INT32 - 1),
         ignore_given=int(ignore is not None),
         layout=_LAYOUTS[layout],
     )
     return made(
         s,
         lambda context, o: c.lib.cst_segmentation_evaluate_file(
-            context, os.fsencode(maps), how, boundary, resamples, seed, o
+            context, _values.path(maps, "predicted"), how, _values.real(boundary, "boundary"), resamples, seed, o
         ),
     )
 
@@ -262,6 +264,7 @@ def folds(
     """
     if task not in ("classification", "regression"):
         raise ArgumentError(f"task is '{task}'; it is 'classification' or 'regression'")
+    count, seed = _values.integer(count, "count"), _values.integer(seed, "seed", _values.UINT64)
     values = _arrays.targets(y) if task == "regression" else None
     found = as_array(y, "y")
     if values is None and found.ndim != 1 and not (found.ndim == 2 and found.shape[1] == 1):

@@ -5,7 +5,7 @@ import ctypes
 import os
 from typing import Any, Optional
 
-from . import _arrays, _beside
+from . import _arrays, _beside, _values
 from . import _library as c
 from ._errors import ArgumentError
 from ._session import Session
@@ -70,24 +70,26 @@ def config(
         found.output_given, found.output = 1, values
     for name, value in more.items():
         if value is not None:
-            setattr(found, name, os.fsencode(value) if _arrays.is_path(value) else value)
+            setattr(found, name, _values.path(value, name) if _arrays.is_path(value) else value)
     return found
 
 
 def open_files(s: Session, preds: Any, how: c.PoolConfig) -> ctypes.c_void_p:
     """A manifest or folder, or a pool of the prediction files in a list."""
     if _arrays.is_path(preds) and (os.fspath(preds).endswith(".json") or not os.path.isfile(preds)):
-        return s.make(c.lib.cst_pool_free, c.lib.cst_pool_open, os.fsencode(preds), how)
+        return s.make(c.lib.cst_pool_free, c.lib.cst_pool_open, _values.path(preds, "predictions"), how)
     paths = [preds] if _arrays.is_path(preds) else preds
-    texts = (ctypes.c_char_p * len(paths))(*[os.fsencode(path) for path in paths])
+    texts = (ctypes.c_char_p * len(paths))(*[_values.path(path, "predictions") for path in paths])
     return s.make(c.lib.cst_pool_free, c.lib.cst_pool_open_files, texts, len(paths), how)
 
 
 def predicted_split(preds: Any, split: Optional[str]) -> str:
     """The split that a stack predicts: arrays are one, "test", and so are files in a list, "oof"."""
     if not _arrays.is_path(preds):
+        if split is not None:
+            raise ArgumentError("split: is of the path of a pool; leave it out")
         return "oof" if _arrays.are_paths(preds) else "test"
-    return "test" if split is None else split
+    return "test" if split is None else _values.text(split, "split").decode()
 
 
 def member_names(pool: ctypes.c_void_p) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any, Optional
 import numpy as np
 
 from . import _library as c
+from . import _values
 from ._convert import as_array
 from ._errors import BY_STATUS, ArgumentError, Error, MismatchError
 from ._pools import task_name
@@ -74,7 +75,8 @@ def intervals(s: Session, model: Any, mean: Array, variance: Array, rows: int, l
 
 def write(s: Session, model: Any, pool: Any, split: str, out: Any, form: Optional[str]) -> Report:
     """Writes what `corestack predict` writes, and returns its document."""
-    path, task = os.fspath(out), c.lib.cst_model_task(model)
+    file, task = _values.path(out, "out"), c.lib.cst_model_task(model)
+    path = os.fsdecode(file)
     if form is not None and task != c.SEGMENTATION:
         raise ArgumentError("format: is for maps of a segmentation; leave it out")
     ending = os.path.splitext(path)[1]
@@ -86,14 +88,14 @@ def write(s: Session, model: Any, pool: Any, split: str, out: Any, form: Optiona
         if form is not None and kind is None:
             raise ArgumentError(f"format is '{form}'; it is 'maps', 'maps-float16', 'labels' or 'png'")
         s.check(
-            c.lib.cst_segmentation_predict(s.context, model, pool, split.encode(), kind or 0, os.fsencode(out), *counts)
+            c.lib.cst_segmentation_predict(s.context, model, pool, split.encode(), kind or 0, file, *counts)
         )
         found = {"samples": second.value, "classes": None, "cases": first.value, "format": form or "maps"}
     elif task == c.DETECTION:
         if ending != ".json":
             raise ArgumentError(f"{path}: detections are written as COCO results; name the file with .json at its end")
         s.check(
-            c.lib.cst_model_predict_detections(s.context, model, pool, split.encode(), os.fsencode(out), *counts)
+            c.lib.cst_model_predict_detections(s.context, model, pool, split.encode(), file, *counts)
         )
         found = {"samples": first.value, "images": first.value, "detections": second.value}
     else:
@@ -108,7 +110,7 @@ def _write_rows(s: Session, model: Any, pool: Any, split: str, out: Any, as_csv:
     if as_csv and conditions > 0:
         raise ArgumentError(f"split '{split}' holds several conditions, which a table cannot; write an .npy")
     flat, rows = probabilities(s, model, pool, split)
-    classes, path = c.lib.cst_model_classes(model), os.fsencode(out)
+    classes, path = c.lib.cst_model_classes(model), _values.path(out, "out")
     if as_csv:
         names = _names(model, pool, classes)
         ids = _ids(pool, split, rows)

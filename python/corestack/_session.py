@@ -9,10 +9,13 @@ from collections.abc import Mapping
 from typing import Any, Callable, Optional, Union
 
 from . import _library as c
+from . import _values
 from ._errors import BY_STATUS, ArgumentError, Error
 
 logger = logging.getLogger("corestack")
 logger.addHandler(logging.NullHandler())  # as libraries do: what is said goes nowhere until someone listens
+# That of `signal` makes a member of an enumeration of what it finds, which takes long.
+_getsignal: Any = __import__("_signal").getsignal
 _LEVELS = {0: logging.DEBUG, 1: logging.INFO, 2: logging.WARNING}
 
 ProgressFunction = Callable[[str, int, int], Any]
@@ -55,7 +58,7 @@ class Session:
     ) -> None:
         self._interrupts = interrupts
         self._handlers: dict[int, tuple[Any, Any]] = {}  # by signal: the one that was there, and what stands for it
-        self._threads = 0 if threads is None else int(threads)
+        self._threads = 0 if threads is None else _values.integer(threads, "threads")
         self._memory = 0 if memory is None else _bytes(memory)
         self._close_bars: Callable[[], None] = lambda: None
         self._tell: Optional[ProgressFunction] = None
@@ -63,6 +66,8 @@ class Session:
             self._tell, self._close_bars = _tqdm_progress()
         elif callable(progress):
             self._tell = progress
+        elif progress is not None and progress is not False:
+            raise ArgumentError(f"progress: is {_values.shown(progress)}; it is True, False or a function")
         self._raised: Optional[BaseException] = None
         self._to_free: list[tuple[Any, ctypes.c_void_p]] = []
         self._log: Any = None
@@ -112,7 +117,7 @@ class Session:
         Python runs them where it enters a callback, before any `try` of it, and what they raise there would be lost.
         """
         for number in range(1, signal.NSIG):
-            handler: Any = signal.getsignal(number)
+            handler: Any = _getsignal(number)
             if not callable(handler):  # ignored, the system's, or not Python's
                 continue
             ours = self._keeping(handler)
@@ -175,9 +180,10 @@ class Session:
         self, preset: str, seed: Optional[int], options: Optional[Mapping[str, Any]], keywords: Mapping[str, Any]
     ) -> ctypes.c_void_p:
         made = self.make(c.lib.cst_options_free, c.lib.cst_options_create)
-        self.check(c.lib.cst_options_preset(self.context, made, str(preset).encode()))
+        self.check(c.lib.cst_options_preset(self.context, made, _values.text(preset, "preset")))
         for key, value in settings(seed, options, keywords).items():
-            self.check(c.lib.cst_options_set(self.context, made, key.encode(), value.encode()))
+            put = _values.text(key, "options"), _values.text(value, f"option {key}")
+            self.check(c.lib.cst_options_set(self.context, made, *put))
         return made
 
     def report(self, pointer: ctypes.c_void_p) -> tuple[str, str]:
@@ -201,11 +207,14 @@ def _bytes(memory: Union[int, str]) -> int:
         ):  # fmt: skip
             if text.endswith(unit):
                 try:
-                    return int(float(text[: len(text) - len(unit)]) * factor)
+                    size = float(text[: len(text) - len(unit)]) * factor
                 except ValueError:
                     break
+                if not 0 <= size <= _values.UINT64:
+                    break
+                return int(size)
         raise ArgumentError(f"memory is '{memory}'; give bytes or a size like '2GiB' or '500MB'")
-    return int(memory)
+    return _values.integer(memory, "memory", _values.UINT64)
 
 
 def option_text(value: Any) -> str:

@@ -2,15 +2,14 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Sequence
 from typing import Any, Literal, Optional, Union, overload
 
 import numpy as np
 
-from . import _arrays, _frames, _prediction
+from . import _arrays, _frames, _prediction, _values
 from . import _library as c
-from ._errors import ArgumentError, MismatchError
+from ._errors import ArgumentError, MismatchError, UnsupportedError
 from ._pools import config, filed, of_files, open_files, predicted_split, task_name
 from ._report import Report, made
 from ._session import Progress, Session
@@ -127,13 +126,13 @@ class Stack:
     def save(self, path: Path) -> None:
         """Writes the model file, whole or not at all (docs/model-format.md)."""
         with Session(threads=1) as s:
-            s.check(c.lib.cst_model_save(s.context, self._model, os.fsencode(path)))
+            s.check(c.lib.cst_model_save(s.context, self._model, _values.path(path)))
 
     @classmethod
     def load(cls, path: Path) -> "Stack":
         """Reads a model file."""
         with Session(threads=1) as s:
-            model = s.make(c.lib.cst_model_free, c.lib.cst_model_load, os.fsencode(path))
+            model = s.make(c.lib.cst_model_free, c.lib.cst_model_load, _values.path(path))
             return cls(model_bytes(s, model))
 
     def to_bytes(self) -> bytes:
@@ -142,6 +141,9 @@ class Stack:
 
     @classmethod
     def from_bytes(cls, model: bytes) -> "Stack":
+        """The stack of what :meth:`to_bytes` gave, or of a model file's bytes."""
+        if not isinstance(model, (bytes, bytearray, memoryview)):
+            raise ArgumentError(f"model: is {_values.shown(model)}; it is the bytes of a model file")
         return cls(model)
 
     # ---- use -------------------------------------------------------------------------------------
@@ -150,6 +152,8 @@ class Stack:
         """Names for predictions that came without: all members' or the kept ones', by their number."""
         if names is not None or isinstance(preds, dict) or hasattr(preds, "keys"):
             return names
+        if not isinstance(preds, (list, tuple)) and getattr(preds, "ndim", 0) == 0:
+            return names  # no predictions; what is said of them is said where they are read
         count = len(preds)
         if self._members_in is not None and count == len(self._members_in):
             return self._members_in
@@ -219,7 +223,7 @@ class Stack:
         struct = arrays.struct
         struct.predictions = (c.Array * len(keep))(*[struct.predictions[k] for k in keep])
         arrays.names = [arrays.names[k] for k in keep]
-        struct.names = _arrays.texts(arrays.names)
+        struct.names = _arrays.texts(arrays.names, "names")
         struct.members = len(keep)
 
     @overload
@@ -371,14 +375,17 @@ class Stack:
         if self.task != "regression":
             raise ArgumentError(f"intervals are of a regression, and this stack is of {self.task}")
         split = predicted_split(preds, split)
+        share = _values.real(level, "level")
         with Session(threads, memory, progress) as s:
             pool = self._pool(s, preds, None, names, None, outside)
             mean, variance, rows = _prediction.values(s, self._model, pool, split)
-            ends = _prediction.intervals(s, self._model, mean, variance, rows, level)
+            ends = _prediction.intervals(s, self._model, mean, variance, rows, share)
             return np.stack([self._shaped(end, pool, split, rows) for end in ends])
 
     def predictor(self) -> "_prediction.Predictor":
         """A function of the kept members' predictions for a service: microseconds a call, no files, no options."""
+        if self.task == "detection":
+            raise UnsupportedError("a stack of detection predicts a pool of files, and has no predictor; use predict()")
         return _prediction.Predictor(self, self._model)
 
     def evaluate(
@@ -421,13 +428,13 @@ class Stack:
             how = c.EvaluateOptions(
                 split=split.encode(),
                 baselines=int(baselines),
-                resamples=resamples,
-                seed=seed,
-                ood=None if ood is None else ood.encode(),
-                clean=None if clean is None else clean.encode(),
-                reference_errors=None if reference_errors is None else os.fsencode(reference_errors),
-                head_above=head_above,
-                tail_below=tail_below,
+                resamples=_values.integer(resamples, "resamples"),
+                seed=_values.integer(seed, "seed", _values.UINT64),
+                ood=_values.text_or_none(ood, "ood"),
+                clean=_values.text_or_none(clean, "clean"),
+                reference_errors=None if reference_errors is None else _values.path(reference_errors, "reference_errors"),
+                head_above=_values.integer(head_above, "head_above", _values.INT64),
+                tail_below=_values.integer(tail_below, "tail_below", _values.INT64),
             )
             return made(s, lambda context, o: c.lib.cst_evaluate_stack(context, self._model, pool, how, o))
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Iterator, Mapping
-from os import fsencode, fspath
+from os import fspath
 from typing import Any, Optional, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _library as c
-from . import _tensors
+from . import _tensors, _values
 from ._convert import as_array
 from ._errors import ArgumentError, ArrayTypeError, InputError
 from ._session import Session
@@ -37,20 +37,22 @@ class _File:
     """An open file and its session; both are closed when nothing looks at them any more."""
 
     def __init__(self, path: Path) -> None:
+        place = _values.path(path)
         self.path = fspath(path)
         self.session = Session(interrupts=False)
         self.session.__enter__()
-        self.pointer = self.session.make(c.lib.cst_safetensors_close, c.lib.cst_safetensors_open, fsencode(path))
+        self.pointer = self.session.make(c.lib.cst_safetensors_close, c.lib.cst_safetensors_open, place)
 
     def __del__(self) -> None:
-        self.session.__exit__()
+        if hasattr(self, "session"):
+            self.session.__exit__()
 
     def names(self) -> list[str]:
         count = c.lib.cst_safetensors_count(self.pointer)
         return [c.lib.cst_safetensors_name(self.pointer, k).decode() for k in range(count)]
 
     def find(self, name: str) -> int:
-        found: int = -1 if "\0" in name else c.lib.cst_safetensors_find(self.pointer, name.encode())
+        found: int = c.lib.cst_safetensors_find(self.pointer, _values.text(name, "names"))
         if found < 0:
             names = self.names()
             more = ", ..." if len(names) > _SHOWN else ""
@@ -200,12 +202,6 @@ def _pieces(array: Array) -> Iterator[Array]:
             yield from _pieces(part)
 
 
-def _text(value: str, what: str) -> bytes:
-    if not isinstance(value, str) or "\0" in value:
-        raise ArgumentError(f"{what} {value!r} is no text without NULs")
-    return value.encode("utf-8", "surrogatepass")  # what is not UTF-8 the library refuses
-
-
 def _check(s: Session, function: Any, *arguments: Any) -> None:
     s.check(function(s.context, *arguments))
 
@@ -219,7 +215,7 @@ def _declare(s: Session, writer: Any, name: str, array: Array, own: Optional[str
         wide = array.dtype == np.float64
         put = c.lib.cst_safetensors_writer_put_f64 if wide else c.lib.cst_safetensors_writer_put_f32
     shape = (ctypes.c_int64 * array.ndim)(*array.shape)
-    _check(s, c.lib.cst_safetensors_writer_add, writer, _text(name, "name"), number, shape, array.ndim)
+    _check(s, c.lib.cst_safetensors_writer_add, writer, _values.text(name, "name"), number, shape, array.ndim)
     return put
 
 
@@ -253,10 +249,10 @@ def write_safetensors(
     kind = c.TENSOR_ORDER_SORTED if order == "sorted" else c.TENSOR_ORDER_GIVEN
     with Session(interrupts=False) as s:
         writer = ctypes.c_void_p()
-        _check(s, c.lib.cst_safetensors_writer_open, ctypes.byref(writer), fsencode(path), kind)
+        _check(s, c.lib.cst_safetensors_writer_open, ctypes.byref(writer), _values.path(path), kind)
         try:
             for key, value in (metadata or {}).items():
-                texts = _text(key, "metadata"), _text(value, "metadata")
+                texts = _values.text(key, "metadata"), _values.text(value, "metadata")
                 _check(s, c.lib.cst_safetensors_writer_metadata, writer, *texts)
             puts = [_declare(s, writer, name, array, own, dtype) for name, (array, own) in found.items()]
             values = [array for array, _ in found.values()]

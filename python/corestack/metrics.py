@@ -12,7 +12,7 @@ from typing import Any, Literal, Optional, Union, overload
 
 import numpy as np
 
-from . import _arrays
+from . import _arrays, _values
 from . import _library as c
 from ._convert import as_array
 from ._errors import ArgumentError, MismatchError
@@ -31,6 +31,7 @@ def scores(
     probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None
 ) -> dict[str, float]:
     """Every score in full precision, by name. bins: of the calibration errors."""
+    bins = _values.integer(bins, "bins", least=-_values.INT32 - 1)
     p, labels = scored(probabilities, y, classes)
     out = c.Metrics()
     with Session() as s:
@@ -49,6 +50,7 @@ def reliability(
 
     Confidence and accuracy, means over the `count` rows, are None where there are none.
     """
+    bins = _values.integer(bins, "bins", least=-_values.INT32 - 1)
     p, labels = scored(probabilities, y, classes)
     with Session() as s:
         # The library says what is wrong with a number of bins that makes no array.
@@ -160,6 +162,9 @@ def map_scores(
     ignore: the label of pixels that do not count. boundary: width of the band at label boundaries, in pixels from 1 on,
     else as a share of the diagonal; 0: 0.0075. What has nothing to be computed from is NaN.
     """
+    classes = _values.integer(classes, "classes")
+    ignore = _values.integer(ignore, "ignore", least=-_values.INT32 - 1)
+    boundary = _values.real(boundary, "boundary")
     maps = []
     for name, given in (("predicted", predicted), ("labels", labels)):
         found = as_array(_arrays.loaded(given, name), name)
@@ -172,7 +177,7 @@ def map_scores(
         maps.append(np.ascontiguousarray(found[None] if found.ndim == 2 else found, np.int32))
     if maps[0].shape != maps[1].shape:
         raise MismatchError(f"predicted: has shape {maps[0].shape} where labels have {maps[1].shape}")
-    out, confusion = c.SegmentationScores(), np.zeros((max(int(classes), 1),) * 2, np.int64)
+    out, confusion = c.SegmentationScores(), np.zeros((max(classes, 1),) * 2, np.int64)
     with Session() as s:
         s.check(
             c.lib.cst_segmentation_evaluate_labels(
@@ -187,7 +192,8 @@ def map_scores(
 
 def definition(name: str) -> str:
     """One sentence for a score."""
-    text = c.lib.cst_metric_definition(name.encode()) or c.lib.cst_segmentation_definition(name.encode())
+    key = _values.text(name, "name")
+    text = c.lib.cst_metric_definition(key) or c.lib.cst_segmentation_definition(key)
     if text is None:
         raise ArgumentError(f"there is no score '{name}'")
     return str(text.decode())

@@ -1,0 +1,121 @@
+"""Arguments that are not what they should be: refused with their name, and nothing is cut, wrapped or left unread."""
+from __future__ import annotations
+
+import os
+import unittest
+
+import numpy as np
+from common import DIGITS, QUICK, Folder, toy
+
+import corestack
+from corestack import metrics
+
+PREDS, Y = toy(rows=60)
+P = PREDS["model0"]
+FLAT = (np.arange(60) % 7).astype(float)
+
+
+class Refused(unittest.TestCase):
+    def refused(self, name, function, *arguments, error=corestack.ArgumentError, **keywords):
+        with self.subTest(function=getattr(function, "__name__", "?"), arguments=repr((arguments[2:], keywords))[:80]):
+            with self.assertRaisesRegex(error, name) as caught:
+                function(*arguments, **keywords)
+            self.assertNotIn("cst_", str(caught.exception))
+            self.assertNotIn("\n", str(caught.exception))
+
+
+class Integers(Refused):
+    def test_range(self):
+        for value in (2**32 + 5, 2**31, -1, 2**64, 10**30):
+            self.refused("resamples: is", corestack.evaluate, P, Y, resamples=value)
+            self.refused("resamples: is", corestack.compare, PREDS, Y, resamples=value)
+            self.refused("count: is", corestack.folds, Y, value)
+            self.refused("threads: is", corestack.fit, PREDS, Y, threads=value)
+            self.refused("draws: is", corestack.sweep, PREDS, Y, over="pool.size", values=[2], draws=value)
+        for value in (-1, 2**64):
+            self.refused("seed: is", corestack.evaluate, P, Y, seed=value)
+            self.refused("seed: is", corestack.folds, Y, seed=value)
+            self.refused("memory: is", corestack.fit, PREDS, Y, memory=value)
+        for value in (2**32 + 15, -(2**32) + 15):
+            self.refused("bins: is", metrics.ece, P, Y, bins=value)
+            self.refused("bins: is", metrics.reliability, P, Y, bins=value)
+            self.refused("ignore: is", metrics.map_scores, np.zeros((2, 2), int), np.zeros((2, 2), int), 2, ignore=value)
+        self.refused("seed", corestack.fit, PREDS, Y, seed=-1)
+
+    def test_kind(self):
+        for value in (1.5, None, "5", [5]):
+            self.refused("resamples: is", corestack.evaluate, P, Y, resamples=value)
+            self.refused("seed: is", corestack.compare, PREDS, Y, seed=value)
+            self.refused("count: is", corestack.folds, Y, value)
+            self.refused("bins: is", metrics.scores, P, Y, bins=value)
+            self.refused("classes: is", metrics.map_scores, np.zeros((2, 2), int), np.zeros((2, 2), int), value)
+        self.refused("threads: is 'two'", corestack.fit, PREDS, Y, threads="two")
+        for value in ("infGiB", "nanB", "-2GiB", "1e30TiB"):
+            self.refused("memory is", corestack.fit, PREDS, Y, memory=value)
+
+    def test_numbers_of_numpy_are_taken(self):
+        report = corestack.evaluate(P, Y, resamples=np.int64(5), seed=np.uint64(2**64 - 1))
+        self.assertEqual(report, corestack.evaluate(P, Y, resamples=5, seed=2**64 - 1))
+
+    def test_reals(self):
+        values = {name: FLAT + k for k, name in enumerate("ab")}
+        stack = corestack.fit(values, FLAT, task="regression", options={"evaluate.nested": False})
+        for value in ([0.9], None, "0.9"):
+            self.refused("level: is", stack.predict_interval, values, value)
+
+
+class Texts(Folder, Refused):
+    def test_characters(self):
+        stack = corestack.fit(PREDS, Y, evaluate_nested=False)
+        for bad in ("zz\0.txt", "zz\ud800"):
+            where = os.path.join(self.path, bad)
+            self.refused("path: ", stack.save, where)
+            self.refused("path: ", corestack.load, where)
+            self.refused("out: ", stack.predict, str(DIGITS), out=where + ".npy")
+            self.refused("names: ", corestack.fit, {bad: P, "b": P}, Y)
+            self.refused("classes: ", corestack.fit, PREDS, Y, classes=["a", "b", bad])
+            self.refused("split: ", corestack.fit, PREDS, Y, split=bad)
+            self.refused("preset: ", corestack.fit, PREDS, Y, preset=bad)
+            self.refused("option cka.threshold: ", corestack.fit, PREDS, Y, cka_threshold="0.9" + bad)
+            self.refused("options: ", corestack.compare, PREDS, Y, cka_threshold="0.9" + bad)
+            self.refused("methods: ", corestack.compare, PREDS, Y, methods=["average" + bad])
+            self.refused("reference: ", corestack.compare, PREDS, Y, reference=bad)
+            self.refused("predictions: ", corestack.fit, where)
+            self.refused("name: ", corestack.io.write_safetensors, os.path.join(self.path, "a.safetensors"), {bad: P})
+        self.assertEqual(os.listdir(self.path), [])
+
+    def test_none_and_others(self):
+        for split in (None, 5):
+            self.refused("split: ", corestack.fit, PREDS, Y, split=split)
+            self.refused("split: ", corestack.compare, PREDS, Y, split=split)
+        self.refused("over: ", corestack.sweep, PREDS, Y, over=None, values=[1])
+        self.refused("values: ", corestack.sweep, PREDS, Y, over="keep.max", values=4)
+        self.refused("values: ", corestack.sweep, PREDS, Y, over="keep.max", values="24")
+        self.refused("name: ", metrics.definition, None)
+        self.refused("model: ", corestack.Stack.from_bytes, "abc")
+        self.refused("model: ", corestack.Stack.from_bytes, 5)
+        path = os.path.join(self.path, "a.safetensors")
+        corestack.io.write_safetensors(path, {"a": P})
+        self.refused("names: ", corestack.io.read_safetensors, path, [5])
+        self.refused("path: ", corestack.load, 5)
+        self.refused("progress: ", corestack.fit, PREDS, Y, progress="tqdm")
+
+
+class Predictions(Refused):
+    def test_what_holds_none(self):
+        stack = corestack.fit(PREDS, Y, evaluate_nested=False)
+        for value in (None, 5, iter(PREDS.values())):
+            self.refused("predictions: is a", stack.predict, value, error=corestack.ArrayTypeError)
+            self.refused("predictions: is a", stack.evaluate, value, Y, error=corestack.ArrayTypeError)
+        self.refused("split: ", stack.predict, PREDS, split="oof")
+
+    def test_predictor_of_boxes(self):
+        class Boxes(corestack.Stack):
+            task = "detection"
+
+        stack = Boxes(corestack.fit(PREDS, Y, **QUICK).to_bytes())
+        self.refused("detection", stack.predictor, error=corestack.UnsupportedError)
+
+
+if __name__ == "__main__":
+    unittest.main()

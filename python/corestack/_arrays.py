@@ -35,7 +35,7 @@ def number_of(word: Optional[str], known: Mapping[str, int], what: str) -> Optio
     """The constant of the library for a word."""
     if word is None:
         return None
-    if word not in known:
+    if not isinstance(word, str) or word not in known:
         *others, last = (f"'{name}'" for name in known)
         raise ArgumentError(f"{what} is '{word}'; it is {', '.join(others)} or {last}")
     return known[word]
@@ -106,11 +106,12 @@ def members(
             f"predictions: is a {type(preds).__name__}; give a list or dict of arrays, an array "
             f"(members, rows, {columns}), or the path of a pool"
         )
-    found = default_names(len(arrays)) if names is None else [str(name) for name in names]
+    found = default_names(len(arrays)) if names is None else _named(names, "names")
     if len(found) != len(arrays):
         raise MismatchError(f"names: {len(found)} for {len(arrays)} members")
     if not arrays:
         raise InputError("predictions: there are no members")
+    _different(found, "names")
     matrices = [_numbers(array, name) for name, array in zip(found, arrays)]
     for name, matrix in zip(found, matrices):
         if matrix.ndim not in (1, 2):
@@ -119,7 +120,21 @@ def members(
             raise MismatchError(
                 f"{name}: shape {matrix.shape} does not go with shape {matrices[0].shape} of {found[0]}"
             )
+    if matrices[0].shape[0] == 0:
+        raise InputError("predictions: there are no rows")
     return found, matrices
+
+
+def _named(names: Any, what: str) -> list[str]:
+    return [str(name) for name in _values.list_of(names, what, "names")]
+
+
+def _different(names: Sequence[str], what: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ArgumentError(f"{what}: '{name}' is there twice")
+        seen.add(name)
 
 
 def labels(y: Any, classes: Optional[Sequence[Any]], of_model: bool = False) -> Array:
@@ -200,13 +215,19 @@ def numbered(values: Any, what: str, rows: int) -> Optional[Array]:
         raise MismatchError(f"{what}: has shape {found.shape} where there are {rows} rows")
     if found.dtype.kind in "USO":
         numbers: dict[Any, int] = {}
+        for row, value in enumerate(found.tolist()):
+            if value is None or value != value:
+                raise InputError(f"{what}: row {row} is {value} among names; every row needs one")
         return np.array([numbers.setdefault(v, len(numbers)) for v in found.tolist()], np.int64)
     if found.dtype.kind == "f":
-        bad = np.flatnonzero(~(found == np.floor(found)))
+        bad = np.flatnonzero(~((found == np.floor(found)) & (np.abs(found) < 2.0**63)))
         if bad.size:
-            raise InputError(f"{what}: row {bad[0]} is {found[bad[0]]}; {what} are whole numbers")
+            raise InputError(f"{what}: row {bad[0]} is {found[bad[0]]}; {what} are whole numbers of 64 bits")
     elif found.dtype.kind not in "iub":
         raise ArrayTypeError(f"{what}: has dtype {found.dtype}; {what} are whole numbers")
+    elif found.size and int(found.max()) > _values.INT64:
+        row = int(np.argmax(found))
+        raise InputError(f"{what}: row {row} is {found[row]}; {what} are whole numbers of 64 bits")
     return np.ascontiguousarray(found, np.int64)
 
 
@@ -315,21 +336,29 @@ class Arrays:
             return None
         if isinstance(classes, (int, np.integer)):
             raise ArgumentError("classes: are names; how many there are is seen from the predictions")
-        found = [str(name) for name in classes]
+        found = _named(classes, "classes")
         if len(found) != self.classes:
             what = "outputs" if self.values else "classes"
             raise MismatchError(f"classes: {len(found)} names where {self.names[0]} has {self.classes} {what}")
+        _different(found, "classes")
         return found
 
     def _costs(self, flops: Flops) -> Optional[Array]:
         if flops is None:
             return None
         if isinstance(flops, Mapping):
-            flops = [flops.get(name, np.nan) for name in self.names]
-        costs = np.ascontiguousarray(flops, np.float64)
+            by_name = {str(name): cost for name, cost in flops.items()}
+            for name in by_name:
+                if name not in self.names:
+                    raise MismatchError(f"flops: there is no member '{name}'")
+            flops = [by_name.get(name, np.nan) for name in self.names]
+        try:
+            costs = np.asarray(flops, np.float64)
+        except (TypeError, ValueError):
+            raise ArgumentError(f"flops: is {_values.shown(flops)}; it is a number for each member") from None
         if costs.shape != (len(self.names),):
             raise MismatchError(f"flops: has shape {costs.shape} where there are {len(self.names)} members")
-        return costs
+        return np.ascontiguousarray(costs)
 
 
 def distribution(probabilities: Any) -> Array:

@@ -23,7 +23,7 @@ def _options(
     keywords: Mapping[str, OptionValue],
     **more: Any,
 ) -> c.CompareOptions:
-    wanted = [methods] if isinstance(methods, str) else list(methods or [])
+    wanted = [methods] if isinstance(methods, str) else [] if methods is None else _values.list_of(methods, "methods", "names")
     pairs = [f"{key}={value}" for key, value in settings(None, options, keywords).items()]
     return c.CompareOptions(
         split=_values.text(split, "split"),

@@ -359,6 +359,7 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
         return found
 
     def set_params(self, **params: Any) -> Any:
+        """Sets parameters, also those of the estimators, or estimators by name."""
         if self.estimators is None and "estimators" not in params:
             return BaseEstimator.set_params(self, **params)
         self._set_params("estimators", **params)

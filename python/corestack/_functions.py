@@ -162,6 +162,10 @@ def evaluate(
             raise ArgumentError("sample_weight: is of rows of a classification or a regression; leave it out")
         if outside and task != "segmentation":
             raise ArgumentError("outside: is of folders of maps and masks; leave it out")
+        if task != "segmentation":
+            for what, given in (("ignore", ignore is not None), ("layout", layout != "auto"), ("boundary", boundary != 0)):
+                if given:
+                    raise ArgumentError(f"{what}: is of maps of a segmentation; leave it out")
         if boxes:
             return _evaluate_boxes(s, predicted, y, resamples, seed)
         if task == "segmentation":

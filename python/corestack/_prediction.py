@@ -14,7 +14,7 @@ import numpy as np
 from . import _library as c
 from . import _values
 from ._convert import as_array
-from ._errors import BY_STATUS, ArgumentError, Error, MismatchError
+from ._errors import BY_STATUS, ArgumentError, ArrayTypeError, Error, MismatchError
 from ._pools import task_name
 from ._report import Report
 from ._session import Session
@@ -203,16 +203,29 @@ class Predictor:
     def __reduce__(self) -> Any:
         return _predictor_of, (self._stack,)
 
+    def _by_name(self, preds: Mapping[str, Any]) -> list[Any]:
+        missing = [name for name in self._kept if name not in preds]
+        if missing:
+            raise MismatchError(f"predictions: the kept member '{missing[0]}' is missing")
+        return [preds[name] for name in self._kept]
+
     def __call__(self, preds: Any) -> Array:
         """preds: of the kept members, by name or in the order of `kept`: (classes,) for one sample, or (rows, classes).
 
         Probabilities (values of a regression), not logits. float32 in C order is read where it is, anything else is
         converted.
         """
-        given = [preds[name] for name in self._kept] if isinstance(preds, Mapping) else preds
+        given = self._by_name(preds) if isinstance(preds, Mapping) else preds
+        if not hasattr(given, "__getitem__") or isinstance(given, str):
+            raise ArrayTypeError(f"predictions: is a {type(preds).__name__}; give a list or dict of arrays")
         if len(given) != len(self._kept):
             raise MismatchError(f"predictions: {len(given)} arrays; give those of the {len(self._kept)} kept members")
-        arrays = [np.ascontiguousarray(as_array(a, name), np.float32) for a, name in zip(given, self._kept)]
+        try:
+            arrays = [np.ascontiguousarray(as_array(a, name), np.float32) for a, name in zip(given, self._kept)]
+        except (TypeError, ValueError) as error:
+            if isinstance(error, Error):
+                raise
+            raise ArrayTypeError(f"predictions: are no numbers: {error}") from None
         shape = arrays[0].shape
         rows = arrays[0].size // self._columns
         scalar = self._values and self._columns == 1

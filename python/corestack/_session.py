@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import re
 import signal
 import threading
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ logger = logging.getLogger("corestack")
 logger.addHandler(logging.NullHandler())  # as libraries do: what is said goes nowhere until someone listens
 # That of `signal` makes a member of an enumeration of what it finds, which takes long.
 _getsignal: Any = __import__("_signal").getsignal
+_C_NAME = re.compile(r"^cst_\w+: ")  # of the function of C, which a user of Python did not call
 _LEVELS = {0: logging.DEBUG, 1: logging.INFO, 2: logging.WARNING}
 
 ProgressFunction = Callable[[str, int, int], Any]
@@ -157,8 +159,8 @@ class Session:
         if raised is not None:
             raise raised
         if status != 0:
-            text = c.lib.cst_last_error(self.context) or c.lib.cst_status_text(status)
-            raise BY_STATUS.get(status, Error)(text.decode("utf-8", "replace"))
+            text = (c.lib.cst_last_error(self.context) or c.lib.cst_status_text(status)).decode("utf-8", "replace")
+            raise BY_STATUS.get(status, Error)(_C_NAME.sub("", text))
 
     def make(self, free: Any, function: Any, *arguments: Any) -> ctypes.c_void_p:
         """The object that `function` puts into its second argument, freed with the session."""
@@ -182,7 +184,7 @@ class Session:
         made = self.make(c.lib.cst_options_free, c.lib.cst_options_create)
         self.check(c.lib.cst_options_preset(self.context, made, _values.text(preset, "preset")))
         for key, value in settings(seed, options, keywords).items():
-            put = _values.text(key, "options"), _values.text(value, f"option {key}")
+            put = _values.text(key, "key of options"), _values.text(value, f"option {key}")
             self.check(c.lib.cst_options_set(self.context, made, *put))
         return made
 
@@ -244,6 +246,8 @@ OPTION_OF_KEYWORD = _keyword_names()
 def settings(seed: Optional[int], options: Optional[Mapping[str, Any]], keywords: Mapping[str, Any]) -> dict[str, str]:
     """Options by key as text: from the seed, a mapping of keys, and keywords (cka_threshold for cka.threshold)."""
     found = {} if seed is None else {"seed": option_text(seed)}
+    if options is not None and not isinstance(options, Mapping):
+        raise ArgumentError(f"options: is {_values.shown(options)}; it is a dict of options by key")
     for key, value in (options or {}).items():
         dotted = OPTION_OF_KEYWORD.get(key, key)
         if dotted != key:

@@ -9,6 +9,7 @@ import numpy as np
 
 from . import _arrays, _frames, _prediction, _values
 from . import _library as c
+from ._convert import as_array
 from ._errors import ArgumentError, MismatchError, UnsupportedError
 from ._pools import config, filed, of_files, open_files, predicted_split, task_name
 from ._report import Report, made
@@ -191,6 +192,12 @@ class Stack:
         if self.task in ("segmentation", "detection"):
             raise ArgumentError(f"predictions: a stack of {self.task} predicts a pool of files; give its path")
         preds = self._only_needed(preds)
+        if y is not None and self.task == "classification" and self.classes is None:
+            if not _arrays.is_path(y) and as_array(y, "y").dtype.kind in "USO":
+                raise ArgumentError(
+                    "y: labels are text, and the stack knows no names of classes; give columns from 0 on, or fit it with "
+                    "classes=[...]"
+                )
         arrays = _arrays.Arrays(
             preds,
             y,

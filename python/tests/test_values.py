@@ -117,5 +117,54 @@ class Predictions(Refused):
         self.refused("detection", stack.predictor, error=corestack.UnsupportedError)
 
 
+class Others(Refused):
+    """What used to end in an error of Python's own, or in nothing."""
+
+    def test_members(self):
+        arrays = list(PREDS.values())
+        self.refused("there are no rows", corestack.fit, [a[:0] for a in arrays], Y[:0], error=corestack.InputError)
+        self.refused("there are no rows", corestack.evaluate, P[:0], Y[:0], error=corestack.InputError)
+        self.refused("names: '1' is there twice", corestack.fit, {1: P, "1": P}, Y)
+        self.refused("names: 'a' is there twice", corestack.fit, arrays, Y, names=list("aabc"))
+        self.refused("classes: 'a' is there twice", corestack.fit, PREDS, Y, classes=list("aab"))
+        for name in ("names", "classes", "methods"):
+            self.refused(f"{name}: is 5.5", corestack.compare, arrays, Y, **{name: 5.5})
+        self.refused("names: is 'abcd'", corestack.fit, arrays, Y, names="abcd")
+        self.refused("task is", corestack.fit, PREDS, Y, task=["a"])
+        self.refused("options: is 5", corestack.fit, PREDS, Y, options=5)
+
+    def test_flops(self):
+        for flops in ("abc", ["a"] * 4, {"model0": "x"}):
+            self.refused("flops: is", corestack.fit, PREDS, Y, flops=flops)
+        self.refused("flops: there is no member 'x'", corestack.fit, PREDS, Y, flops={"x": 1}, error=corestack.MismatchError)
+
+    def test_groups(self):
+        for value in (np.inf, -np.inf, np.nan, 1e300, 2.0**63):
+            for name in ("groups", "folds"):
+                column = np.arange(60) % 5.0
+                column[3] = value
+                self.refused(f"{name}: row 3 is", corestack.fit, PREDS, Y, error=corestack.InputError, **{name: column})
+        for value in (None, np.nan):
+            column = np.array(list("abcde") * 12, object)
+            column[3] = value
+            self.refused("groups: row 3", corestack.fit, PREDS, Y, error=corestack.InputError, groups=column)
+        large = np.full(60, 2**63, np.uint64)
+        self.refused("groups: row 0", corestack.fit, PREDS, Y, error=corestack.InputError, groups=large)
+
+    def test_predictor(self):
+        predict = corestack.fit(PREDS, Y, **QUICK).predictor()
+        self.refused("is missing", predict, {"x": 1}, error=corestack.MismatchError)
+        for value in (None, 5, ["a"] * len(predict._kept)):
+            self.refused("predictions: ", predict, value, error=corestack.ArrayTypeError)
+
+    def test_what_is_of_maps(self):
+        for name, value in (("layout", "bogus"), ("ignore", 3), ("boundary", 2)):
+            self.refused(f"{name}: ", corestack.evaluate, P, Y, **{name: value})
+
+    def test_text_for_a_stack_without_names(self):
+        stack = corestack.fit(PREDS, Y, **QUICK)
+        self.refused("the stack knows no names", stack.evaluate, PREDS, np.array(list("abc"))[Y])
+
+
 if __name__ == "__main__":
     unittest.main()

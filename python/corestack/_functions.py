@@ -11,7 +11,7 @@ from typing import Any, Optional, Union
 import numpy as np
 import numpy.typing as npt
 
-from . import _arrays, _values
+from . import _arrays, _frames, _values
 from . import _library as c
 from ._convert import as_array
 from ._errors import ArgumentError, InputError, MismatchError
@@ -243,8 +243,10 @@ def _evaluate_maps(
 
 
 def scored(probabilities: Any, y: Any, classes: Optional[Sequence[str]]) -> tuple[Array, Array]:
-    p = _arrays.distribution(probabilities)
-    labels = _arrays.labels(y, classes)
+    """Probabilities and labels of equal length; rows of pandas objects are joined by index."""
+    found, index, classes = _frames.unframed({"probabilities": probabilities}, classes)
+    p = _arrays.distribution(found["probabilities"])
+    labels = _arrays.labels(_frames.joined(_arrays.loaded(y, "y"), index, "y"), classes)
     if len(labels) != len(p):
         raise InputError(f"y: has {len(labels)} labels where there are {len(p)} rows of probabilities")
     return p, labels

@@ -2,7 +2,8 @@
 
 ``scores`` has all of probabilities (rows, classes) against labels (rows,), ``value_scores`` those of values against targets,
 ``map_scores`` those of label maps against masks. Each score of the first two is also a function that returns a float.
-``definition`` says in a sentence what a score is. Detections are scored by :func:`corestack.evaluate`.
+Labels that are text are looked up among ``classes``, the names in the order of the columns. Rows of pandas objects are joined
+by index. ``definition`` says in a sentence what a score is. Detections are scored by :func:`corestack.evaluate`.
 """
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from typing import Any, Literal, Optional, Union, overload
 
 import numpy as np
 
-from . import _arrays, _values
+from . import _arrays, _frames, _values
 from . import _library as c
 from ._convert import as_array
 from ._errors import ArgumentError, MismatchError
@@ -107,7 +108,11 @@ def value_scores(
     variance: of the values, in their shape: gives `nll_gaussian`. half_width: {level: half widths of the intervals around
     the values}: gives `coverage` and `width` by level. each: a list, a dict for each output, instead.
     """
+    index = getattr(values, "index", None) if _frames.is_frame(values) or _frames.is_series(values) else None
     mean = _arrays.values(values)
+    y = _frames.joined(y, index, "y")
+    variance = _frames.joined(variance, index, "variance")
+    half_width = {level: _frames.joined(width, index, "half_width") for level, width in (half_width or {}).items()}
     targets = _arrays.targets(y, mean.shape[1])
     if len(targets) != len(mean):
         raise MismatchError(f"y: has {len(targets)} targets where there are {len(mean)} rows of values")
@@ -199,44 +204,52 @@ def definition(name: str) -> str:
     return str(text.decode())
 
 
-def top1(probabilities: Matrix, y: Column) -> float:
+def top1(probabilities: Matrix, y: Column, *, classes: Optional[Sequence[str]] = None) -> float:
     """Fraction of rows whose largest probability is the label's."""
-    return scores(probabilities, y)["top1"]
+    return scores(probabilities, y, classes=classes)["top1"]
 
 
-def nll(probabilities: Matrix, y: Column) -> float:
+def nll(probabilities: Matrix, y: Column, *, classes: Optional[Sequence[str]] = None) -> float:
     """Mean negative log-likelihood, nats."""
-    return scores(probabilities, y)["nll"]
+    return scores(probabilities, y, classes=classes)["nll"]
 
 
-def brier(probabilities: Matrix, y: Column) -> float:
+def brier(probabilities: Matrix, y: Column, *, classes: Optional[Sequence[str]] = None) -> float:
     """Mean over rows of sum_c (p_c - y_c)^2, in [0, 2]."""
-    return scores(probabilities, y)["brier"]
+    return scores(probabilities, y, classes=classes)["brier"]
 
 
-def ece(probabilities: Matrix, y: Column, *, bins: int = 15) -> float:
+def ece(
+    probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None
+) -> float:
     """Calibration error of the top label, bins of equal width."""
-    return scores(probabilities, y, bins=bins)["ece"]
+    return scores(probabilities, y, bins=bins, classes=classes)["ece"]
 
 
-def ece_mass(probabilities: Matrix, y: Column, *, bins: int = 15) -> float:
+def ece_mass(
+    probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None
+) -> float:
     """Calibration error of the top label, bins of equal counts."""
-    return scores(probabilities, y, bins=bins)["ece_mass"]
+    return scores(probabilities, y, bins=bins, classes=classes)["ece_mass"]
 
 
-def ece_classwise(probabilities: Matrix, y: Column, *, bins: int = 15) -> float:
+def ece_classwise(
+    probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None
+) -> float:
     """Mean over classes of the calibration error of each class's probability."""
-    return scores(probabilities, y, bins=bins)["ece_classwise"]
+    return scores(probabilities, y, bins=bins, classes=classes)["ece_classwise"]
 
 
-def ece_debiased(probabilities: Matrix, y: Column, *, bins: int = 15) -> float:
+def ece_debiased(
+    probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None
+) -> float:
     """`ece` less the bias it has from finite bins."""
-    return scores(probabilities, y, bins=bins)["ece_debiased"]
+    return scores(probabilities, y, bins=bins, classes=classes)["ece_debiased"]
 
 
-def corp(probabilities: Matrix, y: Column) -> float:
+def corp(probabilities: Matrix, y: Column, *, classes: Optional[Sequence[str]] = None) -> float:
     """Miscalibration part of the top label's Brier score, bin-free."""
-    return scores(probabilities, y)["corp"]
+    return scores(probabilities, y, classes=classes)["corp"]
 
 
 def rmse(values: Matrix, y: Targets) -> float:

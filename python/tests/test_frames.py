@@ -7,6 +7,7 @@ import numpy as np
 from common import toy
 
 import corestack
+from corestack import metrics
 
 try:
     import pandas as pd
@@ -134,6 +135,36 @@ class Frames(unittest.TestCase):
         twice = pd.concat([table, table.iloc[:, :1]], axis=1)
         with self.assertRaisesRegex(corestack.InputError, "two columns"):
             corestack.fit(twice, labels, **QUICK)
+
+
+class Scores(unittest.TestCase):
+    """corestack.metrics joins rows as the functions do."""
+
+    def setUp(self):
+        preds, self.y = toy(rows=50)
+        self.ids = [f"row{i}" for i in range(50)]
+        self.p = preds["model1"]
+        self.frame = pd.DataFrame(self.p, index=self.ids, columns=list("abc"))
+
+    def test_joined_by_index(self):
+        labels = pd.Series(self.y, self.ids)
+        for name in ("top1", "nll", "brier", "ece", "ece_mass", "ece_classwise", "ece_debiased", "corp"):
+            score = getattr(metrics, name)
+            wanted = score(self.p, self.y)
+            self.assertEqual(score(self.frame, labels[::-1]), wanted)
+            self.assertEqual(score(self.p, np.array(list("abc"))[self.y], classes=list("abc")), wanted)
+            self.assertEqual(score(self.frame, pd.Series(np.array(list("abc"))[self.y], self.ids)[::-1]), wanted)
+        self.assertEqual(metrics.reliability(self.frame, labels[::-1]), metrics.reliability(self.p, self.y))
+        with self.assertRaisesRegex(corestack.MismatchError, "y: there is no row with id 'row0'"):
+            metrics.nll(self.frame, labels[1:])
+
+    def test_values(self):
+        values, y = pd.Series(self.p[:, 0], self.ids), pd.Series(self.y, self.ids)
+        spread = pd.Series(1 + self.p[:, 1], self.ids)
+        wanted = metrics.value_scores(values.to_numpy(), self.y, variance=spread.to_numpy(), half_width={0.9: self.p[:, 2]})
+        half = {0.9: pd.Series(self.p[:, 2], self.ids)[::-1]}
+        self.assertEqual(metrics.value_scores(values, y[::-1], variance=spread[::-1], half_width=half), wanted)
+        self.assertEqual(metrics.rmse(values, y[::-1]), metrics.rmse(values.to_numpy(), self.y))
 
 
 if __name__ == "__main__":

@@ -149,6 +149,10 @@ typedef struct cli_target {
 /* Whether a path means an open descriptor (/dev/stdout, /dev/fd/N, links to such). descriptor.c */
 bool cli_names_descriptor(const char *path);
 
+/* A number for a name beside an output, chosen anew for each run and known to nobody else, so that
+ * what bears it is ours: the numbers of processes are used again, at once in containers. */
+uint64_t cli_draw_name(void);
+
 /* Looks at -o before any work is done: refuses inputs of the command, folders, "-", links to
  * nowhere and missing folders. `what` says in the message what goes there. */
 int cli_open_target(cli_call *call, const char *what, cli_target *target);

@@ -7,6 +7,7 @@
 
 #include <corestack/files.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +92,7 @@ int cli_open_save(cli_call *call, const cst_pool *pool, const char *split, const
         return CLI_OK;
     if (!*folder)
         return cli_fail(call, "option --save: name a folder");
-    (void)snprintf(save->suffix, sizeof save->suffix, ".new.%ld", (long)getpid());
+    (void)snprintf(save->suffix, sizeof save->suffix, ".new.%016" PRIx64, cli_draw_name());
     size_t chars = strlen(split) + strlen(ood ? ood : ""); /* of the longer one, and some */
     if (strlen(folder) + chars + METHOD_CHARS >= CLI_PATH_CHARS)
         return cli_fail(call, "--save: the path is too long");

@@ -118,9 +118,7 @@ static int check_folder(cli_call *call, const char *path) {
     return CLI_OK;
 }
 
-/* Chosen anew for each run and known to nobody else, so that what bears the name is ours: the
- * numbers of processes are used again, at once in containers. */
-static uint64_t draw_name(void) {
+uint64_t cli_draw_name(void) {
     uint64_t drawn = 0;
     struct timespec now = {0};
     FILE *random = fopen("/dev/urandom", "rbe");
@@ -144,7 +142,7 @@ static int choose_new_name(cli_call *call, cli_target *target) {
             cut--;
     for (int attempt = 0; attempt < NAME_TRIES; attempt++) {
         (void)snprintf(target->write_to, sizeof target->write_to, "%.*s.new.%016" PRIx64,
-                       (int)((size_t)(base - target->final) + cut), target->final, draw_name());
+                       (int)((size_t)(base - target->final) + cut), target->final, cli_draw_name());
         errno = EEXIST;
         if (lstat(target->write_to, &info) != 0) {
             if (errno == ENOENT)

@@ -104,6 +104,16 @@ class Outputs(PoolCase):
         self.assertEqual(self.read(self.path("pp.npy")), self.read(self.path("wanted.npy")))
         self.assertEqual(sum(".new." in n or ".tmp." in n for n in self.listing()), 2)
 
+    def test_saved_names_that_are_taken(self):
+        os.mkdir(self.path("saved"))
+        with open(self.path("victim.txt"), "w", encoding="ascii") as file:
+            file.write("victim")
+        done = self.as_process("ln -s ../victim.txt saved/average.test.npy.new.$$", "compare", self.pool, "--split", "test",
+                               "--methods", "average", "--save", "saved", "--set", "folds.count=2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.read(self.path("victim.txt")), b"victim")
+        self.assertFalse(os.path.islink(self.path("saved/average.test.npy")))
+
     def test_folders_that_are_taken(self):
         masks = np.random.default_rng(3).integers(0, 3, (8, 8, 8)).astype(np.int32)
         self.save("masks.npy", masks)

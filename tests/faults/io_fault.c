@@ -40,7 +40,8 @@ __attribute__((constructor)) static void begin(void) {
         int value;
     } errors[] = {{"EIO", EIO},       {"ENOSPC", ENOSPC}, {"EINTR", EINTR}, {"EMFILE", EMFILE},
                   {"EACCES", EACCES}, {"ENOMEM", ENOMEM}, {"EPERM", EPERM}, {"EDQUOT", EDQUOT},
-                  {"EROFS", EROFS},   {"short", SHORT},   {"kill", KILL},   {"ENOTSUP", ENOTSUP}};
+                  {"EROFS", EROFS},   {"short", SHORT},   {"kill", KILL},   {"ENOTSUP", ENOTSUP},
+                  {"EINVAL", EINVAL}};
     const char *fault = getenv("CST_IO_FAULT");
     const char *folders = getenv("CST_IO_UNDER");
     char what[16] = "";

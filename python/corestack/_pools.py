@@ -22,6 +22,7 @@ def open_pool(
     **about: Any,
 ) -> ctypes.c_void_p:
     """The pool, freed with the session. Of files, `about` is what only arrays need."""
+    _values.text(split, "split")  # before anything looks for it
     if not _arrays.is_path(preds) and not _arrays.are_paths(preds):
         of_files(outside)
         arrays = _arrays.Arrays(preds, y, split=split, task=task, output=output, **about)

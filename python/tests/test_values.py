@@ -88,6 +88,7 @@ class Texts(Folder, Refused):
         for split in (None, 5):
             self.refused("split: ", corestack.fit, PREDS, Y, split=split)
             self.refused("split: ", corestack.compare, PREDS, Y, split=split)
+            self.refused("split: ", corestack.fit, [DIGITS / "extra_trees.oof.npy"], Y, split=split)
         self.refused("over: ", corestack.sweep, PREDS, Y, over=None, values=[1])
         self.refused("values: ", corestack.sweep, PREDS, Y, over="keep.max", values=4)
         self.refused("values: ", corestack.sweep, PREDS, Y, over="keep.max", values="24")
@@ -136,7 +137,8 @@ class Others(Refused):
     def test_flops(self):
         for flops in ("abc", ["a"] * 4, {"model0": "x"}):
             self.refused("flops: is", corestack.fit, PREDS, Y, flops=flops)
-        self.refused("flops: there is no member 'x'", corestack.fit, PREDS, Y, flops={"x": 1}, error=corestack.MismatchError)
+        unknown = {"x": 1}
+        self.refused("flops: there is no member 'x'", corestack.fit, PREDS, Y, flops=unknown, error=corestack.MismatchError)
 
     def test_groups(self):
         for value in (np.inf, -np.inf, np.nan, 1e300, 2.0**63):

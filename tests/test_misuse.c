@@ -145,6 +145,79 @@ static void threads_may_take_turns(void **state) {
     }
 }
 
+/* ---- from a callback ------------------------------------------------------------------------- */
+
+typedef struct inner_call {
+    cst_context *context;
+    int calls;
+    bool inside;
+    bool stop; /* at the end, on request */
+    char stage[64];
+    int64_t done;
+    int64_t total;
+} inner_call;
+
+/* Every call calls the library, which calls this: the inner one asks to stop. */
+static int call_inside(void *user, const char *stage, int64_t done, int64_t total) {
+    inner_call *call = user;
+    if (call->inside)
+        return 1;
+    (void)snprintf(call->stage, sizeof call->stage, "%s", stage);
+    call->done = done;
+    call->total = total;
+    call->calls++;
+    cst_context *entered = NULL;
+    assert_int_equal(cst_context_enter(call->context, &entered), CST_OK);
+    cst_notices_clear(entered);
+    cst_notice_about(entered, "inner");
+    cst_notice(entered, "said inside");
+    assert_int_equal(cst_notice_count(entered), 1);
+    assert_string_equal(cst_notice_at(entered, 0), "inner: said inside");
+    call->inside = true;
+    assert_int_equal(cst_stage(entered, "deep"), CST_ERROR_CANCELLED);
+    assert_true(cst_count_begin(entered, 3));
+    cst_count_one(entered);
+    call->inside = false;
+    cst_context_leave(&entered);
+    return call->stop;
+}
+
+static void calls_from_a_callback_keep_to_themselves(void **state) {
+    cst_context *context = *state;
+    inner_call call = {.context = context};
+    cst_context *entered = NULL;
+    assert_int_equal(cst_context_enter(context, &entered), CST_OK);
+    cst_notices_clear(context);
+    cst_notice_about(context, "outer");
+    cst_notice(context, "said before");
+    cst_context_set_progress(context, call_inside, &call);
+    assert_int_equal(cst_stage(context, "long"), CST_OK);
+    assert_true(cst_count_begin(context, 10));
+    cst_count_one(context);
+    cst_count_one(context);
+    for (double start = cst_seconds(); cst_seconds() - start < 0.07;)
+        ;
+    assert_int_equal(cst_poll(context), CST_OK);
+    assert_int_equal(call.calls, 2);
+    assert_string_equal(call.stage, "outer: long");
+    assert_int_equal(call.done, 2);
+    assert_int_equal(call.total, 10);
+    cst_notice(context, "said after");
+    assert_int_equal(cst_notice_count(context), 2);
+    assert_string_equal(cst_notice_at(context, 0), "outer: said before");
+    assert_string_equal(cst_notice_at(context, 1), "outer: said after");
+    call.stop = true;
+    for (double start = cst_seconds(); cst_seconds() - start < 0.07;)
+        ;
+    assert_int_equal(cst_poll(context), CST_ERROR_CANCELLED);
+    assert_string_equal(cst_last_error(context), "stopped on request during outer: long");
+    cst_count_end(context);
+    cst_notice_about(context, NULL);
+    cst_notices_clear(context);
+    cst_context_set_progress(context, NULL, NULL);
+    cst_context_leave(&entered);
+}
+
 /* ---- freed ----------------------------------------------------------------------------------- */
 
 enum { ROWS = 60, CLASSES = 3, MEMBERS = 2, KEPT_MAX = 1 << 16 };
@@ -327,6 +400,7 @@ int main(void) {
         cmocka_unit_test(null_in_each_place_is_tested),
         cmocka_unit_test(second_thread_is_refused),
         cmocka_unit_test(threads_may_take_turns),
+        cmocka_unit_test(calls_from_a_callback_keep_to_themselves),
         cmocka_unit_test(handles_without_checks),
 #ifdef CST_CHECK_HANDLES
         cmocka_unit_test(freed_handles_are_refused),

@@ -19,6 +19,27 @@ static const size_t MEMORY_UNKNOWN = (size_t)1 << 30;
 /* Seconds between two questions to the progress callback inside a loop. */
 static const double POLL_EVERY = 0.05;
 
+/* What belongs to one call: notices, and what the progress callback is told. A call from a callback
+ * has one of its own, so that the call around it finds its own as it left it; kept for the next. */
+typedef struct cst_run {
+    struct cst_run *outer;   /* of the call around this one; NULL: of the outermost */
+    struct cst_run *inner;   /* NULL until there is a call from a callback */
+    int depth;               /* of the owner when the call entered */
+    bool calling;            /* a callback of the caller's runs */
+    int muted;               /* depth of parallel loops run here: their notices are not kept */
+    int stopped;             /* the callback said so; read and written atomically */
+    double polled;           /* when the callback was last asked, seconds */
+    char stage[STAGE_CHARS]; /* what the callback was last told */
+    int64_t done;            /* read and written atomically */
+    int64_t total;
+    bool named;              /* the stage's progress is that of its outermost loop */
+    bool counting;           /* such a loop is running */
+    char about[STAGE_CHARS]; /* what notices are about, with ": " behind it; or empty */
+    char **notices;
+    size_t notice_count;
+    bool notice_lost; /* there was no memory for one since they were cleared */
+} cst_run;
+
 struct cst_context {
     cst_mark mark;
     cst_realloc_fn realloc_fn;
@@ -28,24 +49,15 @@ struct cst_context {
     cst_progress_fn progress_fn;
     void *progress_user;
     int threads;
-    size_t memory;           /* bytes a call may keep resident */
-    int muted;               /* depth of parallel loops run here: their notices are not kept */
-    cst_context *root;       /* of a worker's context: the caller's; else NULL */
-    bool on_caller;          /* the worker runs on the caller's own thread */
-    int stopped;             /* of the root: the callback said so; read and written atomically */
-    double polled;           /* of the root: when the callback was last asked, seconds */
-    char stage[STAGE_CHARS]; /* of the root: what the callback was last told */
-    int64_t done;            /* read and written atomically */
-    int64_t total;
-    bool named;              /* the stage's progress is that of its outermost loop */
-    bool counting;           /* such a loop is running */
-    char about[STAGE_CHARS]; /* what notices are about, with ": " behind it; or empty */
+    size_t memory;     /* bytes a call may keep resident */
+    cst_context *root; /* of a worker's context: the caller's; else NULL */
+    bool on_caller;    /* the worker runs on the caller's own thread */
+    cst_run outermost;
+    cst_run *run;  /* of the call that is at work */
+    cst_run *told; /* of a worker's context: the caller's, whose progress this is; else NULL */
     char error[ERROR_CHARS];
     cst_status error_status; /* of the last message */
-    char **notices;
-    size_t notice_count;
-    bool notice_lost; /* there was no memory for one since they were cleared */
-    cst_large large;  /* of the root */
+    cst_large large;         /* of the root */
     cst_owner owner;
 };
 
@@ -55,6 +67,11 @@ static _Thread_local const cst_context *refused;
 
 static cst_context *root_of(cst_context *context) {
     return context->root ? context->root : context;
+}
+
+/* Where the progress of this context's work is kept. */
+static cst_run *told_of(cst_context *context) {
+    return context->told ? context->told : context->run;
 }
 
 static void *default_realloc(void *user, void *pointer, size_t bytes) {
@@ -95,6 +112,7 @@ cst_status cst_context_create_with(cst_context **out, cst_realloc_fn realloc_fn,
     context->realloc_user = user;
     context->threads = core_count();
     context->memory = quarter_of_memory();
+    context->run = &context->outermost;
     cst_large_init(&context->large);
     *out = context;
     return CST_OK;
@@ -111,6 +129,7 @@ cst_status cst_context_child(cst_context **out, cst_context *parent, bool same_t
     (*out)->threads = 1;
     (*out)->memory = parent->memory;
     (*out)->root = parent->root ? parent->root : parent;
+    (*out)->told = told_of(parent);
     (*out)->on_caller = same_thread && (!parent->root || parent->on_caller);
     return CST_OK;
 }
@@ -118,12 +137,35 @@ cst_status cst_context_child(cst_context **out, cst_context *parent, bool same_t
 void cst_context_free(cst_context *context) {
     if (!CST_ALIVE(context, CONTEXT))
         return;
-    cst_notices_clear(context);
+    for (cst_run *run = &context->outermost; run; run = run->inner) {
+        context->run = run;
+        cst_notices_clear(context);
+    }
+    while (context->outermost.inner) {
+        cst_run *inner = context->outermost.inner;
+        context->outermost.inner = inner->inner;
+        cst_free(context, inner);
+    }
     cst_mark_freed(&context->mark);
     if (refused == context)
         refused = NULL;
     cst_large_destroy(&context->large);
     context->realloc_fn(context->realloc_user, context, 0);
+}
+
+/* A call from a callback begins: its state is its own. */
+static cst_status begin_inner(cst_context *context) {
+    cst_run *outer = context->run;
+    if (!outer->inner) {
+        outer->inner = cst_alloc(context, 1, sizeof *outer->inner);
+        if (!outer->inner)
+            return cst_why(context, CST_ERROR_MEMORY);
+    }
+    context->run = outer->inner;
+    cst_notices_clear(context); /* of one that was left by longjmp */
+    *context->run =
+        (cst_run){.outer = outer, .inner = context->run->inner, .depth = context->owner.depth};
+    return CST_OK;
 }
 
 cst_status cst_context_enter(cst_context *context, cst_context **entered) {
@@ -136,13 +178,24 @@ cst_status cst_context_enter(cst_context *context, cst_context **entered) {
     }
     if (refused == context)
         refused = NULL;
-    *entered = context;
-    return CST_OK;
+    cst_status status = context->run->calling ? begin_inner(context) : CST_OK;
+    if (status != CST_OK)
+        cst_owner_give(&context->owner);
+    else
+        *entered = context;
+    return status;
 }
 
 void cst_context_leave(cst_context **entered) {
-    if (*entered)
-        cst_owner_give(&(*entered)->owner);
+    cst_context *context = *entered;
+    if (!context)
+        return;
+    cst_run *run = context->run;
+    if (run->outer && run->depth == context->owner.depth) {
+        cst_notices_clear(context);
+        context->run = run->outer;
+    }
+    cst_owner_give(&context->owner);
 }
 
 cst_status cst_context_set_threads(cst_context *context, int threads) {
@@ -230,9 +283,24 @@ cst_status cst_why(const cst_context *context, cst_status status) {
     return disk ? CST_ERROR_IO : status;
 }
 
+/* Both callbacks may call the library with this context. */
 static void emit(cst_context *context, cst_log_level level, const char *message) {
-    if (context->log_fn)
-        context->log_fn(context->log_user, level, message);
+    cst_run *run = context->run;
+    if (!context->log_fn)
+        return;
+    run->calling = true;
+    context->log_fn(context->log_user, level, message);
+    run->calling = false;
+    context->run = run;
+}
+
+static bool ask(cst_context *context, const char *stage, int64_t done, int64_t total) {
+    cst_run *run = context->run;
+    run->calling = true;
+    bool stop = context->progress_fn(context->progress_user, stage, done, total) != 0;
+    run->calling = false;
+    context->run = run;
+    return stop;
 }
 
 void cst_log(cst_context *context, cst_log_level level, const char *format, ...) {
@@ -247,77 +315,79 @@ void cst_log(cst_context *context, cst_log_level level, const char *format, ...)
 }
 
 void cst_mute(cst_context *context, bool on) {
-    context->muted += on ? 1 : -1;
+    context->run->muted += on ? 1 : -1;
 }
 
 void cst_notice_about(cst_context *context, const char *what) {
-    (void)cst_snprintf(context->about, sizeof context->about, "%s%s", what ? what : "",
-                       what ? ": " : "");
+    cst_run *run = context->run;
+    (void)cst_snprintf(run->about, sizeof run->about, "%s%s", what ? what : "", what ? ": " : "");
 }
 
 void cst_notice(cst_context *context, const char *format, ...) {
     char message[ERROR_CHARS];
-    if (context->muted > 0)
+    cst_run *run = context->run;
+    if (run->muted > 0)
         return;
-    size_t used = strlen(context->about);
-    memcpy(message, context->about, used);
+    size_t used = strlen(run->about);
+    memcpy(message, run->about, used);
     va_list args;
     va_start(args, format);
     (void)cst_vsnprintf(message + used, sizeof message - used, format, args);
     va_end(args);
     make_printable(message);
-    for (size_t i = 0; i < context->notice_count; i++)
-        if (strcmp(context->notices[i], message) == 0)
+    for (size_t i = 0; i < run->notice_count; i++)
+        if (strcmp(run->notices[i], message) == 0)
             return;
     emit(context, CST_LOG_WARNING, message);
-    if (context->notice_count == NOTICES_MAX)
+    if (run->notice_count == NOTICES_MAX)
         return;
     /* A notice that finds no memory is not worth stopping for: it went to the logger, and a report
      * that should hold it fails. */
-    size_t count = context->notice_count;
-    char **grown = cst_grow(context, context->notices, count, count + 1, sizeof *grown);
+    size_t count = run->notice_count;
+    char **grown = cst_grow(context, run->notices, count, count + 1, sizeof *grown);
     if (grown) {
-        context->notices = grown;
+        run->notices = grown;
         grown[count] = cst_strdup(context, message);
     }
     if (grown && grown[count])
-        context->notice_count = count + 1;
+        run->notice_count = count + 1;
     else
-        context->notice_lost = true;
+        run->notice_lost = true;
 }
 
 bool cst_notices_lost(const cst_context *context) {
-    return context->notice_lost;
+    return context->run->notice_lost;
 }
 
 size_t cst_notice_count(const cst_context *context) {
-    return context->notice_count;
+    return context->run->notice_count;
 }
 
 const char *cst_notice_at(const cst_context *context, size_t index) {
-    return index < context->notice_count ? context->notices[index] : "";
+    return index < context->run->notice_count ? context->run->notices[index] : "";
 }
 
 void cst_notices_clear(cst_context *context) {
-    for (size_t i = 0; i < context->notice_count; i++)
-        cst_free(context, context->notices[i]);
-    cst_free(context, context->notices);
-    context->notices = NULL;
-    context->notice_count = 0;
-    context->notice_lost = false;
+    cst_run *run = context->run;
+    for (size_t i = 0; i < run->notice_count; i++)
+        cst_free(context, run->notices[i]);
+    cst_free(context, run->notices);
+    run->notices = NULL;
+    run->notice_count = 0;
+    run->notice_lost = false;
 }
 
 cst_status cst_progress(cst_context *context, const char *stage, int64_t done, int64_t total) {
+    cst_run *run = context->run;
     if (!context->progress_fn)
         return CST_OK;
     bool over = done >= total; /* what comes next is no part of this stage */
-    (void)cst_snprintf(context->stage, sizeof context->stage, "%s", over ? "" : stage);
-    context->polled = cst_seconds();
-    __atomic_store_n(&context->done, done, __ATOMIC_RELAXED);
-    context->total = total;
-    context->named = false;
-    if (context->progress_fn(context->progress_user, over ? stage : context->stage, done, total) !=
-        0)
+    (void)cst_snprintf(run->stage, sizeof run->stage, "%s", over ? "" : stage);
+    run->polled = cst_seconds();
+    __atomic_store_n(&run->done, done, __ATOMIC_RELAXED);
+    run->total = total;
+    run->named = false;
+    if (ask(context, over ? stage : run->stage, done, total))
         return cst_fail(context, CST_ERROR_CANCELLED, "stopped on request during %s", stage);
     return CST_OK;
 }
@@ -326,54 +396,56 @@ cst_status cst_stage(cst_context *context, const char *stage) {
     if (context->root)
         return CST_OK;
     char name[STAGE_CHARS];
-    (void)cst_snprintf(name, sizeof name, "%s%s", context->about, stage);
+    (void)cst_snprintf(name, sizeof name, "%s%s", context->run->about, stage);
     cst_log(context, CST_LOG_INFO, "%s", name);
     cst_status status = cst_progress(context, name, 0, 1);
-    context->named = true;
+    context->run->named = true;
     return status;
 }
 
 bool cst_count_begin(cst_context *context, int64_t total) {
-    if (context->root || !context->named || context->counting)
+    cst_run *run = context->run;
+    if (context->root || !run->named || run->counting)
         return false;
-    context->counting = true;
-    __atomic_store_n(&context->done, 0, __ATOMIC_RELAXED);
-    context->total = total;
+    run->counting = true;
+    __atomic_store_n(&run->done, 0, __ATOMIC_RELAXED);
+    run->total = total;
     return true;
 }
 
 void cst_count_one(cst_context *context) {
-    (void)__atomic_add_fetch(&root_of(context)->done, 1, __ATOMIC_RELAXED);
+    (void)__atomic_add_fetch(&told_of(context)->done, 1, __ATOMIC_RELAXED);
 }
 
 void cst_count_end(cst_context *context) {
-    context->counting = false;
+    context->run->counting = false;
 }
 
 cst_status cst_poll(cst_context *context) {
     cst_context *root = root_of(context);
+    cst_run *run = told_of(context);
     cst_large_trim(&root->large, root->memory);
-    if (!root->progress_fn || !*root->stage)
+    if (!root->progress_fn || !*run->stage)
         return CST_OK;
     if (context == root || context->on_caller) {
         double now = cst_seconds();
-        if (now - root->polled > POLL_EVERY) {
-            root->polled = now;
-            int64_t done = __atomic_load_n(&root->done, __ATOMIC_RELAXED);
-            if (root->progress_fn(root->progress_user, root->stage, done, root->total) != 0)
-                __atomic_store_n(&root->stopped, 1, __ATOMIC_RELAXED);
+        if (now - run->polled > POLL_EVERY) {
+            run->polled = now;
+            int64_t done = __atomic_load_n(&run->done, __ATOMIC_RELAXED);
+            if (ask(root, run->stage, done, run->total))
+                __atomic_store_n(&run->stopped, 1, __ATOMIC_RELAXED);
         }
     }
-    if (!__atomic_load_n(&root->stopped, __ATOMIC_RELAXED))
+    if (!__atomic_load_n(&run->stopped, __ATOMIC_RELAXED))
         return CST_OK;
     if (context == root) /* nobody is left to be told: the next call starts afresh */
-        __atomic_store_n(&root->stopped, 0, __ATOMIC_RELAXED);
-    return cst_fail(context, CST_ERROR_CANCELLED, "stopped on request during %s", root->stage);
+        __atomic_store_n(&run->stopped, 0, __ATOMIC_RELAXED);
+    return cst_fail(context, CST_ERROR_CANCELLED, "stopped on request during %s", run->stage);
 }
 
 void cst_poll_done(cst_context *context) {
     if (!context->root)
-        __atomic_store_n(&context->stopped, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&context->run->stopped, 0, __ATOMIC_RELAXED);
 }
 
 bool cst_size_mul(size_t a, size_t b, size_t *out) {

@@ -9,6 +9,9 @@
 #include <corestack/fit.h>
 #include <stdbool.h>
 
+/* Of the library's archive: no text steers the terminal (src/base/printable.h). */
+void cst_make_printable(char *text, char keep);
+
 /* Exit codes. 1 is kept for commands that answer a question with "no". */
 enum { CLI_OK = 0, CLI_NO = 1, CLI_BAD_INPUT = 2, CLI_INTERNAL = 3 };
 

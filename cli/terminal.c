@@ -21,6 +21,9 @@ static void on_signal(int number) {
     interrupted_by = number;
 }
 
+/* More than the longest message of the library. */
+enum { LINE_CHARS = 4096 };
+
 /* ---- messages -------------------------------------------------------------------------------- */
 
 static void clear_progress(cli_call *call) {
@@ -30,16 +33,15 @@ static void clear_progress(cli_call *call) {
     call->progress_on = false;
 }
 
-/* File names may hold anything; a message stays one line and cannot drive the terminal. */
+/* File names may hold anything; a message stays one line and cannot drive the terminal. The
+ * library's messages are so already. */
 static void print_line(cli_call *call, const char *kind, const char *message) {
+    char line[LINE_CHARS];
     clear_progress(call);
-    (void)fprintf(stderr, "corestack%s%s: %s", call->command ? " " : "",
-                  call->command ? call->command->name : "", kind);
-    for (const unsigned char *at = (const unsigned char *)message; *at; at++) {
-        bool control = *at < 0x20 || *at == 0x7F || (*at == 0xC2 && at[1] >= 0x80 && at[1] < 0xA0);
-        (void)fputc(control ? '?' : *at, stderr);
-    }
-    (void)fputc('\n', stderr);
+    (void)snprintf(line, sizeof line, "%s", message);
+    cst_make_printable(line, ' ');
+    (void)fprintf(stderr, "corestack%s%s: %s%s\n", call->command ? " " : "",
+                  call->command ? call->command->name : "", kind, line);
 }
 
 int cli_fail(cli_call *call, const char *format, ...) {

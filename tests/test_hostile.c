@@ -6,6 +6,7 @@
 
 #include "io/coco.h"
 #include "io/manifest.h"
+#include "io/strings.h"
 #include "model/format.h"
 #include "model/stack.h"
 
@@ -73,6 +74,18 @@ static void messages_are_one_printable_line(void **state) {
     fixture *f = *state;
     (void)cst_fail(f->context, CST_ERROR_INPUT, "%s", "a\nb\x1b[31m\x7fé");
     assert_string_equal(cst_last_error(f->context), "a?b?[31m?é");
+    /* C1, the turns of direction, breaks of lines, and what is no UTF-8 */
+    (void)cst_fail(f->context, CST_ERROR_INPUT, "%s",
+                   "a\xC2\x9B"
+                   "31m\xE2\x80\xAE\xE2\x80\xA8\xE2\x81\xA6\xD8\x9Cz\x9B\xC2\xED\xA0\x80\xF0\x9F"
+                   "\x98\x80\xE2\x80");
+    assert_string_equal(cst_last_error(f->context), "a??31m???????????z?????\xF0\x9F\x98\x80??");
+    char quoted[CST_QUOTE_CHARS];
+    assert_string_equal(cst_quote(quoted, "a\xC2\x9B\xE2\x80\xAE\tb\xC3\xA9"), "a??????b\xC3\xA9");
+    char name[2 * CST_QUOTE_CHARS] = "";
+    for (int i = 0; i + 1 < CST_QUOTE_CHARS; i++)
+        (void)strcat(name, "\xC3\xA9");
+    assert_string_equal(cst_quote(quoted, name) + CST_QUOTE_CHARS - 4 - 2, "\xC3\xA9...");
     cst_notices_clear(f->context);
     cst_notice(f->context, "%s", "c\rd");
     assert_string_equal(cst_notice_at(f->context, 0), "c?d");

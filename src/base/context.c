@@ -3,6 +3,7 @@
  */
 #include "base/base.h"
 #include "base/large.h"
+#include "base/printable.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -252,13 +253,6 @@ const char *cst_version(void) {
     return CST_VERSION_STRING;
 }
 
-/* Messages are one line and steer no terminal, whatever stands in the files that they quote. */
-static void make_printable(char *message) {
-    for (; *message; message++)
-        if ((unsigned char)*message < 0x20 || *message == 0x7f)
-            *message = '?';
-}
-
 /* In brackets: a macro stands in its place under the analyzer. */
 cst_status(cst_fail)(cst_context *context, cst_status code, const char *format, ...) {
     if (!context)
@@ -267,7 +261,7 @@ cst_status(cst_fail)(cst_context *context, cst_status code, const char *format, 
     va_start(args, format);
     (void)cst_vsnprintf(context->error, sizeof context->error, format, args);
     va_end(args);
-    make_printable(context->error);
+    cst_make_printable(context->error, ' ');
     context->error_status = code;
     return code;
 }
@@ -311,6 +305,7 @@ void cst_log(cst_context *context, cst_log_level level, const char *format, ...)
     va_start(args, format);
     (void)cst_vsnprintf(message, sizeof message, format, args);
     va_end(args);
+    cst_make_printable(message, ' ');
     emit(context, level, message);
 }
 
@@ -334,7 +329,7 @@ void cst_notice(cst_context *context, const char *format, ...) {
     va_start(args, format);
     (void)cst_vsnprintf(message + used, sizeof message - used, format, args);
     va_end(args);
-    make_printable(message);
+    cst_make_printable(message, ' ');
     for (size_t i = 0; i < run->notice_count; i++)
         if (strcmp(run->notices[i], message) == 0)
             return;

@@ -4,6 +4,8 @@
  */
 #include "io/strings.h"
 
+#include "base/printable.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,16 +60,15 @@ cst_status cst_strings_add_int(cst_context *context, cst_strings *strings, int64
 }
 
 const char *cst_quote(char buffer[CST_QUOTE_CHARS], const char *text) {
-    size_t i = 0;
-    for (; text[i] && i < CST_QUOTE_CHARS - 4; i++)
-        buffer[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i];
-    if (text[i]) {
-        while (i > 0 && ((unsigned char)text[i] & 0xc0) == 0x80) /* not inside a UTF-8 character */
-            i--;
-        memcpy(buffer + i, "...", 3);
-        i += 3;
-    }
-    buffer[i] = '\0';
+    size_t i = strnlen(text, CST_QUOTE_CHARS - 4);
+    bool cut = text[i] != '\0';
+    while (cut && i > 0 && ((unsigned char)text[i] & 0xc0) == 0x80) /* not inside a character */
+        i--;
+    memcpy(buffer, text, i);
+    memcpy(buffer + i, "...", 4);
+    if (!cut)
+        buffer[i] = '\0';
+    cst_make_printable(buffer, ' ');
     return buffer;
 }
 

@@ -4,6 +4,8 @@
  */
 #include "report/page.h"
 
+#include "base/printable.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -30,17 +32,6 @@ static void append(cst_page *page, const char *text, size_t length) {
     page->text[page->used] = '\0';
 }
 
-/* C0 controls (but `keep`), DEL and the UTF-8 form of the C1 controls: a name must not be able to
- * drive the terminal. */
-static void defuse(char *text, char keep) {
-    for (unsigned char *at = (unsigned char *)text; *at; at++) {
-        if ((*at < 0x20 && *at != (unsigned char)keep) || *at == 0x7F)
-            *at = '?';
-        if (*at == 0xC2 && at[1] >= 0x80 && at[1] < 0xA0)
-            at[0] = at[1] = '?';
-    }
-}
-
 static char *format_text(cst_context *context, const char *format, va_list args) {
     va_list again;
     va_copy(again, args);
@@ -60,7 +51,7 @@ static void append_args(cst_page *page, cst_style style, const char *format, va_
         page->status = CST_ERROR_MEMORY;
         return;
     }
-    defuse(text, '\n');
+    cst_make_printable(text, '\n');
     bool marked = page->color && style != CST_PLAIN;
     if (marked)
         append(page, STYLE_ON[style], strlen(STYLE_ON[style]));
@@ -117,7 +108,7 @@ static void add_cell(cst_grid *table, cst_style style, char *text) {
         page->status = CST_ERROR_MEMORY;
         return;
     }
-    defuse(text, ' ');
+    cst_make_printable(text, ' ');
     table->cells[table->count++] = (cst_cell){.text = text, .style = style};
 }
 

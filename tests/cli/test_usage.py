@@ -85,6 +85,9 @@ class Usage(PoolCase):
     def test_control_characters_do_not_reach_the_terminal(self):
         result = self.fails("fit", "a\033[2Jb\nc.json", "-o", self.model)
         self.assertNotIn("\033", result.err)
+        # C1 and a turn of direction: what is written is still UTF-8, which `fails` decodes.
+        result = self.fails("fit", "a\u009b31m\u202ec.json", "-o", self.model)
+        self.assertIn("a??31m???c.json", result.err)
 
     def test_standard_output_full_or_closed(self):
         with open("/dev/full", "w", encoding="ascii") as full:

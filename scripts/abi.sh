@@ -32,6 +32,12 @@ fi
 # Nothing in it depends on where it was built, or on the order of the types.
 abidw --headers-dir "$include" --drop-private-types --exported-interfaces-only --no-elf-needed --no-show-locs \
     --no-corpus-path --no-comp-dir-path --no-write-default-sizes --type-id-style hash "$library" --out-file "$work/now"
+# abidiff does not see that two fields of one type change places in a struct without a name.
+if grep -nE '^[[:blank:]]+(struct|union)[[:blank:]]*(\{|$)' "$include"/*.h >"$work/nameless"; then
+    cat "$work/nameless" >&2
+    echo "A public struct holds a struct or union without a name, whose changes cannot be compared: give it a name" >&2
+    exit 1
+fi
 grep -q '<function-decl' "$work/now" || {
     echo "$library: no function with debugging information; compile it with -g" >&2
     exit 2

@@ -62,6 +62,7 @@ fails "another type of a parameter" 's/cst_colour colour)/long colour)/' cst_len
 fails "a field more" 's/    int y;/    int y;\n    int z;/' cst_point
 fails "fields in another order" 's/int x;/int t;/; s/int y;/int x;/; s/int t;/int y;/' cst_point
 fails "another value of a constant" 's/CST_GREEN = 1/CST_GREEN = 2/' CST_GREEN
+fails "a struct without a name" 's/    int y;/    int y;\n    struct {\n        int a;\n        int b;\n    } part;/' 'without a name'
 make_library '/cst_peek/d'
 "$root/scripts/abi.sh" --write "$work/libone.so" "$work/baseline" "$work/include" >"$work/log"
 passes "what was stored" '/cst_peek/d' ''

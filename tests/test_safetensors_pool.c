@@ -37,7 +37,7 @@ static void put_files(fixture *f) {
     static const int64_t shape[2] = {ROWS, CLASSES};
     cst_safetensors_writer *w = NULL;
     cst_safetensors *file = NULL;
-    char name[16];
+    char name[32];
     float *values = malloc(CELLS * sizeof *values);
     unsigned char *labels = malloc(ROWS);
     int64_t *ids = malloc(ROWS * sizeof *ids);

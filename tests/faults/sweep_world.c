@@ -87,7 +87,7 @@ static void make_numbers(world *w) {
 /* npy files with a manifest; a folder of CSV with ids. */
 static void write_classes(world *w) {
     static const char *const names[] = {"a", "b", "c"};
-    static char ids[ROWS][8];
+    static char ids[ROWS][16];
     const char *list[ROWS];
     char name[32];
     cst_context *q = w->quiet;

@@ -10,13 +10,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Whether everything that is needed was given; `out`: a place for the values. */
-static cst_status check_reading(cst_context *context, const char *path, bool out,
-                                const int64_t *rows) {
-    if (!context || !path || !out || !rows)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "reading a column: a path and places for values and rows are needed");
-    return CST_OK;
+static cst_status nothing_given(cst_context *context) {
+    return cst_fail(context, CST_ERROR_ARGUMENT,
+                    "reading a column: a path and places for values and rows are needed");
 }
 
 /* Whole numbers as they are; text numbered by first appearance. */
@@ -50,8 +46,9 @@ cst_status cst_read_groups(cst_context *context, const char *path, int64_t **out
     if (rows)
         *rows = 0;
     CST_ENTER(context);
-    cst_status status = check_reading(context, path, out != NULL, rows);
-    return status == CST_OK ? read_numbers(context, path, wanted, out, rows) : status;
+    if (!path || !out || !rows)
+        return nothing_given(context);
+    return read_numbers(context, path, wanted, out, rows);
 }
 
 cst_status cst_read_labels(cst_context *context, const char *path, int32_t **out, int64_t *rows) {
@@ -62,9 +59,9 @@ cst_status cst_read_labels(cst_context *context, const char *path, int32_t **out
     if (rows)
         *rows = 0;
     CST_ENTER(context);
-    cst_status status = check_reading(context, path, out != NULL, rows);
-    if (status == CST_OK)
-        status = read_numbers(context, path, wanted, &values, rows);
+    if (!path || !out || !rows)
+        return nothing_given(context);
+    cst_status status = read_numbers(context, path, wanted, &values, rows);
     if (status != CST_OK)
         return status;
     int32_t *labels = cst_alloc(context, (size_t)*rows, sizeof *labels);
@@ -116,9 +113,9 @@ cst_status cst_read_targets(cst_context *context, const char *path, double **out
     if (rows)
         *rows = 0;
     CST_ENTER(context);
-    cst_status status = check_reading(context, path, out && outputs, rows);
-    if (status == CST_OK)
-        status = cst_rows_open(context, &file, path, 0);
+    if (!path || !out || !rows || !outputs)
+        return nothing_given(context);
+    cst_status status = cst_rows_open(context, &file, path, 0);
     if (status == CST_OK)
         status = check_targets(context, file, path);
     if (status == CST_OK)

@@ -252,6 +252,8 @@ static void mark(lsh_job *job, int32_t i, int32_t j, size_t at, void *user) {
  * of its own. */
 static cst_status draw_pairs(cst_context *context, lsh_job *job) {
     size_t k = job->members;
+    if (k < 2)
+        return CST_OK;
     double clear = 1 - CLEAR * (1 - job->options->threshold) - ROUNDING;
     cst_rng rng;
     cst_rng_init(&rng, job->options->seed, CST_STREAM_PROBES, UINT32_MAX);

@@ -13,7 +13,7 @@ void cst_value_greedy(const double *moments, int32_t count, int32_t rounds, doub
      * is computed anew for each candidate's share. */
     double sum = 0;
     int32_t kept = 0;
-    int32_t picked[1024];
+    int32_t picked[1024] = {0};
     rounds = rounds < 1024 ? rounds : 1024;
     memset(weights, 0, n * sizeof *weights);
     for (int32_t r = 1; r <= rounds; r++) {

@@ -29,7 +29,7 @@ def targets():
     for log in sorted((build / "figures").iterdir()):
         rows = [list(map(int, line.split("\t"))) for line in log.read_text().splitlines()]
         executions, seconds = sum(r[0] for r in rows), sum(r[1] for r in rows)
-        found = len(list((build / "work" / log.name).glob("*")))
+        found = len(list((build / "inputs" / log.name).glob("*")))
         yield log.name, executions, seconds, max(r[2] for r in rows), found
 
 

@@ -5,13 +5,13 @@
 #   scripts/fuzz.sh --figures                 coverage of all that was found so far, and the table of figures into
 #                                             docs/reliability.md
 #
-# Inputs that were found stay in build-fuzz/work/TARGET and are where the next run begins; an input that breaks something
+# Inputs that were found stay in build-fuzz/inputs/TARGET and are where the next run begins; an input that breaks something
 # is left in build-fuzz/finds, and the exit status is 1. Figures add up in build-fuzz/figures.
 set -eu
 cd "$(dirname "$0")/.."
 export LC_ALL=C OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 here=$(pwd)
-work=build-fuzz/work
+inputs=build-fuzz/inputs
 : "${JOBS:=1}"
 
 targets() {
@@ -30,10 +30,10 @@ run_one() { # seconds, target
     reference_errors) words=json ;;
     *) words=$name ;;
     esac
-    mkdir -p "$work/$name" build-fuzz/finds build-fuzz/figures build-fuzz/logs "fuzz/corpus/$name"
+    mkdir -p "$inputs/$name" build-fuzz/finds build-fuzz/figures build-fuzz/logs "fuzz/corpus/$name"
     log=$here/build-fuzz/logs/$name
     set -- -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=512 -print_final_stats=1 \
-        -max_len="$([ "$name" = pool ] && echo 16384 || echo 4096)" -artifact_prefix="build-fuzz/finds/$name-" "$work/$name" \
+        -max_len="$([ "$name" = pool ] && echo 16384 || echo 4096)" -artifact_prefix="build-fuzz/finds/$name-" "$inputs/$name" \
         "fuzz/corpus/$name"
     [ ! -d "fuzz/regressions/$name" ] || set -- "$@" "fuzz/regressions/$name"
     [ ! -f "fuzz/dict/$words.dict" ] || set -- "-dict=fuzz/dict/$words.dict" "$@"
@@ -50,13 +50,13 @@ run_one() { # seconds, target
     edges=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$log" | tail -n 1)
     # Fewest inputs with the same coverage.
     if [ $status = 0 ]; then
-        mkdir -p "$work/$name.least"
-        "build-fuzz/fuzz/fuzz_$name" -merge=1 -rss_limit_mb=2048 "$work/$name.least" "fuzz/corpus/$name" "$work/$name" \
-            >"$log.merge" 2>&1 && rm -r "${work:?}/$name" && mv "$work/$name.least" "$work/$name"
+        mkdir -p "$inputs/$name.least"
+        "build-fuzz/fuzz/fuzz_$name" -merge=1 -rss_limit_mb=2048 "$inputs/$name.least" "fuzz/corpus/$name" "$inputs/$name" \
+            >"$log.merge" 2>&1 && rm -r "${inputs:?}/$name" && mv "$inputs/$name.least" "$inputs/$name"
     fi
     printf '%s\t%s\t%s\n' "${executions:-0}" "${cpu%% *}" "${edges:-0}" >>"build-fuzz/figures/$name"
     printf '%-18s %12s executions %8s s of CPU %7s edges %6s inputs%s\n' "$name" "${executions:-0}" "${cpu%% *}" \
-        "${edges:-0}" "$(find "$work/$name" -type f | wc -l)" "$([ $status = 0 ] || echo "   FOUND: $log")"
+        "${edges:-0}" "$(find "$inputs/$name" -type f | wc -l)" "$([ $status = 0 ] || echo "   FOUND: $log")"
     return $status
 }
 
@@ -65,7 +65,7 @@ coverage() {
     rm -f build-fuzz/*.profraw
     for name in $(targets); do
         set -- "fuzz/corpus/$name"
-        for folder in "fuzz/regressions/$name" "$work/$name"; do
+        for folder in "fuzz/regressions/$name" "$inputs/$name"; do
             [ ! -d "$folder" ] || set -- "$@" "$folder"
         done
         LLVM_PROFILE_FILE="build-fuzz/$name.profraw" "build-fuzz/coverage/fuzz/fuzz_$name" "$@" >/dev/null 2>&1 || return 1

@@ -59,20 +59,11 @@ def _names(pool: Any) -> Optional[list[str]]:
 
 
 def _joined(value: Any, ids: Optional[list[str]], name: str) -> Any:
-    """A Series or frame in the order of the ids."""
+    """A Series or frame in the order of the ids, which are text; anything else as it is."""
     if ids is None or not (_frames.is_series(value) or _frames.is_frame(value)):
         return value
-    places: dict[str, int] = {}
-    for place, one in enumerate(value.index):
-        if str(one) in places:
-            raise InputError(f"{name}: id {one!r} is there twice")
-        places[str(one)] = place
-    missing = next((one for one in ids if one not in places), None)
-    if missing is not None:
-        raise MismatchError(f"{name}: there is no row with id '{missing}'")
-    if len(places) > len(ids):
-        raise MismatchError(f"{name}: id '{next(one for one in places if one not in set(ids))}' is one too many")
-    return value.iloc[[places[one] for one in ids]]
+    named = value.set_axis(value.index.map(str), axis=0)
+    return _frames.joined(named, type(named.index)(ids), name)
 
 
 def _column(name: str, value: Any, values: bool, classes: Any) -> Array:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from typing import Any, Optional, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -108,6 +108,9 @@ def rows_of(X: Any, index: Array) -> Any:
     return _safe_indexing(X, index)
 
 
+Self = TypeVar("Self", bound="StackEstimator")
+
+
 class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
     """An estimator whose X holds members' predictions, or features that its `estimators` are trained on."""
 
@@ -139,7 +142,48 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
     def _is_kind(self, est: Any) -> bool:
         raise NotImplementedError
 
+    def _check_predictions(self, X: Any, y: Any) -> tuple[Array, Array]:
+        """X that holds predictions, divided into members, and y as the stack takes it."""
+        raise NotImplementedError
+
+    def _given(self, y: Any) -> Array:
+        """y as the stack takes it, beside features."""
+        raise NotImplementedError
+
+    def _to_train(self, y: Array) -> Array:
+        """What base estimators are trained on, of y as the stack takes it."""
+        return y
+
+    def _stack_task(self) -> dict[str, Any]:
+        """What `corestack.fit` is told beside arrays and options."""
+        raise NotImplementedError
+
     # ---- fitting ---------------------------------------------------------------------------------
+
+    def fit(self: Self, X: Any, y: Any, sample_weight: Any = None, *, folds: Any = None, groups: Any = None) -> Self:
+        """Fits the stack, and the estimators where there are any.
+
+        folds: fold of each row, where X holds predictions of models that were trained in folds. groups: rows that must
+        not be separated. sample_weight: how much each row counts, in the stack and in the estimators that take weights;
+        a row of weight 0 takes no part.
+        """
+        self._check_parameters()
+        if self.estimators is None:
+            X, y = self._check_predictions(X, y)
+            self._fit_stack(self._members(X), y, weights_of(sample_weight, X), None, folds, groups)
+            return self
+        if folds is not None:
+            raise ArgumentError("folds: with estimators cv makes them; give cv=[(train, test), ...]")
+        self._named()
+        y = self._given(y)
+        X = self._features(X, y)
+        X, y, groups, weights = self._counted(sample_weight, X, y, groups)
+        trained = self._to_train(y)
+        names, members, seen, folds = self._out_of_fold(X, trained, groups, weights)
+        groups, part = (None if beside is None else np.asarray(beside)[seen] for beside in (groups, weights))
+        self._fit_stack(members, y[seen], part, names, folds, groups)
+        self._fit_kept(X, trained, weights)
+        return self
 
     def _check_parameters(self) -> None:
         """What scikit-learn leaves to fit."""
@@ -164,7 +208,7 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
             )
 
     def _fit_stack(
-        self, members: Any, y: Array, weights: Any, names: Any, folds: Any, groups: Any, **about: Any
+        self, members: Any, y: Array, weights: Any, names: Any, folds: Any, groups: Any
     ) -> None:
         self.stack_ = fit_stack(
             members,
@@ -177,7 +221,7 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
             seed=0 if self.random_state is None else int(self.random_state),
             options=self._options(folds),
             threads=self._threads(),
-            **about,
+            **self._stack_task(),
         )
         self.report_ = self.stack_.report
 

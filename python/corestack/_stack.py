@@ -224,7 +224,8 @@ class Stack:
 
     def _needed(self, arrays: "_arrays.Arrays") -> None:
         """Leaves only the members that prediction runs, so that others are not even looked at."""
-        keep = [k for k, name in enumerate(arrays.names) if name in set(self._kept)]
+        kept = set(self._kept)
+        keep = [k for k, name in enumerate(arrays.names) if name in kept]
         if not keep or len(keep) == len(arrays.names):
             return
         struct = arrays.struct
@@ -309,6 +310,7 @@ class Stack:
         split: Optional[str] = None,
         names: Optional[Sequence[str]] = None,
         output: Optional[str] = None,
+        outside: bool = False,
         return_variance: bool = False,
         out: Optional[Path] = None,
         format: Optional[str] = None,

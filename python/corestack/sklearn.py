@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, column_or_1d
 from ._convert import as_array
 from ._division import codes_among, of_classes
 from ._errors import ArgumentError, MismatchError
-from ._estimators import DTYPES, FEATURE_CHECKS, StackEstimator, unmasked, validate_data, weights_of
+from ._estimators import DTYPES, FEATURE_CHECKS, StackEstimator, unmasked, validate_data
 from ._types import Array
 
 __all__ = ["CoreStackClassifier", "CoreStackRegressor", "FEATURE_CHECKS"]
@@ -104,33 +104,15 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
 
     # ---- fitting ---------------------------------------------------------------------------------
 
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, folds: Any = None, groups: Any = None
-    ) -> "CoreStackClassifier":
-        """Fits the stack, and the estimators where there are any.
+    def _given(self, y: Any) -> Array:
+        return self._encode(y)
 
-        folds: fold of each row, where X holds predictions of models that were trained in folds. groups: rows that must
-        not be separated. sample_weight: how much each row counts, in the stack and in the estimators that take weights;
-        a row of weight 0 takes no part.
-        """
-        self._check_parameters()
-        if self.estimators is None:
-            X, codes = self._check_predictions(X, y)
-            weights = weights_of(sample_weight, X)
-            self._fit_stack(self._members(X), codes, weights, None, folds, groups, output=self.output)
-            return self
-        if folds is not None:
-            raise ArgumentError("folds: with estimators cv makes them; give cv=[(train, test), ...]")
-        self._named()
-        codes = self._encode(labelled(y))
-        X = self._features(X, codes)
-        X, codes, groups, weights = self._counted(sample_weight, X, codes, groups)
-        y = self.classes_[codes]
-        names, members, seen, folds = self._out_of_fold(X, y, groups, weights)
-        groups, part = (None if beside is None else np.asarray(beside)[seen] for beside in (groups, weights))
-        self._fit_stack(members, codes[seen], part, names, folds, groups)
-        self._fit_kept(X, y, weights)
-        return self
+    def _to_train(self, y: Array) -> Array:
+        trained: Array = self.classes_[y]
+        return trained
+
+    def _stack_task(self) -> dict[str, Any]:
+        return {"output": self.output} if self.estimators is None else {}
 
     def _encode(self, y: Any) -> Array:
         y = column_or_1d(labelled(y), warn=True)
@@ -272,32 +254,11 @@ class CoreStackRegressor(RegressorMixin, StackEstimator):
 
     # ---- fitting ---------------------------------------------------------------------------------
 
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, folds: Any = None, groups: Any = None
-    ) -> "CoreStackRegressor":
-        """Fits the stack, and the estimators where there are any.
+    def _given(self, y: Any) -> Array:
+        return self._targets(check_array(labelled(y), ensure_2d=False, input_name="y"))
 
-        folds: fold of each row, where X holds predictions of models that were trained in folds. groups: rows that must
-        not be separated. sample_weight: how much each row counts, in the stack and in the estimators that take weights;
-        a row of weight 0 takes no part.
-        """
-        self._check_parameters()
-        if self.estimators is None:
-            X, y = self._check_predictions(X, y)
-            weights = weights_of(sample_weight, X)
-            self._fit_stack(self._members(X), y, weights, None, folds, groups, task="regression")
-            return self
-        if folds is not None:
-            raise ArgumentError("folds: with estimators cv makes them; give cv=[(train, test), ...]")
-        self._named()
-        y = self._targets(check_array(labelled(y), ensure_2d=False, input_name="y"))
-        X = self._features(X, y)
-        X, y, groups, weights = self._counted(sample_weight, X, y, groups)
-        names, members, seen, folds = self._out_of_fold(X, y, groups, weights)
-        groups, part = (None if beside is None else np.asarray(beside)[seen] for beside in (groups, weights))
-        self._fit_stack(members, y[seen], part, names, folds, groups, task="regression")
-        self._fit_kept(X, y, weights)
-        return self
+    def _stack_task(self) -> dict[str, Any]:
+        return {"task": "regression"}
 
     def _targets(self, y: Array) -> Array:
         """Targets (rows,) or (rows, outputs), and what predictions will look like."""

@@ -122,9 +122,11 @@ static bool sweep(const problem *p, double *w, double *gradient) {
     return same;
 }
 
-/* Lower Cholesky factor in place; false where a pivot is not above 1e-13 (the diagonal is 1 or
- * more), that is, where columns of the active set depend on one another. */
-static bool try_cholesky(int32_t n, double *a) {
+/* Lower Cholesky factor in place (the diagonal is 1 or more); the number of rows that do not depend
+ * on those before, that is, whose pivot is above 1e-13. The others are left out, zero with their
+ * diagonal; or, where `stop`, the first of them ends it. */
+static int32_t independent_cholesky(int32_t n, double *a, bool stop) {
+    int32_t rank = 0;
     for (int32_t i = 0; i < n; i++) {
         double *row = a + (size_t)i * (size_t)n;
         for (int32_t j = 0; j <= i; j++) {
@@ -133,14 +135,23 @@ static bool try_cholesky(int32_t n, double *a) {
             for (int32_t m = 0; m < j; m++)
                 sum -= row[m] * other[m];
             if (i != j)
-                row[j] = sum / other[j];
-            else if (sum > 1e-13)
-                row[j] = sqrt(sum);
+                row[j] = other[j] > 0 ? sum / other[j] : 0;
             else
-                return false;
+                row[j] = sum > 1e-13 ? sqrt(sum) : 0;
         }
+        if (row[i] > 0)
+            rank++;
+        else if (stop)
+            return rank;
+        else
+            memset(row, 0, (size_t)n * sizeof *row);
     }
-    return true;
+    return rank;
+}
+
+/* Whether the columns of the active set do not depend on one another; then `a` is factored. */
+static bool try_cholesky(int32_t n, double *a) {
+    return independent_cholesky(n, a, true) == n;
 }
 
 /* Indices of the non-zero entries of w to d->active, and G + quadratic I on them to d->factor. */
@@ -319,30 +330,6 @@ static cst_status solve_ridge(cst_context *context, const problem *p, descent *d
     return CST_OK;
 }
 
-/* As try_cholesky, but a row that depends on those before is left out (zero, also its diagonal).
- * Returns the number of the others. */
-static int32_t independent_cholesky(int32_t n, double *a) {
-    int32_t rank = 0;
-    for (int32_t i = 0; i < n; i++) {
-        double *row = a + (size_t)i * (size_t)n;
-        for (int32_t j = 0; j <= i; j++) {
-            const double *other = a + (size_t)j * (size_t)n;
-            double sum = row[j];
-            for (int32_t m = 0; m < j; m++)
-                sum -= row[m] * other[m];
-            if (i != j)
-                row[j] = other[j] > 0 ? sum / other[j] : 0;
-            else
-                row[j] = sum > 1e-13 ? sqrt(sum) : 0;
-        }
-        if (row[i] > 0)
-            rank++;
-        else
-            memset(row, 0, (size_t)n * sizeof *row);
-    }
-    return rank;
-}
-
 /* log det of 2n (G + quadratic I) on the coefficients it is taken over. Of columns that depend on
  * one another (with one member, its mean and its median) as many count as are independent: how a
  * solver spreads a weight over them says nothing. */
@@ -354,7 +341,7 @@ static void hessian(const problem *p, double rows, descent *d, cst_linear *out) 
             d->trial[j] = 1;
         const double *support = p->absolute == 0 ? d->trial : d->w;
         count = active_matrix(p, support, p->quadratic, d);
-        out->active = independent_cholesky(count, d->factor);
+        out->active = independent_cholesky(count, d->factor, false);
     }
     out->logdet_hessian = out->active * log(2 * rows);
     double sum = 0;

@@ -374,13 +374,8 @@ static cst_status prepare(cst_context *context, bootstrap *job) {
     cst_status status = CST_OK;
     for (int32_t m = 0; status == CST_OK && m < job->methods; m++) {
         cst_samples samples = {0};
-        cst_view view = {.rows = job->rows,
-                         .classes = job->classes,
-                         .members = 1,
-                         .data = &job->probabilities[m],
-                         .labels = job->labels,
-                         .weights = job->weights,
-                         .weight_scale = 1};
+        cst_view view = cst_view_of_one(&job->probabilities[m], job->rows, job->classes,
+                                        job->labels, job->weights);
         status = job->weights ? cst_samples_of(context, &view, 0, &samples)
                               : cst_samples_make(context, job->probabilities[m], job->rows,
                                                  job->classes, job->labels, &samples);

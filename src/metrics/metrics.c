@@ -140,27 +140,18 @@ cst_status cst_metrics_evaluate(cst_context *context, const float *probabilities
                                 cst_metrics *out) {
     CST_ENTER(context);
     CST_FITS(context, rows, classes, sizeof(*probabilities));
-    if (!context || !out)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_metrics_evaluate: a context and a place for the scores are needed");
-    if (rows < 1 || classes < 1 || !probabilities || !labels)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "scores need at least one row, one class and labels: got %lld rows of %d "
-                        "classes",
-                        (long long)rows, classes);
+    cst_status status =
+        cst_scores_check(context, out, probabilities, rows, classes, labels,
+                         "cst_metrics_evaluate: a context and a place for the scores are needed");
+    if (status != CST_OK)
+        return status;
     return cst_metrics_weighted(context, probabilities, rows, classes, labels, NULL, bins, out);
 }
 
 cst_status cst_metrics_weighted(cst_context *context, const float *probabilities, int64_t rows,
                                 int32_t classes, const int32_t *labels, const double *weights,
                                 int bins, cst_metrics *out) {
-    cst_view view = {.rows = rows,
-                     .classes = classes,
-                     .members = 1,
-                     .data = &probabilities,
-                     .labels = labels,
-                     .weights = weights,
-                     .weight_scale = 1};
+    cst_view view = cst_view_of_one(&probabilities, rows, classes, labels, weights);
     return cst_metrics_of(context, &view, 0, bins, true, out);
 }
 

@@ -220,3 +220,27 @@ cst_status cst_metrics_per_sample(cst_context *context, const float *probabiliti
         .nll = nll, .brier = brier, .confidence = confidence, .correct = correct};
     return cst_samples_fill(context, probabilities, rows, classes, labels, &samples);
 }
+
+cst_status cst_scores_check(cst_context *context, const void *out, const float *probabilities,
+                            int64_t rows, int32_t classes, const int32_t *labels,
+                            const char *needs) {
+    if (!context || !out)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "%s", needs);
+    if (rows < 1 || classes < 1 || !probabilities || !labels)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "scores need at least one row, one class and labels: got %lld rows of %d "
+                        "classes",
+                        (long long)rows, classes);
+    return CST_OK;
+}
+
+cst_view cst_view_of_one(const float *const *probabilities, int64_t rows, int32_t classes,
+                         const int32_t *labels, const double *weights) {
+    return (cst_view){.rows = rows,
+                      .classes = classes,
+                      .members = 1,
+                      .data = probabilities,
+                      .labels = labels,
+                      .weights = weights,
+                      .weight_scale = 1};
+}

@@ -52,6 +52,16 @@ cst_status cst_distribution_check(cst_context *context, const float *row, int32_
  * edges as the double quotient; p >= 1 is in the last, p < 0 in the first. */
 int32_t cst_bin_of(double probability, int32_t bins);
 
+/* What every public function of scores needs: a place for the result and rows of probabilities with
+ * labels. `needs`: the message where there is no place. */
+cst_status cst_scores_check(cst_context *context, const void *out, const float *probabilities,
+                            int64_t rows, int32_t classes, const int32_t *labels,
+                            const char *needs);
+
+/* One member's probabilities as a view; weights may be NULL. */
+cst_view cst_view_of_one(const float *const *probabilities, int64_t rows, int32_t classes,
+                         const int32_t *labels, const double *weights);
+
 /* The number of bins meant: CST_METRIC_BINS for 0. CST_ERROR_ARGUMENT beyond 1..10000. */
 cst_status cst_bins_check(cst_context *context, int bins, int32_t *out);
 

@@ -9,9 +9,6 @@
 #include <corestack/fit.h>
 #include <stdbool.h>
 
-/* Of the library's archive: no text steers the terminal (src/base/printable.h). */
-void cst_make_printable(char *text, char keep);
-
 /* Exit codes. 1 is kept for commands that answer a question with "no". */
 enum { CLI_OK = 0, CLI_NO = 1, CLI_BAD_INPUT = 2, CLI_INTERNAL = 3 };
 
@@ -148,9 +145,6 @@ typedef struct cli_target {
     bool direct;                        /* a device, a pipe or a descriptor */
     bool folder;
 } cli_target;
-
-/* Whether a path means an open descriptor (/dev/stdout, /dev/fd/N, links to such). descriptor.c */
-bool cli_names_descriptor(const char *path);
 
 /* A number for a name beside an output, chosen anew for each run and known to nobody else, so that
  * what bears it is ours: the numbers of processes are used again, at once in containers. */

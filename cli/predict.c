@@ -290,7 +290,7 @@ static bool names_folder(const cli_call *call) {
     const char *path = cli_value(call, "output");
     const cli_target named = {.path = path};
     struct stat info;
-    if (!path || !*path || strcmp(path, "-") == 0 || cli_names_descriptor(path))
+    if (!path || !*path || strcmp(path, "-") == 0 || cst_path_is_descriptor(path))
         return false;
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
         return false;

@@ -5,6 +5,7 @@
  */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "cli.h"
+#include <corestack/files.h>
 
 #include <dirent.h>
 #include <errno.h>
@@ -189,7 +190,7 @@ int cli_open_target(cli_call *call, const char *what, cli_target *target) {
     bool exists = stat(target->path, &info) == 0;
     if (exists && S_ISDIR(info.st_mode))
         return cli_fail(call, "-o %s: it is a folder; name a file", target->path);
-    bool descriptor = cli_names_descriptor(target->path);
+    bool descriptor = cst_path_is_descriptor(target->path);
     if (descriptor && !exists)
         return cli_fail(call, "-o %s: no such descriptor is open", target->path);
     if (descriptor || (exists && !S_ISREG(info.st_mode))) { /* or a device or pipe: directly */

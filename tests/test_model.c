@@ -2,7 +2,7 @@
  * Model files: the bytes against an independent writer (tests/oracles/model.py), and what the
  * reader does with damaged, truncated and hostile ones, and when memory runs out.
  */
-#include "io/utf8.h"
+#include "base/utf8.h"
 #include "model/crc32c.h"
 #include "model/format.h"
 #include "test_model_fixture.h"

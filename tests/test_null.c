@@ -91,6 +91,8 @@ static void contexts(void **state) {
     cst_free(NULL, NULL);
     cst_free(f->context, NULL);
     assert_non_null(cst_version());
+    cst_make_printable(NULL, ' ');
+    assert_int_equal(cst_path_is_descriptor(NULL), 0);
     assert_non_null(cst_status_name((cst_status)-1));
     assert_non_null(cst_status_text((cst_status)-1));
 }

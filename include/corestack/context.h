@@ -72,6 +72,12 @@ CST_API const char *cst_last_error(const cst_context *context);
 /* The library's version, "major.minor.patch". */
 CST_API const char *cst_version(void);
 
+/* Puts '?' in place, byte for byte, of control characters (C0 but `keep`, DEL, C1), of the marks
+ * that break lines or turn their direction (U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to
+ * U+2069) and of bytes that are no UTF-8, so that the text cannot steer a terminal. Messages of the
+ * library are so already. keep: '\n', or ' ' for none. */
+CST_API void cst_make_printable(char *text, char keep);
+
 /* Frees a string or array that the library returned as the caller's; NULL is accepted. */
 CST_API void cst_free(cst_context *context, void *pointer);
 

@@ -53,6 +53,11 @@ CST_API cst_status cst_write_predictions_csv(cst_context *context, const char *p
 CST_API cst_status cst_write_folds(cst_context *context, const char *path, const int32_t *folds,
                                    int64_t rows);
 
+/* Whether a path means an open descriptor (/dev/stdout, /dev/fd/N, /proc/self/fd/N, links to
+ * these): 1 or 0. Writers write to it at its own offset; a caller must not rename a file over it.
+ */
+CST_API int cst_path_is_descriptor(const char *path);
+
 #ifdef __cplusplus
 }
 #endif

@@ -3,7 +3,6 @@
  */
 #include "base/base.h"
 #include "base/large.h"
-#include "base/printable.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,6 +5,7 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "io/descriptor.h"
 
+#include <corestack/files.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,4 +66,9 @@ bool cst_names_descriptor(const char *path, int *fd) {
         at[above + (size_t)length] = '\0';
     }
     return false;
+}
+
+int cst_path_is_descriptor(const char *path) {
+    int fd = -1;
+    return path && cst_names_descriptor(path, &fd);
 }

@@ -3,8 +3,8 @@
  * and range of bytes. Read through yajl's events into one table, then held against the file: every
  * byte belongs to one tensor. Paper: none.
  */
+#include "base/utf8.h"
 #include "io/safetensors.h"
-#include "io/utf8.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

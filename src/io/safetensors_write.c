@@ -3,8 +3,8 @@
  * not at all. After weights were averaged, or arrays given by Python. Paper: none.
  */
 #include "io/safetensors_write.h"
+#include "base/utf8.h"
 #include "io/npy_stream.h"
-#include "io/utf8.h"
 
 #include <inttypes.h>
 #include <math.h>

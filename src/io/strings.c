@@ -4,8 +4,6 @@
  */
 #include "io/strings.h"
 
-#include "base/printable.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

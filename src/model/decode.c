@@ -3,7 +3,7 @@
  * against the bytes that are left before memory is taken, every number and name is checked.
  * Before prediction. docs/model-format.md.
  */
-#include "io/utf8.h"
+#include "base/utf8.h"
 #include "meta/design.h"
 #include "model/crc32c.h"
 #include "model/format.h"

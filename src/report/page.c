@@ -4,8 +4,6 @@
  */
 #include "report/page.h"
 
-#include "base/printable.h"
-
 #include <math.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
  */
 #include "report/report.h"
 
-#include "io/utf8.h"
+#include "base/utf8.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -47,6 +47,8 @@ static const char *const QUIET[] = {
     "cst_status_name",
     "cst_status_text",
     "cst_version",
+    "cst_make_printable",
+    "cst_path_is_descriptor",
     "cst_option_count",
     "cst_option_at",
     "cst_preset_at",

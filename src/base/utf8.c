@@ -3,7 +3,7 @@
  * forms, no surrogates, nothing beyond U+10FFFF. Under the readers of files that hold names.
  * docs/model-format.md, "Strings".
  */
-#include "io/utf8.h"
+#include "base/utf8.h"
 
 size_t cst_utf8_length(const uint8_t *bytes, size_t left) {
     uint8_t lead = bytes[0];

@@ -1,9 +1,10 @@
 /*
- * UTF-8 in files: which bytes are characters, and which of them may stand in a name. Under the
- * readers of model files and of tensors, and the report. docs/model-format.md, "Strings".
+ * UTF-8: which bytes are characters, and which of them may stand in a name. Under the
+ * readers of model files and of tensors, the report and every message. docs/model-format.md,
+ * "Strings".
  */
-#ifndef CST_IO_UTF8_H
-#define CST_IO_UTF8_H
+#ifndef CST_BASE_UTF8_H
+#define CST_BASE_UTF8_H
 
 #include <stddef.h>
 #include <stdint.h>

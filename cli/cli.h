@@ -167,6 +167,10 @@ int cli_check_input(cli_call *call, const char *input);
 /* Whether the name ends so, in capitals or not. */
 bool cli_target_ends(const cli_target *target, const char *extension);
 
+/* Makes the names in a folder last through a loss of power, as far as its file system can: a name
+ * that was given stays given, so nothing is said when it cannot. */
+void cli_sync_folder(const char *folder);
+
 /* Ends the command: sees that standard output took the report and only then gives the file its
  * name; on a failure, also an earlier one (`code`), the file is removed. Returns the exit code. */
 int cli_close_target(cli_call *call, const cli_target *target, int code);

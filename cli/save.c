@@ -178,6 +178,8 @@ static int name_files(cli_call *call, cli_save *save) {
             code = cli_fail(call, "--save: %s could not get its name: %s", save->names[named],
                             strerror(errno));
     }
+    if (code == CLI_OK)
+        cli_sync_folder(save->folder);
     for (int i = 0; code != CLI_OK && i < named; i++)
         if (fresh[i])
             (void)unlink(save->names[i]);

@@ -9,6 +9,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -255,8 +256,17 @@ bool cli_target_ends(const cli_target *target, const char *extension) {
     return length >= tail && strcasecmp(target->path + length - tail, extension) == 0;
 }
 
+void cli_sync_folder(const char *folder) {
+    int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0)
+        return;
+    (void)fsync(descriptor);
+    (void)close(descriptor);
+}
+
 int cli_close_target(cli_call *call, const cli_target *target, int code) {
     struct stat before;
+    char folder[CLI_PATH_CHARS];
     if (!target->path || !*target->write_to)
         return code;
     if (code == CLI_OK)
@@ -272,5 +282,7 @@ int cli_close_target(cli_call *call, const cli_target *target, int code) {
                         target->path, strerror(errno));
     if (code != CLI_OK)
         remove_target(target);
+    else if (folder_of(target->final, folder))
+        cli_sync_folder(folder);
     return code;
 }

@@ -54,6 +54,7 @@ struct cli_call {
     bool notices_held;  /* the report will show them */
     bool progress;      /* progress is shown: stderr is a terminal */
     bool progress_on;   /* a progress line stands there */
+    bool cancelled;     /* a call of the library ended by an interrupt */
     char stage[48];     /* of the progress line */
     double stage_start; /* seconds */
     double stage_shown;
@@ -94,6 +95,10 @@ int cli_fail(cli_call *call, const char *format, ...) __attribute__((format(prin
 
 /* 0 for CST_OK; else the library's message on stderr and the exit code that goes with it. */
 int cli_check(cli_call *call, cst_status status);
+
+/* Where an interrupt ended a call of the library: ends the program by that signal. To be called
+ * when everything unfinished is removed. */
+void cli_follow_signal(const cli_call *call);
 
 /* Attaches log and progress to the context, as the options say; stops on the first interrupt. */
 int cli_attach(cli_call *call);

@@ -32,6 +32,7 @@ static int run_command(const cli_command *command, int argc, char **argv) {
     }
     cst_context_free(call.context);
     cli_release(&call);
+    cli_follow_signal(&call);
     return code;
 }
 

@@ -65,15 +65,18 @@ int cli_check(cli_call *call, cst_status status) {
     case CST_ERROR_INTERNAL:
         return CLI_INTERNAL;
     case CST_ERROR_CANCELLED:
-        /* The files are closed and the temporary ones removed: now go the way of the signal. */
-        if (interrupted_by) {
-            (void)signal(interrupted_by, SIG_DFL);
-            (void)raise(interrupted_by);
-        }
+        call->cancelled = true;
         return CLI_INTERNAL;
     default:
         return CLI_BAD_INPUT;
     }
+}
+
+void cli_follow_signal(const cli_call *call) {
+    if (!call->cancelled || !interrupted_by)
+        return;
+    (void)signal(interrupted_by, SIG_DFL);
+    (void)raise(interrupted_by);
 }
 
 /* ---- log and progress ------------------------------------------------------------------------ */

@@ -78,6 +78,11 @@ static int array_shape(const writing *w, int64_t index, int64_t cases, int64_t s
     return dims;
 }
 
+/* All rows are predicted: the last moment at which a stop leaves nothing behind. */
+static cst_status finish(cst_context *context, const writing *w) {
+    return cst_progress(context, "predict", w->view.rows, w->view.rows);
+}
+
 static cst_status write_npy(cst_context *context, const writing *w, const char *path,
                             int64_t first_case, int64_t cases, bool alone) {
     int64_t shape[5];
@@ -87,6 +92,8 @@ static cst_status write_npy(cst_context *context, const writing *w, const char *
     if (status == CST_OK)
         status = write_rows(context, w, output, w->cases->first[first_case],
                             w->cases->first[first_case + cases]);
+    if (status == CST_OK && !alone)
+        status = finish(context, w);
     if (status == CST_OK)
         return cst_output_commit(context, output);
     cst_output_abort(context, output);
@@ -121,6 +128,8 @@ static cst_status write_folder(cst_context *context, const writing *w, const cha
             status = png ? write_png(context, w, file, n) : write_npy(context, w, file, n, 1, true);
         cst_free(context, file);
     }
+    if (status == CST_OK)
+        status = finish(context, w);
     if (status == CST_OK)
         return cst_output_folder_commit(context, folder);
     cst_output_folder_abort(context, folder);
@@ -214,8 +223,6 @@ cst_status cst_segmentation_predict(cst_context *context, const cst_model *model
     if (status == CST_OK)
         status = array ? write_npy(context, &w, path, 0, w.cases->count, false)
                        : write_folder(context, &w, path);
-    if (status == CST_OK)
-        status = cst_progress(context, "predict", w.view.rows, w.view.rows);
     cst_la_leave();
     if (status == CST_OK && cases)
         *cases = w.cases->count;

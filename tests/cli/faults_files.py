@@ -115,15 +115,7 @@ class Outputs(PoolCase):
         self.assertFalse(os.path.islink(self.path("saved/average.test.npy")))
 
     def test_folders_that_are_taken(self):
-        masks = np.random.default_rng(3).integers(0, 3, (8, 8, 8)).astype(np.int32)
-        self.save("masks.npy", masks)
-        for name in "ab":
-            self.save(f"{name}.npy", np.full((8, 8, 8, 3), 1 / 3, np.float32) + np.eye(3, dtype=np.float32)[masks])
-        self.manifest = {"corestack_pool": 1, "task": "segmentation", "classes": 3, "output": "logit",
-                         "splits": {"oof": {"labels": "masks.npy"}},
-                         "models": [{"name": n, "predictions": {"oof": f"{n}.npy"}} for n in "ab"]}
-        self.write_manifest()
-        self.fit("--preset", "prototype")
+        self.make_maps(8, 8)
         made = "for d in mo.new.$$ mo.new.$$.tmp.$$.0; do mkdir $d; echo finished >$d/c.png; done"
         done = self.as_process(made, "predict", self.model, self.pool, "--split", "oof", "-o", "mo", "--format", "png")
         self.assertEqual(done.returncode, 0, done.stderr)

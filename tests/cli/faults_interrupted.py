@@ -7,6 +7,8 @@ import signal
 import subprocess
 import time
 
+import numpy as np
+
 from support import TOOL, PoolCase, run
 
 RUNS = 60 if os.environ.get("CORESTACK_LONG") else 8
@@ -76,6 +78,32 @@ class Interrupted(PoolCase):
         self.assertGreater(stopped, 0)
         print(f"{RUNS} runs of {versions[0][0]}: {stopped} interrupted in time")
 
+    def at_every_call(self, name, arguments):
+        """Interrupted before each call that changes files, one after the other."""
+        at = os.path.join(self.out, name)
+        self.works(*arguments)
+        whole = self.content(at)
+        moments = 0
+        stopped = 0
+        for kind in ("make", "open", "write", "fsync", "link", "rename", "close"):
+            for place in range(200):
+                shutil.rmtree(self.out)
+                os.mkdir(self.out)
+                env = {"LD_PRELOAD": os.environ["CORESTACK_IO_FAULT"], "CST_IO_UNDER": self.out, "TMPDIR": self.tmp,
+                       "CST_IO_FAULT": f"{kind}=interrupt:{place}", "CST_IO_COUNT": self.path("count"),
+                       "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+                result = run(*arguments, env=env)
+                self.assertIn(result.code, (0, -signal.SIGINT), result.err)
+                self.assertIn(self.content(at), [whole] if result.code == 0 else [None, whole])
+                self.assertLessEqual(set(os.listdir(self.out)), {name}, f"{kind} {place}")
+                self.assertEqual(os.listdir(self.tmp), [])
+                stopped += result.code != 0
+                if result.code == 0 and int(self.read(self.path("count"))) <= place:
+                    break
+                moments += 1
+        self.assertGreater(stopped, 0)
+        print(f"{arguments[0]} of {name}, interrupted before each of {moments} calls: {stopped} stopped")
+
     def test_fit(self):
         out = os.path.join(self.out, "m.cstack")
         self.runs("m.cstack", [["fit", self.pool, "-o", out, "--set", f"seed={s}"] for s in (1, 2)])
@@ -88,19 +116,29 @@ class Interrupted(PoolCase):
             os.remove(out)
 
     def test_maps(self):
-        import numpy as np
+        self.make_maps(24, 60)
+        out = os.path.join(self.out, "maps")
+        self.runs("maps", [["predict", self.model, self.pool, "--split", "oof", "-o", out, "--format", "png"]] * 2)
 
-        rng = np.random.default_rng(3)
-        masks = rng.integers(0, 3, (24, 60, 60)).astype(np.int32)
-        self.save("masks.npy", masks)
+    def test_maps_at_every_call(self):
+        self.make_maps(6, 20)
+        for name, kind in (("maps", "png"), ("maps.npy", "labels")):
+            out = os.path.join(self.out, name)
+            self.at_every_call(name, ["predict", self.model, self.pool, "--split", "oof", "-o", out, "--format", kind])
+
+    def test_values_at_every_call(self):
+        """What is written first, and then not what belongs to it, is removed again."""
+        rng = np.random.default_rng(4)
+        targets = rng.normal(size=60)
+        self.save("t.npy", targets)
         for name in "ab":
-            scores = rng.random((24, 60, 60, 3)) + np.eye(3)[masks]
-            self.save(f"{name}.npy", (scores / scores.sum(-1, keepdims=True)).astype(np.float32))
+            self.save(f"{name}.npy", (targets + 0.5 * rng.normal(size=60)).astype(np.float32))
         self.manifest = {
-            "corestack_pool": 1, "task": "segmentation", "classes": 3, "splits": {"oof": {"labels": "masks.npy"}},
+            "corestack_pool": 1, "task": "regression", "splits": {"oof": {"targets": "t.npy"}},
             "models": [{"name": n, "predictions": {"oof": f"{n}.npy"}} for n in "ab"],
         }
         self.write_manifest()
-        self.fit("--preset", "prototype")
-        out = os.path.join(self.out, "maps")
-        self.runs("maps", [["predict", self.model, self.pool, "--split", "oof", "-o", out, "--format", "png"]] * 2)
+        self.fit()
+        out = os.path.join(self.out, "p.npy")
+        self.at_every_call("p.npy", ["predict", self.model, self.pool, "--split", "oof", "-o", out, "--variance",
+                                     self.path("v.npy")])

@@ -134,20 +134,7 @@ class Killed(PoolCase):
         self.overwrite(out, [["predict", self.model, self.pool, "--split", s, "-o", out] for s in ("oof", "test")], OTHERS)
 
     def test_maps(self):
-        import numpy as np
-
-        rng = np.random.default_rng(3)
-        masks = rng.integers(0, 3, (8, 40, 40)).astype(np.int32)
-        self.save("masks.npy", masks)
-        for name in "ab":
-            scores = rng.random((8, 40, 40, 3)) + np.eye(3)[masks]
-            self.save(f"{name}.npy", (scores / scores.sum(-1, keepdims=True)).astype(np.float32))
-        self.manifest = {
-            "corestack_pool": 1, "task": "segmentation", "classes": 3, "splits": {"oof": {"labels": "masks.npy"}},
-            "models": [{"name": n, "predictions": {"oof": f"{n}.npy"}} for n in "ab"],
-        }
-        self.write_manifest()
-        self.fit("--preset", "prototype")
+        self.make_maps(8, 40)
         maps = os.path.join(self.out, "maps")
         arguments = ["predict", self.model, self.pool, "--split", "oof", "-o", maps, "--format", "png"]
         last = self.length(arguments)

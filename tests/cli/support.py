@@ -154,3 +154,18 @@ class PoolCase(unittest.TestCase):
 
     def fit_fails(self, *says, **keywords):
         return self.fails("fit", self.pool, "-o", self.model, says=says, **keywords)
+
+    def make_maps(self, cases, side):
+        """Instead of that pool: one of maps of two members, with `cases` squares, and a model of it."""
+        rng = np.random.default_rng(3)
+        masks = rng.integers(0, 3, (cases, side, side)).astype(np.int32)
+        self.save("masks.npy", masks)
+        for name in "ab":
+            scores = rng.random((cases, side, side, 3)) + np.eye(3)[masks]
+            self.save(f"{name}.npy", (scores / scores.sum(-1, keepdims=True)).astype(np.float32))
+        self.manifest = {
+            "corestack_pool": 1, "task": "segmentation", "classes": 3, "splits": {"oof": {"labels": "masks.npy"}},
+            "models": [{"name": n, "predictions": {"oof": f"{n}.npy"}} for n in "ab"],
+        }
+        self.write_manifest()
+        self.fit("--preset", "prototype")

@@ -3,9 +3,9 @@
  * fail, or many of them short. Only files below the folders of CST_IO_UNDER (separated by ':') are
  * touched. CST_IO_FAULT is KIND=WHAT:N: KIND open, read, write, fsync, rename, link, map, reserve,
  * close, make; WHAT an errno by name, `short` (half of what was asked for), `kill` (the process is
- * gone before the call) or `none`; N the number, from 0, of the first call that fails. Of EINTR one
- * call fails, of all others every later one too. At the end the number of calls of the kind goes to
- * the file CST_IO_COUNT.
+ * gone before the call), `interrupt` (SIGINT comes before the call) or `none`; N the number, from
+ * 0, of the first call that fails. Of EINTR one call fails, of all others every later one too. At
+ * the end the number of calls of the kind goes to the file CST_IO_COUNT.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -25,9 +25,9 @@
 
 static char kind[16];
 static char under[1024];
-enum { SHORT = -1, KILL = -2 };
+enum { SHORT = -1, KILL = -2, INTERRUPT = -3 };
 
-static int error; /* 0: none; SHORT; KILL */
+static int error; /* 0: none; SHORT; KILL; INTERRUPT */
 static long first;
 static long seen;
 
@@ -38,10 +38,11 @@ __attribute__((constructor)) static void begin(void) {
     static const struct {
         const char *name;
         int value;
-    } errors[] = {{"EIO", EIO},       {"ENOSPC", ENOSPC}, {"EINTR", EINTR}, {"EMFILE", EMFILE},
-                  {"EACCES", EACCES}, {"ENOMEM", ENOMEM}, {"EPERM", EPERM}, {"EDQUOT", EDQUOT},
-                  {"EROFS", EROFS},   {"short", SHORT},   {"kill", KILL},   {"ENOTSUP", ENOTSUP},
-                  {"EINVAL", EINVAL}};
+    } errors[] = {{"EIO", EIO},       {"ENOSPC", ENOSPC},      {"EINTR", EINTR},
+                  {"EMFILE", EMFILE}, {"EACCES", EACCES},      {"ENOMEM", ENOMEM},
+                  {"EPERM", EPERM},   {"EDQUOT", EDQUOT},      {"EROFS", EROFS},
+                  {"short", SHORT},   {"kill", KILL},          {"ENOTSUP", ENOTSUP},
+                  {"EINVAL", EINVAL}, {"interrupt", INTERRUPT}};
     const char *fault = getenv("CST_IO_FAULT");
     const char *folders = getenv("CST_IO_UNDER");
     char what[16] = "";
@@ -86,14 +87,15 @@ static bool is_open_under(int fd) {
     return is_under(path);
 }
 
-/* Whether this call is one that the fault is for. */
+/* Whether this call is one that is to fail. */
 static bool hit(const char *what) {
     if (strcmp(kind, what) != 0)
         return false;
     long number = __atomic_fetch_add(&seen, 1, __ATOMIC_RELAXED);
-    if (error == KILL && number == first)
-        (void)raise(SIGKILL);
-    return error != 0 && error != KILL && (number == first || (number > first && error != EINTR));
+    bool signals = error == KILL || error == INTERRUPT;
+    if (signals && number == first)
+        (void)raise(error == KILL ? SIGKILL : SIGINT);
+    return error != 0 && !signals && (number == first || (number > first && error != EINTR));
 }
 
 static bool fails(const char *what) {

@@ -21,6 +21,7 @@ libzip-dev          reads .npz archives
 libpng-dev          reads and writes label maps of segmentation
 libyajl-dev         reads COCO annotations and detections of any size
 librandom123-dev    counter-based random numbers
+libxxhash-dev       hashes of the contents of files
 LIST
 }
 

@@ -84,7 +84,7 @@ static void null_in_each_place_is_tested(void **state) {
     for (size_t i = 0; i < PUBLIC_COUNT; i++) {
         char call[128];
         (void)snprintf(call, sizeof call, "%s(", PUBLIC[i].name);
-        if (strpbrk(PUBLIC[i].kinds, "cpmroqtw*") && !strstr(texts[0], call) &&
+        if (strpbrk(PUBLIC[i].kinds, "cpmroqtwk*") && !strstr(texts[0], call) &&
             !strstr(texts[1], call))
             fail_msg("%s takes pointers and is in neither tests/test_null.c nor test_null_scores.c",
                      PUBLIC[i].name);
@@ -246,6 +246,7 @@ typedef struct handles {
     cst_predictor *predictor;
     cst_safetensors *tensors;
     cst_safetensors_writer *writer;
+    cst_checkpoints *checkpoints;
 } handles;
 
 /* A writer that is done, and the file that it wrote. */
@@ -264,6 +265,8 @@ static void make_file(cst_context *context, handles *h) {
     assert_int_equal(cst_safetensors_writer_finish(context, h->writer), CST_OK);
     h->writer = NULL;
     assert_int_equal(cst_safetensors_open(context, &h->tensors, path), CST_OK);
+    const char *const paths[] = {path};
+    assert_int_equal(cst_checkpoints_open(context, &h->checkpoints, paths, 1), CST_OK);
     assert_int_equal(cst_safetensors_writer_open(context, &h->writer, path, 0), CST_OK);
     assert_int_equal(remove(path), 0);
     assert_int_equal(rmdir(folder), 0);
@@ -293,6 +296,7 @@ static void make_handles(cst_context *context, handles *h) {
 static void free_handles(cst_context *context, handles *h) {
     cst_safetensors_writer_abandon(context, h->writer);
     cst_safetensors_close(context, h->tensors);
+    cst_checkpoints_close(context, h->checkpoints);
     cst_predictor_free(context, h->predictor);
     cst_report_free(context, h->report);
     cst_model_free(context, h->model);
@@ -317,6 +321,8 @@ static void *handle_of(const handles *h, char kind) {
         return h->tensors;
     case 'w':
         return h->writer;
+    case 'k':
+        return h->checkpoints;
     default:
         return NULL;
     }

@@ -247,6 +247,48 @@ static void tensors(void **state) {
     assert_int_equal(unlink(path), 0);
 }
 
+static void checkpoints(void **state) {
+    fixture *f = *state;
+    cst_checkpoints *all = NULL;
+    static const char *const paths[] = {"a.safetensors", NULL};
+    REFUSED_ALONE(cst_checkpoints_open(NULL, &all, paths, 1));
+    REFUSED(cst_checkpoints_open(f->context, NULL, paths, 1));
+    REFUSED(cst_checkpoints_open(f->context, &all, NULL, 1));
+    REFUSED(cst_checkpoints_open(f->context, &all, paths, 0));
+    REFUSED(cst_checkpoints_open(f->context, &all, paths, 2));
+    assert_int_equal(cst_checkpoints_count(NULL), 0);
+    assert_null(cst_checkpoints_path(NULL, 0));
+    assert_int_equal(cst_checkpoints_tensors(NULL), 0);
+    assert_null(cst_checkpoints_tensor_name(NULL, 0));
+    assert_int_equal(cst_checkpoints_tensor_elements(NULL, 0), -1);
+    assert_int_equal(cst_checkpoints_parameters(NULL), 0);
+    assert_int_equal(cst_checkpoints_copied(NULL), 0);
+    REFUSED_ALONE(cst_checkpoints_mix(NULL, NULL, NULL, CST_MIX_MODEL, "a", NULL));
+    REFUSED(cst_checkpoints_mix(f->context, NULL, NULL, CST_MIX_MODEL, "a", NULL));
+    cst_checkpoints_close(f->context, NULL);
+    cst_checkpoints_close(NULL, NULL);
+
+    /* The same with checkpoints that are there. */
+    char path[] = "/tmp/cst_null_XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(close(fd), 0);
+    cst_safetensors_writer *writer = NULL;
+    const float value = 1;
+    assert_int_equal(cst_safetensors_writer_open(f->context, &writer, path, CST_TENSOR_ORDER_GIVEN),
+                     CST_OK);
+    assert_int_equal(cst_safetensors_writer_add(f->context, writer, "a", CST_DTYPE_F32, NULL, 0),
+                     CST_OK);
+    assert_int_equal(cst_safetensors_writer_put_f32(f->context, writer, 0, &value, 1), CST_OK);
+    assert_int_equal(cst_safetensors_writer_finish(f->context, writer), CST_OK);
+    const char *const one[] = {path};
+    assert_int_equal(cst_checkpoints_open(f->context, &all, one, 1), CST_OK);
+    REFUSED(cst_checkpoints_mix(f->context, all, NULL, CST_MIX_MODEL, NULL, NULL));
+    REFUSED(cst_checkpoints_mix(f->context, all, NULL, (cst_mix_scope)7, path, NULL));
+    cst_checkpoints_close(f->context, all);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void folds(void **state) {
     fixture *f = *state;
     int32_t out[ROWS];
@@ -590,6 +632,7 @@ int main(void) {
         cmocka_unit_test(asking_pools), cmocka_unit_test(models),
         cmocka_unit_test(computations), cmocka_unit_test(reports),
         cmocka_unit_test(values),       cmocka_unit_test(pools_of_values),
+        cmocka_unit_test(checkpoints),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -19,5 +19,6 @@
 #include <corestack/segmentation.h>
 #include <corestack/statistics.h>
 #include <corestack/status.h>
+#include <corestack/weights.h>
 
 #endif

@@ -197,8 +197,7 @@ cst_status cst_safetensors_read(cst_context *context, const cst_safetensors *fil
     return status;
 }
 
-/* How .npy's reader decodes elements of a dtype; false where it does not. */
-static bool describe(cst_dtype dtype, cst_npy *out) {
+bool cst_dtype_element(cst_dtype dtype, cst_npy *out) {
     *out = (cst_npy){.item = (size_t)cst_dtype_bits(dtype) / 8, .swapped = SWAPPED, .row_axes = 1};
     switch (dtype) {
     case CST_DTYPE_BOOL:
@@ -231,7 +230,7 @@ static bool describe(cst_dtype dtype, cst_npy *out) {
 
 int cst_dtype_is_number(cst_dtype dtype) {
     cst_npy element;
-    return describe(dtype, &element);
+    return cst_dtype_element(dtype, &element);
 }
 
 static cst_status no_number(cst_context *context, const char *where, const char *name,
@@ -266,7 +265,7 @@ static cst_status read_numbers(cst_context *context, const cst_safetensors *file
     if (status != CST_OK)
         return status;
     const cst_tensor *t = &file->tensors[tensor];
-    if (!describe(t->dtype, &element))
+    if (!cst_dtype_element(t->dtype, &element))
         return no_number(context, cst_bytes_name(file->source),
                          cst_strings_at(file->names, t->name), t->dtype);
     int64_t item = (int64_t)element.item;
@@ -364,7 +363,7 @@ cst_status cst_safetensors_as_npy(cst_context *context, cst_npy *npy, const char
         status = choose(context, file, path, &tensor);
     if (status == CST_OK) {
         const cst_tensor *t = &file->tensors[tensor];
-        if (!describe(t->dtype, npy))
+        if (!cst_dtype_element(t->dtype, npy))
             status = no_number(context, path, cst_strings_at(file->names, t->name), t->dtype);
         else if (t->axes > CST_NPY_DIMS)
             status = cst_fail(context, CST_ERROR_UNSUPPORTED,

@@ -63,6 +63,8 @@ int64_t cst_named_find(const cst_named *names, int64_t count, const char *text);
 bool cst_dtype_size(cst_dtype dtype, int64_t elements, uint64_t *bytes);
 /* The dtype of that name; false where there is none. */
 bool cst_dtype_find(const char *name, size_t length, cst_dtype *out);
+/* How .npy's reader decodes elements of a dtype; false where it does not. */
+bool cst_dtype_element(cst_dtype dtype, cst_npy *out);
 /* The first byte of [count] that is no BOOL, or -1. */
 int64_t cst_dtype_bad_bool(const unsigned char *bytes, int64_t count);
 

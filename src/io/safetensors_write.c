@@ -4,10 +4,8 @@
  */
 #include "io/safetensors_write.h"
 #include "base/utf8.h"
-#include "io/npy_stream.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 enum { PIECE = 4096 /* elements converted at a time */ };
@@ -175,6 +173,13 @@ cst_status cst_safetensors_writer_metadata(cst_context *context, cst_safetensors
     return status;
 }
 
+static cst_status write_bytes(cst_context *context, cst_safetensors_writer *writer,
+                              const void *data, size_t size) {
+    if (writer->hash)
+        cst_hash_add(writer->hash, data, size);
+    return cst_output_write(context, writer->output, data, size);
+}
+
 cst_status cst_safetensors_writer_start(cst_context *context, cst_safetensors_writer *writer) {
     CST_ENTER(context);
     CST_CHECK(context, writer, TENSOR_WRITER, "writer");
@@ -185,7 +190,7 @@ cst_status cst_safetensors_writer_start(cst_context *context, cst_safetensors_wr
                         "starting a safetensors file: a writer that was not started is needed");
     cst_status status = cst_safetensors_compose(context, writer, &header, &size);
     if (status == CST_OK)
-        status = cst_output_write(context, writer->output, header, size);
+        status = write_bytes(context, writer, header, size);
     cst_free(context, header);
     writer->started = status == CST_OK;
     return status;
@@ -267,83 +272,10 @@ cst_status cst_safetensors_writer_put(cst_context *context, cst_safetensors_writ
                         "%s: tensor '%s' is BOOL, and its element %" PRIu64 " is %d, not 0 or 1",
                         writer->path, tensor_name(writer, tensor, quoted),
                         writer->written + (uint64_t)bad, ((const unsigned char *)data)[bad]);
-    status = cst_output_write(context, writer->output, data, (size_t)count);
+    status = write_bytes(context, writer, data, (size_t)count);
     if (status == CST_OK)
         writer->written += (uint64_t)count;
     return status;
-}
-
-/* A double rounded to a float such that rounding that further, to fewer bits, gives what rounding
- * the double would: what is cut off is kept as an odd last bit. */
-static float round_to_odd(double value) {
-    float near = (float)value;
-    uint32_t bits = 0;
-    if (isnan(value) || (double)near == value)
-        return near;
-    memcpy(&bits, &near, sizeof bits);
-    if (fabs((double)near) > fabs(value))
-        bits--; /* towards zero */
-    bits |= 1;
-    memcpy(&near, &bits, sizeof near);
-    return near;
-}
-
-uint16_t cst_half_of_f64(double value) {
-    return cst_half_of(round_to_odd(value));
-}
-
-static inline uint16_t bfloat_of(float value) {
-    uint32_t bits = 0;
-    memcpy(&bits, &value, sizeof bits);
-    if ((bits & 0x7fffffffU) > 0x7f800000U) /* NaN */
-        return (uint16_t)(bits >> 16 | 0x40U);
-    return (uint16_t)((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);
-}
-
-uint16_t cst_bfloat_of_f64(double value) {
-    return bfloat_of(round_to_odd(value));
-}
-
-static void put_le(unsigned char *to, uint64_t bits, int bytes) {
-    for (int b = 0; b < bytes; b++)
-        to[b] = (unsigned char)(bits >> (8 * b));
-}
-
-/* Floats as little-endian bytes of a dtype. */
-static void store_f32(cst_dtype dtype, const float *values, int64_t count, unsigned char *raw) {
-    for (int64_t i = 0; i < count && dtype == CST_DTYPE_F16; i++)
-        put_le(raw + 2 * i, cst_half_of(values[i]), 2);
-    for (int64_t i = 0; i < count && dtype == CST_DTYPE_BF16; i++)
-        put_le(raw + 2 * i, bfloat_of(values[i]), 2);
-    for (int64_t i = 0; i < count && dtype == CST_DTYPE_F32; i++) {
-        uint32_t bits = 0;
-        memcpy(&bits, &values[i], sizeof bits);
-        put_le(raw + 4 * i, bits, 4);
-    }
-    for (int64_t i = 0; i < count && dtype == CST_DTYPE_F64; i++) {
-        double wide = (double)values[i];
-        uint64_t bits = 0;
-        memcpy(&bits, &wide, sizeof bits);
-        put_le(raw + 8 * i, bits, 8);
-    }
-}
-
-static void store_f64(cst_dtype dtype, const double *values, int64_t count, unsigned char *raw) {
-    for (int64_t i = 0; i < count && dtype == CST_DTYPE_F16; i++)
-        put_le(raw + 2 * i, cst_half_of_f64(values[i]), 2);
-    for (int64_t i = 0; i < count && dtype == CST_DTYPE_BF16; i++)
-        put_le(raw + 2 * i, cst_bfloat_of_f64(values[i]), 2);
-    for (int64_t i = 0; i < count && dtype == CST_DTYPE_F32; i++) {
-        float narrow = (float)values[i];
-        uint32_t bits = 0;
-        memcpy(&bits, &narrow, sizeof bits);
-        put_le(raw + 4 * i, bits, 4);
-    }
-    for (int64_t i = 0; i < count && dtype == CST_DTYPE_F64; i++) {
-        uint64_t bits = 0;
-        memcpy(&bits, &values[i], sizeof bits);
-        put_le(raw + 8 * i, bits, 8);
-    }
 }
 
 /* Of narrow or wide, whichever is not NULL. */
@@ -379,9 +311,9 @@ static cst_status put_numbers(cst_context *context, cst_safetensors_writer *writ
     for (int64_t at = 0; status == CST_OK && at < count; at += PIECE) {
         int64_t part = count - at < PIECE ? count - at : PIECE;
         if (narrow)
-            store_f32(dtype, narrow + at, part, raw);
+            cst_dtype_store_f32(dtype, narrow + at, part, raw);
         else
-            store_f64(dtype, wide + at, part, raw);
+            cst_dtype_store_f64(dtype, wide + at, part, raw);
         status = cst_safetensors_writer_put(context, writer, tensor, raw, part * item);
     }
     return status;

@@ -5,6 +5,7 @@
 #ifndef CST_IO_SAFETENSORS_WRITE_H
 #define CST_IO_SAFETENSORS_WRITE_H
 
+#include "io/hash.h"
 #include "io/output.h"
 #include "io/safetensors.h"
 
@@ -34,12 +35,24 @@ struct cst_safetensors_writer {
     int64_t *places;  /* [count]: tensor at each place of the file */
     int64_t place;    /* of the tensor whose turn it is */
     uint64_t written; /* bytes of its data */
+    cst_hash *hash;   /* of all bytes so far, borrowed; NULL: nobody asks */
 };
 
 /* In safetensors_compose.c: settles writer->places, checks that names and keys differ, and makes
  * the first bytes of the file, length and header: *bytes [*size], the caller's. */
 cst_status cst_safetensors_compose(cst_context *context, cst_safetensors_writer *writer,
                                    unsigned char **bytes, size_t *size);
+
+/* Adds every byte of the file, from the first on, to `hash`, which must outlive the writer. Before
+ * the start. */
+static inline void cst_safetensors_writer_hash(cst_safetensors_writer *writer, cst_hash *hash) {
+    writer->hash = hash;
+}
+
+/* Numbers [count] as little-endian bytes of F64, F32, F16 or BF16, rounded to nearest, ties to
+ * even; what is beyond the type becomes infinite. */
+void cst_dtype_store_f32(cst_dtype dtype, const float *values, int64_t count, unsigned char *raw);
+void cst_dtype_store_f64(cst_dtype dtype, const double *values, int64_t count, unsigned char *raw);
 
 /* The F16 and BF16 nearest to a number, ties to even, as their bits. */
 uint16_t cst_half_of_f64(double value);

@@ -37,6 +37,14 @@ static const char *const QUIET[] = {
     "cst_safetensors_metadata",
     "cst_safetensors_writer_at",
     "cst_safetensors_writer_abandon",
+    "cst_checkpoints_close",
+    "cst_checkpoints_count",
+    "cst_checkpoints_path",
+    "cst_checkpoints_tensors",
+    "cst_checkpoints_tensor_name",
+    "cst_checkpoints_tensor_elements",
+    "cst_checkpoints_parameters",
+    "cst_checkpoints_copied",
     "cst_method_name",
     "cst_method_describe",
     "cst_detection_method_name",
@@ -314,7 +322,8 @@ static int check_complete(void) {
             listed = listed || strcmp(QUIET[q], name) == 0;
         if (!listed && !swept(name, SWEEP_SMALL, SWEEP_SMALL_COUNT) &&
             !swept(name, SWEEP_FILES, SWEEP_FILES_COUNT) &&
-            !swept(name, SWEEP_TASKS, SWEEP_TASKS_COUNT)) {
+            !swept(name, SWEEP_TASKS, SWEEP_TASKS_COUNT) &&
+            !swept(name, SWEEP_WEIGHTS, SWEEP_WEIGHTS_COUNT)) {
             (void)printf("%s is in no sweep (tests/faults/sweep_*.c) and not among those that "
                          "allocate nothing\n",
                          name);
@@ -360,6 +369,7 @@ int main(int argc, char **argv) {
     sweep_list(&w, SWEEP_SMALL, SWEEP_SMALL_COUNT, most, part, &sum);
     sweep_list(&w, SWEEP_FILES, SWEEP_FILES_COUNT, most, part, &sum);
     sweep_list(&w, SWEEP_TASKS, SWEEP_TASKS_COUNT, most, part, &sum);
+    sweep_list(&w, SWEEP_WEIGHTS, SWEEP_WEIGHTS_COUNT, most, part, &sum);
     cst_context_free(w.tried);
     world_free(&w);
     (void)printf("%lld calls with %lld allocations: %lld failures injected, %lld of them without "

@@ -5,9 +5,11 @@
  * Factors like x^a e^-x / Gamma(a) are products of huge and tiny numbers: they are formed from
  * log(1 + u) - u and from what Stirling's formula leaves, so that large parameters keep digits.
  */
-#include <corestack/statistics.h>
+#include "metrics/distributions.h"
 
 #include "base/base.h"
+
+#include <corestack/statistics.h>
 
 #include <float.h>
 #include <math.h>
@@ -113,6 +115,31 @@ static double beta_fraction(double a, double b, double x, double y) {
             break;
     }
     return 1 / f;
+}
+
+double cst_log_ratio_less(double v, double a, double gap) {
+    double u = gap / a;
+    return fabs(u) > 0.3 ? log(v / a) - u : log_1p_less(u);
+}
+
+/* x^a y^b / B(a, b): by the distance of x from a / (a + b), with what Stirling's formula leaves. */
+static double beta_front(double a, double b, double x, double y) {
+    double n = a + b;
+    double exponent =
+        a * cst_log_ratio_less(x * n, a, x * n - a) + b * cst_log_ratio_less(y * n, b, y * n - b);
+    double rest = gamma_rest(n) - gamma_rest(a) - gamma_rest(b);
+    return exp(exponent + rest) * sqrt(a / n * (b / (2 * PI)));
+}
+
+double cst_beta_lower(double a, double b, double x, double y) {
+    if (!(a > 0 && b > 0 && x >= 0 && y >= 0))
+        return NAN;
+    if (x == 0 || y == 0)
+        return x == 0 ? 0 : 1;
+    double front = beta_front(a, b, x, y);
+    if (x < (a + 1) / (a + b + 2))
+        return fmin(front * beta_fraction(a, b, x, y), 1);
+    return fmax(1 - front * beta_fraction(b, a, y, x), 0);
 }
 
 double cst_student_t_two_sided(double t, double df) {

@@ -1,0 +1,86 @@
+/*
+ * PAC-Bayes bounds of the error of a weighted ensemble, and the divergences that go into them.
+ * After a fit, for the table of certificates. Paper: theorem "PAC-Bayes bound", which is computed
+ * too; method.md section 10.
+ *
+ * All bounds hold for every posterior rho at once, with probability at least 1 - delta over n
+ * independent samples that neither the members nor the prior depend on.
+ */
+#ifndef CST_BOUNDS_PAC_BAYES_H
+#define CST_BOUNDS_PAC_BAYES_H
+
+#include "base/base.h"
+
+/* ---- divergences -------------------------------------------------------------------------------
+ */
+
+/* KL(rho || pi) = sum_m rho_m log(rho_m / pi_m) in nats, of two weight vectors [count] that sum to
+ * 1; prior NULL: uniform. Infinite where a member has weight and no prior. */
+double cst_kl_discrete(int32_t count, const double *posterior, const double *prior);
+
+/* KL(N(mean, S) || N(prior_mean, I / precision)) of d dimensions. factor: [d][d], the lower
+ * Cholesky factor of S (cst_cholesky). prior_mean [d], NULL: 0. precision > 0. */
+double cst_kl_gaussian(int64_t d, const double *mean, const double *factor,
+                       const double *prior_mean, double precision);
+
+/* The same with the factor of S^-1 instead, as a Laplace posterior has it (its Hessian). */
+cst_status cst_kl_gaussian_hessian(cst_context *context, int64_t d, const double *mean,
+                                   const double *factor, const double *prior_mean, double precision,
+                                   double *out);
+
+/* ---- losses of a weighted vote -----------------------------------------------------------------
+ */
+
+typedef struct cst_vote_losses {
+    double gibbs;    /* E_rho of the members' error rates */
+    double tandem;   /* E_rho^2 of the rate at which two members are both wrong */
+    double majority; /* rate of samples where members of half the weight or more are wrong: an upper
+                        bound of the weighted vote's error for any number of classes */
+} cst_vote_losses;
+
+/* wrong: [members][rows], not 0 where the member is wrong; weights: [members], sum 1, none
+ * negative. */
+cst_status cst_vote_losses_of(cst_context *context, const unsigned char *wrong, int64_t rows,
+                              int32_t members, const double *weights, cst_vote_losses *out);
+
+/* ---- bounds ------------------------------------------------------------------------------------
+ * empirical: in [0, 1], the rho-mean of a loss with values in [0, 1] over n >= 1 samples; kl =
+ * KL(rho || pi) >= 0; 0 < delta < 1; NaN outside. Results are at most 1 where that is said.
+ */
+
+/* Seeger 2002, Maurer 2004: kl(empirical || risk) <= (KL + log(2 sqrt(n) / delta)) / n, inverted.
+ * In [0, 1]. */
+double cst_pac_bayes_kl(double empirical, double kl, double n, double delta);
+
+/* McAllester 1999 with Maurer's constant: empirical + sqrt((KL + log(2 sqrt(n) / delta)) / (2 n)),
+ * which follows from the former by Pinsker's inequality; may exceed 1. */
+double cst_pac_bayes_mcallester(double empirical, double kl, double n, double delta);
+
+/* Thiemann et al. 2017: empirical / (1 - t / 2) + (KL + log(2 sqrt(n) / delta)) / (n t (1 - t / 2))
+ * for every t in (0, 2) at once; the best t is taken. May exceed 1. */
+double cst_pac_bayes_lambda(double empirical, double kl, double n, double delta);
+
+/* Masegosa et al. 2020: the error of the weighted vote is at most 4 E_rho^2[tandem loss], and the
+ * divergence of the pairs is 2 KL. */
+typedef struct cst_vote_bound {
+    double first_order; /* 2 E_rho[loss], E by PAC-Bayes-kl */
+    double tandem;      /* 4 E_rho^2[tandem loss], E by PAC-Bayes-kl: the one to report */
+    double lambda;      /* the same with E by the bound with t, as they have it */
+} cst_vote_bound;
+
+/* Each bound holds with probability 1 - delta by itself. */
+cst_vote_bound cst_pac_bayes_vote(const cst_vote_losses *losses, double kl, double n, double delta);
+
+/* The bound of the paper's theorem: empirical + term + phi. Its loss is the squared one and its
+ * terms of order epsilon are left out, which favours it. */
+typedef struct cst_paper_bound {
+    double term;  /* sqrt((KL + log(2 sqrt(n) / delta)) / (2 (n - 1))) */
+    double phi;   /* 4 B / sqrt(n) sqrt(dimensions) sqrt(1 + (clusters - 1) mu) */
+    double total; /* empirical + term + phi */
+} cst_paper_bound;
+
+/* dimensions: G + d_A + p_theta; radius: B, a bound of |w|; n > 1. */
+cst_paper_bound cst_pac_bayes_paper(double empirical, double kl, double n, double delta,
+                                    double radius, double dimensions, int32_t clusters, double mu);
+
+#endif

@@ -5,6 +5,7 @@
 #include "io/npy.h"
 #include "io/npy_header.h"
 #include "io/safetensors.h"
+#include "la/wide.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -300,7 +301,7 @@ void cst_npy_decode_f32(const cst_npy *npy, const unsigned char *raw, size_t cou
         return;
     }
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (!npy->swapped && __builtin_cpu_supports("avx2")) {
+    if (!npy->swapped && cst_wide_registers()) {
         halves_f16c(raw, count, out);
         return;
     }

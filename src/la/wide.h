@@ -6,8 +6,12 @@
 #ifndef CST_WIDE_H
 #define CST_WIDE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+
+/* Whether there is AVX2, and with it the conversion of halves (F16C). */
+bool cst_wide_registers(void);
 
 /* Defines `name` as NAME_body compiled twice, for the base instruction set and for AVX2, choosing
  * at run time. The bodies do the same IEEE operation per element, with no fused multiply-add, so
@@ -18,7 +22,7 @@
         name##_body arguments;                                                                     \
     }                                                                                              \
     static void name parameters {                                                                  \
-        if (__builtin_cpu_supports("avx2"))                                                        \
+        if (cst_wide_registers())                                                                  \
             name##_avx2 arguments;                                                                 \
         else                                                                                       \
             name##_body arguments;                                                                 \

@@ -309,30 +309,14 @@ static void groups_of_tagged_members(void **state) {
 static void single_tagged_members(void **state) {
     cst_context *context = *state;
     cst_baseline_fit b;
-    cst_member_ensemble tags[MIX_MEMBERS] = {[2] = {CST_ENSEMBLE_MC_DROPOUT, "net", 10}};
-    assert_int_equal(fit_tagged(context, &cst_baseline_mc_dropout, tags, &b), CST_OK);
-    assert_weights(&b, (const double[]){0, 0, 1, 0, 0, 0});
-    assert_string_equal(b.detail, "of 'net', 1 member; 1 candidate");
-    cst_baseline_fit_free(context, &b);
-    /* passes of one network saved in two parts; then a worse network beside it */
-    tags[3] = (cst_member_ensemble){CST_ENSEMBLE_MC_DROPOUT, "net", 30};
-    tags[5] = (cst_member_ensemble){CST_ENSEMBLE_MC_DROPOUT, "other", 30};
-    assert_true(mix_passes_nll < mix_member_nll[5]);
-    assert_int_equal(fit_tagged(context, &cst_baseline_mc_dropout, tags, &b), CST_OK);
-    assert_weights(&b, (const double[]){0, 0, 0.25, 0.75, 0, 0});
-    cst_baseline_fit_free(context, &b);
-
-    const cst_baseline *alone[] = {&cst_baseline_soup, &cst_baseline_swag};
-    const cst_ensemble_kind kinds[] = {CST_ENSEMBLE_SOUP, CST_ENSEMBLE_SWAG};
+    cst_member_ensemble soups[MIX_MEMBERS] = {
+        [2] = {CST_ENSEMBLE_SOUP, "net", 1}, [4] = {CST_ENSEMBLE_SOUP, "net", 1}};
     assert_true(mix_member_nll[4] < mix_member_nll[2]);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(fit_tagged(context, alone[i], tags, &b), CST_ERROR_INPUT);
-        cst_member_ensemble own[MIX_MEMBERS] = {
-            [2] = {kinds[i], "net", 1}, [4] = {kinds[i], "net", 30}};
-        assert_int_equal(fit_tagged(context, alone[i], own, &b), CST_OK);
-        assert_weights(&b, (const double[]){0, 0, 0, 0, 1, 0});
-        cst_baseline_fit_free(context, &b);
-    }
+    assert_int_equal(fit_tagged(context, &cst_baseline_soup, soups, &b), CST_OK);
+    assert_weights(&b, (const double[]){0, 0, 0, 0, 1, 0});
+    assert_string_equal(b.detail, "of 'net', 1 member; 2 candidates");
+    cst_baseline_fit_free(context, &b);
+    assert_int_equal(fit_tagged(context, &cst_baseline_swag, soups, &b), CST_ERROR_INPUT);
     /* a long name is cut between characters: 62 letters, then one of two bytes */
     char name[80];
     memset(name, 'a', 62);
@@ -345,6 +329,31 @@ static void single_tagged_members(void **state) {
     cst_baseline_fit_free(context, &b);
 }
 
+/* Dropout passes or SWAG samples of one network, saved as one member or as several. */
+static void passes_of_tagged_members(void **state) {
+    cst_context *context = *state;
+    const cst_baseline *sampled[] = {&cst_baseline_mc_dropout, &cst_baseline_swag};
+    const cst_ensemble_kind kinds[] = {CST_ENSEMBLE_MC_DROPOUT, CST_ENSEMBLE_SWAG};
+    assert_true(mix_passes_nll < mix_member_nll[5]);
+    for (int i = 0; i < 2; i++) {
+        cst_baseline_fit b;
+        cst_member_ensemble tags[MIX_MEMBERS] = {[2] = {kinds[i], "net", 10}};
+        assert_int_equal(fit_tagged(context, sampled[i], tags, &b), CST_OK);
+        assert_weights(&b, (const double[]){0, 0, 1, 0, 0, 0});
+        assert_string_equal(b.detail, "of 'net', 1 member; 1 candidate");
+        cst_baseline_fit_free(context, &b);
+        /* saved in two parts; then a worse network beside it, and another kind */
+        tags[3] = (cst_member_ensemble){kinds[i], "net", 30};
+        tags[5] = (cst_member_ensemble){kinds[i], "other", 30};
+        tags[4] = (cst_member_ensemble){kinds[1 - i], "net", 30};
+        assert_int_equal(fit_tagged(context, sampled[i], tags, &b), CST_OK);
+        assert_weights(&b, (const double[]){0, 0, 0.25, 0.75, 0, 0});
+        assert_string_equal(b.detail, "of 'net', 2 members; 2 candidates");
+        cst_baseline_fit_free(context, &b);
+        assert_int_equal(fit_tagged(context, &cst_baseline_soup, tags, &b), CST_ERROR_INPUT);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(weighted_by_accuracy, setup, teardown),
@@ -355,6 +364,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(hill_climbing_among_sure_members, setup, teardown),
         cmocka_unit_test_setup_teardown(groups_of_tagged_members, setup, teardown),
         cmocka_unit_test_setup_teardown(single_tagged_members, setup, teardown),
+        cmocka_unit_test_setup_teardown(passes_of_tagged_members, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

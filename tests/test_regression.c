@@ -125,7 +125,10 @@ static void expect_baseline(fixture *f, const char *name, const double *expected
                             double tolerance) {
     double weights[POOL_MEMBERS];
     double b = 0;
-    assert_int_equal(cst_value_baseline_fit(f->context, name, &f->moments[0], weights, &b), CST_OK);
+    const cst_value_baseline *baseline = cst_value_baseline_find(name);
+    assert_non_null(baseline);
+    assert_int_equal(
+        cst_value_baseline_fit(f->context, baseline, NULL, &f->moments[0], weights, &b), CST_OK);
     for (int k = 0; k < POOL_MEMBERS; k++)
         assert_near(weights[k], expected[k], tolerance);
     assert_near(b, intercept ? expected[POOL_MEMBERS] : 0, tolerance);
@@ -139,6 +142,29 @@ static void baselines_agree_with_scikit_learn(void **state) {
     expect_baseline(f, "greedy", base_greedy, false, 1e-12);
     expect_baseline(f, "minimum-variance", base_minimum_variance, false, 1e-4);
     expect_baseline(f, "performance-weighted", base_performance, false, 1e-9);
+}
+
+static void tagged_baselines_need_a_group(void **state) {
+    fixture *f = *state;
+    const cst_value_baseline *deep = cst_value_baseline_find("deep-ensemble");
+    cst_member_ensemble tags[POOL_MEMBERS] = {[1] = {CST_ENSEMBLE_DEEP, "net", 1}};
+    double weights[POOL_MEMBERS];
+    double b = 1;
+    assert_non_null(deep);
+    assert_null(cst_value_baseline_find("log-linear"));
+    assert_false(cst_value_baseline_applies(deep, NULL, POOL_MEMBERS));
+    assert_false(cst_value_baseline_applies(deep, tags, POOL_MEMBERS));
+    assert_int_equal(cst_value_baseline_fit(f->context, deep, tags, &f->moments[0], weights, &b),
+                     CST_ERROR_INPUT);
+    assert_int_equal(cst_value_baseline_fit(f->context, deep, NULL, &f->moments[0], weights, &b),
+                     CST_ERROR_INPUT);
+    tags[POOL_MEMBERS - 1] = tags[1];
+    assert_true(cst_value_baseline_applies(deep, tags, POOL_MEMBERS));
+    assert_int_equal(cst_value_baseline_fit(f->context, deep, tags, &f->moments[0], weights, &b),
+                     CST_OK);
+    for (int k = 0; k < POOL_MEMBERS; k++)
+        assert_near(weights[k], k == 1 || k == POOL_MEMBERS - 1 ? 0.5 : 0, 1e-15);
+    assert_near(b, 0, 0);
 }
 
 /* ---- the stack ------------------------------------------------------------------------------- */
@@ -392,6 +418,7 @@ int main(void) {
         cmocka_unit_test(lambda_is_that_of_the_evidence_or_of_held_out_error),
         cmocka_unit_test(weights_at_or_above_0_are_optimal),
         cmocka_unit_test(baselines_agree_with_scikit_learn),
+        cmocka_unit_test(tagged_baselines_need_a_group),
         cmocka_unit_test(variance_is_noise_and_what_the_weights_are_not_sure_of),
         cmocka_unit_test(weights_are_what_a_member_adds),
         cmocka_unit_test(the_prototype_agrees_with_numpy),

@@ -198,7 +198,8 @@ typedef enum cst_ensemble_kind {
 typedef struct cst_member_ensemble {
     cst_ensemble_kind kind;
     const char *of; /* the group's name, borrowed; NULL without a tag */
-    int32_t passes; /* forward passes behind the member's predictions; 1 without a tag */
+    int32_t passes; /* forward passes behind the member's predictions; 1 without a tag and of a
+                       soup, which is one network whatever the manifest says */
 } cst_member_ensemble;
 
 /* The ensemble that the manifest says the member is a part of. */

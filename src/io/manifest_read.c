@@ -542,7 +542,8 @@ static cst_status read_ensemble(const reader *r, const char *place, const json_t
     json_int_t count = json_is_integer(passes) ? json_integer_value(passes) : passes ? 0 : 1;
     if (count < 1 || count > 1000000)
         return wrong(r, at, "passes", "a whole number from 1 to 1000000");
-    member->ensemble_passes = (int32_t)count;
+    /* Averaged weights are one network: however many went into a soup, it is one pass. */
+    member->ensemble_passes = member->ensemble == CST_ENSEMBLE_SOUP ? 1 : (int32_t)count;
     status = read_text(r, at, ensemble, "of", &member->ensemble_of);
     if (status == CST_OK && !member->ensemble_of)
         status = wrong(r, at, "of", "the name that the members of the ensemble share");

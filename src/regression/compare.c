@@ -131,7 +131,7 @@ static void close_scene(cst_context *context, comparison *c) {
  */
 
 static cst_status add_method(cst_context *context, comparison *c,
-                             const cst_compare_options *options, const char *name) {
+                             const cst_compare_options *options, const char *name, bool asked) {
     for (int32_t m = 0; m < c->count; m++)
         if (strcmp(c->methods[m].name, name) == 0)
             return CST_OK;
@@ -139,6 +139,14 @@ static cst_status add_method(cst_context *context, comparison *c,
         return cst_fail(context, CST_ERROR_LIMIT, "more than %d methods", METHODS_MAX);
     cst_status status = cst_value_method_parse(context, name, options->seed, options->settings,
                                                options->setting_count, &c->methods[c->count]);
+    const cst_value_baseline *baseline = c->methods[c->count].baseline;
+    if (status == CST_OK && baseline &&
+        !cst_value_baseline_applies(baseline, c->source.ensembles, c->source.view.members))
+        return asked ? cst_fail(context, CST_ERROR_INPUT,
+                                "%s needs members that the manifest tags for it (key 'ensemble'), "
+                                "and this pool has none",
+                                name)
+                     : CST_OK;
     if (status == CST_OK && c->methods[c->count].preset) {
         const cst_settings *s = &c->methods[c->count].settings;
         status =
@@ -151,7 +159,7 @@ static cst_status add_method(cst_context *context, comparison *c,
 static cst_status add_all(cst_context *context, comparison *c, const cst_compare_options *options) {
     cst_status status = CST_OK;
     for (size_t i = 0; status == CST_OK && cst_value_method_name(i); i++)
-        status = add_method(context, c, options, cst_value_method_name(i));
+        status = add_method(context, c, options, cst_value_method_name(i), false);
     return status;
 }
 
@@ -166,7 +174,7 @@ static cst_status list_methods(cst_context *context, comparison *c,
     for (int32_t m = 0; status == CST_OK && m < options->method_count; m++)
         status = strcmp(options->methods[m], "all") == 0
                      ? add_all(context, c, options)
-                     : add_method(context, c, options, options->methods[m]);
+                     : add_method(context, c, options, options->methods[m], true);
     const char *reference = options->reference ? options->reference : "default";
     c->reference = -1;
     for (int32_t m = 0; status == CST_OK && m < c->count; m++)

@@ -1,226 +1,17 @@
 /*
- * Linear baselines of a regression from moments, and methods by name. Behind comparisons.
+ * Methods of a regression by name, and what each gives on the rows that it is scored on. Behind
+ * comparisons.
  * Paper: section "Experimental Setup"; docs/regression.md.
  */
 #include "regression/methods.h"
 
-#include "blend/blend.h"
-#include "meta/linear.h"
 #include "regression/check.h"
-#include "regression/path.h"
-#include "regression/redundant.h"
 
 #include <corestack/compare.h>
 #include <corestack/statistics.h>
 
 #include <math.h>
 #include <string.h>
-
-enum { GREEDY_ROUNDS = 25, CLIMB_STEPS = 1000 };
-
-/* Weights and intercept for one output from the moments of its members. */
-typedef cst_status (*baseline_fn)(cst_context *context, const cst_moments *moments, double *weights,
-                                  double *intercept);
-
-struct cst_value_baseline {
-    const char *name;
-    const char *definition;
-    baseline_fn fit;
-};
-
-/* ---- what baselines are made of ---------------------------------------------------------------
- */
-
-/* Mean products of the members' residuals f - y, [K][K]. */
-static cst_status residual_products(cst_context *context, const cst_moments *moments,
-                                    double **out) {
-    size_t k = (size_t)moments->columns;
-    size_t width = k + 2;
-    double *sum = cst_alloc(context, width * width, sizeof *sum);
-    *out = cst_alloc(context, k * k, sizeof **out);
-    if (!sum || !*out) {
-        cst_free(context, sum);
-        return CST_ERROR_MEMORY;
-    }
-    cst_moments_without(moments, -1, sum);
-    double n = sum[width * width - 1];
-    for (size_t i = 0; i < k; i++)
-        for (size_t j = 0; j < k; j++)
-            (*out)[i * k + j] = (sum[i * width + j] - sum[i * width + k] - sum[j * width + k] +
-                                 sum[k * width + k]) /
-                                n;
-    cst_free(context, sum);
-    return CST_OK;
-}
-
-static cst_status fit_best_single(cst_context *context, const cst_moments *moments, double *weights,
-                                  double *intercept) {
-    double *products = NULL;
-    size_t k = (size_t)moments->columns;
-    cst_status status = residual_products(context, moments, &products);
-    size_t best = 0;
-    for (size_t j = 1; status == CST_OK && j < k; j++)
-        if (products[j * k + j] < products[best * k + best])
-            best = j;
-    for (size_t j = 0; j < k; j++)
-        weights[j] = j == best;
-    *intercept = 0;
-    cst_free(context, products);
-    return status;
-}
-
-static cst_status fit_average(cst_context *context, const cst_moments *moments, double *weights,
-                              double *intercept) {
-    (void)context;
-    for (int32_t j = 0; j < moments->columns; j++)
-        weights[j] = 1 / (double)moments->columns;
-    *intercept = 0;
-    return CST_OK;
-}
-
-static cst_status fit_performance(cst_context *context, const cst_moments *moments, double *weights,
-                                  double *intercept) {
-    double *products = NULL;
-    size_t k = (size_t)moments->columns;
-    cst_status status = residual_products(context, moments, &products);
-    double sum = 0;
-    for (size_t j = 0; status == CST_OK && j < k; j++) {
-        weights[j] = 1 / fmax(products[j * k + j], 1e-12);
-        sum += weights[j];
-    }
-    for (size_t j = 0; status == CST_OK && j < k; j++)
-        weights[j] /= sum;
-    *intercept = 0;
-    cst_free(context, products);
-    return status;
-}
-
-static cst_status fit_penalised(cst_context *context, const cst_moments *moments,
-                                cst_linear_kind kind, double *weights, double *intercept) {
-    cst_standardised standardised = {0};
-    cst_spectrum spectrum = {0};
-    cst_linear linear = {0};
-    cst_penalty_grid grid = cst_penalty_grid_default();
-    double ratio = kind == CST_LINEAR_LASSO ? 1 : 0.5;
-    double lambda = 0;
-    cst_penalty_rule rule = moments->folds < 2 ? CST_PENALTY_GCV : CST_PENALTY_CV;
-    cst_status status = cst_standardise(context, moments, -1, &standardised);
-    if (status == CST_OK)
-        status = cst_spectrum_compute(context, &standardised, CST_NOISE_MEDIAN, &spectrum);
-    if (status == CST_OK)
-        status =
-            kind == CST_LINEAR_RIDGE || moments->folds < 2
-                ? cst_penalty_choose(context, moments, &standardised, &spectrum, rule, &grid,
-                                     &lambda)
-                : cst_linear_path_cv(context, moments, kind, ratio, 1e-6, 61, &lambda, NULL, NULL);
-    if (status == CST_OK)
-        status = cst_linear_fit(context, &standardised, kind, lambda, 0.5, &linear);
-    if (status == CST_OK) {
-        memcpy(weights, linear.coefficients, (size_t)linear.columns * sizeof *weights);
-        *intercept = linear.intercept;
-    }
-    cst_linear_free(context, &linear);
-    cst_spectrum_free(context, &spectrum);
-    cst_standardised_free(context, &standardised);
-    return status;
-}
-
-static cst_status fit_ridge(cst_context *context, const cst_moments *moments, double *weights,
-                            double *intercept) {
-    return fit_penalised(context, moments, CST_LINEAR_RIDGE, weights, intercept);
-}
-
-static cst_status fit_lasso(cst_context *context, const cst_moments *moments, double *weights,
-                            double *intercept) {
-    return fit_penalised(context, moments, CST_LINEAR_LASSO, weights, intercept);
-}
-
-static cst_status fit_elastic_net(cst_context *context, const cst_moments *moments, double *weights,
-                                  double *intercept) {
-    return fit_penalised(context, moments, CST_LINEAR_ELASTIC_NET, weights, intercept);
-}
-
-static cst_status fit_greedy(cst_context *context, const cst_moments *moments, double *weights,
-                             double *intercept) {
-    double *products = NULL;
-    cst_status status = residual_products(context, moments, &products);
-    if (status == CST_OK)
-        cst_value_greedy(products, moments->columns, GREEDY_ROUNDS, weights);
-    *intercept = 0;
-    cst_free(context, products);
-    return status;
-}
-
-static cst_status fit_minimum_variance(cst_context *context, const cst_moments *moments,
-                                       double *weights, double *intercept) {
-    double *products = NULL;
-    cst_status status = residual_products(context, moments, &products);
-    if (status == CST_OK)
-        status = cst_blend_minimum_variance(context, moments->columns, products, false, weights);
-    *intercept = 0;
-    cst_free(context, products);
-    return status;
-}
-
-/* From the best member on, the mixture moves towards the member that lowers its error most, by the
- * best step, until no step lowers it by a millionth. */
-static cst_status fit_hill_climbing(cst_context *context, const cst_moments *moments,
-                                    double *weights, double *intercept) {
-    double *s = NULL;
-    size_t k = (size_t)moments->columns;
-    cst_status status = residual_products(context, moments, &s);
-    double *along = cst_alloc(context, k, sizeof *along); /* S w */
-    if (!along)
-        status = CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = fit_best_single(context, moments, weights, intercept);
-    for (int step = 0; status == CST_OK && step < CLIMB_STEPS; step++) {
-        double now = 0;
-        for (size_t i = 0; i < k; i++) {
-            along[i] = 0;
-            for (size_t j = 0; j < k; j++)
-                along[i] += s[i * k + j] * weights[j];
-            now += weights[i] * along[i];
-        }
-        size_t best = 0;
-        double gain = 0;
-        double size = 0;
-        for (size_t j = 0; j < k; j++) {
-            double curve = s[j * k + j] - 2 * along[j] + now;
-            double slope = now - along[j];
-            double a = curve > 0 ? fmin(fmax(slope / curve, 0), 1) : 0;
-            double gained = 2 * a * slope - a * a * curve;
-            if (gained > gain) {
-                gain = gained;
-                size = a;
-                best = j;
-            }
-        }
-        if (gain <= 1e-6 * now)
-            break;
-        for (size_t j = 0; j < k; j++)
-            weights[j] = (1 - size) * weights[j] + (j == best ? size : 0);
-    }
-    cst_free(context, along);
-    cst_free(context, s);
-    return status;
-}
-
-/* In the order of reports. */
-static const cst_value_baseline BASELINES[] = {
-    {"best-single", "the member of least squared error", fit_best_single},
-    {"average", "the mean of the members", fit_average},
-    {"performance-weighted", "members weighted by 1 / mean squared error", fit_performance},
-    {"ridge", "ridge regression on the members, penalty by cross-validation", fit_ridge},
-    {"lasso", "lasso on the members, penalty by cross-validation", fit_lasso},
-    {"elastic-net", "elastic net on the members, penalty by cross-validation", fit_elastic_net},
-    {"greedy", "greedy selection with replacement on the squared error, 25 rounds (Caruana)",
-     fit_greedy},
-    {"minimum-variance", "non-negative weights of sum 1 with the least squared error",
-     fit_minimum_variance},
-    {"hill-climbing", "steps from the best member towards whichever lowers the squared error most",
-     fit_hill_climbing},
-};
 
 static const struct value_preset {
     const char *name;
@@ -233,22 +24,21 @@ static const struct value_preset {
                 "pool drawn to the good members"},
 };
 
-enum {
-    BASELINE_COUNT = sizeof BASELINES / sizeof BASELINES[0],
-    PRESET_COUNT = sizeof PRESETS / sizeof PRESETS[0]
-};
+enum { PRESET_COUNT = sizeof PRESETS / sizeof PRESETS[0] };
 
 /* ---- by name ----------------------------------------------------------------------------------
  */
 
 const char *cst_value_method_name(size_t index) {
-    if (index < BASELINE_COUNT)
-        return BASELINES[index].name;
-    return index < BASELINE_COUNT + PRESET_COUNT ? PRESETS[index - BASELINE_COUNT].name : NULL;
+    size_t baselines = 0;
+    for (; cst_value_baseline_at(baselines); baselines++)
+        if (baselines == index)
+            return cst_value_baseline_at(index)->name;
+    return index < baselines + PRESET_COUNT ? PRESETS[index - baselines].name : NULL;
 }
 
 static cst_status unknown(cst_context *context, const char *text) {
-    char list[384] = "";
+    char list[512] = "";
     for (size_t i = 0; cst_value_method_name(i); i++) {
         size_t used = strlen(list);
         (void)cst_snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "",
@@ -296,12 +86,11 @@ cst_status cst_value_method_parse(cst_context *context, const char *text, uint64
                                   cst_value_method *out) {
     *out = (cst_value_method){0};
     (void)cst_snprintf(out->name, sizeof out->name, "%s", text);
-    for (int i = 0; i < BASELINE_COUNT; i++)
-        if (strcmp(text, BASELINES[i].name) == 0) {
-            out->baseline = &BASELINES[i];
-            out->definition = BASELINES[i].definition;
-            return CST_OK;
-        }
+    out->baseline = cst_value_baseline_find(text);
+    if (out->baseline) {
+        out->definition = out->baseline->definition;
+        return CST_OK;
+    }
     for (int i = 0; i < PRESET_COUNT; i++)
         if (strcmp(text, PRESETS[i].name) == 0) {
             out->preset = PRESETS[i].name;
@@ -310,14 +99,6 @@ cst_status cst_value_method_parse(cst_context *context, const char *text, uint64
                                  &out->settings);
         }
     return unknown(context, text);
-}
-
-cst_status cst_value_baseline_fit(cst_context *context, const char *name,
-                                  const cst_moments *moments, double *weights, double *intercept) {
-    for (int i = 0; i < BASELINE_COUNT; i++)
-        if (strcmp(name, BASELINES[i].name) == 0)
-            return BASELINES[i].fit(context, moments, weights, intercept);
-    return unknown(context, name);
 }
 
 /* ---- a baseline's fit -------------------------------------------------------------------------
@@ -339,7 +120,8 @@ static void linear_free(cst_context *context, linear_fit *fit) {
 
 /* Mean squared error on folds that the fit has not seen, and so the noise. */
 static cst_status cross_noise(cst_context *context, const cst_value_baseline *baseline,
-                              const cst_moments *moments, double *weights, double *out) {
+                              const cst_member_ensemble *tags, const cst_moments *moments,
+                              double *weights, double *out) {
     double sum = 0;
     double rows = 0;
     cst_status status = CST_OK;
@@ -349,7 +131,7 @@ static cst_status cross_noise(cst_context *context, const cst_value_baseline *ba
         double count = 0;
         status = cst_value_moments_part(context, moments, f, NULL, 0, &in);
         if (status == CST_OK)
-            status = baseline->fit(context, &in, weights, &intercept);
+            status = cst_value_baseline_fit(context, baseline, tags, &in, weights, &intercept);
         if (status == CST_OK)
             sum += cst_moments_loss(moments, f, weights, intercept, &count);
         rows += count;
@@ -364,6 +146,7 @@ static cst_status fit_linear(cst_context *context, const cst_value_scene *scene,
                              const cst_value_baseline *baseline, int32_t without, linear_fit *out) {
     size_t members = (size_t)scene->source->view.members;
     size_t outputs = (size_t)scene->source->view.classes;
+    const cst_member_ensemble *tags = scene->source->ensembles;
     double *scratch = cst_alloc(context, members, sizeof *scratch);
     out->weights = cst_alloc(context, outputs * members, sizeof *out->weights);
     out->intercept = cst_alloc(context, outputs, sizeof *out->intercept);
@@ -378,9 +161,9 @@ static cst_status fit_linear(cst_context *context, const cst_value_scene *scene,
         double scale = scene->scaling->scale[d];
         status = cst_value_moments_part(context, &scene->moments[d], without, NULL, 0, &moments);
         if (status == CST_OK)
-            status = baseline->fit(context, &moments, weights, &intercept);
+            status = cst_value_baseline_fit(context, baseline, tags, &moments, weights, &intercept);
         if (status == CST_OK && moments.folds > 1)
-            status = cross_noise(context, baseline, &moments, scratch, &out->noise[d]);
+            status = cross_noise(context, baseline, tags, &moments, scratch, &out->noise[d]);
         else if (status == CST_OK) {
             double rows = 0;
             double loss = cst_moments_loss(&moments, -1, weights, intercept, &rows);

@@ -7,11 +7,10 @@
 #define CST_REGRESSION_METHODS_H
 
 #include "pipeline/training.h"
+#include "regression/baselines.h"
 #include "regression/stages.h"
 
 enum { CST_VALUE_METHOD_CHARS = 64 };
-
-typedef struct cst_value_baseline cst_value_baseline;
 
 typedef struct cst_value_method {
     char name[CST_VALUE_METHOD_CHARS];
@@ -54,10 +53,5 @@ typedef struct cst_value_scene {
 cst_status cst_value_entry_run(cst_context *context, const cst_value_scene *scene,
                                const cst_value_method *method, cst_value_entry *out);
 void cst_value_entry_free(cst_context *context, cst_value_entry *entry);
-
-/* A baseline's weights [members] and intercept for one output, units of the scaling, by name; the
- * residuals' NLL is not needed. Exposed for the tests. CST_ERROR_ARGUMENT for another name. */
-cst_status cst_value_baseline_fit(cst_context *context, const char *name,
-                                  const cst_moments *moments, double *weights, double *intercept);
 
 #endif

@@ -267,6 +267,17 @@ static void checkpoints(void **state) {
     REFUSED(cst_checkpoints_mix(f->context, NULL, NULL, CST_MIX_MODEL, "a", NULL));
     cst_checkpoints_close(f->context, NULL);
     cst_checkpoints_close(NULL, NULL);
+    REFUSED_ALONE(cst_swa_average(NULL, paths, 1, NULL, "a"));
+    REFUSED(cst_swa_average(f->context, NULL, 1, NULL, "a"));
+    REFUSED(cst_swa_average(f->context, paths, 2, NULL, "a"));
+    REFUSED(cst_swa_average(f->context, paths, 1, NULL, NULL));
+    REFUSED_ALONE(cst_swag_fit(NULL, paths, 2, 0, "a"));
+    REFUSED(cst_swag_fit(f->context, NULL, 2, 0, "a"));
+    REFUSED(cst_swag_fit(f->context, paths, 2, 0, "a"));
+    REFUSED(cst_swag_fit(f->context, paths, 2, 0, NULL));
+    REFUSED_ALONE(cst_swag_sample(NULL, "a", 1, 0.5, 0, -1, "b"));
+    REFUSED(cst_swag_sample(f->context, NULL, 1, 0.5, 0, -1, "b"));
+    REFUSED(cst_swag_sample(f->context, "a", 1, 0.5, 0, -1, NULL));
 
     /* The same with checkpoints that are there. */
     char path[] = "/tmp/cst_null_XXXXXX";

@@ -71,6 +71,46 @@ CST_API cst_status cst_checkpoints_mix(cst_context *context, const cst_checkpoin
                                        const double *weights, cst_mix_scope scope, const char *path,
                                        uint64_t hash[2]);
 
+/* ---- a training run's checkpoints --------------------------------------------------------------
+ */
+
+/* Writes the mean of checkpoints [count] as one (stochastic weight averaging; Izmailov et al.
+ * 2018), as cst_checkpoints_mix does. from: an average that this function wrote, which is continued
+ * with these checkpoints; NULL: none. Metadata corestack.swa.count says how many checkpoints are in
+ * an average, so that one continued equals the one over all of them, but for the rounding of `from`
+ * to its dtype. `path` may be `from`. CST_ERROR_INPUT where `from` is no such average. Tensors that
+ * are copied are those of the first file: of `from`, where it is given. */
+CST_API cst_status cst_swa_average(cst_context *context, const char *const *paths, int32_t count,
+                                   const char *from, const char *path);
+
+/* Fits a normal distribution over weights to checkpoints [count], count >= 2, given in the order of
+ * training (SWAG; Maddox et al. 2019, Algorithm 1), in one pass. For every parameter, over the
+ * checkpoints theta_1..theta_count:
+ *   mean.NAME       the mean, in the dtype of the checkpoints;
+ *   variance.NAME   F32: mean squared distance from the mean, at least 1e-30, from running updates
+ *                   of squared distances (not from a difference of large squares, as it cancels);
+ *   deviation.NAME  F32 [rank, ...]: theta_i minus the mean of theta_1..theta_i, for the last
+ * `rank` checkpoints, the oldest first. Other tensors are those of the first checkpoint, as
+ * copied.NAME. Metadata: what all checkpoints share, corestack.kind ("swag"),
+ * corestack.swag.version ("1"), .count and .rank. rank: 0 (the diagonal alone) or from 2 on; of
+ * fewer checkpoints all deviations are kept, with a notice. Errors and memory as
+ * cst_checkpoints_mix (some 4 MiB a thread); the output must be a file, no pipe. */
+CST_API cst_status cst_swag_fit(cst_context *context, const char *const *paths, int32_t count,
+                                int32_t rank, const char *path);
+
+/* Draws networks from what cst_swag_fit wrote: files sample_00.safetensors, ... (as many digits as
+ * the last one takes, two at least) in a new or empty folder, which appears when it is whole.
+ *   theta = mean + sqrt(scale) (sqrt(variance) z1 + sum over columns d of deviation_d z2_d /
+ *                               sqrt(rank - 1))
+ * with standard normal z1 for each parameter and z2 for each column, shared by all tensors of a
+ * sample, rounded once to the dtype of the mean. scale >= 0: 0.5 is the paper's distribution, 1
+ * that of the diagonal alone, 0 the mean. rank: columns that take part, the last ones; -1: all; 0:
+ * the diagonal alone. Draws depend on seed, sample, and the place of a parameter among all in the
+ * order of tensors' names, so that more samples begin with the same ones. samples: 1 to 100000.
+ * CST_ERROR_FORMAT for a file that is no SWAG file. Can be cancelled. */
+CST_API cst_status cst_swag_sample(cst_context *context, const char *model, int32_t samples,
+                                   double scale, uint64_t seed, int32_t rank, const char *folder);
+
 #ifdef __cplusplus
 }
 #endif

@@ -160,6 +160,8 @@ typedef enum cst_stream {
     CST_STREAM_GREEDY = 9,
     CST_STREAM_SUBSETS = 10,
     CST_STREAM_PIXELS = 14,
+    CST_STREAM_SWAG = 15,      /* a number for each parameter */
+    CST_STREAM_SWAG_RANK = 16, /* a number for each column of deviations */
     CST_STREAM_CONFORMAL = 20,
     CST_STREAM_TEST = 100
 } cst_stream;

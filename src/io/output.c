@@ -223,6 +223,27 @@ cst_status cst_output_write(cst_context *context, cst_output_file *output, const
     return CST_OK;
 }
 
+bool cst_output_is_file(const cst_output_file *output) {
+    return !output->direct;
+}
+
+cst_status cst_output_write_at(cst_context *context, const cst_output_file *output, uint64_t offset,
+                               const void *data, size_t bytes) {
+    const unsigned char *from = data;
+    while (bytes > 0) {
+        size_t chunk = bytes < ((size_t)1 << 30) ? bytes : (size_t)1 << 30;
+        ssize_t wrote = pwrite(output->fd, from, chunk, (off_t)offset);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote < 0)
+            return failed(context, output, "writing", errno);
+        from += wrote;
+        offset += (uint64_t)wrote;
+        bytes -= (size_t)wrote;
+    }
+    return CST_OK;
+}
+
 /* Makes the new name durable. Failure is not reported: the data are written and named, and some
  * file systems cannot sync a folder. */
 static void sync_folder(cst_context *context, const char *path) {

@@ -54,6 +54,7 @@ void cst_safetensors_writer_abandon(cst_context *context, cst_safetensors_writer
     cst_free(context, writer->tensors);
     cst_free(context, writer->lengths);
     cst_free(context, writer->places);
+    cst_free(context, writer->begins);
     cst_free(context, writer->path);
     cst_free(context, writer);
 }
@@ -193,6 +194,7 @@ cst_status cst_safetensors_writer_start(cst_context *context, cst_safetensors_wr
         status = write_bytes(context, writer, header, size);
     cst_free(context, header);
     writer->started = status == CST_OK;
+    writer->header_bytes = size;
     return status;
 }
 
@@ -329,6 +331,35 @@ cst_status cst_safetensors_writer_put_f64(cst_context *context, cst_safetensors_
     return put_numbers(context, writer, tensor, NULL, values, count);
 }
 
+/* ---- in any order ----------------------------------------------------------------------------
+ */
+
+cst_status cst_safetensors_writer_scatter(cst_context *context, cst_safetensors_writer *writer) {
+    if (!cst_output_is_file(writer->output))
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "%s: is no file but a pipe or device, and what is written here has to be "
+                        "one; name a file",
+                        writer->path);
+    writer->begins = cst_alloc(context, (size_t)writer->count, sizeof *writer->begins);
+    if (!writer->begins)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < writer->count; i++) {
+        int64_t tensor = writer->places[i];
+        writer->begins[tensor] = writer->header_bytes + writer->total;
+        writer->total += writer->tensors[tensor].bytes;
+    }
+    writer->place = writer->count;
+    return CST_OK;
+}
+
+cst_status cst_safetensors_writer_put_at(cst_context *context, cst_safetensors_writer *writer,
+                                         int64_t tensor, int64_t first, const void *data,
+                                         int64_t count) {
+    (void)__atomic_add_fetch(&writer->given, (uint64_t)count, __ATOMIC_RELAXED);
+    return cst_output_write_at(context, writer->output, writer->begins[tensor] + (uint64_t)first,
+                               data, (size_t)count);
+}
+
 cst_status cst_safetensors_writer_finish(cst_context *context, cst_safetensors_writer *writer) {
     CST_ENTER(context);
     CST_CHECK(context, writer, TENSOR_WRITER, "writer");
@@ -348,6 +379,10 @@ cst_status cst_safetensors_writer_finish(cst_context *context, cst_safetensors_w
                               writer->tensors[tensor].bytes, writer->written);
         }
     }
+    if (status == CST_OK && writer->given != writer->total)
+        status = cst_fail(context, CST_ERROR_INTERNAL,
+                          "%s: %" PRIu64 " bytes of data were given for %" PRIu64, writer->path,
+                          writer->given, writer->total);
     if (status == CST_OK) {
         status = cst_output_commit(context, writer->output);
         writer->output = NULL;

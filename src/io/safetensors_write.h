@@ -32,10 +32,14 @@ struct cst_safetensors_writer {
     int64_t *lengths;
     cst_strings *metadata; /* key, value, ... */
     bool started;
-    int64_t *places;  /* [count]: tensor at each place of the file */
-    int64_t place;    /* of the tensor whose turn it is */
-    uint64_t written; /* bytes of its data */
-    cst_hash *hash;   /* of all bytes so far, borrowed; NULL: nobody asks */
+    size_t header_bytes; /* what comes before the data */
+    int64_t *places;     /* [count]: tensor at each place of the file */
+    int64_t place;       /* of the tensor whose turn it is */
+    uint64_t written;    /* bytes of its data */
+    uint64_t *begins;    /* [count]: first byte of each tensor; NULL: data come in order */
+    uint64_t total;      /* bytes of all data that come in any order */
+    uint64_t given;      /* of these, so far; added to atomically */
+    cst_hash *hash;      /* of all bytes so far, borrowed; NULL: nobody asks */
 };
 
 /* In safetensors_compose.c: settles writer->places, checks that names and keys differ, and makes
@@ -48,6 +52,15 @@ cst_status cst_safetensors_compose(cst_context *context, cst_safetensors_writer 
 static inline void cst_safetensors_writer_hash(cst_safetensors_writer *writer, cst_hash *hash) {
     writer->hash = hash;
 }
+
+/* After the start: data come by cst_safetensors_writer_put_at from now on, every byte once. Only
+ * for files: a pipe or device is CST_ERROR_UNSUPPORTED. */
+cst_status cst_safetensors_writer_scatter(cst_context *context, cst_safetensors_writer *writer);
+/* Bytes first..first+count-1 of a tensor, of which it must have as many. Any number of threads,
+ * each with a context of its own. */
+cst_status cst_safetensors_writer_put_at(cst_context *context, cst_safetensors_writer *writer,
+                                         int64_t tensor, int64_t first, const void *data,
+                                         int64_t count);
 
 /* Numbers [count] as little-endian bytes of F64, F32, F16 or BF16, rounded to nearest, ties to
  * even; what is beyond the type becomes infinite. */

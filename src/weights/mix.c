@@ -107,7 +107,8 @@ static cst_status sum_chunk(cst_context *worker, const mixing *m, int64_t place,
     cst_dtype dtype = cst_safetensors_dtype(c->files[0], cst_checkpoints_tensor(c, 0, place));
     int64_t bad = cst_weights_bad(s->sum, count, dtype);
     if (bad >= 0)
-        return cst_weights_blame(worker, c, s->weights, place, first, count, bad, s->raw, s->value);
+        return cst_weights_blame(worker, c, s->weights, place, first, count, bad, dtype, s->raw,
+                                 s->value);
     cst_dtype_store_f64(dtype, s->sum, count, out);
     return CST_OK;
 }

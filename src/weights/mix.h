@@ -38,11 +38,11 @@ double cst_dtype_beyond(cst_dtype dtype);
 int64_t cst_weights_bad(const double *values, int64_t count, cst_dtype dtype);
 
 /* For elements first..first+count-1 of the tensor at a place, where something computed over the
- * files (those with use[k] != 0; NULL: all) is not finite or beyond its dtype at element
+ * files (those with use[k] != 0; NULL: all) is not finite or beyond a dtype at element
  * first + bad: names the first file with a number that is not finite, or says that the result is
  * beyond. */
 cst_status cst_weights_blame(cst_context *context, const cst_checkpoints *checkpoints,
                              const double *use, int64_t place, int64_t first, int64_t count,
-                             int64_t bad, unsigned char *raw, double *values);
+                             int64_t bad, cst_dtype dtype, unsigned char *raw, double *values);
 
 #endif

@@ -88,8 +88,41 @@ static void mixed(trial *t) {
     end(t, &s);
 }
 
+static void averaged(trial *t) {
+    series s;
+    begin(t, &s);
+    must(t->w->quiet, cst_swa_average(t->w->quiet, s.list, 2, NULL, s.paths[0]), "average");
+    TRY(t, cst_swa_average(t->c, s.list + 2, 1, s.paths[0], s.out), missing(s.out));
+    end(t, &s);
+}
+
+static void fitted(trial *t) {
+    series s;
+    begin(t, &s);
+    TRY(t, cst_swag_fit(t->c, s.list, CHECKPOINTS, 2, s.out), missing(s.out));
+    end(t, &s);
+}
+
+static void sampled(trial *t) {
+    series s;
+    char folder[512];
+    begin(t, &s);
+    must(t->w->quiet, cst_swag_fit(t->w->quiet, s.list, CHECKPOINTS, 2, s.out), "SWAG");
+    (void)snprintf(folder, sizeof folder, "%s", in_folder(t->w, "samples"));
+    TRY(t, cst_swag_sample(t->c, s.out, 2, 0.5, 1, -1, folder), missing(folder));
+    for (int k = 0; k < 2; k++) {
+        char path[600];
+        (void)snprintf(path, sizeof path, "%s/sample_%02d.safetensors", folder, k);
+        add_file(t, path);
+        (void)unlink(path);
+    }
+    (void)rmdir(folder);
+    end(t, &s);
+}
+
 const sweep_call SWEEP_WEIGHTS[] = {
-    {"cst_checkpoints_open", "", opened},
+    {"cst_swa_average", "continued", averaged}, {"cst_swag_fit", "", fitted},
+    {"cst_swag_sample", "", sampled},           {"cst_checkpoints_open", "", opened},
     {"cst_checkpoints_mix", "", mixed},
 };
 const size_t SWEEP_WEIGHTS_COUNT = sizeof SWEEP_WEIGHTS / sizeof SWEEP_WEIGHTS[0];

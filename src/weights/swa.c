@@ -1,0 +1,64 @@
+/*
+ * Stochastic weight averaging: the mean over a training run's checkpoints, which may be continued
+ * with later ones. A mix whose weights count checkpoints. Paper: Related Work (weight-space
+ * fusion); Izmailov et al. 2018.
+ */
+#include "weights/swag_model.h"
+
+#include <string.h>
+
+/* Checkpoints in an average that is to be continued. */
+static cst_status count_of(cst_context *context, const cst_safetensors *average, int64_t *out) {
+    const char *text = cst_safetensors_metadata(average, CST_SWA_COUNT);
+    if (text && cst_weights_whole(text, out) && *out > 0)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: is no running average of checkpoints: its metadata do not say how many "
+                    "(%s); give a file that was written as one",
+                    cst_bytes_name(average->source), CST_SWA_COUNT);
+}
+
+static cst_status average(cst_context *context, const cst_checkpoints *c, bool continued,
+                          const char *path) {
+    int64_t before = 0;
+    double *weights = cst_alloc(context, (size_t)c->count, sizeof *weights);
+    cst_status status = weights ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK && continued)
+        status = count_of(context, c->files[0], &before);
+    int64_t all = before + c->count - (continued ? 1 : 0);
+    for (int32_t k = 0; status == CST_OK && k < c->count; k++)
+        weights[k] = (continued && k == 0 ? (double)before : 1.0) / (double)all;
+    char text[24];
+    (void)cst_snprintf(text, sizeof text, "%lld", (long long)all);
+    const cst_weights_entry entries[] = {{"corestack.kind", "swa"}, {CST_SWA_COUNT, text}};
+    if (status == CST_OK)
+        status = cst_mix_write(context, c, weights, CST_MIX_MODEL, entries,
+                               sizeof entries / sizeof *entries, path, NULL);
+    cst_free(context, weights);
+    return status;
+}
+
+cst_status cst_swa_average(cst_context *context, const char *const *paths, int32_t count,
+                           const char *from, const char *path) {
+    CST_ENTER(context);
+    if (!paths || count < 1 || !path)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "averaging checkpoints: one path or more and one for the average are "
+                        "needed");
+    int32_t first = from ? 1 : 0;
+    CST_FITS(context, count, 1, sizeof *paths);
+    const char **all = cst_alloc(context, (size_t)count + 1, sizeof *all);
+    if (!all)
+        return cst_why(context, CST_ERROR_MEMORY);
+    all[0] = from;
+    memcpy(all + first, paths, (size_t)count * sizeof *paths);
+    cst_checkpoints *c = NULL;
+    cst_status status = count < INT32_MAX
+                            ? cst_checkpoints_open(context, &c, all, count + first)
+                            : cst_fail(context, CST_ERROR_LIMIT, "too many checkpoints");
+    if (status == CST_OK)
+        status = average(context, c, from != NULL, path);
+    cst_checkpoints_close(context, c);
+    cst_free(context, all);
+    return cst_why(context, status);
+}

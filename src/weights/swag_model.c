@@ -1,0 +1,168 @@
+/*
+ * Reading a SWAG file: whether every parameter has its mean, variance and deviations. Before
+ * samples are drawn. Paper: Related Work (weight-space fusion); Maddox et al. 2019.
+ */
+#include "weights/swag_model.h"
+
+#include <string.h>
+
+bool cst_weights_whole(const char *text, int64_t *out) {
+    enum { DIGITS = 15 };
+    size_t length = strlen(text);
+    int64_t value = 0;
+    if (length == 0 || length > DIGITS)
+        return false;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9')
+            return false;
+        value = 10 * value + (*text - '0');
+    }
+    *out = value;
+    return true;
+}
+
+static cst_status broken(cst_context *context, const cst_swag *swag, const char *tensor,
+                         const char *what) {
+    char quoted[CST_QUOTE_CHARS];
+    return cst_fail(context, CST_ERROR_FORMAT,
+                    "%s: is not a whole SWAG file: tensor '%s' %s; fit it again",
+                    cst_bytes_name(swag->file->source), cst_quote(quoted, tensor), what);
+}
+
+/* The tensor PREFIX + NAME of float32 that has the shape of the mean behind `rank` (0: no further
+ * axis). */
+static cst_status find_part(cst_context *context, const cst_swag *swag, const char *prefix,
+                            const cst_swag_tensor *t, int64_t rank, int64_t *out) {
+    char *name = cst_format(context, "%s%s", prefix, t->name);
+    if (!name)
+        return CST_ERROR_MEMORY;
+    *out = cst_safetensors_find(swag->file, name);
+    int32_t axes = 0;
+    int32_t found = 0;
+    int32_t more = rank > 0 ? 1 : 0;
+    const int64_t *shape = cst_safetensors_shape(swag->file, t->mean, &axes);
+    const int64_t *other = cst_safetensors_shape(swag->file, *out, &found);
+    cst_status status = CST_OK;
+    if (*out < 0)
+        status = broken(context, swag, name, "is missing");
+    else if (cst_safetensors_dtype(swag->file, *out) != CST_DTYPE_F32)
+        status = broken(context, swag, name, "is not of F32");
+    else if (found != axes + more || (more && other[0] != rank) ||
+             (axes > 0 && memcmp(shape, other + more, (size_t)axes * sizeof *shape) != 0))
+        status = broken(context, swag, name, "has another shape than the mean asks for");
+    cst_free(context, name);
+    return status;
+}
+
+static bool begins(const char *name, const char *prefix) {
+    return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+/* Tensors whose names begin so, in the order of their names. */
+static cst_status collect(cst_context *context, cst_swag *swag, const char *prefix, bool mixed) {
+    const cst_safetensors *file = swag->file;
+    int64_t base = 0;
+    cst_status status = CST_OK;
+    for (int64_t i = 0; status == CST_OK && i < file->count; i++) {
+        if (!begins(file->by_name[i].text, prefix))
+            continue;
+        cst_swag_tensor *t = &swag->tensors[swag->count++];
+        *t = (cst_swag_tensor){.name = file->by_name[i].text + strlen(prefix),
+                               .mean = file->by_name[i].place,
+                               .variance = -1,
+                               .deviation = -1,
+                               .base = base};
+        t->elements = cst_safetensors_elements(file, t->mean);
+        if (mixed != cst_dtype_is_mixed(cst_safetensors_dtype(file, t->mean)) ||
+            !cst_dtype_is_number(cst_safetensors_dtype(file, t->mean)))
+            return broken(context, swag, file->by_name[i].text, "is of another dtype than it has");
+        base += t->elements;
+        if (mixed)
+            status = find_part(context, swag, CST_SWAG_VARIANCE, t, 0, &t->variance);
+        if (status == CST_OK && mixed && swag->rank > 0)
+            status = find_part(context, swag, CST_SWAG_DEVIATION, t, swag->rank, &t->deviation);
+    }
+    return status;
+}
+
+/* Whether every tensor belongs to one of the network, and none of those is there twice. */
+static cst_status check_all(cst_context *context, const cst_swag *swag) {
+    const cst_safetensors *file = swag->file;
+    bool *used = cst_alloc(context, (size_t)file->count, sizeof *used);
+    cst_status status = used ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t i = 0; status == CST_OK && i < swag->count; i++) {
+        const cst_swag_tensor *t = &swag->tensors[i];
+        used[t->mean] = true;
+        if (t->variance >= 0) {
+            used[t->variance] = true;
+            if (t->deviation >= 0)
+                used[t->deviation] = true;
+            continue;
+        }
+        char *mean = cst_format(context, CST_SWAG_MEAN "%s", t->name);
+        if (!mean)
+            status = CST_ERROR_MEMORY;
+        else if (cst_safetensors_find(file, mean) >= 0)
+            status = broken(context, swag, mean, "is both averaged and copied");
+        cst_free(context, mean);
+    }
+    for (int64_t i = 0; status == CST_OK && i < file->count; i++)
+        if (!used[i])
+            status =
+                broken(context, swag, cst_safetensors_name(file, i), "belongs to no parameter");
+    cst_free(context, used);
+    return status;
+}
+
+static cst_status read_counts(cst_context *context, cst_swag *swag) {
+    const char *version = cst_safetensors_metadata(swag->file, CST_SWAG_VERSION);
+    const char *count = cst_safetensors_metadata(swag->file, CST_SWAG_COUNT);
+    const char *rank = cst_safetensors_metadata(swag->file, CST_SWAG_RANK);
+    const char *path = cst_bytes_name(swag->file->source);
+    if (!version || !count || !rank)
+        return cst_fail(context, CST_ERROR_FORMAT,
+                        "%s: is no SWAG file: its metadata lack %s; fit one from checkpoints first",
+                        path,
+                        !version ? CST_SWAG_VERSION
+                        : !count ? CST_SWAG_COUNT
+                                 : CST_SWAG_RANK);
+    if (strcmp(version, "1") != 0)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "%s: is a SWAG file of version '%.20s'; version 1 is read", path, version);
+    if (!cst_weights_whole(count, &swag->checkpoints) || !cst_weights_whole(rank, &swag->rank) ||
+        swag->checkpoints < 2 || swag->rank == 1 || swag->rank > swag->checkpoints)
+        return cst_fail(context, CST_ERROR_FORMAT,
+                        "%s: its metadata give %.20s checkpoints and a rank of %.20s, which cannot "
+                        "be; fit it again",
+                        path, count, rank);
+    return CST_OK;
+}
+
+cst_status cst_swag_open(cst_context *context, cst_swag *out, const char *path) {
+    *out = (cst_swag){0};
+    cst_status status = cst_safetensors_open(context, &out->file, path);
+    if (status == CST_OK)
+        status = read_counts(context, out);
+    if (status == CST_OK) {
+        out->tensors = cst_alloc(context, (size_t)out->file->count, sizeof *out->tensors);
+        status = out->tensors ? CST_OK : CST_ERROR_MEMORY;
+    }
+    if (status == CST_OK)
+        status = collect(context, out, CST_SWAG_MEAN, true);
+    int64_t parameters = out->count;
+    if (status == CST_OK && parameters == 0)
+        status = cst_fail(context, CST_ERROR_FORMAT, "%s: is a SWAG file without parameters", path);
+    if (status == CST_OK)
+        status = collect(context, out, CST_SWAG_COPIED, false);
+    if (status == CST_OK)
+        status = check_all(context, out);
+    if (status != CST_OK)
+        cst_swag_close(context, out);
+    return status;
+}
+
+void cst_swag_close(cst_context *context, cst_swag *swag) {
+    cst_safetensors_close(context, swag->file);
+    cst_free(context, swag->tensors);
+    *swag = (cst_swag){0};
+}

@@ -1,0 +1,52 @@
+/*
+ * SWAG's distribution over weights as a safetensors file: names of its tensors, keys of its
+ * metadata, and an open one that was checked. Between the fit and the samples. Paper: Related Work
+ * (weight-space fusion); Maddox et al. 2019.
+ */
+#ifndef CST_WEIGHTS_SWAG_MODEL_H
+#define CST_WEIGHTS_SWAG_MODEL_H
+
+#include "weights/mix.h"
+
+/* Keys of metadata. */
+#define CST_SWA_COUNT "corestack.swa.count"
+#define CST_SWAG_COUNT "corestack.swag.count"
+#define CST_SWAG_RANK "corestack.swag.rank"
+#define CST_SWAG_VERSION "corestack.swag.version"
+
+/* What names of its tensors begin with. */
+#define CST_SWAG_MEAN "mean."
+#define CST_SWAG_VARIANCE "variance."
+#define CST_SWAG_DEVIATION "deviation."
+#define CST_SWAG_COPIED "copied."
+
+/* The least variance of a parameter, as of the reference implementation. */
+#define CST_SWAG_VARIANCE_LEAST 1e-30
+
+/* A tensor of the network. */
+typedef struct cst_swag_tensor {
+    const char *name; /* of the network's tensor; borrowed from the file */
+    int64_t mean;     /* tensor of the file; of a copied one: that one */
+    int64_t variance; /* -1: it is copied */
+    int64_t deviation;
+    int64_t elements;
+    int64_t base; /* parameters of the tensors before it: an element's place in the draws */
+} cst_swag_tensor;
+
+typedef struct cst_swag {
+    cst_safetensors *file;
+    int64_t checkpoints;
+    int64_t rank; /* columns of deviations, the oldest first */
+    int64_t count;
+    cst_swag_tensor *tensors; /* [count], in the order of their names' bytes, parameters first */
+} cst_swag;
+
+/* Opens and checks a file: CST_ERROR_FORMAT where tensors are missing, of wrong shapes, or too
+ * many. */
+cst_status cst_swag_open(cst_context *context, cst_swag *out, const char *path);
+void cst_swag_close(cst_context *context, cst_swag *swag);
+
+/* Digits of a whole number from 0 on; false for other text and from 10^15 on. */
+bool cst_weights_whole(const char *text, int64_t *out);
+
+#endif

@@ -126,6 +126,19 @@ static void read_rows(image *m) {
     png_read_end(m->png, NULL);
 }
 
+/* An image has no more pixels than the bytes of its file can hold. A row is a byte that names its
+ * filter, and whole bytes of pixels. */
+static cst_status check_size(cst_context *context, const char *path, uint32_t width,
+                             uint32_t height, int bits, uint64_t bytes) {
+    uint64_t packed = (1 + ((uint64_t)width * (uint64_t)bits + 7) / 8) * height;
+    if (packed / DEFLATE_RATIO > bytes)
+        return cst_fail(context, CST_ERROR_FORMAT,
+                        "%s: says that it has %" PRIu32 " x %" PRIu32
+                        " pixels, more than its %" PRIu64 " bytes can hold",
+                        path, width, height, bytes);
+    return CST_OK;
+}
+
 /* Whether the image holds one number a pixel, and no more than its bytes can. */
 static cst_status check_header(image *m) {
     if (m->kind != PNG_COLOR_TYPE_GRAY && m->kind != PNG_COLOR_TYPE_PALETTE)
@@ -137,14 +150,7 @@ static cst_status check_header(image *m) {
                         : m->kind == PNG_COLOR_TYPE_RGB_ALPHA ? "an RGBA"
                                                               : "an RGB",
                         m->channels);
-    /* A row is a byte that names its filter, and whole bytes of pixels. */
-    uint64_t packed = (1 + ((uint64_t)m->width * (uint64_t)m->bits + 7) / 8) * m->height;
-    if (packed / DEFLATE_RATIO > cst_bytes_size(m->source))
-        return cst_fail(m->context, CST_ERROR_FORMAT,
-                        "%s: says that it has %" PRIu32 " x %" PRIu32
-                        " pixels, more than its %" PRIu64 " bytes can hold",
-                        m->path, m->width, m->height, cst_bytes_size(m->source));
-    return CST_OK;
+    return check_size(m->context, m->path, m->width, m->height, m->bits, cst_bytes_size(m->source));
 }
 
 static cst_status make_rows(image *m) {
@@ -203,12 +209,14 @@ cst_status cst_png_read_labels(cst_context *context, const char *path, int32_t *
 }
 
 cst_status cst_png_size(cst_context *context, const char *path, int64_t *height, int64_t *width) {
-    /* Signature, length and name of the first chunk, then width and height, big-endian. */
+    /* Signature, length and name of the first chunk, then width and height, big-endian, and bits.
+     */
     static const unsigned char begin[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n',
                                           0,    0,   0,   13,  'I',  'H',  'D',  'R'};
-    unsigned char head[sizeof begin + 8];
+    unsigned char head[sizeof begin + 9];
     cst_bytes *source = NULL;
     cst_status status = cst_bytes_open(context, &source, path, 0);
+    uint64_t bytes = status == CST_OK ? cst_bytes_size(source) : 0;
     if (status == CST_OK)
         status = cst_bytes_read(context, source, 0, head, sizeof head);
     cst_bytes_close(context, source);
@@ -220,7 +228,8 @@ cst_status cst_png_size(cst_context *context, const char *path, int64_t *height,
         *height > SIDE_MAX)
         return cst_fail(context, CST_ERROR_FORMAT, "%s: is no PNG that can be read, near byte 0",
                         path);
-    return CST_OK;
+    return check_size(context, path, (uint32_t)*width, (uint32_t)*height, head[sizeof begin + 8],
+                      bytes);
 }
 
 /* ---- writing ----------------------------------------------------------------------------------

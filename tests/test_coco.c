@@ -10,7 +10,8 @@
 #include <math.h>
 
 static const char TRUTH[] =
-    "{\"info\": {\"year\": 2024, \"deep\": [[{\"id\": [1]}]]},\n"
+    "{\"info\": {\"year\": 2024, \"deep\": [[{\"id\": [1]}]]}, \"photos\": [{\"id\": 1}], "
+    "\"more\": [[null, true, \"text\"], false], \"end\": \"none\",\n"
     " \"annotations\": [\n"
     "  {\"bbox\": [10, 20.5, 30, 40], \"id\": 3, \"category_id\": 9, \"iscrowd\": 0,\n"
     "   \"segmentation\": [[10, 20, 40, 20, 40, 60]], \"image_id\": 7, \"area\": 600.5},\n"
@@ -169,6 +170,7 @@ typedef struct fault {
     const char *says[2];
 } fault;
 
+#define ZEROS "0000000000000000000000000000000000000000000000000000000000000000"
 #define ONE(rest) "[{\"image_id\": 7, \"category_id\": 9, " rest "}]"
 
 static const fault RESULT_FAULTS[] = {
@@ -199,6 +201,31 @@ static const fault RESULT_FAULTS[] = {
     {ONE("\"bbox\": [0,0,[1],1], \"score\": 1"), CST_ERROR_FORMAT, {"not a list of numbers", ""}},
     {ONE("\"bbox\": {\"x\": 1}, \"score\": 1"), CST_ERROR_FORMAT, {"'bbox'", "an object"}},
     {ONE("\"bbox\": 5, \"score\": 1"), CST_ERROR_FORMAT, {"not a list of four", ""}},
+    {ONE("\"bbox\": [0,0,null,1], \"score\": 1"), CST_ERROR_FORMAT, {"not a list of numbers", ""}},
+    {ONE("\"bbox\": [true,0,1,1], \"score\": 1"), CST_ERROR_FORMAT, {"not a list of numbers", ""}},
+    {ONE("\"bbox\": [0,0,1,{}], \"score\": 1"), CST_ERROR_FORMAT, {"not a list of numbers", ""}},
+    {ONE("\"bbox\": [1e999,0,1,1], \"score\": 1"), CST_ERROR_INPUT, {"not finite", "bbox"}},
+    {ONE("\"bbox\": [0,-1e999,1,1], \"score\": 1"), CST_ERROR_INPUT, {"not finite", "bbox"}},
+    {ONE("\"bbox\": [0,0,1,1e999], \"score\": 1"), CST_ERROR_INPUT, {"not finite", "bbox"}},
+    {ONE("\"bbox\": [0,0,1,-1], \"score\": 1"), CST_ERROR_INPUT, {"negative size", "1 x -1"}},
+    {ONE("\"bbox\": [0,2e7,1,1], \"score\": 1"), CST_ERROR_INPUT, {"10000000 pixels", ""}},
+    {ONE("\"bbox\": [0,0,2e7,1], \"score\": 1"), CST_ERROR_INPUT, {"10000000 pixels", ""}},
+    {ONE("\"bbox\": [0,0,1,2e7], \"score\": 1"), CST_ERROR_INPUT, {"10000000 pixels", ""}},
+    {ONE("\"bbox\": [-11,0,10,10], \"score\": 1"), CST_ERROR_INPUT, {"outside its image", ""}},
+    {ONE("\"bbox\": [0,101,10,10], \"score\": 1"), CST_ERROR_INPUT, {"outside its image", ""}},
+    {ONE("\"bbox\": [0,0,1,1], \"score\": 1" ZEROS ZEROS ".0"), /* of 129 characters */
+     CST_ERROR_INPUT,
+     {"score", "not finite"}},
+    {ONE("\"bbox\": [0,0,1,1], \"score\": true"), CST_ERROR_FORMAT, {"'score'", "true or false"}},
+    {ONE("\"bbox\": [0,0,1,1], \"score\": Infinity"),
+     CST_ERROR_FORMAT,
+     {"not valid JSON", "NaN and Infinity"}},
+    {"[{\"image_id\": 1e300}]", CST_ERROR_FORMAT, {"'image_id'", "not an integer"}},
+    {"[{\"image_id\": -1e17}]", CST_ERROR_FORMAT, {"'image_id'", "not an integer"}},
+    {"[null]", CST_ERROR_FORMAT, {"detection 0", "null, not an object"}},
+    {"[{}, false]", CST_ERROR_FORMAT, {"detection 0", "has no 'image_id'"}},
+    {"[\"a\"]", CST_ERROR_FORMAT, {"detection 0", "a text, not an object"}},
+    {"true", CST_ERROR_FORMAT, {"holds true or false, not a list of detections", ""}},
     {ONE("\"bbox\": [0,0,1,1], \"score\": \"1\""), CST_ERROR_FORMAT, {"a text, not a number", ""}},
     {ONE("\"bbox\": [0,0,1,1], \"score\": [1]"), CST_ERROR_FORMAT, {"'score'", "a list"}},
     {"[{\"image_id\": \"7\", \"category_id\": 9}]", CST_ERROR_FORMAT, {"image_id", "a text"}},
@@ -271,6 +298,30 @@ static const fault TRUTH_FAULTS[] = {
     {FILE_OF(IMAGE, KIND, BOX("\"bbox\": [0,0,1,1], \"iscrowd\": 2")),
      CST_ERROR_FORMAT,
      {"neither 0 nor 1", ""}},
+    {FILE_OF(IMAGE, KIND, BOX("\"bbox\": [0,0,1,1], \"iscrowd\": -1")),
+     CST_ERROR_FORMAT,
+     {"neither 0 nor 1", ""}},
+    {FILE_OF(IMAGE, KIND, BOX("\"bbox\": [0,0,1,1], \"iscrowd\": 0.5")),
+     CST_ERROR_FORMAT,
+     {"neither 0 nor 1", ""}},
+    {FILE_OF(IMAGE, KIND, BOX("\"bbox\": [0,0,1,1], \"area\": 1e999")),
+     CST_ERROR_INPUT,
+     {"area inf", ""}},
+    {FILE_OF(IMAGE, "{\"id\": 1, \"name\": 3}", ""),
+     CST_ERROR_FORMAT,
+     {"'name' of category 0", "a number, not a text"}},
+    {FILE_OF(IMAGE, "{\"id\": 1, \"name\": \"a\\u0000b\"}", ""),
+     CST_ERROR_FORMAT,
+     {"'name' of category 0", "a text with a NUL in it"}},
+    {FILE_OF("{\"id\": 1, \"width\": 1e999}", KIND, ""), CST_ERROR_INPUT, {"size inf x 0", ""}},
+    {FILE_OF("{\"id\": 1, \"height\": -1}", KIND, ""), CST_ERROR_INPUT, {"size 0 x -1", ""}},
+    {FILE_OF("{\"id\": 1, \"height\": 1e999}", KIND, ""), CST_ERROR_INPUT, {"size 0 x inf", ""}},
+    {FILE_OF("", "{\"name\": \"k\"}", ""), CST_ERROR_FORMAT, {"category 0", "has no 'id'"}},
+    {FILE_OF("3", KIND, ""), CST_ERROR_FORMAT, {"image 0", "a number, not an object"}},
+    {"3", CST_ERROR_FORMAT, {"holds a number, not COCO annotations", ""}},
+    {"{\"images\": null}", CST_ERROR_FORMAT, {"the list of image is null, not a list", ""}},
+    {"{\"annotations\": [], \"categories\": []}", CST_ERROR_FORMAT, {"no list of images", ""}},
+    {"{\"images\": [], \"categories\": []}", CST_ERROR_FORMAT, {"no list of annotations", ""}},
     {FILE_OF(IMAGE, KIND, BOX("\"id\": 1")), CST_ERROR_FORMAT, {"has no 'bbox'", ""}},
     {FILE_OF("{\"id\": 1, \"width\": 0, \"height\": 10}", KIND, ""),
      CST_ERROR_INPUT,
@@ -292,6 +343,27 @@ static void faults_of_annotations_are_named(void **state) {
         expect_error(f, status, one->code, "gt.json", one->says[0], one->says[1], NULL);
         assert_null(coco);
     }
+}
+
+/* Of images alone the annotations may be left out, and nothing else. */
+static void images_without_annotations(void **state) {
+    fixture *f = *state;
+    cst_coco *coco = NULL;
+    put_text(f, "gt.json", "{\"images\": [" IMAGE "], \"categories\": [" KIND "]}");
+    expect_ok(f, cst_coco_read_images(f->context, &coco, at(f, "gt.json")));
+    assert_true(coco->images == 1 && coco->categories == 1 && coco->count == 0);
+    cst_coco_free(f->context, coco);
+    put_text(f, "gt.json", "{\"images\": [" IMAGE "]}");
+    expect_error(f, cst_coco_read_images(f->context, &coco, at(f, "gt.json")), CST_ERROR_FORMAT,
+                 "gt.json", "there is no list of categories", NULL);
+    /* ids of powers of ten, and crowds as true and false */
+    put_text(f, "gt.json",
+             FILE_OF("{\"id\": 1e3}", "{\"id\": -20.0e-1}",
+                     "{\"image_id\": 1000, \"category_id\": -2, \"bbox\": [0,0,1,1], \"iscrowd\": "
+                     "false}"));
+    expect_ok(f, cst_coco_read(f->context, &coco, at(f, "gt.json")));
+    assert_true(coco->image_id[0] == 1000 && coco->category_id[0] == -2 && !coco->box[0].crowd);
+    cst_coco_free(f->context, coco);
 }
 
 static void nesting_is_bounded(void **state) {
@@ -342,6 +414,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(faults_of_results_are_named, files_setup, files_teardown),
         cmocka_unit_test_setup_teardown(faults_of_annotations_are_named, files_setup,
                                         files_teardown),
+        cmocka_unit_test_setup_teardown(images_without_annotations, files_setup, files_teardown),
         cmocka_unit_test_setup_teardown(nesting_is_bounded, files_setup, files_teardown),
         cmocka_unit_test_setup_teardown(categories_must_agree, files_setup, files_teardown),
     };

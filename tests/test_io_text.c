@@ -53,6 +53,10 @@ static void tables_of_many_shapes(void **state) {
         {"file,0,1,2\nimg 7,1,2,3\nimg 8,4,5,6\n", "img 7"},
         {"file,cat,dog,bird\n\"img,7\",1,2,3\nx,4,5,6\n", "img,7"},
         {"+1.0e0,.2e1,3.\n4,5E0,6\n", NULL},
+        {"+1.0e+0,20e-01,300E-2\n4e-0,5,6\n", NULL},
+        {"1\t ,2 , 3\n4,\t5,\"6\"\t \n", NULL},
+        {"cat,dog,bird,id\n1,2,3,7\n4,5,6,8\n", "7"},
+        {"1,2,3\n4,5,6\n \t\n", NULL},
     };
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         double values[16];
@@ -95,6 +99,16 @@ static void bad_tables_name_line_and_column(void **state) {
         {"a,b,c\n1,2,3\n4,5\xc3\n6,6\n", "line 3", "2 cells"},
         {"\n\n", "line 1", "no data"},
         {"id,a,b\n,1,2\n", "line 2, column 1", "empty"},
+        {"\xfe\xff"
+         "1,2",
+         "line 1, column 1", "UTF-16"},
+        {"a,b\n1,2\n1,1e\n", "line 3, column 2", "'1e' is not a number"},
+        {"a,b\n1,2\n1,1ex\n", "line 3, column 2", "'1ex' is not a number"},
+        {"a,b\n1,2\n1,1e+5x\n", "line 3, column 2", "'1e+5x' is not a number"},
+        {"a,b\n1,2\n1,1e+\n", "line 3, column 2", "'1e+' is not a number"},
+        {"a,b\n1,2\n1,nanny\n", "line 3, column 2", "'nanny' is not a number"},
+        {"a,b\n1,2\n1,-infinite\n", "line 3, column 2", "'-infinite' is not a number"},
+        {"a,b\n1,2\n1,.\n", "line 3, column 2", "'.' is not a number"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         double values[64];
@@ -110,6 +124,20 @@ static void bad_tables_name_line_and_column(void **state) {
     put_bytes(f, "nul.csv", "1,2\n3,\0004\n", 9);
     expect_error(f, read_matrix(f, "nul.csv", values, &count, &count, NULL), CST_ERROR_FORMAT,
                  "nul.csv", "line 2, column 2", "NUL", NULL);
+    static const struct {
+        const char *text;
+        size_t bytes;
+        const char *where;
+    } nuls[] = {{"1,2\n3,\"\0\"\n", 9, "line 2, column 2"},
+                {"1,2\n3,\"4\"\0\n", 10, "line 2, column 2"},
+                {"1,2\r\0", 5, "line 2, column 2"},
+                {"1,2\n\n\0", 6, "line 3"},
+                {"\0", 1, "line 1, column 1"}};
+    for (size_t k = 0; k < sizeof nuls / sizeof nuls[0]; k++) {
+        put_bytes(f, "nul.csv", nuls[k].text, nuls[k].bytes);
+        expect_error(f, read_matrix(f, "nul.csv", values, &count, &count, NULL), CST_ERROR_FORMAT,
+                     "nul.csv", nuls[k].where, "NUL", NULL);
+    }
     put_text(f, "empty.csv", "");
     expect_error(f, read_matrix(f, "empty.csv", values, &count, &count, NULL), CST_ERROR_FORMAT,
                  "empty.csv", "the file is empty", NULL);
@@ -176,6 +204,11 @@ static void columns_of_labels(void **state) {
         {"a,3\nb,1\n", true, "a"},
         {"a,cat\nb,dog\n", false, "a"},
         {"name,fold,Label\na,0,3\nb,0,1\n", true, "a"},
+        {"fold,Label,weight\n0,3,1\n0,1,1\n", true, NULL},
+        {"fold,id,Label\n0,a,3\n0,b,1\n", true, "a"},
+        {"3.00\n1.\n", true, NULL},
+        {"99999999999999999999\ndog\n", false, NULL},
+        {"3.5\ndog\n", false, NULL},
     };
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         cst_column column;
@@ -193,12 +226,127 @@ static void columns_of_labels(void **state) {
         cst_column_clear(f->context, &column);
     }
     cst_column column;
+    put_text(f, "c.csv", "99999999999999999999\n1\n"); /* beyond 64 bits: a name like others */
+    expect_ok(f, cst_column_read(f->context, &column, at(f, "c.csv"), wanted, 0));
+    assert_null(column.numbers);
+    assert_string_equal(cst_strings_at(column.texts, 0), "99999999999999999999");
+    cst_column_clear(f->context, &column);
+    put_text(f, "c.csv", "a,b,label\n");
+    expect_ok(f, cst_column_read(f->context, &column, at(f, "c.csv"), wanted, 0));
+    assert_int_equal(column.count, 0);
+    cst_column_clear(f->context, &column);
+    put_text(f, "c.csv", "a,b,c\n");
+    expect_error(f, cst_column_read(f->context, &column, at(f, "c.csv"), NULL, 0), CST_ERROR_INPUT,
+                 "c.csv", "line 1", "none called 'value'", NULL);
     put_text(f, "c.csv", "a,b,c\n1,2,3\n");
     expect_error(f, cst_column_read(f->context, &column, at(f, "c.csv"), wanted, 0),
                  CST_ERROR_INPUT, "c.csv", "line 1", "none called 'label'", NULL);
 }
 
 /* ---- ids ------------------------------------------------------------------------------------- */
+
+/* What a file holds is seen from its name, and where that says nothing from what it begins with. */
+static void files_of_any_name(void **state) {
+    fixture *f = *state;
+    static const int32_t numbers[2] = {3, 1};
+    static const char *const texts[] = {"c.txt", "c.TSV", "labels", "y", "c.label.old"};
+    static const char *const arrays[] = {"labels", "y", "d.numpy"};
+    char before[4096];
+    cst_column column;
+    cst_strings *ids = NULL;
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(f->folder), 0); /* so that a path may be one character */
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        put_text(f, texts[i], i % 2 ? "label\tid\n3\ta\n1\tb\n" : "3\r1\r");
+        expect_ok(f, cst_column_read(f->context, &column, texts[i], NULL, 0));
+        assert_true(column.count == 2 && column.numbers[0] == 3 && column.numbers[1] == 1);
+        assert_int_equal(column.ids != NULL, i % 2);
+        cst_column_clear(f->context, &column);
+    }
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+        put_i32(f, arrays[i], numbers, 2);
+        expect_ok(f, cst_column_read(f->context, &column, arrays[i], NULL, 0));
+        assert_true(column.count == 2 && column.numbers[0] == 3);
+        cst_column_clear(f->context, &column);
+        expect_ok(f, cst_ids_read(f->context, &ids, arrays[i], 0));
+        assert_string_equal(cst_strings_at(ids, 1), "1");
+        cst_strings_free(f->context, ids);
+    }
+    put_text(f, "labels", "3\n\x01\n");
+    cst_status status = cst_column_read(f->context, &column, "labels", NULL, 0);
+    assert_int_equal(chdir(before), 0);
+    expect_error(f, status, CST_ERROR_FORMAT, "labels", "npy", NULL);
+    expect_error(f, cst_column_read(f->context, &column, at(f, "nothing"), NULL, 0), CST_ERROR_IO,
+                 "nothing", NULL);
+    put_text(f, "ids.csv", "1,2\n3,4\n");
+    expect_error(f, cst_ids_read(f->context, &ids, at(f, "ids.csv"), 0), CST_ERROR_INPUT, "ids.csv",
+                 "2 columns and none is called id", NULL);
+    put_text(f, "empty", "");
+    expect_error(f, cst_ids_read(f->context, &ids, at(f, "empty"), 0), CST_ERROR_FORMAT, "empty",
+                 NULL);
+    assert_null(ids);
+}
+
+/* Where a number stands in a table, with the ids before it, behind it or nowhere. */
+static void places_in_tables(void **state) {
+    fixture *f = *state;
+    static const struct {
+        const char *text;
+        const char *first, *second; /* of the last row */
+    } cases[] = {
+        {"id,x,y\na,1,2\nb,3,4\n", "row 1 (line 3, column 2)", "row 1 (line 3, column 3)"},
+        {"x,y,id\n1,2,a\n3,4,b\n", "row 1 (line 3, column 1)", "row 1 (line 3, column 2)"},
+        {"x,id,y\n1,a,2\n3,b,4\n", "row 1 (line 3, column 1)", "row 1 (line 3, column 3)"},
+        {"1,2\n3,4\n", "row 1 (line 2, column 1)", "row 1 (line 2, column 2)"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        cst_rows *rows = NULL;
+        cst_strings *ids = NULL;
+        double values[4];
+        char where[CST_WHERE_CHARS];
+        char shape[CST_NPY_SHAPE_CHARS];
+        put_text(f, "t.csv", cases[k].text);
+        expect_ok(f, cst_rows_open(f->context, &rows, at(f, "t.csv"), 0));
+        assert_string_equal(cst_rows_shape_text(rows, shape), "(?, 2)");
+        expect_ok(f, cst_rows_scan(f->context, rows, &ids));
+        assert_string_equal(cst_rows_shape_text(rows, shape), "(2, 2)");
+        expect_ok(f, cst_rows_read(f->context, rows, 2, values));
+        assert_true(values[2] == 3 && values[3] == 4);
+        assert_string_equal(cst_rows_where(rows, 0, 1, 0, where), cases[k].first);
+        assert_string_equal(cst_rows_where(rows, 0, 1, 1, where), cases[k].second);
+        assert_string_equal(cst_rows_where(rows, 0, 0, -1, where),
+                            k == 3 ? "row 0 (line 1)" : "row 0 (line 2)");
+        cst_strings_free(f->context, ids);
+        cst_rows_close(f->context, rows);
+    }
+}
+
+/* More cells in a line, and a first line longer, than there is room for at first. */
+static void wide_tables(void **state) {
+    enum { COLUMNS = 300, NAME = 400 };
+    fixture *f = *state;
+    char *text = malloc((size_t)COLUMNS * (NAME + 8));
+    assert_non_null(text);
+    size_t used = 0;
+    for (int c = 0; c < COLUMNS; c++)
+        used += (size_t)sprintf(text + used, "%sc%0*d", c ? "," : "", NAME, c);
+    for (int c = 0; c < COLUMNS; c++)
+        used += (size_t)sprintf(text + used, "%s%d", c ? "," : "\n", c);
+    put_bytes(f, "t.csv", text, used);
+    free(text);
+    cst_rows *rows = NULL;
+    cst_strings *ids = NULL;
+    double values[COLUMNS];
+    expect_ok(f, cst_rows_open(f->context, &rows, at(f, "t.csv"), 0));
+    assert_int_equal(rows->width, COLUMNS);
+    expect_ok(f, cst_rows_scan(f->context, rows, &ids));
+    assert_int_equal(rows->row_count, 1);
+    expect_ok(f, cst_rows_read(f->context, rows, 1, values));
+    for (int c = 0; c < COLUMNS; c++)
+        assert_true(values[c] == c);
+    assert_null(ids);
+    cst_rows_close(f->context, rows);
+}
 
 static cst_strings *strings_of(fixture *f, const char *const *texts) {
     cst_strings *strings = NULL;
@@ -454,6 +602,9 @@ int main(void) {
         TEST(numbers_do_not_depend_on_the_locale),
         TEST(long_tables_cross_chunks),
         TEST(columns_of_labels),
+        TEST(files_of_any_name),
+        TEST(places_in_tables),
+        TEST(wide_tables),
         TEST(joins_of_many_ids),
         TEST(joins_name_the_first_offending_id),
         TEST(a_whole_manifest),

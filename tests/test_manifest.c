@@ -419,6 +419,102 @@ static void a_manifest_that_is_too_long(void **state) {
     assert_null(manifest);
 }
 
+/* Names go into messages and files: of 1 to 255 bytes, without control characters. */
+static void names(void **state) {
+    fixture *f = *state;
+    static const char *const bad[] = {"a\x07", "a\x7f", ""};
+    char name[300];
+    int32_t index = -1;
+    cst_manifest *m = NULL;
+    expect_ok(f, cst_manifest_create(f->context, &m, "P"));
+    for (size_t i = 0; i < 3; i++) {
+        expect_error(f, cst_manifest_add_split(f->context, m, bad[i], &index), CST_ERROR_INPUT,
+                     "P: the split name '", "is empty, longer than 255 bytes or has control", NULL);
+        expect_error(f, cst_manifest_add_member(f->context, m, bad[i], &index), CST_ERROR_INPUT,
+                     "P: the model name '", "is empty, longer than 255 bytes or has control", NULL);
+    }
+    memset(name, 'n', sizeof name);
+    name[256] = '\0';
+    expect_error(f, cst_manifest_add_split(f->context, m, name, &index), CST_ERROR_INPUT,
+                 "longer than 255 bytes", NULL);
+    name[255] = '\0';
+    for (int again = 0; again < 2; again++) { /* what is there is found */
+        expect_ok(f, cst_manifest_add_split(f->context, m, name, &index));
+        assert_int_equal(index, 0);
+        expect_ok(f, cst_manifest_add_member(f->context, m, name, &index));
+        assert_int_equal(index, 0);
+    }
+    assert_true(m->split_count == 1 && m->member_count == 1);
+    cst_manifest_free(f->context, m);
+}
+
+/* Folders that files stay in, and paths that the caller named himself. */
+static void folders_to_stay_in(void **state) {
+    fixture *f = *state;
+    cst_manifest *m = NULL;
+    expect_ok(f, cst_manifest_create(f->context, &m, "P"));
+    expect_ok(f, cst_manifest_confine(f->context, m, "/anywhere"));
+    expect_error(f, cst_manifest_stay_in(f->context, m, "/nonexistent/folder"), CST_ERROR_IO,
+                 "P: its folder cannot be found: No such file or directory", NULL);
+    expect_ok(f, cst_manifest_stay_in(f->context, m, f->folder));
+    expect_error(f, cst_manifest_confine(f->context, m, "/nonexistent/y.npy"), CST_ERROR_INPUT,
+                 "/nonexistent/y.npy: leaves the folder of P (it leads to /)", NULL);
+    expect_error(f, cst_manifest_confine(f->context, m, "nonexistent/y.npy"), CST_ERROR_INPUT,
+                 "nonexistent/y.npy: leaves the folder of P (it leads to /", NULL);
+    assert_int_equal(symlink("loop", at(f, "loop")), 0);
+    expect_error(f, cst_manifest_confine(f->context, m, at(f, "loop/y.npy")), CST_ERROR_IO,
+                 "loop/y.npy: cannot be found: Too many levels of symbolic links", NULL);
+    put_text(f, "file", "");
+    expect_error(f, cst_manifest_confine(f->context, m, at(f, "file/y.npy")), CST_ERROR_IO,
+                 "file/y.npy: cannot be found: Not a directory", NULL);
+    expect_ok(f, cst_manifest_confine(f->context, m, f->folder));
+    expect_ok(f, cst_manifest_allow(f->context, m, "/given/"));
+    expect_ok(f, cst_manifest_allow(f->context, m, "/more"));
+    expect_ok(f, cst_manifest_confine(f->context, m, "/given/y.npy"));
+    expect_ok(f, cst_manifest_confine(f->context, m, "/more"));
+    expect_ok(f, cst_manifest_confine(f->context, m, "/more/y.npy"));
+    expect_error(f, cst_manifest_confine(f->context, m, "/mores/y.npy"), CST_ERROR_INPUT,
+                 "leaves the folder", NULL);
+    for (int i = 2; i < CST_MANIFEST_GIVEN_MAX; i++)
+        expect_ok(f, cst_manifest_allow(f->context, m, "/more"));
+    expect_error(f, cst_manifest_allow(f->context, m, "/one-more"), CST_ERROR_INTERNAL,
+                 "/one-more: too many paths are given", NULL);
+    cst_manifest_free(f->context, m);
+    /* in the root folder everything is */
+    expect_ok(f, cst_manifest_create(f->context, &m, "P"));
+    expect_ok(f, cst_manifest_stay_in(f->context, m, "/"));
+    expect_ok(f, cst_manifest_confine(f->context, m, "/nonexistent/y.npy"));
+    expect_ok(f, cst_manifest_confine(f->context, m, at(f, "y.npz#a/../b")));
+    cst_manifest_free(f->context, m);
+}
+
+/* Reference errors of a file and of a manifest have the same form. */
+static void files_of_reference_errors(void **state) {
+    fixture *f = *state;
+    cst_reference_errors errors;
+    put_text(f, "e.json", "{\"fog\": [0.5, 0.25], \"clean\": 0.1}");
+    expect_ok(f, cst_reference_errors_read(f->context, at(f, "e.json"), &errors));
+    assert_true(errors.clean == 0.1 && errors.count == 1 && errors.kinds[0].errors[1] == 0.25);
+    assert_null(cst_reference_errors_find(&errors, NULL));
+    cst_reference_errors_free(f->context, &errors);
+    put_text(f, "e.json", "{\"fog\": [0.5, true]}");
+    expect_error(f, cst_reference_errors_read(f->context, at(f, "e.json"), &errors),
+                 CST_ERROR_INPUT, "e.json: the reference error of 'fog' must be a fraction", NULL);
+    cst_reference_errors_free(f->context, &errors);
+    put_text(f, "e.json", "{\"fog\": 1.5}");
+    expect_error(f, cst_reference_errors_read(f->context, at(f, "e.json"), &errors),
+                 CST_ERROR_INPUT, "e.json: the reference error of 'fog' must be a fraction", NULL);
+    cst_reference_errors_free(f->context, &errors);
+    put_text(f, "e.json", "{");
+    assert_int_equal(truncate(at(f, "e.json"), (1 << 20) + 1), 0);
+    expect_error(f, cst_reference_errors_read(f->context, at(f, "e.json"), &errors),
+                 CST_ERROR_LIMIT,
+                 "e.json: has 1048577 bytes; reference errors have at most "
+                 "1048576",
+                 NULL);
+    cst_reference_errors_free(f->context, &errors);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, files_setup, files_teardown)
 
 int main(void) {
@@ -432,6 +528,9 @@ int main(void) {
         TEST(every_key_of_a_classification),
         TEST(keys_of_other_tasks),
         TEST(a_manifest_that_is_too_long),
+        TEST(names),
+        TEST(folders_to_stay_in),
+        TEST(files_of_reference_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "base/utf8.h"
 #include "model/crc32c.h"
 #include "model/format.h"
+#include "model/values.h"
 #include "test_model_fixture.h"
 
 #include <math.h>
@@ -510,7 +511,144 @@ static void assert_not_saved(cst_context *context, const cst_model *model, const
     assert_int_equal(cst_stack_encode(context, model, &bytes, &size), CST_ERROR_ARGUMENT);
     assert_null(bytes);
     assert_int_equal(size, 0);
-    assert_non_null(strstr(cst_last_error(context), fragment));
+    if (!strstr(cst_last_error(context), fragment))
+        fail_msg("'%s' is not in: %s", fragment, cst_last_error(context));
+}
+
+/* Every array and every count of a model, each gone once. */
+static void incomplete_models_are_not_written(void **state) {
+    cst_context *context = *state;
+    cst_model *model = build_stack(context, 0);
+    int64_t ids[1] = {7};
+    char *names[1] = {NULL};
+    double weights[MODEL_MEMBERS] = {0};
+    cst_fusion fusion = {.iou = 0.5,
+                         .max_boxes = 9,
+                         .categories = 1,
+                         .category_id = ids,
+                         .category_name = names,
+                         .weights = weights};
+    static const int32_t less = -1;
+    cst_learner *linear = &model->learner[0];
+    cst_gate *gate = &model->gate;
+    const struct {
+        void *field;
+        size_t bytes;
+        const void *value; /* NULL: zeros */
+    } holes[] = {
+        {&model->members, sizeof model->members, NULL},
+        {&model->classes, sizeof model->classes, NULL},
+        {&model->learners, sizeof model->learners, NULL},
+        {&model->member_names, sizeof model->member_names, NULL},
+        {&model->member_names[1], sizeof *model->member_names, NULL},
+        {&model->class_names[2], sizeof *model->class_names, NULL},
+        {&model->mix, sizeof model->mix, NULL},
+        {&model->learner, sizeof model->learner, NULL},
+        {&model->setting, sizeof model->setting, NULL},
+        {&model->setting[0], sizeof *model->setting, NULL},
+        {&linear->weights, sizeof linear->weights, NULL},
+        {&linear->bias, sizeof linear->bias, NULL},
+        {&linear->coefficients, sizeof less, &less},
+        {&linear->biases, sizeof less, &less},
+        {&gate->best, sizeof less, &less},
+        {&gate->inputs, sizeof less, &less},
+        {&gate->hidden, sizeof gate->hidden, NULL},
+        {&gate->w1, sizeof gate->w1, NULL},
+        {&gate->b1, sizeof gate->b1, NULL},
+        {&gate->w2, sizeof gate->w2, NULL},
+        {&gate->b2, sizeof gate->b2, NULL},
+        {&fusion.categories, sizeof fusion.categories, NULL},
+        {&fusion.category_id, sizeof fusion.category_id, NULL},
+        {&fusion.category_name, sizeof fusion.category_name, NULL},
+        {&fusion.weights, sizeof fusion.weights, NULL},
+    };
+    enum { HOLES = sizeof holes / sizeof holes[0], OF_FUSION = 4 };
+    for (int i = 0; i < HOLES; i++) {
+        unsigned char kept[16];
+        if (i == HOLES - OF_FUSION)
+            model->fusion = &fusion;
+        memcpy(kept, holes[i].field, holes[i].bytes);
+        if (holes[i].value)
+            memcpy(holes[i].field, holes[i].value, holes[i].bytes);
+        else
+            memset(holes[i].field, 0, holes[i].bytes);
+        assert_not_saved(context, model, "not complete");
+        memcpy(holes[i].field, kept, holes[i].bytes);
+    }
+    assert_not_saved(
+        context, model,
+        "belongs to models of detection only"); /* a fusion in a model of another task */
+    model->fusion = NULL;
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    assert_int_equal(cst_stack_encode(context, model, &bytes, &size), CST_OK);
+    cst_free(context, bytes);
+    cst_model_free(context, model);
+}
+
+/* Sections that do not go with a task, and what detection and regression have of their own. */
+static void models_of_other_tasks_are_whole(void **state) {
+    cst_context *context = *state;
+    cst_model *model = build_stack(context, 0);
+    int64_t ids[2] = {7, 7};
+    char *names[2] = {NULL, NULL};
+    double weights[2 * MODEL_MEMBERS] = {0};
+    cst_fusion fusion = {.iou = 0.5,
+                         .max_boxes = 9,
+                         .categories = 2,
+                         .category_id = ids,
+                         .category_name = names,
+                         .weights = weights};
+    model->task = CST_TASK_DETECTION;
+    assert_not_saved(context, model, "section FUSE is missing, which detection needs");
+    model->fusion = &fusion;
+    assert_not_saved(context, model, "the ids of the categories do not ascend");
+    ids[1] = 8;
+    assert_not_saved(context, model, "a model of detection has 5 classes instead of 2");
+    model->fusion = NULL;
+    model->task = CST_TASK_CLASSIFICATION;
+    cst_values values = {0};
+    int32_t columns = cst_design_columns(&model->gate);
+    assert_int_equal(cst_values_alloc(context, MODEL_CLASSES, columns, &values), CST_OK);
+    values.scaling.location = cst_alloc(context, MODEL_CLASSES, sizeof(double));
+    values.scaling.scale = cst_alloc(context, MODEL_CLASSES, sizeof(double));
+    model->values = &values;
+    assert_not_saved(context, model, "section REGR stands in a model that is no regression");
+    model->values = NULL;
+    model->learner[0].kind = CST_LEARNER_LINEAR;
+    assert_not_saved(context, model, "meta-learner 0 is of a kind that only a regression has");
+    cst_model_free(context, model);
+
+    model = build_stack(context, 3);
+    columns = cst_design_columns(&model->gate);
+    values.columns = columns + 1;
+    model->values = &values;
+    assert_not_saved(context, model, "the design has ");
+    values.columns = columns;
+    assert_not_saved(context, model, "the scale of an output is 0");
+    values.scaling.scale[0] = 1;
+    values.mean_spread[0] = 1;
+    values.covariance[0] = -1;
+    assert_not_saved(context, model, "a covariance is -1");
+    values.covariance[0] = 0;
+    values.noise[0] = INFINITY;
+    assert_not_saved(context, model, "the noise of an output is inf");
+    values.noise[0] = 0;
+    model->learner[1].kind = CST_LEARNER_LOGLINEAR;
+    assert_not_saved(context, model,
+                     "meta-learner 1 is a log-linear pool, and the task is regression");
+    model->learner[1].kind = CST_LEARNER_LASSO;
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    assert_int_equal(cst_stack_encode(context, model, &bytes, &size), CST_OK);
+    cst_free(context, bytes);
+    model->values = NULL;
+    cst_model_free(context, model);
+    cst_scaling_free(context, &values.scaling);
+    cst_values *heap = cst_alloc(context, 1, sizeof *heap);
+    assert_non_null(heap);
+    *heap = values;
+    cst_values_free(context, heap);
 }
 
 static void what_could_not_be_read_is_not_written(void **state) {
@@ -732,6 +870,8 @@ int main(void) {
         cmocka_unit_test(unknown_sections_are_skipped_or_refused_by_their_flag),
         cmocka_unit_test(sections_stand_once_in_their_order),
         cmocka_unit_test(signed_noise_is_survived),
+        cmocka_unit_test(incomplete_models_are_not_written),
+        cmocka_unit_test(models_of_other_tasks_are_whole),
         cmocka_unit_test(what_could_not_be_read_is_not_written),
         cmocka_unit_test(files_are_read_whole_or_refused_with_their_path),
         cmocka_unit_test(saved_twice_the_bytes_are_the_same),

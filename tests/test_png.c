@@ -153,12 +153,60 @@ static void what_is_written_is_read(void **state) {
                      CST_ERROR_IO);
 }
 
+/* The size is in the first bytes; what is not of that form, or larger than is read, is refused. */
+static void sizes_are_bounded(void **state) {
+    const fixture *f = *state;
+    enum { SIDE_MAX = 1000000 };
+    static const struct {
+        uint32_t width, height;
+        bool good;
+    } cases[] = {{61, 37, true},
+                 {0, 37, false},
+                 {61, 0, false},
+                 {SIDE_MAX, 37, true},
+                 {SIDE_MAX + 1, 37, false},
+                 {61, SIDE_MAX, true},
+                 {61, SIDE_MAX + 1, false},
+                 {0x7fffffff, 1, false}};
+    unsigned char head[24] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n',
+                              0,    0,   0,   13,  'I',  'H',  'D',  'R'};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int64_t height = 0;
+        int64_t width = 0;
+        for (int b = 0; b < 4; b++) {
+            head[16 + b] = (unsigned char)(cases[i].width >> (24 - 8 * b));
+            head[20 + b] = (unsigned char)(cases[i].height >> (24 - 8 * b));
+        }
+        FILE *out = fopen(f->path, "wb");
+        assert_non_null(out);
+        assert_int_equal(fwrite(head, 1, sizeof head, out), sizeof head);
+        (void)fclose(out);
+        cst_status status = cst_png_size(f->context, f->path, &height, &width);
+        assert_int_equal(status, cases[i].good ? CST_OK : CST_ERROR_FORMAT);
+        if (cases[i].good)
+            assert_true(width == cases[i].width && height == cases[i].height);
+        else
+            assert_non_null(
+                strstr(cst_last_error(f->context), "is no PNG that can be read, near byte 0"));
+    }
+    static const int32_t label = 0;
+    static const int64_t sides[][2] = {{0, 1}, {1, 0}, {SIDE_MAX + 1, 1}, {1, SIDE_MAX + 1}};
+    for (size_t i = 0; i < 4; i++) {
+        char says[96];
+        (void)snprintf(says, sizeof says, "%lld x %lld pixels cannot be written as PNG",
+                       (long long)sides[i][0], (long long)sides[i][1]);
+        assert_int_equal(
+            cst_png_write_labels(f->context, f->path, &label, sides[i][0], sides[i][1], 8),
+            CST_ERROR_LIMIT);
+        assert_non_null(strstr(cst_last_error(f->context), says));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_is_read),
-        cmocka_unit_test(colours_are_refused),
-        cmocka_unit_test(broken_files_are_refused),
-        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(every_kind_is_read),       cmocka_unit_test(colours_are_refused),
+        cmocka_unit_test(broken_files_are_refused), cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(sizes_are_bounded),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -60,7 +60,7 @@ typedef struct scan {
     int64_t counts[CST_COCO_OTHER + 1];
     bool in_record;
     cst_coco_field field;
-    int corner; /* numbers of the bbox so far; -1 outside one */
+    int corner; /* numbers of the bbox so far; -1 outside one: nothing is open inside it */
     int silent; /* chunks since the last event */
     char *name; /* storage of record.name */
     cst_coco_record record;
@@ -78,12 +78,10 @@ static uint64_t here(const scan *s) {
     return s->chunk_at + used - (used > 0);
 }
 
-/* Records the first error, and returns 0, which stops yajl. */
+/* Records the error, and returns 0, which stops yajl. */
 static int stop(scan *s, const char *format, ...) CST_PRINTF(2, 3);
 static int stop(scan *s, const char *format, ...) {
     char text[MESSAGE_CHARS];
-    if (s->status != CST_OK)
-        return 0;
     va_list list;
     va_start(list, format);
     (void)cst_vsnprintf(text, sizeof text, format, list);
@@ -158,13 +156,14 @@ double cst_coco_number(const char *text, size_t length) {
     enum { EXACT_DIGITS = 15, POWER_MAX = 22 };
     const char *p = text;
     const char *end = text + length;
-    bool negative = p < end && *p == '-';
+    bool negative = *p == '-';
     p += negative;
     uint64_t digits = 0;
     int count = 0;
     int after = 0;
     bool point = false;
-    for (; p < end && (*p == '.' || (*p >= '0' && *p <= '9')); p++) {
+    for (; p < end && *p <= '9';
+         p++) { /* a digit or the point; the sign of a power is after an e */
         if (*p == '.') {
             point = true;
             continue;
@@ -185,7 +184,7 @@ double cst_coco_number(const char *text, size_t length) {
 /* An integer, also one written as 7.0 or 1e3. */
 static bool integer(const char *text, size_t length, int64_t *out) {
     int64_t value = 0;
-    bool negative = length > 0 && *text == '-';
+    bool negative = *text == '-';
     size_t i = negative;
     for (; i < length && text[i] >= '0' && text[i] <= '9'; i++) {
         int digit = text[i] - '0';
@@ -240,7 +239,7 @@ static int check_place(scan *s, const char *what) {
 static int got_number(void *user, const char *text, size_t length) {
     scan *s = heard(user);
     cst_coco_record *r = &s->record;
-    if (s->corner >= 0 && s->depth == s->record_depth + 1) {
+    if (s->corner >= 0) {
         if (s->corner == 4)
             return wrong_kind(s, "a list of more than four numbers");
         r->bbox[s->corner++] = cst_coco_number(text, length);
@@ -285,14 +284,14 @@ static int got_number(void *user, const char *text, size_t length) {
 
 static int got_null(void *user) {
     scan *s = heard(user);
-    if (s->corner >= 0 && s->depth == s->record_depth + 1)
+    if (s->corner >= 0)
         return wrong_kind(s, "not a list of numbers");
     return wanted(s) ? 1 : check_place(s, "null"); /* as if the key were not there */
 }
 
 static int got_boolean(void *user, int value) {
     scan *s = heard(user);
-    if (s->corner >= 0 && s->depth == s->record_depth + 1)
+    if (s->corner >= 0)
         return wrong_kind(s, "not a list of numbers");
     if (!wanted(s))
         return check_place(s, "true or false");
@@ -305,7 +304,7 @@ static int got_boolean(void *user, int value) {
 
 static int got_string(void *user, const unsigned char *text, size_t length) {
     scan *s = heard(user);
-    if (s->corner >= 0 && s->depth == s->record_depth + 1)
+    if (s->corner >= 0)
         return wrong_kind(s, "not a list of numbers");
     if (!wanted(s))
         return check_place(s, "a text");
@@ -409,7 +408,7 @@ static int open_array(void *user) {
 static int close_array(void *user) {
     scan *s = heard(user);
     s->depth--;
-    if (s->corner >= 0 && s->depth == s->record_depth) {
+    if (s->corner >= 0) {
         if (s->corner != 4)
             return wrong_kind(s, "a list of fewer than four numbers");
         s->corner = -1;

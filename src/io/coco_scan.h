@@ -73,8 +73,8 @@ static const double CST_COCO_PIXELS_MAX = 1e7;
 cst_status cst_coco_check_box(cst_context *context, const char *path, const cst_coco_record *record,
                               double width, double height);
 
-/* The number a JSON text of a number stands for, whatever the locale; NaN for one of 128 characters
- * and more. */
+/* The number that a JSON text of a number (not empty) stands for, whatever the locale; NaN for one
+ * of 128 characters and more. */
 double cst_coco_number(const char *text, size_t length);
 
 #endif

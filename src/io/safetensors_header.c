@@ -62,12 +62,10 @@ static const char *subject(const reading *r, char buffer[CST_QUOTE_CHARS + 16]) 
 }
 
 static int refuse(reading *r, cst_status code, const char *format, ...) CST_PRINTF(3, 4);
-/* Records the first error and returns 0, which stops yajl. */
+/* Records the error and returns 0, which stops yajl. */
 static int refuse(reading *r, cst_status code, const char *format, ...) {
     char about[CST_QUOTE_CHARS + 16];
     char text[MESSAGE_CHARS];
-    if (r->status != CST_OK)
-        return 0;
     va_list list;
     va_start(list, format);
     (void)cst_vsnprintf(text, sizeof text, format, list);
@@ -114,7 +112,7 @@ static int got_boolean(void *user, int value) {
     return unexpected(user, value ? "true" : "false");
 }
 
-/* Digits alone, below 2^63. */
+/* Digits alone, at least one of which yajl has seen, below 2^63. */
 static bool whole(const char *text, size_t length, uint64_t *out) {
     uint64_t value = 0;
     for (size_t i = 0; i < length; i++) {
@@ -123,7 +121,7 @@ static bool whole(const char *text, size_t length, uint64_t *out) {
             return false;
     }
     *out = value;
-    return length > 0 && value <= (uint64_t)INT64_MAX;
+    return value <= (uint64_t)INT64_MAX;
 }
 
 static int add_length(reading *r, int64_t length) {

@@ -76,12 +76,9 @@ static void put_f32s(writer *w, const float *values, size_t count) {
     }
 }
 
+/* Far below 4 GiB; were it not, what is written would not be read back (cst_stack_encode). */
 static void put_string(writer *w, const char *text) {
     size_t length = strlen(text);
-    if (length > UINT32_MAX) {
-        w->status = cst_fail(w->context, CST_ERROR_LIMIT, "a name in the model is too long");
-        return;
-    }
     put_u32(w, (uint32_t)length);
     put(w, text, length);
 }
@@ -177,10 +174,6 @@ static void put_fusion(writer *w, const cst_model *model) {
 }
 
 static void put_settings(writer *w, const cst_model *model) {
-    if (model->settings > UINT32_MAX) {
-        w->status = cst_fail(w->context, CST_ERROR_LIMIT, "the model has too many settings");
-        return;
-    }
     put_u32(w, (uint32_t)model->settings);
     for (size_t i = 0; i < model->settings; i++)
         put_string(w, model->setting[i]);

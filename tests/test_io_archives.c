@@ -1,0 +1,198 @@
+/*
+ * Archives made by hand: which member is read, and what lies in its headers. Beside test_io.c,
+ * whose archives another program wrote. Under npz files of a pool.
+ */
+#include "test_io_files.h"
+
+#include "io/npy.h"
+
+/* A member as an archive describes it; 0: as it is. */
+typedef struct member {
+    const char *name;
+    const char *data;
+    size_t bytes;
+    uint32_t size;   /* that it claims */
+    uint32_t packed; /* bytes in the archive that it claims */
+    uint16_t flags;
+    uint16_t method;
+} member;
+
+typedef struct archive {
+    unsigned char bytes[16384];
+    size_t used;
+} archive;
+
+static void put_number(archive *a, uint64_t value, int bytes) {
+    for (int i = 0; i < bytes; i++)
+        a->bytes[a->used++] = (unsigned char)(value >> (8 * i));
+}
+
+static void put_part(archive *a, const char *data, size_t bytes) {
+    assert_true(a->used + bytes + 64 < sizeof a->bytes);
+    memcpy(a->bytes + a->used, data, bytes);
+    a->used += bytes;
+}
+
+static uint32_t crc32_of(const char *data, size_t bytes) {
+    uint32_t crc = 0xffffffff;
+    for (size_t i = 0; i < bytes; i++) {
+        crc ^= (unsigned char)data[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = (crc >> 1) ^ (crc & 1 ? 0xedb88320 : 0);
+    }
+    return ~crc;
+}
+
+/* What the local and the central header have in common. */
+static void put_fields(archive *a, const member *m) {
+    put_number(a, 20, 2);
+    put_number(a, m->flags, 2);
+    put_number(a, m->method, 2);
+    put_number(a, 0x00210000, 4); /* 1980-01-01 */
+    put_number(a, crc32_of(m->data, m->bytes), 4);
+    put_number(a, m->packed ? m->packed : m->bytes, 4);
+    put_number(a, m->size ? m->size : m->bytes, 4);
+    put_number(a, strlen(m->name), 2);
+    put_number(a, 0, 2);
+}
+
+static const char *put_archive(fixture *f, const char *name, const member *members, int count) {
+    archive a = {.used = 0};
+    size_t offsets[16] = {0};
+    for (int i = 0; i < count; i++) {
+        offsets[i] = a.used;
+        put_number(&a, 0x04034b50, 4);
+        put_fields(&a, &members[i]);
+        put_part(&a, members[i].name, strlen(members[i].name));
+        put_part(&a, members[i].data, members[i].bytes);
+    }
+    size_t directory = a.used;
+    for (int i = 0; i < count; i++) {
+        put_number(&a, 0x02014b50, 4);
+        put_number(&a, 20, 2);
+        put_fields(&a, &members[i]);
+        put_number(&a, 0, 6);
+        put_number(&a, 0, 4);
+        put_number(&a, offsets[i], 4);
+        put_part(&a, members[i].name, strlen(members[i].name));
+    }
+    size_t bytes = a.used - directory;
+    put_number(&a, 0x06054b50, 4);
+    put_number(&a, 0, 4);
+    put_number(&a, (uint64_t)count, 2);
+    put_number(&a, (uint64_t)count, 2);
+    put_number(&a, bytes, 4);
+    put_number(&a, directory, 4);
+    put_number(&a, 0, 2);
+    put_bytes(f, name, a.bytes, a.used);
+    return at(f, name);
+}
+
+/* An npy of two float32, 1 and `second`. */
+static member array_called(const char *name, float second) {
+    static char room[16][80];
+    static int next = 0;
+    static const char header[] =
+        "\x93NUMPY\x01\x00\x36\x00{'descr': '<f4', 'fortran_order': False, "
+        "'shape': (2,)}";
+    char *data = room[next++ % 16];
+    const float values[2] = {1, second};
+    size_t length = sizeof header - 1;
+    memcpy(data, header, length);
+    data[8] = (char)(length - 10);
+    memcpy(data + length, values, sizeof values);
+    return (member){.name = name, .data = data, .bytes = length + sizeof values};
+}
+
+static void the_member_that_is_named(void **state) {
+    fixture *f = *state;
+    const member members[] = {array_called("xy.npy", 2), array_called("x.npz", 3),
+                              array_called("x", 4), array_called("x.npy", 5),
+                              array_called("folder/x.npy", 6)};
+    static const struct {
+        const char *after;
+        float second;
+    } cases[] = {{"#x", 4}, {":x.npy", 5}, {"#xy", 2}, {"#folder/x", 6}, {"#x.npz", 3}};
+    char path[256];
+    (void)strcpy(path, put_archive(f, "a.npz", members, 5));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char name[300];
+        cst_npy *npy = NULL;
+        double values[2] = {0};
+        (void)snprintf(name, sizeof name, "%s%s", path, cases[i].after);
+        expect_ok(f, cst_npy_open(f->context, &npy, name, 0));
+        expect_ok(f, cst_npy_read_rows_f64(f->context, npy, 0, 2, values));
+        assert_true(values[0] == 1 && values[1] == (double)cases[i].second);
+        cst_npy_close(f->context, npy);
+    }
+}
+
+static void expect_refused(fixture *f, const char *path, cst_status code, const char *says) {
+    cst_npy *npy = NULL;
+    double values[2];
+    cst_status status = cst_npy_open(f->context, &npy, path, 0);
+    if (status == CST_OK) /* what shows itself only when the data are read */
+        status = cst_npy_read_rows_f64(f->context, npy, 0, 2, values);
+    cst_npy_close(f->context, npy);
+    expect_error(f, status, code, says, NULL);
+}
+
+static void archives_without_one_array(void **state) {
+    fixture *f = *state;
+    member many[10];
+    static const char *const names[] = {"a.npy", "b.npy", "c.npy", "d.npy", "e.npy",
+                                        "f.npy", "g.npy", "h.npy", "i.npy", "j.npy"};
+    expect_refused(f, put_archive(f, "a.npz", NULL, 0), CST_ERROR_FORMAT,
+                   "a.npz: the archive has no members");
+    for (int i = 0; i < 10; i++)
+        many[i] = array_called(names[i], 2);
+    expect_refused(f, put_archive(f, "a.npz", many, 10), CST_ERROR_INPUT,
+                   "a.npz: has 10 arrays (a.npy, b.npy, c.npy, d.npy, e.npy, f.npy, g.npy, h.npy, "
+                   "...); choose one with FILE.npz#NAME");
+    expect_refused(f, put_archive(f, "a.npz", many, 8), CST_ERROR_INPUT,
+                   "a.npz: has 8 arrays (a.npy, b.npy, c.npy, d.npy, e.npy, f.npy, g.npy, h.npy); "
+                   "choose one with FILE.npz#NAME");
+    (void)put_archive(f, "a.npz", many, 2);
+    expect_refused(f, at(f, "a.npz#\xc2\x9b"), CST_ERROR_INPUT,
+                   "a.npz: has no array '?\?'; it holds a.npy, b.npy");
+}
+
+static void members_that_lie(void **state) {
+    fixture *f = *state;
+    member m = array_called("m.npy", 2);
+    cst_npy *npy = NULL;
+    expect_ok(f, cst_npy_open(f->context, &npy, put_archive(f, "a.npz", &m, 1), 0));
+    cst_npy_close(f->context, npy);
+    m.flags = 1;
+    expect_refused(f, put_archive(f, "a.npz", &m, 1), CST_ERROR_UNSUPPORTED,
+                   "a.npz#m.npy: is encrypted; save it without a password");
+    m = array_called("m.npy", 2);
+    m.bytes = 0;
+    expect_refused(f, put_archive(f, "a.npz", &m, 1), CST_ERROR_FORMAT,
+                   "a.npz#m.npy: the member is empty (0 bytes); was it written to the end?");
+    m = array_called("m.npy", 2);
+    m.method = 97;
+    expect_refused(f, put_archive(f, "a.npz", &m, 1), CST_ERROR_UNSUPPORTED,
+                   "a.npz#m.npy: compression method 97 is not supported");
+    m = array_called("m.npy", 2);
+    m.packed = 100000;
+    m.size = 100000;
+    expect_refused(f, put_archive(f, "a.npz", &m, 1), CST_ERROR_FORMAT,
+                   "a.npz#m.npy: claims 100000 compressed bytes in an archive of 181 bytes");
+    m = array_called("m.npy", 2); /* more is declared than is packed */
+    m.size = (uint32_t)m.bytes;
+    m.bytes -= 4;
+    expect_refused(f, put_archive(f, "a.npz", &m, 1), CST_ERROR_FORMAT, "a.npz#m.npy: ");
+    m = array_called("m.npy", 2); /* not deflated, as it says */
+    m.method = 8;
+    expect_refused(f, put_archive(f, "a.npz", &m, 1), CST_ERROR_FORMAT,
+                   "a.npz#m.npy: damaged at byte ");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, files_setup, files_teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {TEST(the_member_that_is_named),
+                                       TEST(archives_without_one_array), TEST(members_that_lie)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,134 @@
+/*
+ * Writers of arrays and tables: sizes that no file has, cells that a reader would take for
+ * something else, temporary names. Beside test_io.c. Under predict and folds.
+ */
+#include "test_io_files.h"
+
+#include "io/npy.h"
+#include "io/output.h"
+
+#include <corestack/files.h>
+
+static void sizes_that_no_file_has(void **state) {
+    fixture *f = *state;
+    static const float one = 1;
+    static const int32_t label = 1;
+    static const int64_t shapes[][2] = {{-1, 2}, {2, -1}, {INT64_MAX, 3}, {INT64_MAX, 1}};
+    for (size_t i = 0; i < 4; i++) {
+        char says[96];
+        (void)snprintf(says, sizeof says, "a.npy: an array of %lld x %lld cannot be written",
+                       (long long)shapes[i][0], (long long)shapes[i][1]);
+        expect_error(
+            f, cst_npy_write_f32(f->context, at(f, "a.npy"), &one, shapes[i][0], shapes[i][1]),
+            CST_ERROR_LIMIT, says, NULL);
+    }
+    static const int64_t pages[][3] = {{-1, 1, 1},        {1, -1, 1},        {1, 1, -1},
+                                       {1, INT64_MAX, 3}, {4, INT64_MAX, 1}, {1, INT64_MAX, 1}};
+    for (size_t i = 0; i < 6; i++) {
+        char says[128];
+        (void)snprintf(says, sizeof says, "a.npy: an array of %lld x %lld x %lld cannot be written",
+                       (long long)pages[i][0], (long long)pages[i][1], (long long)pages[i][2]);
+        expect_error(f,
+                     cst_npy_write_pages_f32(f->context, at(f, "a.npy"), &one, pages[i][0],
+                                             pages[i][1], pages[i][2]),
+                     CST_ERROR_LIMIT, says, NULL);
+    }
+    expect_error(f, cst_npy_write_i32(f->context, at(f, "a.npy"), &label, -1), CST_ERROR_LIMIT,
+                 "a.npy: a vector of -1 cannot be written", NULL);
+    expect_error(f, cst_npy_write_i32(f->context, at(f, "a.npy"), &label, INT64_MAX),
+                 CST_ERROR_LIMIT, "a.npy: a vector of 9223372036854775807 cannot be written", NULL);
+    assert_int_equal(access(at(f, "a.npy"), F_OK), -1);
+}
+
+static void expect_text(fixture *f, const char *name, const char *expected) {
+    char text[512];
+    FILE *file = fopen(at(f, name), "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    (void)fclose(file);
+    assert_string_equal(text, expected);
+}
+
+static void cells_in_quotes(void **state) {
+    fixture *f = *state;
+    static const float p[6] = {1, 0, 0.5f, 0.5f, 0, 1};
+    static const char *const ids[3] = {"", " a", "a "};
+    static const char *const names[2] = {"a,b", "c\td"};
+    static const char *const bare[2] = {"cat", "dog"};
+    expect_ok(f, cst_write_predictions_csv(f->context, at(f, "p.csv"), p, 3, 2, ids, names));
+    expect_text(f, "p.csv", "id,\"a,b\",\"c\td\"\n\"\",1,0\n\" a\",0.5,0.5\n\"a \",0,1\n");
+    expect_ok(f, cst_write_predictions_csv(f->context, at(f, "p.csv"), p, 1, 2, NULL, bare));
+    expect_text(f, "p.csv", "cat,dog\n1,0\n");
+    expect_ok(f, cst_write_predictions_csv(f->context, at(f, "p.csv"), p, 1, 2, NULL, NULL));
+    expect_text(f, "p.csv", "class_0,class_1\n1,0\n");
+    expect_ok(f, cst_write_predictions_csv(f->context, at(f, "p.csv"), NULL, 0, 2, NULL, NULL));
+    expect_text(f, "p.csv", "class_0,class_1\n");
+    expect_error(f, cst_write_predictions_csv(f->context, NULL, p, 1, 2, NULL, NULL),
+                 CST_ERROR_ARGUMENT, "a path, data and a shape are needed", NULL);
+    expect_error(f, cst_write_predictions_csv(f->context, at(f, "q.csv"), NULL, 1, 2, NULL, NULL),
+                 CST_ERROR_ARGUMENT, "a path, data and a shape are needed", NULL);
+    expect_error(f, cst_write_predictions_csv(f->context, at(f, "q.csv"), p, -1, 2, NULL, NULL),
+                 CST_ERROR_ARGUMENT, "a path, data and a shape are needed", NULL);
+    expect_error(f, cst_write_predictions_csv(f->context, at(f, "q.csv"), p, 1, 0, NULL, NULL),
+                 CST_ERROR_ARGUMENT, "a path, data and a shape are needed", NULL);
+}
+
+/* Of a long name so much stands in the temporary one that it is no longer than names may be, and
+ * whole characters. */
+static void temporary_names(void **state) {
+    fixture *f = *state;
+    char path[600];
+    char name[512];
+    char *end = NULL;
+    for (int shift = 0; shift < 2; shift++) {
+        memset(name, 0, sizeof name);
+        name[0] = 'a';
+        for (int i = 0; i < 125; i++)
+            memcpy(name + shift + 2 * i, "\xc3\xa4", 2);
+        (void)snprintf(path, sizeof path, "some/folder/%s", name);
+        char *temporary = cst_output_temporary(f->context, path, 7);
+        assert_non_null(temporary);
+        size_t kept = 220 - (size_t)shift; /* 220 would end in the middle of a character */
+        char expected[600];
+        (void)snprintf(expected, sizeof expected, "some/folder/%.*s.tmp.%ld.7", (int)kept, name,
+                       (long)getpid());
+        assert_string_equal(temporary, expected);
+        cst_free(f->context, temporary);
+    }
+    char *temporary = cst_output_temporary(f->context, "x", 0);
+    assert_int_equal(strtol(temporary + strlen("x.tmp."), &end, 10), (long)getpid());
+    assert_string_equal(end, ".0");
+    cst_free(f->context, temporary);
+}
+
+/* Where every temporary name is taken, a file that is there stays as it is. */
+static void names_that_are_all_taken(void **state) {
+    enum { TRIES = 100 };
+    fixture *f = *state;
+    static const int32_t labels[2] = {1, 2};
+    put_text(f, "a.npy", "old");
+    for (int i = 0; i < TRIES; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "a.npy.tmp.%ld.%d", (long)getpid(), i);
+        put_text(f, name, "another's");
+    }
+    expect_error(f, cst_npy_write_i32(f->context, at(f, "a.npy"), labels, 2), CST_ERROR_IO,
+                 "a.npy: creating a temporary file beside it failed: File exists; nothing was "
+                 "changed there",
+                 NULL);
+    expect_text(f, "a.npy", "old");
+    char name[64];
+    (void)snprintf(name, sizeof name, "a.npy.tmp.%ld.%d", (long)getpid(), TRIES - 1);
+    expect_text(f, name, "another's");
+    assert_int_equal(unlink(at(f, name)), 0); /* the last try succeeds */
+    expect_ok(f, cst_npy_write_i32(f->context, at(f, "a.npy"), labels, 2));
+    assert_int_equal(access(at(f, name), F_OK), -1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, files_setup, files_teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {TEST(sizes_that_no_file_has), TEST(cells_in_quotes),
+                                       TEST(temporary_names), TEST(names_that_are_all_taken)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -3,6 +3,7 @@
  * any number of threads; separable and degenerate data.
  */
 #include "la/la.h"
+#include "loglinear_oracle.h"
 #include "meta/loglinear.h"
 
 #include <math.h>
@@ -58,17 +59,6 @@ static void assert_close(double value, double expected, double relative) {
         fail_msg("%.12g is not %.12g", value, expected);
 }
 
-static cst_loglinear_options oracle_options(bool bias) {
-    cst_loglinear_options options = cst_loglinear_defaults();
-    options.bias = bias;
-    options.evidence = false;
-    options.prior_weights = 7;
-    options.prior_scale = 2;
-    options.prior_bias = 5;
-    options.tolerance = 1e-14;
-    return options;
-}
-
 static void uniform_mix_matches_numpy(void **state) {
     fixture *f = *state;
     double mix[LL_MEMBERS];
@@ -79,7 +69,7 @@ static void uniform_mix_matches_numpy(void **state) {
 
 static void check_optimum(fixture *f, bool bias, const double *weights, const double *biases,
                           double nll, double logdet) {
-    cst_loglinear_options options = oracle_options(bias);
+    cst_loglinear_options options = oracle_options(false, bias);
     cst_loglinear fit;
     double value = 0;
     double mean = 0;
@@ -132,7 +122,7 @@ static double objective(const fixture *f, const double *w, const double *b) {
 
 static void gradient_vanishes_at_the_result(void **state) {
     fixture *f = *state;
-    cst_loglinear_options options = oracle_options(true);
+    cst_loglinear_options options = oracle_options(false, true);
     cst_loglinear fit;
     assert_int_equal(
         cst_loglinear_fit(f->context, &f->table, f->active, LL_MEMBERS, &options, NULL, &fit),

@@ -5,6 +5,7 @@
  * what the options do to a fit.
  */
 #include "la/la.h"
+#include "loglinear_oracle.h"
 #include "meta/bounded.h"
 #include "meta/loglinear.h"
 #include "pipeline/stages.h"
@@ -106,18 +107,6 @@ static void open_small(fixture *f, const double *class_weights, cst_logtable *ta
         mix[k] = 1e-3;
     assert_int_equal(cst_logtable_build(f->context, &f->small, mix, table), CST_OK);
     table->class_weights = class_weights;
-}
-
-static cst_loglinear_options oracle_options(bool bounded, bool bias) {
-    cst_loglinear_options options = cst_loglinear_defaults();
-    options.nonnegative = bounded;
-    options.bias = bias;
-    options.evidence = false;
-    options.prior_weights = 7;
-    options.prior_scale = 2;
-    options.prior_bias = 5;
-    options.tolerance = 1e-14;
-    return options;
 }
 
 static void optima_match_scipy(void **state) {

@@ -2,13 +2,7 @@
  * Extreme regressions through every computation: inspect, fit, prediction with variances,
  * evaluation, comparison, model files. Results are finite, or the refusal is one line.
  */
-#include "pool_case.h"
-
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "edge_case.h"
 
 /* ---- how pools are made -----------------------------------------------------------------------
  */
@@ -181,42 +175,25 @@ static pool_case weights_of_every_size(void) {
     return c;
 }
 
-/* Who refuses a pool: every fit and comparison, or what has linear meta-learners: the presets paper
- * and prototype, and comparisons with them. */
-typedef enum refusal { NOBODY, EVERYBODY, LINEAR } refusal;
-
-typedef struct edge {
-    const char *name;
-    pool_case (*make)(void);
-    refusal refusal;
-    const char *why; /* part of the refusal */
-    bool compared;   /* also where the first argument is not "long" */
-} edge;
-
-#define EDGE(pool)                                                                                 \
-    { .name = #pool, .make = (pool) }
-#define COMPARED(pool)                                                                             \
-    { .name = #pool, .make = (pool), .compared = true }
-#define REFUSED(pool, by, text)                                                                    \
-    { .name = #pool, .make = (pool), .refusal = (by), .why = (text), .compared = true }
+/* Comparisons have those presets among their methods and refuse what LINEAR refuses. */
 static const edge EDGES[] = {
     EDGE(plain),
     EDGE(small_values),
     EDGE(large_values),
     EDGE(far_from_zero),
     COMPARED(outputs_of_every_size),
-    REFUSED(tiny_values, EVERYBODY, "in another unit"),
-    REFUSED(denormal_values, EVERYBODY, "in another unit"),
-    REFUSED(huge_values, EVERYBODY, "in another unit"),
-    REFUSED(too_far_from_zero, EVERYBODY, "float32 do not resolve"),
-    REFUSED(targets_beyond_float32, EVERYBODY, "in another unit"),
-    REFUSED(one_target_beyond_float32, EVERYBODY, "in another unit"),
-    REFUSED(members_of_other_units, EVERYBODY, "member 3 (counting from 0)"),
+    REFUSED_COMPARED(tiny_values, EVERYBODY, "in another unit"),
+    REFUSED_COMPARED(denormal_values, EVERYBODY, "in another unit"),
+    REFUSED_COMPARED(huge_values, EVERYBODY, "in another unit"),
+    REFUSED_COMPARED(too_far_from_zero, EVERYBODY, "float32 do not resolve"),
+    REFUSED_COMPARED(targets_beyond_float32, EVERYBODY, "in another unit"),
+    REFUSED_COMPARED(one_target_beyond_float32, EVERYBODY, "in another unit"),
+    REFUSED_COMPARED(members_of_other_units, EVERYBODY, "member 3 (counting from 0)"),
     EDGE(constant_targets),
     EDGE(targets_of_zero),
-    REFUSED(everything_constant, LINEAR, "nothing to fit"),
+    REFUSED_COMPARED(everything_constant, LINEAR, "nothing to fit"),
     EDGE(a_constant_output),
-    REFUSED(constant_members, LINEAR, "nothing to fit"),
+    REFUSED_COMPARED(constant_members, LINEAR, "nothing to fit"),
     EDGE(a_constant_member),
     COMPARED(a_perfect_member),
     EDGE(perfect_members),
@@ -224,9 +201,9 @@ static const edge EDGES[] = {
     EDGE(opposite_members),
     EDGE(more_members_than_rows),
     COMPARED(one_member),
-    REFUSED(two_rows, EVERYBODY, "2 rows cannot be spread over 5 folds"),
+    REFUSED_COMPARED(two_rows, EVERYBODY, "2 rows cannot be spread over 5 folds"),
     EDGE(six_rows),
-    REFUSED(equal_rows, LINEAR, "nothing to fit"),
+    REFUSED_COMPARED(equal_rows, LINEAR, "nothing to fit"),
     EDGE(duplicated_rows),
     COMPARED(weights_of_every_size),
 };
@@ -235,75 +212,15 @@ enum { EDGE_COUNT = sizeof EDGES / sizeof EDGES[0] };
 /* ---- tests --------------------------------------------------------------------------------------
  */
 
-static void expect(bool ok, const char *what, const verdict *v) {
-    if (!ok)
-        print_error("%s: %s\n", what, v->text);
-    assert_true(ok);
-}
-
-static void expect_end(const cst_context *context, cst_status status, bool refused,
-                       const char *why) {
-    if (status != (refused ? CST_ERROR_INPUT : CST_OK))
-        print_error("%s: %s\n", cst_status_name(status), cst_last_error(context));
-    assert_int_equal(status, refused ? CST_ERROR_INPUT : CST_OK);
-    if (refused)
-        assert_non_null(strstr(cst_last_error(context), why));
-}
-
-/* Under sanitizers, and with valgrind: nested fits, which have the others in them. */
-static int is_short(void) {
-    return getenv("CST_SHORT_TESTS") != NULL;
-}
-
-static void fits(void **state) {
-    static const char *const presets[] = {"default", "paper", "prototype"};
-    const edge *e = *state;
-    cst_context *context = NULL;
-    cst_pool *pool = NULL;
-    pool_case c = e->make();
-    verdict v = {""};
-    assert_int_equal(cst_context_create(&context), CST_OK);
-    assert_int_equal(make_pool(context, &c, &pool), CST_OK);
-    for (int p = 0; p < 3; p++)
-        for (int nested = is_short(); nested < 2; nested++) {
-            cst_status status = CST_OK;
-            bool ok =
-                fit_is_sound(context, &c, pool, presets[p], nested ? "true" : "false", &status, &v);
-            expect(ok, presets[p], &v);
-            expect_end(context, status, e->refusal == EVERYBODY || (e->refusal == LINEAR && p > 0),
-                       e->why);
-        }
-    cst_pool_free(context, pool);
-    free_case(&c);
-    cst_context_free(context);
-}
-
 static void compares(void **state) {
     static const char *const methods[] = {"all"};
     const edge *e = *state;
-    cst_context *context = NULL;
-    cst_pool *pool = NULL;
-    pool_case c = e->make();
-    verdict v = {""};
-    cst_status status = CST_OK;
-    assert_int_equal(cst_context_create(&context), CST_OK);
-    assert_int_equal(make_pool(context, &c, &pool), CST_OK);
-    expect(compare_is_sound(context, pool, methods, 1, &status, &v), e->name, &v);
-    expect_end(context, status, e->refusal != NOBODY, e->why);
-    cst_pool_free(context, pool);
-    free_case(&c);
-    cst_context_free(context);
+    compare_methods(e, methods, 1, e->refusal != NOBODY);
 }
 
 int main(int argc, char **argv) {
     bool all = argc > 1 && strcmp(argv[1], "long") == 0;
     struct CMUnitTest tests[2 * EDGE_COUNT];
-    size_t count = 0;
-    for (size_t i = 0; i < EDGE_COUNT; i++) {
-        void *state = (void *)(uintptr_t)&EDGES[i];
-        tests[count++] = (struct CMUnitTest){EDGES[i].name, fits, NULL, NULL, state};
-        if (all || (EDGES[i].compared && !is_short()))
-            tests[count++] = (struct CMUnitTest){EDGES[i].name, compares, NULL, NULL, state};
-    }
+    size_t count = edge_tests(EDGES, EDGE_COUNT, compares, all, tests);
     return _cmocka_run_group_tests("numbers of regressions", tests, count, NULL, NULL);
 }

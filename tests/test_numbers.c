@@ -2,32 +2,10 @@
  * Extreme pools of classification through every computation: inspect, fit, prediction, evaluation,
  * comparison, model files. Results are finite, or the refusal is one line.
  */
+#include "edge_case.h"
 #include "extreme_case.h"
 
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-/* Who refuses a pool: every fit and comparison, the linear presets paper and prototype (comparisons
- * leave them out), or what fits without a fold: nested fits, comparisons and those presets. */
-typedef enum refusal { NOBODY, EVERYBODY, LINEAR, NESTED } refusal;
-
-typedef struct edge {
-    const char *name;
-    pool_case (*make)(void);
-    refusal refusal;
-    const char *why; /* part of the refusal */
-    bool compared;   /* also where the first argument is not "long" */
-} edge;
-
-#define EDGE(pool)                                                                                 \
-    { .name = #pool, .make = (pool) }
-#define COMPARED(pool)                                                                             \
-    { .name = #pool, .make = (pool), .compared = true }
-#define REFUSED(pool, by, text)                                                                    \
-    { .name = #pool, .make = (pool), .refusal = (by), .why = (text) }
+/* Comparisons leave out presets that refuse a pool. */
 static const edge EDGES[] = {
     EDGE(denormals),
     EDGE(denormals_of_float64),
@@ -67,62 +45,12 @@ static const edge EDGES[] = {
     EDGE(denormal_weights),
     REFUSED(weight_on_one_row, EVERYBODY, "1 rows cannot be spread over 5 folds"),
     EDGE(no_weight_on_a_class),
-    EDGE(a_hundred_thousand_classes), /* the last one: with "long" alone, preset default */
+    LARGE(a_hundred_thousand_classes),
 };
 enum { EDGE_COUNT = sizeof EDGES / sizeof EDGES[0] };
 
-static bool is_large(const edge *e) {
-    return e == &EDGES[EDGE_COUNT - 1];
-}
-
 /* ---- tests --------------------------------------------------------------------------------------
  */
-
-static void expect(bool ok, const char *what, const verdict *v) {
-    if (!ok)
-        print_error("%s: %s\n", what, v->text);
-    assert_true(ok);
-}
-
-/* A fit or comparison ends as it should. */
-static void expect_end(const cst_context *context, cst_status status, bool refused,
-                       const char *why) {
-    if (status != (refused ? CST_ERROR_INPUT : CST_OK))
-        print_error("%s: %s\n", cst_status_name(status), cst_last_error(context));
-    assert_int_equal(status, refused ? CST_ERROR_INPUT : CST_OK);
-    if (refused)
-        assert_non_null(strstr(cst_last_error(context), why));
-}
-
-/* Under sanitizers, and with valgrind: nested fits, which have the others in them. */
-static int is_short(void) {
-    return getenv("CST_SHORT_TESTS") != NULL;
-}
-
-static void fits(void **state) {
-    static const char *const presets[] = {"default", "paper", "prototype"};
-    const edge *e = *state;
-    cst_context *context = NULL;
-    cst_pool *pool = NULL;
-    pool_case c = e->make();
-    verdict v = {""};
-    assert_int_equal(cst_context_create(&context), CST_OK);
-    assert_int_equal(make_pool(context, &c, &pool), CST_OK);
-    for (int p = 0; p < (is_large(e) ? 1 : 3); p++)
-        for (int nested = is_short(); nested < 2; nested++) {
-            cst_status status = CST_OK;
-            bool ok =
-                fit_is_sound(context, &c, pool, presets[p], nested ? "true" : "false", &status, &v);
-            expect(ok, presets[p], &v);
-            expect_end(context, status,
-                       e->refusal == EVERYBODY || (e->refusal == LINEAR && p > 0) ||
-                           (e->refusal == NESTED && (nested || p > 0)),
-                       e->why);
-        }
-    cst_pool_free(context, pool);
-    free_case(&c);
-    cst_context_free(context);
-}
 
 static void compares(void **state) {
     static const char *const methods[] = {
@@ -137,18 +65,7 @@ static void compares(void **state) {
         "best-single+platt",
     };
     const edge *e = *state;
-    cst_context *context = NULL;
-    cst_pool *pool = NULL;
-    pool_case c = e->make();
-    verdict v = {""};
-    cst_status status = CST_OK;
-    assert_int_equal(cst_context_create(&context), CST_OK);
-    assert_int_equal(make_pool(context, &c, &pool), CST_OK);
-    expect(compare_is_sound(context, pool, methods, c.weights ? 1 : 9, &status, &v), e->name, &v);
-    expect_end(context, status, e->refusal == EVERYBODY || e->refusal == NESTED, e->why);
-    cst_pool_free(context, pool);
-    free_case(&c);
-    cst_context_free(context);
+    compare_methods(e, methods, 9, e->refusal == EVERYBODY || e->refusal == NESTED);
 }
 
 /* Fits preset default; the weight of a member, 0 where it is not kept. */
@@ -209,14 +126,6 @@ int main(int argc, char **argv) {
     bool all = argc > 1 && strcmp(argv[1], "long") == 0;
     struct CMUnitTest tests[2 * EDGE_COUNT + 2] = {cmocka_unit_test(noise_gets_no_weight),
                                                    cmocka_unit_test(copies_are_kept_once)};
-    size_t count = 2;
-    for (size_t i = 0; i < EDGE_COUNT; i++) {
-        if (is_large(&EDGES[i]) && !all)
-            continue;
-        void *state = (void *)(uintptr_t)&EDGES[i];
-        tests[count++] = (struct CMUnitTest){EDGES[i].name, fits, NULL, NULL, state};
-        if (all ? !is_large(&EDGES[i]) : EDGES[i].compared && !is_short())
-            tests[count++] = (struct CMUnitTest){EDGES[i].name, compares, NULL, NULL, state};
-    }
+    size_t count = 2 + edge_tests(EDGES, EDGE_COUNT, compares, all, tests + 2);
     return _cmocka_run_group_tests("numbers", tests, count, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include "blend/greedy.h"
 #include "calibration/calibration.h"
 #include "la/la.h"
+#include "loglinear_oracle.h"
 #include "meta/loglinear.h"
 #include "meta/moments.h"
 #include "metrics/resample.h"
@@ -95,21 +96,10 @@ static cst_view repeated_view(void) {
 /* ---- beside NumPy -----------------------------------------------------------------------------
  */
 
-static cst_loglinear_options oracle_options(void) {
-    cst_loglinear_options options = cst_loglinear_defaults();
-    options.bias = true;
-    options.evidence = false;
-    options.prior_weights = 7;
-    options.prior_scale = 2;
-    options.prior_bias = 5;
-    options.tolerance = 1e-14;
-    return options;
-}
-
 static void optimum_matches_scipy(void **state) {
     (void)state;
     cst_view view = view_of(rw_weights);
-    cst_loglinear_options options = oracle_options();
+    cst_loglinear_options options = oracle_options(false, true);
     cst_logtable table;
     cst_loglinear fit;
     double mix[RW_MEMBERS];
@@ -142,7 +132,7 @@ static void class_weights_multiply(void **state) {
     double product[RW_ROWS];
     cst_view views[2] = {view_of(rw_weights), view_of(product)};
     cst_compact_options compact = cst_compact_defaults();
-    cst_loglinear_options options = oracle_options();
+    cst_loglinear_options options = oracle_options(false, true);
     cst_loglinear fit[2];
     compact.class_weights = class_weights;
     for (int i = 0; i < RW_ROWS; i++)
@@ -268,7 +258,7 @@ static void linear_pool_matches_numpy(void **state) {
 static void fits_match_repeated_rows(void **state) {
     (void)state;
     cst_view views[2] = {view_of(times), repeated_view()};
-    cst_loglinear_options options = oracle_options();
+    cst_loglinear_options options = oracle_options(false, true);
     cst_loglinear fit[2];
     cst_greedy greedy[2];
     double logdet[2];
@@ -345,7 +335,7 @@ static void polished_fits_match_repeated_rows(void **state) {
     for (int v = 0; v < 2; v++) {
         double mix[RW_MEMBERS];
         cst_loglinear fit;
-        cst_loglinear_options options = oracle_options();
+        cst_loglinear_options options = oracle_options(false, true);
         options.polish = 1e-12;
         cst_view view = {.rows = rows[v],
                          .classes = CLASSES,

@@ -2,13 +2,14 @@
  * The header of a safetensors file that is being written: the order of the tensors and the JSON
  * that says where each is. Between the declarations and the data. Paper: none.
  */
+#include "base/buffer.h"
 #include "io/safetensors_write.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PREFIX_BYTES = 8, ALIGNMENT = 8, TEXT_ROOM = 1 << 12 };
+enum { PREFIX_BYTES = 8, ALIGNMENT = 8 };
 
 /* For sorting: what the order goes by. */
 typedef struct ranked {
@@ -60,38 +61,18 @@ static cst_status arrange(cst_context *context, cst_safetensors_writer *writer) 
     return status;
 }
 
-/* A growing text. After a failure every call does nothing and `status` says why. */
 typedef struct text {
-    cst_context *context;
-    const char *path;
-    unsigned char *bytes;
-    size_t used;
-    size_t room;
-    cst_status status;
+    const char *path; /* for messages */
+    cst_buffer buffer;
 } text;
 
 static void put(text *t, const char *bytes, size_t count) {
-    if (t->status != CST_OK)
-        return;
-    if (count > CST_SAFETENSORS_HEADER_BYTES - t->used) {
-        t->status = cst_fail(t->context, CST_ERROR_LIMIT,
-                             "%s: the names and shapes need a header of more than %d bytes, the "
-                             "format's limit",
-                             t->path, CST_SAFETENSORS_HEADER_BYTES);
-        return;
-    }
-    if (count > t->room - t->used) {
-        size_t room = 2 * (t->used + count) + TEXT_ROOM;
-        unsigned char *grown = cst_grow(t->context, t->bytes, t->used, room, 1);
-        if (!grown) {
-            t->status = CST_ERROR_MEMORY;
-            return;
-        }
-        t->bytes = grown;
-        t->room = room;
-    }
-    memcpy(t->bytes + t->used, bytes, count);
-    t->used += count;
+    if (t->buffer.status == CST_OK && count > CST_SAFETENSORS_HEADER_BYTES - t->buffer.used)
+        t->buffer.status = cst_fail(t->buffer.context, CST_ERROR_LIMIT,
+                                    "%s: the names and shapes need a header of more than %d "
+                                    "bytes, the format's limit",
+                                    t->path, CST_SAFETENSORS_HEADER_BYTES);
+    cst_buffer_add(&t->buffer, bytes, count);
 }
 
 static void put_text(text *t, const char *plain) {
@@ -165,25 +146,25 @@ static cst_status write_text(text *t, const cst_safetensors_writer *writer) {
     put(t, prefix, sizeof prefix);
     put_text(t, "{");
     put_metadata(t, writer);
-    for (int64_t i = 0; i < writer->count && t->status == CST_OK; i++) {
+    for (int64_t i = 0; i < writer->count && t->buffer.status == CST_OK; i++) {
         const cst_declared *tensor = &writer->tensors[writer->places[i]];
         put_text(t, i || writer->metadata->count ? "," : "");
         put_tensor(t, writer, tensor, begin);
         begin += tensor->bytes;
-        if (begin > (uint64_t)INT64_MAX && t->status == CST_OK)
-            t->status = cst_fail(t->context, CST_ERROR_LIMIT,
-                                 "%s: the tensors together have more bytes than any file can hold",
-                                 writer->path);
+        if (begin > (uint64_t)INT64_MAX && t->buffer.status == CST_OK)
+            t->buffer.status = cst_fail(
+                t->buffer.context, CST_ERROR_LIMIT,
+                "%s: the tensors together have more bytes than any file can hold", writer->path);
     }
     put_text(t, "}");
-    while (t->status == CST_OK && t->used % ALIGNMENT)
+    while (t->buffer.status == CST_OK && t->buffer.used % ALIGNMENT)
         put_text(t, " ");
-    return t->status;
+    return t->buffer.status;
 }
 
 cst_status cst_safetensors_compose(cst_context *context, cst_safetensors_writer *writer,
                                    unsigned char **bytes, size_t *size) {
-    text t = {.context = context, .path = writer->path};
+    text t = {.path = writer->path, .buffer = {.context = context}};
     *bytes = NULL;
     cst_status status = check_unique(context, writer, writer->names, 1, "the name");
     if (status == CST_OK)
@@ -193,13 +174,13 @@ cst_status cst_safetensors_compose(cst_context *context, cst_safetensors_writer 
     if (status == CST_OK)
         status = write_text(&t, writer);
     if (status != CST_OK) {
-        cst_free(context, t.bytes);
+        cst_free(context, t.buffer.bytes);
         return status;
     }
-    uint64_t length = t.used - PREFIX_BYTES;
+    uint64_t length = t.buffer.used - PREFIX_BYTES;
     for (int i = 0; i < PREFIX_BYTES; i++)
-        t.bytes[i] = (unsigned char)(length >> (8 * i));
-    *bytes = t.bytes;
-    *size = t.used;
+        t.buffer.bytes[i] = (char)(unsigned char)(length >> (8 * i));
+    *bytes = (unsigned char *)t.buffer.bytes;
+    *size = t.buffer.used;
     return CST_OK;
 }

@@ -3,42 +3,13 @@
  * After stage S4.
  * docs/model-format.md.
  */
+#include "base/buffer.h"
 #include "model/crc32c.h"
 #include "model/format.h"
 #include "model/stack.h"
 #include "model/values.h"
 
 #include <string.h>
-
-/* A growing array of bytes. After a failure every call does nothing and `status` says why. */
-typedef struct writer {
-    cst_context *context;
-    uint8_t *bytes;
-    size_t used;
-    size_t capacity;
-    cst_status status;
-} writer;
-
-static void put(writer *w, const void *bytes, size_t count) {
-    if (w->status != CST_OK)
-        return;
-    if (count > w->capacity - w->used) {
-        size_t capacity = 0;
-        if (!cst_size_add(w->used, count, &capacity) || !cst_size_mul(capacity, 2, &capacity)) {
-            w->status = cst_fail(w->context, CST_ERROR_LIMIT, "the model is too large to save");
-            return;
-        }
-        uint8_t *grown = cst_grow(w->context, w->bytes, w->used, capacity, 1);
-        if (!grown) {
-            w->status = CST_ERROR_MEMORY;
-            return;
-        }
-        w->bytes = grown;
-        w->capacity = capacity;
-    }
-    memcpy(w->bytes + w->used, bytes, count);
-    w->used += count;
-}
 
 static void store_u32(uint8_t *to, uint32_t value) {
     for (int i = 0; i < 4; i++)
@@ -50,25 +21,25 @@ static void store_u64(uint8_t *to, uint64_t value) {
         to[i] = (uint8_t)(value >> (8 * i));
 }
 
-static void put_u32(writer *w, uint32_t value) {
+static void put_u32(cst_buffer *w, uint32_t value) {
     uint8_t bytes[4];
     store_u32(bytes, value);
-    put(w, bytes, sizeof bytes);
+    cst_buffer_add(w, bytes, sizeof bytes);
 }
 
-static void put_u64(writer *w, uint64_t value) {
+static void put_u64(cst_buffer *w, uint64_t value) {
     uint8_t bytes[8];
     store_u64(bytes, value);
-    put(w, bytes, sizeof bytes);
+    cst_buffer_add(w, bytes, sizeof bytes);
 }
 
-static void put_f64(writer *w, double value) {
+static void put_f64(cst_buffer *w, double value) {
     uint64_t bits = 0;
     memcpy(&bits, &value, sizeof bits);
     put_u64(w, bits);
 }
 
-static void put_f32s(writer *w, const float *values, size_t count) {
+static void put_f32s(cst_buffer *w, const float *values, size_t count) {
     for (size_t i = 0; i < count; i++) {
         uint32_t bits = 0;
         memcpy(&bits, &values[i], sizeof bits);
@@ -77,33 +48,33 @@ static void put_f32s(writer *w, const float *values, size_t count) {
 }
 
 /* Far below 4 GiB; were it not, what is written would not be read back (cst_stack_encode). */
-static void put_string(writer *w, const char *text) {
+static void put_string(cst_buffer *w, const char *text) {
     size_t length = strlen(text);
     put_u32(w, (uint32_t)length);
-    put(w, text, length);
+    cst_buffer_add(w, text, length);
 }
 
 /* ---- sections -------------------------------------------------------------------------------- */
 
-static void put_task(writer *w, const cst_model *model) {
+static void put_task(cst_buffer *w, const cst_model *model) {
     put_u32(w, (uint32_t)model->task);
     put_u32(w, (uint32_t)model->classes);
     put_u32(w, (uint32_t)model->members);
 }
 
-static void put_members(writer *w, const cst_model *model) {
+static void put_members(cst_buffer *w, const cst_model *model) {
     for (int32_t k = 0; k < model->members; k++) {
         put_string(w, model->member_names[k]);
         put_f64(w, model->mix[k]);
     }
 }
 
-static void put_classes(writer *w, const cst_model *model) {
+static void put_classes(cst_buffer *w, const cst_model *model) {
     for (int32_t c = 0; c < model->classes; c++)
         put_string(w, model->class_names[c]);
 }
 
-static void put_gate(writer *w, const cst_model *model) {
+static void put_gate(cst_buffer *w, const cst_model *model) {
     const cst_gate *gate = &model->gate;
     bool learned = gate->mode == CST_GATE_LEARNED;
     size_t hidden = learned ? (size_t)gate->hidden : 0;
@@ -119,7 +90,7 @@ static void put_gate(writer *w, const cst_model *model) {
 }
 
 /* Location, scale and variance of each output; of a covariance the lower triangle. */
-static void put_values(writer *w, const cst_model *model) {
+static void put_values(cst_buffer *w, const cst_model *model) {
     const cst_values *v = model->values;
     size_t columns = (size_t)v->columns;
     put_u32(w, (uint32_t)v->columns);
@@ -141,7 +112,7 @@ static void put_values(writer *w, const cst_model *model) {
     }
 }
 
-static void put_learners(writer *w, const cst_model *model) {
+static void put_learners(cst_buffer *w, const cst_model *model) {
     put_u32(w, (uint32_t)model->map);
     put_u32(w, (uint32_t)model->learners);
     for (int32_t l = 0; l < model->learners; l++) {
@@ -157,7 +128,7 @@ static void put_learners(writer *w, const cst_model *model) {
     }
 }
 
-static void put_fusion(writer *w, const cst_model *model) {
+static void put_fusion(cst_buffer *w, const cst_model *model) {
     const cst_fusion *fusion = model->fusion;
     put_f64(w, fusion->iou);
     put_f64(w, fusion->min_score);
@@ -173,24 +144,24 @@ static void put_fusion(writer *w, const cst_model *model) {
         put_f64(w, fusion->weights[i]);
 }
 
-static void put_settings(writer *w, const cst_model *model) {
+static void put_settings(cst_buffer *w, const cst_model *model) {
     put_u32(w, (uint32_t)model->settings);
     for (size_t i = 0; i < model->settings; i++)
         put_string(w, model->setting[i]);
 }
 
-typedef void (*section_fn)(writer *w, const cst_model *model);
+typedef void (*section_fn)(cst_buffer *w, const cst_model *model);
 
-static void put_section(writer *w, const cst_model *model, const cst_section_spec *spec,
+static void put_section(cst_buffer *w, const cst_model *model, const cst_section_spec *spec,
                         section_fn payload) {
-    put(w, spec->tag, 4);
+    cst_buffer_add(w, spec->tag, 4);
     put_u32(w, spec->flags);
     size_t length_at = w->used;
     put_u64(w, 0);
     size_t first = w->used;
     payload(w, model);
     if (w->status == CST_OK)
-        store_u64(w->bytes + length_at, w->used - first);
+        store_u64((uint8_t *)w->bytes + length_at, w->used - first);
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -226,14 +197,14 @@ static bool complete(const cst_model *model) {
     return whole;
 }
 
-static void write_file(writer *w, const cst_model *model) {
+static void write_file(cst_buffer *w, const cst_model *model) {
     static const section_fn payloads[CST_SECTIONS] = {
         [CST_SECTION_TASK] = put_task,       [CST_SECTION_MEMBERS] = put_members,
         [CST_SECTION_CLASSES] = put_classes, [CST_SECTION_GATE] = put_gate,
         [CST_SECTION_VALUES] = put_values,   [CST_SECTION_LEARNERS] = put_learners,
         [CST_SECTION_FUSION] = put_fusion,   [CST_SECTION_SETTINGS] = put_settings,
     };
-    put(w, CST_MODEL_MAGIC, CST_MODEL_MAGIC_BYTES);
+    cst_buffer_add(w, CST_MODEL_MAGIC, CST_MODEL_MAGIC_BYTES);
     put_u32(w, CST_MODEL_VERSION);
     put_u32(w, CST_SECTIONS - (model->class_names ? 0U : 1U) - (model->fusion ? 0U : 1U) -
                    (model->values ? 0U : 1U));
@@ -245,8 +216,8 @@ static void write_file(writer *w, const cst_model *model) {
             (s != CST_SECTION_VALUES || model->values))
             put_section(w, model, &cst_section_info[s], payloads[s]);
     if (w->status == CST_OK) {
-        store_u64(w->bytes + length_at, w->used + CST_MODEL_CHECKSUM_BYTES);
-        put_u32(w, cst_crc32c(w->bytes, w->used));
+        store_u64((uint8_t *)w->bytes + length_at, w->used + CST_MODEL_CHECKSUM_BYTES);
+        put_u32(w, cst_crc32c((const uint8_t *)w->bytes, w->used));
     }
 }
 
@@ -258,19 +229,20 @@ cst_status cst_stack_encode(cst_context *context, const cst_model *model, uint8_
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "the model is not complete (members, learners or gate are missing), so it "
                         "cannot be saved");
-    writer w = {.context = context};
+    cst_buffer w = {.context = context};
     cst_model *again = NULL;
     write_file(&w, model);
     cst_status status = w.status;
     if (status == CST_OK) {
         /* What the reader would refuse must not be written. */
-        status = cst_stack_decode(context, "the model to be saved", w.bytes, w.used, &again);
+        status = cst_stack_decode(context, "the model to be saved", (const uint8_t *)w.bytes,
+                                  w.used, &again);
         if (status != CST_OK && status != CST_ERROR_MEMORY)
             status = CST_ERROR_ARGUMENT;
     }
     cst_model_free(context, again);
     if (status == CST_OK) {
-        *bytes = w.bytes;
+        *bytes = (uint8_t *)w.bytes;
         *size = w.used;
     } else {
         cst_free(context, w.bytes);

@@ -12,24 +12,6 @@ static const char STYLE_OFF[] = "\033[0m";
 
 /* ---- page ------------------------------------------------------------------------------------ */
 
-static void append(cst_page *page, const char *text, size_t length) {
-    if (page->status != CST_OK)
-        return;
-    if (page->size - page->used <= length) {
-        size_t size = (page->size + length + 1) * 2;
-        char *grown = cst_grow(page->context, page->text, page->used, size, 1);
-        if (!grown) {
-            page->status = CST_ERROR_MEMORY;
-            return;
-        }
-        page->text = grown;
-        page->size = size;
-    }
-    memcpy(page->text + page->used, text, length);
-    page->used += length;
-    page->text[page->used] = '\0';
-}
-
 static char *format_text(cst_context *context, const char *format, va_list args) {
     va_list again;
     va_copy(again, args);
@@ -42,21 +24,21 @@ static char *format_text(cst_context *context, const char *format, va_list args)
 }
 
 static void append_args(cst_page *page, cst_style style, const char *format, va_list args) {
-    if (page->status != CST_OK)
+    if (page->text.status != CST_OK)
         return;
-    char *text = format_text(page->context, format, args);
+    char *text = format_text(page->text.context, format, args);
     if (!text) {
-        page->status = CST_ERROR_MEMORY;
+        page->text.status = CST_ERROR_MEMORY;
         return;
     }
     cst_make_printable(text, '\n');
     bool marked = page->color && style != CST_PLAIN;
     if (marked)
-        append(page, STYLE_ON[style], strlen(STYLE_ON[style]));
-    append(page, text, strlen(text));
+        cst_buffer_add_text(&page->text, STYLE_ON[style]);
+    cst_buffer_add_text(&page->text, text);
     if (marked)
-        append(page, STYLE_OFF, strlen(STYLE_OFF));
-    cst_free(page->context, text);
+        cst_buffer_add_text(&page->text, STYLE_OFF);
+    cst_free(page->text.context, text);
 }
 
 void cst_page_print(cst_page *page, const char *format, ...) {
@@ -74,12 +56,12 @@ void cst_page_styled(cst_page *page, cst_style style, const char *format, ...) {
 }
 
 void cst_page_heading(cst_page *page, const char *format, ...) {
-    append(page, "\n", page->used ? 1 : 0);
+    cst_buffer_add(&page->text, "\n", page->text.used ? 1 : 0);
     va_list args;
     va_start(args, format);
     append_args(page, CST_BOLD, format, args);
     va_end(args);
-    append(page, "\n", 1);
+    cst_buffer_add(&page->text, "\n", 1);
 }
 
 /* ---- table ----------------------------------------------------------------------------------- */
@@ -95,15 +77,15 @@ static void add_cell(cst_grid *table, cst_style style, char *text) {
     if (text && table->count == table->size) {
         size_t size = table->size * 2 + 64;
         cst_cell *grown =
-            cst_grow(page->context, table->cells, table->count, size, sizeof *table->cells);
+            cst_grow(page->text.context, table->cells, table->count, size, sizeof *table->cells);
         if (grown) {
             table->cells = grown;
             table->size = size;
         }
     }
     if (!text || table->count == table->size) {
-        cst_free(page->context, text);
-        page->status = CST_ERROR_MEMORY;
+        cst_free(page->text.context, text);
+        page->text.status = CST_ERROR_MEMORY;
         return;
     }
     cst_make_printable(text, ' ');
@@ -111,11 +93,11 @@ static void add_cell(cst_grid *table, cst_style style, char *text) {
 }
 
 void cst_grid_cell(cst_grid *table, cst_style style, const char *format, ...) {
-    if (table->page->status != CST_OK)
+    if (table->page->text.status != CST_OK)
         return;
     va_list args;
     va_start(args, format);
-    char *text = format_text(table->page->context, format, args);
+    char *text = format_text(table->page->text.context, format, args);
     va_end(args);
     add_cell(table, style, text);
 }
@@ -161,7 +143,7 @@ static int display_width(const char *text) {
 static void pad(cst_page *page, int width) {
     static const char spaces[] = "                                ";
     for (; width > 0; width -= 32)
-        append(page, spaces, (size_t)(width < 32 ? width : 32));
+        cst_buffer_add(&page->text, spaces, (size_t)(width < 32 ? width : 32));
 }
 
 static void print_row(const cst_grid *table, const int *widths, size_t row, bool header) {
@@ -185,7 +167,7 @@ static void print_row(const cst_grid *table, const int *widths, size_t row, bool
         }
         owed += 2 + (table->align[c] == 'r' ? 0 : slack);
     }
-    append(page, "\n", 1);
+    cst_buffer_add(&page->text, "\n", 1);
 }
 
 /* Widths of the columns; -1 for one without content. */
@@ -208,15 +190,15 @@ void cst_grid_end(cst_grid *table) {
     cst_page *page = table->page;
     size_t rows = table->count / (size_t)table->columns;
     int widths[CST_GRID_COLUMNS];
-    if (page->status == CST_OK && rows) {
+    if (page->text.status == CST_OK && rows) {
         column_widths(table, rows, widths);
         print_row(table, widths, 0, true);
         for (size_t row = 0; row < rows; row++)
             print_row(table, widths, row, false);
     }
     for (size_t i = 0; i < table->count; i++)
-        cst_free(page->context, table->cells[i].text);
-    cst_free(page->context, table->cells);
+        cst_free(page->text.context, table->cells[i].text);
+    cst_free(page->text.context, table->cells);
     table->cells = NULL;
     table->count = 0;
 }

@@ -6,21 +6,17 @@
 #ifndef CST_REPORT_PAGE_H
 #define CST_REPORT_PAGE_H
 
-#include "base/base.h"
+#include "base/buffer.h"
 
 #include <jansson.h>
 
 typedef enum cst_style { CST_PLAIN = 0, CST_BOLD = 1, CST_DIM = 2, CST_UNDERLINE = 3 } cst_style;
 
-/* Zero-initialise but for context and color. A failure is kept in `status` and makes every later
- * call do nothing. */
+/* Zero-initialise but for the context of the text, and color. A failure is kept in the text's
+ * status and makes every later call do nothing. */
 typedef struct cst_page {
-    cst_context *context;
+    cst_buffer text;
     bool color; /* styles become ANSI sequences; else they vanish */
-    char *text; /* zero-terminated, freed with cst_free */
-    size_t used;
-    size_t size;
-    cst_status status;
 } cst_page;
 
 /* Appends text. Control characters other than the newline (names come from files) become '?'. */

@@ -34,11 +34,11 @@ static void walk(csv_table *table, const json_t *object, const char *prefix, cel
  * of numbers (weights) and definitions are left out. */
 static void walk_key(csv_table *table, const char *prefix, const char *key, const json_t *value,
                      cell_fn visit) {
-    cst_context *context = table->page.context;
+    cst_context *context = table->page.text.context;
     char *name = cst_format(context, "%s%s", prefix, key);
     char *more = NULL;
     if (!name) {
-        table->page.status = CST_ERROR_MEMORY;
+        table->page.text.status = CST_ERROR_MEMORY;
     } else if (is_interval(key) && json_is_array(value)) {
         for (size_t end = 0; end < 2; end++) {
             more =
@@ -46,7 +46,7 @@ static void walk_key(csv_table *table, const char *prefix, const char *key, cons
             if (more)
                 visit(table, more, json_array_get(value, end));
             else
-                table->page.status = CST_ERROR_MEMORY;
+                table->page.text.status = CST_ERROR_MEMORY;
             cst_free(context, more);
         }
     } else if (json_is_object(value)) {
@@ -54,7 +54,7 @@ static void walk_key(csv_table *table, const char *prefix, const char *key, cons
         if (more)
             walk(table, value, more, visit);
         else
-            table->page.status = CST_ERROR_MEMORY;
+            table->page.text.status = CST_ERROR_MEMORY;
         cst_free(context, more);
     } else if (!json_is_array(value) || json_is_string(json_array_get(value, 0))) {
         visit(table, name, value);
@@ -66,7 +66,7 @@ static void walk(csv_table *table, const json_t *object, const char *prefix, cel
     const char *key = NULL;
     json_t *value = NULL;
     json_object_foreach((json_t *)(uintptr_t)object, key, value) {
-        if (table->page.status != CST_OK)
+        if (table->page.text.status != CST_OK)
             return;
         if (strcmp(key, "weights") != 0 && strcmp(key, "definition") != 0)
             walk_key(table, prefix, key, value, visit);
@@ -83,12 +83,12 @@ static void note_column(csv_table *table, const char *name, const json_t *value)
             table->place = c + 1;
             return;
         }
-    char *copy = table->count < COLUMNS_MAX ? cst_strdup(table->page.context, name) : NULL;
+    char *copy = table->count < COLUMNS_MAX ? cst_strdup(table->page.text.context, name) : NULL;
     if (!copy) {
-        table->page.status =
+        table->page.text.status =
             table->count < COLUMNS_MAX
                 ? CST_ERROR_MEMORY
-                : cst_fail(table->page.context, CST_ERROR_LIMIT,
+                : cst_fail(table->page.text.context, CST_ERROR_LIMIT,
                            "a table has at most %d columns; take the JSON", (int)COLUMNS_MAX);
         return;
     }
@@ -127,18 +127,19 @@ static void print_field(cst_page *page, const char *text) {
 
 /* Strings of a list, with ';' between them. */
 static void print_list(cst_page *page, const json_t *list) {
-    char *joined = cst_strdup(page->context, "");
+    char *joined = cst_strdup(page->text.context, "");
     for (size_t i = 0; joined && i < json_array_size(list); i++) {
         const char *item = cst_json_string_at(list, i);
-        char *longer = cst_format(page->context, "%s%s%s", joined, i ? ";" : "", item ? item : "");
-        cst_free(page->context, joined);
+        char *longer =
+            cst_format(page->text.context, "%s%s%s", joined, i ? ";" : "", item ? item : "");
+        cst_free(page->text.context, joined);
         joined = longer;
     }
     if (joined)
         print_field(page, joined);
     else
-        page->status = CST_ERROR_MEMORY;
-    cst_free(page->context, joined);
+        page->text.status = CST_ERROR_MEMORY;
+    cst_free(page->text.context, joined);
 }
 
 static void note_cell(csv_table *table, const char *name, const json_t *value) {
@@ -178,15 +179,15 @@ cst_status cst_report_csv(cst_context *context, const cst_report *report, char *
     if (!context || !report || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_report_csv: a report and a place for the text are needed");
-    csv_table table = {.page = {.context = context}};
+    csv_table table = {.page = {.text = {.context = context}}};
     cst_page *page = &table.page;
     json_t *rows = cst_document_rows(report->root);
     if (!rows)
         return cst_fail(context, CST_ERROR_MEMORY, "out of memory while writing the report");
     if (json_array_size(rows) == 0)
-        page->status = cst_fail(context, CST_ERROR_ARGUMENT,
-                                "cst_report_csv: this report has no rows of methods");
-    for (size_t i = 0; page->status == CST_OK && i < json_array_size(rows); i++) {
+        page->text.status = cst_fail(context, CST_ERROR_ARGUMENT,
+                                     "cst_report_csv: this report has no rows of methods");
+    for (size_t i = 0; page->text.status == CST_OK && i < json_array_size(rows); i++) {
         table.place = 0;
         walk(&table, json_array_get(rows, i), "", note_column);
     }
@@ -194,14 +195,14 @@ cst_status cst_report_csv(cst_context *context, const cst_report *report, char *
         print_field(page, table.names[c]);
         cst_page_print(page, c + 1 < table.count ? "," : "\n");
     }
-    for (size_t i = 0; page->status == CST_OK && i < json_array_size(rows); i++)
+    for (size_t i = 0; page->text.status == CST_OK && i < json_array_size(rows); i++)
         print_row(&table, json_array_get(rows, i));
     for (size_t c = 0; c < table.count; c++)
         cst_free(context, table.names[c]);
     json_decref(rows);
-    if (page->status == CST_OK)
-        *out = page->text;
+    if (page->text.status == CST_OK)
+        *out = page->text.bytes;
     else
-        cst_free(context, page->text);
-    return page->status;
+        cst_free(context, page->text.bytes);
+    return page->text.status;
 }

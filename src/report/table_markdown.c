@@ -153,21 +153,21 @@ cst_status cst_report_markdown(cst_context *context, const cst_report *report, c
     if (!context || !report || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_report_markdown: a report and a place for the text are needed");
-    cst_page page = {.context = context};
+    cst_page page = {.text = {.context = context}};
     json_t *rows = cst_document_rows(report->root);
     if (!rows)
         return cst_fail(context, CST_ERROR_MEMORY, "out of memory while writing the report");
     if (json_array_size(rows) == 0)
-        page.status = cst_fail(context, CST_ERROR_ARGUMENT,
-                               "cst_report_markdown: this report has no rows of methods");
+        page.text.status = cst_fail(context, CST_ERROR_ARGUMENT,
+                                    "cst_report_markdown: this report has no rows of methods");
     print_header(&page, report->root, rows, false);
     print_header(&page, report->root, rows, true);
     for (size_t i = 0; i < json_array_size(rows); i++)
         print_row(&page, report->root, rows, json_array_get(rows, i));
     json_decref(rows);
-    if (page.status == CST_OK)
-        *out = page.text;
+    if (page.text.status == CST_OK)
+        *out = page.text.bytes;
     else
-        cst_free(context, page.text);
-    return page.status;
+        cst_free(context, page.text.bytes);
+    return page.text.status;
 }

@@ -20,7 +20,7 @@ static cst_status render(cst_context *context, const cst_report *report, int col
     if (!context || !report || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "showing a report as text: a report and a place for the text are needed");
-    cst_page page = {.context = context, .color = color != 0};
+    cst_page page = {.text = {.context = context}, .color = color != 0};
     const char *task = cst_json_string(report->root, "task");
     bool values = task && strcmp(task, "regression") == 0;
     cst_page_print(&page, "%s", ""); /* an empty page is an empty string */
@@ -53,11 +53,11 @@ static cst_status render(cst_context *context, const cst_report *report, int col
         cst_text_sweep(&page, report->root, full);
         break;
     }
-    if (page.status != CST_OK) {
-        cst_free(context, page.text);
-        return page.status;
+    if (page.text.status != CST_OK) {
+        cst_free(context, page.text.bytes);
+        return page.text.status;
     }
-    *out = page.text;
+    *out = page.text.bytes;
     return CST_OK;
 }
 
@@ -125,11 +125,11 @@ static int by_weight(const void *a, const void *b) {
 
 void cst_text_weights(cst_page *page, const json_t *object) {
     size_t count = json_object_size(object);
-    weighted *items = cst_alloc(page->context, count, sizeof *items);
+    weighted *items = cst_alloc(page->text.context, count, sizeof *items);
     if (!items || count == 0) {
-        page->status = items ? page->status : CST_ERROR_MEMORY;
+        page->text.status = items ? page->text.status : CST_ERROR_MEMORY;
         cst_page_print(page, "-\n");
-        cst_free(page->context, items);
+        cst_free(page->text.context, items);
         return;
     }
     size_t at = 0;
@@ -143,15 +143,15 @@ void cst_text_weights(cst_page *page, const json_t *object) {
     qsort(items, count, sizeof *items, by_weight);
     size_t column = 0;
     for (size_t i = 0; i < count; i++) {
-        char *text = cst_format(page->context, "%s %.4f", items[i].name, items[i].weight);
+        char *text = cst_format(page->text.context, "%s %.4f", items[i].name, items[i].weight);
         if (text)
             print_item(page, text, i == 0, &column);
         else
-            page->status = CST_ERROR_MEMORY;
-        cst_free(page->context, text);
+            page->text.status = CST_ERROR_MEMORY;
+        cst_free(page->text.context, text);
     }
     cst_page_print(page, "\n");
-    cst_free(page->context, items);
+    cst_free(page->text.context, items);
 }
 
 void cst_text_names(cst_page *page, const json_t *list) {
@@ -184,12 +184,12 @@ void cst_text_paragraph(cst_page *page, const char *text) {
 void cst_text_definition(cst_page *page, const char *ece) {
     if (!ece)
         return;
-    char *text = cst_format(page->context, "ECE: %s. NLL: mean over samples, in nats.", ece);
+    char *text = cst_format(page->text.context, "ECE: %s. NLL: mean over samples, in nats.", ece);
     if (text)
         cst_text_paragraph(page, text);
     else
-        page->status = CST_ERROR_MEMORY;
-    cst_free(page->context, text);
+        page->text.status = CST_ERROR_MEMORY;
+    cst_free(page->text.context, text);
 }
 
 void cst_text_bullets(cst_page *page, const json_t *root, const char *key, const char *heading) {

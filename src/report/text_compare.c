@@ -97,8 +97,8 @@ static void print_paragraph(cst_page *page, char *text) {
     if (text)
         cst_text_paragraph(page, text);
     else
-        page->status = CST_ERROR_MEMORY;
-    cst_free(page->context, text);
+        page->text.status = CST_ERROR_MEMORY;
+    cst_free(page->text.context, text);
 }
 
 /* Whether the tables hold the test: all do in full, else those significant after adjustment. */
@@ -119,7 +119,7 @@ static void print_tests(cst_page *page, const json_t *root, bool full) {
     for (size_t i = 0; i < count; i++)
         significant += shown(json_array_get(tests, i), false);
     cst_page_heading(page, "Paired tests of %s against each method", reference ? reference : "-");
-    print_paragraph(page, cst_format(page->context,
+    print_paragraph(page, cst_format(page->text.context,
                                      "%zu of %zu significant at %.2f after adjustment%s%s%s",
                                      significant, count, SIGNIFICANT, adjustment ? " (" : "",
                                      adjustment ? adjustment : "", adjustment ? ")" : ""));
@@ -131,7 +131,7 @@ static void print_tests(cst_page *page, const json_t *root, bool full) {
     cst_grid_end(&table);
     if (significant > 0 || full)
         print_paragraph(page,
-                        cst_format(page->context,
+                        cst_format(page->text.context,
                                    "difference: mean of %s less that of the method. right alone: "
                                    "samples that only %s and only the method classifies "
                                    "correctly. *: below %.2f.%s",

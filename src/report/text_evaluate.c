@@ -114,7 +114,7 @@ static void print_shift(cst_page *page, const json_t *root) {
     if (rows)
         cst_text_shift(page, root, rows, "method", true);
     else
-        page->status = CST_ERROR_MEMORY;
+        page->text.status = CST_ERROR_MEMORY;
     json_decref(rows);
     cst_text_definitions(page, root, true);
 }

@@ -91,9 +91,9 @@ static void print_members(cst_page *page, const json_t *root) {
         "", "member", boxes ? "AP %" : "top-1 %", "NLL", "ECE", "Brier", "FLOPs", "family", "fate"};
     const json_t *members = json_object_get(root, "members");
     size_t count = json_array_size(members);
-    member_row *rows = cst_alloc(page->context, count, sizeof *rows);
+    member_row *rows = cst_alloc(page->text.context, count, sizeof *rows);
     if (!rows) {
-        page->status = CST_ERROR_MEMORY;
+        page->text.status = CST_ERROR_MEMORY;
         return;
     }
     for (size_t i = 0; i < count; i++) {
@@ -129,7 +129,7 @@ static void print_members(cst_page *page, const json_t *root) {
     if (left_out)
         cst_page_print(page, "  and %zu more that were dropped (--json lists them all)\n",
                        left_out);
-    cst_free(page->context, rows);
+    cst_free(page->text.context, rows);
 }
 
 /* ---- size path ------------------------------------------------------------------------------- */

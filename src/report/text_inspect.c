@@ -137,9 +137,9 @@ static void print_pairs(cst_page *page, const json_t *root) {
     const json_t *pearson = json_object_get(root, "pearson");
     size_t count = json_array_size(names);
     size_t pairs = count * (count - 1) / 2;
-    pair *list = cst_alloc(page->context, pairs, sizeof *list);
+    pair *list = cst_alloc(page->text.context, pairs, sizeof *list);
     if (!list) {
-        page->status = CST_ERROR_MEMORY;
+        page->text.status = CST_ERROR_MEMORY;
         return;
     }
     size_t at = 0;
@@ -157,7 +157,7 @@ static void print_pairs(cst_page *page, const json_t *root) {
         cst_grid_number(&table, CST_PLAIN, 4, entry(pearson, list[i].b, list[i].a));
     }
     cst_grid_end(&table);
-    cst_free(page->context, list);
+    cst_free(page->text.context, list);
 }
 
 static void print_similarity(cst_page *page, const json_t *root) {

@@ -126,13 +126,13 @@ void cst_text_definitions(cst_page *page, const json_t *root, bool full) {
         if (!full && score && score->group == CST_SCORE_FURTHER)
             continue;
         const char *sentence = json_string_value(value);
-        char *text = cst_format(page->context, "%s: %s", score ? score->header : key,
+        char *text = cst_format(page->text.context, "%s: %s", score ? score->header : key,
                                 sentence ? sentence : "-");
         if (text)
             cst_text_paragraph(page, text);
         else
-            page->status = CST_ERROR_MEMORY;
-        cst_free(page->context, text);
+            page->text.status = CST_ERROR_MEMORY;
+        cst_free(page->text.context, text);
     }
 }
 

@@ -116,13 +116,14 @@ static void ood_cells(cst_grid *table, const json_t *at, const char *score, cons
 static void print_ood_scores(cst_page *page, const json_t *root, const json_t *rows,
                              const char *key) {
     const char *split = cst_json_string(root, "ood");
-    char *heading = cst_format(page->context, "Telling out-of-distribution rows apart: split %.*s",
-                               split ? (int)strcspn(split, ",") : 1, split ? split : "-");
+    char *heading =
+        cst_format(page->text.context, "Telling out-of-distribution rows apart: split %.*s",
+                   split ? (int)strcspn(split, ",") : 1, split ? split : "-");
     if (heading)
         cst_text_score_table(page, rows, key, CST_SCORE_OOD, heading);
     else
-        page->status = CST_ERROR_MEMORY;
-    cst_free(page->context, heading);
+        page->text.status = CST_ERROR_MEMORY;
+    cst_free(page->text.context, heading);
 }
 
 /* Every split and score of every method, both ways round. */

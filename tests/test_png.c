@@ -168,8 +168,9 @@ static void sizes_are_bounded(void **state) {
                  {61, SIDE_MAX, true},
                  {61, SIDE_MAX + 1, false},
                  {0x7fffffff, 1, false}};
-    unsigned char head[24] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n',
+    unsigned char head[25] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n',
                               0,    0,   0,   13,  'I',  'H',  'D',  'R'};
+    head[24] = 1; /* bit a pixel, of which 70000 bytes hold all of these */
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int64_t height = 0;
         int64_t width = 0;
@@ -181,6 +182,7 @@ static void sizes_are_bounded(void **state) {
         assert_non_null(out);
         assert_int_equal(fwrite(head, 1, sizeof head, out), sizeof head);
         (void)fclose(out);
+        assert_int_equal(truncate(f->path, 70000), 0);
         cst_status status = cst_png_size(f->context, f->path, &height, &width);
         assert_int_equal(status, cases[i].good ? CST_OK : CST_ERROR_FORMAT);
         if (cases[i].good)
@@ -189,6 +191,21 @@ static void sizes_are_bounded(void **state) {
             assert_non_null(
                 strstr(cst_last_error(f->context), "is no PNG that can be read, near byte 0"));
     }
+    int64_t height = 0;
+    int64_t width = 0;
+    head[16] = head[17] = head[18] = 0;
+    head[19] = 1;
+    head[20] = 0;
+    head[21] = 0x0f;
+    head[22] = 0x42;
+    head[23] = 0x40;
+    FILE *out = fopen(f->path, "wb");
+    assert_non_null(out);
+    assert_int_equal(fwrite(head, 1, sizeof head, out), sizeof head);
+    (void)fclose(out);
+    assert_int_equal(cst_png_size(f->context, f->path, &height, &width), CST_ERROR_FORMAT);
+    assert_non_null(strstr(cst_last_error(f->context), "says that it has 1 x 1000000 pixels, more "
+                                                       "than its 25 bytes can hold"));
     static const int32_t label = 0;
     static const int64_t sides[][2] = {{0, 1}, {1, 0}, {SIDE_MAX + 1, 1}, {1, SIDE_MAX + 1}};
     for (size_t i = 0; i < 4; i++) {

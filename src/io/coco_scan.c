@@ -7,7 +7,6 @@
 #include "io/bytes.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 #include <yajl/yajl_parse.h>
@@ -16,21 +15,7 @@ enum {
     CHUNK_BYTES = 1 << 18,
     SILENT_MAX = 4, /* chunks in which no value ends */
     DEPTH_MAX = 64,
-    NUMBER_CHARS = 128,
     MESSAGE_CHARS = 400
-};
-
-static const char *const FIELD_NAMES[CST_COCO_FIELDS] = {
-    [CST_COCO_ID] = "id",
-    [CST_COCO_IMAGE_ID] = "image_id",
-    [CST_COCO_CATEGORY_ID] = "category_id",
-    [CST_COCO_BBOX] = "bbox",
-    [CST_COCO_SCORE] = "score",
-    [CST_COCO_AREA] = "area",
-    [CST_COCO_WIDTH] = "width",
-    [CST_COCO_HEIGHT] = "height",
-    [CST_COCO_CROWD] = "iscrowd",
-    [CST_COCO_NAME] = "name",
 };
 
 #define BIT(field) (1U << (field))
@@ -43,7 +28,6 @@ static const unsigned LIST_FIELDS[] = {
     [CST_COCO_CATEGORIES] = BIT(CST_COCO_ID) | BIT(CST_COCO_NAME),
     [CST_COCO_OTHER] = 0,
 };
-static const char *const LIST_NAMES[] = {"detection", "image", "annotation", "category", "record"};
 
 typedef struct scan {
     cst_context *context;
@@ -91,118 +75,6 @@ static int stop(scan *s, const char *format, ...) {
     return 0;
 }
 
-cst_status cst_coco_refuse(cst_context *context, const char *path, cst_status code,
-                           const cst_coco_record *record, const char *format, ...) {
-    char text[MESSAGE_CHARS];
-    va_list list;
-    va_start(list, format);
-    (void)cst_vsnprintf(text, sizeof text, format, list);
-    va_end(list);
-    return cst_fail(context, code, "%s: byte %" PRIu64 ": %s %" PRId64 " (counted from 0) %s", path,
-                    record->offset, LIST_NAMES[record->list], record->index, text);
-}
-
-cst_status cst_coco_need(cst_context *context, const char *path, const cst_coco_record *record,
-                         unsigned fields) {
-    for (int f = 0; f < CST_COCO_FIELDS; f++)
-        if ((fields & ~record->seen) & BIT(f))
-            return cst_coco_refuse(context, path, CST_ERROR_FORMAT, record, "has no '%s'",
-                                   FIELD_NAMES[f]);
-    return CST_OK;
-}
-
-cst_status cst_coco_check_box(cst_context *context, const char *path, const cst_coco_record *record,
-                              double width, double height) {
-    const double *b = record->bbox;
-    if (!isfinite(b[0]) || !isfinite(b[1]) || !isfinite(b[2]) || !isfinite(b[3]))
-        return cst_coco_refuse(context, path, CST_ERROR_INPUT, record,
-                               "has a bbox with a number that is not finite");
-    if (b[2] < 0 || b[3] < 0)
-        return cst_coco_refuse(context, path, CST_ERROR_INPUT, record,
-                               "has a bbox of negative size, %g x %g; bbox is [left, top, width, "
-                               "height]",
-                               b[2], b[3]);
-    if (fabs(b[0]) > CST_COCO_PIXELS_MAX || fabs(b[1]) > CST_COCO_PIXELS_MAX ||
-        b[2] > CST_COCO_PIXELS_MAX || b[3] > CST_COCO_PIXELS_MAX)
-        return cst_coco_refuse(context, path, CST_ERROR_INPUT, record,
-                               "has the bbox [%g, %g, %g, %g]; places and sizes go to %.0f pixels",
-                               b[0], b[1], b[2], b[3], CST_COCO_PIXELS_MAX);
-    if (b[0] > width || b[1] > height || b[0] + b[2] < 0 || b[1] + b[3] < 0)
-        return cst_coco_refuse(context, path, CST_ERROR_INPUT, record,
-                               "has the bbox [%g, %g, %g, %g], which lies outside its image of %g "
-                               "x %g pixels; bbox is [left, top, width, height] in pixels",
-                               b[0], b[1], b[2], b[3], width, height);
-    return CST_OK;
-}
-
-/* ---- numbers ----------------------------------------------------------------------------------
- */
-
-static double slow_number(const char *text, size_t length) {
-    char copy[NUMBER_CHARS];
-    if (length >= sizeof copy)
-        return NAN;
-    memcpy(copy, text, length);
-    copy[length] = '\0';
-    return cst_strtod(copy, NULL);
-}
-
-double cst_coco_number(const char *text, size_t length) {
-    /* Powers of ten that a double holds exactly: a product or quotient of two exact numbers is
-     * rounded once, so it is what strtod gives. */
-    static const double TEN[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                 1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-    enum { EXACT_DIGITS = 15, POWER_MAX = 22 };
-    const char *p = text;
-    const char *end = text + length;
-    bool negative = *p == '-';
-    p += negative;
-    uint64_t digits = 0;
-    int count = 0;
-    int after = 0;
-    bool point = false;
-    for (; p < end && *p <= '9';
-         p++) { /* a digit or the point; the sign of a power is after an e */
-        if (*p == '.') {
-            point = true;
-            continue;
-        }
-        if (digits > 0 || *p != '0')
-            count++;
-        if (count > EXACT_DIGITS)
-            return slow_number(text, length);
-        digits = digits * 10 + (uint64_t)(*p - '0');
-        after += point;
-    }
-    if (p < end || after > POWER_MAX)
-        return slow_number(text, length);
-    double value = (double)digits / TEN[after];
-    return negative ? -value : value;
-}
-
-/* An integer, also one written as 7.0 or 1e3. */
-static bool integer(const char *text, size_t length, int64_t *out) {
-    int64_t value = 0;
-    bool negative = *text == '-';
-    size_t i = negative;
-    for (; i < length && text[i] >= '0' && text[i] <= '9'; i++) {
-        int digit = text[i] - '0';
-        if (value > (INT64_MAX - digit) / 10)
-            return false;
-        value = value * 10 + digit;
-    }
-    if (i < length) {
-        double real = cst_coco_number(text, length);
-        if (!(fabs(real) <= 9007199254740992.0) || real > floor(real))
-            return false;
-        *out = (int64_t)real;
-        return true;
-    }
-    *out = negative ? -value : value;
-    return true;
-}
-
 /* ---- events -----------------------------------------------------------------------------------
  */
 
@@ -219,8 +91,8 @@ static bool wanted(const scan *s) {
 }
 
 static int wrong_kind(scan *s, const char *what) {
-    return stop(s, "'%s' of %s %" PRId64 " (counted from 0) is %s", FIELD_NAMES[s->field],
-                LIST_NAMES[s->list], s->record.index, what);
+    return stop(s, "'%s' of %s %" PRId64 " (counted from 0) is %s", cst_coco_field_names[s->field],
+                cst_coco_list_names[s->list], s->record.index, what);
 }
 
 /* A value where a record, a list or the whole file should stand. */
@@ -229,10 +101,10 @@ static int check_place(scan *s, const char *what) {
         return stop(s, "the file holds %s, not %s", what,
                     s->results ? "a list of detections" : "COCO annotations");
     if (!s->in_record && s->depth == s->record_depth - 1 && s->list != CST_COCO_OTHER)
-        return stop(s, "%s %" PRId64 " (counted from 0) is %s, not an object", LIST_NAMES[s->list],
-                    s->counts[s->list], what);
+        return stop(s, "%s %" PRId64 " (counted from 0) is %s, not an object",
+                    cst_coco_list_names[s->list], s->counts[s->list], what);
     if (!s->results && s->depth == 1 && s->list != CST_COCO_OTHER)
-        return stop(s, "the list of %s is %s, not a list", LIST_NAMES[s->list], what);
+        return stop(s, "the list of %s is %s, not a list", cst_coco_list_names[s->list], what);
     return 1;
 }
 
@@ -253,14 +125,14 @@ static int got_number(void *user, const char *text, size_t length) {
     case CST_COCO_ID:
     case CST_COCO_IMAGE_ID:
     case CST_COCO_CATEGORY_ID:
-        if (!integer(text, length, &whole))
+        if (!cst_coco_integer(text, length, &whole))
             return wrong_kind(s, "not an integer");
         *(s->field == CST_COCO_ID         ? &r->id
           : s->field == CST_COCO_IMAGE_ID ? &r->image_id
                                           : &r->category_id) = whole;
         return 1;
     case CST_COCO_CROWD:
-        if (!integer(text, length, &whole) || whole < 0 || whole > 1)
+        if (!cst_coco_integer(text, length, &whole) || whole < 0 || whole > 1)
             return wrong_kind(s, "neither 0 nor 1");
         r->crowd = whole == 1;
         return 1;
@@ -335,8 +207,8 @@ static int got_key(void *user, const unsigned char *text, size_t length) {
     if (s->in_record && s->depth == s->record_depth) {
         s->field = CST_COCO_FIELDS;
         for (int f = 0; f < CST_COCO_FIELDS; f++)
-            if ((LIST_FIELDS[s->list] & BIT(f)) && strlen(FIELD_NAMES[f]) == length &&
-                memcmp(FIELD_NAMES[f], text, length) == 0)
+            if ((LIST_FIELDS[s->list] & BIT(f)) && strlen(cst_coco_field_names[f]) == length &&
+                memcmp(cst_coco_field_names[f], text, length) == 0)
                 s->field = (cst_coco_field)f;
     } else if (!s->results && s->depth == 1) {
         s->list = CST_COCO_OTHER;
@@ -344,7 +216,7 @@ static int got_key(void *user, const unsigned char *text, size_t length) {
             if (strlen(lists[i].name) == length && memcmp(lists[i].name, text, length) == 0)
                 s->list = lists[i].list;
         if (s->list != CST_COCO_OTHER && s->lists_seen[s->list])
-            return stop(s, "the list of %s stands twice", LIST_NAMES[s->list]);
+            return stop(s, "the list of %s stands twice", cst_coco_list_names[s->list]);
         s->lists_seen[s->list] = true;
     }
     return 1;

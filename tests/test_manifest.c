@@ -191,6 +191,8 @@ static void conditions(void **state) {
          "characters"},
         {OF_SPLIT("'conditions': [{'severity': -1}]"), CST_ERROR_INPUT,
          ": splits.oof.conditions[0].severity must be a number that is not negative"},
+        {OF_SPLIT("'conditions': [{'severity': 1e999}]"), CST_ERROR_FORMAT,
+         ": line 1, column 88 (byte 88): real number overflow near '1e999'"},
         {OF_SPLIT("'conditions': [{'severity': '1'}]"), CST_ERROR_INPUT,
          ": splits.oof.conditions[0].severity must be a number that is not negative"},
         {OF_SPLIT("'conditions': [{'shift': 'a'}, {'kind': 'b'}, {'shift': 'a'}]"), CST_ERROR_INPUT,

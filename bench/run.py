@@ -16,8 +16,9 @@ import sys
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np  # noqa: E402
 
-from common import (CORES, HUGE, IMAGENET, MIDDLE, PEER, ROOT, SMOKE, WORK, drop_pool, fit, kernels,  # noqa: E402
-                    machine, peer, pool, pool_bytes, run, say, timed, turns)
+import common  # noqa: E402
+from common import (CORES, HUGE, IMAGENET, MIDDLE, PEER, ROOT, SERIES, SMOKE, WORK, drop_pool, fit,  # noqa: E402
+                    kernels, machine, peer, pool, pool_bytes, run, say, timed, turns)
 
 sys.path.insert(0, str(ROOT / "tests" / "oracles"))
 import greedy_numpy  # noqa: E402
@@ -333,8 +334,49 @@ def predict(about):
                 target=1.8)]
 
 
+def weights(about):
+    """A series of checkpoints averaged and fitted, beside reading as much and writing as much."""
+    count, size = SERIES
+    folder = WORK / "series"
+    say(f"making {count} checkpoints of {size} MiB")
+    common.weights("make", folder, count, size)
+    files = sorted(folder.glob("step_*.safetensors"))
+    out, bare = WORK / "weights.safetensors", WORK / "weights.bare"
+    rows = []
+
+    def measure(what, cold):
+        def from_start(*words):
+            out.unlink(missing_ok=True)
+            bare.unlink(missing_ok=True)
+            if cold:
+                common.weights("forget", *files)
+            return common.weights(*words, *files)
+
+        def ours():
+            return from_start(what, out, CORES)
+
+        def floor_of():
+            return from_start("floor", bare, written)
+
+        written = size * 2**20 * (6 if what == "fit" else 1)
+        (mine, rss), (least, _) = turns(ours, floor_of, 3)
+        return mine, rss, least
+
+    for what, name, cold, most in (("mean", "mean of checkpoints", False, 2), ("swa", "running average (SWA)", False, 2),
+                                   ("swa", "running average (SWA), files out of the page cache", True, 2),
+                                   ("fit", "SWAG fitted, 4 columns of deviations", False, None)):
+        mine, rss, least = measure(what, cold)
+        rows.append(row(name, f"{count} x {size} MiB of float32, two threads", mine, floor=least, most=most, rss=rss,
+                        limit=2**29, note="floor: the files read through one buffer and as many bytes as the result has "
+                        f"written and synced, measured in turns; load of the machine {os.getloadavg()[0]:.1f}"))
+    shutil.rmtree(folder)
+    out.unlink(missing_ok=True)
+    bare.unlink(missing_ok=True)
+    return rows
+
+
 ROWS = {"paper": paper, "default": default, "cka": cka, "greedy": greedy, "bootstrap": bootstrap, "predict": predict,
-        "threads": threads, "growth": growth}
+        "threads": threads, "growth": growth, "weights": weights}
 LARGE = {"huge": huge}
 
 
@@ -448,11 +490,13 @@ def main():
         raise SystemExit(f"bench: no row '{unknown[0]}'; there are {', '.join([*ROWS, *LARGE])}")
     names = names or [*ROWS, *(LARGE if large else [])]
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() and not SMOKE else {}
+    alone = len(names) < len(ROWS) and "machine" in results  # the page tells the rates of a run of all rows
     try:
-        results["machine"] = machine()
+        about = machine()
+        results["machine"] = results["machine"] if alone else about
         for name in names:
             say(f"bench: {name}")
-            results[name] = {**ROWS, **LARGE}[name](results["machine"])
+            results[name] = {**ROWS, **LARGE}[name](about)
             text = write_page(results)
     finally:
         shutil.rmtree(WORK, ignore_errors=True)

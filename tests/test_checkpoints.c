@@ -109,26 +109,36 @@ static void weights_per_tensor(void **state) {
 /* Files with the same values give those values, to the last bit, whatever weights sum to 1. */
 static void equal_files_stay(void **state) {
     fixture *f = *state;
+    const char *names[] = {"f16", "bf16", "f32", "f64"};
+    const cst_dtype dtypes[] = {CST_DTYPE_F16, CST_DTYPE_BF16, CST_DTYPE_F32, CST_DTYPE_F64};
     double values[64];
     for (int i = 0; i < 64; i++)
-        values[i] = exp(i - 30.0) * (i % 3 ? 1 / 3.0 : -1 / 7.0);
+        values[i] = exp(i / 3.0 - 12) * (i % 3 ? 1 / 3.0 : -1 / 7.0);
+    values[5] = -0.0;
+    values[6] = 0;
     const int64_t shape[] = {64};
     for (int k = 0; k < 7; k++) {
         cst_safetensors_writer *w = begin(f, numbered(f, "e", k));
-        declare(f, w, "w", CST_DTYPE_F64, shape, 1);
-        give(f, w, "w", values, 64);
+        for (int d = 0; d < 4; d++)
+            declare(f, w, names[d], dtypes[d], shape, 1);
+        for (int d = 3; d >= 0; d--)
+            give(f, w, names[d], values, 64);
         end(f, w);
     }
     cst_checkpoints *all = open_numbered(f, "e", 7);
     const double weights[] = {0.1, 0.2, 0.3, 0.15, 0.05, 0.1, 0.1};
     for (int weighted = 0; weighted < 2; weighted++) {
-        double got[64];
         char path[512];
         copy_path(path, at(f, "same.safetensors"));
         expect_ok(f, cst_checkpoints_mix(f->context, all, weighted ? weights : NULL, CST_MIX_MODEL,
                                          path, NULL));
-        values_of(f, path, "w", got, 64);
-        assert_memory_equal(got, values, sizeof got);
+        for (int d = 0; d < 4; d++) {
+            double got[64];
+            double stored[64];
+            values_of(f, path, names[d], got, 64);
+            values_of(f, numbered(f, "e", 0), names[d], stored, 64);
+            assert_memory_equal(got, stored, sizeof got);
+        }
     }
     cst_checkpoints_close(f->context, all);
 }

@@ -4,6 +4,7 @@
  * fusion).
  */
 #include "weights/mix.h"
+#include "weights/lent.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 /* A strip is what a task sums, a wave what is written at a time: WAVE_BYTES are held twice. Within
  * a strip CHUNK elements are in hand, so that they stay in the processor's cache. Results do not
  * depend on these. */
-enum { CHUNK = 1 << 15, STRIP_BYTES = 1 << 19, WAVE_BYTES = 1 << 23, WAVE_STRIPS = 64 };
+enum { CHUNK = 1 << 14, STRIP_BYTES = 1 << 19, WAVE_BYTES = 1 << 23, WAVE_STRIPS = 64 };
 
 typedef struct strip {
     int64_t place; /* of the tensor among all, by name: its number in the writer too */
@@ -36,14 +37,15 @@ typedef struct mixing {
     int64_t first;
     wave *summed; /* its strips are computed */
     wave *full;   /* and of this one written; NULL: none yet */
+    cst_lender *lender;
 } mixing;
 
-/* Scratch of a task. */
+/* Scratch of a task, parts of a block that was lent to it. */
 typedef struct scratch {
-    unsigned char *raw; /* [chunk * 8] */
-    double *anchor;     /* [chunk] */
-    double *value;      /* [chunk] */
-    double *sum;        /* [chunk] */
+    unsigned char *raw; /* [CHUNK * 8] */
+    double *anchor;     /* [CHUNK] */
+    double *value;      /* [CHUNK] */
+    double *sum;        /* [CHUNK] */
     double *weights;    /* [count]: of the tensor */
 } scratch;
 
@@ -57,37 +59,44 @@ static void weights_of(const mixing *m, int64_t place, double *out) {
                                               : m->weights[k];
 }
 
-static void add_f32(const unsigned char *raw, double weight, const double *anchor, double *sum,
-                    int64_t count) {
+static void add_f32(const unsigned char *raw, double weight, double *sum, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         float value = 0;
         memcpy(&value, raw + (size_t)i * sizeof value, sizeof value);
-        sum[i] += weight * ((double)value - anchor[i]);
+        sum[i] += weight * (double)value;
     }
 }
 
-/* Adds weight * (value - anchor) for elements of a file. */
+/* Adds weight * (value - anchor) for elements of a file; anchor NULL: 0. */
 static cst_status add_file(cst_context *worker, const cst_checkpoints *c, int32_t file,
                            int64_t place, int64_t first, int64_t count, double weight,
-                           const scratch *s) {
+                           const double *anchor, const scratch *s) {
     int64_t tensor = cst_checkpoints_tensor(c, file, place);
-    bool plain = cst_safetensors_dtype(c->files[file], tensor) == CST_DTYPE_F32 &&
-                 __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
-    cst_status status =
-        plain ? cst_safetensors_read(worker, c->files[file], tensor, first * 4, count * 4, s->raw)
-              : cst_weights_read(worker, c, file, place, first, count, s->raw, s->value);
-    if (status == CST_OK && plain)
-        add_f32(s->raw, weight, s->anchor, s->sum, count);
-    for (int64_t i = 0; status == CST_OK && !plain && i < count; i++)
-        s->sum[i] += weight * (s->value[i] - s->anchor[i]);
+    if (!anchor && cst_safetensors_dtype(c->files[file], tensor) == CST_DTYPE_F32 &&
+        __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) {
+        cst_status status =
+            cst_safetensors_read(worker, c->files[file], tensor, first * 4, count * 4, s->raw);
+        if (status == CST_OK)
+            add_f32(s->raw, weight, s->sum, count);
+        return status;
+    }
+    cst_status status = cst_weights_read(worker, c, file, place, first, count, s->raw, s->value);
+    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+        double step = anchor ? s->value[i] - anchor[i] : s->value[i];
+        s->sum[i] = anchor && step == 0 ? s->sum[i] : s->sum[i] + weight * step; /* -0 stays */
+    }
     return status;
 }
 
-/* The sum as anchor * (sum of weights) + sum of weight * (value - anchor), where the anchor is the
- * file of the largest weight: equal values give that value, whatever the weights that sum to 1. */
+/* The sum in double precision. Where the result is double too, it is anchor * (sum of weights) +
+ * sum of weight * (value - anchor), the anchor being the file of the largest weight: equal values
+ * give that value to the last bit, whatever the weights that sum to 1. Narrower types do so anyway.
+ */
 static cst_status sum_chunk(cst_context *worker, const mixing *m, int64_t place, int64_t first,
                             int64_t count, const scratch *s, unsigned char *out) {
     const cst_checkpoints *c = m->checkpoints;
+    cst_dtype dtype = cst_safetensors_dtype(c->files[0], cst_checkpoints_tensor(c, 0, place));
+    const double *anchor = dtype == CST_DTYPE_F64 ? s->anchor : NULL;
     int32_t largest = 0;
     double whole = 0;
     for (int32_t k = 0; k < c->count; k++) {
@@ -95,16 +104,17 @@ static cst_status sum_chunk(cst_context *worker, const mixing *m, int64_t place,
         largest = fabs(s->weights[k]) > fabs(s->weights[largest]) ? k : largest;
     }
     whole = fabs(whole - 1) <= 1e-12 ? 1 : whole; /* as far as weights that should sum to 1 do */
-    cst_status status =
-        cst_weights_read(worker, c, largest, place, first, count, s->raw, s->anchor);
+    double nothing = s->weights[largest] != 0 ? -0.0 : 0; /* of which -0 + -0 makes -0 */
+    cst_status status = CST_OK;
+    if (anchor)
+        status = cst_weights_read(worker, c, largest, place, first, count, s->raw, s->anchor);
     for (int64_t i = 0; status == CST_OK && i < count; i++)
-        s->sum[i] = whole * s->anchor[i];
+        s->sum[i] = anchor ? whole * anchor[i] : nothing;
     for (int32_t k = 0; status == CST_OK && k < c->count; k++)
-        if (k != largest && s->weights[k] != 0)
-            status = add_file(worker, c, k, place, first, count, s->weights[k], s);
+        if (!(anchor && k == largest) && s->weights[k] != 0)
+            status = add_file(worker, c, k, place, first, count, s->weights[k], anchor, s);
     if (status != CST_OK)
         return status;
-    cst_dtype dtype = cst_safetensors_dtype(c->files[0], cst_checkpoints_tensor(c, 0, place));
     int64_t bad = cst_weights_bad(s->sum, count, dtype);
     if (bad >= 0)
         return cst_weights_blame(worker, c, s->weights, place, first, count, bad, dtype, s->raw,
@@ -121,25 +131,22 @@ static cst_status sum_strip(cst_context *worker, const mixing *m, const strip *p
     if (c->mixed[p->place] < 0)
         return cst_safetensors_read(worker, c->files[0], tensor, p->first * item, p->count * item,
                                     out);
-    size_t chunk = p->count < CHUNK ? (size_t)p->count : CHUNK;
-    scratch s = {.raw = cst_alloc(worker, chunk, sizeof(double)),
-                 .anchor = cst_alloc(worker, chunk, sizeof(double)),
-                 .value = cst_alloc(worker, chunk, sizeof(double)),
-                 .sum = cst_alloc(worker, chunk, sizeof(double)),
-                 .weights = cst_alloc(worker, (size_t)c->count, sizeof(double))};
-    cst_status status =
-        s.raw && s.anchor && s.value && s.sum && s.weights ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        weights_of(m, p->place, s.weights);
+    int lent = 0;
+    double *block = cst_lend(worker, m->lender, &lent);
+    if (!block)
+        return CST_ERROR_MEMORY;
+    scratch s = {.raw = (unsigned char *)block,
+                 .anchor = block + CHUNK,
+                 .value = block + 2 * CHUNK,
+                 .sum = block + 3 * CHUNK,
+                 .weights = block + 4 * CHUNK};
+    weights_of(m, p->place, s.weights);
+    cst_status status = CST_OK;
     for (int64_t at = 0; status == CST_OK && at < p->count; at += CHUNK) {
         int64_t part = p->count - at < CHUNK ? p->count - at : CHUNK;
         status = sum_chunk(worker, m, p->place, p->first + at, part, &s, out + at * item);
     }
-    cst_free(worker, s.raw);
-    cst_free(worker, s.anchor);
-    cst_free(worker, s.value);
-    cst_free(worker, s.sum);
-    cst_free(worker, s.weights);
+    cst_lent_back(m->lender, lent);
     return status;
 }
 
@@ -208,6 +215,11 @@ static cst_status run(cst_context *context, mixing *m) {
     for (int w = 0; status == CST_OK && w < 2; w++)
         if (!(waves[w]->bytes = cst_alloc(context, WAVE_BYTES, 1)))
             status = CST_ERROR_MEMORY;
+    cst_lender lender = {0};
+    if (status == CST_OK)
+        status =
+            cst_lender_open(context, &lender, 4 * (size_t)CHUNK + (size_t)m->checkpoints->count);
+    m->lender = &lender;
     int64_t total = bytes_to_write(m->checkpoints);
     int64_t done = 0;
     bool more = true;
@@ -226,6 +238,7 @@ static cst_status run(cst_context *context, mixing *m) {
             cst_free(context, waves[w]->bytes);
         cst_free(context, waves[w]);
     }
+    cst_lender_close(context, &lender);
     return status;
 }
 

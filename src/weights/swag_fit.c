@@ -3,6 +3,7 @@
  * checkpoints, in one pass and a piece of a tensor at a time. Paper: Related Work (weight-space
  * fusion); Maddox et al. 2019, Algorithm 1.
  */
+#include "weights/lent.h"
 #include "weights/strips.h"
 #include "weights/swag_model.h"
 
@@ -14,13 +15,14 @@ typedef struct fitting {
     int32_t rank;     /* columns that are kept */
     int64_t *outputs; /* [total][3]: the writer's tensors of mean (or copy), variance, deviation */
     const cst_strip *strips;
+    cst_lender *lender;
 } fitting;
 
 enum { MEAN = 0, VARIANCE = 1, DEVIATION = 2, PARTS = 3 };
 
 typedef struct scratch {
-    unsigned char *raw; /* [chunk * 8] */
-    double *value;      /* [chunk] */
+    unsigned char *raw; /* [CST_CHUNK * 8] */
+    double *value;      /* [CST_CHUNK] */
     double *mean;
     double *square; /* sum of squared distances from the running mean */
 } scratch;
@@ -111,12 +113,15 @@ static cst_status copy_chunk(cst_context *worker, const fitting *f, int64_t plac
 static cst_status fit_strip(cst_context *worker, void *user, int64_t task) {
     const fitting *f = user;
     const cst_strip *strip = &f->strips[task];
-    size_t chunk = strip->count < CST_CHUNK ? (size_t)strip->count : CST_CHUNK;
-    scratch s = {.raw = cst_alloc(worker, chunk, sizeof(double)),
-                 .value = cst_alloc(worker, chunk, sizeof(double)),
-                 .mean = cst_alloc(worker, chunk, sizeof(double)),
-                 .square = cst_alloc(worker, chunk, sizeof(double))};
-    cst_status status = s.raw && s.value && s.mean && s.square ? CST_OK : CST_ERROR_MEMORY;
+    int lent = 0;
+    double *block = cst_lend(worker, f->lender, &lent);
+    if (!block)
+        return CST_ERROR_MEMORY;
+    scratch s = {.raw = (unsigned char *)block,
+                 .value = block + CST_CHUNK,
+                 .mean = block + 2 * CST_CHUNK,
+                 .square = block + 3 * CST_CHUNK};
+    cst_status status = CST_OK;
     for (int64_t at = 0; status == CST_OK && at < strip->count; at += CST_CHUNK) {
         int64_t part = strip->count - at < CST_CHUNK ? strip->count - at : CST_CHUNK;
         if (f->checkpoints->mixed[strip->tensor] >= 0)
@@ -124,10 +129,7 @@ static cst_status fit_strip(cst_context *worker, void *user, int64_t task) {
         else
             status = copy_chunk(worker, f, strip->tensor, strip->first + at, part, s.raw);
     }
-    cst_free(worker, s.raw);
-    cst_free(worker, s.value);
-    cst_free(worker, s.mean);
-    cst_free(worker, s.square);
+    cst_lent_back(f->lender, lent);
     return status;
 }
 
@@ -208,7 +210,11 @@ static cst_status fit(cst_context *context, const cst_checkpoints *c, int32_t ra
         elements[p] = cst_safetensors_elements(c->files[0], cst_checkpoints_tensor(c, 0, p));
     if (status == CST_OK)
         status = cst_strips_plan(context, elements, c->total, &strips, &count);
+    cst_lender lender = {0};
+    if (status == CST_OK)
+        status = cst_lender_open(context, &lender, 4 * (size_t)CST_CHUNK);
     f.strips = strips;
+    f.lender = &lender;
     if (status == CST_OK)
         status = begin(context, &f, path);
     if (status == CST_OK)
@@ -220,6 +226,7 @@ static cst_status fit(cst_context *context, const cst_checkpoints *c, int32_t ra
         f.writer = NULL;
     }
     cst_safetensors_writer_abandon(context, f.writer);
+    cst_lender_close(context, &lender);
     cst_free(context, f.outputs);
     cst_free(context, strips);
     cst_free(context, elements);

@@ -3,6 +3,7 @@
  * samples. After the fit. Paper: Related Work (weight-space fusion); Maddox et al. 2019.
  */
 #include "io/output_folder.h"
+#include "weights/lent.h"
 #include "weights/strips.h"
 #include "weights/swag_model.h"
 
@@ -25,6 +26,7 @@ typedef struct drawing {
     int32_t count;
     cst_safetensors_writer *writers[TOGETHER];
     const cst_strip *strips;
+    cst_lender *lender;
 } drawing;
 
 typedef struct scratch {
@@ -146,16 +148,17 @@ static cst_status draw_strip(cst_context *worker, void *user, int64_t task) {
     const drawing *d = user;
     const cst_strip *strip = &d->strips[task];
     const cst_swag_tensor *t = &d->swag->tensors[strip->tensor];
-    size_t chunk = (size_t)d->chunk;
-    scratch s = {.raw = cst_alloc(worker, chunk, sizeof(double)),
-                 .mean = cst_alloc(worker, chunk, sizeof(double)),
-                 .spread = cst_alloc(worker, chunk, sizeof(double)),
-                 .deviations = cst_alloc(worker, chunk, (size_t)d->rank * sizeof(double)),
-                 .draw = cst_alloc(worker, chunk, sizeof(double)),
-                 .value = cst_alloc(worker, chunk, sizeof(double))};
-    cst_status status = s.raw && s.mean && s.spread && s.deviations && s.draw && s.value
-                            ? CST_OK
-                            : CST_ERROR_MEMORY;
+    int lent = 0;
+    double *block = cst_lend(worker, d->lender, &lent);
+    if (!block)
+        return CST_ERROR_MEMORY;
+    scratch s = {.raw = (unsigned char *)block,
+                 .mean = block + d->chunk,
+                 .spread = block + 2 * d->chunk,
+                 .draw = block + 3 * d->chunk,
+                 .value = block + 4 * d->chunk,
+                 .deviations = block + 5 * d->chunk};
+    cst_status status = CST_OK;
     for (int64_t at = 0; status == CST_OK && at < strip->count; at += d->chunk) {
         int64_t part = strip->count - at < d->chunk ? strip->count - at : d->chunk;
         if (t->variance < 0) {
@@ -166,12 +169,7 @@ static cst_status draw_strip(cst_context *worker, void *user, int64_t task) {
         for (int32_t k = 0; status == CST_OK && k < d->count; k++)
             status = draw_chunk(worker, d, t, k, strip->first + at, part, &s);
     }
-    cst_free(worker, s.raw);
-    cst_free(worker, s.mean);
-    cst_free(worker, s.spread);
-    cst_free(worker, s.deviations);
-    cst_free(worker, s.draw);
-    cst_free(worker, s.value);
+    cst_lent_back(d->lender, lent);
     return status;
 }
 
@@ -271,13 +269,18 @@ static cst_status draw_all(cst_context *context, drawing *d, int32_t samples,
         elements[t] = d->swag->tensors[t].elements;
     if (status == CST_OK)
         status = cst_strips_plan(context, elements, d->swag->count, &strips, &count);
+    cst_lender lender = {0};
+    if (status == CST_OK)
+        status = cst_lender_open(context, &lender, (size_t)(d->chunk * (5 + d->rank)));
     d->strips = strips;
+    d->lender = &lender;
     for (; status == CST_OK && d->first < samples; d->first += d->count) {
         d->count = samples - d->first < TOGETHER ? samples - d->first : TOGETHER;
         status = cst_stage(context, "drawing samples");
         if (status == CST_OK)
             status = draw_pass(context, d, folder, digits, count);
     }
+    cst_lender_close(context, &lender);
     cst_free(context, elements);
     cst_free(context, d->column);
     cst_free(context, strips);

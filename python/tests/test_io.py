@@ -1,6 +1,7 @@
 """Safetensors files from Python, against a reader and writer of their own; tensors of PyTorch as predictions."""
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib.util
 import os
@@ -12,7 +13,7 @@ import numpy as np
 from common import ROOT, digits, needs_tool, run_tool, toy
 
 import corestack
-from corestack import io
+from corestack import _library, io
 
 try:
     import torch
@@ -239,6 +240,31 @@ class Torch(Case):
         wanted = corestack.fit(preds, y, evaluate_nested=False).to_bytes()
         given = {name: Other(torch.from_numpy(p)) for name, p in preds.items()}
         self.assertEqual(corestack.fit(given, y, evaluate_nested=False).to_bytes(), wanted)
+
+
+class Averages(Case):
+    """Files that the library makes of checkpoints, read by both readers."""
+
+    def test_written_as_the_reference_lays_it_out(self):
+        series = ROOT / "tests/data/weight_space"
+        paths = [os.fsencode(series / f"step{k}.safetensors") for k in range(6)]
+        lib = ctypes.CDLL(_library.lib._name)  # of its own: the package does not bind these
+        context = ctypes.c_void_p()
+        self.assertEqual(lib.cst_context_create(ctypes.byref(context)), 0)
+        self.addCleanup(lib.cst_context_free, context)
+        status = lib.cst_swa_average(context, (ctypes.c_char_p * 6)(*paths), 6, None, os.fsencode(self.path))
+        self.assertEqual(status, 0)
+        content = self.path.read_bytes()
+        tensors, metadata = oracle.load(content)
+        rows = [(name, dtype, shape, raw) for name, (dtype, shape, raw) in tensors.items()]
+        self.assertEqual(oracle.save(rows[::-1], metadata), content)
+        self.assertEqual(metadata, {"format": "pt", "corestack.kind": "swa", "corestack.swa.count": "6"})
+        wanted, _ = oracle.load((series / "swa6.safetensors").read_bytes())
+        found = io.read_safetensors(self.path, dtype=np.float64)
+        self.assertEqual(list(found), list(wanted))
+        for name, (dtype, shape, raw) in wanted.items():
+            np.testing.assert_allclose(found[name], oracle.numbers(dtype, raw).reshape(shape), rtol=1e-7)
+            np.testing.assert_array_equal(found[name], oracle.numbers(dtype, tensors[name][2]).reshape(shape))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ typedef struct mixing {
     int64_t first;
     wave *summed; /* its strips are computed */
     wave *full;   /* and of this one written; NULL: none yet */
-    cst_lender *lender;
+    cst_lender lender;
 } mixing;
 
 /* Scratch of a task, parts of a block that was lent to it. */
@@ -123,8 +123,7 @@ static cst_status sum_chunk(cst_context *worker, const mixing *m, int64_t place,
     return CST_OK;
 }
 
-static cst_status sum_strip(cst_context *worker, const mixing *m, const strip *p,
-                            unsigned char *out) {
+static cst_status sum_strip(cst_context *worker, mixing *m, const strip *p, unsigned char *out) {
     const cst_checkpoints *c = m->checkpoints;
     int64_t tensor = cst_checkpoints_tensor(c, 0, p->place);
     int64_t item = cst_dtype_bits(cst_safetensors_dtype(c->files[0], tensor)) / 8;
@@ -132,7 +131,7 @@ static cst_status sum_strip(cst_context *worker, const mixing *m, const strip *p
         return cst_safetensors_read(worker, c->files[0], tensor, p->first * item, p->count * item,
                                     out);
     int lent = 0;
-    double *block = cst_lend(worker, m->lender, &lent);
+    double *block = cst_lend(worker, &m->lender, &lent);
     if (!block)
         return CST_ERROR_MEMORY;
     scratch s = {.raw = (unsigned char *)block,
@@ -146,7 +145,7 @@ static cst_status sum_strip(cst_context *worker, const mixing *m, const strip *p
         int64_t part = p->count - at < CHUNK ? p->count - at : CHUNK;
         status = sum_chunk(worker, m, p->place, p->first + at, part, &s, out + at * item);
     }
-    cst_lent_back(m->lender, lent);
+    cst_lent_back(&m->lender, lent);
     return status;
 }
 
@@ -195,7 +194,7 @@ static cst_status write_wave(cst_context *worker, const mixing *m) {
 
 /* Task 0 writes what the round before summed. */
 static cst_status run_task(cst_context *worker, void *user, int64_t task) {
-    const mixing *m = user;
+    mixing *m = user;
     if (task == 0)
         return write_wave(worker, m);
     const strip *p = &m->summed->strips[task - 1];
@@ -215,11 +214,9 @@ static cst_status run(cst_context *context, mixing *m) {
     for (int w = 0; status == CST_OK && w < 2; w++)
         if (!(waves[w]->bytes = cst_alloc(context, WAVE_BYTES, 1)))
             status = CST_ERROR_MEMORY;
-    cst_lender lender = {0};
     if (status == CST_OK)
         status =
-            cst_lender_open(context, &lender, 4 * (size_t)CHUNK + (size_t)m->checkpoints->count);
-    m->lender = &lender;
+            cst_lender_open(context, &m->lender, 4 * (size_t)CHUNK + (size_t)m->checkpoints->count);
     int64_t total = bytes_to_write(m->checkpoints);
     int64_t done = 0;
     bool more = true;
@@ -238,7 +235,7 @@ static cst_status run(cst_context *context, mixing *m) {
             cst_free(context, waves[w]->bytes);
         cst_free(context, waves[w]);
     }
-    cst_lender_close(context, &lender);
+    cst_lender_close(context, &m->lender);
     return status;
 }
 

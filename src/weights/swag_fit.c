@@ -15,7 +15,7 @@ typedef struct fitting {
     int32_t rank;     /* columns that are kept */
     int64_t *outputs; /* [total][3]: the writer's tensors of mean (or copy), variance, deviation */
     const cst_strip *strips;
-    cst_lender *lender;
+    cst_lender lender;
 } fitting;
 
 enum { MEAN = 0, VARIANCE = 1, DEVIATION = 2, PARTS = 3 };
@@ -111,10 +111,10 @@ static cst_status copy_chunk(cst_context *worker, const fitting *f, int64_t plac
 }
 
 static cst_status fit_strip(cst_context *worker, void *user, int64_t task) {
-    const fitting *f = user;
+    fitting *f = user;
     const cst_strip *strip = &f->strips[task];
     int lent = 0;
-    double *block = cst_lend(worker, f->lender, &lent);
+    double *block = cst_lend(worker, &f->lender, &lent);
     if (!block)
         return CST_ERROR_MEMORY;
     scratch s = {.raw = (unsigned char *)block,
@@ -129,7 +129,7 @@ static cst_status fit_strip(cst_context *worker, void *user, int64_t task) {
         else
             status = copy_chunk(worker, f, strip->tensor, strip->first + at, part, s.raw);
     }
-    cst_lent_back(f->lender, lent);
+    cst_lent_back(&f->lender, lent);
     return status;
 }
 
@@ -210,11 +210,9 @@ static cst_status fit(cst_context *context, const cst_checkpoints *c, int32_t ra
         elements[p] = cst_safetensors_elements(c->files[0], cst_checkpoints_tensor(c, 0, p));
     if (status == CST_OK)
         status = cst_strips_plan(context, elements, c->total, &strips, &count);
-    cst_lender lender = {0};
     if (status == CST_OK)
-        status = cst_lender_open(context, &lender, 4 * (size_t)CST_CHUNK);
+        status = cst_lender_open(context, &f.lender, 4 * (size_t)CST_CHUNK);
     f.strips = strips;
-    f.lender = &lender;
     if (status == CST_OK)
         status = begin(context, &f, path);
     if (status == CST_OK)
@@ -226,7 +224,7 @@ static cst_status fit(cst_context *context, const cst_checkpoints *c, int32_t ra
         f.writer = NULL;
     }
     cst_safetensors_writer_abandon(context, f.writer);
-    cst_lender_close(context, &lender);
+    cst_lender_close(context, &f.lender);
     cst_free(context, f.outputs);
     cst_free(context, strips);
     cst_free(context, elements);

@@ -26,7 +26,7 @@ typedef struct drawing {
     int32_t count;
     cst_safetensors_writer *writers[TOGETHER];
     const cst_strip *strips;
-    cst_lender *lender;
+    cst_lender lender;
 } drawing;
 
 typedef struct scratch {
@@ -145,11 +145,11 @@ static cst_status copy_chunk(cst_context *worker, const drawing *d, const cst_sw
 }
 
 static cst_status draw_strip(cst_context *worker, void *user, int64_t task) {
-    const drawing *d = user;
+    drawing *d = user;
     const cst_strip *strip = &d->strips[task];
     const cst_swag_tensor *t = &d->swag->tensors[strip->tensor];
     int lent = 0;
-    double *block = cst_lend(worker, d->lender, &lent);
+    double *block = cst_lend(worker, &d->lender, &lent);
     if (!block)
         return CST_ERROR_MEMORY;
     scratch s = {.raw = (unsigned char *)block,
@@ -169,7 +169,7 @@ static cst_status draw_strip(cst_context *worker, void *user, int64_t task) {
         for (int32_t k = 0; status == CST_OK && k < d->count; k++)
             status = draw_chunk(worker, d, t, k, strip->first + at, part, &s);
     }
-    cst_lent_back(d->lender, lent);
+    cst_lent_back(&d->lender, lent);
     return status;
 }
 
@@ -269,18 +269,16 @@ static cst_status draw_all(cst_context *context, drawing *d, int32_t samples,
         elements[t] = d->swag->tensors[t].elements;
     if (status == CST_OK)
         status = cst_strips_plan(context, elements, d->swag->count, &strips, &count);
-    cst_lender lender = {0};
     if (status == CST_OK)
-        status = cst_lender_open(context, &lender, (size_t)(d->chunk * (5 + d->rank)));
+        status = cst_lender_open(context, &d->lender, (size_t)(d->chunk * (5 + d->rank)));
     d->strips = strips;
-    d->lender = &lender;
     for (; status == CST_OK && d->first < samples; d->first += d->count) {
         d->count = samples - d->first < TOGETHER ? samples - d->first : TOGETHER;
         status = cst_stage(context, "drawing samples");
         if (status == CST_OK)
             status = draw_pass(context, d, folder, digits, count);
     }
-    cst_lender_close(context, &lender);
+    cst_lender_close(context, &d->lender);
     cst_free(context, elements);
     cst_free(context, d->column);
     cst_free(context, strips);

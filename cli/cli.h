@@ -24,7 +24,7 @@ typedef struct cli_option {
 typedef struct cli_call cli_call;
 
 typedef struct cli_command {
-    const char *name;
+    const char *name;           /* of a part: "soup greedy" */
     const char *summary;        /* a sentence without its full stop */
     const char *usage;          /* lines of what follows "corestack " */
     const char *details;        /* paragraphs, or NULL */
@@ -34,6 +34,8 @@ typedef struct cli_command {
     bool lists_options;         /* its help ends with the table of options */
     bool reports_notices;       /* its report holds the notices, so they are not logged */
     int (*run)(cli_call *call); /* returns an exit code */
+    const struct cli_command *const
+        *parts; /* a command of several: NULL ends them; it has no run */
 } cli_command;
 
 typedef struct cli_given {
@@ -62,7 +64,7 @@ struct cli_call {
 
 extern const cli_command *const CLI_COMMANDS[]; /* NULL ends it */
 extern const cli_command CLI_FIT, CLI_PREDICT, CLI_EVALUATE, CLI_COMPARE, CLI_ABLATE, CLI_SWEEP,
-    CLI_INSPECT, CLI_FOLDS, CLI_OPTIONS, CLI_HELP;
+    CLI_INSPECT, CLI_FOLDS, CLI_SOUP, CLI_OPTIONS, CLI_HELP;
 
 /* ---- args.c ---------------------------------------------------------------------------------- */
 
@@ -85,6 +87,11 @@ const char *cli_nearest(const char *word, const char *const *words, int count);
 int cli_help_all(void);
 int cli_help_command(const cli_command *command);
 const cli_command *cli_find_command(const char *name);
+/* The part of a command that goes by the word, or NULL. */
+const cli_command *cli_find_part(const cli_command *command, const char *word);
+/* Says that a command of several parts needs one of them, or has none called `word` (NULL: none was
+ * given). Returns CLI_BAD_INPUT. */
+int cli_no_part(const cli_command *command, const char *word);
 extern const cli_option CLI_COMMON_OPTIONS[];
 extern const cli_option CLI_POOL_OPTIONS[];
 
@@ -102,6 +109,12 @@ void cli_follow_signal(const cli_call *call);
 
 /* Attaches log and progress to the context, as the options say; stops on the first interrupt. */
 int cli_attach(cli_call *call);
+
+/* The signal that asked the tool to stop; 0: none did. */
+int cli_interrupted(void);
+
+/* Takes the progress line away, for others who write to the terminal. */
+void cli_clear_progress(cli_call *call);
 
 /* Fails where more than one of --json, --csv and --markdown is given. */
 int cli_check_form(cli_call *call);
@@ -138,6 +151,18 @@ int cli_make_options(cli_call *call, cst_options **out);
 
 /* --head and --tail; 0 where they are not given. */
 int cli_class_limits(cli_call *call, int64_t *head_above, int64_t *tail_below);
+
+/* ---- hook.c ---------------------------------------------------------------------------------- */
+
+/* A program of the user's that predicts with a candidate: a cst_soup_hook. */
+typedef struct cli_hook {
+    cli_call *call;
+    const char *program; /* a line for the shell */
+    const char *example; /* a file to try it on, for messages */
+} cli_hook;
+
+cst_status cli_run_hook(cst_context *context, void *user, const char *candidate,
+                        const char *predictions);
 
 /* ---- target.c -------------------------------------------------------------------------------- */
 

@@ -36,15 +36,42 @@ const cli_option CLI_POOL_OPTIONS[] = {
     {NULL, 0, NULL, NULL},
 };
 
-const cli_command *const CLI_COMMANDS[] = {&CLI_FIT,     &CLI_PREDICT, &CLI_EVALUATE, &CLI_COMPARE,
-                                           &CLI_ABLATE,  &CLI_SWEEP,   &CLI_INSPECT,  &CLI_FOLDS,
-                                           &CLI_OPTIONS, &CLI_HELP,    NULL};
+const cli_command *const CLI_COMMANDS[] = {&CLI_FIT,    &CLI_PREDICT, &CLI_EVALUATE, &CLI_COMPARE,
+                                           &CLI_ABLATE, &CLI_SWEEP,   &CLI_INSPECT,  &CLI_FOLDS,
+                                           &CLI_SOUP,   &CLI_OPTIONS, &CLI_HELP,     NULL};
 
 const cli_command *cli_find_command(const char *name) {
     for (size_t i = 0; CLI_COMMANDS[i]; i++)
         if (strcmp(CLI_COMMANDS[i]->name, name) == 0)
             return CLI_COMMANDS[i];
     return NULL;
+}
+
+/* What follows the command's name in the name of its part. */
+static const char *part_word(const cli_command *command, const cli_command *part) {
+    return part->name + strlen(command->name) + 1;
+}
+
+const cli_command *cli_find_part(const cli_command *command, const char *word) {
+    for (size_t i = 0; command->parts && command->parts[i]; i++)
+        if (strcmp(part_word(command, command->parts[i]), word) == 0)
+            return command->parts[i];
+    return NULL;
+}
+
+int cli_no_part(const cli_command *command, const char *word) {
+    cli_call call = {.command = command};
+    const char *words[8] = {NULL};
+    int count = 0;
+    for (size_t i = 0; command->parts[i] && count < 8; i++)
+        words[count++] = part_word(command, command->parts[i]);
+    const char *nearest = word && *word != '-' ? cli_nearest(word, words, count) : NULL;
+    if (nearest)
+        return cli_fail(&call, "there is no '%s %s'; did you mean '%s'?", command->name, word,
+                        nearest);
+    return cli_fail(&call, "say which one first: %s%s%s%s%s; see `corestack %s --help`", words[0],
+                    count > 1 ? (count > 2 ? ", " : " or ") : "", count > 1 ? words[1] : "",
+                    count > 2 ? " or " : "", count > 2 ? words[2] : "", command->name);
 }
 
 int cli_help_all(void) {
@@ -96,6 +123,9 @@ int cli_help_command(const cli_command *command) {
         cli_out("\n");
         print_lines("", command->details);
     }
+    for (size_t i = 0; command->parts && command->parts[i]; i++)
+        cli_out("%s  %-10s %s\n", i == 0 ? "\n" : "", part_word(command, command->parts[i]),
+                command->parts[i]->summary);
     print_options("Options", command->options);
     if (command->takes_pool)
         print_options("The pool: a pool.json, a folder, or a list of prediction files",
@@ -119,13 +149,16 @@ static int run(cli_call *call) {
     if (!command)
         return cli_fail(call, "there is no command '%s'; `corestack help` lists them",
                         call->arguments[0]);
-    return cli_help_command(command);
+    if (call->argument_count == 1 || !command->parts)
+        return cli_help_command(command);
+    const cli_command *part = cli_find_part(command, call->arguments[1]);
+    return part ? cli_help_command(part) : cli_no_part(command, call->arguments[1]);
 }
 
 const cli_command CLI_HELP = {
     .name = "help",
     .summary = "this list, or what a command takes",
-    .usage = "help [COMMAND]",
+    .usage = "help [COMMAND [PART]]",
     .example = "corestack help fit",
     .run = run,
 };

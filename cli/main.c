@@ -36,11 +36,13 @@ static int run_command(const cli_command *command, int argc, char **argv) {
     return code;
 }
 
+enum { CLI_MAX_COMMANDS = 32 };
+
 static int unknown_command(const char *name) {
     cli_call call = {0};
-    const char *names[16];
+    const char *names[CLI_MAX_COMMANDS];
     int count = 0;
-    for (size_t i = 0; CLI_COMMANDS[i] && count < 16; i++)
+    for (size_t i = 0; CLI_COMMANDS[i] && count < CLI_MAX_COMMANDS; i++)
         names[count++] = CLI_COMMANDS[i]->name;
     if (*name == '-')
         return cli_fail(&call, "unknown option %s; `corestack help` lists the commands", name);
@@ -48,6 +50,17 @@ static int unknown_command(const char *name) {
     if (nearest)
         return cli_fail(&call, "there is no command '%s'; did you mean '%s'?", name, nearest);
     return cli_fail(&call, "there is no command '%s'; `corestack help` lists them", name);
+}
+
+/* `corestack soup greedy ...`: the part is a command of its own. */
+static int run_part(const cli_command *command, int argc, char **argv) {
+    const char *word = argc > 0 ? argv[0] : NULL;
+    const cli_command *part = word ? cli_find_part(command, word) : NULL;
+    if (part)
+        return run_command(part, argc - 1, argv + 1);
+    if (word && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0))
+        return cli_help_command(command);
+    return cli_no_part(command, word);
 }
 
 int main(int argc, char **argv) {
@@ -60,7 +73,7 @@ int main(int argc, char **argv) {
     cli_call nobody = {0};
     int code = CLI_OK;
     if (command)
-        code = run_command(command, argc - 2, argv + 2);
+        code = (command->parts ? run_part : run_command)(command, argc - 2, argv + 2);
     else if (!name)
         code = cli_fail(&nobody, "no command given; `corestack help` lists them");
     else if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)

@@ -21,12 +21,16 @@ static void on_signal(int number) {
     interrupted_by = number;
 }
 
+int cli_interrupted(void) {
+    return (int)interrupted_by;
+}
+
 /* More than the longest message of the library. */
 enum { LINE_CHARS = 4096 };
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-static void clear_progress(cli_call *call) {
+void cli_clear_progress(cli_call *call) {
     if (!call->progress_on)
         return;
     (void)fputs("\r\033[K", stderr);
@@ -37,7 +41,7 @@ static void clear_progress(cli_call *call) {
  * library's messages are so already. */
 static void print_line(cli_call *call, const char *kind, const char *message) {
     char line[LINE_CHARS];
-    clear_progress(call);
+    cli_clear_progress(call);
     (void)snprintf(line, sizeof line, "%s", message);
     cst_make_printable(line, ' ');
     (void)fprintf(stderr, "corestack%s%s: %s%s\n", call->command ? " " : "",
@@ -235,7 +239,7 @@ int cli_print_report(cli_call *call, const cst_report *report) {
         status = cst_report_text(call->context, report, use_color(call), &text);
     int code = cli_check(call, status);
     if (code == CLI_OK) {
-        clear_progress(call);
+        cli_clear_progress(call);
         cli_out("%s%s", text, cli_flag(call, "json") ? "\n" : "");
     }
     cst_free(call->context, text);

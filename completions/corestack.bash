@@ -12,13 +12,14 @@ _corestack_options() {
         sweep) echo "--over --draws --split --methods --resamples --seed --set --csv --markdown $pool $common" ;;
         inspect) echo "--preset --set --seed --split $pool $common" ;;
         folds) echo "--labels --task --count --groups --output --seed $common" ;;
+        soup) echo "--output --eval --labels --task --values --metric --work --per --signed --evaluations --seed $common" ;;
         options) echo "--markdown $common" ;;
         help) echo "$common" ;;
     esac
 }
 
 _corestack() {
-    local commands="fit predict evaluate compare ablate sweep inspect folds options help"
+    local commands="fit predict evaluate compare ablate sweep inspect folds soup options help"
     local current=${COMP_WORDS[COMP_CWORD]}
     local previous=${COMP_WORDS[COMP_CWORD - 1]}
     local command=${COMP_WORDS[1]}
@@ -27,12 +28,21 @@ _corestack() {
         mapfile -t COMPREPLY < <(compgen -W "$commands --help --version" -- "$current")
         return
     fi
+    if [[ $command == soup && ($previous == --metric || $previous == -m) ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "top1 nll brier ece rmse mae" -- "$current")
+        return
+    fi
     case $previous in
         --preset | -p) mapfile -t COMPREPLY < <(compgen -W "default paper prototype" -- "$current") ;;
         --color) mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$current") ;;
         --values) mapfile -t COMPREPLY < <(compgen -W "probability logit" -- "$current") ;;
         --task) mapfile -t COMPREPLY < <(compgen -W "classification regression segmentation detection" -- "$current") ;;
         --format) mapfile -t COMPREPLY < <(compgen -W "maps maps-float16 labels png" -- "$current") ;;
+        --per) mapfile -t COMPREPLY < <(compgen -W "model tensor" -- "$current") ;;
+        --work)
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -d -- "$current")
+            ;;
         --layout) mapfile -t COMPREPLY < <(compgen -W "channels-last channels-first" -- "$current") ;;
         --methods | -m | --reference)
             mapfile -t COMPREPLY < <(compgen -W "$(corestack compare --list-methods 2>/dev/null |
@@ -53,10 +63,12 @@ _corestack() {
             mapfile -t COMPREPLY < <(compgen -W "$(corestack options 2>/dev/null |
                 sed -n 's/^  \([a-z][a-z0-9_.]*\) = .*/\1=/p')" -- "$current")
             ;;
-        --threads | -t | --memory | --seed | --count | -L | --resamples | -r | --draws | --ignore | --classes | --head | --tail | --boundary) ;;
+        --threads | -t | --memory | --seed | --count | -L | --resamples | -r | --draws | --evaluations | --eval | -e | --ignore | --classes | --head | --tail | --boundary) ;;
         *)
             if [[ $current == -* ]]; then
                 mapfile -t COMPREPLY < <(compgen -W "$(_corestack_options "$command")" -- "$current")
+            elif [[ $command == soup && $COMP_CWORD == 2 ]]; then
+                mapfile -t COMPREPLY < <(compgen -W "uniform greedy learned" -- "$current")
             elif [[ $command == help ]]; then
                 mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current")
             else

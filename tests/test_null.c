@@ -300,6 +300,57 @@ static void checkpoints(void **state) {
     assert_int_equal(unlink(path), 0);
 }
 
+static cst_status no_prediction(cst_context *context, void *user, const char *candidate,
+                                const char *predictions) {
+    (void)user;
+    (void)candidate;
+    (void)predictions;
+    return cst_soup_fail(context, CST_ERROR_INPUT, "never asked");
+}
+
+static void soups(void **state) {
+    fixture *f = *state;
+    cst_report *report = f->report;
+    static const char *const paths[] = {"a.safetensors", NULL};
+    cst_soup_config full = {.hook = no_prediction, .work = "w", .labels = "y.npy"};
+    REFUSED_ALONE(cst_soup_uniform(NULL, paths, 1, "out", NULL));
+    REFUSED(cst_soup_uniform(f->context, NULL, 1, "out", &report));
+    assert_null(report);
+    REFUSED(cst_soup_uniform(f->context, paths, 0, "out", NULL));
+    REFUSED(cst_soup_uniform(f->context, paths, 2, "out", NULL));
+    REFUSED(cst_soup_uniform(f->context, paths, 1, NULL, NULL));
+    REFUSED_ALONE(cst_soup_greedy(NULL, paths, 1, &full, "out", NULL));
+    REFUSED_ALONE(cst_soup_learned(NULL, paths, 1, &full, "out", NULL));
+    typedef cst_status scored(cst_context *, const char *const *, int32_t, const cst_soup_config *,
+                              const char *, cst_report **);
+    scored *const calls[] = {cst_soup_greedy, cst_soup_learned};
+    for (int i = 0; i < 2; i++) {
+        cst_soup_config less = full;
+        REFUSED(calls[i](f->context, NULL, 1, &full, "out", NULL));
+        REFUSED(calls[i](f->context, paths, 2, &full, "out", NULL));
+        REFUSED(calls[i](f->context, paths, 1, NULL, "out", NULL));
+        REFUSED(calls[i](f->context, paths, 1, &full, NULL, NULL));
+        less.hook = NULL;
+        REFUSED(calls[i](f->context, paths, 1, &less, "out", NULL));
+        less = full;
+        less.work = NULL;
+        REFUSED(calls[i](f->context, paths, 1, &less, "out", NULL));
+        less = full;
+        less.labels = NULL;
+        REFUSED(calls[i](f->context, paths, 1, &less, "out", NULL));
+        less = full;
+        less.output = (cst_output)7;
+        REFUSED(calls[i](f->context, paths, 1, &less, "out", NULL));
+        less = full;
+        less.metric = "auc";
+        REFUSED(calls[i](f->context, paths, 1, &less, "out", NULL));
+    }
+    REFUSED_ALONE(cst_soup_clear(NULL, "w"));
+    REFUSED(cst_soup_clear(f->context, NULL));
+    REFUSED_ALONE(cst_soup_fail(NULL, CST_ERROR_INPUT, "x"));
+    REFUSED(cst_soup_fail(f->context, CST_ERROR_INPUT, NULL));
+}
+
 static void folds(void **state) {
     fixture *f = *state;
     int32_t out[ROWS];
@@ -637,13 +688,11 @@ static void reports(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contexts),     cmocka_unit_test(options),
-        cmocka_unit_test(files),        cmocka_unit_test(tensors),
-        cmocka_unit_test(folds),        cmocka_unit_test(opening_pools),
-        cmocka_unit_test(asking_pools), cmocka_unit_test(models),
-        cmocka_unit_test(computations), cmocka_unit_test(reports),
-        cmocka_unit_test(values),       cmocka_unit_test(pools_of_values),
-        cmocka_unit_test(checkpoints),
+        cmocka_unit_test(contexts),        cmocka_unit_test(options),      cmocka_unit_test(files),
+        cmocka_unit_test(tensors),         cmocka_unit_test(soups),        cmocka_unit_test(folds),
+        cmocka_unit_test(opening_pools),   cmocka_unit_test(asking_pools), cmocka_unit_test(models),
+        cmocka_unit_test(computations),    cmocka_unit_test(reports),      cmocka_unit_test(values),
+        cmocka_unit_test(pools_of_values), cmocka_unit_test(checkpoints),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

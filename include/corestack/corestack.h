@@ -17,6 +17,7 @@
 #include <corestack/report.h>
 #include <corestack/safetensors.h>
 #include <corestack/segmentation.h>
+#include <corestack/soup.h>
 #include <corestack/statistics.h>
 #include <corestack/status.h>
 #include <corestack/weights.h>

@@ -18,6 +18,8 @@ static const char *const KINDS[] = {
     [CST_REPORT_EVALUATE] = "evaluate", [CST_REPORT_PREDICT] = "predict",
     [CST_REPORT_FOLDS] = "folds",       [CST_REPORT_COMPARE] = "compare",
     [CST_REPORT_ABLATE] = "ablate",     [CST_REPORT_SWEEP] = "sweep",
+    [CST_REPORT_SOUP] = "soup",         [CST_REPORT_SWA] = "swa",
+    [CST_REPORT_SWAG] = "swag",
 };
 
 cst_status cst_report_create(cst_context *context, cst_report_kind kind, cst_report **out) {
@@ -105,6 +107,11 @@ static void add_value(cst_report *report, json_t *list, json_t *value) {
 
 void cst_report_number(cst_report *report, json_t *object, const char *key, double value) {
     cst_report_value(report, object, key, number_value(value));
+}
+
+void cst_report_change_number(json_t *object, const char *key, double value) {
+    if (isfinite(value))
+        (void)json_real_set(json_object_get(object, key), value);
 }
 
 void cst_report_integer(cst_report *report, json_t *object, const char *key, int64_t value) {
@@ -274,6 +281,23 @@ cst_status cst_report_set_integers(cst_context *context, cst_report *report, con
     return end_setter(context, report, failed);
 }
 
+/* A document as text, for free. */
+static char *dump(const json_t *document, size_t flags) {
+    cst_c_locale locale = cst_c_locale_enter();
+    char *text = json_dumps(document, flags | JSON_REAL_PRECISION(JSON_DIGITS));
+    cst_c_locale_leave(locale);
+    return text;
+}
+
+cst_status cst_report_line(cst_context *context, const json_t *object, char **out) {
+    char *text = dump(object, JSON_COMPACT);
+    if (!text)
+        return cst_fail(context, CST_ERROR_MEMORY, "out of memory while writing a log");
+    *out = cst_format(context, "%s\n", text);
+    free(text);
+    return *out ? CST_OK : CST_ERROR_MEMORY;
+}
+
 cst_status cst_report_json(cst_context *context, const cst_report *report, char **out) {
     if (out)
         *out = NULL;
@@ -282,9 +306,7 @@ cst_status cst_report_json(cst_context *context, const cst_report *report, char 
     if (!context || !report || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_report_json: a report and a place for the text are needed");
-    cst_c_locale locale = cst_c_locale_enter();
-    char *text = json_dumps(report->root, JSON_INDENT(2) | JSON_REAL_PRECISION(JSON_DIGITS));
-    cst_c_locale_leave(locale);
+    char *text = dump(report->root, JSON_INDENT(2));
     if (!text)
         return cst_fail(context, CST_ERROR_MEMORY, "out of memory while writing the report");
     *out = cst_strdup(context, text);

@@ -20,7 +20,10 @@ typedef enum cst_report_kind {
     CST_REPORT_FOLDS = 4,
     CST_REPORT_COMPARE = 5,
     CST_REPORT_ABLATE = 6,
-    CST_REPORT_SWEEP = 7
+    CST_REPORT_SWEEP = 7,
+    CST_REPORT_SOUP = 8,
+    CST_REPORT_SWA = 9,
+    CST_REPORT_SWAG = 10
 } cst_report_kind;
 
 struct cst_report {
@@ -49,6 +52,10 @@ void cst_report_string(cst_report *report, json_t *object, const char *key, cons
 void cst_report_value(cst_report *report, json_t *object, const char *key,
                       json_t *value); /* takes over the reference */
 
+/* Changes a number that is there, which cannot fail: for what is known only when all else is done.
+ */
+void cst_report_change_number(json_t *object, const char *key, double value);
+
 /* The same for whole arrays; `values` is [count], or [rows][columns] in C order. A NULL array
  * becomes an empty list. */
 void cst_report_numbers(cst_report *report, json_t *object, const char *key, const double *values,
@@ -68,6 +75,10 @@ json_t *cst_report_add_list(cst_report *report, json_t *list);
 void cst_report_add_number(cst_report *report, json_t *list, double value);
 void cst_report_add_integer(cst_report *report, json_t *list, int64_t value);
 void cst_report_add_string(cst_report *report, json_t *list, const char *value);
+
+/* An object of the document by itself, on one line; *out ends with a newline and is the caller's.
+ */
+cst_status cst_report_line(cst_context *context, const json_t *object, char **out);
 
 /* The context's notices as the list "notices". */
 void cst_report_notices(cst_report *report, const cst_context *context);

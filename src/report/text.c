@@ -52,6 +52,13 @@ static cst_status render(cst_context *context, const cst_report *report, int col
     case CST_REPORT_SWEEP:
         cst_text_sweep(&page, report->root, full);
         break;
+    case CST_REPORT_SOUP:
+        cst_text_soup(&page, report->root, full);
+        break;
+    case CST_REPORT_SWA:
+    case CST_REPORT_SWAG:
+        cst_text_averages(&page, report->root);
+        break;
     }
     if (page.text.status != CST_OK) {
         cst_free(context, page.text.bytes);

@@ -28,6 +28,11 @@ void cst_text_compare(cst_page *page, const json_t *root, bool full);
 void cst_text_ablate(cst_page *page, const json_t *root, bool full);
 void cst_text_sweep(cst_page *page, const json_t *root, bool full);
 
+/* `full`: every candidate of a learned soup. */
+void cst_text_soup(cst_page *page, const json_t *root, bool full);
+/* Of averages of checkpoints and samples around them. */
+void cst_text_averages(cst_page *page, const json_t *root);
+
 /* A line "  label   value", the label padded to a common width. Follow with the value and "\n". */
 void cst_text_label(cst_page *page, const char *label);
 

@@ -24,7 +24,7 @@ typedef struct strip {
 typedef struct wave {
     int count;
     size_t used;
-    unsigned char *bytes; /* [WAVE_BYTES] */
+    unsigned char *bytes; /* [WAVE_BYTES], or all there is to write */
     strip strips[WAVE_STRIPS];
 } wave;
 
@@ -210,14 +210,15 @@ static int64_t bytes_to_write(const cst_checkpoints *c) {
 
 static cst_status run(cst_context *context, mixing *m) {
     wave *waves[2] = {cst_alloc(context, 1, sizeof(wave)), cst_alloc(context, 1, sizeof(wave))};
+    int64_t total = bytes_to_write(m->checkpoints);
+    size_t room = total < WAVE_BYTES ? (size_t)total : WAVE_BYTES; /* all of a small file */
     cst_status status = waves[0] && waves[1] ? CST_OK : CST_ERROR_MEMORY;
     for (int w = 0; status == CST_OK && w < 2; w++)
-        if (!(waves[w]->bytes = cst_alloc(context, WAVE_BYTES, 1)))
+        if (!(waves[w]->bytes = cst_alloc(context, room, 1)))
             status = CST_ERROR_MEMORY;
     if (status == CST_OK)
         status =
             cst_lender_open(context, &m->lender, 4 * (size_t)CHUNK + (size_t)m->checkpoints->count);
-    int64_t total = bytes_to_write(m->checkpoints);
     int64_t done = 0;
     bool more = true;
     for (int turn = 0; status == CST_OK && more; turn = 1 - turn) {

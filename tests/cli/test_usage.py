@@ -9,12 +9,13 @@ import unittest
 
 from support import SOURCES, TOOL, PoolCase, run
 
-COMMANDS = """fit predict evaluate compare ablate sweep inspect folds options help""".split()
+COMMANDS = """fit predict evaluate compare ablate sweep inspect folds soup options help""".split()
+PARTS = {"soup": ["uniform", "greedy", "learned"]}
 
 
 def options_of(command):
-    """Long options in a command's help, of the sections before the examples."""
-    text = run(command, "--help").out
+    """Long options in the help of a command and its parts, of the sections before the examples."""
+    text = "".join(run(command, *part, "--help").out for part in [[], *([p] for p in PARTS.get(command, []))])
     return set(re.findall(r"^ {2}(?:-\w,| {3}) --([a-z-]+)", text, re.MULTILINE))
 
 
@@ -36,6 +37,11 @@ class Usage(PoolCase):
             self.assertEqual(first, self.works("help", command).out)
             self.assertRegex(first, rf"Example:\n  corestack {command}")
             self.assertIn("--json", first)
+            for part in PARTS.get(command, []):
+                text = self.works(command, part, "--help").out
+                self.assertEqual(text, self.works("help", command, part).out)
+                self.assertRegex(text, rf"Example:\n  corestack {command} {part} ")
+                self.assertIn(f"  {part} ", first)
 
     def test_fit_help_lists_the_options_of_the_method(self):
         text = self.works("fit", "--help").out
@@ -174,6 +180,8 @@ class Pages(unittest.TestCase):
             return done.stdout.decode().split()
 
         self.assertEqual(complete("corestack ins"), ["inspect"])
+        self.assertEqual(complete("corestack soup le"), ["learned"])
+        self.assertEqual(complete("corestack soup greedy --metric t"), ["top1"])
         self.assertEqual(complete("corestack fit --pre"), ["--preset"])
         self.assertEqual(complete("corestack fit --preset pa"), ["paper"])
         self.assertIn("cka.threshold=", complete("corestack fit --set cka."))

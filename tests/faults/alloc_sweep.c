@@ -37,6 +37,7 @@ static const char *const QUIET[] = {
     "cst_safetensors_metadata",
     "cst_safetensors_writer_at",
     "cst_safetensors_writer_abandon",
+    "cst_soup_fail",
     "cst_checkpoints_close",
     "cst_checkpoints_count",
     "cst_checkpoints_path",
@@ -323,7 +324,8 @@ static int check_complete(void) {
         if (!listed && !swept(name, SWEEP_SMALL, SWEEP_SMALL_COUNT) &&
             !swept(name, SWEEP_FILES, SWEEP_FILES_COUNT) &&
             !swept(name, SWEEP_TASKS, SWEEP_TASKS_COUNT) &&
-            !swept(name, SWEEP_WEIGHTS, SWEEP_WEIGHTS_COUNT)) {
+            !swept(name, SWEEP_WEIGHTS, SWEEP_WEIGHTS_COUNT) &&
+            !swept(name, SWEEP_SOUPS, SWEEP_SOUPS_COUNT)) {
             (void)printf("%s is in no sweep (tests/faults/sweep_*.c) and not among those that "
                          "allocate nothing\n",
                          name);
@@ -370,6 +372,7 @@ int main(int argc, char **argv) {
     sweep_list(&w, SWEEP_FILES, SWEEP_FILES_COUNT, most, part, &sum);
     sweep_list(&w, SWEEP_TASKS, SWEEP_TASKS_COUNT, most, part, &sum);
     sweep_list(&w, SWEEP_WEIGHTS, SWEEP_WEIGHTS_COUNT, most, part, &sum);
+    sweep_list(&w, SWEEP_SOUPS, SWEEP_SOUPS_COUNT, most, part, &sum);
     cst_context_free(w.tried);
     world_free(&w);
     (void)printf("%lld calls with %lld allocations: %lld failures injected, %lld of them without "

@@ -80,8 +80,9 @@ typedef struct sweep_call {
     void (*run)(trial *t);
 } sweep_call;
 
-extern const sweep_call SWEEP_SMALL[], SWEEP_FILES[], SWEEP_TASKS[], SWEEP_WEIGHTS[];
-extern const size_t SWEEP_SMALL_COUNT, SWEEP_FILES_COUNT, SWEEP_TASKS_COUNT, SWEEP_WEIGHTS_COUNT;
+extern const sweep_call SWEEP_SMALL[], SWEEP_FILES[], SWEEP_TASKS[], SWEEP_WEIGHTS[], SWEEP_SOUPS[];
+extern const size_t SWEEP_SMALL_COUNT, SWEEP_FILES_COUNT, SWEEP_TASKS_COUNT, SWEEP_WEIGHTS_COUNT,
+    SWEEP_SOUPS_COUNT;
 
 /* The path of a file in the world's folder, until the next call. */
 const char *in_folder(world *w, const char *name);

@@ -1,0 +1,246 @@
+/*
+ * corestack soup: one network of the mixed weights of several, by equal parts, by a greedy choice
+ * or by a search, the latter two scored by a program of the user's.
+ * Beside a pool: what it writes predicts as a member. Paper: Related Work (weight-space fusion).
+ */
+#include "cli.h"
+
+#include <corestack/report.h>
+#include <corestack/soup.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char WORK_SUFFIX[] = ".work";
+
+/* ---- what the options say -------------------------------------------------------------------- */
+
+static int check_files(cli_call *call, int least) {
+    if (call->argument_count >= least)
+        return CLI_OK;
+    return cli_fail(call, "name %s safetensors files to mix; see `corestack %s --help`",
+                    least > 1 ? "two or more" : "the", call->command->name);
+}
+
+static int read_kind(cli_call *call, cst_soup_config *config) {
+    const char *task = cli_value(call, "task");
+    const char *values = cli_value(call, "values");
+    bool regression = task && strcmp(task, cst_task_name(CST_TASK_REGRESSION)) == 0;
+    if (task && !regression && strcmp(task, cst_task_name(CST_TASK_CLASSIFICATION)) != 0)
+        return cli_fail(call, "option --task: '%s' is not classification or regression", task);
+    config->task = regression ? CST_TASK_REGRESSION : CST_TASK_CLASSIFICATION;
+    bool logit = values && strcmp(values, "logit") == 0;
+    if (values && !logit && strcmp(values, "probability") != 0)
+        return cli_fail(call, "option --values: '%s' is not probability or logit", values);
+    config->output = logit ? CST_OUTPUT_LOGIT : CST_OUTPUT_PROBABILITY;
+    config->metric = cli_value(call, "metric");
+    return CLI_OK;
+}
+
+/* Of learned soups. */
+static int read_search(cli_call *call, cst_soup_config *config) {
+    const char *per = cli_value(call, "per");
+    long long evaluations = CST_SOUP_EVALUATIONS;
+    long long seed = 0;
+    bool tensor = per && strcmp(per, "tensor") == 0;
+    if (per && !tensor && strcmp(per, "model") != 0)
+        return cli_fail(call, "option --per: '%s' is not model or tensor", per);
+    config->scope = tensor ? CST_MIX_TENSOR : CST_MIX_MODEL;
+    config->any_sign = cli_flag(call, "signed");
+    int code = cli_integer(call, "evaluations", 1, 1000000000, &evaluations);
+    if (code == CLI_OK)
+        code = cli_integer(call, "seed", 0, 9007199254740992LL, &seed);
+    config->evaluations = evaluations;
+    config->seed = (uint64_t)seed;
+    return code;
+}
+
+/* The work folder: --work, or OUT.work, which goes when the soup is written. */
+static int read_work(cli_call *call, const cli_target *target, char work[CLI_PATH_CHARS],
+                     cst_soup_config *config) {
+    config->work = cli_value(call, "work");
+    if (config->work && !*config->work)
+        return cli_fail(call, "option --work: name a folder");
+    if (config->work)
+        return CLI_OK;
+    if (target->direct)
+        return cli_fail(call, "-o %s is no file to keep a work folder beside: name one with --work",
+                        target->path);
+    int length = snprintf(work, CLI_PATH_CHARS, "%s%s", target->final, WORK_SUFFIX);
+    if (length < 0 || length >= CLI_PATH_CHARS)
+        return cli_fail(call, "-o: the path is too long");
+    config->work = work;
+    return CLI_OK;
+}
+
+static int read_config(cli_call *call, const cli_target *target, cli_hook *hook,
+                       char work[CLI_PATH_CHARS], cst_soup_config *config) {
+    const char *program = cli_value(call, "eval");
+    const char *labels = cli_value(call, "labels");
+    if (!program || !*program)
+        return cli_fail(call, "say what predicts with a candidate: --eval CMD, which is run as CMD "
+                              "CANDIDATE.safetensors PREDICTIONS.npy");
+    if (!labels || !*labels)
+        return cli_fail(call, "say what the predictions are scored against: --labels Y.npy");
+    *hook = (cli_hook){.call = call, .program = program, .example = call->arguments[0]};
+    *config = (cst_soup_config){
+        .hook = cli_run_hook, .user = hook, .identity = program, .labels = labels};
+    int code = read_kind(call, config);
+    if (code == CLI_OK)
+        code = read_search(call, config);
+    return code == CLI_OK ? read_work(call, target, work, config) : code;
+}
+
+/* ---- the three soups ------------------------------------------------------------------------- */
+
+/* Shows the report and gives the file its name. */
+static int finish(cli_call *call, const cli_target *target, cst_report *report, int code) {
+    if (code == CLI_OK)
+        code = cli_check(call, cst_report_set_string(call->context, report, "out", target->path));
+    if (code == CLI_OK)
+        code = cli_print_report(call, report);
+    return cli_close_target(call, target, code);
+}
+
+static int run_uniform(cli_call *call) {
+    cst_report *report = NULL;
+    cli_target target;
+    int code = cli_open_target(call, "the soup", &target);
+    if (code == CLI_OK)
+        code = check_files(call, 1);
+    if (code == CLI_OK)
+        code = cli_check(call,
+                         cst_soup_uniform(call->context, call->arguments,
+                                          (int32_t)call->argument_count, target.write_to, &report));
+    code = finish(call, &target, report, code);
+    cst_report_free(call->context, report);
+    return code;
+}
+
+typedef cst_status soup_function(cst_context *context, const char *const *paths, int32_t count,
+                                 const cst_soup_config *config, const char *out,
+                                 cst_report **report);
+
+static int run_scored(cli_call *call, soup_function *cook) {
+    char work[CLI_PATH_CHARS];
+    cst_soup_config config = {.work = NULL};
+    cst_report *report = NULL;
+    cli_hook hook;
+    cli_target target;
+    int code = cli_open_target(call, "the soup", &target);
+    if (code == CLI_OK)
+        code = check_files(call, 2);
+    if (code == CLI_OK)
+        code = read_config(call, &target, &hook, work, &config);
+    if (code == CLI_OK)
+        code = cli_check(call, cook(call->context, call->arguments, (int32_t)call->argument_count,
+                                    &config, target.write_to, &report));
+    if (code == CLI_OK && cli_flag(call, "work"))
+        code = cli_check(call, cst_report_set_string(call->context, report, "work", config.work));
+    code = finish(call, &target, report, code);
+    if (code == CLI_OK && !cli_flag(call, "work"))
+        code = cli_check(call, cst_soup_clear(call->context, config.work));
+    cst_report_free(call->context, report);
+    return code;
+}
+
+static int run_greedy(cli_call *call) {
+    return run_scored(call, cst_soup_greedy);
+}
+
+static int run_learned(cli_call *call) {
+    return run_scored(call, cst_soup_learned);
+}
+
+/* ---- what they take -------------------------------------------------------------------------- */
+
+static const cli_option UNIFORM_OPTIONS[] = {
+    {"output", 'o', "OUT", "the safetensors file to write"},
+    {NULL, 0, NULL, NULL},
+};
+
+static const cli_option GREEDY_OPTIONS[] = {
+    {"output", 'o', "OUT", "the safetensors file to write"},
+    {"eval", 'e', "CMD", "program that predicts: run as CMD CANDIDATE.safetensors PREDICTIONS.npy"},
+    {"labels", 'l', "Y.npy", "labels of the rows that CMD predicts"},
+    {"task", 0, "TASK", "classification (usual) or regression"},
+    {"values", 0, "KIND", "what CMD predicts: probability (usual) or logit"},
+    {"work", 0, "DIR",
+     "folder that keeps predictions, for going on after a stop (OUT.work, removed at the end)"},
+    {"metric", 'm', "NAME", "top1 (usual), nll, brier, ece; of a regression rmse (usual), mae"},
+    {NULL, 0, NULL, NULL},
+};
+
+static const cli_option LEARNED_OPTIONS[] = {
+    {"output", 'o', "OUT", "the safetensors file to write"},
+    {"eval", 'e', "CMD", "program that predicts: run as CMD CANDIDATE.safetensors PREDICTIONS.npy"},
+    {"labels", 'l', "Y.npy", "labels of the rows that CMD predicts"},
+    {"task", 0, "TASK", "classification (usual) or regression"},
+    {"values", 0, "KIND", "what CMD predicts: probability (usual) or logit"},
+    {"work", 0, "DIR",
+     "folder that keeps predictions, for going on after a stop (OUT.work, removed at the end)"},
+    {"metric", 'm', "NAME", "nll (usual), top1, brier, ece; of a regression rmse (usual), mae"},
+    {"per", 0, "WHAT", "a weight for each model (usual) or for each tensor of each model"},
+    {"signed", 0, NULL, "weights sum to 1 and may be negative"},
+    {"evaluations", 0, "N", "candidates to score, more than there are files (200)"},
+    {"seed", 0, "S", "seed of the search (0)"},
+    {NULL, 0, NULL, NULL},
+};
+
+static const cli_command UNIFORM = {
+    .name = "soup uniform",
+    .summary = "the mean of all files",
+    .usage = "soup uniform A.safetensors B.safetensors ... -o OUT [options]",
+    .details = "Parameters are averaged in double precision and rounded to the type of the files.\n"
+               "Integers and flags are those of the first file. Statistics of batch normalisation\n"
+               "have to be made anew, by passing training data through the soup.",
+    .example = "corestack soup uniform seed1.safetensors seed2.safetensors -o soup.safetensors",
+    .options = UNIFORM_OPTIONS,
+    .reports_notices = true,
+    .run = run_uniform,
+};
+
+static const cli_command GREEDY = {
+    .name = "soup greedy",
+    .summary = "the mean of the files that make it better, from the best on",
+    .usage =
+        "soup greedy A.safetensors B.safetensors ... -o OUT --eval CMD --labels Y.npy [options]",
+    .details =
+        "Scores every file, then adds one after the other from the best to the worst and\n"
+        "keeps each with which the mean is no worse. Predictions are kept by the content of\n"
+        "the candidate, so that the same command goes on where it was stopped. Its standard\n"
+        "output goes to standard error; any exit status but 0 ends the soup.",
+    .example = "corestack soup greedy ft1.safetensors ft2.safetensors ft3.safetensors "
+               "--eval 'python3 predict.py' --labels oof_labels.npy -o soup.safetensors",
+    .options = GREEDY_OPTIONS,
+    .reports_notices = true,
+    .run = run_greedy,
+};
+
+static const cli_command LEARNED = {
+    .name = "soup learned",
+    .summary = "the mix whose weights score best in a search",
+    .usage = "soup learned A.safetensors B.safetensors ... -o OUT --eval CMD --labels Y.npy "
+             "[options]",
+    .details =
+        "Scores the mean and every file, then searches mixing weights around the mean by an\n"
+        "evolution strategy that sees scores only. The best candidate is written, so that\n"
+        "it is never worse than the mean or any file on these rows. The same files, labels\n"
+        "and seed give the same bytes.",
+    .example = "corestack soup learned ft1.safetensors ft2.safetensors ft3.safetensors "
+               "--eval 'python3 predict.py' --labels oof_labels.npy -o soup.safetensors",
+    .options = LEARNED_OPTIONS,
+    .reports_notices = true,
+    .run = run_learned,
+};
+
+static const cli_command *const PARTS[] = {&UNIFORM, &GREEDY, &LEARNED, NULL};
+
+const cli_command CLI_SOUP = {
+    .name = "soup",
+    .summary = "one network of the mixed weights of several",
+    .usage = "soup uniform|greedy|learned A.safetensors B.safetensors ... -o OUT [options]",
+    .details = "For networks that were fine-tuned from one start. `corestack soup greedy --help`\n"
+               "says what a part takes; docs/weights.md says what each computes.",
+    .example = "corestack soup uniform seed1.safetensors seed2.safetensors -o soup.safetensors",
+    .parts = PARTS,
+};

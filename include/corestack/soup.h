@@ -1,0 +1,78 @@
+/*
+ * Soups: one network whose weights are a mix of several fine-tuned ones, chosen by what the mixes
+ * predict. The library mixes and scores; predicting is a program of the caller's. docs/weights.md.
+ * Paper: Related Work (weight-space fusion); Wortsman et al. 2022, "Model soups".
+ */
+#ifndef CORESTACK_SOUP_H
+#define CORESTACK_SOUP_H
+
+#include <corestack/fit.h>
+#include <corestack/weights.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Predicts with a network: reads the safetensors file `candidate` and writes its predictions for
+ * every row of the labels to `predictions`, a path that ends in .npy where nothing is yet. Called
+ * on the thread that called the library. What is not CST_OK ends the soup: cst_soup_fail says why.
+ */
+typedef cst_status (*cst_soup_hook)(cst_context *context, void *user, const char *candidate,
+                                    const char *predictions);
+
+/* For hooks: makes `message` the context's last error and returns `status` (CST_ERROR_INTERNAL for
+ * CST_OK and for what is no status). */
+CST_API cst_status cst_soup_fail(cst_context *context, cst_status status, const char *message);
+
+/* Evaluations of cst_soup_learned where 0 is given. */
+#define CST_SOUP_EVALUATIONS 200
+
+/* How candidates are scored, and searched. Zero-initialise, then set what is wanted. */
+typedef struct cst_soup_config {
+    cst_soup_hook hook;
+    void *user;
+    const char *identity; /* what the hook computes, such as its command line: predictions are kept
+                             under it. NULL: "" */
+    const char *work;     /* a folder, made where it is missing: predictions are kept in it, so that
+                             the same call again goes on where it was stopped; one run at a time */
+    const char *labels;   /* a file with the class, or the targets of a regression, of each row */
+    cst_task task;        /* CST_TASK_CLASSIFICATION or CST_TASK_REGRESSION */
+    cst_output output;    /* what the hook writes; not read for a regression */
+    const char *metric; /* "top1", "nll", "brier", "ece"; of a regression "rmse", "mae"; NULL: top1
+                           for greedy, nll for learned soups, rmse for a regression */
+    /* Of cst_soup_learned alone. */
+    cst_mix_scope scope; /* a weight for each file, or for each tensor of each file */
+    int any_sign;        /* non-zero: weights sum to 1 and may be negative; else 0 or more */
+    int64_t evaluations; /* candidates that are scored, more than there are files; 0:
+                            CST_SOUP_EVALUATIONS */
+    uint64_t seed;       /* of the search */
+} cst_soup_config;
+
+/* Writes the mean of the files to `out` (cst_checkpoints_mix with equal weights). *report (NULL:
+ * not wanted) is the caller's. */
+CST_API cst_status cst_soup_uniform(cst_context *context, const char *const *paths, int32_t count,
+                                    const char *out, cst_report **report);
+
+/* Scores each file by itself, then goes through them from the best to the worst and keeps each one
+ * with which the mean of those kept scores no worse than without it (Recipe 1 of the paper). The
+ * mean of the files kept is written to `out`: it is that of cst_soup_uniform of them in their order
+ * in `paths`. Files that score alike are taken in that order too. The report has each step. */
+CST_API cst_status cst_soup_greedy(cst_context *context, const char *const *paths, int32_t count,
+                                   const cst_soup_config *config, const char *out,
+                                   cst_report **report);
+
+/* Searches the weights of a mix. The mean of all files and each file by itself are scored first,
+ * the rest of the evaluations goes to a search around the mean (sep-CMA-ES); the best candidate
+ * scored is written to `out`, of equal ones the first. The same files, labels, seed and predictions
+ * give the same bytes. */
+CST_API cst_status cst_soup_learned(cst_context *context, const char *const *paths, int32_t count,
+                                    const cst_soup_config *config, const char *out,
+                                    cst_report **report);
+
+/* Removes what soups keep in a work folder, and the folder if nothing else is in it. */
+CST_API cst_status cst_soup_clear(cst_context *context, const char *work);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,123 @@
+/*
+ * What soups and averages of checkpoints came to, as text: what was mixed, the steps of the choice.
+ * Last stage of the commands soup, swa and swag. Paper: Related Work (weight-space fusion).
+ */
+#include "report/text.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { STEPS_SHOWN = 40 };
+
+static bool is(const char *a, const char *b) {
+    return a && strcmp(a, b) == 0;
+}
+
+static void print_size(cst_page *page, const json_t *root) {
+    cst_text_label(page, "mixed");
+    cst_page_print(page, "%.0f parameters in %.0f tensors", cst_json_number(root, "parameters"),
+                   cst_json_number(root, "tensors"));
+    double copied = cst_json_number(root, "copied");
+    if (copied > 0)
+        cst_page_print(page, "; %.0f other tensor%s of the first file", copied,
+                       copied > 1 ? "s" : "");
+    cst_page_print(page, "\n");
+}
+
+/* Steps in the order in which they were taken; of many only those that made it better. */
+static void print_steps(cst_page *page, const json_t *root, bool full) {
+    static const char *const headers[] = {"", "candidate", "file", "score", "kept"};
+    const json_t *steps = json_object_get(root, "steps");
+    bool all = full || json_array_size(steps) <= STEPS_SHOWN;
+    cst_grid table;
+    cst_page_heading(page, all ? "Steps" : "Steps that were kept");
+    cst_grid_begin(&table, page, "rllrl", headers);
+    for (size_t i = 0; i < json_array_size(steps); i++) {
+        const json_t *step = json_array_get(steps, i);
+        const char *kind = cst_json_string(step, "kind");
+        const char *file = cst_json_string(step, "file");
+        bool kept = cst_json_flag(step, "kept");
+        if (!all && !kept)
+            continue;
+        cst_style style = kept ? CST_BOLD : CST_PLAIN;
+        cst_grid_cell(&table, CST_DIM, "%.0f", cst_json_number(step, "step"));
+        cst_grid_cell(&table, CST_PLAIN, "%s", kind ? kind : "-");
+        cst_grid_cell(&table, CST_PLAIN, "%s", file ? file : "-");
+        cst_grid_number(&table, style, 6, cst_json_number(step, "score"));
+        cst_grid_cell(&table, CST_PLAIN, "%s",
+                      is(kind, "single") && !json_object_get(step, "kept") ? "-"
+                      : kept                                               ? "yes"
+                                                                           : "no");
+    }
+    cst_grid_end(&table);
+}
+
+/* The weight of each file. */
+static void print_weights(cst_page *page, const json_t *root) {
+    static const char *const headers[] = {"file", "weight"};
+    const json_t *weights = json_object_get(root, "weights");
+    const json_t *files = json_object_get(root, "files");
+    cst_grid table;
+    if (json_array_size(weights) == 0)
+        return;
+    cst_page_heading(page, "Weights");
+    cst_grid_begin(&table, page, "lr", headers);
+    for (size_t i = 0; i < json_array_size(weights); i++) {
+        const char *file = cst_json_string_at(files, i);
+        cst_grid_cell(&table, CST_PLAIN, "%s", file ? file : "-");
+        cst_grid_number(&table, CST_PLAIN, 4, cst_json_number_at(weights, i));
+    }
+    cst_grid_end(&table);
+}
+
+void cst_text_soup(cst_page *page, const json_t *root, bool full) {
+    const char *kind = cst_json_string(root, "kind");
+    const char *out = cst_json_string(root, "out");
+    const char *metric = cst_json_string(root, "metric");
+    cst_page_print(page, "%s: %s soup of %zu files\n", out ? out : "-", kind ? kind : "-",
+                   json_array_size(json_object_get(root, "files")));
+    print_size(page, root);
+    if (is(kind, "greedy")) {
+        cst_text_label(page, "chosen");
+        cst_text_names(page, json_object_get(root, "chosen"));
+    }
+    if (metric) {
+        cst_text_label(page, metric);
+        cst_page_print(page, "%.6f on %.0f samples", cst_json_number(root, "score"),
+                       cst_json_number(root, "samples"));
+        if (is(kind, "learned") && cst_json_string(root, "best"))
+            cst_page_print(page, ", best of: %s", cst_json_string(root, "best"));
+        cst_page_print(page, "\n");
+        cst_text_label(page, "evaluations");
+        cst_page_print(page, "%.0f", cst_json_number(root, "evaluations"));
+        double cached = cst_json_number(root, "cached");
+        if (cached > 0)
+            cst_page_print(page, ", %.0f of them from the work folder", cached);
+        cst_page_print(page, "\n");
+        print_weights(page, root);
+        print_steps(page, root, full);
+    }
+    cst_text_bullets(page, root, "notices", "Notices");
+}
+
+void cst_text_averages(cst_page *page, const json_t *root) {
+    const char *command = cst_json_string(root, "command");
+    const char *kind = cst_json_string(root, "kind");
+    const char *out = cst_json_string(root, "out");
+    double files = (double)json_array_size(json_object_get(root, "files"));
+    cst_page_print(page, "%s: ", out ? out : "-");
+    if (is(kind, "sample")) {
+        const char *model = cst_json_string(root, "model");
+        cst_page_print(page, "%.0f samples around %s, scale %.6g, seed %.0f\n",
+                       cst_json_number(root, "samples"), model ? model : "-",
+                       cst_json_number(root, "scale"), cst_json_number(root, "seed"));
+    } else if (is(command, "swag")) {
+        cst_page_print(page, "mean, variance and %.0f deviations of %.0f checkpoints\n",
+                       cst_json_number(root, "rank"), files);
+    } else {
+        const char *from = cst_json_string(root, "from");
+        cst_page_print(page, "mean of %.0f checkpoints%s%s\n", files,
+                       from ? ", after those of " : "", from ? from : "");
+    }
+    cst_text_bullets(page, root, "notices", "Notices");
+}

@@ -1,0 +1,281 @@
+/*
+ * One candidate of a soup: mixed, predicted with by the caller's hook or taken from what was kept,
+ * scored, logged. Under greedy and learned soups. Paper: Wortsman et al. 2022.
+ */
+#include "weights/soup_trial.h"
+
+#include "io/bytes.h"
+#include "io/hash.h"
+
+#include <corestack/metrics.h>
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Raised where what is kept could mean something else than before. */
+static const char KEPT_AS[] = "corestack soup 1";
+
+/* ---- opening and closing --------------------------------------------------------------------- */
+
+static cst_status check_config(cst_context *context, const cst_soup_config *config) {
+    if (!config || !config->hook)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "a soup that is chosen by scores needs a hook that predicts");
+    if (!config->work || !*config->work)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "a soup needs a work folder");
+    if (!config->labels || !*config->labels)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "a soup needs labels to score candidates by");
+    if (config->task != CST_TASK_CLASSIFICATION && config->task != CST_TASK_REGRESSION)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "soups are scored for classification and regression, not for %s",
+                        cst_task_name(config->task) ? cst_task_name(config->task) : "this task");
+    if (config->output != CST_OUTPUT_PROBABILITY && config->output != CST_OUTPUT_LOGIT)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "predictions of a soup are probabilities or logits");
+    return CST_OK;
+}
+
+static cst_status choose_metric(cst_context *context, cst_soup *soup, const char *usual) {
+    cst_task task = soup->config->task;
+    const char *name = soup->config->metric;
+    if (!name)
+        name = task == CST_TASK_CLASSIFICATION ? usual : cst_soup_metric_at(task, 0)->name;
+    soup->metric = cst_soup_metric_find(task, name);
+    if (soup->metric)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_ARGUMENT,
+                    "there is no metric '%s' for soups of this task; use %s", name,
+                    task == CST_TASK_CLASSIFICATION ? "top1, nll, brier or ece" : "rmse or mae");
+}
+
+static cst_status hash_labels(cst_context *context, const char *path, uint64_t out[2]) {
+    cst_bytes *source = NULL;
+    const unsigned char *bytes = NULL;
+    cst_status status = cst_bytes_open(context, &source, path, 0);
+    if (status == CST_OK)
+        status = cst_bytes_slurp(context, source, &bytes);
+    if (status == CST_OK)
+        cst_hash_memory(bytes, (size_t)cst_bytes_size(source), out);
+    cst_bytes_close(context, source);
+    return status;
+}
+
+cst_status cst_soup_open(cst_context *context, cst_soup *soup, const char *kind,
+                         const char *const *paths, int32_t count, const cst_soup_config *config,
+                         const char *usual) {
+    *soup = (cst_soup){.config = config, .paths = paths, .count = count, .started = cst_seconds()};
+    cst_status status = check_config(context, config);
+    if (status == CST_OK)
+        status = choose_metric(context, soup, usual);
+    if (status == CST_OK)
+        status = cst_checkpoints_open(context, &soup->all, paths, count);
+    if (status == CST_OK)
+        status = hash_labels(context, config->labels, soup->labels);
+    if (status == CST_OK)
+        status = cst_soup_work_open(context, &soup->work, config->work);
+    if (status == CST_OK)
+        status = cst_soup_report(context, kind, soup->all, &soup->report);
+    if (status != CST_OK)
+        return status;
+    json_t *root = cst_report_root(soup->report);
+    cst_report_string(soup->report, root, "task", cst_task_name(config->task));
+    cst_report_string(soup->report, root, "metric", soup->metric->name);
+    cst_report_string(soup->report, root, "definition", cst_metric_definition(soup->metric->name));
+    soup->steps = cst_report_list(soup->report, root, "steps");
+    return cst_report_finish(context, soup->report);
+}
+
+void cst_soup_close(cst_context *context, cst_soup *soup) {
+    cst_soup_work_close(context, soup->work);
+    cst_checkpoints_close(context, soup->all);
+    cst_report_free(context, soup->report);
+    *soup = (cst_soup){0};
+}
+
+/* ---- a candidate ----------------------------------------------------------------------------- */
+
+cst_status cst_soup_mix(cst_context *context, const cst_soup *soup, const cst_candidate *candidate,
+                        const char *path, uint64_t hash[2]) {
+    if (!candidate->members)
+        return cst_checkpoints_mix(context, soup->all, candidate->weights, candidate->scope, path,
+                                   hash);
+    cst_checkpoints *some = NULL;
+    const char **paths = cst_alloc(context, (size_t)candidate->count, sizeof *paths);
+    if (!paths)
+        return CST_ERROR_MEMORY;
+    for (int32_t i = 0; i < candidate->count; i++)
+        paths[i] = soup->paths[candidate->members[i]];
+    cst_mute(context, true); /* it was said of all files together */
+    cst_status status = cst_checkpoints_open(context, &some, paths, candidate->count);
+    if (status == CST_OK)
+        status =
+            cst_checkpoints_mix(context, some, candidate->weights, candidate->scope, path, hash);
+    cst_checkpoints_close(context, some);
+    cst_mute(context, false);
+    cst_free(context, (void *)paths);
+    return status;
+}
+
+/* What predictions are kept under: the candidate's bytes, the labels', and what the hook is. */
+static cst_status kept_path(cst_context *context, const cst_soup *soup, const uint64_t hash[2],
+                            char **out) {
+    const cst_soup_config *config = soup->config;
+    uint64_t mixed[2];
+    size_t member = cst_path_member(config->labels);
+    char *text = cst_format(
+        context, "%s\n%016" PRIx64 "%016" PRIx64 "\n%016" PRIx64 "%016" PRIx64 "\n%s\n%s\n%s",
+        KEPT_AS, hash[0], hash[1], soup->labels[0], soup->labels[1],
+        member ? config->labels + member : "", cst_task_name(config->task),
+        config->identity ? config->identity : "");
+    if (!text)
+        return CST_ERROR_MEMORY;
+    cst_hash_memory(text, strlen(text), mixed);
+    cst_free(context, text);
+    *out = cst_soup_work_kept(context, soup->work, mixed);
+    return *out ? CST_OK : CST_ERROR_MEMORY;
+}
+
+/* Puts what went wrong with predictions into its place. */
+static cst_status blame_predictions(cst_context *context, cst_status status) {
+    if (status == CST_OK || status == CST_ERROR_MEMORY || status == CST_ERROR_CANCELLED)
+        return status;
+    char *why = cst_strdup(context, cst_last_error(context));
+    if (!why)
+        return CST_ERROR_MEMORY;
+    status = cst_fail(context, status, "the predictions for a candidate cannot be scored: %s", why);
+    cst_free(context, why);
+    return status;
+}
+
+/* What there is to say of predictions is said once. */
+static cst_status score_file(cst_context *context, cst_soup *soup, const char *path,
+                             double *score) {
+    bool said = soup->evaluations > 1;
+    if (said)
+        cst_mute(context, true);
+    cst_status status =
+        cst_soup_score_file(context, soup->config, soup->metric, path, score, &soup->samples);
+    if (said)
+        cst_mute(context, false);
+    return status;
+}
+
+/* Asks the hook, and keeps what it predicted if that can be scored. */
+static cst_status ask_hook(cst_context *context, cst_soup *soup, const char *kept, double *score) {
+    const char *candidate = cst_soup_work_candidate(soup->work);
+    const char *predictions = cst_soup_work_predictions(soup->work);
+    /* For a hook that says nothing of its failure. */
+    (void)cst_fail(context, CST_ERROR_INTERNAL, "the hook of the soup failed and did not say why");
+    cst_status status = soup->config->hook(context, soup->config->user, candidate, predictions);
+    if (status != CST_OK)
+        return status;
+    if (access(predictions, F_OK) != 0)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "the program wrote no predictions to %s; they belong, as an npy array, at "
+                        "the path that it is given",
+                        predictions);
+    status = blame_predictions(context, score_file(context, soup, predictions, score));
+    if (status == CST_OK)
+        status = cst_soup_work_keep(context, soup->work, kept);
+    return status;
+}
+
+/* Scores what was kept, if anything was. What cannot be scored any more is evaluated again. */
+static cst_status use_kept(cst_context *context, cst_soup *soup, const char *kept, double *score,
+                           bool *found) {
+    *found = access(kept, F_OK) == 0;
+    if (!*found)
+        return CST_OK;
+    cst_status status = score_file(context, soup, kept, score);
+    if (status == CST_OK || status == CST_ERROR_MEMORY || status == CST_ERROR_CANCELLED)
+        return status;
+    *found = false;
+    (void)unlink(kept);
+    return CST_OK;
+}
+
+/* The score, from what was kept or from the hook. */
+static cst_status evaluate(cst_context *context, cst_soup *soup, const cst_candidate *candidate,
+                           double *score, bool *cached) {
+    uint64_t hash[2];
+    char *kept = NULL;
+    *cached = false;
+    cst_status status =
+        cst_soup_mix(context, soup, candidate, cst_soup_work_candidate(soup->work), hash);
+    if (status == CST_OK)
+        status = kept_path(context, soup, hash, &kept);
+    if (status == CST_OK)
+        status = use_kept(context, soup, kept, score, cached);
+    if (status == CST_OK && !*cached)
+        status = ask_hook(context, soup, kept, score);
+    cst_soup_work_clean(soup->work);
+    cst_free(context, kept);
+    return status;
+}
+
+cst_status cst_soup_try(cst_context *context, cst_soup *soup, const cst_candidate *candidate,
+                        const char *kind, int32_t file, double *score, json_t **step) {
+    bool cached = false;
+    *score = NAN;
+    *step = NULL;
+    cst_status status = cst_progress(context, "soup", soup->evaluations, soup->planned);
+    soup->evaluations++;
+    if (status == CST_OK)
+        status = evaluate(context, soup, candidate, score, &cached);
+    if (status != CST_OK)
+        return status;
+    soup->cached += cached;
+    *step = cst_report_add_object(soup->report, soup->steps);
+    cst_report_integer(soup->report, *step, "step", soup->evaluations);
+    cst_report_string(soup->report, *step, "kind", kind);
+    cst_report_string(soup->report, *step, "file", file >= 0 ? soup->paths[file] : NULL);
+    cst_report_number(soup->report, *step, "score", *score);
+    cst_report_flag(soup->report, *step, "cached", cached);
+    cst_log(context, CST_LOG_INFO, "%s %s: %s %.6g%s", kind, file >= 0 ? soup->paths[file] : "",
+            soup->metric->name, *score, cached ? " (kept)" : "");
+    return cst_report_finish(context, soup->report);
+}
+
+cst_status cst_soup_log(cst_context *context, cst_soup *soup, const json_t *step) {
+    char *line = NULL;
+    cst_status status = cst_report_finish(context, soup->report);
+    if (status == CST_OK)
+        status = cst_report_line(context, step, &line);
+    if (status == CST_OK)
+        status = cst_soup_work_log(context, soup->work, line);
+    cst_free(context, line);
+    return status;
+}
+
+bool cst_soup_better(const cst_soup *soup, double score, double than) {
+    if (isnan(score) || isnan(than))
+        return isnan(than) && !isnan(score);
+    return soup->metric->more ? score > than : score < than;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+cst_status cst_soup_finish(cst_context *context, cst_soup *soup, const cst_candidate *best,
+                           double score, const char *out, cst_report **report) {
+    json_t *root = cst_report_root(soup->report);
+    cst_report_integer(soup->report, root, "samples", soup->samples);
+    cst_report_number(soup->report, root, "score", score);
+    cst_report_integer(soup->report, root, "evaluations", soup->evaluations);
+    cst_report_integer(soup->report, root, "cached", soup->cached);
+    cst_report_number(soup->report, root, "seconds", 0);
+    cst_report_notices(soup->report, context);
+    cst_status status = cst_report_finish(context, soup->report);
+    if (status == CST_OK)
+        status = cst_progress(context, "soup", soup->planned, soup->planned);
+    if (status == CST_OK)
+        status = cst_soup_mix(context, soup, best, out, NULL);
+    if (status == CST_OK)
+        cst_report_change_number(root, "seconds", cst_seconds() - soup->started);
+    if (status == CST_OK && report) {
+        *report = soup->report;
+        soup->report = NULL;
+    }
+    return status;
+}

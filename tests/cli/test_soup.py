@@ -1,0 +1,370 @@
+"""Soups: the same choices and bytes as in NumPy, what is kept between runs, programs that fail."""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import time
+
+import numpy as np
+
+import support
+from support import TOOL, PoolCase, run
+
+spec = importlib.util.spec_from_file_location(
+    "safetensors_format", os.path.join(support.SOURCES, "tests", "oracles", "safetensors_format.py")
+)
+tensors = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(tensors)
+HOOK = os.path.join(os.path.dirname(TOOL), "tests", "linear_hook")
+
+
+def softmax(z):
+    e = np.exp(z - z.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+class Soups(PoolCase):
+    rows, columns, classes, count = 240, 6, 3, 6
+
+    def setUp(self):
+        super().setUp()
+        rng = np.random.default_rng(11)
+        self.x = rng.normal(size=(self.rows, self.columns))
+        truth = rng.normal(size=(self.classes, self.columns))
+        self.y = (self.x @ truth.T + rng.gumbel(size=(self.rows, self.classes))).argmax(1).astype(np.int32)
+        self.labels_file = self.save("y.npy", self.y)
+        with open(self.path("x.f64"), "wb") as file:
+            file.write(np.array(self.x.shape, np.int64).tobytes() + self.x.tobytes())
+        noises = [0.6, 0.9, 1.2, 0.7, 3.0, 0.8]
+        self.models = []
+        self.files = []
+        for i, noise in enumerate(noises):
+            weight = (truth + noise * rng.normal(size=truth.shape)).astype(np.float32)
+            self.add_model(f"m{i}", weight, rng.normal(size=self.classes).astype(np.float32) * noise)
+        self.command = f"{HOOK} {self.path('x.f64')}"
+        self.out = self.path("soup.safetensors")
+        self.work = self.path("work")
+
+    def add_model(self, name, weight, bias, extra=()):
+        self.models.append((weight, bias))
+        self.files.append(self.path(f"{name}.safetensors"))
+        arrays = [("bias", bias), ("weight", weight), ("steps", np.array([7 + len(self.models)], np.int64)), *extra]
+        with open(self.files[-1], "wb") as file:
+            file.write(tensors.save([(n, {"f4": "F32", "i8": "I64"}[a.dtype.str[1:]], a.shape, a.tobytes())
+                                     for n, a in arrays]))
+
+    def probabilities(self, weights):
+        weight, bias = (sum(w * m[p].astype(float) for w, m in zip(weights, self.models)) for p in (0, 1))
+        weight, bias = weight.astype(np.float32).astype(float), bias.astype(np.float32).astype(float)
+        return softmax(self.x @ weight.T + bias).astype(np.float32)
+
+    def score(self, weights, metric):
+        p = self.probabilities(weights)
+        if metric == "top1":
+            return float((p.argmax(1) == self.y).mean())
+        if metric == "brier":
+            return float(((p.astype(float) - np.eye(self.classes)[self.y]) ** 2).sum(1).mean())
+        return float(-np.log(p[np.arange(self.rows), self.y].astype(float)).mean())
+
+    def oracle(self, metric):
+        """Recipe 1 in NumPy: members in the order in which they were kept, and the score."""
+        sign = -1 if metric == "top1" else 1
+        mean = lambda chosen: self.score([(i in chosen) / len(chosen) for i in range(self.count)], metric)
+        order = sorted(range(self.count), key=lambda i: (sign * mean([i]), i))
+        chosen, best = [order[0]], mean([order[0]])
+        for i in order[1:]:
+            if sign * mean([*chosen, i]) <= sign * best:
+                chosen, best = [*chosen, i], mean([*chosen, i])
+        return chosen, best
+
+    def soup(self, kind, *more, out=None, command=None, **keywords):
+        return self.works("soup", kind, *self.files, "--eval", command or self.command, "--labels",
+                          self.labels_file, "-o", out or self.out, "--json", *more, **keywords).json()
+
+    def soup_fails(self, command, *says, more=(), kind="greedy"):
+        return self.fails("soup", kind, *self.files, "--eval", command, "--labels", self.labels_file, "-o", self.out,
+                          *more, says=says)
+
+    def calls(self):
+        """A command that also counts how often it was called."""
+        count = self.path("count")
+        return f"echo x >> {count}; {self.command}", lambda: os.path.exists(count) and self.read(count).count(b"x")
+
+    # ---- what is computed
+
+    def test_uniform(self):
+        report = self.works("soup", "uniform", *self.files, "-o", self.out, "--json").json()
+        self.assertEqual((report["command"], report["kind"], report["files"]), ("soup", "uniform", self.files))
+        self.assertEqual((report["out"], report["tensors"], report["copied"]), (self.out, 2, 1))
+        self.assertTrue(any("steps" in notice for notice in report["notices"]), report["notices"])
+        wanted = np.mean([m[0].astype(float) for m in self.models], 0).astype(np.float32)
+        self.assertIn(wanted.tobytes(), self.read(self.out))
+        self.assertIn("uniform soup of 6 files", self.works("soup", "uniform", *self.files, "-o", self.out).out)
+
+    def test_greedy_chooses_as_numpy_does(self):
+        for metric in ("top1", "nll", "brier"):
+            chosen, best = self.oracle(metric)
+            self.assertGreater(len(chosen), 1)
+            self.assertLess(len(chosen), self.count)
+            report = self.soup("greedy", "--metric", metric)
+            self.assertEqual(report["chosen"], [self.files[i] for i in sorted(chosen)])
+            self.assertAlmostEqual(report["score"], best, places=6)
+            self.assertEqual(report["samples"], self.rows)
+            kept = [step["file"] for step in report["steps"] if step["kind"] == "add" and step["kept"]]
+            self.assertEqual(kept, [self.files[i] for i in chosen[1:]])
+            self.assertEqual((report["evaluations"], report["cached"]), (11, 0))
+            uniform = self.path("uniform.safetensors")
+            self.works("soup", "uniform", *report["chosen"], "-o", uniform)
+            self.assertEqual(self.read(self.out), self.read(uniform))
+            self.assertFalse(os.path.exists(self.out + ".work"))
+
+    def test_regression_and_logits(self):
+        one = self.soup("greedy", "--metric", "nll")
+        logits = self.path("logits.py")
+        with open(logits, "w", encoding="utf-8") as file:
+            file.write("import sys, numpy as np\np = sys.argv[1]\nnp.save(p, np.log(np.load(p)))\n")
+        files, self.files = self.files, self.files[:2]
+        command = f"both() {{ {self.command} \"$1\" \"$2\" && /usr/bin/python3 {logits} \"$2\"; }}; both"
+        report = self.soup("greedy", "--metric", "nll", "--values", "logit", command=command)
+        for step in range(2):
+            self.assertAlmostEqual(report["steps"][step]["score"], one["steps"][step]["score"], places=5)
+        self.files = files
+        self.files, self.models = [], []
+        rng = np.random.default_rng(2)
+        truth = rng.normal(size=(1, self.columns))
+        values = self.x @ truth[0] + 0.1 * rng.normal(size=self.rows)
+        for i in range(4):
+            self.add_model(f"r{i}", (truth + 0.3 * rng.normal(size=truth.shape)).astype(np.float32),
+                           np.zeros(1, np.float32))
+        self.labels_file = self.save("targets.npy", values)
+        report = self.soup("greedy", "--task", "regression")
+        self.assertEqual((report["metric"], report["task"]), ("rmse", "regression"))
+        weight = np.mean([self.models[self.files.index(f)][0].astype(float) for f in report["chosen"]], 0)
+        rmse = float(np.sqrt(((self.x @ weight[0] - values) ** 2).mean()))
+        self.assertAlmostEqual(report["score"], rmse, places=5)
+        self.assertLess(rmse, min(s["score"] for s in report["steps"] if s["kind"] == "single"))
+
+    def test_learned(self):
+        report = self.soup("learned", "--evaluations", "120", "--seed", "5")
+        self.assertEqual((report["metric"], report["per"], report["best"]), ("nll", "model", "search"))
+        self.assertAlmostEqual(sum(report["weights"]), 1, places=9)
+        self.assertGreaterEqual(min(report["weights"]), 0)
+        self.assertAlmostEqual(self.score(report["weights"], "nll"), report["score"], places=6)
+        corners = [s["score"] for s in report["steps"] if s["kind"] != "search"]
+        self.assertEqual((len(corners), len(report["steps"])), (1 + self.count, 120))
+        self.assertLess(report["score"], min(corners))
+
+    def test_learned_with_any_sign_and_per_tensor(self):
+        signed = self.soup("learned", "--signed", "--evaluations", "40")
+        self.assertAlmostEqual(sum(signed["weights"]), 1, places=9)
+        self.assertAlmostEqual(self.score(signed["weights"], "nll"), signed["score"], places=6)
+        report = self.soup("learned", "--per", "tensor", "--evaluations", "60")
+        self.assertEqual([t["name"] for t in report["tensor_weights"]], ["bias", "weight"])
+        weight = {t["name"]: t["weights"] for t in report["tensor_weights"]}
+        mixed = [sum(a * m[p].astype(float) for a, m in zip(weight[n], self.models)).astype(np.float32)
+                 for p, n in ((0, "weight"), (1, "bias"))]
+        for array in mixed:
+            self.assertIn(array.tobytes(), self.read(self.out))
+        p = softmax(self.x @ mixed[0].astype(float).T + mixed[1])
+        self.assertAlmostEqual(float(-np.log(p[np.arange(self.rows), self.y]).mean()), report["score"], places=5)
+
+    def test_same_bytes_for_any_number_of_threads(self):
+        made = set()
+        for threads, seed in ((1, 3), (3, 3), (1, 4)):
+            self.soup("learned", "--evaluations", "20", "--seed", seed, "--threads", threads)
+            made.add(self.read(self.out))
+        self.assertEqual(len(made), 2)
+
+    def test_no_search_is_worse_than_the_corners(self):
+        for metric in ("top1", "ece"):
+            report = self.soup("learned", "--evaluations", "9", "--metric", metric)
+            scores = [s["score"] for s in report["steps"]]
+            self.assertEqual(len(scores), 9)
+            self.assertEqual(report["score"], max(scores) if metric == "top1" else min(scores))
+
+    # ---- what is kept
+
+    def test_a_second_run_asks_nothing(self):
+        command, calls = self.calls()
+        first = self.soup("greedy", "--work", self.work, command=command)
+        soup = self.read(self.out)
+        self.assertEqual(calls(), 11)
+        steps = self.read(os.path.join(self.work, "steps.jsonl")).decode().splitlines()
+        self.assertEqual([json.loads(line) for line in steps], first["steps"])
+        self.assertEqual(sorted(os.listdir(self.work)), ["cache", "lock", "steps.jsonl"])
+        again = self.soup("greedy", "--work", self.work, command=command)
+        self.assertEqual((calls(), again["cached"], again["evaluations"]), (11, 11, 11))
+        self.assertEqual(self.read(self.out), soup)
+        self.assertEqual([s["score"] for s in again["steps"]], [s["score"] for s in first["steps"]])
+        # Another metric needs no predictions that are not there for candidates that are.
+        self.soup("greedy", "--work", self.work, "--metric", "nll", command=command)
+        self.assertLess(calls(), 22)
+
+    def test_what_changes_is_asked_again(self):
+        command, calls = self.calls()
+        self.soup("greedy", "--work", self.work, command=command)
+        self.y[0] = (self.y[0] + 1) % self.classes
+        self.save("y.npy", self.y)
+        self.assertEqual(self.soup("greedy", "--work", self.work, command=command)["cached"], 0)
+        self.assertEqual(self.soup("greedy", "--work", self.work, command="true; " + command)["cached"], 0)
+        with open(self.files[4], "rb") as file:
+            content = bytearray(file.read())
+        content[-1] ^= 1  # of one file, which is in no soup
+        with open(self.files[4], "wb") as file:
+            file.write(content)
+        report = self.soup("greedy", "--work", self.work, command=command)
+        self.assertLess(report["cached"], report["evaluations"])
+        self.assertFalse(report["steps"][4]["cached"])
+        self.assertTrue(report["steps"][3]["cached"])
+        # A kept file that is spoilt is made anew.
+        kept = sorted(os.listdir(os.path.join(self.work, "cache")))
+        for name in kept:
+            os.truncate(os.path.join(self.work, "cache", name), 100)
+        again = self.soup("greedy", "--work", self.work, command=command)
+        self.assertEqual((again["cached"], again["chosen"]), (0, report["chosen"]))
+
+    def test_killed_and_started_again(self):
+        """SIGKILL after a few evaluations: nothing is at -o, and the same command ends as one that was not killed."""
+        whole = self.soup("learned", "--evaluations", "30")
+        soup = self.read(self.out)
+        os.unlink(self.out)
+        command, calls = self.calls()
+        slow = f"sleep 0.05; {command}"
+        arguments = [TOOL, "soup", "learned", *self.files, "--eval", slow, "--labels", self.labels_file,
+                     "--evaluations", "30", "-o", self.out, "--json"]
+        process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        while calls() < 9:
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+        self.assertFalse(os.path.exists(self.out))
+        self.assertTrue(os.path.isdir(self.out + ".work"))
+        again = json.loads(subprocess.run(arguments, stdout=subprocess.PIPE, check=True).stdout)
+        self.assertGreaterEqual(again["cached"], 8)
+        self.assertLess(again["cached"], 30)
+        self.assertEqual(self.read(self.out), soup)
+        for key in ("weights", "score", "best"):
+            self.assertEqual(again[key], whole[key])
+        self.assertFalse(os.path.exists(self.out + ".work"))
+
+    def test_interrupted(self):
+        """An interrupt ends the program, also one that shrugs it off, keeps what is known, and leaves nothing else."""
+        marks = self.path("marks")
+        command = f"echo $$ >> {marks}; trap '' INT; [ $(wc -l < {marks}) -lt 4 ] || sleep 60; {self.command}"
+        process = subprocess.Popen(
+            [TOOL, "soup", "greedy", *self.files, "--eval", command, "--labels", self.labels_file, "-o", self.out],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        while not os.path.exists(marks) or self.read(marks).count(b"\n") < 4:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, -signal.SIGINT)
+        self.assertEqual(errors.decode().count("\n"), 1)
+        self.assertIn("goes on from here", errors.decode())
+        with self.assertRaises(ProcessLookupError):
+            os.kill(int(self.read(marks).split()[-1]), 0)
+        self.assertEqual(sorted(os.listdir(self.out + ".work")), ["cache", "lock", "steps.jsonl"])
+        self.assertEqual(len(os.listdir(self.out + ".work/cache")), 3)
+        self.assertFalse(os.path.exists(self.out))
+
+    def test_one_run_at_a_time(self):
+        mark = self.path("mark")
+        command = f"touch {mark}; sleep 1; {self.command}"
+        arguments = ["soup", "greedy", *self.files, "--labels", self.labels_file, "--work", self.work]
+        process = subprocess.Popen([TOOL, *arguments, "--eval", command, "-o", self.out], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while not os.path.exists(mark):
+            time.sleep(0.01)
+        result = run(*arguments, "--eval", self.command, "-o", self.path("other.safetensors"))
+        process.terminate()
+        process.wait()
+        self.assertEqual(result.code, 2)
+        self.assertIn("another run has", result.err)
+
+    # ---- the program
+
+    def test_what_the_program_gets(self):
+        seen = self.path("seen")
+        command = (f"look() {{ {{ echo \"$@\"; echo $CORESTACK_CANDIDATE $CORESTACK_PREDICTIONS; ls /proc/self/fd; "
+                   f"cat; }} > {seen}; echo out; cd /; {self.command} \"$@\"; }}; look")
+        with open(self.path("x.f64"), "rb") as leaked:
+            result = subprocess.run(
+                [TOOL, "soup", "greedy", *map(os.path.basename, self.files), "--eval", command, "--labels", "y.npy",
+                 "-o", "soup.safetensors", "--json"], cwd=self.folder, input=b"not for the program",
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=[leaked.fileno()], check=True)
+        json.loads(result.stdout)
+        self.assertEqual(result.stderr.decode(), "out\n" * 11)
+        lines = self.read(seen).decode().split("\n")
+        self.assertEqual(lines[0], lines[1])
+        for path in lines[0].split():
+            self.assertTrue(os.path.isabs(path))
+        self.assertEqual(lines[2:], ["0", "1", "2", "3", ""])  # 3 is that of ls
+
+    def test_programs_that_fail(self):
+        os.unlink(self.pool)
+        self.soup_fails("exit 3 #", "--eval", "exit status 3", "by hand")
+        self.soup_fails("kill -9 $$ #", "signal 9")
+        self.soup_fails("true", "wrote no predictions")
+        self.soup_fails(f"cp {self.labels_file} \"$2\" #", "cannot be scored")
+        self.soup_fails("echo rubbish > \"$2\" #", "cannot be scored")
+        short = self.save("short.npy", np.full((self.rows - 1, self.classes), 1 / self.classes, np.float32))
+        self.soup_fails(f"cp {short} \"$2\" #", "cannot be scored", str(self.rows - 1), str(self.rows))
+        wide = np.full((self.rows, self.classes), 1 / self.classes, np.float32)
+        wide[3, 1] = np.nan
+        self.soup_fails(f"cp {self.save('nan.npy', wide)} \"$2\" #", "cannot be scored", "row 3")
+        wide[3, 1] = 0.9
+        self.soup_fails(f"cp {self.save('sum.npy', wide)} \"$2\" #", "cannot be scored", "row 3")
+        result = run("soup", "greedy", *self.files, "--eval", "/no/such/program", "--labels", self.labels_file, "-o",
+                     self.out)
+        self.assertEqual(result.code, 2)
+        self.assertIn("exit status 127 (not found)", result.err)  # after what the shell says
+
+    def test_a_program_that_fails_later_keeps_what_is_known(self):
+        mark = self.path("mark")
+        command = f"echo >> {mark}; [ $(wc -l < {mark}) -le 5 ] || exit 4; {self.command}"
+        result = run("soup", "greedy", *self.files, "--eval", command, "--labels", self.labels_file, "-o", self.out)
+        self.assertEqual(result.code, 2)
+        self.assertEqual(len(os.listdir(self.out + ".work/cache")), 5)
+        os.unlink(mark)
+        with open(mark, "w", encoding="ascii") as file:
+            file.write("\n" * -100)
+        report = self.soup("greedy", "--work", self.out + ".work")
+        self.assertEqual(report["cached"], 0)  # another command
+        self.assertTrue(os.path.isdir(self.out + ".work"))
+
+    # ---- the command line
+
+    def test_bad_arguments(self):
+        files = self.files
+        score = ("--eval", "true", "--labels", self.labels_file)
+        self.fails("soup", says=["uniform, greedy or learned"])
+        self.fails("soup", "gredy", says=["'greedy'"])
+        self.fails("soup", "--nonsense", says=["uniform, greedy or learned"])
+        self.fails("help", "soup", "x", says=["uniform, greedy or learned"])
+        self.fails("soup", "greedy", *files, "-o", self.out, "--labels", self.labels_file, says=["--eval CMD"])
+        self.fails("soup", "greedy", *files, "-o", self.out, "--eval", "true", says=["--labels"])
+        self.fails("soup", "greedy", *files, *score, says=["-o"])
+        self.fails("soup", "greedy", files[0], *score, "-o", self.out, says=["two or more"])
+        self.fails("soup", "uniform", "-o", self.out, says=["safetensors"])
+        self.fails("soup", "uniform", *files, "-o", files[1], says=["read here"])
+        self.fails("soup", "greedy", *files, *score, "-o", self.out, "--metric", "auc", says=["'auc'", "top1"])
+        self.fails("soup", "greedy", *files, *score, "-o", self.out, "--task", "detection", says=["'detection'"])
+        self.fails("soup", "greedy", *files, *score, "-o", self.out, "--values", "odds", says=["'odds'"])
+        self.fails("soup", "greedy", *files, *score, "-o", self.out, "--per", "model", says=["--per"])
+        self.fails("soup", "learned", *files, *score, "-o", self.out, "--per", "layer", says=["'layer'"])
+        self.fails("soup", "learned", *files, *score, "-o", self.out, "--evaluations", "6", says=["more than 6"])
+        self.fails("soup", "learned", *files, *score, "-o", self.out, "--work", self.pool, says=["no folder"])
+        self.fails("soup", "learned", *files, *score, "-o", self.out, "--work", self.path("a/b"), says=["a/b"])
+        self.fails("soup", "greedy", *files, "--eval", "true", "--labels", self.path("no.npy"), "-o", self.out,
+                   says=["no.npy"])
+        for words in (("soup", "--help"), ("help", "soup")):
+            self.assertIn("soup greedy --help", self.works(*words).out)
+        for words in (("soup", "greedy", "--help"), ("help", "soup", "greedy")):
+            self.assertIn("--eval CMD", self.works(*words).out)
+
+    def test_files_that_differ(self):
+        self.add_model("odd", np.zeros((self.classes, 2), np.float32), np.zeros(self.classes, np.float32))
+        self.soup_fails(self.command, "weight", "odd.safetensors")

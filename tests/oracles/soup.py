@@ -1,0 +1,90 @@
+"""Soups of linear softmax models in NumPy and SciPy: the greedy choice of Recipe 1, and the optima of mixing weights, whose
+NLL is convex: on the simplex, of any sign with sum 1, and on one simplex for each tensor. Writes tests/data/soup.h."""
+
+import pathlib
+
+import numpy as np
+from scipy.optimize import minimize
+
+ROOT = pathlib.Path(__file__).resolve().parents[1] / "data"
+ROWS, COLUMNS, CLASSES, MODELS = 150, 4, 3, 5
+
+
+def array(kind, name, values):
+    """C source of an array, in lines of at most 100 characters."""
+    words = [repr(float(v)) if kind == "double" else str(int(v)) for v in np.ravel(values)]
+    lines, line = [], "   "
+    for word in words:
+        if len(line) + len(word) + 2 > 98:
+            lines.append(line)
+            line = "   "
+        line += f" {word},"
+    return f"static const {kind} {name}[] = {{\n" + "\n".join([*lines, line]) + "\n};\n"
+
+
+def main():
+    rng = np.random.default_rng(2022)
+    x = rng.normal(size=(ROWS, COLUMNS))
+    truth = rng.normal(size=(CLASSES, COLUMNS))
+    y = (x @ truth.T + rng.gumbel(size=(ROWS, CLASSES))).argmax(1)
+    noise = np.array([0.6, 0.9, 2.5, 0.7, 1.1])
+    weight = np.array([truth + s * rng.normal(size=truth.shape) for s in noise]).astype(np.float32).astype(float)
+    bias = np.array([s * rng.normal(size=CLASSES) for s in noise]).astype(np.float32).astype(float)
+
+    def probabilities(a, b):
+        z = x @ np.tensordot(a, weight, 1).T + np.tensordot(b, bias, 1)
+        e = np.exp(z - z.max(1, keepdims=True))
+        return e / e.sum(1, keepdims=True)
+
+    def nll(a, b):
+        return -np.log(probabilities(a, b)[np.arange(ROWS), y]).mean()
+
+    def error(a, b):
+        return (probabilities(a, b).argmax(1) != y).mean()
+
+    def greedy(loss):
+        def mean(chosen):
+            w = np.isin(np.arange(MODELS), chosen) / len(chosen)
+            return loss(w, w)
+
+        order = sorted(range(MODELS), key=lambda i: (mean([i]), i))
+        chosen, best = [order[0]], mean([order[0]])
+        for i in order[1:]:
+            if mean([*chosen, i]) <= best:
+                chosen, best = [*chosen, i], mean([*chosen, i])
+        return sorted(chosen), best
+
+    def optimum(loss, size, bounds):
+        """Least loss over `size` groups of weights that sum to 1 each."""
+        start = np.full(size * MODELS, 1 / MODELS)
+        sums = [{"type": "eq", "fun": lambda w, g=g: w[g * MODELS:(g + 1) * MODELS].sum() - 1} for g in range(size)]
+        found = minimize(loss, start, method="SLSQP", bounds=bounds, constraints=sums,
+                         options={"ftol": 1e-14, "maxiter": 1000})
+        assert found.success, found.message
+        return found.fun
+
+    box = [(0, 1)] * MODELS
+    choices = {name: greedy(loss) for name, loss in (("nll", nll), ("top1", error))}
+    with open(ROOT / "soup.h", "w", encoding="ascii") as out:
+        out.write("/* Written by tests/oracles/soup.py. */\n// clang-format off\n#include <stdint.h>\n")
+        out.write(f"enum {{ SOUP_ROWS = {ROWS}, SOUP_COLUMNS = {COLUMNS}, SOUP_CLASSES = {CLASSES}, "
+                  f"SOUP_MODELS = {MODELS} }};\n")
+        out.write(array("double", "SOUP_X", x) + array("int32_t", "SOUP_Y", y))
+        out.write("/* [models][classes][columns], [models][classes]; exact in float32 */\n")
+        out.write(array("double", "SOUP_WEIGHT", weight) + array("double", "SOUP_BIAS", bias))
+        for name, (chosen, best) in choices.items():
+            out.write(array("int32_t", f"SOUP_GREEDY_{name.upper()}", [i in chosen for i in range(MODELS)]))
+            out.write(f"static const double SOUP_GREEDY_{name.upper()}_SCORE = "
+                      f"{float(best if name == 'nll' else 1 - best)!r};\n")
+        w = np.full(MODELS, 1 / MODELS)
+        for name, value in (
+            ("UNIFORM", nll(w, w)),
+            ("SIMPLEX", optimum(lambda w: nll(w, w), 1, box)),
+            ("SIGNED", optimum(lambda w: nll(w, w), 1, None)),
+            ("TENSORS", optimum(lambda w: nll(w[:MODELS], w[MODELS:]), 2, box * 2)),
+        ):
+            out.write(f"static const double SOUP_{name}_NLL = {float(value)!r};\n")
+
+
+if __name__ == "__main__":
+    main()

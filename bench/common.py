@@ -93,9 +93,9 @@ def kernels(path, what, threads=1):
 
 
 def weights(*words):
-    """Seconds and peak resident bytes of a command of bench-weights."""
-    seconds, out, _, _ = run([BUILD / "bench-weights", *words])
-    return seconds, int(out)
+    """Seconds, peak resident bytes and seconds of CPU of a command of bench-weights."""
+    seconds, out, _, cpu = run([BUILD / "bench-weights", *words])
+    return seconds, int(out), cpu
 
 
 def turns(ours, theirs, rounds=2):

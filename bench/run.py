@@ -359,16 +359,16 @@ def weights(about):
             return from_start("floor", bare, written)
 
         written = size * 2**20 * (6 if what == "fit" else 1)
-        (mine, rss), (least, _) = turns(ours, floor_of, 3)
-        return mine, rss, least
+        return turns(ours, floor_of, 5)
 
     for what, name, cold, most in (("mean", "mean of checkpoints", False, 2), ("swa", "running average (SWA)", False, 2),
                                    ("swa", "running average (SWA), files out of the page cache", True, 2),
                                    ("fit", "SWAG fitted, 4 columns of deviations", False, None)):
-        mine, rss, least = measure(what, cold)
+        (mine, rss, cpu), (least, _, bare_cpu) = measure(what, cold)
         rows.append(row(name, f"{count} x {size} MiB of float32, two threads", mine, floor=least, most=most, rss=rss,
                         limit=2**29, note="floor: the files read through one buffer and as many bytes as the result has "
-                        f"written and synced, measured in turns; load of the machine {os.getloadavg()[0]:.1f}"))
+                        f"written and synced, measured in turns; {cpu:.1f} s of CPU, the floor {bare_cpu:.1f} s; load of "
+                        f"the machine {os.getloadavg()[0]:.1f}"))
     shutil.rmtree(folder)
     out.unlink(missing_ok=True)
     bare.unlink(missing_ok=True)

@@ -88,6 +88,9 @@ def tensors():
                "length_beyond", "metadata_key_twice"]
     for path in [*sorted(folder.glob("ok_*")), *(folder / f"bad_{name}.safetensors" for name in refused)]:
         put("safetensors", path.name, path.read_bytes())
+    folder = HERE.parent / "tests/data/weight_space"
+    for name in ("step0", "swag", "swa6"):
+        put("weights", f"{name}.safetensors", (folder / f"{name}.safetensors").read_bytes())
 
 
 # ---- images ------------------------------------------------------------------------------------------------------

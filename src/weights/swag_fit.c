@@ -204,6 +204,10 @@ static cst_status fit(cst_context *context, const cst_checkpoints *c, int32_t ra
         cst_notice(context,
                    "a rank of %d needs as many checkpoints: the deviations of all %d are kept",
                    (int)rank, (int)c->count);
+    if (f.rank > CST_SWAG_RANK_MOST)
+        return cst_fail(context, CST_ERROR_LIMIT,
+                        "a rank of %d is beyond %d columns of deviations; use a smaller one",
+                        (int)f.rank, CST_SWAG_RANK_MOST);
     int64_t *elements = cst_alloc(context, (size_t)c->total, sizeof *elements);
     cst_status status = elements ? CST_OK : CST_ERROR_MEMORY;
     for (int64_t p = 0; status == CST_OK && p < c->total; p++)

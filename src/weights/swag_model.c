@@ -76,6 +76,8 @@ static cst_status collect(cst_context *context, cst_swag *swag, const char *pref
         if (mixed != cst_dtype_is_mixed(cst_safetensors_dtype(file, t->mean)) ||
             !cst_dtype_is_number(cst_safetensors_dtype(file, t->mean)))
             return broken(context, swag, file->by_name[i].text, "is of another dtype than it has");
+        if (strcmp(t->name, "__metadata__") == 0)
+            return broken(context, swag, file->by_name[i].text, "has a name that no tensor may");
         base += t->elements;
         if (mixed)
             status = find_part(context, swag, CST_SWAG_VARIANCE, t, 0, &t->variance);
@@ -130,7 +132,8 @@ static cst_status read_counts(cst_context *context, cst_swag *swag) {
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "%s: is a SWAG file of version '%.20s'; version 1 is read", path, version);
     if (!cst_weights_whole(count, &swag->checkpoints) || !cst_weights_whole(rank, &swag->rank) ||
-        swag->checkpoints < 2 || swag->rank == 1 || swag->rank > swag->checkpoints)
+        swag->checkpoints < 2 || swag->rank == 1 || swag->rank > swag->checkpoints ||
+        swag->rank > CST_SWAG_RANK_MOST)
         return cst_fail(context, CST_ERROR_FORMAT,
                         "%s: its metadata give %.20s checkpoints and a rank of %.20s, which cannot "
                         "be; fit it again",

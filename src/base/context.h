@@ -1,0 +1,67 @@
+/*
+ * What a context is. For the files of src/base that are the context: context.c, notices.c and
+ * memory.c; all others see cst_context from outside (base.h).
+ */
+#ifndef CST_BASE_CONTEXT_H
+#define CST_BASE_CONTEXT_H
+
+#include "base/base.h"
+#include "base/large.h"
+
+enum { CST_ERROR_CHARS = 2048, CST_STAGE_CHARS = 64 };
+
+/* What belongs to one call: notices, and what the progress callback is told. A call from a callback
+ * has one of its own, so that the call around it finds its own as it left it; kept for the next. */
+typedef struct cst_run {
+    struct cst_run *outer;       /* of the call around this one; NULL: of the outermost */
+    struct cst_run *inner;       /* NULL until there is a call from a callback */
+    int depth;                   /* of the owner when the call entered */
+    bool calling;                /* a callback of the caller's runs */
+    int muted;                   /* depth of parallel loops run here: their notices are not kept */
+    int stopped;                 /* the callback said so; read and written atomically */
+    double polled;               /* when the callback was last asked, seconds */
+    char stage[CST_STAGE_CHARS]; /* what the callback was last told */
+    int64_t done;                /* read and written atomically */
+    int64_t total;
+    bool named;                  /* the stage's progress is that of its outermost loop */
+    bool counting;               /* such a loop is running */
+    char about[CST_STAGE_CHARS]; /* what notices are about, with ": " behind it; or empty */
+    char **notices;
+    size_t notice_count;
+    bool notice_lost; /* there was no memory for one since they were cleared */
+} cst_run;
+
+struct cst_context {
+    cst_mark mark;
+    cst_realloc_fn realloc_fn;
+    void *realloc_user;
+    cst_log_fn log_fn;
+    void *log_user;
+    cst_progress_fn progress_fn;
+    void *progress_user;
+    int threads;
+    size_t memory;     /* bytes a call may keep resident */
+    cst_context *root; /* of a worker's context: the caller's; else NULL */
+    bool on_caller;    /* the worker runs on the caller's own thread */
+    cst_run outermost;
+    cst_run *run;  /* of the call that is at work */
+    cst_run *told; /* of a worker's context: the caller's, whose progress this is; else NULL */
+    char error[CST_ERROR_CHARS];
+    cst_status error_status; /* of the last message */
+    cst_large large;         /* of the root */
+    cst_owner owner;
+};
+
+static inline cst_context *cst_context_root(cst_context *context) {
+    return context->root ? context->root : context;
+}
+
+/* Where the progress of this context's work is kept. */
+static inline cst_run *cst_context_told(cst_context *context) {
+    return context->told ? context->told : context->run;
+}
+
+/* The allocator of a context that was made without one. */
+void *cst_default_realloc(void *user, void *pointer, size_t bytes);
+
+#endif

@@ -1,0 +1,133 @@
+/*
+ * Checked allocation: zeroed, aligned, with the error recorded; large arrays count towards the
+ * budget of their context (large.h). Under everything.
+ */
+#include "base/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 64 };
+
+void *cst_default_realloc(void *user, void *pointer, size_t bytes) {
+    (void)user;
+    if (bytes == 0) {
+        free(pointer);
+        return NULL;
+    }
+    return realloc(pointer, bytes);
+}
+
+bool cst_size_mul(size_t a, size_t b, size_t *out) {
+    return !__builtin_mul_overflow(a, b, out);
+}
+
+bool cst_size_add(size_t a, size_t b, size_t *out) {
+    return !__builtin_add_overflow(a, b, out);
+}
+
+/* Just before the address that the caller gets. */
+typedef struct block_head {
+    char *raw;        /* what the allocator gave; NULL for a mapped array */
+    size_t held;      /* bytes counted as held by `large`, or 0 */
+    cst_large *large; /* who counts it or maps it, or NULL */
+} block_head;
+
+static block_head head_of(const void *pointer) {
+    block_head head;
+    memcpy(&head, (const char *)pointer - sizeof head, sizeof head);
+    return head;
+}
+
+/* An array of at least CST_LARGE_BYTES that no longer fits in three eighths of the budget. */
+static void *alloc_mapped(cst_context *context, size_t bytes) {
+    cst_context *root = cst_context_root(context);
+    char *user = cst_large_map(context, &root->large, bytes);
+    block_head head = {.large = &root->large};
+    if (user)
+        memcpy(user - sizeof head, &head, sizeof head);
+    return user;
+}
+
+void *cst_alloc(cst_context *context, size_t count, size_t size) {
+    size_t bytes = 0;
+    size_t padded = 0;
+    block_head head = {0};
+    if (!cst_size_mul(count, size, &bytes) ||
+        !cst_size_add(bytes, ALIGNMENT + sizeof head, &padded) || padded > PTRDIFF_MAX) {
+        (void)cst_fail(context, CST_ERROR_MEMORY,
+                       "a size overflows: %zu elements of %zu bytes do not fit in memory", count,
+                       size);
+        return NULL;
+    }
+    /* A caller with an allocator of its own wants every byte from there. */
+    if (bytes >= CST_LARGE_BYTES && context->realloc_fn == cst_default_realloc) {
+        cst_context *root = cst_context_root(context);
+        if (!cst_large_hold(&root->large, bytes, root->memory / 8 * 3))
+            return alloc_mapped(context, bytes);
+        head = (block_head){.held = bytes, .large = &root->large};
+    }
+    head.raw = context->realloc_fn(context->realloc_user, NULL, padded);
+    if (!head.raw) {
+        if (head.large)
+            cst_large_release(head.large, bytes);
+        (void)cst_fail(
+            context, CST_ERROR_MEMORY,
+            "out of memory: %zu bytes were asked for; use fewer rows or members, or more memory",
+            bytes);
+        return NULL;
+    }
+    uintptr_t start = (uintptr_t)head.raw + sizeof head;
+    uintptr_t aligned = (start + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1);
+    char *user = head.raw + (aligned - (uintptr_t)head.raw);
+    memcpy(user - sizeof head, &head, sizeof head);
+    memset(user, 0, bytes);
+    return user;
+}
+
+void cst_free(cst_context *context, void *pointer) {
+    if (!pointer || !CST_ALIVE(context, CONTEXT))
+        return;
+    block_head head = head_of(pointer);
+    if (head.large && !head.raw) {
+        cst_large_unmap(head.large, pointer);
+        return;
+    }
+    if (head.large)
+        cst_large_release(head.large, head.held);
+    context->realloc_fn(context->realloc_user, head.raw, 0);
+}
+
+void *cst_grow(cst_context *context, void *pointer, size_t old_count, size_t count, size_t size) {
+    void *grown = cst_alloc(context, count, size);
+    if (!grown)
+        return NULL;
+    if (pointer) {
+        size_t keep = old_count < count ? old_count : count;
+        memcpy(grown, pointer, keep * size);
+        cst_free(context, pointer);
+    }
+    return grown;
+}
+
+char *cst_strdup(cst_context *context, const char *text) {
+    size_t length = strlen(text);
+    char *copy = cst_alloc(context, length + 1, 1);
+    if (copy)
+        memcpy(copy, text, length + 1);
+    return copy;
+}
+
+char *cst_format(cst_context *context, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    va_list again;
+    va_copy(again, args);
+    int length = cst_vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *text = length < 0 ? NULL : cst_alloc(context, (size_t)length + 1, 1);
+    if (text)
+        (void)cst_vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    return text;
+}

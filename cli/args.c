@@ -207,6 +207,17 @@ int cli_integer(cli_call *call, const char *name, long long least, long long mos
     return CLI_OK;
 }
 
+int cli_number(cli_call *call, const char *name, double least, double most, double *out) {
+    const char *text = cli_value(call, name);
+    char *end = NULL;
+    double value = text ? strtod(text, &end) : *out;
+    if (text && (end == text || *end || !(value >= least && value <= most)))
+        return cli_fail(call, "option --%s: '%s' is not a number from %g to %g", name, text, least,
+                        most);
+    *out = value;
+    return CLI_OK;
+}
+
 int cli_class_limits(cli_call *call, int64_t *head_above, int64_t *tail_below) {
     long long head = 0;
     long long tail = 0;

@@ -22,6 +22,7 @@ typedef struct cli_option {
 } cli_option;
 
 typedef struct cli_call cli_call;
+struct cli_target;
 
 typedef struct cli_command {
     const char *name;           /* of a part: "soup greedy" */
@@ -64,7 +65,7 @@ struct cli_call {
 
 extern const cli_command *const CLI_COMMANDS[]; /* NULL ends it */
 extern const cli_command CLI_FIT, CLI_PREDICT, CLI_EVALUATE, CLI_COMPARE, CLI_ABLATE, CLI_SWEEP,
-    CLI_INSPECT, CLI_FOLDS, CLI_SOUP, CLI_OPTIONS, CLI_HELP;
+    CLI_INSPECT, CLI_FOLDS, CLI_SOUP, CLI_SWA, CLI_SWAG, CLI_OPTIONS, CLI_HELP;
 
 /* ---- args.c ---------------------------------------------------------------------------------- */
 
@@ -79,8 +80,17 @@ bool cli_flag(const cli_call *call, const char *name);
 /* A whole number from `least` to `most`; *out is left alone when the option was not given. */
 int cli_integer(cli_call *call, const char *name, long long least, long long most, long long *out);
 
+/* The same for a number. */
+int cli_number(cli_call *call, const char *name, double least, double most, double *out);
+
 /* The nearest of `count` words to a mistyped one, or NULL when none is near. */
 const char *cli_nearest(const char *word, const char *const *words, int count);
+
+/* ---- swa.c ----------------------------------------------------------------------------------- */
+
+/* A report of a command that writes one file of those that the arguments name. */
+int cli_report_files(cli_call *call, const char *command, const char *kind,
+                     const struct cli_target *target, cst_report **report);
 
 /* ---- help.c ---------------------------------------------------------------------------------- */
 

@@ -13,13 +13,15 @@ _corestack_options() {
         inspect) echo "--preset --set --seed --split $pool $common" ;;
         folds) echo "--labels --task --count --groups --output --seed $common" ;;
         soup) echo "--output --eval --labels --task --values --metric --work --per --signed --evaluations --seed $common" ;;
+        swa) echo "--output --from $common" ;;
+        swag) echo "--output --rank --count --scale --seed $common" ;;
         options) echo "--markdown $common" ;;
         help) echo "$common" ;;
     esac
 }
 
 _corestack() {
-    local commands="fit predict evaluate compare ablate sweep inspect folds soup options help"
+    local commands="fit predict evaluate compare ablate sweep inspect folds soup swa swag options help"
     local current=${COMP_WORDS[COMP_CWORD]}
     local previous=${COMP_WORDS[COMP_CWORD - 1]}
     local command=${COMP_WORDS[1]}
@@ -63,12 +65,14 @@ _corestack() {
             mapfile -t COMPREPLY < <(compgen -W "$(corestack options 2>/dev/null |
                 sed -n 's/^  \([a-z][a-z0-9_.]*\) = .*/\1=/p')" -- "$current")
             ;;
-        --threads | -t | --memory | --seed | --count | -L | --resamples | -r | --draws | --evaluations | --eval | -e | --ignore | --classes | --head | --tail | --boundary) ;;
+        --threads | -t | --memory | --seed | --count | -L | --resamples | -r | --draws | --evaluations | --rank | --scale | -n | --eval | -e | --ignore | --classes | --head | --tail | --boundary) ;;
         *)
             if [[ $current == -* ]]; then
                 mapfile -t COMPREPLY < <(compgen -W "$(_corestack_options "$command")" -- "$current")
             elif [[ $command == soup && $COMP_CWORD == 2 ]]; then
                 mapfile -t COMPREPLY < <(compgen -W "uniform greedy learned" -- "$current")
+            elif [[ $command == swag && $COMP_CWORD == 2 ]]; then
+                mapfile -t COMPREPLY < <(compgen -W "fit sample" -- "$current")
             elif [[ $command == help ]]; then
                 mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current")
             else

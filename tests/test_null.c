@@ -671,6 +671,13 @@ static void reports(void **state) {
     REFUSED_ALONE(cst_report_set_integer(NULL, f->report, "k", 1));
     REFUSED(cst_report_set_integer(f->context, NULL, "k", 1));
     REFUSED(cst_report_set_integer(f->context, f->report, NULL, 1));
+    REFUSED_ALONE(cst_report_set_number(NULL, f->report, "k", 1));
+    REFUSED(cst_report_set_number(f->context, NULL, "k", 1));
+    REFUSED(cst_report_set_number(f->context, f->report, NULL, 1));
+    REFUSED_ALONE(cst_report_set_strings(NULL, f->report, "k", NULL, 0));
+    REFUSED(cst_report_set_strings(f->context, NULL, "k", NULL, 0));
+    REFUSED(cst_report_set_strings(f->context, f->report, NULL, NULL, 0));
+    assert_int_equal(cst_report_set_strings(f->context, f->report, "none", NULL, 3), CST_OK);
     REFUSED_ALONE(cst_report_set_integers(NULL, f->report, "k", NULL, 0));
     REFUSED(cst_report_set_integers(f->context, NULL, "k", NULL, 0));
     REFUSED(cst_report_set_integers(f->context, f->report, NULL, NULL, 0));

@@ -11,8 +11,8 @@
 extern "C" {
 #endif
 
-/* A report for what a program does itself: "predict" or "folds" (the others come from the library's
- * own functions). *out is the caller's, freed with cst_report_free. */
+/* A report for what a program does itself: "predict", "folds", "swa" or "swag" (the others come
+ * from the library's own functions). *out is the caller's, freed with cst_report_free. */
 CST_API cst_status cst_report_new(cst_context *context, const char *command, cst_report **out);
 
 /* Set a key of the report's document, for example "model" to the path where a model was saved. A
@@ -21,6 +21,11 @@ CST_API cst_status cst_report_set_string(cst_context *context, cst_report *repor
                                          const char *value);
 CST_API cst_status cst_report_set_integer(cst_context *context, cst_report *report, const char *key,
                                           int64_t value);
+/* A number that is not finite becomes null. */
+CST_API cst_status cst_report_set_number(cst_context *context, cst_report *report, const char *key,
+                                         double value);
+CST_API cst_status cst_report_set_strings(cst_context *context, cst_report *report, const char *key,
+                                          const char *const *values, int64_t count);
 CST_API cst_status cst_report_set_integers(cst_context *context, cst_report *report,
                                            const char *key, const int64_t *values, int64_t count);
 

@@ -268,6 +268,31 @@ cst_status cst_report_set_integer(cst_context *context, cst_report *report, cons
     return end_setter(context, report, failed);
 }
 
+cst_status cst_report_set_number(cst_context *context, cst_report *report, const char *key,
+                                 double value) {
+    CST_ENTER(context);
+    CST_CHECK(context, report, REPORT, "report");
+    cst_status status = check_setter(context, report, key);
+    if (status != CST_OK)
+        return status;
+    bool failed = report->failed;
+    cst_report_number(report, report->root, key, value);
+    return end_setter(context, report, failed);
+}
+
+cst_status cst_report_set_strings(cst_context *context, cst_report *report, const char *key,
+                                  const char *const *values, int64_t count) {
+    CST_ENTER(context);
+    CST_FITS(context, count, 1, sizeof(*values));
+    CST_CHECK(context, report, REPORT, "report");
+    cst_status status = check_setter(context, report, key);
+    if (status != CST_OK)
+        return status;
+    bool failed = report->failed;
+    cst_report_strings(report, report->root, key, values, count);
+    return end_setter(context, report, failed);
+}
+
 cst_status cst_report_set_integers(cst_context *context, cst_report *report, const char *key,
                                    const int64_t *values, int64_t count) {
     CST_ENTER(context);

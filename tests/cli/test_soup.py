@@ -335,6 +335,20 @@ class Soups(PoolCase):
         self.assertEqual(report["cached"], 0)  # another command
         self.assertTrue(os.path.isdir(self.out + ".work"))
 
+    def test_the_program_of_the_page(self):
+        """That of docs/weights.md predicts what the tests' own does."""
+        with open(os.path.join(support.SOURCES, "docs", "weights.md"), encoding="utf-8") as file:
+            program = file.read().split("```python\n")[1].split("```")[0]
+        with open(self.path("predict.py"), "w", encoding="utf-8") as file:
+            file.write(program)
+        self.save("inputs.npy", self.x)
+        self.files = self.files[:2]
+        wanted = self.soup("greedy", "--metric", "nll")
+        report = self.soup("greedy", "--metric", "nll", command="/usr/bin/python3 predict.py", cwd=self.folder)
+        self.assertEqual(report["chosen"], wanted["chosen"])
+        for one, other in zip(report["steps"], wanted["steps"]):
+            self.assertAlmostEqual(one["score"], other["score"], places=6)
+
     # ---- the command line
 
     def test_bad_arguments(self):

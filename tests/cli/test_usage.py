@@ -9,8 +9,8 @@ import unittest
 
 from support import SOURCES, TOOL, PoolCase, run
 
-COMMANDS = """fit predict evaluate compare ablate sweep inspect folds soup options help""".split()
-PARTS = {"soup": ["uniform", "greedy", "learned"]}
+COMMANDS = """fit predict evaluate compare ablate sweep inspect folds soup swa swag options help""".split()
+PARTS = {"soup": ["uniform", "greedy", "learned"], "swag": ["fit", "sample"]}
 
 
 def options_of(command):

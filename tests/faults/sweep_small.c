@@ -223,6 +223,23 @@ static void report_set_integer(trial *t) {
     cst_report_free(t->c, report);
 }
 
+static void report_set_number(trial *t) {
+    cst_report *report = NULL;
+    must(t->c, cst_report_new(t->c, "swag", &report), "report");
+    TRY(t, cst_report_set_number(t->c, report, "key", 0.5), true);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
+static void report_set_strings(trial *t) {
+    static const char *const values[] = {"a", "b", "c"};
+    cst_report *report = NULL;
+    must(t->c, cst_report_new(t->c, "swa", &report), "report");
+    TRY(t, cst_report_set_strings(t->c, report, "key", values, 3), true);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
 static void report_set_integers(trial *t) {
     const int64_t values[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
     cst_report *report = NULL;
@@ -419,6 +436,8 @@ const sweep_call SWEEP_SMALL[] = {
     {"cst_report_new", "", report_new},
     {"cst_report_set_string", "", report_set_string},
     {"cst_report_set_integer", "", report_set_integer},
+    {"cst_report_set_number", "", report_set_number},
+    {"cst_report_set_strings", "", report_set_strings},
     {"cst_report_set_integers", "", report_set_integers},
     {"cst_report_json", "", report_json},
     {"cst_report_text", "", report_text},

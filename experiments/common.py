@@ -16,7 +16,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 # Sections in the order of docs/results.md.
-SECTIONS = ["clean", "regression", "corruptions", "dense", "long-tail", "domain-shift", "ablation", "threshold", "pool-size", "ood", "kappa",
+SECTIONS = ["clean", "weight-space", "regression", "corruptions", "dense", "long-tail", "domain-shift", "ablation", "threshold", "pool-size", "ood", "kappa",
             "lambda", "ece", "seeds", "default"]
 
 INTRODUCTION = """# Results on real pools
@@ -40,6 +40,8 @@ POOLS = {
     "vision": ("Fashion-MNIST, 24 members (networks and classical), frozen", "made by experiments/pools/vision.py vision"),
     "vision_longtail": ("Fashion-MNIST trained on long-tailed classes, 15 members, frozen, tested on balanced classes",
                         "made by experiments/pools/vision.py vision_longtail"),
+    "weight_space": ("Fashion-MNIST, one small CNN trained, fine-tuned, averaged and sampled in many ways, five other models, frozen",
+                     "made by experiments/weight-space/train.py, then run.py"),
     "fashion": ("Fashion-MNIST, 18 members, frozen", "made by experiments/pools/fashion_mnist.py"),
     "mnist": ("noisy MNIST of 14x14, 18 members, true out-of-fold", "made by experiments/pools/mnist.py"),
     "union20": ("MNIST and Fashion-MNIST together, 16 classical members, true out-of-fold",

@@ -106,11 +106,11 @@ def distinct_fashion():
     return images[rows].astype(np.float32) / 255, labels[rows], rows
 
 
-def derived_splits(x, y, ids, seed):
+def derived_splits(x, y, ids, seed, shifted=SHIFTED_ROWS, corrupted=CORRUPTED_ROWS):
     """Splits made from the test images: corrupted, rotated, scaled, translated, no image in two of them. An id is that of
     the clean image."""
     order = np.random.default_rng([seed, 1]).permutation(len(y))
-    starts = np.cumsum([0, SHIFTED_ROWS, SHIFTED_ROWS, SHIFTED_ROWS, CORRUPTED_ROWS])
+    starts = np.cumsum([0, shifted, shifted, shifted, corrupted])
     parts = [np.sort(order[a:b]) for a, b in zip(starts, starts[1:])]
     splits, scored = {}, {}
     shifts = (vision_corruptions.rotated, vision_corruptions.scaled, vision_corruptions.translated)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The long forms of tests that `make test` has short: failing memory at every allocation, failing disks at many places of
-# every command, 200 fits that are killed, comparisons on extreme pools, 3,000 random pools, coverage of bounds. Part of `make check-long`; needs the build of the preset gcc, and that of
+# every command, 200 fits that are killed, comparisons on extreme pools, 3,000 random pools, coverage of bounds, a small run of experiments/weight-space. Part of `make check-long`; needs the build of the preset gcc, and that of
 # asan-ubsan for the sweep under AddressSanitizer where it is there.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -26,4 +26,5 @@ $build/tests/test_bounds || failed=1
 $build/tests/test_conformal || failed=1
 $build/tests/test_calibration_bound || failed=1
 tests/long/python_memory.sh || failed=1
+tests/long/weight_space.sh $build || failed=1
 exit $failed

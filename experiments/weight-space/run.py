@@ -1,0 +1,207 @@
+#!/usr/bin/python3
+"""Averaged and sampled weights: the paper's table "ImageNet-1K classification" with a row for each of its weight-space methods.
+
+    experiments/weight-space/run.py [--pools DIR]... [--resamples N]
+
+Where train.py has left its checkpoints, make_pool.py first makes of them what is missing of the pool `weight_space`.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import common  # noqa: E402
+
+NAME = "weight_space"
+# Top-1 %, ECE, NLL, models, relative FLOPs, as the paper prints them; the last three have no row there.
+PAPER = [
+    ("Best Single", "best-single", 83.1, 0.042, 0.681, 1, 0.07), ("Simple Averaging", "average", 83.9, 0.038, 0.644, 14, 1.00),
+    ("Performance-Wtd. Avg.", "performance-weighted", 84.0, 0.037, 0.638, 14, 1.00),
+    ("Ridge Stacking", "ridge", 84.2, 0.035, 0.629, 14, 1.00), ("Greedy Selection", "greedy", 84.1, 0.036, 0.632, 9, 0.64),
+    ("Deep Ensembles", "deep-ensemble", 83.6, 0.038, 0.652, 5, 0.36), ("Model Soups", "soup", 83.8, 0.041, 0.658, 1, 0.07),
+    ("SWAG", "swag", 83.7, 0.029, 0.621, 1, 0.07), ("AutoGluon Stacker", "autogluon", 84.3, 0.033, 0.624, 14, 1.00),
+    ("CoRe-Stack (prototype)", "prototype", 84.5, 0.026, 0.611, 9, 0.64), ("CoRe-Stack+", "paper", 85.4, 0.018, 0.583, 6, 0.59),
+    ("Snapshots", "snapshot", None, None, None, None, None), ("MC Dropout", "mc-dropout", None, None, None, None, None),
+    ("(this project)", "default", None, None, None, None, None)]
+# Members that stand for a method of their own but carry no tag, so that the row "Model Soups" is the greedy soup.
+SINGLES = [("soup of all (uniform)", "soup_uniform"), ("soup, learned weights", "soup_learned"), ("SWA", "swa"),
+           ("one network, seed 0", "seed_0"), ("best fine-tuning on oof", None)]
+WEIGHT_SPACE = ["best-single", "average", "deep-ensemble", "soup", "swag"]
+TARGETS = ["rotated", "scaled", "translated"]
+FAMILIES = ["noise", "blur", "weather", "digital"]
+METHODS = ["best-single", "average", "greedy", "autogluon", "log-linear", "deep-ensemble", "snapshot", "mc-dropout", "soup", "swag",
+           "prototype", "paper", "default"]
+SCORES = (("top1", True, 2), ("ece", False, 3), ("nll", False, 4))
+
+
+def make_pool(options):
+    if (common.ROOT / "data" / "weight-space" / "checkpoints" / "snapshots.run.json").exists():
+        subprocess.run([HERE / "make_pool.py", "--tool", options.tool], check=True)
+
+
+def passes_of(models):
+    """Forward passes behind each member; all members of the one network cost the same a pass."""
+    return {m["name"]: 1 if m.get("ensemble", {}).get("kind") == "soup" else m.get("ensemble", {}).get("passes", 1)
+            for m in models}
+
+
+def single_rows(options, manifest, models):
+    """Scores of members by themselves, with intervals: [title, member, row]."""
+    labels = manifest.parent / "test_labels.npy"
+    oof = common.array(manifest, "oof_labels.npy")
+    tuned = [m["name"] for m in models if m["name"].startswith("finetune_")]
+    best = max(tuned, key=lambda n: (common.array(manifest, f"{n}.oof.npy").argmax(1) == oof).mean())
+    rows = []
+    for title, name in SINGLES:
+        name = name or best
+        document = common.run_tool(options, "evaluate", manifest.parent / f"{name}.test.npy", "--labels", labels, "-r",
+                                   options.resamples, "--seed", options.seed)
+        rows.append([title, name, document])
+    return rows
+
+
+def passes_behind(row, models, passes):
+    """Passes of a method's members: of those that it weighs, or None where no weights are reported."""
+    if row.get("weights") is None:
+        return None
+    return sum(passes[m["name"]] for m, w in zip(models, row["weights"]) if w)
+
+
+def table_lines(report, singles, models):
+    """The paper's table with its figures and ours side by side."""
+    rows = {r["method"]: r for r in report["rows"]}
+    passes = passes_of(models)
+    whole = sum(m["flops"] * passes[m["name"]] for m in models)
+    cells, values = [], []
+    for title, method, *paper in PAPER:
+        r = rows[method]
+        count = passes_behind(r, models, passes)
+        cells.append([f"{title}: `{method}`", common.interval(r, "top1", 2, 100), common.interval(r, "ece"),
+                      common.interval(r, "nll"), r["models"], common.number(r["flops_rel"], 3), "" if count is None else count,
+                      *("" if p is None else form.format(p) for p, form in zip(paper, ("{:.1f}", "{:.3f}", "{:.3f}", "{}", "{:.2f}")))])
+        values.append(r)
+    for title, name, r in singles:
+        flops = next(m["flops"] for m in models if m["name"] == name)
+        cells.append([f"*{title}: {name}*", common.interval(r, "top1", 2, 100), common.interval(r, "ece"),
+                      common.interval(r, "nll"), 1, common.number(flops / whole, 3), 1, "", "", "", "", ""])
+        values.append(r)
+    for column, key, highest in ((1, "top1", True), (2, "ece", False), (3, "nll", False)):
+        common.embolden(cells, [v[key] for v in values], column, highest)
+    return common.table(["method", "top-1 %", "ECE", "NLL", "models", "FLOPs (rel.)", "passes", "paper: top-1 %", "ECE", "NLL",
+                         "models", "FLOPs"], cells)
+
+
+def orders(report):
+    """Pairs in the paper's order: all methods that both have, and the weight-space methods with single and average."""
+    figures = {}
+    for key, _, column in SCORES:
+        ours = {r["method"]: r[key] for r in report["rows"]}
+        paper = {p[1]: p[column] for p in PAPER if p[column] is not None}
+        few = {m: paper[m] for m in WEIGHT_SPACE}
+        figures[key] = {"all": common.agreement(paper, ours), "weight_space": common.agreement(few, ours)}
+    return figures
+
+
+def verdict(figures):
+    rows = figures["rows"]
+
+    def by(key, highest):
+        names = sorted(WEIGHT_SPACE[2:] + ["snapshot", "mc-dropout", "best-single"], key=lambda m: rows[m][key], reverse=highest)
+        form, scale = ("{:.2f}", 100) if key == "top1" else ("{:.4f}", 1)
+        return ", ".join(f"`{m}` {form.format(scale * rows[m][key])}" for m in names)
+
+    few = {k: figures["orders"][k]["weight_space"] for k, _, _ in SCORES}
+    return ["Of the pairs among " + ", ".join(f"`{m}`" for m in WEIGHT_SPACE) + " that the paper's table orders, in the same "
+            "order here: " + ", ".join(f"{k} {v[0]} of {v[1]}" for k, v in few.items()) + ". From best to worst, top-1: "
+            + by("top1", True) + "; NLL: " + by("nll", False) + "; ECE: " + by("ece", False) + ". The paper's table has SWAG "
+            "with one model and 0.07 of the FLOPs, its text says that SWAG takes 5 to 30 passes; here each of its samples "
+            "counts a pass.", ""]
+
+
+def choices_lines(manifest):
+    """What the chosen soups are, and how much their own score on oof flatters them."""
+    path = manifest.parent / "choices.json"
+    if not path.exists():
+        return [], None
+    c = json.loads(path.read_text())
+    halves = c["halves"]
+    gap = sum(h["own"] - h["other"] for h in halves) / len(halves)
+    lines = [f"Soups: the greedy one holds {len(c['greedy'])} of {c['files']} fine-tunings ({', '.join(c['greedy'])}); weights of the "
+             "learned one: " + ", ".join(f"{w:.2f}" for w in c["learned"]) + f" after {c['evaluations']} candidates. These two are "
+             "chosen on `oof`, so their predictions there look slightly better than they are, and what is fitted on `oof` trusts "
+             "them slightly too much. How much: chosen greedily on one half of `oof`, the soup's top-1 is "
+             + "; ".join(f"{100 * h['own']:.2f}% there and {100 * h['other']:.2f}% on the other half" for h in halves)
+             + f", on average {100 * gap:+.2f} points (a difference of two halves has a standard error of "
+             f"{100 * c['standard_error']:.2f}; the halves' own difficulty cancels).", ""]
+    return lines, {**c, "gap": gap}
+
+
+def shift_lines(options, manifest):
+    words = ["--methods", ",".join(METHODS)]
+    moved = common.compare(options, manifest, "--split", ",".join(TARGETS), *words)
+    worn = common.compare(options, manifest, "--split", "corrupted", "--clean", "test", *words)
+    figures = {}
+    for r, w in zip(moved["rows"], worn["rows"]):
+        figures[r["method"]] = {**{t: r["on"][t] for t in TARGETS}, "average": r["top1"], "mce": w["mce"],
+                                **{f: w["families"][f] for f in FAMILIES}}
+    both = {r["method"]: (r, w) for r, w in zip(moved["rows"], worn["rows"])}
+    cells = [[f"`{m}`", common.interval(r, "top1", 1, 100), *(common.number(r["on"][t], 1, 100) for t in TARGETS),
+              common.interval(w, "mce", 1, 100), *(common.number(w["families"][f], 1, 100) for f in FAMILIES)]
+             for m, (r, w) in both.items()]
+    for column, key in enumerate(["average", *TARGETS, "mce", *FAMILIES], 1):
+        common.embolden(cells, [f[key] for f in figures.values()], column, column <= 4)
+    lines = ["### Under shift", "", "Top-1 % on images turned, at half the resolution and moved; plain mean corruption error (lower "
+             f"is better) over {worn['conditions']} conditions, and by family. The paper has model soups at 62.3 and deep ensembles at "
+             "61.9 on average over its domains, SWAG at an mCE of 57.1 and deep ensembles at 58.7.", "",
+             *common.table(["method", "top-1 %, average", *TARGETS, "mCE %", *FAMILIES], cells)]
+    return lines, figures
+
+
+def ood_lines(reports):
+    lines = ["### Out-of-distribution rows", "", "AUROC % by predictive entropy. The paper has SWAG at 84.5, CoRe-Stack+ at 83.9 and "
+             "deep ensembles 3.1 below CoRe-Stack+.", ""]
+    figures = {}
+    methods = [r["method"] for r in next(iter(reports.values()))["rows"] if r["method"] in METHODS]
+    for ood, report in reports.items():
+        figures[ood] = {r["method"]: r["ood_auroc_entropy"] for r in report["rows"] if r.get("ood_auroc_entropy") is not None}
+    cells = [[f"`{m}`", *(common.number(figures[o].get(m), 2, 100) for o in figures)] for m in methods]
+    for column, o in enumerate(figures, 1):
+        common.embolden(cells, [figures[o].get(m) for m in methods], column, True)
+    return [*lines, *common.table(["method", *(f"against {o}" for o in figures)], cells)], figures
+
+
+def main():
+    options = common.arguments(__doc__)
+    make_pool(options)
+    manifest = common.find_pools(options, [NAME])[NAME]
+    models = json.loads(manifest.read_text())["models"]
+    report = common.compare(options, manifest, "--split", "test", "--ood", "mnist")
+    noise = common.compare(options, manifest, "--split", "test", "--ood", "noise", "--methods", ",".join(METHODS))
+    singles = single_rows(options, manifest, models)
+    figures = {"rows": {r["method"]: {**{k: r[k] for k in ("top1", "ece", "nll", "models", "flops_rel")},
+                                      **{f"{k}_ci": r[f"{k}_ci"] for k in ("top1", "ece", "nll")}} for r in report["rows"]},
+               "singles": {t: {"member": n, **{k: r[k] for k in ("top1", "ece", "nll")}} for t, n, r in singles},
+               "orders": orders(report)}
+    choices, figures["choices"] = choices_lines(manifest)
+    shift, figures["shift"] = shift_lines(options, manifest)
+    ood, figures["ood"] = ood_lines({"mnist": report, "noise": noise})
+    lines = [f"{common.shape(report, NAME)} One small CNN, trained from five seeds (`deep-ensemble`), fine-tuned six times from one "
+             "start (soups), run on at a constant rate with a checkpoint each epoch (SWA, SWAG of 30 samples), with cycles "
+             "(`snapshot`), and predicting with dropout on (20 passes); five models of other kinds beside. Soups, SWA and SWAG are made "
+             "of the checkpoint files by `corestack soup`, `swa` and `swag`; batch-norm statistics are recomputed on training images for "
+             "all files alike. How: experiments/weight-space/README.md.", "",
+             "### The paper's first table", "",
+             "Ours, with the paper's figures (14 ImageNet backbones) on the right. Rows in italics are single members of the pool "
+             "that are no method of `compare`. FLOPs: passes times cost, relative to all members, of which SWAG's samples and the "
+             "dropout passes are the larger part; passes: forward passes of networks behind a prediction, where the method says "
+             "what it weighs.", "",
+             *table_lines(report, singles, models), *verdict(figures), *choices, *shift, *ood,
+             common.conditions(options, ["compare POOL --split test --ood mnist", "compare POOL --split rotated,scaled,translated",
+                                         "compare POOL --split corrupted --clean test"])]
+    common.write_section(options, "weight-space", "Averaged and sampled weights", lines, figures)
+
+
+if __name__ == "__main__":
+    main()

@@ -35,6 +35,7 @@ from ._functions import cka, evaluate, fit, folds, inspect, methods, option_tabl
 from ._library import version as __version__
 from ._report import Report
 from ._stack import Stack
+from .weights import soup, swa, swag_fit, swag_sample
 
 if TYPE_CHECKING:
     from .sklearn import CoreStackClassifier, CoreStackRegressor
@@ -93,6 +94,10 @@ __all__ = [
     "option_table",
     "plot",
     "presets",
+    "soup",
+    "swa",
+    "swag_fit",
+    "swag_sample",
     "sweep",
 ]
 

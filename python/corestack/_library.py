@@ -10,6 +10,7 @@ from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int, c_int
 from pathlib import Path
 
 LOG = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
+SOUP_HOOK = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_char_p, c_char_p)
 PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, c_int64, c_int64)
 
 CLASSIFICATION = 0
@@ -201,6 +202,25 @@ class SweepOptions(Structure):
     _fields_ = [("key", c_char_p), ("values", POINTER(c_char_p)), ("value_count", c_int32), ("draws", c_int32)]
 
 
+class SoupConfig(Structure):
+    """cst_soup_config"""
+
+    _fields_ = [
+        ("hook", SOUP_HOOK),
+        ("user", c_void_p),
+        ("identity", c_char_p),
+        ("work", c_char_p),
+        ("labels", c_char_p),
+        ("task", c_int),
+        ("output", c_int),
+        ("metric", c_char_p),
+        ("scope", c_int),
+        ("any_sign", c_int),
+        ("evaluations", c_int64),
+        ("seed", c_uint64),
+    ]
+
+
 class OptionSpec(Structure):
     """cst_option_spec"""
 
@@ -267,6 +287,13 @@ FUNCTIONS = {
     "cst_compare": (_STATUS, [c_void_p, c_void_p, POINTER(CompareOptions), _OUT]),
     "cst_ablate": (_STATUS, [c_void_p, c_void_p, POINTER(CompareOptions), _OUT]),
     "cst_sweep": (_STATUS, [c_void_p, c_void_p, POINTER(SweepOptions), POINTER(CompareOptions), _OUT]),
+    "cst_soup_fail": (_STATUS, [c_void_p, _STATUS, c_char_p]),
+    "cst_soup_uniform": (_STATUS, [c_void_p, POINTER(c_char_p), c_int32, c_char_p, _OUT]),
+    "cst_soup_greedy": (_STATUS, [c_void_p, POINTER(c_char_p), c_int32, POINTER(SoupConfig), c_char_p, _OUT]),
+    "cst_soup_learned": (_STATUS, [c_void_p, POINTER(c_char_p), c_int32, POINTER(SoupConfig), c_char_p, _OUT]),
+    "cst_swa_average": (_STATUS, [c_void_p, POINTER(c_char_p), c_int32, c_char_p, c_char_p]),
+    "cst_swag_fit": (_STATUS, [c_void_p, POINTER(c_char_p), c_int32, c_int32, c_char_p]),
+    "cst_swag_sample": (_STATUS, [c_void_p, c_char_p, c_int32, c_double, c_uint64, c_int32, c_char_p]),
     "cst_report_new": (_STATUS, [c_void_p, c_char_p, _OUT]),
     "cst_report_set_string": (_STATUS, [c_void_p, c_void_p, c_char_p, c_char_p]),
     "cst_report_set_integer": (_STATUS, [c_void_p, c_void_p, c_char_p, c_int64]),

@@ -153,6 +153,10 @@ class Session:
             self._raised = self._raised or error
         return 0 if self._raised is None else 1
 
+    def keep_error(self, error: BaseException) -> None:
+        """What a callback raised: raised again when the call is back."""
+        self._raised = self._raised or error
+
     def check(self, status: int) -> None:
         """Raises what a callback raised, or the library's error."""
         raised, self._raised = self._raised, None

@@ -65,7 +65,7 @@ struct cli_call {
 
 extern const cli_command *const CLI_COMMANDS[]; /* NULL ends it */
 extern const cli_command CLI_FIT, CLI_PREDICT, CLI_EVALUATE, CLI_COMPARE, CLI_ABLATE, CLI_SWEEP,
-    CLI_INSPECT, CLI_FOLDS, CLI_SOUP, CLI_SWA, CLI_SWAG, CLI_OPTIONS, CLI_HELP;
+    CLI_INSPECT, CLI_BOUND, CLI_FOLDS, CLI_SOUP, CLI_SWA, CLI_SWAG, CLI_OPTIONS, CLI_HELP;
 
 /* ---- args.c ---------------------------------------------------------------------------------- */
 

@@ -36,9 +36,10 @@ const cli_option CLI_POOL_OPTIONS[] = {
     {NULL, 0, NULL, NULL},
 };
 
-const cli_command *const CLI_COMMANDS[] = {
-    &CLI_FIT,   &CLI_PREDICT, &CLI_EVALUATE, &CLI_COMPARE, &CLI_ABLATE,  &CLI_SWEEP, &CLI_INSPECT,
-    &CLI_FOLDS, &CLI_SOUP,    &CLI_SWA,      &CLI_SWAG,    &CLI_OPTIONS, &CLI_HELP,  NULL};
+const cli_command *const CLI_COMMANDS[] = {&CLI_FIT,     &CLI_PREDICT, &CLI_EVALUATE, &CLI_COMPARE,
+                                           &CLI_ABLATE,  &CLI_SWEEP,   &CLI_INSPECT,  &CLI_BOUND,
+                                           &CLI_FOLDS,   &CLI_SOUP,    &CLI_SWA,      &CLI_SWAG,
+                                           &CLI_OPTIONS, &CLI_HELP,    NULL};
 
 const cli_command *cli_find_command(const char *name) {
     for (size_t i = 0; CLI_COMMANDS[i]; i++)

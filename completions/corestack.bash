@@ -11,6 +11,7 @@ _corestack_options() {
         ablate) echo "--split --resamples --seed --set --save --csv --markdown $pool $common" ;;
         sweep) echo "--over --draws --split --methods --resamples --seed --set --csv --markdown $pool $common" ;;
         inspect) echo "--preset --set --seed --split $pool $common" ;;
+        bound) echo "--split --delta --alpha --seed $pool $common" ;;
         folds) echo "--labels --task --count --groups --output --seed $common" ;;
         soup) echo "--output --eval --labels --task --values --metric --work --per --signed --evaluations --seed $common" ;;
         swa) echo "--output --from $common" ;;
@@ -21,7 +22,7 @@ _corestack_options() {
 }
 
 _corestack() {
-    local commands="fit predict evaluate compare ablate sweep inspect folds soup swa swag options help"
+    local commands="fit predict evaluate compare ablate sweep inspect bound folds soup swa swag options help"
     local current=${COMP_WORDS[COMP_CWORD]}
     local previous=${COMP_WORDS[COMP_CWORD - 1]}
     local command=${COMP_WORDS[1]}
@@ -65,7 +66,7 @@ _corestack() {
             mapfile -t COMPREPLY < <(compgen -W "$(corestack options 2>/dev/null |
                 sed -n 's/^  \([a-z][a-z0-9_.]*\) = .*/\1=/p')" -- "$current")
             ;;
-        --threads | -t | --memory | --seed | --count | -L | --resamples | -r | --draws | --evaluations | --rank | --scale | -n | --eval | -e | --ignore | --classes | --head | --tail | --boundary) ;;
+        --threads | -t | --memory | --seed | --delta | --alpha | --count | -L | --resamples | -r | --draws | --evaluations | --rank | --scale | -n | --eval | -e | --ignore | --classes | --head | --tail | --boundary) ;;
         *)
             if [[ $current == -* ]]; then
                 mapfile -t COMPREPLY < <(compgen -W "$(_corestack_options "$command")" -- "$current")

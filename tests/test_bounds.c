@@ -4,6 +4,7 @@
  */
 #include "bounds/binomial.h"
 #include "bounds/pac_bayes.h"
+#include "bounds/posterior.h"
 #include "la/la.h"
 #include "repetitions.h"
 
@@ -123,6 +124,45 @@ static void divergences_and_votes_agree_with_numpy(void **state) {
     assert_relative(losses.gibbs, VOTE_LOSSES[0], 1e-12, at);
     assert_relative(losses.tandem, VOTE_LOSSES[1], 1e-12, at);
     assert_relative(losses.majority, VOTE_LOSSES[2], 1e-12, at);
+}
+
+/* The alternating minimisations against SciPy's minimum of the very bound: what they minimise has a
+ * t in it, so that they may be above by little. */
+static void posteriors_are_near_the_best(void **state) {
+    cst_context *context = *state;
+    enum { M = POSTERIOR_MEMBERS };
+    double tandem[M * M];
+    double losses[M];
+    double weights[M];
+    cst_vote_posterior posterior;
+    cst_vote_losses seen;
+    assert_int_equal(cst_tandem_matrix(context, POSTERIOR_WRONG, POSTERIOR_ROWS, M, tandem),
+                     CST_OK);
+    for (int i = 0; i < M * M; i++)
+        assert_true(fabs(tandem[i] - POSTERIOR_TANDEM[i]) < 1e-12);
+    for (int m = 0; m < M; m++)
+        losses[m] = tandem[m * M + m];
+    for (int second = 0; second < 2; second++) {
+        if (second)
+            assert_int_equal(cst_tandem_posterior(context, tandem, POSTERIOR_PRIOR, M,
+                                                  POSTERIOR_ROWS, POSTERIOR_DELTA, weights,
+                                                  &posterior),
+                             CST_OK);
+        else
+            cst_gibbs_posterior(losses, POSTERIOR_PRIOR, M, POSTERIOR_ROWS, POSTERIOR_DELTA,
+                                weights, &posterior);
+        assert_true(posterior.bound >= POSTERIOR_BEST[second] * (1 - 1e-7));
+        assert_true(posterior.bound <= POSTERIOR_BEST[second] * 1.002);
+        double kl = cst_kl_discrete(M, weights, POSTERIOR_PRIOR);
+        assert_int_equal(
+            cst_vote_losses_of(context, POSTERIOR_WRONG, POSTERIOR_ROWS, M, weights, &seen),
+            CST_OK);
+        double at[3] = {second, 0, 0};
+        assert_relative(posterior.kl, kl, 1e-9, at);
+        assert_relative(posterior.empirical, second ? seen.tandem : seen.gibbs, 1e-9, at);
+        cst_vote_bound vote = cst_pac_bayes_vote(&seen, kl, POSTERIOR_ROWS, POSTERIOR_DELTA);
+        assert_relative(posterior.bound, second ? vote.tandem : vote.first_order / 2, 1e-9, at);
+    }
 }
 
 static void edges(void **state) {
@@ -320,6 +360,7 @@ int main(void) {
         cmocka_unit_test(inverses_hold_on_both_sides),
         cmocka_unit_test(pac_bayes_agrees_with_root_finding),
         cmocka_unit_test(divergences_and_votes_agree_with_numpy),
+        cmocka_unit_test(posteriors_are_near_the_best),
         cmocka_unit_test(edges),
         cmocka_unit_test(the_bound_of_the_paper_is_vacuous),
         cmocka_unit_test(maurers_constant_holds_for_small_samples),

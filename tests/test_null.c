@@ -593,6 +593,10 @@ static void computations(void **state) {
     REFUSED(cst_evaluate_stack(f->context, NULL, f->pool, NULL, &report));
     REFUSED(cst_evaluate_stack(f->context, f->model, NULL, NULL, &report));
     REFUSED(cst_evaluate_stack(f->context, f->model, f->pool, NULL, NULL));
+    REFUSED_ALONE(cst_bound(NULL, f->model, f->pool, NULL, &report));
+    REFUSED(cst_bound(f->context, NULL, f->pool, NULL, &report));
+    REFUSED(cst_bound(f->context, f->model, NULL, NULL, &report));
+    REFUSED(cst_bound(f->context, f->model, f->pool, NULL, NULL));
 }
 
 static void values(void **state) {

@@ -264,7 +264,7 @@ static void stability_on_random_regressions(void **state) {
             cst_ridge_stability_of(context, N, D, x, y, moved_x, moved_y, lambda, &out), CST_OK);
         assert_true(out.change <= out.sharp * (1 + 1e-9));
         if (sqrt(norm / D) >= sqrt(lambda) / 4) /* a lower bound of |X| */
-            assert_true(out.change <= out.paper * (1 + 1e-9));
+            assert_true(out.sharp <= out.paper * (1 + 1e-9));
         within += out.precondition;
     }
     assert_true(within > 100);

@@ -52,6 +52,9 @@ static cst_status render(cst_context *context, const cst_report *report, int col
     case CST_REPORT_SWEEP:
         cst_text_sweep(&page, report->root, full);
         break;
+    case CST_REPORT_BOUND:
+        cst_text_bound(&page, report->root);
+        break;
     case CST_REPORT_SOUP:
         cst_text_soup(&page, report->root, full);
         break;

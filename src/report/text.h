@@ -21,6 +21,7 @@ void cst_text_figures_detection(cst_page *page, const json_t *object);
 void cst_text_evaluate_detection(cst_page *page, const json_t *root);
 void cst_text_compare_detection(cst_page *page, const json_t *root);
 void cst_text_inspect(cst_page *page, const json_t *root);
+void cst_text_bound(cst_page *page, const json_t *root);
 void cst_text_predict(cst_page *page, const json_t *root);
 void cst_text_folds(cst_page *page, const json_t *root);
 /* `full`: every score and test, and the draws of a sweep one by one. */

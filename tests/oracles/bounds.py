@@ -144,6 +144,38 @@ def votes(rng):
             + array("VOTE_KL", divergences))
 
 
+def posteriors(rng):
+    """The least PAC-Bayes-kl bounds over all weights: SciPy's minimum over softmax logits from several starts."""
+    members, rows, delta = 5, 700, 0.05
+    hard = rng.random(rows) ** 3
+    wrong = (rng.random((members, rows)) < 0.6 * hard * np.array([1, 1.1, 0.9, 1.6, 2])[:, None]).astype(float)
+    tandem = wrong @ wrong.T / rows
+    prior = np.array([0.1, 0.3, 0.2, 0.2, 0.2])
+
+    def inverse(empirical, price):
+        def excess(q):
+            return empirical * np.log(empirical / q) + (1 - empirical) * np.log((1 - empirical) / (1 - q)) - price / rows
+
+        return optimize.brentq(excess, empirical, 1 - 1e-12, xtol=1e-14)
+
+    def gibbs(logits):
+        w = np.exp(logits - logits.max())
+        w /= w.sum()
+        return inverse(w @ np.diag(tandem), stats.entropy(w, prior) + np.log(2 * np.sqrt(rows) / delta))
+
+    def second(logits):
+        w = np.exp(logits - logits.max())
+        w /= w.sum()
+        return 4 * inverse(w @ tandem @ w, 2 * stats.entropy(w, prior) + np.log(2 * np.sqrt(rows) / delta))
+
+    best = [min(optimize.minimize(f, start, method="Nelder-Mead", options={"maxiter": 20000, "xatol": 1e-9, "fatol": 1e-13}).fun
+                for start in rng.normal(size=(3, members))) for f in (gibbs, second)]
+    bits = ", ".join(str(int(b)) for b in wrong.ravel())
+    return (f"enum {{ POSTERIOR_MEMBERS = {members}, POSTERIOR_ROWS = {rows} }};\nstatic const double POSTERIOR_DELTA = {delta};\n"
+            f"static const unsigned char POSTERIOR_WRONG[] = {{{bits}}};\n"
+            + array("POSTERIOR_PRIOR", prior) + array("POSTERIOR_TANDEM", tandem) + array("POSTERIOR_BEST", best))
+
+
 def main():
     rng = np.random.default_rng(20)
     text = "/* Written by tests/oracles/bounds.py: SciPy, decimals of fifty digits, definitions. */\n/* clang-format off */\n"
@@ -152,7 +184,7 @@ def main():
     text += "/* p, q, kl(p || q) */\n" + table("KL", divergences())
     text += "/* p, bound, least, largest */\n" + table("INVERSE", inverses())
     text += "/* empirical, KL, n, delta, kl, McAllester, with t */\n" + table("PAC_BAYES", pac_bayes())
-    text += gaussians(rng) + votes(rng)
+    text += gaussians(rng) + votes(rng) + posteriors(rng)
     with open(os.path.join(FOLDER, "bounds.h"), "w", encoding="ascii") as file:
         file.write(text)
 

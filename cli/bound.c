@@ -1,0 +1,74 @@
+/*
+ * corestack bound: what holds of a stack with a stated probability, beside what the paper says.
+ * After a fit. Paper: appendix.
+ */
+#include "cli.h"
+
+#include <corestack/bound.h>
+
+#include <stdlib.h>
+
+/* A probability between 0 and 1; *out is left alone when the option was not given. */
+static int read_share(cli_call *call, const char *name, double *out) {
+    const char *text = cli_value(call, name);
+    char *end = NULL;
+    if (!text)
+        return CLI_OK;
+    *out = strtod(text, &end);
+    if (end == text || *end || !(*out > 0 && *out < 1))
+        return cli_fail(call, "option --%s: '%s' is not a number between 0 and 1", name, text);
+    return CLI_OK;
+}
+
+static int run(cli_call *call) {
+    cst_model *model = NULL;
+    cst_pool *pool = NULL;
+    cst_report *report = NULL;
+    cst_bound_options options = {0};
+    long long seed = 0;
+    if (call->argument_count < 1)
+        return cli_fail(call, "no model given; see `corestack bound --help`");
+    int code = cli_integer(call, "seed", 0, INT64_MAX, &seed);
+    if (code == CLI_OK)
+        code = read_share(call, "delta", &options.delta);
+    if (code == CLI_OK)
+        code = read_share(call, "alpha", &options.alpha);
+    if (code == CLI_OK)
+        code = cli_check(call, cst_model_load(call->context, &model, call->arguments[0]));
+    if (code == CLI_OK)
+        code = cli_open_pool(call, 1, &pool);
+    options.split = cli_split(call, 1, "test");
+    options.seed = (uint64_t)seed;
+    if (code == CLI_OK)
+        code = cli_check(call, cst_bound(call->context, model, pool, &options, &report));
+    if (code == CLI_OK)
+        code = cli_print_report(call, report);
+    cst_report_free(call->context, report);
+    cst_pool_free(call->context, pool);
+    cst_model_free(call->context, model);
+    return code;
+}
+
+static const cli_option OPTIONS[] = {
+    {"split", 0, "NAME", "the split whose rows are counted (test)"},
+    {"delta", 0, "D", "a bound fails with at most this probability (0.05)"},
+    {"alpha", 0, "A", "share of prediction sets that may miss the class (0.1)"},
+    {"seed", 0, "S", "seed of the halves of the split and of random sets (0)"},
+    {NULL, 0, NULL, NULL},
+};
+
+const cli_command CLI_BOUND = {
+    .name = "bound",
+    .summary = "what holds of a stack with a stated probability: errors, sets, calibration",
+    .usage = "bound MODEL POOL [options]",
+    .details = "Bounds the error of a stack, of a random member and of a weighted vote, its\n"
+               "calibration error, and calibrates prediction sets, on labelled rows that the\n"
+               "model was not fitted on and that are independent draws. Beside that: clusters,\n"
+               "spectrum and PAC-Bayes bound as the paper has them. Each bound holds by itself.\n"
+               "Classification only.",
+    .example = "corestack bound stack.cst examples/digits/pool.json --delta 0.05",
+    .options = OPTIONS,
+    .takes_pool = true,
+    .reports_notices = true,
+    .run = run,
+};

@@ -1,0 +1,160 @@
+/*
+ * cst_bound: what a stack does on a split that it was not fitted on, and every certificate of it.
+ * After a fit. Paper: appendix; method.md section 10.
+ */
+#include "bounds/bound.h"
+
+#include "base/options.h"
+#include "la/la.h"
+#include "model/fitted_on.h"
+#include "pool/pool.h"
+
+#include <string.h>
+
+static cst_status check_options(cst_context *context, const cst_bound_work *work) {
+    if (work->delta > 0 && work->delta < 1 && work->alpha > 0 && work->alpha < 1)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_ARGUMENT,
+                    "cst_bound: delta and alpha are probabilities between 0 and 1");
+}
+
+/* That bounds can be valid here: independent rows, which the model was not fitted on. */
+static cst_status check_split(cst_context *context, const cst_bound_work *work) {
+    const char *split = work->split;
+    if (cst_model_task(work->model) != CST_TASK_CLASSIFICATION ||
+        cst_pool_task(work->pool) != CST_TASK_CLASSIFICATION)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "bounds are there for classification: the model's task is %s, the pool's "
+                        "%s",
+                        cst_task_name(cst_model_task(work->model)),
+                        cst_task_name(cst_pool_task(work->pool)));
+    if (!cst_pool_has_split(work->pool, split))
+        return cst_fail(context, CST_ERROR_INPUT, "the pool has no split '%s'", split);
+    if (cst_pool_conditions(work->pool, split) > 0)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "split '%s' holds several conditions, whose rows are not independent; name "
+                        "one without",
+                        split);
+    return CST_OK;
+}
+
+static cst_status check_rows(cst_context *context, const cst_bound_work *work) {
+    const char *split = work->split;
+    if (!work->labels)
+        return cst_fail(context, CST_ERROR_INPUT, "split '%s' has no labels to count errors by",
+                        split);
+    if (cst_pool_weights(work->pool, split))
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "split '%s' has row weights, and bounds count all rows alike", split);
+    if (work->rows < 4)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "split '%s' has %lld rows; bounds need at least 4", split,
+                        (long long)work->rows);
+    if (cst_fitted_on(work->model, split, work->labels, work->rows))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "the model was fitted on the rows of split '%s', so that no bound holds "
+                        "there; name another split",
+                        split);
+    return CST_OK;
+}
+
+/* The stack's predictions, every member, and the rows in two halves. */
+static cst_status load(cst_context *context, cst_bound_work *work) {
+    int64_t rows = 0;
+    cst_status status =
+        cst_model_predict_pool(context, work->model, work->pool, work->split, &work->stack, &rows);
+    if (status == CST_OK)
+        status = cst_pool_load(context, work->pool, work->split);
+    if (status == CST_OK)
+        status = cst_pool_view(context, work->pool, work->split, &work->view);
+    work->rows = rows;
+    work->classes = work->view.classes;
+    work->labels = work->view.labels;
+    if (status == CST_OK)
+        status = check_rows(context, work);
+    if (status == CST_OK && !(work->order = cst_alloc(context, (size_t)rows, sizeof *work->order)))
+        status = CST_ERROR_MEMORY;
+    if (status != CST_OK)
+        return status;
+    cst_rng rng;
+    for (int64_t i = 0; i < rows; i++)
+        work->order[i] = i;
+    cst_rng_init(&rng, work->seed, CST_STREAM_HALVES, 0);
+    cst_rng_shuffle(&rng, work->order, rows);
+    work->half = rows / 2;
+    return CST_OK;
+}
+
+static cst_status fill(cst_context *context, cst_bound_work *work, cst_report *report) {
+    json_t *root = cst_report_root(report);
+    cst_report_string(report, root, "split", work->split);
+    cst_report_integer(report, root, "samples", work->rows);
+    cst_report_integer(report, root, "classes", work->classes);
+    json_t *models = cst_report_list(report, root, "models");
+    for (int32_t k = 0; k < cst_model_members(work->model); k++)
+        cst_report_add_string(report, models, cst_model_member_name(work->model, k));
+    cst_report_number(report, root, "delta", work->delta);
+    cst_report_integer(report, root, "seed", (int64_t)work->seed);
+    cst_status status = cst_bound_holdout(context, work, report);
+    if (status == CST_OK)
+        status = cst_bound_votes(context, work, report);
+    if (status == CST_OK)
+        status = cst_bound_sets(context, work, report);
+    if (status == CST_OK)
+        status = cst_bound_calibration(context, work, report);
+    if (status == CST_OK)
+        status = cst_bound_spectrum(context, work, report);
+    if (status == CST_OK)
+        status = cst_bound_paper(context, work, report);
+    cst_report_notices(report, context);
+    return status == CST_OK ? cst_report_finish(context, report) : status;
+}
+
+static cst_status compute(cst_context *context, cst_bound_work *work, cst_report **report) {
+    cst_options *defaults = NULL;
+    cst_status status = check_options(context, work);
+    if (status == CST_OK)
+        status = check_split(context, work);
+    if (status == CST_OK)
+        status = cst_options_create(context, &defaults);
+    if (status == CST_OK)
+        cst_settings_read(defaults, &work->settings);
+    cst_options_free(context, defaults);
+    if (status == CST_OK)
+        status = load(context, work);
+    if (status == CST_OK)
+        status = cst_report_create(context, CST_REPORT_BOUND, report);
+    if (status == CST_OK)
+        status = fill(context, work, *report);
+    return status;
+}
+
+cst_status cst_bound(cst_context *context, const cst_model *model, cst_pool *pool,
+                     const cst_bound_options *options, cst_report **report) {
+    if (report)
+        *report = NULL;
+    CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
+    CST_CHECK(context, pool, POOL, "pool");
+    if (!context || !model || !pool || !report)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_bound: a model, a pool and a place for the report are needed");
+    cst_bound_options o = options ? *options : (cst_bound_options){0};
+    cst_bound_work work = {.model = model,
+                           .pool = pool,
+                           .split = o.split ? o.split : "test",
+                           .delta = o.delta == 0 ? 0.05 : o.delta,
+                           .alpha = o.alpha == 0 ? 0.1 : o.alpha,
+                           .seed = o.seed};
+    cst_notices_clear(context);
+    cst_la_enter();
+    cst_status status = compute(context, &work, report);
+    cst_la_leave();
+    cst_free(context, work.stack);
+    cst_free(context, work.order);
+    if (status != CST_OK) {
+        cst_report_free(context, *report);
+        *report = NULL;
+    }
+    return cst_why(context, status);
+}

@@ -1,0 +1,249 @@
+/*
+ * What the paper says of the pool at hand: its clusters and spectrum, and its PAC-Bayes bound.
+ * Parts of cst_bound. Paper: appendix; method.md section 10.
+ */
+#include "bounds/bound.h"
+#include "bounds/pac_bayes.h"
+#include "bounds/spectral.h"
+#include "la/la.h"
+#include "meta/linear.h"
+#include "meta/spectrum.h"
+#include "model/stack.h"
+#include "pipeline/document.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- clusters and spectrum ---------------------------------------------------------------------
+ */
+
+typedef struct pool_facts {
+    cst_cka_result cka;
+    double *pearson;      /* [members][members] */
+    double *values;       /* [members] */
+    int32_t *cluster_of;  /* [members] */
+    int32_t *kept;        /* [clusters]: of each cluster the member with the least NLL */
+    cst_metrics *metrics; /* [members] */
+    cst_cluster_facts by_cka;
+    cst_cluster_facts by_pearson;
+    cst_spectral_facts before;
+    cst_spectral_facts after;
+    cst_spectral_claims claims;
+} pool_facts;
+
+static void pool_facts_free(cst_context *context, pool_facts *f) {
+    cst_cka_result_free(context, &f->cka);
+    cst_free(context, f->pearson);
+    cst_free(context, f->values);
+    cst_free(context, f->cluster_of);
+    cst_free(context, f->kept);
+    cst_free(context, f->metrics);
+}
+
+static void choose_kept(pool_facts *f, int32_t members) {
+    for (int32_t c = 0; c < f->by_cka.clusters; c++)
+        f->kept[c] = -1;
+    for (int32_t k = 0; k < members; k++) {
+        int32_t *kept = &f->kept[f->cluster_of[k]];
+        if (*kept < 0 || f->metrics[k].nll < f->metrics[*kept].nll)
+            *kept = k;
+    }
+}
+
+static cst_status measure(cst_context *context, const cst_bound_work *work, pool_facts *f) {
+    const cst_view *view = &work->view;
+    size_t members = (size_t)view->members;
+    f->pearson = cst_alloc(context, members * members, sizeof *f->pearson);
+    f->values = cst_alloc(context, members, sizeof *f->values);
+    f->cluster_of = cst_alloc(context, members, sizeof *f->cluster_of);
+    f->kept = cst_alloc(context, members, sizeof *f->kept);
+    f->metrics = cst_alloc(context, members, sizeof *f->metrics);
+    if (!f->pearson || !f->values || !f->cluster_of || !f->kept || !f->metrics)
+        return CST_ERROR_MEMORY;
+    cst_status status = cst_member_metrics(context, view, f->metrics);
+    if (status == CST_OK)
+        status = cst_cka(context, view, &work->settings.cka, &f->cka);
+    if (status == CST_OK)
+        status = cst_pearson(context, view, f->pearson);
+    if (status == CST_OK)
+        status = cst_clusters(context, f->cka.cka, view->members, work->settings.threshold,
+                              f->cluster_of);
+    if (status != CST_OK)
+        return status;
+    cst_cluster_facts_of(f->cka.cka, view->members, f->cluster_of, &f->by_cka);
+    cst_cluster_facts_of(f->pearson, view->members, f->cluster_of, &f->by_pearson);
+    choose_kept(f, view->members);
+    status =
+        cst_spectral_facts_of(context, f->pearson, view->members, NULL, 0, f->values, &f->before);
+    if (status == CST_OK)
+        status = cst_spectral_facts_of(context, f->pearson, view->members, f->kept,
+                                       f->by_cka.clusters, f->values, &f->after);
+    if (status == CST_OK)
+        cst_spectral_claims_of(&f->by_cka, &f->before, &f->after, &f->claims);
+    return status;
+}
+
+static void put_claims(cst_report *report, const pool_facts *f) {
+    json_t *object = cst_report_object(report, cst_report_root(report), "spectral");
+    cst_report_flag(report, object, "applies", f->claims.applies);
+    cst_report_number(report, object, "kappa_before_above", f->claims.kappa_above);
+    cst_report_number(report, object, "kappa_after_below", f->claims.kappa_below);
+    cst_report_number(report, object, "ratio_above", f->claims.ratio_above);
+    static const char *const names[] = {"holds_before", "holds_after", "holds_ratio"};
+    for (int i = 0; i < 3; i++)
+        cst_report_flag(report, object, names[i], f->claims.holds[i]);
+    cst_report_number(report, object, "largest", f->before.largest);
+    cst_report_number(report, object, "smallest", f->before.smallest);
+    cst_report_number(report, object, "disc_low", f->before.disc_low);
+    cst_report_number(report, object, "disc_high", f->before.disc_high);
+    cst_report_number(report, object, "trace_difference", f->before.trace - f->after.trace);
+}
+
+cst_status cst_bound_spectrum(cst_context *context, cst_bound_work *work, cst_report *report) {
+    json_t *root = cst_report_root(report);
+    pool_facts f = {0};
+    cst_status status = measure(context, work, &f);
+    if (status == CST_OK) {
+        cst_document_clusters(report, work->pool, f.cluster_of);
+        cst_report_number(report, root, "cluster_threshold", work->settings.threshold);
+        cst_report_integer(report, root, "largest_cluster", f.by_cka.largest);
+        cst_report_number(report, root, "epsilon", f.by_cka.epsilon);
+        cst_report_number(report, root, "mu", f.by_cka.mu);
+        cst_report_flag(report, root, "incoherent", f.by_cka.incoherent);
+        cst_report_number(report, root, "epsilon_pearson", f.by_pearson.epsilon);
+        cst_report_number(report, root, "mu_pearson", f.by_pearson.mu);
+        cst_report_number(report, root, "kappa_before", f.before.kappa);
+        cst_report_number(report, root, "kappa_after", f.after.kappa);
+        put_claims(report, &f);
+        work->mu = f.by_cka.mu;
+    }
+    pool_facts_free(context, &f);
+    return status;
+}
+
+/* ---- the paper's PAC-Bayes bound ---------------------------------------------------------------
+ */
+
+typedef struct ridge_fit {
+    const float **pointers;
+    cst_moments moments;
+    cst_standardised standardised;
+    cst_spectrum spectrum;
+    cst_linear linear;
+    double lambda;
+} ridge_fit;
+
+static void ridge_free(cst_context *context, ridge_fit *r) {
+    cst_linear_free(context, &r->linear);
+    cst_spectrum_free(context, &r->spectrum);
+    cst_standardised_free(context, &r->standardised);
+    cst_moments_free(context, &r->moments);
+    cst_free(context, r->pointers);
+}
+
+/* The ridge on the stack's gated features, on the rows it was fitted on, with lambda*. */
+static cst_status fit_ridge(cst_context *context, const cst_bound_work *work, ridge_fit *r,
+                            int64_t *rows) {
+    cst_view view;
+    cst_gate none = {.mode = CST_GATE_NONE, .inputs = work->model->members};
+    const cst_gate *gate = work->model->gate.mode == CST_GATE_NONE ? &none : &work->model->gate;
+    cst_status status =
+        cst_model_view(context, work->model, work->pool, "oof", &r->pointers, &view);
+    if (status == CST_OK && !view.labels)
+        status = cst_fail(context, CST_ERROR_INPUT, "split 'oof' has no labels");
+    if (status == CST_OK)
+        status = cst_moments_compute(context, &view, gate, NULL, 1, &r->moments);
+    if (status == CST_OK)
+        status = cst_standardise(context, &r->moments, -1, &r->standardised);
+    if (status == CST_OK)
+        status = cst_spectrum_compute(context, &r->standardised, work->settings.noise_rule,
+                                      &r->spectrum);
+    if (status == CST_OK && !(isfinite(r->spectrum.lambda_star) && r->spectrum.lambda_star > 0))
+        status = cst_fail(context, CST_ERROR_NUMERIC, "there is no lambda* for it");
+    r->lambda = r->spectrum.lambda_star;
+    if (status == CST_OK)
+        status =
+            cst_linear_fit(context, &r->standardised, CST_LINEAR_RIDGE, r->lambda, 0, &r->linear);
+    *rows = status == CST_OK ? view.rows : 0;
+    return status;
+}
+
+/* KL(Q || P) of the Laplace posterior in standardised coefficients, and |w|. */
+static cst_status posterior_of(cst_context *context, const ridge_fit *r, double *kl, double *norm) {
+    const cst_standardised *s = &r->standardised;
+    size_t d = (size_t)s->kept;
+    double *hessian = cst_alloc(context, d * d, sizeof *hessian);
+    double *w = cst_alloc(context, d, sizeof *w);
+    cst_status status = hessian && w ? CST_OK : CST_ERROR_MEMORY;
+    *norm = 0;
+    for (size_t i = 0; status == CST_OK && i < d; i++) {
+        w[i] = r->linear.coefficients[s->index[i]] * s->scale[i];
+        *norm += w[i] * w[i];
+        for (size_t j = 0; j < d; j++)
+            hessian[i * d + j] = 2 * s->rows * (s->gram[i * d + j] + (i == j ? r->lambda : 0));
+    }
+    *norm = sqrt(*norm);
+    if (status == CST_OK)
+        status = cst_cholesky(context, (int64_t)d, hessian);
+    if (status == CST_OK)
+        status = cst_kl_gaussian_hessian(context, (int64_t)d, w, hessian, NULL, r->lambda, kl);
+    cst_free(context, hessian);
+    cst_free(context, w);
+    return status;
+}
+
+static void put_paper(const cst_bound_work *work, const ridge_fit *r, int64_t rows, double kl,
+                      double norm, cst_report *report) {
+    json_t *object = cst_report_object(report, cst_report_root(report), "pac_bayes");
+    const cst_gate *gate = &work->model->gate;
+    double dimensions = r->moments.columns;
+    if (gate->mode == CST_GATE_LEARNED)
+        dimensions += (double)cst_gate_parameter_count(gate->inputs, gate->hidden);
+    cst_paper_bound bound = {NAN, NAN, NAN};
+    if (rows > 1)
+        bound = cst_pac_bayes_paper(r->linear.loss, kl, (double)rows, work->delta, norm, dimensions,
+                                    work->model->members, work->mu);
+    bool known = rows > 1;
+    cst_report_number(report, object, "empirical", known ? r->linear.loss : NAN);
+    cst_report_number(report, object, "kl", known ? kl : NAN);
+    cst_report_number(report, object, "term", bound.term);
+    cst_report_number(report, object, "phi", bound.phi);
+    cst_report_number(report, object, "total", bound.total);
+    if (known)
+        cst_report_flag(report, object, "vacuous", bound.total >= r->standardised.target_square);
+    else
+        cst_report_number(report, object, "vacuous", NAN);
+    cst_report_number(report, object, "trivial", known ? r->standardised.target_square : NAN);
+    cst_report_integer(report, object, "samples", rows);
+    cst_report_number(report, object, "lambda", known ? r->lambda : NAN);
+    cst_report_number(report, object, "radius", known ? norm : NAN);
+    cst_report_number(report, object, "dimensions", known ? dimensions : NAN);
+}
+
+cst_status cst_bound_paper(cst_context *context, const cst_bound_work *work, cst_report *report) {
+    ridge_fit r = {0};
+    int64_t rows = 0;
+    double kl = NAN;
+    double norm = NAN;
+    cst_status status = CST_OK;
+    if (!cst_pool_has_split(work->pool, "oof") || cst_pool_conditions(work->pool, "oof") > 0 ||
+        cst_pool_weights(work->pool, "oof")) {
+        cst_notice(context, "the paper's PAC-Bayes bound is of out-of-fold rows that count alike, "
+                            "and the pool has no such split 'oof'");
+    } else {
+        status = fit_ridge(context, work, &r, &rows);
+        if (status == CST_OK)
+            status = posterior_of(context, &r, &kl, &norm);
+        if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC ||
+            status == CST_ERROR_MISMATCH) {
+            cst_notice(context, "the paper's PAC-Bayes bound is not reported: %s",
+                       cst_last_error(context));
+            status = CST_OK;
+            rows = 0;
+        }
+    }
+    if (status == CST_OK)
+        put_paper(work, &r, rows, kl, norm, report);
+    ridge_free(context, &r);
+    return status;
+}

@@ -1,0 +1,147 @@
+/*
+ * What `corestack bound` found, as text: certificates of errors, prediction sets, calibration, then
+ * the paper's quantities.
+ * Last stage of the command without --json. Paper: appendix.
+ */
+#include "report/text.h"
+
+#include <math.h>
+#include <string.h>
+
+/* "bound 0.0312 (vacuous)" of an object. */
+static void print_bound(cst_page *page, const json_t *root, const char *key, const char *label,
+                        const char *value) {
+    const json_t *object = json_object_get(root, key);
+    double samples = cst_json_number(object, "samples");
+    cst_text_label(page, label);
+    cst_text_number(page, 4, cst_json_number(object, value));
+    if (cst_json_flag(object, "vacuous"))
+        cst_page_styled(page, CST_BOLD, " vacuous");
+    cst_page_print(page, ": empirical ");
+    cst_text_number(page, 4, cst_json_number(object, "empirical"));
+    cst_page_print(page, ", KL ");
+    cst_text_number(page, 4, cst_json_number(object, "kl"));
+    if (!isnan(samples))
+        cst_page_print(page, ", %.0f rows", samples);
+    cst_page_print(page, "\n");
+}
+
+static void print_errors(cst_page *page, const json_t *root) {
+    const json_t *holdout = json_object_get(root, "holdout");
+    const json_t *paper = json_object_get(root, "pac_bayes");
+    cst_page_heading(page, "Error rates, each bound with probability %g",
+                     1 - cst_json_number(root, "delta"));
+    cst_text_label(page, "stack");
+    cst_page_print(page, "at most ");
+    cst_text_number(page, 4, cst_json_number(holdout, "bound"));
+    cst_page_print(page, ": %.0f errors in %.0f rows\n", cst_json_number(holdout, "errors"),
+                   cst_json_number(holdout, "samples"));
+    print_bound(page, root, "pac_bayes_kl", "a member at random", "bound");
+    print_bound(page, root, "tandem", "weighted vote", "bound");
+    if (isnan(cst_json_number(paper, "total")))
+        return;
+    print_bound(page, root, "pac_bayes", "the paper's bound", "total");
+    cst_text_label(page, "");
+    cst_page_print(page, "of a squared error that is ");
+    cst_text_number(page, 4, cst_json_number(paper, "trivial"));
+    cst_page_print(page, " without any member; its Phi is ");
+    cst_text_number(page, 4, cst_json_number(paper, "phi"));
+    cst_page_print(page, "\n");
+}
+
+static void print_sets(cst_page *page, const json_t *root) {
+    static const char *const headers[] = {"method", "coverage %", "classes in a set",
+                                          "empty",  "single",     "assured %"};
+    const json_t *methods = json_object_get(root, "conformal_methods");
+    const json_t *first = json_array_get(methods, 0);
+    cst_page_heading(page, "Prediction sets that hold the class for %g %% of rows",
+                     100 * (1 - cst_json_number(first, "alpha")));
+    cst_grid table;
+    cst_grid_begin(&table, page, "lrrrrr", headers);
+    for (size_t m = 0; m < json_array_size(methods); m++) {
+        const json_t *row = json_array_get(methods, m);
+        const char *name = cst_json_string(row, "method");
+        cst_grid_cell(&table, CST_PLAIN, "%s", name ? name : "-");
+        cst_grid_number(&table, CST_PLAIN, 2, 100 * cst_json_number(row, "coverage"));
+        cst_grid_number(&table, CST_PLAIN, 3, cst_json_number(row, "mean_size"));
+        cst_grid_number(&table, CST_PLAIN, 0, cst_json_number(row, "empty"));
+        cst_grid_number(&table, CST_PLAIN, 0, cst_json_number(row, "single"));
+        cst_grid_number(&table, CST_PLAIN, 2, 100 * cst_json_number(row, "assured"));
+    }
+    cst_grid_end(&table);
+}
+
+static void print_calibration(cst_page *page, const json_t *root) {
+    static const char *const headers[] = {"confidence", "", "rows", "right", "at least", "at most"};
+    const json_t *ece = json_object_get(root, "ece");
+    const json_t *calibration = json_object_get(root, "calibration");
+    const json_t *bins = json_object_get(calibration, "bins");
+    cst_page_heading(page, "Calibration");
+    cst_text_label(page, "ECE");
+    cst_text_number(page, 4, cst_json_number(ece, "value"));
+    cst_page_print(page, ", between ");
+    cst_text_number(page, 4, cst_json_number(ece, "lower"));
+    cst_page_print(page, " and ");
+    cst_text_number(page, 4, cst_json_number(ece, "upper"));
+    cst_page_print(page, "\n");
+    cst_text_label(page, "binned confidence");
+    cst_page_print(page, "within ");
+    cst_text_number(page, 4, cst_json_number(calibration, "epsilon"));
+    cst_page_print(page, " of the accuracy in every bin\n");
+    cst_grid table;
+    cst_grid_begin(&table, page, "rirrrr", headers);
+    for (size_t b = 0; b < json_array_size(bins); b++) {
+        const json_t *bin = json_array_get(bins, b);
+        cst_grid_number(&table, CST_PLAIN, 4, cst_json_number(bin, "from"));
+        cst_grid_cell(&table, CST_PLAIN, "to %.4f", cst_json_number(bin, "to"));
+        cst_grid_number(&table, CST_PLAIN, 0, cst_json_number(bin, "count"));
+        cst_grid_number(&table, CST_PLAIN, 4, cst_json_number(bin, "value"));
+        cst_grid_number(&table, CST_PLAIN, 4, cst_json_number(bin, "lower"));
+        cst_grid_number(&table, CST_PLAIN, 4, cst_json_number(bin, "upper"));
+    }
+    cst_grid_end(&table);
+}
+
+static void print_claim(cst_page *page, const json_t *spectral, const char *what, const char *bound,
+                        const char *holds) {
+    cst_text_label(page, what);
+    cst_text_number(page, 4, cst_json_number(spectral, bound));
+    cst_page_print(page, cst_json_flag(spectral, holds) ? ", holds\n" : ", does not hold\n");
+}
+
+static void print_spectrum(cst_page *page, const json_t *root) {
+    const json_t *clusters = json_object_get(root, "clusters");
+    const json_t *spectral = json_object_get(root, "spectral");
+    cst_page_heading(page, "Clusters and spectrum, as the paper has them");
+    for (size_t c = 0; c < json_array_size(clusters); c++) {
+        cst_text_label(page, c == 0 ? "clusters" : "");
+        cst_text_names(page, json_array_get(clusters, c));
+    }
+    cst_text_label(page, "epsilon, mu");
+    cst_text_number(page, 4, cst_json_number(root, "epsilon"));
+    cst_page_print(page, ", ");
+    cst_text_number(page, 4, cst_json_number(root, "mu"));
+    cst_page_print(page,
+                   cst_json_flag(root, "incoherent") ? ": incoherent\n" : ": not incoherent\n");
+    cst_text_label(page, "kappa");
+    cst_text_number(page, 4, cst_json_number(root, "kappa_before"));
+    cst_page_print(page, ", of one member a cluster ");
+    cst_text_number(page, 4, cst_json_number(root, "kappa_after"));
+    cst_page_print(page, "\n");
+    if (cst_json_flag(spectral, "applies")) {
+        print_claim(page, spectral, "kappa at least", "kappa_before_above", "holds_before");
+        print_claim(page, spectral, "after at most", "kappa_after_below", "holds_after");
+    }
+    print_claim(page, spectral, "ratio at least", "ratio_above", "holds_ratio");
+}
+
+void cst_text_bound(cst_page *page, const json_t *root) {
+    const char *split = cst_json_string(root, "split");
+    cst_page_print(page, "Bounds on split '%s', %.0f rows of %.0f classes\n", split ? split : "-",
+                   cst_json_number(root, "samples"), cst_json_number(root, "classes"));
+    print_errors(page, root);
+    print_sets(page, root);
+    print_calibration(page, root);
+    print_spectrum(page, root);
+    cst_text_bullets(page, root, "notices", "Notices");
+}

@@ -1,0 +1,104 @@
+"""corestack bound: the document's keys, figures by other means, what is refused, and that it is quick."""
+
+import json
+import math
+import os
+import time
+import unittest
+
+import numpy as np
+
+from support import DIGITS, PoolCase, run
+
+KEYS = """command split samples classes models delta seed holdout pac_bayes_kl tandem conformal conformal_methods ece calibration
+clusters cluster_threshold largest_cluster epsilon mu incoherent epsilon_pearson mu_pearson kappa_before kappa_after spectral
+pac_bayes notices""".split()
+
+
+def at_most(k, n, p):
+    """P(X <= k) of a binomial."""
+    return sum(math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(k + 1))
+
+
+class Bound(PoolCase):
+    def setUp(self):
+        super().setUp()
+        self.fit("--set", "evaluate.nested=false")
+
+    def bound(self, *arguments):
+        return self.works("bound", self.model, self.pool, "--json", *arguments).json()
+
+    def test_keys(self):
+        document = self.bound("--delta", "0.1", "--alpha", "0.2", "--seed", "3")
+        self.assertEqual(list(document), KEYS)
+        self.assertEqual((document["delta"], document["seed"]), (0.1, 3))
+        self.assertEqual(document["conformal"]["alpha"], 0.2)
+        for key, parts in {"holdout": "errors samples bound", "pac_bayes_kl": "bound empirical", "tandem": "bound",
+                           "pac_bayes": "kl phi total vacuous", "conformal": "method alpha coverage mean_size",
+                           "ece": "value lower upper"}.items():
+            for part in parts.split():
+                self.assertIn(part, document[key])
+        self.assertIsInstance(document["incoherent"], bool)
+        self.assertEqual(sorted(name for cluster in document["clusters"] for name in cluster), ["ada", "bob", "cyd"])
+
+    def test_figures(self):
+        document = self.bound()
+        output = self.path("stack.npy")
+        self.works("predict", self.model, self.pool, "--split", "test", "-o", output)
+        stack, labels = np.load(output), self.labels["test"]
+        holdout = document["holdout"]
+        self.assertEqual(holdout["errors"], int((stack.argmax(axis=1) != labels).sum()))
+        self.assertEqual(holdout["samples"], len(labels))
+        self.assertAlmostEqual(at_most(holdout["errors"], len(labels), holdout["bound"]), 0.05, places=8)
+        ece = document["ece"]
+        scored = self.works("evaluate", self.model, self.pool, "--json").json()
+        self.assertAlmostEqual(ece["value"], scored["ece"], places=9)
+        self.assertTrue(ece["lower"] <= ece["value"] <= ece["upper"])
+        columns = np.array([self.members[name, "test"].ravel() for name in ("ada", "bob", "cyd")], dtype=float)
+        values = np.linalg.eigvalsh(np.corrcoef(columns))
+        self.assertAlmostEqual(document["kappa_before"], values[-1] / values[0], delta=1e-4 * document["kappa_before"])
+        wrong = np.array([self.members[name, "test"].argmax(axis=1) != labels for name in document["models"]], dtype=float)
+        vote = np.array(document["tandem"]["weights"]) @ wrong
+        self.assertAlmostEqual(document["tandem"]["empirical"], (vote**2).mean(), places=8)
+        sizes = document["conformal"]
+        self.assertLessEqual(sizes["coverage"] * sizes["samples"], sizes["mean_size"] * sizes["samples"] + 1e-9)
+
+    def test_smaller_delta_gives_larger_bounds(self):
+        loose, tight = self.bound("--delta", "0.2"), self.bound("--delta", "0.001")
+        for key in ("holdout", "pac_bayes_kl", "tandem"):
+            self.assertLess(loose[key]["bound"], tight[key]["bound"])
+        self.assertLess(loose["pac_bayes"]["total"], tight["pac_bayes"]["total"])
+
+    def test_threads_change_nothing(self):
+        outputs = [self.works("bound", self.model, self.pool, "--json", "--threads", n).out for n in ("1", "3")]
+        self.assertEqual(*outputs)
+
+    def test_text(self):
+        text = self.works("bound", self.model, self.pool).out
+        for word in ("split 'test'", "at most", "weighted vote", "raps", "ECE", "clusters", "epsilon, mu"):
+            self.assertIn(word, text)
+
+    def test_what_is_refused(self):
+        for arguments, words in ((["--split", "oof"], "was fitted on the rows of split 'oof'"), (["--split", "other"], "no split 'other'"),
+                                 (["--delta", "1"], "--delta: '1' is not a number between 0 and 1"),
+                                 (["--alpha", "x"], "--alpha: 'x' is not a number between 0 and 1")):
+            result = run("bound", self.model, self.pool, *arguments)
+            self.assertEqual(result.code, 2)
+            self.assertEqual(result.err.count("\n"), 1)
+            self.assertIn(words, result.err)
+        self.assertEqual(run("bound").code, 2)
+
+    def test_digits_in_five_seconds(self):
+        model = self.path("digits.cst")
+        self.works("fit", DIGITS, "-o", model, "--set", "evaluate.nested=false")
+        start = time.monotonic()
+        document = self.works("bound", model, DIGITS, "--split", "test", "--delta", "0.05", "--json").json()
+        if "CST_SHORT_TESTS" not in os.environ:
+            self.assertLess(time.monotonic() - start, 5)
+        self.assertFalse(document["pac_bayes_kl"]["vacuous"])
+        self.assertGreater(document["conformal"]["coverage"], 0.8)
+        self.assertEqual(json.loads(json.dumps(document)), document)
+
+
+if __name__ == "__main__":
+    unittest.main()

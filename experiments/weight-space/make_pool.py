@@ -12,8 +12,11 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from dataclasses import dataclass
 
@@ -28,7 +31,7 @@ import train
 import vision
 from images import FASHION_CLASSES
 
-SAMPLES, SCALE, DROPOUT_PASSES, EVALUATIONS = 30, 0.5, 20, 60
+SAMPLES, SCALE, DROPOUT_PASSES, EVALUATIONS = 30, 0.5, 20, 30
 
 
 @dataclass
@@ -44,6 +47,7 @@ class Mixer:
     """Calls the tool on checkpoints; a product that is there with the same inputs and words is not made again."""
     def __init__(self, work, tool, quick):
         self.work, self.tool, self.quick = work, tool, quick
+        self.predict = evaluate.predictor(work)
         self.folder = work / "mixed"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.tunings = sorted((work / "checkpoints").glob("finetune_*.safetensors"))[:3 if quick else None]
@@ -73,18 +77,23 @@ class Mixer:
 
     def chosen(self, kind, name, part=None):
         """A soup that is chosen on oof, or, to see how much its own score flatters it, on one half of oof."""
-        program = [sys.executable, pathlib.Path(evaluate.__file__).resolve(), "--split", "oof", "--folder", self.work.resolve()]
         labels = self.work / "images" / "oof.labels.npy"
         if part is not None:
-            program += ["--part", str(part)]
             half = self.folder / f"oof.labels.{part}.npy"
             common.save(half, np.load(labels)[part::2])
             labels = half
         evaluations = min(EVALUATIONS, 2 * len(self.tunings)) if self.quick else EVALUATIONS
         more = ["--evaluations", evaluations] if kind == "learned" else []
-        self.make(f"{name}.safetensors", ["soup", kind], self.tunings,
-                  ["--eval", " ".join(f"'{word}'" for word in program), "--labels", labels, "--work",
-                   self.folder / f"{name}.work", *more])
+        with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
+            place = pathlib.Path(folder) / "ask"
+            listener.bind(str(place))
+            listener.listen()
+            threading.Thread(target=evaluate.serve, args=(listener, self.predict, part), daemon=True).start()
+            program = f"'{sys.executable}' '{pathlib.Path(evaluate.__file__).resolve()}' --ask \"$CORESTACK_ASK\""
+            os.environ["CORESTACK_ASK"] = str(place)  # not a part of the command, which the tool remembers
+            self.make(f"{name}.safetensors", ["soup", kind], self.tunings,
+                      ["--eval", program, "--labels", labels, "--work", self.folder / f"{name}.work", *more])
+            listener.shutdown(socket.SHUT_RDWR)
 
     def run(self):
         self.make("soup_uniform.safetensors", ["soup", "uniform"], self.tunings)
@@ -117,14 +126,14 @@ class Mixer:
                 Source("swag", samples, 1, tag("swag", "tail", len(samples)))]
 
 
-def choices(mixer, predict, data):
+def choices(mixer, data):
     """What the chosen soups hold, and how they do on the half of oof that they were not chosen on."""
     def document(name):
         return json.loads((mixer.folder / f"{name}.safetensors.json").read_text())["document"]
 
     labels, halves = data.splits["oof"].labels, []
     for part in (0, 1):
-        p = predict(mixer.folder / f"half_{part}.safetensors", "oof")
+        p = mixer.predict(mixer.folder / f"half_{part}.safetensors", "oof")
         hits = p.argmax(axis=1) == labels
         halves.append({"own": float(hits[part::2].mean()), "other": float(hits[1 - part::2].mean())})
     share = np.mean([h["other"] for h in halves])
@@ -161,13 +170,13 @@ def cost():
     return model.cost()
 
 
-def pool_of(mixer, data, predict, folder):
+def pool_of(mixer, data, folder):
     """The pool: everything made from weights of the one network, then the models of other kinds."""
     pool = common.Pool(FASHION_CLASSES, data.splits)
     pool.training_counts = np.bincount(data.y, minlength=len(FASHION_CLASSES))
     flops, params = cost()
     for source in mixer.sources():
-        pool.members.append(common.Trained(source.name, "cnn", predictions(source, data, predict, folder), flops, params,
+        pool.members.append(common.Trained(source.name, "cnn", predictions(source, data, mixer.predict, folder), flops, params,
                                            source.tag))
     others = mixer.work / "others"
     for run in train.other_runs(1):
@@ -189,9 +198,8 @@ def main():
     mixer.run()
     options.out.mkdir(parents=True, exist_ok=True)
     data = splits.read(options.work / "images")
-    predict = evaluate.predictor(options.work)
-    pool = pool_of(mixer, data, predict, options.out)
-    (options.out / "choices.json").write_text(json.dumps(choices(mixer, predict, data), indent=1) + "\n")
+    pool = pool_of(mixer, data, options.out)
+    (options.out / "choices.json").write_text(json.dumps(choices(mixer, data), indent=1) + "\n")
     common.finish(options.out, pool)
 
 

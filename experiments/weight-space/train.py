@@ -26,7 +26,7 @@ from torch import nn
 
 SEED = 0
 # Epochs: `start` from scratch; `rest` from a start to a finished network; a fine-tuning; the tail; a cycle of the snapshots.
-EPOCHS = {"start": 10, "rest": 6, "finetune": 6, "tail": 16, "cycle": 4, "others": 8}
+EPOCHS = {"start": 10, "rest": 6, "finetune": 6, "tail": 12, "cycle": 4, "others": 8}
 QUICK = {"start": 1, "rest": 1, "finetune": 1, "tail": 4, "cycle": 1, "others": 1}
 SEEDS, CYCLES, RATE, TAIL_RATE, BATCH = 5, 5, 0.05, 0.02, 128
 # Fine-tunings of seed 0's start: rate, augmentation, label smoothing, mixup.

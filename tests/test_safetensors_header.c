@@ -160,7 +160,7 @@ static void many_axes(void **state) {
     expect_ok(f, open_header(f, &file, header, used, (size_t)TENSORS * (TENSORS - 1)));
     assert_int_equal(cst_safetensors_count(file), TENSORS);
     for (int t = 0; t < TENSORS; t++) {
-        char name[8];
+        char name[16];
         int32_t axes = 0;
         (void)snprintf(name, sizeof name, "t%d", t);
         int64_t at = cst_safetensors_find(file, name);

@@ -99,6 +99,33 @@ static void stability_agrees_with_numpy(void **state) {
     assert_int_equal(out.precondition, SP_PRECONDITION);
 }
 
+static void folds_agree_with_numpy(void **state) {
+    int32_t fold[SP_ROWS];
+    cst_fold_stability out;
+    for (int i = 0; i < SP_ROWS; i++)
+        fold[i] = i % 3;
+    assert_int_equal(
+        cst_fold_stability_of(*state, SP_ROWS, SP_COLUMNS, SP_X, SP_Y, fold, 3, SP_RIDGE, &out),
+        CST_OK);
+    assert_relative(out.change, SP_FOLDS[0]);
+    assert_relative(out.ratio, SP_FOLDS[1]);
+    assert_true(out.change / out.claimed <= out.ratio * (1 + 1e-12));
+    assert_int_equal(
+        cst_fold_stability_of(*state, SP_ROWS, SP_COLUMNS, SP_X, SP_Y, fold, 1, SP_RIDGE, &out),
+        CST_ERROR_ARGUMENT);
+}
+
+/* The lemma on folds without its remainder: weights that are 0 without one fold. */
+static void folds_may_move_farther_than_claimed(void **state) {
+    const double x[] = {1, 1, 1, 1};
+    const double y[] = {1, -1, 1, 1};
+    const int32_t fold[] = {0, 0, 1, 1};
+    cst_fold_stability out;
+    assert_int_equal(cst_fold_stability_of(*state, 4, 1, x, y, fold, 2, 1, &out), CST_OK);
+    assert_relative(out.change, 2 / 2.5);
+    assert_true(isinf(out.ratio));
+}
+
 /* ---- what follows ------------------------------------------------------------------------------
  */
 
@@ -445,6 +472,8 @@ int main(void) {
         cmocka_unit_test(spectra_agree_with_numpy),
         cmocka_unit_test(variances_agree_with_numpy),
         cmocka_unit_test(stability_agrees_with_numpy),
+        cmocka_unit_test(folds_agree_with_numpy),
+        cmocka_unit_test(folds_may_move_farther_than_claimed),
         cmocka_unit_test(what_follows_holds_on_random_pools),
         cmocka_unit_test(blends_on_random_covariances),
         cmocka_unit_test(stability_on_random_regressions),

@@ -105,6 +105,10 @@ static cst_status fill(cst_context *context, cst_bound_work *work, cst_report *r
     if (status == CST_OK)
         status = cst_bound_spectrum(context, work, report);
     if (status == CST_OK)
+        status = cst_bound_blending(context, work, report);
+    if (status == CST_OK)
+        status = cst_bound_stability(context, work, report);
+    if (status == CST_OK)
         status = cst_bound_paper(context, work, report);
     cst_report_notices(report, context);
     return status == CST_OK ? cst_report_finish(context, report) : status;

@@ -37,6 +37,9 @@ cst_status cst_bound_sets(cst_context *context, const cst_bound_work *work, cst_
 cst_status cst_bound_calibration(cst_context *context, const cst_bound_work *work,
                                  cst_report *report);
 cst_status cst_bound_spectrum(cst_context *context, cst_bound_work *work, cst_report *report);
+cst_status cst_bound_blending(cst_context *context, const cst_bound_work *work, cst_report *report);
+cst_status cst_bound_stability(cst_context *context, const cst_bound_work *work,
+                               cst_report *report);
 cst_status cst_bound_paper(cst_context *context, const cst_bound_work *work, cst_report *report);
 
 #endif

@@ -20,7 +20,7 @@
 typedef struct pool_facts {
     cst_cka_result cka;
     double *pearson;      /* [members][members] */
-    double *values;       /* [members] */
+    double *values;       /* [2][members]: eigenvalues of all, then of the kept ones */
     int32_t *cluster_of;  /* [members] */
     int32_t *kept;        /* [clusters]: of each cluster the member with the least NLL */
     cst_metrics *metrics; /* [members] */
@@ -54,7 +54,7 @@ static cst_status measure(cst_context *context, const cst_bound_work *work, pool
     const cst_view *view = &work->view;
     size_t members = (size_t)view->members;
     f->pearson = cst_alloc(context, members * members, sizeof *f->pearson);
-    f->values = cst_alloc(context, members, sizeof *f->values);
+    f->values = cst_alloc(context, 2 * members, sizeof *f->values);
     f->cluster_of = cst_alloc(context, members, sizeof *f->cluster_of);
     f->kept = cst_alloc(context, members, sizeof *f->kept);
     f->metrics = cst_alloc(context, members, sizeof *f->metrics);
@@ -77,7 +77,7 @@ static cst_status measure(cst_context *context, const cst_bound_work *work, pool
         cst_spectral_facts_of(context, f->pearson, view->members, NULL, 0, f->values, &f->before);
     if (status == CST_OK)
         status = cst_spectral_facts_of(context, f->pearson, view->members, f->kept,
-                                       f->by_cka.clusters, f->values, &f->after);
+                                       f->by_cka.clusters, f->values + members, &f->after);
     if (status == CST_OK)
         cst_spectral_claims_of(&f->by_cka, &f->before, &f->after, &f->claims);
     return status;
@@ -97,6 +97,45 @@ static void put_claims(cst_report *report, const pool_facts *f) {
     cst_report_number(report, object, "disc_low", f->before.disc_low);
     cst_report_number(report, object, "disc_high", f->before.disc_high);
     cst_report_number(report, object, "trace_difference", f->before.trace - f->after.trace);
+    cst_report_number(report, object, "trace_claimed", f->by_cka.largest - 1);
+}
+
+/* Gershgorin's discs of the correlation matrix. */
+static void put_discs(cst_report *report, const cst_bound_work *work, const pool_facts *f) {
+    size_t members = (size_t)work->view.members;
+    json_t *list = cst_report_list(report, cst_report_root(report), "discs");
+    for (size_t i = 0; i < members; i++) {
+        double radius = 0;
+        for (size_t j = 0; j < members; j++)
+            radius += j == i ? 0 : fabs(f->pearson[i * members + j]);
+        json_t *disc = cst_report_add_object(report, list);
+        cst_report_string(report, disc, "member", cst_pool_member_name(work->pool, (int32_t)i));
+        cst_report_number(report, disc, "centre", f->pearson[i * members + i]);
+        cst_report_number(report, disc, "radius", radius);
+    }
+}
+
+/* Condition and effective dimension with a penalty, in units of the mean eigenvalue, 1. */
+static void put_penalties(cst_report *report, const pool_facts *f) {
+    static const double penalties[] = {0.01, 0.1, 1};
+    json_t *list = cst_report_list(report, cst_report_root(report), "regularised");
+    for (size_t i = 0; i < sizeof penalties / sizeof penalties[0]; i++) {
+        double lambda = penalties[i];
+        double before = cst_kappa_lambda(&f->before, lambda);
+        double after = cst_kappa_lambda(&f->after, lambda);
+        double claimed = cst_kappa_reduction(&f->by_cka, &f->before, &f->after, lambda);
+        json_t *item = cst_report_add_object(report, list);
+        cst_report_number(report, item, "lambda", lambda);
+        cst_report_number(report, item, "kappa_before", before);
+        cst_report_number(report, item, "kappa_after", after);
+        cst_report_number(report, item, "claimed", claimed);
+        cst_report_flag(report, item, "holds", before - after >= claimed - 1e-9 * before);
+        cst_report_number(report, item, "dimension_before",
+                          cst_effective_dimension(f->values, f->before.members, lambda));
+        cst_report_number(
+            report, item, "dimension_after",
+            cst_effective_dimension(f->values + f->before.members, f->after.members, lambda));
+    }
 }
 
 cst_status cst_bound_spectrum(cst_context *context, cst_bound_work *work, cst_report *report) {
@@ -115,6 +154,8 @@ cst_status cst_bound_spectrum(cst_context *context, cst_bound_work *work, cst_re
         cst_report_number(report, root, "kappa_before", f.before.kappa);
         cst_report_number(report, root, "kappa_after", f.after.kappa);
         put_claims(report, &f);
+        put_discs(report, work, &f);
+        put_penalties(report, &f);
         work->mu = f.by_cka.mu;
     }
     pool_facts_free(context, &f);

@@ -123,4 +123,20 @@ cst_status cst_ridge_stability_of(cst_context *context, int64_t rows, int32_t co
                                   const double *x, const double *y, const double *moved_x,
                                   const double *moved_y, double lambda, cst_ridge_stability *out);
 
+/* Ridge weights with one fold left out after the other, of the mean loss with penalty lambda /
+ * rows: (X'X + lambda n / rows I)^-1 X'y of the n rows that are left. */
+typedef struct cst_fold_stability {
+    double change;  /* the largest |w - w'| of two folds */
+    double claimed; /* lemma, for these two: 4 B^2 |F and F'| |w| / (lambda rows), lambda that of
+                       the mean loss and B the largest norm of a row; a term of order rows^-1/2
+                       without a constant is left out */
+    double ratio;   /* the largest change / claimed of two folds; NaN where nothing changes and
+                       nothing is claimed */
+} cst_fold_stability;
+
+/* fold: [rows], 0..folds-1, none empty. */
+cst_status cst_fold_stability_of(cst_context *context, int64_t rows, int32_t columns,
+                                 const double *x, const double *y, const int32_t *fold,
+                                 int32_t folds, double lambda, cst_fold_stability *out);
+
 #endif

@@ -133,3 +133,92 @@ cst_status cst_ridge_stability_of(cst_context *context, int64_t rows, int32_t co
     cst_free(context, r.values);
     return status;
 }
+
+/* ---- folds -------------------------------------------------------------------------------------
+ */
+
+typedef struct fold_room {
+    double *x;     /* [rows][columns]: what is left */
+    double *y;     /* [rows] */
+    double *work;  /* [columns][columns] */
+    double *w;     /* [folds][columns] */
+    int64_t *size; /* [folds] */
+} fold_room;
+
+/* The weights without a fold; *radius grows to the largest norm of a row that is left. */
+static cst_status without(cst_context *context, int64_t rows, int32_t columns, const double *x,
+                          const double *y, const int32_t *fold, int32_t out, double lambda,
+                          fold_room *r, double *radius) {
+    size_t width = (size_t)columns;
+    int64_t left = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        if (fold[i] == out)
+            continue;
+        memcpy(r->x + (size_t)left * width, x + (size_t)i * width, width * sizeof *x);
+        r->y[left++] = y[i];
+        *radius = fmax(*radius, length(x + (size_t)i * width, columns));
+    }
+    r->size[out] = rows - left;
+    return ridge(context, left, columns, r->x, r->y, lambda * (double)left / (double)rows, r->work,
+                 r->w + (size_t)out * width);
+}
+
+static double distance(const double *a, const double *b, int32_t count) {
+    double sum = 0;
+    for (int32_t i = 0; i < count; i++)
+        sum += (a[i] - b[i]) * (a[i] - b[i]);
+    return sqrt(sum);
+}
+
+/* Folds have no row in common: the rows in one of two are those of both. lambda is that of the sum
+ * of losses, so lambda / rows times rows is lambda. */
+static void compare(const fold_room *r, int32_t columns, int32_t folds, double lambda,
+                    double radius, cst_fold_stability *out) {
+    size_t width = (size_t)columns;
+    out->ratio = NAN;
+    for (int32_t a = 0; a < folds; a++)
+        for (int32_t b = 0; b < folds; b++) {
+            const double *w = r->w + (size_t)a * width;
+            if (a == b)
+                continue;
+            double change = distance(w, r->w + (size_t)b * width, columns);
+            double claimed = 4 * radius * radius * (double)(r->size[a] + r->size[b]) / lambda *
+                             length(w, columns);
+            out->ratio = fmax(out->ratio, change / claimed);
+            if (change >= out->change) {
+                out->change = change;
+                out->claimed = claimed;
+            }
+        }
+}
+
+cst_status cst_fold_stability_of(cst_context *context, int64_t rows, int32_t columns,
+                                 const double *x, const double *y, const int32_t *fold,
+                                 int32_t folds, double lambda, cst_fold_stability *out) {
+    *out = (cst_fold_stability){0, 0, NAN};
+    if (rows < 1 || columns < 1 || folds < 2 || !(lambda > 0))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "the stability of folds needs rows, columns, two folds and a positive "
+                        "penalty");
+    size_t n = (size_t)rows;
+    size_t d = (size_t)columns;
+    double radius = 0;
+    fold_room r = {.x = cst_alloc(context, n * d, sizeof(double)),
+                   .y = cst_alloc(context, n, sizeof(double)),
+                   .work = cst_alloc(context, d * d, sizeof(double)),
+                   .w = cst_alloc(context, (size_t)folds * d, sizeof(double)),
+                   .size = cst_alloc(context, (size_t)folds, sizeof(int64_t))};
+    cst_status status = CST_ERROR_MEMORY;
+    if (r.x && r.y && r.work && r.w && r.size)
+        status = CST_OK;
+    for (int32_t f = 0; status == CST_OK && f < folds; f++)
+        status = without(context, rows, columns, x, y, fold, f, lambda, &r, &radius);
+    if (status == CST_OK)
+        compare(&r, columns, folds, lambda, radius, out);
+    cst_free(context, r.x);
+    cst_free(context, r.y);
+    cst_free(context, r.work);
+    cst_free(context, r.w);
+    cst_free(context, r.size);
+    return status;
+}

@@ -135,6 +135,44 @@ static void print_spectrum(cst_page *page, const json_t *root) {
     print_claim(page, spectral, "ratio at least", "ratio_above", "holds_ratio");
 }
 
+static void print_gap(cst_page *page, const json_t *blending, const char *key, const char *label) {
+    const json_t *rule = json_object_get(blending, key);
+    cst_text_label(page, label);
+    cst_text_number(page, 6, cst_json_number(rule, "gap"));
+    cst_page_print(page, " above it; claimed: at most ");
+    cst_text_number(page, 6, cst_json_number(rule, "claimed"));
+    cst_page_print(page, cst_json_flag(rule, "holds") ? ", holds\n" : ", does not hold\n");
+}
+
+static void print_weights(cst_page *page, const json_t *root) {
+    const json_t *blending = json_object_get(root, "blending");
+    const json_t *stability = json_object_get(root, "stability");
+    const json_t *folds = json_object_get(stability, "folds");
+    const json_t *moved = json_array_get(json_object_get(stability, "perturbations"), 2);
+    cst_page_heading(page, "Weights, as the paper has them");
+    cst_text_label(page, "least variance");
+    cst_text_number(page, 6, cst_json_number(blending, "minimum"));
+    cst_page_print(page, ", of one member ");
+    cst_text_number(page, 6, cst_json_number(blending, "best"));
+    cst_page_print(page, "\n");
+    print_gap(page, blending, "inverse_rmse", "inverse RMSE");
+    print_gap(page, blending, "laplace", "Laplace");
+    cst_text_label(page, "ridge under noise");
+    cst_page_print(page, "moves by ");
+    cst_text_number(page, 6, cst_json_number(moved, "change"));
+    cst_page_print(page, "; at most ");
+    cst_text_number(page, 6, cst_json_number(moved, "bound"));
+    cst_page_print(page, ", by the paper ");
+    cst_text_number(page, 6, cst_json_number(moved, "claimed"));
+    cst_page_print(page, "\n");
+    cst_text_label(page, "ridge between folds");
+    cst_page_print(page, "moves by ");
+    cst_text_number(page, 6, cst_json_number(folds, "change"));
+    cst_page_print(page, ", by the paper at most ");
+    cst_text_number(page, 6, cst_json_number(folds, "claimed"));
+    cst_page_print(page, "\n");
+}
+
 void cst_text_bound(cst_page *page, const json_t *root) {
     const char *split = cst_json_string(root, "split");
     cst_page_print(page, "Bounds on split '%s', %.0f rows of %.0f classes\n", split ? split : "-",
@@ -143,5 +181,6 @@ void cst_text_bound(cst_page *page, const json_t *root) {
     print_sets(page, root);
     print_calibration(page, root);
     print_spectrum(page, root);
+    print_weights(page, root);
     cst_text_bullets(page, root, "notices", "Notices");
 }

@@ -12,7 +12,7 @@ from support import DIGITS, PoolCase, run
 
 KEYS = """command split samples classes models delta seed holdout pac_bayes_kl tandem conformal conformal_methods ece calibration
 clusters cluster_threshold largest_cluster epsilon mu incoherent epsilon_pearson mu_pearson kappa_before kappa_after spectral
-pac_bayes notices""".split()
+discs regularised blending stability pac_bayes notices""".split()
 
 
 def at_most(k, n, p):
@@ -62,6 +62,71 @@ class Bound(PoolCase):
         self.assertAlmostEqual(document["tandem"]["empirical"], (vote**2).mean(), places=8)
         sizes = document["conformal"]
         self.assertLessEqual(sizes["coverage"] * sizes["samples"], sizes["mean_size"] * sizes["samples"] + 1e-9)
+
+    def test_spectrum_by_numpy(self):
+        document = self.bound()
+        columns = np.array([self.members[name, "test"].ravel() for name in ("ada", "bob", "cyd")], dtype=float)
+        gram = np.corrcoef(columns)
+        for disc, row in zip(document["discs"], gram):
+            self.assertEqual(disc["centre"], 1)
+            self.assertAlmostEqual(disc["radius"], np.abs(row).sum() - 1, places=6)
+        self.assertEqual([disc["member"] for disc in document["discs"]], ["ada", "bob", "cyd"])
+        values = np.linalg.eigvalsh(gram)
+        for row in document["regularised"]:
+            penalty = row["lambda"]
+            self.assertAlmostEqual(row["kappa_before"], (values[-1] + penalty) / (values[0] + penalty), places=4)
+            self.assertAlmostEqual(row["dimension_before"], (values / (values + penalty)).sum(), places=6)
+            self.assertGreaterEqual(row["kappa_before"], row["kappa_after"] * (1 - 1e-9))
+        self.assertEqual(document["spectral"]["trace_difference"], 3 - len(document["clusters"]))
+
+    def test_blending_by_numpy(self):
+        document = self.bound()
+        blending, labels = document["blending"], self.labels["test"]
+        p = np.array([self.members[name, "test"] for name in document["models"]], dtype=float)
+        p /= p.sum(axis=-1, keepdims=True)
+        residuals = (np.eye(p.shape[-1])[labels] - p).reshape(len(p), -1)
+        covariance = residuals @ residuals.T / residuals.shape[1]
+        inverse = np.linalg.inv(covariance)
+        best = inverse.sum(axis=1) / inverse.sum()
+        self.assertAlmostEqual(blending["minimum"], 1 / inverse.sum(), places=6)
+        np.testing.assert_allclose(blending["weights"], best, rtol=1e-4, atol=1e-6)
+        self.assertEqual(blending["mixture"], bool((best >= 0).all()))
+        self.assertAlmostEqual(blending["best"], covariance.diagonal().min(), places=7)
+        losses = -np.log(np.maximum(p[:, np.arange(len(labels)), labels], 1e-12)).sum(axis=1)
+        lead = np.diff(np.sort(losses))[0] if len(losses) > 1 else math.inf
+        laplace = np.exp(losses.min() - losses)
+        largest = np.linalg.norm(covariance, 2)
+        for rule, weights in (("inverse_rmse", covariance.diagonal() ** -0.5), ("laplace", laplace)):
+            weights = weights / weights.sum()
+            np.testing.assert_allclose(blending[rule]["weights"], weights, rtol=1e-3, atol=1e-9)
+            gap = weights @ covariance @ weights - 1 / inverse.sum()
+            self.assertAlmostEqual(blending[rule]["gap"], gap, places=7)
+            claimed = largest * (np.sum((weights - best) ** 2) if rule == "inverse_rmse" else np.exp(-2 * lead))
+            self.assertAlmostEqual(blending[rule]["claimed"], claimed, places=6)
+            self.assertEqual(blending[rule]["holds"], bool(gap <= claimed + 1e-12))
+
+    def test_stability_by_numpy(self):
+        document = self.bound()
+        stability, labels = document["stability"], self.labels["test"]
+        p = np.array([self.members[name, "test"] for name in document["models"]], dtype=float)
+        p /= p.sum(axis=-1, keepdims=True)
+        classes = p.shape[-1]
+        x, y = p.reshape(len(p), -1).T, np.eye(classes)[labels].ravel()
+        self.assertEqual(stability["samples"], len(labels))
+        penalty = 0.01 * (x**2).sum() / x.shape[1]
+        self.assertAlmostEqual(stability["lambda"], penalty, places=5)
+        folds, weights = np.repeat(np.arange(len(labels)) % 5, classes), []
+        for left in (folds != f for f in range(5)):
+            gram = x[left].T @ x[left] + penalty * left.mean() * np.eye(x.shape[1])
+            weights.append(np.linalg.solve(gram, x[left].T @ y[left]))
+        most = max(np.linalg.norm(a - b) for a in weights for b in weights)
+        self.assertAlmostEqual(stability["folds"]["change"], most, places=6)
+        self.assertTrue(stability["folds"]["holds"])
+        for row in stability["perturbations"]:
+            self.assertTrue(row["precondition"] and row["holds"])
+            self.assertLess(0, row["change"])
+            self.assertLessEqual(row["change"], row["bound"])
+            self.assertLessEqual(row["bound"], row["claimed"])
 
     def test_smaller_delta_gives_larger_bounds(self):
         loose, tight = self.bound("--delta", "0.2"), self.bound("--delta", "0.001")

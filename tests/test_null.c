@@ -271,6 +271,8 @@ static void checkpoints(void **state) {
     REFUSED(cst_swa_average(f->context, NULL, 1, NULL, "a"));
     REFUSED(cst_swa_average(f->context, paths, 2, NULL, "a"));
     REFUSED(cst_swa_average(f->context, paths, 1, NULL, NULL));
+    REFUSED_ALONE(cst_weights_made_of(NULL, "a", NULL, NULL));
+    REFUSED(cst_weights_made_of(f->context, NULL, NULL, NULL));
     REFUSED_ALONE(cst_swag_fit(NULL, paths, 2, 0, "a"));
     REFUSED(cst_swag_fit(f->context, NULL, 2, 0, "a"));
     REFUSED(cst_swag_fit(f->context, paths, 2, 0, "a"));
@@ -682,6 +684,8 @@ static void reports(void **state) {
     REFUSED(cst_report_set_strings(f->context, NULL, "k", NULL, 0));
     REFUSED(cst_report_set_strings(f->context, f->report, NULL, NULL, 0));
     assert_int_equal(cst_report_set_strings(f->context, f->report, "none", NULL, 3), CST_OK);
+    REFUSED_ALONE(cst_report_set_notices(NULL, f->report));
+    REFUSED(cst_report_set_notices(f->context, NULL));
     REFUSED_ALONE(cst_report_set_integers(NULL, f->report, "k", NULL, 0));
     REFUSED(cst_report_set_integers(f->context, NULL, "k", NULL, 0));
     REFUSED(cst_report_set_integers(f->context, f->report, NULL, NULL, 0));

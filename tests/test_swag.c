@@ -5,6 +5,7 @@
  */
 #include "test_checkpoints.h"
 
+#include <corestack/report.h>
 #include <dirent.h>
 #include <math.h>
 #include <sys/stat.h>
@@ -125,6 +126,31 @@ static void fitted(void **state) {
     assert_true(variance[0] == (double)1e-30f);
     values_of(f, path, "variance.far", variance, 4);
     assert_true(variance[0] > 1e-8 && variance[0] < 1e-5);
+}
+
+/* How many checkpoints, and columns; a distribution is not taken for a checkpoint. */
+static void made_of(void **state) {
+    fixture *f = *state;
+    char path[512];
+    copy_path(path, at(f, "out"));
+    int64_t checkpoints = 0;
+    int32_t rank = -1;
+    expect_ok(f, cst_weights_made_of(f->context, SERIES "swag.safetensors", &checkpoints, &rank));
+    assert_int_equal(checkpoints, STEPS);
+    assert_int_equal(rank, RANK);
+    expect_ok(f, cst_weights_made_of(f->context, SERIES "swa4.safetensors", &checkpoints, &rank));
+    assert_int_equal(checkpoints, 4);
+    assert_int_equal(rank, 0);
+    expect_error(f, cst_weights_made_of(f->context, STEP_PATHS[0], &checkpoints, NULL),
+                 CST_ERROR_INPUT, "step0.safetensors: is no running average");
+    const char *paths[] = {SERIES "swag.safetensors", SERIES "swag.safetensors"};
+    static const char words[] = "swag.safetensors: is a distribution over weights (SWAG), not a "
+                                "checkpoint";
+    expect_error(f, cst_swa_average(f->context, paths, 2, NULL, path), CST_ERROR_INPUT, words);
+    expect_error(f, cst_swag_fit(f->context, paths, 2, 0, path), CST_ERROR_INPUT, words);
+    paths[0] = STEP_PATHS[0];
+    expect_error(f, cst_swag_fit(f->context, paths, 2, 0, path), CST_ERROR_INPUT, words);
+    assert_int_equal(access(path, F_OK), -1);
 }
 
 static const char *sample_path(fixture *f, const char *folder, int number) {
@@ -388,6 +414,16 @@ static void arguments(void **state) {
                  "/dev/null: is no file but a pipe or device");
     expect_ok(f, cst_swag_fit(f->context, STEP_PATHS, 3, 20, path));
     assert_non_null(strstr(f->said[f->notices - 1], "a rank of 20 needs as many checkpoints"));
+    cst_report *report = NULL;
+    char *json = NULL;
+    expect_ok(f, cst_report_new(f->context, "swag", &report));
+    expect_ok(f, cst_report_set_notices(f->context, report));
+    expect_ok(f, cst_report_json(f->context, report, &json));
+    const char *list = strstr(json, "\"notices\": [");
+    assert_non_null(list);
+    assert_non_null(strstr(list, "a rank of 20 needs as many checkpoints"));
+    cst_free(f->context, json);
+    cst_report_free(f->context, report);
     expect_metadata(f, path, "corestack.swag.rank", "3");
 }
 
@@ -665,6 +701,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(averages),
         TEST(fitted),
+        TEST(made_of),
         TEST(samples),
         TEST(scale_and_count),
         TEST(covariance_of_samples),

@@ -28,6 +28,8 @@ CST_API cst_status cst_report_set_strings(cst_context *context, cst_report *repo
                                           const char *const *values, int64_t count);
 CST_API cst_status cst_report_set_integers(cst_context *context, cst_report *report,
                                            const char *key, const int64_t *values, int64_t count);
+/* The notices of the calls made with the context so far, as the list "notices". */
+CST_API cst_status cst_report_set_notices(cst_context *context, cst_report *report);
 
 /* The rows of a report of cst_compare, cst_ablate or cst_sweep, or of an evaluation with what
  * stands beside the model. As comma-separated values: a header, numbers in full, intervals as

@@ -24,9 +24,10 @@ typedef struct cst_checkpoints cst_checkpoints;
  * averaged; integers and BOOL are copied. Errors name the file: CST_ERROR_MISMATCH with the first
  * differences and their number where a file has other tensors than the first, CST_ERROR_UNSUPPORTED
  * for a dtype that is neither (floats of 8 bits and fewer, C64), CST_ERROR_INPUT where there are no
- * parameters. Notices (context's log) say that integer tensors differ between the files, that there
- * are batch-norm statistics, and that a file is given twice. Reads headers and integer tensors.
- * *out is the caller's. Files stay open: one descriptor each. */
+ * parameters, and for a file of cst_swag_fit, which is no checkpoint. Notices (context's log) say
+ * that integer tensors differ between the files, that there are batch-norm statistics, and that a
+ * file is given twice. Reads headers and integer tensors. *out is the caller's. Files stay open:
+ * one descriptor each. */
 CST_API cst_status cst_checkpoints_open(cst_context *context, cst_checkpoints **out,
                                         const char *const *paths, int32_t count);
 CST_API void cst_checkpoints_close(cst_context *context, cst_checkpoints *checkpoints);
@@ -82,6 +83,12 @@ CST_API cst_status cst_checkpoints_mix(cst_context *context, const cst_checkpoin
  * are copied are those of the first file: of `from`, where it is given. */
 CST_API cst_status cst_swa_average(cst_context *context, const char *const *paths, int32_t count,
                                    const char *from, const char *path);
+
+/* What a file was made of that cst_swa_average or cst_swag_fit wrote: the number of checkpoints,
+ * and the columns of deviations (0 for an average and for a diagonal alone). Either place may be
+ * NULL. CST_ERROR_INPUT for a file that is neither. */
+CST_API cst_status cst_weights_made_of(cst_context *context, const char *path, int64_t *checkpoints,
+                                       int32_t *rank);
 
 /* Fits a normal distribution over weights to checkpoints [count], count >= 2, given in the order of
  * training (SWAG; Maddox et al. 2019, Algorithm 1), in one pass. For every parameter, over the

@@ -306,6 +306,17 @@ cst_status cst_report_set_integers(cst_context *context, cst_report *report, con
     return end_setter(context, report, failed);
 }
 
+cst_status cst_report_set_notices(cst_context *context, cst_report *report) {
+    CST_ENTER(context);
+    CST_CHECK(context, report, REPORT, "report");
+    cst_status status = check_setter(context, report, "notices");
+    if (status != CST_OK)
+        return status;
+    bool failed = report->failed;
+    cst_report_notices(report, context);
+    return end_setter(context, report, failed);
+}
+
 /* A document as text, for free. */
 static char *dump(const json_t *document, size_t flags) {
     cst_c_locale locale = cst_c_locale_enter();

@@ -4,6 +4,8 @@
  */
 #include "weights/checkpoints.h"
 
+#include <string.h>
+
 bool cst_dtype_is_mixed(cst_dtype dtype) {
     return dtype == CST_DTYPE_F64 || dtype == CST_DTYPE_F32 || dtype == CST_DTYPE_F16 ||
            dtype == CST_DTYPE_BF16;
@@ -47,6 +49,18 @@ static cst_status number(cst_context *context, cst_checkpoints *c) {
     return CST_OK;
 }
 
+/* A distribution over weights has a mean, a variance and deviations for each parameter: another
+ * network. */
+static cst_status refuse_swag(cst_context *context, const cst_safetensors *file) {
+    const char *kind = cst_safetensors_metadata(file, "corestack.kind");
+    if (!kind || strcmp(kind, "swag") != 0)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: is a distribution over weights (SWAG), not a checkpoint; draw networks "
+                    "from it (swag sample) and give those",
+                    cst_bytes_name(file->source));
+}
+
 static cst_status open_all(cst_context *context, cst_checkpoints *c, const char *const *paths,
                            int32_t count) {
     c->files = cst_alloc(context, (size_t)count, sizeof *c->files);
@@ -59,6 +73,8 @@ static cst_status open_all(cst_context *context, cst_checkpoints *c, const char 
             status = cst_safetensors_open(context, &c->files[k], paths[k]);
         if (status == CST_OK)
             c->count = k + 1;
+        if (status == CST_OK)
+            status = refuse_swag(context, c->files[k]);
         if (status == CST_OK && k > 0)
             status = cst_checkpoints_compare(context, c->files[0], c->files[k]);
         else if (status == CST_OK)

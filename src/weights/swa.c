@@ -7,24 +7,13 @@
 
 #include <string.h>
 
-/* Checkpoints in an average that is to be continued. */
-static cst_status count_of(cst_context *context, const cst_safetensors *average, int64_t *out) {
-    const char *text = cst_safetensors_metadata(average, CST_SWA_COUNT);
-    if (text && cst_weights_whole(text, out) && *out > 0)
-        return CST_OK;
-    return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: is no running average of checkpoints: its metadata do not say how many "
-                    "(%s); give a file that was written as one",
-                    cst_bytes_name(average->source), CST_SWA_COUNT);
-}
-
 static cst_status average(cst_context *context, const cst_checkpoints *c, bool continued,
                           const char *path) {
     int64_t before = 0;
     double *weights = cst_alloc(context, (size_t)c->count, sizeof *weights);
     cst_status status = weights ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK && continued)
-        status = count_of(context, c->files[0], &before);
+        status = cst_swa_count_of(context, c->files[0], &before);
     int64_t all = before + c->count - (continued ? 1 : 0);
     for (int32_t k = 0; status == CST_OK && k < c->count; k++)
         weights[k] = (continued && k == 0 ? (double)before : 1.0) / (double)all;

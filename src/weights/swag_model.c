@@ -169,3 +169,40 @@ void cst_swag_close(cst_context *context, cst_swag *swag) {
     cst_free(context, swag->tensors);
     *swag = (cst_swag){0};
 }
+
+/* ---- what a file was made of ----------------------------------------------------------------- */
+
+cst_status cst_swa_count_of(cst_context *context, const cst_safetensors *average, int64_t *out) {
+    const char *text = cst_safetensors_metadata(average, CST_SWA_COUNT);
+    if (text && cst_weights_whole(text, out) && *out > 0)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: is no running average of checkpoints: its metadata do not say how many "
+                    "(%s); give a file that was written as one, or one saved with that entry in "
+                    "its metadata",
+                    cst_bytes_name(average->source), CST_SWA_COUNT);
+}
+
+cst_status cst_weights_made_of(cst_context *context, const char *path, int64_t *checkpoints,
+                               int32_t *rank) {
+    CST_ENTER(context);
+    if (!path)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "what weights were made of: the path of a file is needed");
+    cst_safetensors *file = NULL;
+    cst_swag found = {0};
+    int64_t unused = 0;
+    cst_status status = cst_safetensors_open(context, &file, path);
+    found.file = file;
+    if (status == CST_OK && cst_safetensors_metadata(file, CST_SWAG_VERSION))
+        status = read_counts(context, &found);
+    else if (status == CST_OK)
+        status = cst_swa_count_of(context, file, &found.checkpoints);
+    if (status == CST_OK) {
+        *(checkpoints ? checkpoints : &unused) = found.checkpoints;
+        if (rank)
+            *rank = (int32_t)found.rank;
+    }
+    cst_safetensors_close(context, file);
+    return cst_why(context, status);
+}

@@ -49,6 +49,9 @@ typedef struct cst_swag {
 cst_status cst_swag_open(cst_context *context, cst_swag *out, const char *path);
 void cst_swag_close(cst_context *context, cst_swag *swag);
 
+/* Checkpoints in a running average; CST_ERROR_INPUT where the file is none. */
+cst_status cst_swa_count_of(cst_context *context, const cst_safetensors *average, int64_t *out);
+
 /* Digits of a whole number from 0 on; false for other text and from 10^15 on. */
 bool cst_weights_whole(const char *text, int64_t *out);
 

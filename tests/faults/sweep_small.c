@@ -240,6 +240,14 @@ static void report_set_strings(trial *t) {
     cst_report_free(t->c, report);
 }
 
+static void report_set_notices(trial *t) {
+    cst_report *report = NULL;
+    must(t->c, cst_report_new(t->c, "swag", &report), "report");
+    TRY(t, cst_report_set_notices(t->c, report), true);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
 static void report_set_integers(trial *t) {
     const int64_t values[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
     cst_report *report = NULL;
@@ -439,6 +447,7 @@ const sweep_call SWEEP_SMALL[] = {
     {"cst_report_set_number", "", report_set_number},
     {"cst_report_set_strings", "", report_set_strings},
     {"cst_report_set_integers", "", report_set_integers},
+    {"cst_report_set_notices", "", report_set_notices},
     {"cst_report_json", "", report_json},
     {"cst_report_text", "", report_text},
     {"cst_report_text_full", "", report_text_full},

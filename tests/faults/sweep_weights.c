@@ -96,6 +96,18 @@ static void averaged(trial *t) {
     end(t, &s);
 }
 
+static void made_of(trial *t) {
+    series s;
+    int64_t checkpoints = 0;
+    int32_t rank = 0;
+    begin(t, &s);
+    must(t->w->quiet, cst_swag_fit(t->w->quiet, s.list, CHECKPOINTS, 2, s.out), "SWAG");
+    TRY(t, cst_weights_made_of(t->c, s.out, &checkpoints, &rank), checkpoints == 0 && rank == 0);
+    add_bytes(t, &checkpoints, sizeof checkpoints);
+    add_bytes(t, &rank, sizeof rank);
+    end(t, &s);
+}
+
 static void fitted(trial *t) {
     series s;
     begin(t, &s);
@@ -123,6 +135,6 @@ static void sampled(trial *t) {
 const sweep_call SWEEP_WEIGHTS[] = {
     {"cst_swa_average", "continued", averaged}, {"cst_swag_fit", "", fitted},
     {"cst_swag_sample", "", sampled},           {"cst_checkpoints_open", "", opened},
-    {"cst_checkpoints_mix", "", mixed},
+    {"cst_checkpoints_mix", "", mixed},         {"cst_weights_made_of", "", made_of},
 };
 const size_t SWEEP_WEIGHTS_COUNT = sizeof SWEEP_WEIGHTS / sizeof SWEEP_WEIGHTS[0];

@@ -11,7 +11,7 @@
 #
 # Parts of the long checks alone:
 #
-#   oracles        reference computations done again                fuzz           every fuzz target, FUZZ_SECONDS (30) each
+#   oracles        reference computations done again                fuzz           every fuzz target, FUZZ_SECONDS (300) each
 #   tidy-deep      clang-tidy with the whole of its analyzer        coverage       lines and branches that tests reach
 #   asan-long      AddressSanitizer and UBSan, everything           reproducible   the same bytes from two builds
 #   tsan-long      ThreadSanitizer, tests in full length            sdist          the Python package from its sources
@@ -166,7 +166,7 @@ part() {
     tsan-long) check "tsan: build" build tsan && tests "tsan: tests" build-tsan ;;
     valgrind-slow) run_valgrind -L slow ;;
     sdist) check "sdist: the Python package from its sources" scripts/test_python.sh --sdist ;;
-    fuzz) check "fuzz: every target" scripts/fuzz.sh "${FUZZ_SECONDS:-30}" ;;
+    fuzz) check "fuzz: every target" scripts/fuzz.sh "${FUZZ_SECONDS:-300}" ;;
     coverage) check "coverage: lines and branches" scripts/coverage.sh ;;
     reproducible) check "reproducible: the same bytes from two builds" scripts/check_reproducible.sh ;;
     long) check "long: tests/long" tests/long/run.sh ;; # on the builds of gcc and asan-long
@@ -182,7 +182,10 @@ case ${1:-} in
     set -- tree includes format gcc clang asan tsan valgrind tidy cppcheck
     start_beside python
     ;;
---long) set -- oracles gcc valgrind-slow asan-long tsan-long tidy-deep sdist reproducible coverage fuzz long ;;
+--long)
+    set -- tree includes format cppcheck oracles gcc clang valgrind valgrind-slow asan-long tsan-long tidy-deep sdist \
+        reproducible coverage fuzz long
+    ;;
 esac
 for name_of_part in "$@"; do
     part "$name_of_part"

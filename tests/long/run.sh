@@ -1,7 +1,8 @@
 #!/bin/sh
-# The long forms of tests that `make test` has short: failing memory at every allocation, failing disks at many places of
-# every command, 200 fits that are killed, comparisons on extreme pools, 3,000 random pools, coverage of bounds, a small run of experiments/weight-space. Part of `make check-long`; needs the build of the preset gcc, and that of
-# asan-ubsan for the sweep under AddressSanitizer where it is there.
+# The long forms of tests that `make test` has short: failing memory at every allocation, failing disks at many places
+# of every command, 200 fits that are killed, comparisons on extreme pools, 3,000 random pools, coverage of bounds, a
+# small run of experiments/weight-space. Part of `make check-long`; needs the build of the preset gcc, and that of asan-
+# ubsan for the sweep under AddressSanitizer where it is there.
 set -eu
 cd "$(dirname "$0")/../.."
 sources=$PWD

@@ -123,6 +123,12 @@ int cli_attach(cli_call *call);
 /* The signal that asked the tool to stop; 0: none did. */
 int cli_interrupted(void);
 
+/* How many such signals there were. */
+int cli_interrupts(void);
+
+/* While a program of the user's is waited for: the second of them is not the end yet. */
+void cli_hold_signals(bool on);
+
 /* Takes the progress line away, for others who write to the terminal. */
 void cli_clear_progress(cli_call *call);
 

@@ -76,7 +76,7 @@ static int read_config(cli_call *call, const cli_target *target, cli_hook *hook,
                        char work[CLI_PATH_CHARS], cst_soup_config *config) {
     const char *program = cli_value(call, "eval");
     const char *labels = cli_value(call, "labels");
-    if (!program || !*program)
+    if (!program || !program[strspn(program, " \t\r\n")])
         return cli_fail(call, "say what predicts with a candidate: --eval CMD, which is run as CMD "
                               "CANDIDATE.safetensors PREDICTIONS.npy");
     if (!labels || !*labels)

@@ -14,15 +14,33 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The one thing a signal handler may touch. */
+/* The things a signal handler may touch. */
 static volatile sig_atomic_t interrupted_by;
+static volatile sig_atomic_t interrupts;
+static volatile sig_atomic_t held;
 
+/* The first interrupt asks the call of the library to stop, the second ends the program at once:
+ * but while a program of the user's is waited for, it ends that one, and the third us. */
 static void on_signal(int number) {
-    interrupted_by = number;
+    if (!interrupted_by)
+        interrupted_by = number;
+    interrupts = interrupts + 1;
+    if (interrupts > (held ? 2 : 1)) {
+        (void)signal(number, SIG_DFL);
+        (void)raise(number);
+    }
 }
 
 int cli_interrupted(void) {
     return (int)interrupted_by;
+}
+
+int cli_interrupts(void) {
+    return (int)interrupts;
+}
+
+void cli_hold_signals(bool on) {
+    held = on;
 }
 
 /* More than the longest message of the library. */
@@ -169,6 +187,22 @@ static int set_memory(cli_call *call) {
     return CLI_OK;
 }
 
+/* What ends a program in a terminal or a job is an interrupt, so that nothing unfinished stays;
+ * but what the caller ignores (nohup) stays ignored. */
+static void heed_signals(void) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    struct sigaction action;
+    struct sigaction before;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_signal;
+    (void)sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        bool ours = numbers[i] == SIGINT || numbers[i] == SIGTERM;
+        if (ours || sigaction(numbers[i], NULL, &before) != 0 || before.sa_handler != SIG_IGN)
+            (void)sigaction(numbers[i], &action, NULL);
+    }
+}
+
 int cli_attach(cli_call *call) {
     call->quiet = cli_flag(call, "quiet");
     call->verbose = cli_flag(call, "verbose");
@@ -188,13 +222,7 @@ int cli_attach(cli_call *call) {
         return code;
     cst_context_set_log(call->context, on_log, call);
     cst_context_set_progress(call->context, on_progress, call);
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = on_signal;
-    action.sa_flags = (int)SA_RESETHAND; /* a second interrupt ends the program at once */
-    (void)sigemptyset(&action.sa_mask);
-    (void)sigaction(SIGINT, &action, NULL);
-    (void)sigaction(SIGTERM, &action, NULL);
+    heed_signals();
     return CLI_OK;
 }
 

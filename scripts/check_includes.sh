@@ -71,7 +71,7 @@ cd "${1:-$(dirname "$0")/..}"
         library = name
         if (!(library in external)) sub(/\/.*/, "/", library)
         if (!(library in external)) return "not a header of C, of POSIX or of a library named in docs/architecture.md"
-        if (top == "src" && (library, folder) in user) return ""
+        if ((library, top == "src" ? folder : top) in user) return ""
         return top "/" (top == "src" ? folder : "") " may not include it (docs/architecture.md, Libraries)"
     }
     END {

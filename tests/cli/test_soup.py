@@ -3,6 +3,9 @@
 import importlib.util
 import json
 import os
+import pty
+import resource
+import select
 import signal
 import subprocess
 import tempfile
@@ -260,26 +263,130 @@ class Soups(PoolCase):
             self.assertEqual(again[key], whole[key])
         self.assertFalse(os.path.exists(self.out + ".work"))
 
+    def start(self, command, waits_for, **keywords):
+        """A greedy soup whose program has written `waits_for`."""
+        process = subprocess.Popen(
+            [TOOL, "soup", "greedy", *self.files, "--eval", command, "--labels", self.labels_file, "-o", self.out],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **keywords)
+        self.addCleanup(process.stderr.close)
+        while not waits_for():
+            self.assertIsNone(process.poll())
+            time.sleep(0.01)
+        return process
+
+    def gone(self, pid, within=0):
+        """The process has ended, whoever has to take note of that."""
+        for _ in range(1 + int(within / 0.02)):
+            try:
+                with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+                    if file.read().rsplit(")", 1)[1].split()[0] == "Z":
+                        return True
+            except FileNotFoundError:
+                return True
+            time.sleep(0.02)
+        return False
+
+    def heed(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(number, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # of SIGQUIT
+
     def test_interrupted(self):
         """An interrupt ends the program, also one that shrugs it off, keeps what is known, and leaves nothing else."""
         marks = self.path("marks")
         command = f"echo $$ >> {marks}; trap '' INT; [ $(wc -l < {marks}) -lt 4 ] || sleep 60; {self.command}"
-        process = subprocess.Popen(
-            [TOOL, "soup", "greedy", *self.files, "--eval", command, "--labels", self.labels_file, "-o", self.out],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-        while not os.path.exists(marks) or self.read(marks).count(b"\n") < 4:
-            time.sleep(0.01)
+        process = self.start(command, lambda: os.path.exists(marks) and self.read(marks).count(b"\n") == 4,
+                             preexec_fn=self.heed)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=30)
         self.assertEqual(process.returncode, -signal.SIGINT)
         self.assertEqual(errors.decode().count("\n"), 1)
         self.assertIn("goes on from here", errors.decode())
-        with self.assertRaises(ProcessLookupError):
-            os.kill(int(self.read(marks).split()[-1]), 0)
+        self.assertTrue(self.gone(self.read(marks).split()[-1].decode()))
         self.assertEqual(sorted(os.listdir(self.out + ".work")), ["cache", "lock", "steps.jsonl"])
         self.assertEqual(len(os.listdir(self.out + ".work/cache")), 3)
         self.assertFalse(os.path.exists(self.out))
+
+    def test_interrupts_reach_what_the_shell_started(self):
+        """Of a group whose shell goes at once, a child that ignores all that can be ignored; and by each signal."""
+        child = self.path("child")
+        stubborn = f"(trap '' INT TERM HUP QUIT; sh -c 'echo $PPID > {child}.new; mv {child}.new {child}'; sleep 60); true"
+        for number, more in ((signal.SIGTERM, 0), (signal.SIGINT, 1), (signal.SIGHUP, 1), (signal.SIGQUIT, 1)):
+            process = self.start(stubborn, lambda: os.path.exists(child), preexec_fn=self.heed)
+            process.send_signal(number)
+            for _ in range(more):  # the impatient way: at once
+                time.sleep(0.3)
+                self.assertIsNone(process.poll())
+                process.send_signal(number)
+            begun = time.monotonic()
+            _, errors = process.communicate(timeout=30)
+            self.assertEqual(process.returncode, -number, errors)
+            self.assertIn(b"goes on from here", errors)
+            if more:
+                self.assertLess(time.monotonic() - begun, 2.5)
+            self.assertTrue(self.gone(self.read(child).decode().strip()), number)
+            left = os.listdir(self.out + ".work") if os.path.exists(self.out + ".work") else []
+            self.assertFalse([name for name in left if name.startswith("run-")])
+            os.unlink(child)
+
+    def test_a_killed_tool_stops_the_program(self):
+        pid = self.path("pid")
+        process = self.start(f"echo $$ > {pid}; exec sleep 60; true", lambda: os.path.exists(pid) and self.read(pid))
+        process.kill()
+        process.wait()
+        self.assertTrue(self.gone(self.read(pid).decode().strip(), within=5))
+
+    def test_hangup_stays_ignored(self):
+        """As nohup has it."""
+        mark = self.path("mark")
+        process = self.start(f"touch {mark}; sleep 0.1; {self.command}", lambda: os.path.exists(mark),
+                             preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        process.send_signal(signal.SIGHUP)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, errors)
+
+    def test_children_that_the_caller_ignores(self):
+        """A caller that ignores SIGCHLD leaves it so in what it starts; and a mask."""
+        mask = self.path("mask")
+
+        def spoil():
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+
+        process = self.start(f"grep SigBlk /proc/$$/status > {mask}; {self.command}", lambda: True, preexec_fn=spoil)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertEqual(int(self.read(mask).split()[1], 16), 0)
+
+    def test_a_program_that_wants_the_terminal(self):
+        """There is none for it: it fails, where a group in the background would stand still."""
+        arguments = [TOOL, "soup", "greedy", "-q", *self.files, "--eval",
+                     f"read answer < /dev/tty || exit 5; {self.command}", "--labels", self.labels_file, "-o", self.out]
+        child, terminal = pty.fork()
+        if child == 0:
+            os.execv(TOOL, arguments)
+        text = b""
+        begun = time.monotonic()
+        while time.monotonic() - begun < 20 and select.select([terminal], [], [], 20)[0]:
+            try:
+                got = os.read(terminal, 4096)
+            except OSError:
+                got = b""
+            if not got:
+                break
+            text += got
+        ended, how = os.waitpid(child, os.WNOHANG)
+        for _ in range(100):
+            if ended:
+                break
+            time.sleep(0.02)
+            ended, how = os.waitpid(child, os.WNOHANG)
+        if not ended:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        os.close(terminal)
+        self.assertEqual((ended, how), (child, 2 << 8), text)
+        self.assertIn(b"exit status", text)
 
     def test_one_run_at_a_time(self):
         mark = self.path("mark")
@@ -332,6 +439,22 @@ class Soups(PoolCase):
                      self.out)
         self.assertEqual(result.code, 2)
         self.assertIn("exit status 127 (not found)", result.err)  # after what the shell says
+
+    def test_how_to_try_it_by_hand(self):
+        """The line can be given to a shell as it stands, also of a file with blanks; the file is never cut off."""
+        odd = self.path("it's one.safetensors")
+        os.rename(self.files[0], odd)
+        self.files[0] = odd
+        quoted = odd.replace("'", "'\\''")
+        self.soup_fails("exit 3;", f"hand: exit 3; '{quoted}' predictions.npy\n")
+        self.soup_fails("exit 3; " + "true " * 400, f"hand: CMD '{quoted}' predictions.npy\n")
+        self.soup_fails("exit 3\ntrue", f"hand: CMD '{quoted}' predictions.npy\n")
+
+    def test_line_ends_behind_the_program(self):
+        """Without care the shell would run the candidate."""
+        report = self.soup("greedy", command=self.command + " \r\n\n")
+        self.assertEqual(report["evaluations"], 11)
+        self.soup_fails(" \n", "say what predicts")
 
     def test_a_program_that_fails_later_keeps_what_is_known(self):
         mark = self.path("mark")

@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Raised where what is kept could mean something else than before. */
@@ -171,11 +172,13 @@ static cst_status ask_hook(cst_context *context, cst_soup *soup, const char *kep
     cst_status status = soup->config->hook(context, soup->config->user, candidate, predictions);
     if (status != CST_OK)
         return status;
-    if (access(predictions, F_OK) != 0)
+    struct stat info;
+    bool there = stat(predictions, &info) == 0;
+    if (!there || !S_ISREG(info.st_mode))
         return cst_fail(context, CST_ERROR_INPUT,
-                        "the program wrote no predictions to %s; they belong, as an npy array, at "
-                        "the path that it is given",
-                        predictions);
+                        "the program wrote no %s to %s; they belong, as an npy array, at the path "
+                        "that it is given",
+                        there ? "file of predictions" : "predictions", predictions);
     status = blame_predictions(context, score_file(context, soup, predictions, score));
     if (status == CST_OK)
         status = cst_soup_work_keep(context, soup->work, kept);

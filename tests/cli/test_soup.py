@@ -7,6 +7,7 @@ import pty
 import resource
 import select
 import signal
+import stat
 import subprocess
 import tempfile
 import time
@@ -401,6 +402,76 @@ class Soups(PoolCase):
         process.wait()
         self.assertEqual(result.code, 2)
         self.assertIn("another run has", result.err)
+
+    # ---- what is not the tool's
+
+    def foreign(self, folder):
+        """Files of somebody in a folder, and a check that they are still there."""
+        names = ["run-2024/best.pt", "run-abc123/best.pt", "steps.jsonl", "cache/" + "0" * 32 + ".npy"]
+        for name in names:
+            os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+            with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+                file.write(name)
+        return lambda: [self.assertEqual(self.read(os.path.join(folder, n)).decode(), n) for n in names]
+
+    def test_a_folder_of_something_else_is_refused(self):
+        self.files = self.files[:2]
+        for folder, more in ((self.work, ("--work", self.work)), (self.out + ".work", ())):
+            check = self.foreign(folder)
+            self.soup_fails(self.command, "no soup made it", more=more)
+            check()
+            self.assertFalse(os.path.exists(os.path.join(folder, "lock")))
+            with open(os.path.join(folder, "lock"), "w", encoding="ascii") as file:
+                file.write("pid 7")  # somebody's own
+            self.soup_fails(self.command, "no soup made it", more=more)
+            self.assertEqual(self.read(os.path.join(folder, "lock")), b"pid 7")
+            check()
+
+    def test_what_others_put_into_a_work_folder_stays(self):
+        self.files = self.files[:2]
+        outside = self.path("outside")
+        check_outside = self.foreign(outside)
+        with open(os.path.join(outside, ".corestack-run"), "w", encoding="ascii"):
+            pass
+        self.soup("greedy", "--work", self.work)
+        kept = os.listdir(os.path.join(self.work, "cache"))
+        for name in ("run-2024", "run-abc123"):
+            os.mkdir(os.path.join(self.work, name))
+            with open(os.path.join(self.work, name, "best.pt"), "w", encoding="ascii"):
+                pass
+        os.symlink(outside, os.path.join(self.work, "run-linked"))
+        self.assertEqual(self.soup("greedy", "--work", self.work)["cached"], len(kept))
+        check_outside()
+        for name in ("run-2024/best.pt", "run-abc123/best.pt", "run-linked/steps.jsonl"):
+            self.assertTrue(os.path.exists(os.path.join(self.work, name)), name)
+
+    def test_nothing_of_the_program_stays(self):
+        """A folder beside the candidate goes, what a link in it leads to stays; an empty folder may be used."""
+        outside = self.path("outside")
+        check_outside = self.foreign(outside)
+        os.mkdir(self.out + ".work")
+        self.files = self.files[:2]
+        here = 'd="${1%/*}/tmp/a"'
+        self.soup("greedy", command=f"{here}; mkdir -p $d/b; : > $d/b/c; ln -sfn {outside} $d/link; {self.command}")
+        check_outside()
+        self.assertFalse(os.path.exists(self.out + ".work"))
+        self.soup_fails('mkdir "$2"; : > "$2/x" #', "no file of predictions")
+        self.assertFalse(os.path.exists(self.out + ".work"))
+
+    def test_predictions_that_are_links(self):
+        """What is kept is what was scored, also where every call writes into one file."""
+        shared = self.path("shared.npy")
+        wanted = self.soup("greedy", "--metric", "nll")["steps"]
+        for link in ("-s", ""):
+            command = (f'go() {{ {self.command} "$1" "$1.npy" && cat "$1.npy" > {shared} && rm "$1.npy" && '
+                       f'ln {link} {shared} "$2"; }}; go')
+            for cached in (0, 11):
+                report = self.soup("greedy", "--metric", "nll", "--work", self.work, command=command)
+                self.assertEqual(report["cached"], cached)
+                self.assertEqual([s["score"] for s in report["steps"]], [s["score"] for s in wanted])
+            for name in os.listdir(os.path.join(self.work, "cache")):
+                info = os.lstat(os.path.join(self.work, "cache", name))
+                self.assertTrue(stat.S_ISREG(info.st_mode) and info.st_nlink == 1)
 
     # ---- the program
 

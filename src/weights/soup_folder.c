@@ -1,0 +1,241 @@
+/*
+ * A folder that soups may write to and remove from. A mark says that it is theirs, so that a folder
+ * of something else is refused before anything in it changes. Under soup_work.c. Paper: none.
+ */
+#define _DEFAULT_SOURCE /* flock, mkdtemp */
+#include "weights/soup_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char LOCK[] = "lock";
+static const char MARK[] = "The work folder of a corestack soup.\n"; /* content of the lock */
+static const char RUN[] = "run-";
+static const char RUN_MARK[] = ".corestack-run"; /* in the folder of a run */
+enum { RUN_LETTERS = 6, DEEPEST = 64 };
+
+static cst_status failed(cst_context *context, const char *path, const char *what) {
+    return cst_fail(context, CST_ERROR_IO, "work folder: %s: %s failed: %s", path, what,
+                    strerror(errno));
+}
+
+static bool is_self(const char *name) {
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* Opens a folder for reading its entries; links are not followed. NULL where it is none. */
+static DIR *open_entries(int at, const char *name) {
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!entries && fd >= 0)
+        (void)close(fd);
+    return entries;
+}
+
+/* ---- whose folder it is ---------------------------------------------------------------------- */
+
+/* Whether the lock has the mark; *empty: it has nothing at all, or is not there. */
+static bool has_mark(int at, bool *empty) {
+    char text[sizeof MARK] = "";
+    int fd = openat(at, LOCK, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    *empty = fd < 0 && errno == ENOENT;
+    if (fd < 0)
+        return false;
+    ssize_t got = read(fd, text, sizeof text);
+    (void)close(fd);
+    *empty = got == 0;
+    return got == (ssize_t)sizeof MARK - 1 && memcmp(text, MARK, sizeof MARK - 1) == 0;
+}
+
+/* Whether soups may use the folder: it has their mark, or nothing is in it but an empty lock, as a
+ * run leaves it that is stopped before it wrote the mark. */
+static bool may_use(int at) {
+    bool empty = false;
+    if (has_mark(at, &empty))
+        return true;
+    DIR *entries = empty ? open_entries(at, ".") : NULL;
+    bool free = entries != NULL;
+    for (const struct dirent *entry; free && (entry = readdir(entries)) != NULL;)
+        free = is_self(entry->d_name) || strcmp(entry->d_name, LOCK) == 0;
+    if (entries)
+        (void)closedir(entries);
+    return free;
+}
+
+static cst_status refuse(cst_context *context, const char *path) {
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "work folder: %s has files in it and no soup made it; name a new or an empty "
+                    "folder",
+                    path);
+}
+
+/* Writes the mark into the lock; it stands there before anything else does. */
+static cst_status put_mark(cst_context *context, const cst_soup_folder *folder, const char *path) {
+    bool empty = false;
+    if (has_mark(folder->at, &empty))
+        return CST_OK;
+    if (!may_use(folder->at))
+        return refuse(context, path);
+    ssize_t wrote = write(folder->lock, MARK, sizeof MARK - 1);
+    if (wrote == (ssize_t)sizeof MARK - 1 && fsync(folder->lock) == 0) {
+        (void)fsync(folder->at); /* not every file system can */
+        return CST_OK;
+    }
+    cst_status status = failed(context, path, "marking it");
+    return ftruncate(folder->lock, 0) == 0 ? status : CST_ERROR_IO;
+}
+
+static cst_status take_lock(cst_context *context, cst_soup_folder *folder, const char *path) {
+    struct stat info;
+    folder->lock = openat(folder->at, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (folder->lock < 0)
+        return failed(context, path, "opening its lock");
+    int locked = flock(folder->lock, LOCK_EX | LOCK_NB);
+    if (locked != 0 && errno != EWOULDBLOCK)
+        return failed(context, path, "locking it");
+    if (locked == 0 && fstat(folder->lock, &info) == 0 && info.st_nlink > 0)
+        return CST_OK; /* and nobody removed the lock in between */
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "work folder: another run has %s; wait for it, or name another folder", path);
+}
+
+/* ---- opening and closing --------------------------------------------------------------------- */
+
+cst_status cst_soup_folder_open(cst_context *context, cst_soup_folder *out, const char *path,
+                                bool make) {
+    *out = (cst_soup_folder){.at = -1, .lock = -1};
+    out->made = make && mkdir(path, 0777) == 0;
+    if (make && !out->made && errno != EEXIST)
+        return failed(context, path, "making it");
+    out->at = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (out->at < 0 && errno == ENOTDIR)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "work folder: %s is there and no folder; name another", path);
+    if (out->at < 0)
+        return failed(context, path, "opening it");
+    cst_status status = may_use(out->at) ? take_lock(context, out, path) : refuse(context, path);
+    if (status == CST_OK)
+        status = put_mark(context, out, path);
+    if (status != CST_OK)
+        cst_soup_folder_close(out);
+    return status;
+}
+
+void cst_soup_folder_close(cst_soup_folder *folder) {
+    if (folder->lock >= 0)
+        (void)close(folder->lock);
+    if (folder->at >= 0)
+        (void)close(folder->at);
+    folder->at = -1;
+    folder->lock = -1;
+}
+
+void cst_soup_folder_remove(const cst_soup_folder *folder, const char *path) {
+    (void)unlinkat(folder->at, "steps.jsonl", 0);
+    DIR *entries = open_entries(folder->at, ".");
+    bool alone = entries != NULL;
+    for (const struct dirent *entry; alone && (entry = readdir(entries)) != NULL;)
+        alone = is_self(entry->d_name) || strcmp(entry->d_name, LOCK) == 0;
+    if (entries)
+        (void)closedir(entries);
+    if (!alone)
+        return; /* something else is in it: the mark stays for the next run */
+    (void)unlinkat(folder->at, LOCK, 0);
+    (void)rmdir(path);
+}
+
+/* ---- removing -------------------------------------------------------------------------------- */
+
+/* Removes what is in a folder but the entry `but`; deeper folders up to so many levels, and none
+ * that is mounted there. Twice, as entries may be passed over while others go. */
+static void empty_folder(DIR *entries, const char *but, int levels) {
+    struct stat here;
+    struct stat there;
+    if (fstat(dirfd(entries), &here) != 0)
+        return;
+    for (int turn = 0; turn < 2; turn++) {
+        rewinddir(entries);
+        for (const struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+            const char *name = entry->d_name;
+            if (is_self(name) || (but && strcmp(name, but) == 0) ||
+                unlinkat(dirfd(entries), name, 0) == 0 || levels == 0)
+                continue;
+            DIR *deeper = open_entries(dirfd(entries), name);
+            if (deeper && fstat(dirfd(deeper), &there) == 0 && there.st_dev == here.st_dev)
+                empty_folder(deeper, NULL, levels - 1);
+            if (deeper)
+                (void)closedir(deeper);
+            (void)unlinkat(dirfd(entries), name, AT_REMOVEDIR);
+        }
+    }
+}
+
+void cst_soup_remove_any(int at, const char *name) {
+    if (unlinkat(at, name, 0) == 0)
+        return;
+    DIR *entries = open_entries(at, name);
+    if (entries) {
+        empty_folder(entries, NULL, DEEPEST);
+        (void)closedir(entries);
+    }
+    (void)unlinkat(at, name, AT_REMOVEDIR);
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+static bool is_run(const char *name) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    const size_t prefix = sizeof RUN - 1;
+    return strncmp(name, RUN, prefix) == 0 && strspn(name + prefix, letters) == RUN_LETTERS &&
+           name[prefix + RUN_LETTERS] == '\0';
+}
+
+cst_status cst_soup_run_make(cst_context *context, const char *path, char **run, int *at) {
+    char *made = cst_format(context, "%s/%sXXXXXX", path, RUN);
+    if (!made)
+        return CST_ERROR_MEMORY;
+    if (!mkdtemp(made)) {
+        cst_status status = failed(context, path, "making a folder in it");
+        cst_free(context, made);
+        return status;
+    }
+    *run = made;
+    *at = open(made, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int mark = *at >= 0 ? openat(*at, RUN_MARK, O_WRONLY | O_CREAT | O_CLOEXEC, 0666) : -1;
+    if (mark < 0)
+        return failed(context, made, "opening it");
+    (void)close(mark);
+    return CST_OK;
+}
+
+/* The mark goes last: a removal that is stopped can go on. */
+void cst_soup_run_remove(int at, const char *name) {
+    DIR *entries = is_run(name) ? open_entries(at, name) : NULL;
+    if (!entries)
+        return;
+    if (faccessat(dirfd(entries), RUN_MARK, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+        empty_folder(entries, RUN_MARK, DEEPEST);
+        rewinddir(entries);
+        bool alone = true;
+        for (const struct dirent *entry; alone && (entry = readdir(entries)) != NULL;)
+            alone = is_self(entry->d_name) || strcmp(entry->d_name, RUN_MARK) == 0;
+        if (alone)
+            (void)unlinkat(dirfd(entries), RUN_MARK, 0);
+    }
+    (void)closedir(entries);
+    (void)unlinkat(at, name, AT_REMOVEDIR); /* one with files in it stays */
+}
+
+void cst_soup_runs_remove(const cst_soup_folder *folder) {
+    DIR *entries = open_entries(folder->at, ".");
+    for (const struct dirent *entry; entries && (entry = readdir(entries)) != NULL;)
+        cst_soup_run_remove(folder->at, entry->d_name);
+    if (entries)
+        (void)closedir(entries);
+}

@@ -46,9 +46,8 @@ def main():
              *common.table(["method", "top-1 %", "ECE", "NLL", "models", "FLOPs"],
                            [[p[0], f"{p[2]:.1f}", f"{p[3]:.3f}", f"{p[4]:.3f}", p[5], f"{p[6]:.2f}"] for p in PAPER]),
              "What we measure. p: paired t-test of the NLL against `default`, Bonferroni-adjusted. FLOPs are relative "
-             "to all members. `deep-ensemble`, `snapshot` and `mc-dropout` are members of `vision` tagged so; no pool "
-             "has "
-             "a soup or SWAG member yet, so these two rows of the paper have no counterpart.", ""]
+             "to all members. `deep-ensemble`, `snapshot` and `mc-dropout` are members of `vision` tagged so; soups and "
+             "SWAG are members of the pool `weight_space`, which has the next section.", ""]
     figures = {}
     for name, manifest in pools.items():
         report = common.compare(options, manifest, "--split", "test", *OOD.get(name, []))

@@ -37,7 +37,10 @@ SCORES = (("top1", True, 2), ("ece", False, 3), ("nll", False, 4))
 
 
 def make_pool(options):
-    if (common.ROOT / "data" / "weight-space" / "checkpoints" / "snapshots.run.json").exists():
+    """Makes the pool of what train.py has left, unless it is newer than all of that."""
+    work, pool = common.ROOT / "data" / "weight-space", common.ROOT / "data" / "pools" / NAME / "pool.json"
+    made = [p.stat().st_mtime for part in ("checkpoints", "others") for p in (work / part).glob("*.*")]
+    if (work / "checkpoints" / "snapshots.run.json").exists() and not (pool.exists() and pool.stat().st_mtime > max(made)):
         subprocess.run([HERE / "make_pool.py", "--tool", options.tool], check=True)
 
 
@@ -129,7 +132,9 @@ def choices_lines(manifest):
     halves = c["halves"]
     gap = sum(h["own"] - h["other"] for h in halves) / len(halves)
     lines = [f"Soups: the greedy one holds {len(c['greedy'])} of {c['files']} fine-tunings ({', '.join(c['greedy'])}); weights of the "
-             "learned one: " + ", ".join(f"{w:.2f}" for w in c["learned"]) + f" after {c['evaluations']} candidates. These two are "
+             "learned one: " + ", ".join(f"{w:.2f}" for w in c["learned"]) + f" after {c['evaluations']} candidates. "
+             + (f"No mean of `{c['greedy'][0]}` and another scored higher, so `soup` is that one. It was tuned without augmentation, as "
+                "the held-out images are; seeds, tail and snapshots are trained with it, so the rows compare recipes as well as methods. " if len(c["greedy"]) == 1 else "") + "These two are "
              "chosen on `oof`, so their predictions there look slightly better than they are, and what is fitted on `oof` trusts "
              "them slightly too much. How much: chosen greedily on one half of `oof`, the soup's top-1 is "
              + "; ".join(f"{100 * h['own']:.2f}% there and {100 * h['other']:.2f}% on the other half" for h in halves)

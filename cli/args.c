@@ -175,6 +175,9 @@ int cli_parse(cli_call *call, int argc, char **argv) {
 void cli_release(cli_call *call) {
     free(call->arguments);
     free(call->given);
+    for (int i = 0; i < call->notice_count; i++)
+        free(call->notices[i]);
+    free(call->notices);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */

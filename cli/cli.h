@@ -54,7 +54,9 @@ struct cli_call {
     int given_count;
     bool quiet;
     bool verbose;
-    bool notices_held;  /* the report will show them */
+    bool notices_held; /* the report will show them */
+    char **notices;    /* those held, in their order */
+    int notice_count;
     bool progress;      /* progress is shown: stderr is a terminal */
     bool progress_on;   /* a progress line stands there */
     bool cancelled;     /* a call of the library ended by an interrupt */
@@ -91,6 +93,9 @@ const char *cli_nearest(const char *word, const char *const *words, int count);
 /* A report of a command that writes one file of those that the arguments name. */
 int cli_report_files(cli_call *call, const char *command, const char *kind,
                      const struct cli_target *target, cst_report **report);
+
+/* A number in the metadata of a safetensors file that this library wrote; 0 where there is none. */
+long long cli_count_entry(cli_call *call, const char *path, const char *key);
 
 /* ---- help.c ---------------------------------------------------------------------------------- */
 
@@ -131,6 +136,9 @@ void cli_hold_signals(bool on);
 
 /* Takes the progress line away, for others who write to the terminal. */
 void cli_clear_progress(cli_call *call);
+
+/* Gives a report of the tool's own the notices that were held; the library's have theirs. */
+int cli_report_notices(cli_call *call, cst_report *report);
 
 /* Fails where more than one of --json, --csv and --markdown is given. */
 int cli_check_form(cli_call *call);
@@ -200,8 +208,10 @@ uint64_t cli_draw_name(void);
  * nowhere and missing folders. `what` says in the message what goes there. */
 int cli_open_target(cli_call *call, const char *what, cli_target *target);
 
-/* The same for a folder of files, which must be new or empty. */
-int cli_open_folder_target(cli_call *call, const char *what, cli_target *target);
+/* The same for a folder of files, which must be new or empty. instead: what else could be named,
+ * for the message, as ", or ..."; or "". */
+int cli_open_folder_target(cli_call *call, const char *what, const char *instead,
+                           cli_target *target);
 
 /* Where "a.npz#name" or "a.safetensors#name" (or with ':') is split into file and array; 0 for
  * another path. */

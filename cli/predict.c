@@ -307,7 +307,9 @@ static int run(cli_call *call) {
     int code = late ? open_inputs(call, &p) : CLI_OK;
     bool maps = p.pool && cst_pool_task(p.pool) == CST_TASK_SEGMENTATION;
     if (code == CLI_OK)
-        code = late && maps ? cli_open_folder_target(call, "a file for each case", &p.target)
+        code = late && maps ? cli_open_folder_target(call, "a file for each case",
+                                                     ", or a name that ends in .npy for one array",
+                                                     &p.target)
                             : cli_open_target(call, "the prediction", &p.target);
     if (code == CLI_OK && !(late && maps))
         code = check_kind(call, &p);

@@ -6,7 +6,21 @@
 #include "cli.h"
 
 #include <corestack/report.h>
+#include <corestack/safetensors.h>
 #include <corestack/weights.h>
+
+#include <stdlib.h>
+
+long long cli_count_entry(cli_call *call, const char *path, const char *key) {
+    cst_safetensors *file = NULL;
+    long long count = 0;
+    if (cst_safetensors_open(call->context, &file, path) == CST_OK) {
+        const char *text = cst_safetensors_metadata(file, key);
+        count = text ? strtoll(text, NULL, 10) : 0;
+    }
+    cst_safetensors_close(call->context, file);
+    return count;
+}
 
 int cli_report_files(cli_call *call, const char *command, const char *kind,
                      const cli_target *target, cst_report **report) {
@@ -26,6 +40,7 @@ static int run(cli_call *call) {
     cst_report *report = NULL;
     cli_target target;
     const char *from = cli_value(call, "from");
+    long long checkpoints = call->argument_count;
     int code = cli_open_target(call, "the average", &target);
     if (code == CLI_OK && call->argument_count == 0)
         code = cli_fail(call, "name the checkpoints to average; see `corestack swa --help`");
@@ -33,10 +48,17 @@ static int run(cli_call *call) {
         code = cli_report_files(call, "swa", "average", &target, &report);
     if (code == CLI_OK)
         code = cli_check(call, cst_report_set_string(call->context, report, "from", from));
+    if (code == CLI_OK && from) /* now: it may be what is written */
+        checkpoints += cli_count_entry(call, from, "corestack.swa.count");
+    if (code == CLI_OK)
+        code = cli_check(call,
+                         cst_report_set_integer(call->context, report, "checkpoints", checkpoints));
     if (code == CLI_OK)
         code =
             cli_check(call, cst_swa_average(call->context, call->arguments,
                                             (int32_t)call->argument_count, from, target.write_to));
+    if (code == CLI_OK)
+        code = cli_report_notices(call, report);
     if (code == CLI_OK)
         code = cli_print_report(call, report);
     code = cli_close_target(call, &target, code);
@@ -62,5 +84,6 @@ const cli_command CLI_SWA = {
     .example = "corestack swa epoch150.safetensors epoch151.safetensors -o swa.safetensors\n"
                "corestack swa epoch152.safetensors --from swa.safetensors -o swa.safetensors",
     .options = OPTIONS,
+    .reports_notices = true,
     .run = run,
 };

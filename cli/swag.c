@@ -23,16 +23,24 @@ static int run_fit(cli_call *call) {
                               "`corestack swag fit --help`");
     if (code == CLI_OK)
         code = cli_integer(call, "rank", 0, INT32_MAX, &rank);
+    /* Of fewer checkpoints than the rank all deviations are kept: with a notice where it was asked
+     * for. */
+    long long kept = rank < call->argument_count ? rank : call->argument_count;
+    if (!cli_value(call, "rank"))
+        rank = kept;
     if (code == CLI_OK)
         code = cli_report_files(call, "swag", "fit", &target, &report);
-    /* Of fewer checkpoints than the rank all deviations are kept. */
-    long long kept = rank < call->argument_count ? rank : call->argument_count;
+    if (code == CLI_OK)
+        code = cli_check(call, cst_report_set_integer(call->context, report, "checkpoints",
+                                                      call->argument_count));
     if (code == CLI_OK)
         code = cli_check(call, cst_report_set_integer(call->context, report, "rank", kept));
     if (code == CLI_OK)
         code = cli_check(call,
                          cst_swag_fit(call->context, call->arguments, (int32_t)call->argument_count,
                                       (int32_t)rank, target.write_to));
+    if (code == CLI_OK)
+        code = cli_report_notices(call, report);
     if (code == CLI_OK)
         code = cli_print_report(call, report);
     code = cli_close_target(call, &target, code);
@@ -79,11 +87,19 @@ static int describe(cli_call *call, const sampling *s, const cli_target *target,
     return code;
 }
 
+/* The columns that took part; after the draws, which judge the file. */
+static int report_rank(cli_call *call, const sampling *s, cst_report *report) {
+    long long rank = cli_count_entry(call, call->arguments[0], "corestack.swag.rank");
+    if (s->rank >= 0 && s->rank < rank)
+        rank = s->rank;
+    return cli_check(call, cst_report_set_integer(call->context, report, "rank", rank));
+}
+
 static int run_sample(cli_call *call) {
     cst_report *report = NULL;
     cli_target target;
     sampling s;
-    int code = cli_open_folder_target(call, "the samples", &target);
+    int code = cli_open_folder_target(call, "the set of samples", "", &target);
     if (code == CLI_OK && call->argument_count != 1)
         code = cli_fail(call, "name one file that `corestack swag fit` wrote");
     if (code == CLI_OK)
@@ -94,6 +110,10 @@ static int run_sample(cli_call *call) {
         code = cli_check(call, cst_swag_sample(call->context, call->arguments[0],
                                                (int32_t)s.samples, s.scale, (uint64_t)s.seed,
                                                (int32_t)s.rank, target.write_to));
+    if (code == CLI_OK)
+        code = report_rank(call, &s, report);
+    if (code == CLI_OK)
+        code = cli_report_notices(call, report);
     if (code == CLI_OK)
         code = cli_print_report(call, report);
     code = cli_close_target(call, &target, code);
@@ -126,6 +146,7 @@ static const cli_command FIT = {
                "grow with the size or number of checkpoints.",
     .example = "corestack swag fit epoch15*.safetensors -o swag.safetensors",
     .options = FIT_OPTIONS,
+    .reports_notices = true,
     .run = run_fit,
 };
 
@@ -139,6 +160,7 @@ static const cli_command SAMPLE = {
         "made anew for each, by passing training data through it.",
     .example = "corestack swag sample swag.safetensors -n 30 --scale 0.5 -o samples",
     .options = SAMPLE_OPTIONS,
+    .reports_notices = true,
     .run = run_sample,
 };
 

@@ -215,7 +215,8 @@ static bool is_empty(const char *path) {
     return empty;
 }
 
-int cli_open_folder_target(cli_call *call, const char *what, cli_target *target) {
+int cli_open_folder_target(cli_call *call, const char *what, const char *instead,
+                           cli_target *target) {
     char path[CLI_PATH_CHARS];
     struct stat info;
     *target = (cli_target){.path = cli_value(call, "output"), .folder = true};
@@ -228,10 +229,8 @@ int cli_open_folder_target(cli_call *call, const char *what, cli_target *target)
         return cli_fail(call, "-o: the path is too long");
     (void)snprintf(path, sizeof path, "%.*s", (int)length, target->path);
     if (lstat(path, &info) == 0 && !S_ISDIR(info.st_mode))
-        return cli_fail(call,
-                        "-o %s: it is not a folder, and %s needs one; name a new folder, or a name "
-                        "that ends in .npy for one array",
-                        target->path, what);
+        return cli_fail(call, "-o %s: it is not a folder, as %s goes to one; name a new folder%s",
+                        target->path, what, instead);
     if (lstat(path, &info) == 0 && !is_empty(path))
         return cli_fail(call, "-o %s: the folder is not empty; name a new one", target->path);
     (void)snprintf(target->final, sizeof target->final, "%s", path);

@@ -103,10 +103,32 @@ void cli_follow_signal(const cli_call *call) {
 
 /* ---- log and progress ------------------------------------------------------------------------ */
 
+/* Without memory the notice is shown at once instead. */
+static bool hold_notice(cli_call *call, const char *message) {
+    size_t size = strlen(message) + 1;
+    char *copy = malloc(size);
+    char **grown = realloc(call->notices, (size_t)(call->notice_count + 1) * sizeof *grown);
+    if (grown)
+        call->notices = grown;
+    if (!grown || !copy) {
+        free(copy);
+        return false;
+    }
+    memcpy(copy, message, size);
+    call->notices[call->notice_count++] = copy;
+    return true;
+}
+
+int cli_report_notices(cli_call *call, cst_report *report) {
+    return cli_check(call, cst_report_set_strings(call->context, report, "notices",
+                                                  (const char *const *)call->notices,
+                                                  call->notice_count));
+}
+
 static void on_log(void *user, cst_log_level level, const char *message) {
     cli_call *call = user;
     if (level == CST_LOG_WARNING) {
-        if (!call->quiet && !call->notices_held)
+        if (!(call->notices_held && hold_notice(call, message)) && !call->quiet)
             print_line(call, "notice: ", message);
     } else if (call->verbose) {
         print_line(call, "", message);

@@ -13,9 +13,13 @@ _corestack_options() {
         inspect) echo "--preset --set --seed --split $pool $common" ;;
         bound) echo "--split --delta --alpha --seed $pool $common" ;;
         folds) echo "--labels --task --count --groups --output --seed $common" ;;
-        soup) echo "--output --eval --labels --task --values --metric --work --per --signed --evaluations --seed $common" ;;
+        "soup uniform") echo "--output $common" ;;
+        "soup greedy") echo "--output --eval --labels --task --values --metric --work $common" ;;
+        "soup learned") echo "--output --eval --labels --task --values --metric --work --per --signed --evaluations --seed $common" ;;
+        "swag fit") echo "--output --rank $common" ;;
+        "swag sample") echo "--output --rank --count --scale --seed $common" ;;
+        soup | swag) echo "--help" ;;
         swa) echo "--output --from $common" ;;
-        swag) echo "--output --rank --count --scale --seed $common" ;;
         options) echo "--markdown $common" ;;
         help) echo "$common" ;;
     esac
@@ -26,6 +30,8 @@ _corestack() {
     local current=${COMP_WORDS[COMP_CWORD]}
     local previous=${COMP_WORDS[COMP_CWORD - 1]}
     local command=${COMP_WORDS[1]}
+    local whole=$command
+    [[ ($command == soup || $command == swag) && $COMP_CWORD -gt 2 ]] && whole+=" ${COMP_WORDS[2]}"
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
         mapfile -t COMPREPLY < <(compgen -W "$commands --help --version" -- "$current")
@@ -69,7 +75,7 @@ _corestack() {
         --threads | -t | --memory | --seed | --delta | --alpha | --count | -L | --resamples | -r | --draws | --evaluations | --rank | --scale | -n | --eval | -e | --ignore | --classes | --head | --tail | --boundary) ;;
         *)
             if [[ $current == -* ]]; then
-                mapfile -t COMPREPLY < <(compgen -W "$(_corestack_options "$command")" -- "$current")
+                mapfile -t COMPREPLY < <(compgen -W "$(_corestack_options "$whole")" -- "$current")
             elif [[ $command == soup && $COMP_CWORD == 2 ]]; then
                 mapfile -t COMPREPLY < <(compgen -W "uniform greedy learned" -- "$current")
             elif [[ $command == swag && $COMP_CWORD == 2 ]]; then

@@ -74,8 +74,9 @@ void cst_text_soup(cst_page *page, const json_t *root, bool full) {
     const char *kind = cst_json_string(root, "kind");
     const char *out = cst_json_string(root, "out");
     const char *metric = cst_json_string(root, "metric");
-    cst_page_print(page, "%s: %s soup of %zu files\n", out ? out : "-", kind ? kind : "-",
-                   json_array_size(json_object_get(root, "files")));
+    size_t files = json_array_size(json_object_get(root, "files"));
+    cst_page_print(page, "%s: %s soup of %zu file%s\n", out ? out : "-", kind ? kind : "-", files,
+                   files == 1 ? "" : "s");
     print_size(page, root);
     if (is(kind, "greedy")) {
         cst_text_label(page, "chosen");
@@ -108,16 +109,20 @@ void cst_text_averages(cst_page *page, const json_t *root) {
     cst_page_print(page, "%s: ", out ? out : "-");
     if (is(kind, "sample")) {
         const char *model = cst_json_string(root, "model");
-        cst_page_print(page, "%.0f samples around %s, scale %.6g, seed %.0f\n",
-                       cst_json_number(root, "samples"), model ? model : "-",
+        double samples = cst_json_number(root, "samples");
+        cst_page_print(page, "%.0f sample%s around %s, rank %.0f, scale %.6g, seed %.0f\n", samples,
+                       samples == 1 ? "" : "s", model ? model : "-", cst_json_number(root, "rank"),
                        cst_json_number(root, "scale"), cst_json_number(root, "seed"));
     } else if (is(command, "swag")) {
         cst_page_print(page, "mean, variance and %.0f deviations of %.0f checkpoints\n",
                        cst_json_number(root, "rank"), files);
     } else {
         const char *from = cst_json_string(root, "from");
-        cst_page_print(page, "mean of %.0f checkpoints%s%s\n", files,
-                       from ? ", after those of " : "", from ? from : "");
+        double checkpoints = cst_json_number(root, "checkpoints");
+        cst_page_print(page, "mean of %.0f checkpoint%s", checkpoints, checkpoints == 1 ? "" : "s");
+        if (from)
+            cst_page_print(page, ", %.0f of them after those of %s", files, from);
+        cst_page_print(page, "\n");
     }
     cst_text_bullets(page, root, "notices", "Notices");
 }

@@ -42,22 +42,28 @@ class Averages(PoolCase):
 
     def test_average_and_continued_average(self):
         report = self.works("swa", *self.files, "-o", self.out, "--json").json()
-        self.assertEqual(report, {"command": "swa", "kind": "average", "files": self.files, "out": self.out,
-                                  "from": None})
+        self.assertEqual(report, {"command": "swa", "kind": "average", "files": self.files, "checkpoints": 6,
+                                  "out": self.out, "from": None, "notices": report["notices"]})
+        self.assertEqual(len(report["notices"]), 1)  # of `step`, which is not the same everywhere
+        self.assertIn("'step'", report["notices"][0])
         found, metadata = load(self.out)
         np.testing.assert_array_equal(found["weight"], np.mean(self.weights, 0).astype(np.float32))
         self.assertEqual(metadata["corestack.swa.count"], "6")
         part = self.path("part.safetensors")
         self.works("swa", *self.files[:2], "-o", part)
         result = self.works("swa", *self.files[2:], "--from", part, "-o", part)
-        self.assertIn("mean of 4 checkpoints, after those of", result.out)
+        self.assertIn(f"mean of 6 checkpoints, 4 of them after those of {part}\n", result.out)
+        self.assertIn("'step'", result.out)
+        self.assertEqual(result.err, "")
         again, metadata = load(part)
         np.testing.assert_allclose(again["weight"], found["weight"], rtol=1e-6, atol=1e-7)
         self.assertEqual(metadata["corestack.swa.count"], "6")
 
     def test_fit_and_sample(self):
         report = self.works("swag", "fit", *self.files, "-o", self.out, "--rank", "4", "--json").json()
-        self.assertEqual(report, {"command": "swag", "kind": "fit", "files": self.files, "out": self.out, "rank": 4})
+        self.assertEqual(report, {"command": "swag", "kind": "fit", "files": self.files, "checkpoints": 6,
+                                  "out": self.out, "rank": 4, "notices": report["notices"]})
+        self.assertEqual(len(report["notices"]), 1)
         found, metadata = load(self.out)
         self.assertEqual((metadata["corestack.swag.count"], metadata["corestack.swag.rank"]), ("6", "4"))
         np.testing.assert_allclose(found["mean.weight"], np.mean(self.weights, 0), rtol=1e-6, atol=1e-7)
@@ -68,8 +74,11 @@ class Averages(PoolCase):
         folder = self.path("samples")
         sample = ("swag", "sample", self.out, "-o", folder)
         report = self.works(*sample, "-n", "3", "--scale", "0.5", "--seed", "9", "--json").json()
-        self.assertEqual(report, {"command": "swag", "kind": "sample", "model": self.out, "samples": 3, "scale": 0.5,
-                                  "seed": 9, "out": folder})
+        self.assertEqual(report, {"command": "swag", "kind": "sample", "model": self.out, "samples": 3, "rank": 4,
+                                  "scale": 0.5, "seed": 9, "out": folder, "notices": []})
+        one = self.works("swag", "sample", self.out, "-o", self.path("one"), "-n", "1", "--rank", "2")
+        self.assertIn("1 sample around", one.out)
+        self.assertIn(", rank 2,", one.out)
         names = [f"sample_0{i}.safetensors" for i in range(3)]
         self.assertEqual(sorted(os.listdir(folder)), names)
         first = [self.read(os.path.join(folder, name)) for name in names]
@@ -80,6 +89,16 @@ class Averages(PoolCase):
         mean = self.path("mean")
         self.works("swag", "sample", self.out, "-o", mean, "-n", "1", "--scale", "0")
         np.testing.assert_array_equal(load(os.path.join(mean, names[0]))[0]["weight"], found["mean.weight"])
+
+    def test_notices_of_the_rank(self):
+        """Of few checkpoints there are few deviations: worth a word where more were asked for."""
+        fit = ("swag", "fit", *self.files, "-o", self.out, "--json")
+        usual = self.works(*fit).json()
+        asked = self.works(*fit, "--rank", "20").json()
+        self.assertEqual((usual["rank"], asked["rank"]), (6, 6))
+        self.assertFalse([n for n in usual["notices"] if "rank" in n])
+        self.assertTrue([n for n in asked["notices"] if "rank of 20" in n])
+        self.assertIn("soup of 1 file\n", self.works("soup", "uniform", self.files[0], "-o", self.out).out)
 
     def test_bad_arguments(self):
         fit = ("swag", "fit", *self.files, "-o", self.out)
@@ -100,6 +119,7 @@ class Averages(PoolCase):
         self.fails(*sample, "--scale", "half", says=["--scale", "'half'"])
         self.fails(*sample, "--rank", "1", says=["rank"])
         self.fails("swag", "sample", self.out, "-o", self.folder, says=["not empty"])
+        self.fails("swag", "sample", self.out, "-o", self.files[0], says=["name a new folder\n"])
         self.fails("swag", "sample", "-q", self.files[0], "-o", self.path("dir"), says=["epoch0.safetensors"])
         result = run("swag", "sample", self.out, "-n", "1", "-o", "/dev/full")
         self.assertEqual(result.code, 2)

@@ -13,10 +13,14 @@ COMMANDS = """fit predict evaluate compare ablate sweep inspect bound folds soup
 PARTS = {"soup": ["uniform", "greedy", "learned"], "swag": ["fit", "sample"]}
 
 
+def options_in(*words):
+    """Long options in one page of help."""
+    return set(re.findall(r"^ {2}(?:-\w,| {3}) --([a-z-]+)", run(*words, "--help").out, re.MULTILINE))
+
+
 def options_of(command):
     """Long options in the help of a command and its parts, of the sections before the examples."""
-    text = "".join(run(command, *part, "--help").out for part in [[], *([p] for p in PARTS.get(command, []))])
-    return set(re.findall(r"^ {2}(?:-\w,| {3}) --([a-z-]+)", text, re.MULTILINE))
+    return set().union(*(options_in(command, *part) for part in [[], *([p] for p in PARTS.get(command, []))]))
 
 
 class Usage(PoolCase):
@@ -187,7 +191,14 @@ class Pages(unittest.TestCase):
         self.assertIn("cka.threshold=", complete("corestack fit --set cka."))
         for command in COMMANDS:
             offered = {word[2:] for word in complete(f"corestack {command} --")}
-            self.assertEqual(offered, options_of(command), command)
+            if command in PARTS:
+                self.assertEqual(offered, {"help"}, command)
+            else:
+                self.assertEqual(offered, options_of(command), command)
+        for command, parts in PARTS.items():
+            for part in parts:
+                offered = {word[2:] for word in complete(f"corestack {command} {part} --")}
+                self.assertEqual(offered, options_in(command, part), part)
 
 
 if __name__ == "__main__":

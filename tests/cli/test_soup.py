@@ -354,7 +354,7 @@ class Soups(PoolCase):
             signal.signal(signal.SIGCHLD, signal.SIG_IGN)
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
 
-        process = self.start(f"grep SigBlk /proc/$$/status > {mask}; {self.command}", lambda: True, preexec_fn=spoil)
+        process = self.start(f"grep SigBlk /proc/self/status > {mask}; {self.command}", lambda: True, preexec_fn=spoil)
         _, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, errors)
         self.assertEqual(int(self.read(mask).split()[1], 16), 0)

@@ -39,6 +39,7 @@ static int run(cli_call *call) {
         code = cli_open_pool(call, 1, &pool);
     options.split = cli_split(call, 1, "test");
     options.seed = (uint64_t)seed;
+    options.leakage = cli_flag(call, "leakage");
     if (code == CLI_OK)
         code = cli_check(call, cst_bound(call->context, model, pool, &options, &report));
     if (code == CLI_OK)
@@ -54,6 +55,8 @@ static const cli_option OPTIONS[] = {
     {"delta", 0, "D", "a bound fails with at most this probability (0.05)"},
     {"alpha", 0, "A", "share of prediction sets that may miss the class (0.1)"},
     {"seed", 0, "S", "seed of the halves of the split and of random sets (0)"},
+    {"leakage", 0, NULL,
+     "looks for leaks between split oof and this one, and fits permuted labels"},
     {NULL, 0, NULL, NULL},
 };
 
@@ -61,11 +64,13 @@ const cli_command CLI_BOUND = {
     .name = "bound",
     .summary = "what holds of a stack with a stated probability: errors, sets, calibration",
     .usage = "bound MODEL POOL [options]",
-    .details = "Bounds the error of a stack, of a random member and of a weighted vote, its\n"
-               "calibration error, and calibrates prediction sets, on labelled rows that the\n"
-               "model was not fitted on and that are independent draws. Beside that: clusters,\n"
-               "spectrum and PAC-Bayes bound as the paper has them. Each bound holds by itself.\n"
-               "Classification only.",
+    .details =
+        "Bounds the error of a stack, of a random member and of a weighted vote, its\n"
+        "calibration error, and calibrates prediction sets, on labelled rows that the\n"
+        "model was not fitted on and that are independent draws. Beside that: clusters,\n"
+        "spectrum, weights and PAC-Bayes bound as the paper has them. Each bound holds by itself.\n"
+        "With --leakage also signs that scores know their own labels.\n"
+        "Classification only.",
     .example = "corestack bound stack.cst examples/digits/pool.json --delta 0.05",
     .options = OPTIONS,
     .takes_pool = true,

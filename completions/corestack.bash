@@ -11,7 +11,7 @@ _corestack_options() {
         ablate) echo "--split --resamples --seed --set --save --csv --markdown $pool $common" ;;
         sweep) echo "--over --draws --split --methods --resamples --seed --set --csv --markdown $pool $common" ;;
         inspect) echo "--preset --set --seed --split $pool $common" ;;
-        bound) echo "--split --delta --alpha --seed $pool $common" ;;
+        bound) echo "--split --delta --alpha --seed --leakage $pool $common" ;;
         folds) echo "--labels --task --count --groups --output --seed $common" ;;
         "soup uniform") echo "--output $common" ;;
         "soup greedy") echo "--output --eval --labels --task --values --metric --work $common" ;;

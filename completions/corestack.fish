@@ -23,6 +23,7 @@ complete -c corestack -n "__fish_seen_subcommand_from fit compare ablate sweep i
 complete -c corestack -n "__fish_seen_subcommand_from fit predict evaluate compare ablate sweep inspect bound" -l split -x -a "oof test" -d "split to use"
 complete -c corestack -n "__fish_seen_subcommand_from bound" -l delta -x -d "probability that a bound fails"
 complete -c corestack -n "__fish_seen_subcommand_from bound" -l alpha -x -d "share of sets that may miss the class"
+complete -c corestack -n "__fish_seen_subcommand_from bound" -l leakage -d "look for leaks, and fit permuted labels"
 complete -c corestack -n "__fish_seen_subcommand_from predict" -l variance -r -d "variances of a regression to write"
 complete -c corestack -n "__fish_seen_subcommand_from predict" -l intervals -r -d "ends of intervals of a regression to write"
 complete -c corestack -n "__fish_seen_subcommand_from predict" -l level -x -d "share of targets that intervals hold"

@@ -17,6 +17,8 @@ typedef struct cst_bound_options {
     double delta;      /* a bound fails with at most this probability; 0: 0.05; below 1 */
     double alpha;      /* share of prediction sets that may miss the class; 0: 0.1; below 1 */
     uint64_t seed;     /* of the halves of the split, and of random sets */
+    int leakage; /* non-zero: looks for leaks too, between split "oof" and this one, which fits a
+                    stack to permuted labels */
 } cst_bound_options;
 
 /* Bounds of a stack's error, of its calibration error and of the error of a vote of its members,

@@ -31,7 +31,7 @@ from ._errors import (
     UnsupportedError,
 )
 from ._comparisons import ablate, compare, sweep
-from ._functions import cka, evaluate, fit, folds, inspect, methods, option_table, presets
+from ._functions import bound, cka, evaluate, fit, folds, inspect, methods, option_table, presets
 from ._library import version as __version__
 from ._report import Report
 from ._stack import Stack
@@ -81,6 +81,7 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "ablate",
+    "bound",
     "cka",
     "compare",
     "evaluate",

@@ -179,6 +179,31 @@ def evaluate(
         return made(s, lambda context, o: c.lib.cst_evaluate_member(context, pool, b"oof", 0, resamples, seed, o))
 
 
+def bound(
+    model: Union[Stack, Path],
+    preds: Union[Predictions, Sequence[Path]],
+    y: Union[None, Column, Path] = None,
+    *,
+    split: Optional[str] = None,
+    names: Optional[Sequence[str]] = None,
+    output: Optional[str] = None,
+    outside: bool = False,
+    delta: float = 0.05,
+    alpha: float = 0.1,
+    seed: int = 0,
+    leakage: bool = False,
+    threads: Optional[int] = None,
+    memory: Memory = None,
+    progress: Progress = None,
+) -> Report:
+    """What holds of a stack, or of the file of one, with a stated probability: :meth:`Stack.bound`."""
+    stack = model if isinstance(model, Stack) else Stack.load(model)
+    return stack.bound(
+        preds, y, split=split, names=names, output=output, outside=outside, delta=delta, alpha=alpha, seed=seed,
+        leakage=leakage, threads=threads, memory=memory, progress=progress,
+    )  # fmt: skip
+
+
 def _is_coco(value: Any) -> bool:
     if _arrays.is_path(value):
         return str(os.fspath(value)).endswith(".json")

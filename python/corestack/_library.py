@@ -174,6 +174,18 @@ class EvaluateOptions(Structure):
     ]
 
 
+class BoundOptions(Structure):
+    """cst_bound_options"""
+
+    _fields_ = [
+        ("split", c_char_p),
+        ("delta", c_double),
+        ("alpha", c_double),
+        ("seed", c_uint64),
+        ("leakage", c_int),
+    ]
+
+
 class CompareOptions(Structure):
     """cst_compare_options"""
 
@@ -279,6 +291,7 @@ FUNCTIONS = {
         [c_void_p, c_void_p, c_char_p, c_int32, c_int32, c_uint64, _OUT],
     ),
     "cst_evaluate_stack": (_STATUS, [c_void_p, c_void_p, c_void_p, POINTER(EvaluateOptions), _OUT]),
+    "cst_bound": (_STATUS, [c_void_p, c_void_p, c_void_p, POINTER(BoundOptions), _OUT]),
     "cst_evaluate_detections": (_STATUS, [c_void_p, c_char_p, c_char_p, c_int32, c_uint64, _OUT]),
     "cst_segmentation_evaluate_file": (
         _STATUS,

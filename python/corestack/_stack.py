@@ -447,6 +447,47 @@ class Stack:
             )
             return made(s, lambda context, o: c.lib.cst_evaluate_stack(context, self._model, pool, how, o))
 
+    def bound(
+        self,
+        preds: Union[Predictions, Sequence[Path]],
+        y: Union[None, Column, Path] = None,
+        *,
+        split: Optional[str] = None,
+        names: Optional[Sequence[str]] = None,
+        output: Optional[str] = None,
+        outside: bool = False,
+        delta: float = 0.05,
+        alpha: float = 0.1,
+        seed: int = 0,
+        leakage: bool = False,
+        threads: Optional[int] = None,
+        memory: Memory = None,
+        progress: Progress = None,
+    ) -> Report:
+        """What holds of the stack with probability 1 - `delta`, on labelled rows that it was not fitted on and that are
+        independent draws (docs/bounds.md; keys: docs/json.md, "bound"). Classification only.
+
+        Of arrays the members that the stack needs are looked at, of a pool's path all of them, and the paper's PAC-Bayes
+        bound is of its split "oof". alpha: share of prediction sets that may miss the class. seed: of the halves of the
+        rows and of random sets. leakage: of a pool's path, looks for leaks between split "oof" and this one as well.
+        """
+        split = predicted_split(preds, split)
+        files = _arrays.is_path(preds) or _arrays.are_paths(preds)
+        if not files and y is None:
+            raise ArgumentError("y: labels are needed to count errors by")
+        if leakage and not files:
+            raise ArgumentError("leakage: is looked for between the splits of a pool; give its path")
+        shares = {"delta": _values.real(delta, "delta"), "alpha": _values.real(alpha, "alpha")}
+        for name, share in shares.items():
+            if not 0 < share < 1:
+                raise ArgumentError(f"{name}: {share:g} is not between 0 and 1")
+        with Session(threads, memory, progress) as s:
+            pool = self._pool(s, preds, y, names, output, outside, None, split)
+            how = c.BoundOptions(
+                split=split.encode(), seed=_values.integer(seed, "seed", _values.UINT64), leakage=int(leakage), **shares
+            )
+            return made(s, lambda context, o: c.lib.cst_bound(context, self._model, pool, how, o))
+
 
 def model_bytes(s: Session, model: ctypes.c_void_p) -> bytes:
     """The model's file as bytes."""

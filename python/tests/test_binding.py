@@ -25,6 +25,7 @@ STRUCTS = {
     "cst_value_metrics": c.ValueMetrics,
     "cst_segmentation_scores": c.SegmentationScores,
     "cst_evaluate_options": c.EvaluateOptions,
+    "cst_bound_options": c.BoundOptions,
     "cst_sweep_options": c.SweepOptions,
     "cst_compare_options": c.CompareOptions,
     "cst_option_spec": c.OptionSpec,

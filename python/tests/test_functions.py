@@ -113,6 +113,33 @@ class AsTheCommandLine(unittest.TestCase):
         report = corestack.compare(self.oof, self.y, methods=methods, resamples=100, **self.about)
         self.assertEqual(without_times(dict(report)), without_times(printed))
 
+    @needs_tool
+    def test_bound(self):
+        pool = DIGITS / "pool.json"
+        stack = corestack.fit(pool, **QUICK)
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "m.cstack")
+            stack.save(model)
+            printed = json.loads(run_tool("bound", model, pool, "--delta", 0.01, "--alpha", 0.2, "--seed", 4, "--leakage", "--json"))
+            self.assertEqual(dict(corestack.bound(model, pool, delta=0.01, alpha=0.2, seed=4, leakage=True)), printed)
+        _, _, test, _, y, _ = digits()
+        document = stack.bound(test, y, delta=0.01, alpha=0.2, seed=4)
+        self.assertEqual(dict(document), dict(corestack.bound(stack, test, y, delta=0.01, alpha=0.2, seed=4)))
+        for key in ("holdout", "tandem", "conformal", "ece", "blending", "stability"):
+            self.assertEqual(document[key], printed[key])
+        self.assertIsNone(document["pac_bayes"]["total"])
+        self.assertIn("Error rates", document.summary())
+        for call, words in (
+            (lambda: stack.bound(test), "y: labels"),
+            (lambda: stack.bound(test, y, leakage=True), "leakage: "),
+            (lambda: stack.bound(test, y, delta=0), "delta: 0 is not between"),
+            (lambda: stack.bound(test, y, alpha=1.5), "alpha: 1.5 is not between"),
+            (lambda: stack.bound(pool, split="test", delta="x"), "delta"),
+            (lambda: stack.bound(pool, split="oof"), "fitted on the rows of split 'oof'"),
+        ):
+            with self.assertRaisesRegex((corestack.Error, TypeError), words):
+                call()
+
     def test_a_changed_report_in_a_pickle(self):
         preds, y = toy(rows=60)
         report = corestack.inspect(preds, y)

@@ -110,6 +110,8 @@ static cst_status fill(cst_context *context, cst_bound_work *work, cst_report *r
         status = cst_bound_stability(context, work, report);
     if (status == CST_OK)
         status = cst_bound_paper(context, work, report);
+    if (status == CST_OK && work->leakage)
+        status = cst_bound_leakage(context, work, report);
     cst_report_notices(report, context);
     return status == CST_OK ? cst_report_finish(context, report) : status;
 }
@@ -149,6 +151,7 @@ cst_status cst_bound(cst_context *context, const cst_model *model, cst_pool *poo
                            .split = o.split ? o.split : "test",
                            .delta = o.delta == 0 ? 0.05 : o.delta,
                            .alpha = o.alpha == 0 ? 0.1 : o.alpha,
+                           .leakage = o.leakage != 0,
                            .seed = o.seed};
     cst_notices_clear(context);
     cst_la_enter();

@@ -18,6 +18,7 @@ typedef struct cst_bound_work {
     const char *split;
     double delta;
     double alpha;
+    bool leakage;
     uint64_t seed;
     cst_settings settings; /* the defaults: how CKA is computed, and the threshold of clusters */
     cst_view view;         /* every member of the pool */
@@ -40,6 +41,7 @@ cst_status cst_bound_spectrum(cst_context *context, cst_bound_work *work, cst_re
 cst_status cst_bound_blending(cst_context *context, const cst_bound_work *work, cst_report *report);
 cst_status cst_bound_stability(cst_context *context, const cst_bound_work *work,
                                cst_report *report);
+cst_status cst_bound_leakage(cst_context *context, const cst_bound_work *work, cst_report *report);
 cst_status cst_bound_paper(cst_context *context, const cst_bound_work *work, cst_report *report);
 
 #endif

@@ -173,6 +173,28 @@ static void print_weights(cst_page *page, const json_t *root) {
     cst_page_print(page, "\n");
 }
 
+static void print_leakage(cst_page *page, const json_t *root) {
+    const json_t *leakage = json_object_get(root, "leakage");
+    const json_t *permuted = json_object_get(leakage, "permuted");
+    static const char *const flags[] = {"rows_leak", "members_leak", "fit_leaks"};
+    static const char *const labels[] = {"rows, ids, groups", "members' errors", "permuted labels"};
+    if (!leakage)
+        return;
+    cst_page_heading(page, "Leaks");
+    for (int i = 0; i < 3; i++) {
+        cst_text_label(page, labels[i]);
+        cst_page_print(page, cst_json_flag(leakage, flags[i]) ? "signs of a leak" : "no sign");
+        if (i == 0)
+            cst_page_print(page, ": %.0f rows are rows of the fit",
+                           cst_json_number(leakage, "shared_rows"));
+        if (i == 2)
+            cst_page_print(page, ": top-1 %.2f %%, by chance %.2f %%",
+                           100 * cst_json_number(permuted, "top1"),
+                           100 * cst_json_number(permuted, "chance"));
+        cst_page_print(page, "\n");
+    }
+}
+
 void cst_text_bound(cst_page *page, const json_t *root) {
     const char *split = cst_json_string(root, "split");
     cst_page_print(page, "Bounds on split '%s', %.0f rows of %.0f classes\n", split ? split : "-",
@@ -182,5 +204,6 @@ void cst_text_bound(cst_page *page, const json_t *root) {
     print_calibration(page, root);
     print_spectrum(page, root);
     print_weights(page, root);
+    print_leakage(page, root);
     cst_text_bullets(page, root, "notices", "Notices");
 }

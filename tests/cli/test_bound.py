@@ -143,6 +143,36 @@ class Bound(PoolCase):
         for word in ("split 'test'", "at most", "weighted vote", "raps", "ECE", "clusters", "epsilon, mu"):
             self.assertIn(word, text)
 
+    def test_leaks_are_seen(self):
+        names = ("ada", "bob", "cyd")
+        clean = self.bound("--leakage")["leakage"]
+        self.assertEqual([clean[key] for key in ("rows_leak", "members_leak", "fit_leaks", "shared_rows")], [False, False, False, 0])
+        permuted = clean["permuted"]
+        self.assertEqual(permuted["samples"], len(self.labels["oof"]))
+        self.assertAlmostEqual(permuted["chance"], np.bincount(self.labels["oof"]).max() / len(self.labels["oof"]), places=9)
+        for entry in clean["members"]:
+            for split, key in (("oof", "oof_error"), ("test", "error")):
+                wrong = self.members[entry["member"], split].argmax(axis=1) != self.labels[split]
+                self.assertAlmostEqual(entry[key], wrong.mean(), places=9)
+        # The first five rows of the split are rows of the fit.
+        for name in names:
+            test = self.members[name, "test"].copy()
+            test[:5] = self.members[name, "oof"][:5]
+            self.save(f"{name}.test.npy", test)
+        labels = self.labels["test"].copy()
+        labels[:5] = self.labels["oof"][:5]
+        self.save("test_labels.npy", labels)
+        planted = self.bound("--leakage")
+        self.assertEqual(planted["leakage"]["shared_rows"], 5)
+        self.assertTrue(planted["leakage"]["rows_leak"])
+        self.assertTrue(any("signs of a leak" in notice for notice in planted["notices"]))
+        self.assertIn("signs of a leak", self.works("bound", self.model, self.pool, "--leakage").out)
+        # Predictions for rows that a member was trained on.
+        self.save("ada.oof.npy", np.where(np.eye(3)[self.labels["oof"]] > 0, 0.9, 0.05).astype(np.float32))
+        planted = self.bound("--leakage")["leakage"]
+        self.assertTrue(planted["members_leak"])
+        self.assertLess(planted["members"][0]["p"], 1e-3)
+
     def test_what_is_refused(self):
         for arguments, words in ((["--split", "oof"], "was fitted on the rows of split 'oof'"), (["--split", "other"], "no split 'other'"),
                                  (["--delta", "1"], "--delta: '1' is not a number between 0 and 1"),

@@ -174,6 +174,14 @@ static void bound(trial *t) {
     cst_report_free(t->c, report);
 }
 
+static void bound_leaks(trial *t) {
+    const cst_bound_options options = {.split = "test", .leakage = 1};
+    cst_report *report = NULL;
+    TRY(t, cst_bound(t->c, t->w->model, t->w->files, &options, &report), report == NULL);
+    add_report(t, report);
+    cst_report_free(t->c, report);
+}
+
 const sweep_call SWEEP_TASKS[] = {
     {"cst_fit", "classification", fit_classes},
     {"cst_fit", "regression", fit_values},
@@ -197,5 +205,6 @@ const sweep_call SWEEP_TASKS[] = {
     {"cst_evaluate_model", "detection", evaluate_boxes},
     {"cst_evaluate_stack", "", evaluate_stack},
     {"cst_bound", "", bound},
+    {"cst_bound", "leaks", bound_leaks},
 };
 const size_t SWEEP_TASKS_COUNT = sizeof SWEEP_TASKS / sizeof SWEEP_TASKS[0];

@@ -36,6 +36,8 @@ report: corestack.Report = corestack.inspect(oof, y)
 similar: npt.NDArray[np.float64] = corestack.cka(oof, y)
 corestack.compare(oof, y, methods=["average"], resamples=100)
 corestack.evaluate(p, y, resamples=100)
+bounds: corestack.Report = corestack.bound(stack, oof, y, delta=0.01)
+stack.bound("pool.json", split="test", leakage=True)
 flag: bool = len(kept) > 1
 either = stack.predict(oof, return_variance=flag)
 settings: dict[str, object] = {"evaluate.nested": False, "keep.max": 3}

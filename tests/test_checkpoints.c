@@ -73,6 +73,128 @@ static void means_of_every_dtype(void **state) {
     cst_checkpoints_close(f->context, all);
 }
 
+/* The bytes of a tensor, of which there must be `size`. */
+static void bytes_of(fixture *f, const char *path, const char *name, unsigned char *out,
+                     int64_t size) {
+    cst_safetensors *file = NULL;
+    expect_ok(f, cst_safetensors_open(f->context, &file, path));
+    int64_t tensor = cst_safetensors_find(file, name);
+    assert_true(tensor >= 0);
+    assert_int_equal(cst_safetensors_bytes(file, tensor), size);
+    expect_ok(f, cst_safetensors_read(f->context, file, tensor, 0, size, out));
+    cst_safetensors_close(f->context, file);
+}
+
+enum { MEANS = 64, TYPES = 3 };
+static const char *const MEAN_NAMES[TYPES] = {"F16", "BF16", "F32"};
+static const cst_dtype MEAN_TYPES[TYPES] = {CST_DTYPE_F16, CST_DTYPE_BF16, CST_DTYPE_F32};
+
+/* The numbers of the fixture as checkpoints, and after them one of other numbers. */
+static void make_rows(fixture *f, const char *fixed, int count) {
+    unsigned char bytes[TYPES][7 * MEANS * 4];
+    for (int d = 0; d < TYPES; d++)
+        bytes_of(f, fixed, MEAN_NAMES[d], bytes[d],
+                 count * MEANS * cst_dtype_bits(MEAN_TYPES[d]) / 8);
+    for (int k = 0; k <= count; k++) {
+        cst_safetensors_writer *w = begin(f, numbered(f, "r", k));
+        for (int d = 0; d < TYPES; d++)
+            declare(f, w, MEAN_NAMES[d], MEAN_TYPES[d], (int64_t[]){MEANS}, 1);
+        for (int d = TYPES - 1; d >= 0; d--) {
+            int64_t size = MEANS * cst_dtype_bits(MEAN_TYPES[d]) / 8;
+            give_bytes(f, w, MEAN_NAMES[d], bytes[d] + (k < count ? k : 1) * size, size);
+        }
+        end(f, w);
+    }
+}
+
+static void expect_means(fixture *f, const char *path, const char *fixed) {
+    for (int d = 0; d < TYPES; d++) {
+        unsigned char wanted[MEANS * 4];
+        unsigned char got[MEANS * 4];
+        char name[16];
+        int64_t item = cst_dtype_bits(MEAN_TYPES[d]) / 8;
+        (void)snprintf(name, sizeof name, "mean.%s", MEAN_NAMES[d]);
+        bytes_of(f, fixed, name, wanted, MEANS * item);
+        bytes_of(f, path, MEAN_NAMES[d], got, MEANS * item);
+        for (int i = 0; i < MEANS; i++)
+            if (memcmp(got + i * item, wanted + i * item, (size_t)item) != 0)
+                fail_msg("%s: element %d of %s is not the mean", fixed, i, MEAN_NAMES[d]);
+    }
+}
+
+/* Means are those of rational arithmetic (tests/oracles/weight_space.py), rounded once, ties to
+ * even: as a mean, as equal weights of some of the files, as an average and one that is continued.
+ */
+static void means_are_rounded_once(void **state) {
+    fixture *f = *state;
+    for (int count = 3; count <= 7; count += 2) {
+        char fixed[256];
+        char path[512];
+        char paths[8][512];
+        const char *list[8];
+        double weights[8] = {0};
+        (void)snprintf(fixed, sizeof fixed, CST_TEST_DATA "/weight_space/means%d.safetensors",
+                       count);
+        copy_path(path, at(f, "mean.safetensors"));
+        make_rows(f, fixed, count);
+        cst_checkpoints *all = open_numbered(f, "r", count);
+        expect_ok(f, cst_checkpoints_mix(f->context, all, NULL, CST_MIX_MODEL, path, NULL));
+        expect_means(f, path, fixed);
+        cst_checkpoints_close(f->context, all);
+        all = open_numbered(f, "r", count + 1);
+        for (int k = 0; k < count; k++)
+            weights[k] = 1.0 / count;
+        expect_ok(f, cst_checkpoints_mix(f->context, all, weights, CST_MIX_MODEL, path, NULL));
+        expect_means(f, path, fixed);
+        cst_checkpoints_close(f->context, all);
+        for (int k = 0; k < count; k++) {
+            copy_path(paths[k], numbered(f, "r", k));
+            list[k] = paths[k];
+        }
+        expect_ok(f, cst_swa_average(f->context, list, count, NULL, path));
+        expect_means(f, path, fixed);
+        expect_ok(f, cst_swa_average(f->context, list, 1, NULL, path));
+        expect_ok(f, cst_swa_average(f->context, list + 1, count - 1, path, path));
+        expect_means(f, path, fixed);
+    }
+}
+
+/* The largest numbers of F64, and zeros of both signs, whichever file has which. */
+static void extremes_of_doubles(void **state) {
+    fixture *f = *state;
+    const double a[] = {1.7e308, -1.7e308, 1.7e308, -0.0, 0.0, -0.0, 5};
+    const double b[] = {-1.7e308, 1.7e308, 1.7e308, 0.0, -0.0, -0.0, 7};
+    const double *rows[] = {a, b, a};
+    for (int k = 0; k < 3; k++) {
+        cst_safetensors_writer *w = begin(f, numbered(f, "x", k));
+        declare(f, w, "w", CST_DTYPE_F64, (int64_t[]){7}, 1);
+        give(f, w, "w", rows[k], 7);
+        end(f, w);
+    }
+    char path[512];
+    double got[7];
+    copy_path(path, at(f, "out.safetensors"));
+    cst_checkpoints *all = open_numbered(f, "x", 2);
+    expect_ok(f, cst_checkpoints_mix(f->context, all, NULL, CST_MIX_MODEL, path, NULL));
+    values_of(f, path, "w", got, 7);
+    assert_true(got[0] == 0 && got[1] == 0 && got[2] == 1.7e308 && got[6] == 6);
+    assert_true(!signbit(got[3]) && !signbit(got[4]) && got[5] == 0 && signbit(got[5]));
+    cst_checkpoints_close(f->context, all);
+    all = open_numbered(f, "x", 3);
+    expect_ok(f, cst_checkpoints_mix(f->context, all, NULL, CST_MIX_MODEL, path, NULL));
+    values_of(f, path, "w", got, 7);
+    assert_true(fabs(got[0] / (1.7e308 / 3) - 1) < 1e-15 &&
+                fabs(got[1] / (-1.7e308 / 3) - 1) < 1e-15);
+    assert_true(got[2] == 1.7e308 && fabs(got[6] - 17.0 / 3) < 1e-15);
+    const double beyond[] = {1, 0, 1};
+    expect_error(f, cst_checkpoints_mix(f->context, all, beyond, CST_MIX_MODEL, path, NULL),
+                 CST_ERROR_NUMERIC,
+                 "tensor 'w': the weighted sum of element 0 is beyond the largest number of F64; "
+                 "use smaller weights that sum to 1");
+    assert_null(strstr(cst_last_error(f->context), "wider"));
+    cst_checkpoints_close(f->context, all);
+}
+
 /* A weight for each tensor of each file; a file of weight 0 has no part, not even a NaN. */
 static void weights_per_tensor(void **state) {
     fixture *f = *state;
@@ -398,6 +520,8 @@ static void can_be_cancelled(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(means_of_every_dtype, weights_setup, weights_teardown),
+        cmocka_unit_test_setup_teardown(means_are_rounded_once, weights_setup, weights_teardown),
+        cmocka_unit_test_setup_teardown(extremes_of_doubles, weights_setup, weights_teardown),
         cmocka_unit_test_setup_teardown(weights_per_tensor, weights_setup, weights_teardown),
         cmocka_unit_test_setup_teardown(equal_files_stay, weights_setup, weights_teardown),
         cmocka_unit_test_setup_teardown(same_bytes_for_any_threads, weights_setup,

@@ -444,8 +444,27 @@ static void numbers_that_are_refused(void **state) {
                  "b1.safetensors: tensor 'b': element 1 is infinite");
     const double far[] = {1, 3e20};
     make_two(f, numbered(f, "b", 1), x, far);
-    expect_error(f, cst_swag_fit(f->context, list, 2, 0, out), CST_ERROR_NUMERIC,
-                 "tensor 'b': what is computed for element 1 is beyond the largest number of F32");
+    expect_error(f, cst_swag_fit(f->context, list, 2, 0, out), CST_ERROR_INPUT,
+                 "tensor 'b': the variance of element 1 is beyond the largest number of F32, in "
+                 "which it is kept: the checkpoints are too far apart; leave out");
+    /* F64 whose distance, or its square, is beyond F32 or even F64; what is wrong is not the dtype.
+     */
+    const double huge[] = {1e30, 1e39, 1.7e308};
+    for (int i = 0; i < 3; i++) {
+        for (int k = 0; k < 2; k++) {
+            const double value = k ? -huge[i] : huge[i];
+            cst_safetensors_writer *w = begin(f, paths[k]);
+            declare(f, w, "w", CST_DTYPE_F64, NULL, 0);
+            give(f, w, "w", &value, 1);
+            end(f, w);
+        }
+        expect_error(f, cst_swag_fit(f->context, list, 2, 0, out), CST_ERROR_INPUT,
+                     "tensor 'w': the variance of element 0 is beyond the largest number of F32");
+        assert_null(strstr(cst_last_error(f->context), "wider"));
+        expect_error(f, cst_swag_fit(f->context, list, 2, 2, out), CST_ERROR_INPUT,
+                     i == 0 ? "the variance of element 0 is beyond"
+                            : "the deviation of element 0 is beyond the largest number of F32");
+    }
     assert_int_equal(access(out, F_OK), -1);
 }
 

@@ -55,9 +55,11 @@ typedef enum cst_mix_scope {
 } cst_mix_scope;
 
 /* Writes the weighted sum of the checkpoints: each parameter is sum over files of weight x value,
- * in double precision, rounded once to the tensor's dtype (to nearest, ties to even). weights:
- * finite numbers of any sign, which are taken as they are (make them sum to 1 for a mean); NULL:
- * 1/count each. A file of weight 0 is not read, and where all files have the same value and weights
+ * in double precision, rounded to the tensor's dtype (to nearest, ties to even). weights: finite
+ * numbers of any sign, which are taken as they are (make them sum to 1 for a mean); NULL: 1/count
+ * each. Where those that are not 0 are all 1 over their number, the sum of values is divided once:
+ * of F16, and of F32 and BF16 as far as double precision holds the sum, that is the exact mean,
+ * rounded once. A file of weight 0 is not read, and where all files have the same value and weights
  * sum to 1 the result is that value to the last bit. Tensors that are copied are those of the first
  * file. Metadata: what all files share, and corestack.kind ("mean", "mix", "mix-per-tensor") and
  * corestack.files (their number).
@@ -66,8 +68,9 @@ typedef enum cst_mix_scope {
  * file's bytes, XXH3 of 128 bits, upper half first (as xxh128sum prints); or NULL.
  *
  * CST_ERROR_INPUT with file, tensor and element for a parameter that is not finite,
- * CST_ERROR_NUMERIC for a sum beyond the dtype. The file appears whole or not at all; it may be one
- * of those that are mixed. Memory: some 30 MiB, whatever the size. Can be cancelled. */
+ * CST_ERROR_NUMERIC for a sum beyond the dtype, which a mean never is. The file appears whole or
+ * not at all; it may be one of those that are mixed. Memory: some 30 MiB, whatever the size. Can be
+ * cancelled. */
 CST_API cst_status cst_checkpoints_mix(cst_context *context, const cst_checkpoints *checkpoints,
                                        const double *weights, cst_mix_scope scope, const char *path,
                                        uint64_t hash[2]);
@@ -98,10 +101,11 @@ CST_API cst_status cst_weights_made_of(cst_context *context, const char *path, i
  *                   of squared distances (not from a difference of large squares, as it cancels);
  *   deviation.NAME  F32 [rank, ...]: theta_i minus the mean of theta_1..theta_i, for the last
  * `rank` checkpoints, the oldest first. Other tensors are those of the first checkpoint, as
- * copied.NAME. Metadata: what all checkpoints share, corestack.kind ("swag"),
- * corestack.swag.version ("1"), .count and .rank. rank: 0 (the diagonal alone) or from 2 on; of
- * fewer checkpoints all deviations are kept, with a notice. Errors and memory as
- * cst_checkpoints_mix (some 4 MiB a thread); the output must be a file, no pipe. */
+ * copied.NAME. Checkpoints of F64 that are too far apart for F32 are CST_ERROR_INPUT. Metadata:
+ * what all checkpoints share, corestack.kind ("swag"), corestack.swag.version ("1"), .count and
+ * .rank. rank: 0 (the diagonal alone) or from 2 on; of fewer checkpoints all deviations are kept,
+ * with a notice. Errors and memory as cst_checkpoints_mix (some 4 MiB a thread); the output must be
+ * a file, no pipe. */
 CST_API cst_status cst_swag_fit(cst_context *context, const char *const *paths, int32_t count,
                                 int32_t rank, const char *path);
 

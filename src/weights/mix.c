@@ -6,6 +6,7 @@
 #include "weights/mix.h"
 #include "weights/lent.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -33,7 +34,8 @@ typedef struct mixing {
     cst_safetensors_writer *writer;
     const double *weights; /* [count] or [count][mixed] */
     cst_mix_scope scope;
-    int64_t place; /* of the file that is written: where the next strip begins */
+    double divisor; /* of the sum; 1 but where weights count checkpoints */
+    int64_t place;  /* of the file that is written: where the next strip begins */
     int64_t first;
     wave *summed; /* its strips are computed */
     wave *full;   /* and of this one written; NULL: none yet */
@@ -47,16 +49,29 @@ typedef struct scratch {
     double *value;      /* [CHUNK] */
     double *sum;        /* [CHUNK] */
     double *weights;    /* [count]: of the tensor */
+    double divisor;     /* of the sum */
 } scratch;
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-static void weights_of(const mixing *m, int64_t place, double *out) {
+/* The weights of a tensor; returns what their sum is divided by. Equal shares of all files that
+ * take part are ones over their number, so that a mean is an exact sum that is divided once: with
+ * shares that are rounded themselves, what lies midway between two numbers of a dtype would not. */
+static double weights_of(const mixing *m, int64_t place, double *out) {
     const cst_checkpoints *c = m->checkpoints;
-    for (int32_t k = 0; k < c->count; k++)
+    int32_t used = 0;
+    for (int32_t k = 0; k < c->count; k++) {
         out[k] = !m->weights                  ? 1.0 / (double)c->count
                  : m->scope == CST_MIX_TENSOR ? m->weights[k * c->mixed_count + c->mixed[place]]
                                               : m->weights[k];
+        used += out[k] != 0;
+    }
+    for (int32_t k = 0; k < c->count; k++)
+        if (m->divisor != 1 || (out[k] != 0 && out[k] != 1.0 / (double)used))
+            return m->divisor;
+    for (int32_t k = 0; k < c->count; k++)
+        out[k] = out[k] != 0;
+    return used > 0 ? (double)used : 1;
 }
 
 static void add_f32(const unsigned char *raw, double weight, double *sum, int64_t count) {
@@ -65,6 +80,15 @@ static void add_f32(const unsigned char *raw, double weight, double *sum, int64_
         memcpy(&value, raw + (size_t)i * sizeof value, sizeof value);
         sum[i] += weight * (double)value;
     }
+}
+
+/* What a file adds to a sum that starts at its weights times the anchor: weight * (value - anchor),
+ * also where the difference is beyond the largest number; of zeros their sign. */
+static double beside(double weight, double value, double anchor) {
+    double step = value - anchor;
+    if (step == 0)
+        return value == 0 ? weight * value : 0;
+    return fabs(step) <= DBL_MAX ? weight * step : weight * value - weight * anchor;
 }
 
 /* Adds weight * (value - anchor) for elements of a file; anchor NULL: 0. */
@@ -81,46 +105,83 @@ static cst_status add_file(cst_context *worker, const cst_checkpoints *c, int32_
         return status;
     }
     cst_status status = cst_weights_read(worker, c, file, place, first, count, s->raw, s->value);
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
-        double step = anchor ? s->value[i] - anchor[i] : s->value[i];
-        s->sum[i] = anchor && step == 0 ? s->sum[i] : s->sum[i] + weight * step; /* -0 stays */
-    }
-    return status;
+    if (status != CST_OK)
+        return status;
+    if (anchor)
+        for (int64_t i = 0; i < count; i++)
+            s->sum[i] += beside(weight, s->value[i], anchor[i]);
+    else
+        for (int64_t i = 0; i < count; i++)
+            s->sum[i] += weight * s->value[i];
+    return CST_OK;
 }
 
-/* The sum in double precision. Where the result is double too, it is anchor * (sum of weights) +
- * sum of weight * (value - anchor), the anchor being the file of the largest weight: equal values
- * give that value to the last bit, whatever the weights that sum to 1. Narrower types do so anyway.
- */
-static cst_status sum_chunk(cst_context *worker, const mixing *m, int64_t place, int64_t first,
-                            int64_t count, const scratch *s, unsigned char *out) {
+/* A power of two divides as its inverse multiplies, and faster. */
+static void divide(double *sum, int64_t count, double divisor) {
+    int exponent = 0;
+    if (divisor == 1)
+        return;
+    if (frexp(divisor, &exponent) == 0.5) {
+        double inverse = 1 / divisor;
+        for (int64_t i = 0; i < count; i++)
+            sum[i] *= inverse;
+        return;
+    }
+    for (int64_t i = 0; i < count; i++)
+        sum[i] /= divisor;
+}
+
+/* The sum in double precision, divided. Where the result is double too, it is anchor * (sum of
+ * weights) + sum of weight * (value - anchor), the anchor being the file of the largest weight:
+ * equal values give that value to the last bit, whatever the weights that sum to 1, and extremes do
+ * not overflow on the way. Narrower types need none of it. */
+static cst_status sum_files(cst_context *worker, const mixing *m, int64_t place, int64_t first,
+                            int64_t count, bool wide, const scratch *s) {
     const cst_checkpoints *c = m->checkpoints;
-    cst_dtype dtype = cst_safetensors_dtype(c->files[0], cst_checkpoints_tensor(c, 0, place));
-    const double *anchor = dtype == CST_DTYPE_F64 ? s->anchor : NULL;
     int32_t largest = 0;
     double whole = 0;
     for (int32_t k = 0; k < c->count; k++) {
         whole += s->weights[k];
         largest = fabs(s->weights[k]) > fabs(s->weights[largest]) ? k : largest;
     }
+    whole /= s->divisor;
     whole = fabs(whole - 1) <= 1e-12 ? 1 : whole; /* as far as weights that should sum to 1 do */
     double nothing = s->weights[largest] != 0 ? -0.0 : 0; /* of which -0 + -0 makes -0 */
     cst_status status = CST_OK;
-    if (anchor)
+    if (wide)
         status = cst_weights_read(worker, c, largest, place, first, count, s->raw, s->anchor);
     for (int64_t i = 0; status == CST_OK && i < count; i++)
-        s->sum[i] = anchor ? whole * anchor[i] : nothing;
+        s->sum[i] = wide ? whole * s->anchor[i] : nothing;
     for (int32_t k = 0; status == CST_OK && k < c->count; k++)
-        if (!(anchor && k == largest) && s->weights[k] != 0)
-            status = add_file(worker, c, k, place, first, count, s->weights[k], anchor, s);
-    if (status != CST_OK)
-        return status;
-    int64_t bad = cst_weights_bad(s->sum, count, dtype);
-    if (bad >= 0)
-        return cst_weights_blame(worker, c, s->weights, place, first, count, bad, dtype, s->raw,
-                                 s->value);
-    cst_dtype_store_f64(dtype, s->sum, count, out);
-    return CST_OK;
+        if (s->weights[k] != 0 && !(wide && k == largest))
+            status = add_file(worker, c, k, place, first, count,
+                              wide ? s->weights[k] / s->divisor : s->weights[k],
+                              wide ? s->anchor : NULL, s);
+    if (status == CST_OK && !wide)
+        divide(s->sum, count, s->divisor);
+    return status;
+}
+
+static cst_status sum_chunk(cst_context *worker, const mixing *m, int64_t place, int64_t first,
+                            int64_t count, const scratch *s, unsigned char *out) {
+    const cst_checkpoints *c = m->checkpoints;
+    cst_dtype dtype = cst_safetensors_dtype(c->files[0], cst_checkpoints_tensor(c, 0, place));
+    char quoted[CST_QUOTE_CHARS];
+    cst_status status = sum_files(worker, m, place, first, count, dtype == CST_DTYPE_F64, s);
+    int64_t bad = status == CST_OK ? cst_weights_bad(s->sum, count, dtype) : -1;
+    if (bad >= 0) {
+        status = cst_weights_blame(worker, c, s->weights, place, first, count, s->raw, s->value);
+        if (status == CST_OK)
+            status = cst_fail(worker, CST_ERROR_NUMERIC,
+                              "tensor '%s': the weighted sum of element %lld is beyond the largest "
+                              "number of %s; use smaller weights that sum to 1%s",
+                              cst_quote(quoted, cst_checkpoints_name(c, place)),
+                              (long long)(first + bad), cst_dtype_name(dtype),
+                              dtype == CST_DTYPE_F64 ? "" : ", or a wider dtype");
+    }
+    if (status == CST_OK)
+        cst_dtype_store_f64(dtype, s->sum, count, out);
+    return status;
 }
 
 static cst_status sum_strip(cst_context *worker, mixing *m, const strip *p, unsigned char *out) {
@@ -139,7 +200,7 @@ static cst_status sum_strip(cst_context *worker, mixing *m, const strip *p, unsi
                  .value = block + 2 * CHUNK,
                  .sum = block + 3 * CHUNK,
                  .weights = block + 4 * CHUNK};
-    weights_of(m, p->place, s.weights);
+    s.divisor = weights_of(m, p->place, s.weights);
     cst_status status = CST_OK;
     for (int64_t at = 0; status == CST_OK && at < p->count; at += CHUNK) {
         int64_t part = p->count - at < CHUNK ? p->count - at : CHUNK;
@@ -279,34 +340,48 @@ static cst_status declare(cst_context *context, cst_safetensors_writer *writer,
     return status;
 }
 
+static cst_status mix(cst_context *context, mixing *m, const cst_weights_entry *entries,
+                      size_t count, const char *path, uint64_t hash[2]) {
+    cst_hash *made = NULL;
+    cst_status status = hash ? cst_hash_create(context, &made) : CST_OK;
+    if (status == CST_OK)
+        status = cst_safetensors_writer_open(context, &m->writer, path, CST_TENSOR_ORDER_SORTED);
+    if (status == CST_OK)
+        status = cst_weights_metadata(context, m->writer, m->checkpoints, entries, count);
+    if (status == CST_OK)
+        status = declare(context, m->writer, m->checkpoints);
+    if (status == CST_OK && hash)
+        cst_safetensors_writer_hash(m->writer, made);
+    if (status == CST_OK)
+        status = cst_safetensors_writer_start(context, m->writer);
+    if (status == CST_OK)
+        status = run(context, m);
+    if (status == CST_OK) {
+        status = cst_safetensors_writer_finish(context, m->writer);
+        m->writer = NULL;
+    }
+    if (status == CST_OK && hash)
+        cst_hash_digest(made, hash);
+    cst_safetensors_writer_abandon(context, m->writer);
+    cst_hash_free(context, made);
+    return status;
+}
+
 cst_status cst_mix_write(cst_context *context, const cst_checkpoints *checkpoints,
                          const double *weights, cst_mix_scope scope,
                          const cst_weights_entry *entries, size_t count, const char *path,
                          uint64_t hash[2]) {
-    mixing m = {.checkpoints = checkpoints, .weights = weights, .scope = scope};
-    cst_hash *made = NULL;
-    cst_status status = hash ? cst_hash_create(context, &made) : CST_OK;
-    if (status == CST_OK)
-        status = cst_safetensors_writer_open(context, &m.writer, path, CST_TENSOR_ORDER_SORTED);
-    if (status == CST_OK)
-        status = cst_weights_metadata(context, m.writer, checkpoints, entries, count);
-    if (status == CST_OK)
-        status = declare(context, m.writer, checkpoints);
-    if (status == CST_OK && hash)
-        cst_safetensors_writer_hash(m.writer, made);
-    if (status == CST_OK)
-        status = cst_safetensors_writer_start(context, m.writer);
-    if (status == CST_OK)
-        status = run(context, &m);
-    if (status == CST_OK) {
-        status = cst_safetensors_writer_finish(context, m.writer);
-        m.writer = NULL;
-    }
-    if (status == CST_OK && hash)
-        cst_hash_digest(made, hash);
-    cst_safetensors_writer_abandon(context, m.writer);
-    cst_hash_free(context, made);
-    return status;
+    mixing m = {.checkpoints = checkpoints, .weights = weights, .scope = scope, .divisor = 1};
+    return mix(context, &m, entries, count, path, hash);
+}
+
+cst_status cst_mix_counts(cst_context *context, const cst_checkpoints *checkpoints,
+                          const double *counts, const cst_weights_entry *entries, size_t count,
+                          const char *path) {
+    mixing m = {.checkpoints = checkpoints, .weights = counts, .scope = CST_MIX_MODEL};
+    for (int32_t k = 0; k < checkpoints->count; k++)
+        m.divisor += counts[k];
+    return mix(context, &m, entries, count, path, NULL);
 }
 
 cst_status cst_checkpoints_mix(cst_context *context, const cst_checkpoints *checkpoints,

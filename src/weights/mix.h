@@ -20,6 +20,11 @@ cst_status cst_mix_write(cst_context *context, const cst_checkpoints *checkpoint
                          const cst_weights_entry *entries, size_t count, const char *path,
                          uint64_t hash[2]);
 
+/* The mean of files each of which stands for counts[k] checkpoints, whole numbers from 1 on. */
+cst_status cst_mix_counts(cst_context *context, const cst_checkpoints *checkpoints,
+                          const double *counts, const cst_weights_entry *entries, size_t count,
+                          const char *path);
+
 /* Gives the file that is written the metadata that all checkpoints share, those of this library's
  * own (corestack.*) aside, and the entries [count]. */
 cst_status cst_weights_metadata(cst_context *context, cst_safetensors_writer *writer,
@@ -37,12 +42,11 @@ double cst_dtype_beyond(cst_dtype dtype);
 /* The first of [count] values that is not finite or beyond the dtype; -1: none. */
 int64_t cst_weights_bad(const double *values, int64_t count, cst_dtype dtype);
 
-/* For elements first..first+count-1 of the tensor at a place, where something computed over the
- * files (those with use[k] != 0; NULL: all) is not finite or beyond a dtype at element
- * first + bad: names the first file with a number that is not finite, or says that the result is
- * beyond. */
+/* Where something computed over elements first..first+count-1 of the tensor at a place is not
+ * finite or beyond a dtype: CST_ERROR_INPUT with the first of the files (those with use[k] != 0;
+ * NULL: all) that has a number that is not finite; CST_OK where none has. */
 cst_status cst_weights_blame(cst_context *context, const cst_checkpoints *checkpoints,
                              const double *use, int64_t place, int64_t first, int64_t count,
-                             int64_t bad, cst_dtype dtype, unsigned char *raw, double *values);
+                             unsigned char *raw, double *values);
 
 #endif

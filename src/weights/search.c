@@ -1,8 +1,8 @@
 /*
  * Minimises a function of which only values are known: the evolution strategy with a diagonal
  * covariance (sep-CMA-ES). Under learned soups, whose function is a user's program.
- * Ros and Hansen 2008; constants of Hansen's tutorial (arXiv 1604.00772) without negative weights,
- * rates of the covariance times (n + 2) / 3.
+ * Ros and Hansen 2008; constants of Hansen's tutorial (arXiv 1604.00772v1, table 1; the second
+ * version has a larger c_mu) without negative weights, rates of the covariance times (n + 2) / 3.
  */
 #include "weights/search.h"
 

@@ -10,20 +10,20 @@
 static cst_status average(cst_context *context, const cst_checkpoints *c, bool continued,
                           const char *path) {
     int64_t before = 0;
-    double *weights = cst_alloc(context, (size_t)c->count, sizeof *weights);
-    cst_status status = weights ? CST_OK : CST_ERROR_MEMORY;
+    double *counts = cst_alloc(context, (size_t)c->count, sizeof *counts);
+    cst_status status = counts ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK && continued)
         status = cst_swa_count_of(context, c->files[0], &before);
     int64_t all = before + c->count - (continued ? 1 : 0);
     for (int32_t k = 0; status == CST_OK && k < c->count; k++)
-        weights[k] = (continued && k == 0 ? (double)before : 1.0) / (double)all;
+        counts[k] = continued && k == 0 ? (double)before : 1.0;
     char text[24];
     (void)cst_snprintf(text, sizeof text, "%lld", (long long)all);
     const cst_weights_entry entries[] = {{"corestack.kind", "swa"}, {CST_SWA_COUNT, text}};
     if (status == CST_OK)
-        status = cst_mix_write(context, c, weights, CST_MIX_MODEL, entries,
-                               sizeof entries / sizeof *entries, path, NULL);
-    cst_free(context, weights);
+        status =
+            cst_mix_counts(context, c, counts, entries, sizeof entries / sizeof *entries, path);
+    cst_free(context, counts);
     return status;
 }
 

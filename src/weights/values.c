@@ -49,7 +49,7 @@ int64_t cst_weights_bad(const double *values, int64_t count, cst_dtype dtype) {
 
 cst_status cst_weights_blame(cst_context *context, const cst_checkpoints *checkpoints,
                              const double *use, int64_t place, int64_t first, int64_t count,
-                             int64_t bad, cst_dtype dtype, unsigned char *raw, double *values) {
+                             unsigned char *raw, double *values) {
     char quoted[CST_QUOTE_CHARS];
     const char *name = cst_quote(quoted, cst_checkpoints_name(checkpoints, place));
     for (int32_t k = 0; k < checkpoints->count; k++) {
@@ -67,8 +67,5 @@ cst_status cst_weights_blame(cst_context *context, const cst_checkpoints *checkp
                             cst_checkpoints_path(checkpoints, k), name, (long long)(first + at),
                             isnan(values[at]) ? "not a number" : "infinite");
     }
-    return cst_fail(context, CST_ERROR_NUMERIC,
-                    "tensor '%s': what is computed for element %lld is beyond the largest number "
-                    "of %s; use weights that sum to 1, or a wider dtype",
-                    name, (long long)(first + bad), cst_dtype_name(dtype));
+    return CST_OK;
 }

@@ -1,10 +1,13 @@
 """Averages of checkpoints and draws from their distribution, by NumPy in extended precision: a series of small
 checkpoints of every float type, the running mean over it (SWA), SWAG's mean, variance and deviations (Maddox et al.
 2019, Algorithm 1, and the formula of a sample), with the generator of the draws (Philox 4x32-10, Box and Muller) written
-out. Files go to tests/data/weight_space, laid out by the writer of safetensors_format.py.
+out. Means of 3, 5 and 7 numbers of 16 and 32 bits in rational arithmetic, rounded to nearest, ties to even; half of them
+lie midway between two numbers of their type. Files go to tests/data/weight_space, laid out by the writer of
+safetensors_format.py.
 
     /usr/bin/python3 tests/oracles/weight_space.py
 """
+import fractions
 import pathlib
 
 import numpy as np
@@ -131,12 +134,69 @@ def draw(rows, sample, rank):
     return out
 
 
+# bits of the significand, least exponent of a normal number, exponents of the last bit that means are made with
+FORMATS = {"F16": (11, -14, (-22, 3)), "BF16": (8, -126, (-90, 80)), "F32": (24, -126, (-110, 80))}
+WORDS = {"F16": "<u2", "BF16": "<u2", "F32": "<u4"}
+MEANS = 64
+
+
+def rounded(x, dtype, negative):
+    """The bits of the number of a type nearest to a fraction, ties to even; negative: the sign of a zero."""
+    digits, least, _ = FORMATS[dtype]
+    magnitude, exponent = abs(x), least
+    while magnitude >= fractions.Fraction(2) ** (exponent + 1):
+        exponent += 1
+    steps = magnitude / fractions.Fraction(2) ** (exponent - digits + 1)
+    whole, rest = steps.numerator // steps.denominator, steps % 1
+    whole += rest > fractions.Fraction(1, 2) or (rest == fractions.Fraction(1, 2) and whole % 2)
+    sign = (x < 0 or (x == 0 and negative)) << (15 if digits < 24 else 31)
+    return sign | (((exponent - least) << (digits - 1)) + whole)
+
+
+def midway(rng, count, dtype):
+    """Numbers of a type whose mean is midway between two others."""
+    digits, _, range_ = FORMATS[dtype]
+    top, step = 2**digits, fractions.Fraction(2) ** int(rng.integers(*range_)) / 2
+    while True:
+        target = 2 * int(rng.integers(top // 2, top)) + 1
+        part = [int(rng.integers(top)) * (1, 1, 2)[int(rng.integers(3))] for _ in range(count - 1)]
+        last = count * target - sum(part)
+        if abs(last) // (abs(last) & -abs(last) or 1) < top:
+            sign = (1, -1)[int(rng.integers(2))]
+            return [sign * x * step for x in rng.permutation(np.array([*part, last], object))]
+
+
+def means(rng, count):
+    """Tensors [count, MEANS] of bits, and the bits of their means."""
+    rows = []
+    for dtype in FORMATS:
+        columns = [midway(rng, count, dtype) for _ in range(MEANS // 2)]
+        scale = fractions.Fraction(2) ** FORMATS[dtype][2][0]
+        columns += [[int(rng.integers(-2**7, 2**7)) * 2 ** int(rng.integers(12)) * scale for _ in range(count)]
+                    for _ in range(MEANS - len(columns) - 2)]
+        bits = [[rounded(x, dtype, negative=False) for x in column] for column in columns]
+        zero = 1 << (31 if dtype == "F32" else 15)
+        bits += [[zero] * count, [zero] * (count - 1) + [0]]
+        columns += [[fractions.Fraction(0)] * count] * 2
+        result = [rounded(sum(c) / fractions.Fraction(count), dtype, negative=all(b == zero for b in row))
+                  for c, row in zip(columns, bits)]
+        words = np.array(bits, WORDS[dtype])
+        for row, column in zip(words, columns):
+            stored = st.numbers(dtype, row.tobytes())
+            assert [fractions.Fraction(float(x)) for x in stored] == column, "a number that the type has not"
+        rows += [(dtype, dtype, (count, MEANS), words.T.tobytes()),
+                 (f"mean.{dtype}", dtype, (MEANS,), np.array(result, WORDS[dtype]).tobytes())]
+    return rows
+
+
 def main():
     FOLDER.mkdir(parents=True, exist_ok=True)
     values = series(np.random.default_rng(20260712))
     for count in (4, CHECKPOINTS):
         write(f"swa{count}", average(values, count),
               {"format": "pt", "corestack.kind": "swa", "corestack.swa.count": str(count)})
+    for count in (3, 5, 7):
+        write(f"means{count}", means(np.random.default_rng(count), count), {})
     rows = model(fit(values))
     write("swag", rows, {"format": "pt", "corestack.kind": "swag", "corestack.swag.version": "1",
                          "corestack.swag.count": str(CHECKPOINTS), "corestack.swag.rank": str(RANK)})

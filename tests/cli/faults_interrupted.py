@@ -1,7 +1,8 @@
-"""Runs that are interrupted (SIGINT, SIGTERM) at random moments: what they replace is whole, old or new, and nothing is left behind."""
+"""Runs that are interrupted (SIGINT, SIGTERM, SIGHUP, SIGQUIT) at random moments: what they replace is whole, old or new, and nothing is left behind."""
 
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -12,13 +13,14 @@ import numpy as np
 from support import TOOL, PoolCase, run
 
 RUNS = 60 if os.environ.get("CORESTACK_LONG") else 8
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def heed_interrupts():
     """A shell's background jobs ignore SIGINT, and so would what they start."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # of SIGQUIT
 
 
 class Interrupted(PoolCase):
@@ -65,7 +67,7 @@ class Interrupted(PoolCase):
         for i in range(RUNS):
             before = self.content(at)
             share = chosen.uniform(0.05, 1.1)
-            code = self.interrupt(versions[i % 2], share * lasts[i % 2], SIGNALS[i // 2 % 2])
+            code = self.interrupt(versions[i % 2], share * lasts[i % 2], SIGNALS[i // 2 % len(SIGNALS)])
             now = self.content(at)
             # Stopped too late to matter, it has written all; otherwise nothing.
             self.assertIn(now, [whole[i % 2]] if code == 0 else [before, whole[i % 2]])

@@ -165,6 +165,20 @@ static void posteriors_are_near_the_best(void **state) {
     }
 }
 
+static void a_vote_needs_rows_and_members(void **state) {
+    const unsigned char wrong = 1;
+    const double weight = 1;
+    cst_vote_losses losses;
+    for (int i = 0; i < 4; i++) {
+        int64_t rows = i == 0 ? 0 : i == 1 ? -1 : 1;
+        int32_t members = i == 2 ? 0 : 1;
+        cst_status status = cst_vote_losses_of(*state, &wrong, rows, members, &weight, &losses);
+        assert_int_equal(status, i == 3 ? CST_OK : CST_ERROR_ARGUMENT);
+        assert_true(i == 3 ? losses.gibbs == 1 && losses.tandem == 1 && losses.majority == 1
+                           : isnan(losses.gibbs) && isnan(losses.tandem) && isnan(losses.majority));
+    }
+}
+
 static void edges(void **state) {
     (void)state;
     const double one[] = {1, 0};
@@ -195,6 +209,29 @@ static void the_bound_of_the_paper_is_vacuous(void **state) {
     assert_relative(bound.term, sqrt((40 + log(2 * sqrt(3500) / 0.05)) / (2 * 3499.0)), 1e-12, at);
     assert_relative(bound.phi, 4 / sqrt(3500) * sqrt(15019) * sqrt(1.6), 1e-12, at);
     assert_true(bound.total == 0.1 + bound.term + bound.phi && bound.total > 10);
+}
+
+/* Outside of what the formula is for there is no number. */
+static void the_bound_of_the_paper_has_a_domain(void **state) {
+    (void)state;
+    /* empirical, kl, n, delta, radius, dimensions, mu, clusters */
+    const double good[8] = {0.1, 4, 2, 0.05, 1, 7, 0.1, 3};
+    const double bad[][2] = {{0, -0.1}, {0, NAN}, {1, -1}, {1, NAN}, {2, 1},  {2, NAN},
+                             {3, 0},    {3, 1},   {3, -1}, {3, NAN}, {4, -1}, {4, NAN},
+                             {5, -1},   {5, NAN}, {6, -1}, {6, NAN}, {7, 0}};
+    const int cases = sizeof bad / sizeof bad[0];
+    for (int i = -1; i < cases; i++) {
+        double v[8];
+        memcpy(v, good, sizeof v);
+        if (i >= 0)
+            v[(int)bad[i][0]] = bad[i][1];
+        cst_paper_bound bound =
+            cst_pac_bayes_paper(v[0], v[1], v[2], v[3], v[4], v[5], (int32_t)v[7], v[6]);
+        if (i < 0)
+            assert_true(isfinite(bound.total));
+        else if (!isnan(bound.term) || !isnan(bound.phi) || !isnan(bound.total))
+            fail_msg("argument %g, %g gives %g", bad[i][0], bad[i][1], bound.total);
+    }
 }
 
 /* ---- coverage ----------------------------------------------------------------------------------
@@ -353,6 +390,59 @@ static void coverage_by_simulation(void **state) {
     assert_true(missed[HOLDOUT] * 4 > (int64_t)(delta * (double)times));
 }
 
+/* Worlds of one sample and members that err by themselves, each with probability 1 - q: the member
+ * that looks best is chosen, with all the weight. Just where q falls below exp(-complexity), the
+ * bounds by kl are missed as soon as one member is right, so in half of delta and no more; beyond
+ * they hold again, up to the q where a smaller complexity would be missed more often than delta.
+ * With one member the price of the choice, KL, is 0; then the bound of tandem losses is tight too.
+ * The bounds by McAllester and with t are nowhere near: they are only above the one by kl. */
+static void count_tight_misses(cst_context *context, int32_t members, double q, double delta,
+                               int64_t times, int64_t *missed) {
+    const cst_vote_losses true_losses = {1 - q, 1 - q, 1 - q};
+    for (int64_t r = 0; r < times; r++) {
+        unsigned char wrong[MEMBERS];
+        double weights[MEMBERS] = {0};
+        int32_t best = 0;
+        cst_rng rng;
+        cst_vote_losses seen;
+        cst_rng_init(&rng, 12, CST_STREAM_TEST, (uint32_t)r);
+        for (int32_t m = 0; m < members; m++) {
+            wrong[m] = cst_rng_uniform(&rng) >= q;
+            best = wrong[m] < wrong[best] ? m : best;
+        }
+        weights[best] = 1;
+        assert_int_equal(cst_vote_losses_of(context, wrong, 1, members, weights, &seen), CST_OK);
+        double kl = cst_kl_discrete(members, weights, NULL);
+        double by_kl = cst_pac_bayes_kl(seen.gibbs, kl, 1, delta);
+        cst_vote_bound vote = cst_pac_bayes_vote(&seen, kl, 1, delta);
+        assert_true(cst_pac_bayes_mcallester(seen.gibbs, kl, 1, delta) >= by_kl);
+        assert_true(cst_pac_bayes_lambda(seen.gibbs, kl, 1, delta) >= by_kl);
+        assert_true(vote.lambda >= vote.tandem);
+        missed[BY_KL] += by_kl < true_losses.gibbs;
+        missed[BY_TANDEM] += vote.tandem < 4 * true_losses.tandem;
+        missed[FIRST_ORDER] += vote.first_order < 2 * true_losses.gibbs;
+    }
+}
+
+static void coverage_where_bounds_are_tight(void **state) {
+    const double delta = 0.02;
+    const double factor[] = {0.95, 1.5, 2.5, 3.8, 6}; /* of the q where the bound is */
+    const int64_t times = repetitions(10000);
+    for (int32_t members = 1; members <= MEMBERS; members += MEMBERS - 1)
+        for (int i = 0; i < 5; i++) {
+            int64_t missed[BOUNDS] = {0};
+            count_tight_misses(*state, members, factor[i] * delta / (2 * members), delta, times,
+                               missed);
+            for (int b = 0; b < BOUNDS; b++)
+                if (!plausible(missed[b], times, delta))
+                    fail_msg("%d members, %g: bound %d was missed in %lld of %lld", members,
+                             factor[i], b, (long long)missed[b], (long long)times);
+            double least = i ? 0 : 0.25 * delta * (double)times;
+            assert_true((double)missed[BY_KL] >= least && (double)missed[FIRST_ORDER] >= least);
+            assert_true(members > 1 || (double)missed[BY_TANDEM] >= least);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tails_and_intervals_agree_with_scipy),
@@ -363,6 +453,9 @@ int main(void) {
         cmocka_unit_test(posteriors_are_near_the_best),
         cmocka_unit_test(edges),
         cmocka_unit_test(the_bound_of_the_paper_is_vacuous),
+        cmocka_unit_test(the_bound_of_the_paper_has_a_domain),
+        cmocka_unit_test(a_vote_needs_rows_and_members),
+        cmocka_unit_test(coverage_where_bounds_are_tight),
         cmocka_unit_test(maurers_constant_holds_for_small_samples),
         cmocka_unit_test(exact_coverage_of_tail_inversion),
         cmocka_unit_test(coverage_by_simulation),

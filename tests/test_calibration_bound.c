@@ -124,6 +124,14 @@ static void draw(cst_rng *rng, const world *w, rows *out) {
     }
 }
 
+/* One confidence, and answers that are right less often by `gap`. */
+static void make_shifted(double gap, world *w) {
+    for (int a = 0; a < KINDS; a++) {
+        w->confidence[a] = 0.75;
+        w->accuracy[a] = 0.75 - gap;
+    }
+}
+
 static double true_ece(const world *w) {
     double gap[BINS] = {0};
     double sum = 0;
@@ -193,6 +201,34 @@ static void coverage_by_simulation(void **state) {
     assert_true(plausible(missed[2], times, delta));
     assert_true(nontrivial > times / 4); /* the lower bound is one */
     assert_true(missed[2] > times / 50); /* and the bins are not loose */
+}
+
+/* One confidence that is off by some deviations of the mean, and one bin: the error is the size of
+ * one mean then, and Bernstein's inequality is as near as it comes. At a small delta half its width
+ * would be missed several times as often as delta; at a large one it is missed in a hundredth of
+ * the splits and more, and would hardly ever be with twice its width. */
+static void coverage_where_the_interval_is_tight(void **state) {
+    const double deltas[] = {0.005, 0.5};
+    int64_t times = repetitions(3000);
+    world w;
+    make_shifted(0.1, &w);
+    for (int i = 0; i < 2; i++) {
+        int64_t missed = 0;
+        for (int64_t r = 0; r < times; r++) {
+            static rows sample;
+            cst_rng rng;
+            cst_ece_bound bound;
+            cst_rng_init(&rng, 42, CST_STREAM_TEST, (uint32_t)r);
+            draw(&rng, &w, &sample);
+            assert_int_equal(
+                cst_ece_bound_of(*state, sample.p, ROWS, 2, sample.labels, 1, deltas[i], &bound),
+                CST_OK);
+            missed += bound.upper < 0.1 || bound.lower > 0.1;
+        }
+        if (!plausible(missed, times, deltas[i]))
+            fail_msg("at %g %lld of %lld missed", deltas[i], (long long)missed, (long long)times);
+        assert_true(i == 0 || missed > times / 100);
+    }
 }
 
 /* At a calibrated model the estimate is above 0, as is the bootstrap's interval around it. */
@@ -275,6 +311,27 @@ static void bad_input_is_refused(void **state) {
     assert_true(bound.lower == 0 && bound.upper == 1);
 }
 
+static void confidences_outside_are_refused(void **state) {
+    cst_context *context = *state;
+    const double outside[] = {NAN, 2, -0.1, INFINITY, -INFINITY};
+    const unsigned char correct[] = {1, 0, 1};
+    for (int i = 0; i < 6; i++) {
+        const double confidences[] = {0, i < 5 ? outside[i] : 0.5, 1};
+        double edges[3] = {0, 0.5, 1};
+        double epsilon = 0;
+        double hoeffding = 0;
+        int32_t bins = 0;
+        cst_certified_bin certified[2];
+        cst_status wanted = i < 5 ? CST_ERROR_INPUT : CST_OK;
+        assert_int_equal(cst_certify_bins(context, edges, 2, confidences, correct, 3, 0.1,
+                                          certified, &epsilon, &hoeffding),
+                         wanted);
+        if (i < 5)
+            assert_non_null(strstr(cst_last_error(context), "confidence of row 1"));
+        assert_int_equal(cst_mass_edges(context, confidences, 3, 2, edges, &bins), wanted);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_interval_agrees_with_numpy),
@@ -283,6 +340,8 @@ int main(void) {
         cmocka_unit_test(the_bootstrap_misses_a_calibrated_model),
         cmocka_unit_test(ties_and_empty_bins),
         cmocka_unit_test(bad_input_is_refused),
+        cmocka_unit_test(coverage_where_the_interval_is_tight),
+        cmocka_unit_test(confidences_outside_are_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -5,6 +5,7 @@
 #include "bounds/conformal.h"
 #include "repetitions.h"
 
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -233,6 +234,29 @@ static void few_rows_give_full_sets(void **state) {
     assert_true(isfinite(conformal.threshold));
 }
 
+/* (n + 1) alpha is rounded to n + 1 there, but the threshold is a score all the same. */
+static void alpha_next_to_one_takes_the_least_score(void **state) {
+    cst_context *context = *state;
+    cst_conformal_options options = cst_conformal_defaults();
+    cst_conformal conformal;
+    float least = 0;
+    for (int i = 0; i < CF_CALIBRATION; i++)
+        least = fmaxf(least, CF_PROBABILITIES[i * CF_CLASSES + CF_LABELS[i]]);
+    for (double gap = DBL_EPSILON / 2; gap < 1e-14; gap *= 2)
+        for (int with = 0; with < 2; with++) {
+            options.alpha = 1 - gap;
+            options.delta = with ? 0.1 : 0;
+            for (int64_t n = 0; n < 1000; n = 3 * n + 1)
+                assert_int_equal(cst_conformal_order(n, options.alpha, options.delta), 1);
+            assert_int_equal(cst_conformal_calibrate(context, &options, CF_PROBABILITIES,
+                                                     CF_CALIBRATION, CF_CLASSES, CF_LABELS,
+                                                     &conformal),
+                             CST_OK);
+            assert_int_equal(conformal.order, 1);
+            assert_near(conformal.threshold, 1 - (double)least);
+        }
+}
+
 /* Draws belong to rows: the same for any number of threads, and others for another seed. */
 static void draws_are_reproducible(void **state) {
     cst_context *context = *state;
@@ -283,10 +307,15 @@ static void bad_input_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(places_of_thresholds),   cmocka_unit_test(rows_agree_with_numpy),
-        cmocka_unit_test(calls_agree_with_numpy), cmocka_unit_test(marginal_coverage),
-        cmocka_unit_test(coverage_of_one_split),  cmocka_unit_test(few_rows_give_full_sets),
-        cmocka_unit_test(draws_are_reproducible), cmocka_unit_test(bad_input_is_refused),
+        cmocka_unit_test(places_of_thresholds),
+        cmocka_unit_test(rows_agree_with_numpy),
+        cmocka_unit_test(calls_agree_with_numpy),
+        cmocka_unit_test(marginal_coverage),
+        cmocka_unit_test(coverage_of_one_split),
+        cmocka_unit_test(few_rows_give_full_sets),
+        cmocka_unit_test(draws_are_reproducible),
+        cmocka_unit_test(bad_input_is_refused),
+        cmocka_unit_test(alpha_next_to_one_takes_the_least_score),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -227,6 +227,55 @@ static void random_matrix(cst_rng *rng, double scale, int64_t count, double *out
         out[i] = scale * cst_rng_normal(rng);
 }
 
+/* Correlations of eight random vectors that have one direction in common, either way round, the
+ * more so the smaller `own` is. */
+static void make_directions(cst_rng *rng, double own, pool *p) {
+    enum { M = 8, D = 10 };
+    double x[M * D];
+    double norm[M];
+    p->members = M;
+    p->clusters = 1 + (int32_t)cst_rng_below(rng, 3);
+    random_matrix(rng, own, (int64_t)M * D, x);
+    for (int32_t a = 0; a < M; a++) {
+        p->cluster_of[a] = a % p->clusters;
+        p->kept[p->cluster_of[a]] = a;
+        x[a * D] += cst_rng_below(rng, 2) ? 1 : -1;
+        norm[a] = 0;
+        for (int i = 0; i < D; i++)
+            norm[a] += x[a * D + i] * x[a * D + i];
+    }
+    for (int32_t a = 0; a < M; a++)
+        for (int32_t b = 0; b < M; b++) {
+            double sum = 0;
+            for (int i = 0; i < D; i++)
+                sum += x[a * D + i] * x[b * D + i];
+            p->gram[a * M + b] = a == b ? 1 : sum / sqrt(norm[a] * norm[b]);
+        }
+}
+
+/* What is proved, for correlations of both signs and however far apart they are. */
+static void what_is_proved_holds_for_both_signs(void **state) {
+    int aligned = 0;
+    int crossed = 0;
+    for (int r = 0; r < 2000; r++) {
+        cst_rng rng;
+        pool p;
+        figures f;
+        cst_rng_init(&rng, 55, CST_STREAM_TEST, (uint32_t)r);
+        make_directions(&rng, pow(10, 2 * cst_rng_uniform(&rng) - 1.5), &p);
+        compute(*state, &p, &f);
+        double kappa = f.before.largest / f.before.least;
+        double sum = 1 + (f.facts.largest - 1) * (1 - f.facts.epsilon);
+        assert_true(kappa >= f.claims.proved * (1 - 1e-9));
+        assert_true(f.claims.proved >= (2 - f.facts.closest) / f.facts.closest);
+        assert_true(f.facts.aligned || f.facts.epsilon >= 0.5);
+        assert_true(!f.facts.aligned || f.claims.proved >= sum / f.facts.closest);
+        aligned += f.facts.aligned;
+        crossed += !f.facts.aligned;
+    }
+    assert_true(aligned > 400 && crossed > 400);
+}
+
 /* The minimum is one, the gap is the quadratic form, and its bound holds. */
 static void blends_on_random_covariances(void **state) {
     cst_context *context = *state;
@@ -340,6 +389,32 @@ static void kappa_may_be_smaller_than_claimed(void **state) {
     assert_relative(f.claims.kappa_above, 5);
     assert_false(f.claims.holds[0]);
     assert_true(f.before.least > f.claims.least_below + 0.3); /* the lemma behind it */
+}
+
+/* The lemma on the largest eigenvalue, s_max (1 - epsilon) and what is proved with it: correlations
+ * c and -c of six members whose signs are those of a conference matrix, with eigenvalues
+ * 1 + c sqrt(5) and 1 - c sqrt(5). */
+static void crossed_correlations_have_a_small_kappa(void **state) {
+    pool p = {.members = 6, .clusters = 1};
+    for (int a = 0; a < 6; a++)
+        for (int b = 0; b < 6; b++) {
+            int step = abs(a - b);
+            p.gram[a * 6 + b] = a == b ? 1 : !a || !b || step == 1 || step == 4 ? 1 : -1;
+        }
+    for (double c = 0.05; c < 0.44; c += 0.05) {
+        figures f;
+        for (int i = 0; i < 36; i++)
+            p.gram[i] = i % 7 ? copysign(c, p.gram[i]) : 1;
+        compute(*state, &p, &f);
+        assert_relative(f.before.kappa, (1 + c * sqrt(5)) / (1 - c * sqrt(5)));
+        assert_relative(f.facts.epsilon, 1 - c);
+        assert_false(f.facts.aligned);
+        assert_relative(f.claims.proved, (1 + c) / (1 - c));
+        if (c < 0.18)
+            assert_true((1 + 5 * c) / (1 - c) > f.before.kappa * 1.02);
+        if (c > 0.28)
+            assert_true(f.claims.largest_above > f.before.largest + 0.1);
+    }
 }
 
 /* The lemma on blocks, with it (ii) for the mu of CKA: normal predictions with correlation 1/2 have
@@ -457,6 +532,13 @@ static void edges(void **state) {
     assert_int_equal(cst_ridge_stability_of(context, 1, 1, &one, &one, &one, &one, 0, &stability),
                      CST_ERROR_ARGUMENT);
     assert_true(isnan(stability.sharp));
+    /* Constant members have the covariance 0. */
+    const double zero[] = {0, 0, 0, 0};
+    double nulls[2];
+    assert_int_equal(cst_spectral_facts_of(context, zero, 2, NULL, 0, nulls, &spectrum), CST_OK);
+    assert_true(spectrum.kappa == 1 && spectrum.null == 2 && spectrum.largest == 0);
+    assert_true(spectrum.smallest == 0 && spectrum.least == 0 && spectrum.disc_high == 0);
+    assert_true(cst_kappa_lambda(&spectrum, 1e-9) == spectrum.kappa);
     /* Not incoherent: nothing is claimed of (i) and (ii). */
     const double close[] = {1, 0.9, 0.8, 0.9, 1, 0.7, 0.8, 0.7, 1};
     const int32_t own[] = {0, 1, 2};
@@ -475,6 +557,8 @@ int main(void) {
         cmocka_unit_test(folds_agree_with_numpy),
         cmocka_unit_test(folds_may_move_farther_than_claimed),
         cmocka_unit_test(what_follows_holds_on_random_pools),
+        cmocka_unit_test(what_is_proved_holds_for_both_signs),
+        cmocka_unit_test(crossed_correlations_have_a_small_kappa),
         cmocka_unit_test(blends_on_random_covariances),
         cmocka_unit_test(stability_on_random_regressions),
         cmocka_unit_test(kappa_may_be_smaller_than_claimed),

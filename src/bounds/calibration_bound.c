@@ -118,11 +118,23 @@ cst_status cst_ece_bound_of(cst_context *context, const float *probabilities, in
 /* ---- histogram binning -------------------------------------------------------------------------
  */
 
+static cst_status check_confidences(cst_context *context, const double *confidences, int64_t rows) {
+    for (int64_t i = 0; i < rows; i++)
+        if (!(confidences[i] >= 0 && confidences[i] <= 1))
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "the confidence of row %lld is %g, outside [0, 1]", (long long)i,
+                            confidences[i]);
+    return CST_OK;
+}
+
 cst_status cst_mass_edges(cst_context *context, const double *confidences, int64_t rows,
                           int32_t bins, double *edges, int32_t *used) {
     if (rows < 1 || bins < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "bins of equal mass need at least one row and one bin");
+    cst_status status = check_confidences(context, confidences, rows);
+    if (status != CST_OK)
+        return status;
     cst_ranked *sorted = cst_alloc(context, (size_t)rows, sizeof *sorted);
     if (!sorted)
         return CST_ERROR_MEMORY;
@@ -159,6 +171,8 @@ cst_status cst_certify_bins(cst_context *context, const double *edges, int32_t b
                             double delta, cst_certified_bin *certified, double *epsilon,
                             double *hoeffding) {
     cst_status status = check_delta(context, delta);
+    if (status == CST_OK)
+        status = check_confidences(context, confidences, rows);
     if (status != CST_OK)
         return status;
     for (int32_t b = 0; b < bins; b++)

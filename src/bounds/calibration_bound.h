@@ -59,7 +59,8 @@ typedef struct cst_certified_bin {
 } cst_certified_bin;
 
 /* Edges of at most `bins` bins of equal mass: edges [bins + 1], from 0 to 1, rising; equal ones are
- * merged. *used: the bins that are left. confidences [rows] in [0, 1]; rows >= 1, bins >= 1. */
+ * merged. *used: the bins that are left. confidences [rows]; rows >= 1, bins >= 1. CST_ERROR_INPUT,
+ * with the row, for a confidence outside [0, 1]. */
 cst_status cst_mass_edges(cst_context *context, const double *confidences, int64_t rows,
                           int32_t bins, double *edges, int32_t *used);
 
@@ -68,7 +69,7 @@ int32_t cst_mass_bin(const double *edges, int32_t bins, double confidence);
 
 /* certified: [bins]; *epsilon: the bound of the worst bin; *hoeffding: the same by their theorem,
  * max over bins of sqrt(log(2 bins / delta) / (2 count)), infinite with an empty bin. The rows are
- * other ones than those of the edges. 0 < delta < 1. */
+ * other ones than those of the edges. 0 < delta < 1. CST_ERROR_INPUT as above. */
 cst_status cst_certify_bins(cst_context *context, const double *edges, int32_t bins,
                             const double *confidences, const unsigned char *correct, int64_t rows,
                             double delta, cst_certified_bin *certified, double *epsilon,

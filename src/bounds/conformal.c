@@ -152,7 +152,8 @@ static cst_status run(cst_context *context, pass *p, double *figures) {
 int64_t cst_conformal_order(int64_t samples, double alpha, double delta) {
     if (!(delta > 0)) { /* n + 1 - floor((n + 1) alpha); alpha is a decimal that was rounded */
         double misses = floor(((double)samples + 1) * alpha * (1 + 4 * DBL_EPSILON));
-        return samples + 1 - (int64_t)misses;
+        int64_t order = samples + 1 - (int64_t)misses;
+        return order < 1 ? 1 : order; /* alpha next to 1: (n + 1) alpha is rounded to n + 1 */
     }
     int64_t low = 0; /* P >= delta there: it is 1 */
     int64_t high = samples + 1;

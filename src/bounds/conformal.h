@@ -50,7 +50,7 @@ void cst_conformal_row(const cst_conformal_options *options, const float *row, i
                        double u, double *values, cst_ranked *scratch, double *scores);
 
 /* The place of the threshold among n scores: the k-th smallest with k = ceil((n + 1) (1 - alpha)),
- * or, with delta, the least k with P(Binomial(n, 1 - alpha) >= k) <= delta. */
+ * or, with delta, the least k with P(Binomial(n, 1 - alpha) >= k) <= delta. From 1 to n + 1. */
 int64_t cst_conformal_order(int64_t samples, double alpha, double delta);
 
 /* probabilities: [rows][classes], labels: [rows]. CST_ERROR_INPUT, with the row, for a label or a

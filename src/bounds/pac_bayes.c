@@ -94,10 +94,18 @@ cst_status cst_vote_losses_of(cst_context *context, const unsigned char *wrong, 
                               int32_t members, const double *weights, cst_vote_losses *out) {
     vote_job job = {wrong, rows, members, weights};
     double sum[WIDTH] = {0};
+    *out = (cst_vote_losses){NAN, NAN, NAN};
+    if (rows < 1 || members < 1)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "losses of a vote need at least one row and one member: got %lld rows of "
+                        "%d members",
+                        (long long)rows, members);
     cst_status status =
         cst_reduce_blocks(context, cst_block_count(rows), WIDTH, vote_block, &job, sum);
     double n = (double)rows;
-    *out = (cst_vote_losses){fmin(sum[GIBBS] / n, 1), fmin(sum[TANDEM] / n, 1), sum[MAJORITY] / n};
+    if (status == CST_OK)
+        *out =
+            (cst_vote_losses){fmin(sum[GIBBS] / n, 1), fmin(sum[TANDEM] / n, 1), sum[MAJORITY] / n};
     return status;
 }
 
@@ -147,6 +155,10 @@ cst_vote_bound cst_pac_bayes_vote(const cst_vote_losses *losses, double kl, doub
 
 cst_paper_bound cst_pac_bayes_paper(double empirical, double kl, double n, double delta,
                                     double radius, double dimensions, int32_t clusters, double mu) {
+    bool known = empirical >= 0 && kl >= 0 && n > 1 && delta > 0 && delta < 1 && radius >= 0 &&
+                 dimensions >= 0 && clusters >= 1 && mu >= 0;
+    if (!known)
+        return (cst_paper_bound){NAN, NAN, NAN};
     cst_paper_bound out = {
         .term = sqrt(complexity(kl, n, delta) / (2 * (n - 1))),
         .phi = 4 * radius * sqrt(dimensions / n) * sqrt(1 + (clusters - 1) * mu),

@@ -39,7 +39,7 @@ typedef struct cst_vote_losses {
 } cst_vote_losses;
 
 /* wrong: [members][rows], not 0 where the member is wrong; weights: [members], sum 1, none
- * negative. */
+ * negative. CST_ERROR_ARGUMENT, and NaN, without a row or a member. */
 cst_status cst_vote_losses_of(cst_context *context, const unsigned char *wrong, int64_t rows,
                               int32_t members, const double *weights, cst_vote_losses *out);
 
@@ -79,7 +79,8 @@ typedef struct cst_paper_bound {
     double total; /* empirical + term + phi */
 } cst_paper_bound;
 
-/* dimensions: G + d_A + p_theta; radius: B, a bound of |w|; n > 1. */
+/* empirical >= 0, which may exceed 1; dimensions: G + d_A + p_theta, >= 0; radius: B >= 0, a bound
+ * of |w|; n > 1, clusters >= 1, mu >= 0. All three are NaN outside. */
 cst_paper_bound cst_pac_bayes_paper(double empirical, double kl, double n, double delta,
                                     double radius, double dimensions, int32_t clusters, double mu);
 

@@ -14,18 +14,24 @@
 
 void cst_cluster_facts_of(const double *similarity, int32_t members, const int32_t *cluster_of,
                           cst_cluster_facts *out) {
-    *out = (cst_cluster_facts){.members = members, .closest = 1};
+    *out = (cst_cluster_facts){.members = members, .closest = 1, .aligned = true};
     for (int32_t a = 0; a < members; a++) {
+        const double *row = similarity + (size_t)a * (size_t)members;
+        const double *head = NULL; /* the row of the first member of the cluster */
         int32_t size = 0;
         for (int32_t b = 0; b < members; b++) {
-            double value = fabs(similarity[(size_t)a * (size_t)members + (size_t)b]);
+            double value = fabs(row[b]);
             bool together = cluster_of[a] == cluster_of[b];
             size += together;
+            if (together && !head)
+                head = similarity + (size_t)b * (size_t)members;
             if (a == b)
                 continue;
             if (together) {
                 out->epsilon = fmax(out->epsilon, 1 - value);
                 out->closest = fmin(out->closest, fmax(1 - value, 0));
+                if (row[b] * head[a] * head[b] < 0)
+                    out->aligned = false;
             } else {
                 out->mu = fmax(out->mu, value);
             }
@@ -57,6 +63,11 @@ static void put_discs(const double *matrix, size_t n, cst_spectral_facts *out) {
 static void put_values(const double *values, int32_t n, cst_spectral_facts *out) {
     out->largest = values[n - 1];
     out->least = fmax(values[0], 0);
+    if (!(out->largest > 0)) {
+        out->null = n;
+        out->kappa = 1;
+        return;
+    }
     while (out->null < n - 1 && values[out->null] < NULL_SHARE * out->largest)
         out->null++;
     out->smallest = values[out->null];
@@ -129,8 +140,11 @@ void cst_spectral_claims_of(const cst_cluster_facts *facts, const cst_spectral_f
         out->holds[1] = at_least(out->kappa_below, after->kappa);
     }
     out->holds[2] = at_least(before->kappa / after->kappa, out->ratio_above);
-    if (facts->largest > 1)
-        out->proved = (1 + (facts->largest - 1) * within) / facts->closest;
+    if (facts->largest > 1) {
+        double pair = 2 - facts->closest; /* the larger eigenvalue of the closest two */
+        double cluster = 1 + (facts->largest - 1) * within;
+        out->proved = (facts->aligned ? fmax(pair, cluster) : pair) / facts->closest;
+    }
 }
 
 double cst_kappa_reduction(const cst_cluster_facts *facts, const cst_spectral_facts *before,

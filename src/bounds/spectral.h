@@ -20,6 +20,8 @@ typedef struct cst_cluster_facts {
     double epsilon;   /* 1 less the least similarity within a cluster; 0: no cluster has a pair */
     double closest;   /* 1 less the largest one within a cluster; 1: no cluster has a pair */
     double mu;        /* the largest similarity across clusters; 0 with one cluster */
+    bool aligned;     /* members can be turned (x to -x) so that no similarity within a cluster is
+                         negative, as correlations always can where epsilon < 1/2 */
     bool incoherent;  /* mu < 1 / (G - 1) */
 } cst_cluster_facts;
 
@@ -34,11 +36,12 @@ void cst_cluster_facts_of(const double *similarity, int32_t members, const int32
 
 typedef struct cst_spectral_facts {
     int32_t members;
-    int32_t null;    /* eigenvalues below 1e-10 of the largest, which kappa leaves out */
+    int32_t null;    /* eigenvalues below 1e-10 of the largest, which kappa leaves out; all of them
+                        of the matrix 0 */
     double largest;  /* eigenvalue */
     double smallest; /* that is not null */
     double least;    /* of all, at least 0 */
-    double kappa;    /* largest / smallest */
+    double kappa;    /* largest / smallest; of the matrix 0 it is 1, as kappa_lambda */
     double trace;
     double disc_low; /* Gershgorin: every eigenvalue is in [disc_low, disc_high] */
     double disc_high;
@@ -60,7 +63,8 @@ double cst_effective_dimension(const double *values, int32_t count, double lambd
  * Of the whole pool and one representative of each cluster. Terms of order epsilon are left out but
  * for the factors 1 - epsilon. tests/test_spectral.c has pools that meet the assumptions and break
  * (i), (iii), the corollary on stability and the lemma on blocks; (ii) holds for the mu of the
- * correlations and fails for the mu of CKA, which may be smaller.
+ * correlations and fails for the mu of CKA, which may be smaller. The lemma on the largest
+ * eigenvalue needs correlations that are aligned.
  */
 typedef struct cst_spectral_claims {
     double kappa_above;   /* (i): kappa >= s_max (1 - epsilon) / (1 - (G - 1) mu) */
@@ -71,9 +75,10 @@ typedef struct cst_spectral_claims {
     bool applies;         /* the clusters are incoherent; else (i), (ii) and the lemma on the
                              smallest eigenvalue say nothing and are NaN */
     bool holds[3];        /* (i) to (iii); true where nothing is said */
-    double proved;        /* what does follow from the correlations: with a pair at distance
-                             `closest`, largest / least >= (1 + (s_max - 1) (1 - epsilon)) / closest;
-                             1 without a pair */
+    double proved;        /* what does follow from facts of correlations: with a pair at distance
+                             `closest`, largest / least >= (2 - closest) / closest, and if they are
+                             aligned, >= (1 + (s_max - 1) (1 - epsilon)) / closest; the greater of
+                             what holds; 1 without a pair */
 } cst_spectral_claims;
 
 /* facts: of correlations or CKA, as the claims are to be read. */

@@ -90,6 +90,17 @@ class Averages(PoolCase):
         self.works("swag", "sample", self.out, "-o", mean, "-n", "1", "--scale", "0")
         np.testing.assert_array_equal(load(os.path.join(mean, names[0]))[0]["weight"], found["mean.weight"])
 
+    def test_scale_of_the_diagonal(self):
+        """The paper's diagonal alone, normal with the variance itself, is that of scale 1, as the help says."""
+        self.works("swag", "fit", *self.files, "-o", self.out)
+        drawn = self.path("drawn")
+        self.works("swag", "sample", self.out, "-o", drawn, "-n", "200", "--rank", "0", "--scale", "1")
+        model = load(self.out)[0]
+        values = np.array([load(os.path.join(drawn, name))[0]["weight"] for name in os.listdir(drawn)])
+        ratio = (values.astype(float) - model["mean.weight"]).var(0) / model["variance.weight"]
+        self.assertAlmostEqual(ratio.mean(), 1, delta=0.15)  # of 3,000 draws: some 0.026
+        self.assertIn("of --rank 0: 1", self.works("swag", "sample", "--help").out)
+
     def test_notices_of_the_rank(self):
         """Of few checkpoints there are few deviations: worth a word where more were asked for."""
         fit = ("swag", "fit", *self.files, "-o", self.out, "--json")

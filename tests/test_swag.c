@@ -268,6 +268,50 @@ static void covariance_of_samples(void **state) {
     }
 }
 
+/* A model with no variance but that of its columns, each of which moves one parameter: what is
+ * drawn has the variance scale d^2 / (rank - 1), told from d^2 / rank by eight standard errors, and
+ * columns have draws of their own. */
+static void columns_share_by_rank_less_one(void **state) {
+    fixture *f = *state;
+    enum { K = 3, SAMPLES = 400 };
+    const double zeros[K] = {0};
+    const double columns[K * K] = {2, 0, 0, 0, 2, 0, 0, 0, 2};
+    char model[512];
+    char folder[512];
+    copy_path(model, at(f, "columns.safetensors"));
+    copy_path(folder, at(f, "moved"));
+    cst_safetensors_writer *w = begin(f, model);
+    expect_ok(f, cst_safetensors_writer_metadata(f->context, w, "corestack.swag.version", "1"));
+    expect_ok(f, cst_safetensors_writer_metadata(f->context, w, "corestack.swag.count", "3"));
+    expect_ok(f, cst_safetensors_writer_metadata(f->context, w, "corestack.swag.rank", "3"));
+    declare(f, w, "mean.w", CST_DTYPE_F64, (int64_t[]){K}, 1);
+    declare(f, w, "variance.w", CST_DTYPE_F32, (int64_t[]){K}, 1);
+    declare(f, w, "deviation.w", CST_DTYPE_F32, (int64_t[]){K, K}, 2);
+    give(f, w, "mean.w", zeros, K);
+    give(f, w, "deviation.w", columns, (int64_t)K * K);
+    give(f, w, "variance.w", zeros, K);
+    end(f, w);
+    expect_ok(f, cst_swag_sample(f->context, model, SAMPLES, 0.5, 7, -1, folder));
+    double squares = 0;
+    double products[K] = {0};
+    for (int s = 0; s < SAMPLES; s++) {
+        char path[600];
+        double x[K];
+        (void)snprintf(path, sizeof path, "%s/sample_%03d.safetensors", folder, s);
+        values_of(f, path, "w", x, K);
+        for (int i = 0; i < K; i++) {
+            squares += x[i] * x[i];
+            products[i] += x[i] * x[(i + 1) % K];
+        }
+    }
+    double variance = 0.5 * 2 * 2 / (K - 1);
+    double error = variance * sqrt(2.0 / (K * SAMPLES));
+    assert_true(8 * error < variance - 0.5 * 2 * 2 / K);
+    assert_true(fabs(squares / (K * SAMPLES) - variance) < 4 * error);
+    for (int i = 0; i < K; i++)
+        assert_true(fabs(products[i] / SAMPLES) < 4 * variance / sqrt(SAMPLES));
+}
+
 /* A large tensor of mean 0 and variance 1: what is drawn is standard normal, and neither
  * neighbours nor samples are alike. */
 static void draws_are_normal(void **state) {
@@ -724,6 +768,7 @@ int main(void) {
         TEST(samples),
         TEST(scale_and_count),
         TEST(covariance_of_samples),
+        TEST(columns_share_by_rank_less_one),
         TEST(draws_are_normal),
         TEST(same_bytes_for_any_threads),
         TEST(can_be_cancelled),

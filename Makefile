@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 export JOBS
 
 .DEFAULT_GOAL := build
-.PHONY: help build dependencies demo test install check-long fuzz bench experiments format lint clean
+.PHONY: help build dependencies demo test install check-long fuzz bench experiments claims format lint clean
 .PHONY: test-tree test-includes test-format test-gcc test-clang test-asan test-tsan test-valgrind test-tidy test-python test-cppcheck coverage
 
 help: ## This list
@@ -61,6 +61,9 @@ bench: ## Speed and memory, both sides of each ratio in one run
 
 experiments: build ## Runs every experiment on the pools that are there: docs/results.md, docs/claims.md (20 minutes)
 	@experiments/all.sh
+
+claims: ## Rebuilds docs/claims.md from the figures of the experiments
+	@experiments/claims/run.py
 
 clean: ## Removes the build folders
 	rm -rf build build-debug build-gcc build-clang build-asan-ubsan build-tsan build-python build-fuzz

@@ -332,6 +332,29 @@ static void confidences_outside_are_refused(void **state) {
     }
 }
 
+/* The paper: ECE(blend) is at most the largest ECE of what it blends, as ECE is convex. Two members
+ * without any calibration error, each certain where the other one guesses: their mean is always
+ * right and says 0.75. */
+static void a_blend_may_be_worse_calibrated_than_its_members(void **state) {
+    cst_context *context = NULL;
+    cst_ece_bound bound;
+    (void)state;
+    const int32_t labels[] = {0, 1, 0, 1};
+    const float first[] = {1, 0, 0, 1, 0.5F, 0.5F, 0.5F, 0.5F};
+    const float second[] = {0.5F, 0.5F, 0.5F, 0.5F, 1, 0, 0, 1};
+    float blend[8];
+    for (int i = 0; i < 8; i++)
+        blend[i] = (first[i] + second[i]) / 2;
+    assert_int_equal(cst_context_create(&context), CST_OK);
+    assert_int_equal(cst_ece_bound_of(context, first, 4, 2, labels, 0, 0.05, &bound), CST_OK);
+    assert_true(bound.value == 0);
+    assert_int_equal(cst_ece_bound_of(context, second, 4, 2, labels, 0, 0.05, &bound), CST_OK);
+    assert_true(bound.value == 0);
+    assert_int_equal(cst_ece_bound_of(context, blend, 4, 2, labels, 0, 0.05, &bound), CST_OK);
+    assert_true(bound.value == 0.25);
+    cst_context_free(context);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_interval_agrees_with_numpy),
@@ -342,6 +365,7 @@ int main(void) {
         cmocka_unit_test(bad_input_is_refused),
         cmocka_unit_test(coverage_where_the_interval_is_tight),
         cmocka_unit_test(confidences_outside_are_refused),
+        cmocka_unit_test(a_blend_may_be_worse_calibrated_than_its_members),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,0 +1,128 @@
+#!/usr/bin/python3
+"""What the paper's propositions come to: on pools by `corestack bound`, and on small cases that meet their assumptions.
+
+    experiments/bounds/run.py [--pools DIR]... [--only POOL]...
+
+Leaves experiments/bounds/figures.json, from which experiments/claims/run.py takes its rows on theorems. The small cases are those of
+tests/test_spectral.c, computed here once more by NumPy.
+"""
+import json
+import pathlib
+import sys
+
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import common  # noqa: E402
+
+RANDOM = 2000  # random pools with near-duplicates
+
+
+def kappa(gram):
+    values = np.linalg.eigvalsh(gram)
+    values = values[values > 1e-10 * values[-1]]
+    return float(values[-1] / values[0])
+
+
+def facts(gram, cluster_of):
+    """Largest cluster, number of clusters, epsilon, mu, of absolute correlations."""
+    same = np.equal.outer(cluster_of, cluster_of)
+    off = ~np.eye(len(gram), dtype=bool)
+    size = np.abs(gram)
+    inside = size[same & off]
+    return (int(np.bincount(cluster_of).max()), int(cluster_of.max() + 1), float(1 - inside.min()) if inside.size else 0.0,
+            float(size[~same].max()) if (~same).any() else 0.0)
+
+
+def case(gram, cluster_of):
+    """The three spectral bounds on one pool: measured and claimed."""
+    cluster_of = np.asarray(cluster_of)
+    gram = np.asarray(gram, dtype=float)
+    largest, clusters, epsilon, mu = facts(gram, cluster_of)
+    first = [int(np.flatnonzero(cluster_of == g)[0]) for g in range(clusters)]
+    across = (clusters - 1) * mu
+    before, after = kappa(gram), kappa(gram[np.ix_(first, first)])
+    return {"before": before, "before_claimed": largest * (1 - epsilon) / (1 - across), "after": after,
+            "after_claimed": (1 + across) / (1 - across), "ratio": before / after, "ratio_claimed": largest * (1 - epsilon),
+            "epsilon": epsilon, "mu": mu}
+
+
+def random_pool(rng):
+    """Correlations of heads below 1 / (G - 1) and noisy copies of them."""
+    clusters = int(rng.integers(1, 6))
+    limit = 0.95 / max(clusters - 1, 1)
+    heads = np.eye(clusters)
+    for a in range(clusters):
+        for b in range(a):
+            heads[a, b] = heads[b, a] = rng.uniform(0, limit if clusters > 1 else 0)
+    sizes = rng.integers(1, 5, clusters)
+    sizes[0] = max(sizes[0], 2)
+    cluster_of = np.repeat(np.arange(clusters), sizes)
+    share = np.where(np.r_[True, cluster_of[1:] != cluster_of[:-1]], 1.0, np.sqrt(1 - rng.uniform(1e-4, 0.02)))
+    gram = heads[np.ix_(cluster_of, cluster_of)] * np.outer(share, share)
+    np.fill_diagonal(gram, 1)
+    return gram, cluster_of
+
+
+def small_cases(seed):
+    rng = np.random.default_rng(seed)
+    heads = np.array([[1, 0.4, 0], [0.4, 1, 0], [0, 0, 1.0]])
+    chosen = [0, 0, 1, 2]
+    cases = {"copies": case(np.ones((5, 5)), [0] * 5), "heads": case(heads[np.ix_(chosen, chosen)], chosen)}
+    held = {"before": 0, "after": 0, "ratio": 0, "not_up": 0, "reduced": 0}
+    for _ in range(RANDOM):
+        gram, cluster_of = random_pool(rng)
+        c = case(gram, cluster_of)
+        held["before"] += c["before"] >= c["before_claimed"] * (1 - 1e-9)
+        held["after"] += c["after"] <= c["after_claimed"] * (1 + 1e-9)
+        held["ratio"] += c["ratio"] >= c["ratio_claimed"] * (1 - 1e-9)
+        largest, clusters, epsilon, _ = facts(gram, cluster_of)
+        first = [int(np.flatnonzero(cluster_of == g)[0]) for g in range(clusters)]
+        all_values, kept = np.linalg.eigvalsh(gram), np.linalg.eigvalsh(gram[np.ix_(first, first)])
+        penalty = 0.1
+        change = (all_values[-1] + penalty) / (all_values[0] + penalty) - (kept[-1] + penalty) / (kept[0] + penalty)
+        held["not_up"] += change >= -1e-9
+        held["reduced"] += change >= (largest - 1) * (1 - epsilon) / (all_values[0] + penalty) / (1 + penalty / kept[0]) * (1 - 1e-9)
+    ridge = {"change": 2.6 / (2.6**2 + 1), "claimed": 2 * 0.1 * 1 / 1, "precondition": 2.5 <= 1 / (4 * 0.1)}
+    heads = np.full((5, 5), 0.0)
+    heads[:4, :4] = 0.249
+    np.fill_diagonal(heads, 1)
+    chosen = [0, 1, 2, 3, 4, 4]
+    full = heads[np.ix_(chosen, chosen)]
+    norms = [np.sqrt(np.linalg.eigvalsh(g)[-1]) for g in (full, heads)]
+    fold = {"change": 2 / (2 + 0.5), "claimed": 0.0}
+    return {"cases": cases, "random": {"pools": RANDOM, **{k: int(v) for k, v in held.items()}}, "ridge": ridge,
+            "projection": {"gain": float(norms[0] / norms[1]), "claimed": float(np.sqrt(6 / 5))}, "folds": fold,
+            "variance": {"minimum": float(1 / np.linalg.inv(np.array([[1, 1], [1, 2.0]])).sum()), "best": 1.0}}
+
+
+def pool_figures(options, manifest, preset):
+    place = common.ROOT / "data" / "experiments" / "bound.cstack"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    common.run_tool(options, "fit", manifest, "--preset", preset, "-o", place, "--set", "evaluate.nested=false", "--seed", options.seed)
+    report = common.run_tool(options, "bound", place, manifest, "--split", "test", "--leakage", "--seed", options.seed)
+    keep = ("samples", "epsilon", "mu", "incoherent", "epsilon_pearson", "mu_pearson", "kappa_before", "kappa_after", "spectral",
+            "regularised", "blending", "stability", "pac_bayes", "pac_bayes_kl", "tandem", "holdout", "leakage")
+    out = {key: report[key] for key in keep}
+    out["members"] = len(report["discs"])
+    out["clusters"] = len(report["clusters"])
+    for part, key in (("pac_bayes_kl", "weights"), ("tandem", "weights"), ("blending", "weights")):
+        out[part].pop(key)
+    for rule in ("inverse_rmse", "laplace"):
+        out["blending"][rule].pop("weights")
+    out["leakage"].pop("members")
+    return out
+
+
+def main():
+    options = common.arguments(__doc__)
+    pools = common.find_pools(options, common.EVERY_POOL)
+    figures = {"small": small_cases(options.seed),
+               "pools": {name: {preset: pool_figures(options, manifest, preset) for preset in ("default", "paper")}
+                         for name, manifest in pools.items()}}
+    if not options.only:
+        (pathlib.Path(__file__).parent / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

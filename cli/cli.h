@@ -226,6 +226,8 @@ bool cli_target_ends(const cli_target *target, const char *extension);
 /* Makes the names in a folder last through a loss of power, as far as its file system can: a name
  * that was given stays given, so nothing is said when it cannot. */
 void cli_sync_folder(const char *folder);
+/* rename(), which a signal only delays; false and errno where it fails. */
+bool cli_rename(const char *from, const char *to);
 
 /* Ends the command: sees that standard output took the report and only then gives the file its
  * name; on a failure, also an earlier one (`code`), the file is removed. Returns the exit code. */

@@ -4,6 +4,7 @@
  */
 #include "cli.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -105,7 +106,10 @@ const char *cli_split(const cli_call *call, int first, const char *usual) {
 bool cli_is_npy(const char *path) {
     static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
     unsigned char start[6] = {0};
-    FILE *file = fopen(path, "rb");
+    FILE *file = NULL;
+    do
+        file = fopen(path, "rb");
+    while (!file && errno == EINTR);
     if (!file)
         return false;
     size_t got = fread(start, 1, sizeof start, file);

@@ -67,10 +67,19 @@ static int check_inputs(cli_call *call, const cli_save *save, const cst_pool *po
     return code;
 }
 
+/* Also where a signal comes between. */
+static bool make(const char *folder) {
+    int made = 0;
+    do
+        made = mkdir(folder, 0777);
+    while (made != 0 && errno == EINTR);
+    return made == 0;
+}
+
 static int make_folder(cli_call *call, cli_save *save) {
     struct stat info;
     if (stat(save->folder, &info) != 0) {
-        if (errno != ENOENT || mkdir(save->folder, 0777) != 0)
+        if (errno != ENOENT || !make(save->folder))
             return cli_fail(call, "--save %s: the folder cannot be made: %s", save->folder,
                             strerror(errno));
         save->made = true;
@@ -174,7 +183,7 @@ static int name_files(cli_call *call, cli_save *save) {
         return cli_check(call, CST_ERROR_MEMORY);
     for (; code == CLI_OK && named < save->count; named += code == CLI_OK) {
         fresh[named] = access(save->names[named], F_OK) != 0;
-        if (rename(unnamed(save, named, path), save->names[named]) != 0)
+        if (!cli_rename(unnamed(save, named, path), save->names[named]))
             code = cli_fail(call, "--save: %s could not get its name: %s", save->names[named],
                             strerror(errno));
     }

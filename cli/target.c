@@ -255,11 +255,23 @@ bool cli_target_ends(const cli_target *target, const char *extension) {
     return length >= tail && strcasecmp(target->path + length - tail, extension) == 0;
 }
 
+bool cli_rename(const char *from, const char *to) {
+    int renamed = 0;
+    do
+        renamed = rename(from, to);
+    while (renamed != 0 && errno == EINTR);
+    return renamed == 0;
+}
+
 void cli_sync_folder(const char *folder) {
-    int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int descriptor = -1;
+    do
+        descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    while (descriptor < 0 && errno == EINTR);
     if (descriptor < 0)
         return;
-    (void)fsync(descriptor);
+    while (fsync(descriptor) != 0 && errno == EINTR) {
+    }
     (void)close(descriptor);
 }
 
@@ -274,7 +286,7 @@ int cli_close_target(cli_call *call, const cli_target *target, int code) {
         return code;
     if (code == CLI_OK && stat(target->final, &before) == 0)
         (void)chmod(target->write_to, before.st_mode & 0777);
-    if (code == CLI_OK && rename(target->write_to, target->final) != 0)
+    if (code == CLI_OK && !cli_rename(target->write_to, target->final))
         code = cli_fail(call,
                         "-o %s: renaming the finished file failed: %s; nothing was changed "
                         "there",

@@ -60,7 +60,10 @@ cst_status cst_temporary_file(cst_context *context, size_t bytes, int *fd) {
     char *path = cst_format(context, "%s/corestack.XXXXXX", folder);
     if (!path)
         return CST_ERROR_MEMORY;
-    int file = mkstemp(path);
+    int file = -1;
+    do
+        file = mkstemp(path);
+    while (file < 0 && errno == EINTR);
     int reason = errno;
     if (file >= 0) {
         (void)unlink(path);

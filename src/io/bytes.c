@@ -4,6 +4,8 @@
  */
 #include "io/bytes.h"
 
+#include "base/retry.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -58,7 +60,7 @@ static cst_status open_plain(cst_context *context, const char *path, int *fd, ui
     struct stat info;
     *fd = -1;
     /* O_NONBLOCK: a named pipe must not hang the caller; it is refused below. */
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int file = cst_open_file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     if (file < 0)
         return cst_fail(context, CST_ERROR_IO, "%s: cannot be opened: %s", path, strerror(errno));
     if (fstat(file, &info) != 0) {

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE /* O_TMPFILE, realpath */
 #include "io/output.h"
 
+#include "base/retry.h"
 #include "io/descriptor.h"
 
 #include <errno.h>
@@ -67,7 +68,7 @@ static cst_status open_nameless(cst_context *context, cst_output_file *output, m
     char *folder = folder_of(context, output->path);
     if (!folder)
         return CST_ERROR_MEMORY;
-    output->fd = open(folder, O_RDWR | O_TMPFILE | O_CLOEXEC, mode);
+    output->fd = cst_open_file(folder, O_RDWR | O_TMPFILE | O_CLOEXEC, mode);
     cst_free(context, folder);
     if (output->fd >= 0 && !proc_name(output->fd, name)) {
         (void)close(output->fd);
@@ -90,10 +91,10 @@ static cst_status name_temporary(cst_context *context, cst_output_file *output, 
         if (!output->temporary)
             return CST_ERROR_MEMORY;
         if (fd >= 0)
-            done = linkat(AT_FDCWD, proc, AT_FDCWD, output->temporary, AT_SYMLINK_FOLLOW);
+            done = cst_link_open(proc, output->temporary);
         else
             done = output->fd =
-                open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+                cst_open_file(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
         if (done < 0 && errno != EEXIST)
             break;
     }
@@ -146,7 +147,7 @@ static cst_status open_direct(cst_context *context, cst_output_file *output, con
     if (fd >= 0)
         output->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     else
-        output->fd = open(path, O_WRONLY | O_CLOEXEC | (descriptor ? O_APPEND : 0));
+        output->fd = cst_open_file(path, O_WRONLY | O_CLOEXEC | (descriptor ? O_APPEND : 0), 0);
     return output->fd < 0 ? failed(context, output, "opening", errno) : CST_OK;
 }
 
@@ -185,7 +186,7 @@ cst_status cst_output_open(cst_context *context, cst_output_file **out, const ch
 /* Some file systems (FUSE, network shares) have no fsync, and say so: the data are then as durable
  * as they can be made, and the output is none the worse. Every other failure is one. */
 static bool synced(int fd) {
-    return fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP;
+    return cst_fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP;
 }
 
 static cst_status write_all(cst_context *context, cst_output_file *output,
@@ -250,9 +251,9 @@ static void sync_folder(cst_context *context, const char *path) {
     char *folder = folder_of(context, path);
     if (!folder)
         return;
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = cst_open_file(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd >= 0) {
-        (void)fsync(fd);
+        (void)cst_fsync(fd);
         (void)close(fd);
     }
     cst_free(context, folder);
@@ -290,14 +291,14 @@ static cst_status put_in_place(cst_context *context, cst_output_file *output) {
     cst_status status = CST_OK;
     if (!output->temporary) {
         (void)proc_name(output->fd, proc);
-        if (linkat(AT_FDCWD, proc, AT_FDCWD, output->path, AT_SYMLINK_FOLLOW) == 0)
+        if (cst_link_open(proc, output->path) == 0)
             return CST_OK;
         if (errno == EEXIST)
             status = name_temporary(context, output, output->fd, 0);
         if (status != CST_ERROR_MEMORY && !output->temporary)
             status = copy_to_named(context, output);
     }
-    if (status == CST_OK && rename(output->temporary, output->path) != 0)
+    if (status == CST_OK && cst_rename(output->temporary, output->path) != 0)
         return failed(context, output, "renaming the finished file", errno);
     if (status == CST_OK) {
         cst_free(context, output->temporary);
@@ -315,7 +316,7 @@ cst_status cst_output_commit(cst_context *context, cst_output_file *output) {
     if (status == CST_OK && output->direct) {
         int closed = close(output->fd);
         output->fd = -1;
-        if (closed != 0)
+        if (closed != 0 && errno != EINTR) /* after which it is closed as well */
             status = failed(context, output, "closing", errno);
     }
     if (status == CST_OK && !output->direct)

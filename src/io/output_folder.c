@@ -2,6 +2,8 @@
  * A folder of output files, whole or not at all. For maps with a file for each case. Paper: none.
  */
 #include "io/output_folder.h"
+
+#include "base/retry.h"
 #include "io/output.h"
 
 #include <dirent.h>
@@ -47,7 +49,7 @@ cst_status cst_output_folder_open(cst_context *context, cst_output_folder **out,
     for (int attempt = 0; folder->path && made != 0 && attempt < NAME_TRIES; attempt++) {
         cst_free(context, folder->temporary);
         folder->temporary = cst_output_temporary(context, folder->path, attempt);
-        made = folder->temporary ? mkdir(folder->temporary, 0777) : -1;
+        made = folder->temporary ? cst_make_folder(folder->temporary, 0777) : -1;
         if (made != 0 && errno != EEXIST)
             break;
     }
@@ -82,12 +84,12 @@ static void release(cst_context *context, cst_output_folder *folder) {
 }
 
 cst_status cst_output_folder_commit(cst_context *context, cst_output_folder *folder) {
-    int fd = open(folder->temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = cst_open_file(folder->temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd >= 0) {
-        (void)fsync(fd); /* the files are synced; some file systems cannot sync a folder */
+        (void)cst_fsync(fd); /* the files are synced; some file systems cannot sync a folder */
         (void)close(fd);
     }
-    if (rename(folder->temporary, folder->path) != 0) {
+    if (cst_rename(folder->temporary, folder->path) != 0) {
         cst_status status =
             cst_fail(context, CST_ERROR_IO, "%s: renaming the finished folder failed: %s",
                      folder->path, strerror(errno));

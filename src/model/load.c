@@ -3,6 +3,7 @@
  * Before prediction; the bytes are decode.c's business.
  * docs/model-format.md.
  */
+#include "base/retry.h"
 #include "model/format.h"
 #include "model/stack.h"
 
@@ -74,7 +75,7 @@ cst_status cst_model_load(cst_context *context, cst_model **out, const char *pat
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_load: no place for the result");
     if (!path)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_load: no path is given");
-    FILE *file = fopen(path, "rb");
+    FILE *file = cst_fopen(path, "rb");
     if (!file)
         return cst_fail(context, CST_ERROR_IO, "%s: cannot be opened: %s", path, strerror(errno));
     uint8_t *bytes = NULL;

@@ -16,8 +16,8 @@ LONG = bool(os.environ.get("CORESTACK_LONG"))
 EACH = 40 if LONG else 2  # places of each kind of fault in each command
 
 # What may only delay, and what must be said.
-HARMLESS = ("read=EINTR", "read=short", "write=EINTR", "write=short", "link=EPERM", "close=EIO", "fsync=EINVAL",
-            "fsync=ENOTSUP")
+HARMLESS = ("open=EINTR", "read=EINTR", "read=short", "write=EINTR", "write=short", "fsync=EINTR", "link=EINTR",
+            "rename=EINTR", "make=EINTR", "link=EPERM", "close=EIO", "fsync=EINVAL", "fsync=ENOTSUP")
 HARMFUL = ("open=EMFILE", "open=EACCES", "read=EIO", "write=ENOSPC", "write=EIO", "fsync=EIO", "rename=EIO", "link=ENOSPC",
            "make=ENOSPC")
 
@@ -94,6 +94,7 @@ class Faults(PoolCase):
         self.assertEqual(good.code, 0, good.err)
         wanted = self.tree()
         chosen = random.Random(repr(arguments))
+        prepare()
         self.assertGreater(self.run_with(arguments, "open=none:0")[1], 0, "the library of faults sees no call")
         for kind in HARMLESS + HARMFUL:
             prepare()
@@ -162,6 +163,31 @@ class Faults(PoolCase):
         self.manifest["models"][1]["predictions"]["oof"] = "bob.oof.csv"
         self.write_manifest()
         self.sweep(["inspect", self.pool, "--json"])
+
+    def checkpoints(self):
+        import numpy as np
+
+        from test_soup import tensors
+
+        rng = np.random.default_rng(3)
+        files = [self.path(f"epoch{i}.safetensors") for i in range(4)]
+        for name in files:
+            with open(name, "wb") as file:
+                file.write(tensors.save([("weight", "F32", (3, 5), rng.normal(size=15).astype("f4").tobytes())]))
+        return files
+
+    def test_average_of_checkpoints(self):
+        out = os.path.join(self.out, "average.safetensors")
+        self.sweep(["swa", *self.checkpoints(), "-o", out, "--json"], old=out, kinds=WRITES)
+
+    def test_swag(self):
+        out = os.path.join(self.out, "swag.safetensors")
+        fit = ["swag", "fit", *self.checkpoints(), "-o", out, "--rank", "2", "--json"]
+        self.sweep(fit, old=out, kinds=WRITES)
+        self.works(*fit)
+        os.rename(out, self.path("swag.safetensors"))
+        self.sweep(["swag", "sample", self.path("swag.safetensors"), "-n", "2", "--json", "-o",
+                    os.path.join(self.out, "samples")], kinds=WRITES | {"make"})
 
 
 if __name__ == "__main__":

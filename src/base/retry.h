@@ -1,0 +1,66 @@
+/*
+ * Calls of the system that a signal may interrupt, made again until none does.
+ * Under every reader and writer of files. Paper: none.
+ */
+#ifndef CST_BASE_RETRY_H
+#define CST_BASE_RETRY_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* As the functions of POSIX after which they are named: result, and errno on failure, which is
+ * never EINTR. */
+
+static inline int cst_open_file(const char *path, int flags, mode_t mode) {
+    int fd = -1;
+    do
+        fd = open(path, flags, mode);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+static inline FILE *cst_fopen(const char *path, const char *how) {
+    FILE *file = NULL;
+    do
+        file = fopen(path, how);
+    while (!file && errno == EINTR);
+    return file;
+}
+
+static inline int cst_make_folder(const char *path, mode_t mode) {
+    int result = 0;
+    do
+        result = mkdir(path, mode);
+    while (result != 0 && errno == EINTR);
+    return result;
+}
+
+static inline int cst_fsync(int fd) {
+    int result = 0;
+    do
+        result = fsync(fd);
+    while (result != 0 && errno == EINTR);
+    return result;
+}
+
+static inline int cst_rename(const char *from, const char *to) {
+    int result = 0;
+    do
+        result = rename(from, to);
+    while (result != 0 && errno == EINTR);
+    return result;
+}
+
+/* Another name for the open file that /proc names `from`. */
+static inline int cst_link_open(const char *from, const char *to) {
+    int result = 0;
+    do
+        result = linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW);
+    while (result != 0 && errno == EINTR);
+    return result;
+}
+
+#endif

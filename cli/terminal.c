@@ -210,7 +210,7 @@ static int set_memory(cli_call *call) {
 }
 
 /* What ends a program in a terminal or a job is an interrupt, so that nothing unfinished stays;
- * but what the caller ignores (nohup) stays ignored. */
+ * but what the caller ignores (nohup, a job in the background of a script) stays ignored. */
 static void heed_signals(void) {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     struct sigaction action;
@@ -219,8 +219,7 @@ static void heed_signals(void) {
     action.sa_handler = on_signal;
     (void)sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        bool ours = numbers[i] == SIGINT || numbers[i] == SIGTERM;
-        if (ours || sigaction(numbers[i], NULL, &before) != 0 || before.sa_handler != SIG_IGN)
+        if (sigaction(numbers[i], NULL, &before) != 0 || before.sa_handler != SIG_IGN)
             (void)sigaction(numbers[i], &action, NULL);
     }
 }

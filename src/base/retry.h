@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -44,6 +45,12 @@ static inline int cst_fsync(int fd) {
         result = fsync(fd);
     while (result != 0 && errno == EINTR);
     return result;
+}
+
+/* Some file systems (FUSE, network shares) have no fsync, and say so: the data are then as durable
+ * as they can be made, and the output is none the worse. Every other failure is one. */
+static inline bool cst_synced(int fd) {
+    return cst_fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP;
 }
 
 static inline int cst_rename(const char *from, const char *to) {

@@ -183,12 +183,6 @@ cst_status cst_output_open(cst_context *context, cst_output_file **out, const ch
     return CST_OK;
 }
 
-/* Some file systems (FUSE, network shares) have no fsync, and say so: the data are then as durable
- * as they can be made, and the output is none the worse. Every other failure is one. */
-static bool synced(int fd) {
-    return cst_fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP;
-}
-
 static cst_status write_all(cst_context *context, cst_output_file *output,
                             const unsigned char *data, size_t bytes) {
     while (bytes > 0) {
@@ -278,7 +272,7 @@ static cst_status copy_to_named(cst_context *context, cst_output_file *output) {
             status = write_all(context, output, output->buffer, (size_t)got);
         at += got;
     }
-    if (status == CST_OK && !synced(output->fd))
+    if (status == CST_OK && !cst_synced(output->fd))
         status = failed(context, output, "syncing", errno);
     (void)close(from);
     return status;
@@ -309,7 +303,7 @@ static cst_status put_in_place(cst_context *context, cst_output_file *output) {
 
 cst_status cst_output_commit(cst_context *context, cst_output_file *output) {
     cst_status status = flush(context, output);
-    if (status == CST_OK && !output->direct && !synced(output->fd))
+    if (status == CST_OK && !output->direct && !cst_synced(output->fd))
         status = failed(context, output, "syncing", errno);
     if (status == CST_OK && !output->direct)
         status = put_in_place(context, output);

@@ -5,6 +5,8 @@
 #define _DEFAULT_SOURCE /* flock, mkdtemp */
 #include "weights/soup_folder.h"
 
+#include "base/retry.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -82,9 +84,15 @@ static cst_status put_mark(cst_context *context, const cst_soup_folder *folder, 
         return CST_OK;
     if (!may_use(folder->at))
         return refuse(context, path);
-    ssize_t wrote = write(folder->lock, MARK, sizeof MARK - 1);
-    if (wrote == (ssize_t)sizeof MARK - 1 && fsync(folder->lock) == 0) {
-        (void)fsync(folder->at); /* not every file system can */
+    size_t done = 0;
+    for (ssize_t wrote = 0; wrote >= 0 && done < sizeof MARK - 1;) {
+        wrote = write(folder->lock, MARK + done, sizeof MARK - 1 - done);
+        if (wrote < 0 && errno == EINTR)
+            wrote = 0;
+        done += wrote > 0 ? (size_t)wrote : 0;
+    }
+    if (done == sizeof MARK - 1 && cst_synced(folder->lock)) {
+        (void)cst_fsync(folder->at); /* not every file system can */
         return CST_OK;
     }
     cst_status status = failed(context, path, "marking it");
@@ -110,10 +118,10 @@ static cst_status take_lock(cst_context *context, cst_soup_folder *folder, const
 cst_status cst_soup_folder_open(cst_context *context, cst_soup_folder *out, const char *path,
                                 bool make) {
     *out = (cst_soup_folder){.at = -1, .lock = -1};
-    out->made = make && mkdir(path, 0777) == 0;
+    out->made = make && cst_make_folder(path, 0777) == 0;
     if (make && !out->made && errno != EEXIST)
         return failed(context, path, "making it");
-    out->at = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    out->at = cst_open_file(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (out->at < 0 && errno == ENOTDIR)
         return cst_fail(context, CST_ERROR_INPUT,
                         "work folder: %s is there and no folder; name another", path);
@@ -206,7 +214,7 @@ cst_status cst_soup_run_make(cst_context *context, const char *path, char **run,
         return status;
     }
     *run = made;
-    *at = open(made, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    *at = cst_open_file(made, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
     int mark = *at >= 0 ? openat(*at, RUN_MARK, O_WRONLY | O_CREAT | O_CLOEXEC, 0666) : -1;
     if (mark < 0)
         return failed(context, made, "opening it");

@@ -3,6 +3,8 @@
  * the candidate of the moment. Under every soup that is chosen by scores. Paper: none.
  */
 #include "weights/soup_work.h"
+
+#include "base/retry.h"
 #include "io/output.h"
 #include "weights/soup_folder.h"
 
@@ -190,7 +192,7 @@ static cst_status copy_file(cst_context *context, int from, const char *path, co
 
 cst_status cst_soup_work_keep(cst_context *context, const cst_soup_work *work, const char *kept) {
     struct stat info;
-    int fd = open(work->predictions, O_RDONLY | O_CLOEXEC);
+    int fd = cst_open_file(work->predictions, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return failed(context, work->predictions, "opening it");
     bool own = fstatat(work->run_at, PREDICTIONS, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -198,7 +200,7 @@ cst_status cst_soup_work_keep(cst_context *context, const cst_soup_work *work, c
     cst_status status = CST_OK;
     if (!own)
         status = copy_file(context, fd, work->predictions, kept);
-    else if (fsync(fd) != 0 || rename(work->predictions, kept) != 0)
+    else if (!cst_synced(fd) || cst_rename(work->predictions, kept) != 0)
         status = failed(context, kept, "keeping the predictions");
     (void)close(fd);
     return status;

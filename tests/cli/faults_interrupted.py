@@ -106,6 +106,19 @@ class Interrupted(PoolCase):
         self.assertGreater(stopped, 0)
         print(f"{arguments[0]} of {name}, interrupted before each of {moments} calls: {stopped} stopped")
 
+    def test_what_the_caller_ignores_stays_ignored(self):
+        def shrug_off():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+        env = {"LD_PRELOAD": os.environ["CORESTACK_IO_FAULT"], "CST_IO_UNDER": self.folder,
+               "CST_IO_FAULT": "open=interrupt:1", "CST_IO_COUNT": self.path("count"),
+               "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+        for ready, code in ((heed_interrupts, -signal.SIGINT), (shrug_off, 0)):
+            finished = subprocess.run([TOOL, "fit", self.pool, "-o", os.path.join(self.out, "m.cstack")],
+                                      env={**os.environ, **env}, stdin=subprocess.DEVNULL, capture_output=True,
+                                      preexec_fn=ready)
+            self.assertEqual(finished.returncode, code, finished.stderr)
+
     def test_fit(self):
         out = os.path.join(self.out, "m.cstack")
         self.runs("m.cstack", [["fit", self.pool, "-o", out, "--set", f"seed={s}"] for s in (1, 2)])

@@ -7,9 +7,10 @@ import os
 import random
 import re
 import shutil
+import tempfile
 import unittest
 
-from support import PoolCase, nameless, run
+from support import TOOL, PoolCase, nameless, run
 
 LIBRARY = os.environ["CORESTACK_IO_FAULT"]
 LONG = bool(os.environ.get("CORESTACK_LONG"))
@@ -48,6 +49,8 @@ class Faults(PoolCase):
 
     def setUp(self):
         super().setUp()
+        self.under = self.folder
+        self.scratch = None  # a folder of which nothing is promised but that it may be there
         self.temporary = self.path("temporary")
         self.out = self.path("out")
         os.mkdir(self.temporary)
@@ -59,7 +62,7 @@ class Faults(PoolCase):
         count = self.path("count")
         if fault:
             asan = os.environ.get("ASAN_OPTIONS", "")
-            env.update(LD_PRELOAD=LIBRARY, CST_IO_FAULT=fault, CST_IO_UNDER=self.folder, CST_IO_COUNT=count,
+            env.update(LD_PRELOAD=LIBRARY, CST_IO_FAULT=fault, CST_IO_UNDER=self.under, CST_IO_COUNT=count,
                        ASAN_OPTIONS=asan + ":verify_asan_link_order=0")
         result = run(*arguments, env=env)
         calls = int(self.read(count)) if fault else 0
@@ -84,6 +87,8 @@ class Faults(PoolCase):
         """old: a file that the command replaces. kinds: of calls that it must make."""
         def prepare():
             self.clear()
+            if self.scratch:
+                shutil.rmtree(self.scratch, ignore_errors=True)
             if old:
                 with open(old, "wb") as file:
                     file.write(b"before")
@@ -173,12 +178,32 @@ class Faults(PoolCase):
         files = [self.path(f"epoch{i}.safetensors") for i in range(4)]
         for name in files:
             with open(name, "wb") as file:
-                file.write(tensors.save([("weight", "F32", (3, 5), rng.normal(size=15).astype("f4").tobytes())]))
+                file.write(tensors.save([("weight", "F32", (3, 5), rng.normal(size=15).astype("f4").tobytes()),
+                                         ("bias", "F32", (3,), rng.normal(size=3).astype("f4").tobytes())]))
         return files
 
     def test_average_of_checkpoints(self):
         out = os.path.join(self.out, "average.safetensors")
         self.sweep(["swa", *self.checkpoints(), "-o", out, "--json"], old=out, kinds=WRITES)
+
+    def test_soup(self):
+        """The program that is called reads and writes without faults."""
+        import numpy as np
+
+        files = self.checkpoints()
+        inputs = np.random.default_rng(5).normal(size=(20, 5))
+        with open(self.path("x.f64"), "wb") as file:
+            file.write(np.array(inputs.shape, np.int64).tobytes() + inputs.tobytes())
+        labels = self.save("y.npy", np.arange(20, dtype=np.int32) % 3)
+        place = tempfile.mkdtemp(prefix="corestack-work-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+        self.addCleanup(shutil.rmtree, place)
+        self.scratch = os.path.join(place, "work")
+        self.under = f"{self.folder}:{place}"
+        out = os.path.join(self.out, "soup.safetensors")
+        self.sweep(["soup", "uniform", *files, "-o", out, "--json"], old=out, kinds=WRITES)
+        hook = f"env -u LD_PRELOAD {os.path.join(os.path.dirname(TOOL), 'tests', 'linear_hook')} {self.path('x.f64')}"
+        self.sweep(["soup", "greedy", *files, "--eval", hook, "--labels", labels, "--work", self.scratch, "-o", out,
+                    "--json"], old=out, kinds=WRITES | {"make"})
 
     def test_swag(self):
         out = os.path.join(self.out, "swag.safetensors")

@@ -4,6 +4,7 @@ import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -29,8 +30,10 @@ class Result:
 def run(*arguments, file_limit=None, stdout=subprocess.PIPE, env=None, cwd=None):
     """Runs the tool. file_limit: largest file it may write, in bytes."""
 
-    def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
+    def prepare():
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs ignore it
+        if file_limit is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
 
     if file_limit is not None and "GCOV_ERROR_FILE" in os.environ:
         # Counts of coverage, cut off by the limit, would spoil those of other runs.
@@ -41,7 +44,7 @@ def run(*arguments, file_limit=None, stdout=subprocess.PIPE, env=None, cwd=None)
         stdout=stdout,
         stderr=subprocess.PIPE,
         timeout=TIMEOUT,
-        preexec_fn=limit if file_limit is not None else None,
+        preexec_fn=prepare,
         env={**os.environ, **(env or {})},
         cwd=cwd,
         check=False,

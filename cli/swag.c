@@ -89,10 +89,13 @@ static int describe(cli_call *call, const sampling *s, const cli_target *target,
 
 /* The columns that took part; after the draws, which judge the file. */
 static int report_rank(cli_call *call, const sampling *s, cst_report *report) {
-    long long rank = cli_count_entry(call, call->arguments[0], "corestack.swag.rank");
+    int32_t rank = 0;
+    int code = cli_check(call, cst_weights_made_of(call->context, call->arguments[0], NULL, &rank));
     if (s->rank >= 0 && s->rank < rank)
-        rank = s->rank;
-    return cli_check(call, cst_report_set_integer(call->context, report, "rank", rank));
+        rank = (int32_t)s->rank;
+    if (code == CLI_OK)
+        code = cli_check(call, cst_report_set_integer(call->context, report, "rank", rank));
+    return code;
 }
 
 static int run_sample(cli_call *call) {

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -33,8 +34,12 @@ typedef struct kitchen {
     int calls;
     int fail_at; /* the call that fails; 0: none does */
     cst_status fail_with;
+    int change_at; /* the call at which the files change; 0: they do not */
+    bool replace;  /* by others of their names; else the bytes in them */
     cst_soup_config config;
 } kitchen;
+
+static void change_files(const kitchen *k);
 
 /* ---- the hook -------------------------------------------------------------------------------- */
 
@@ -52,6 +57,8 @@ static cst_status predict(cst_context *context, void *user, const char *candidat
     double bias[SOUP_CLASSES];
     float out[SOUP_ROWS * SOUP_CLASSES];
     cst_safetensors *file = NULL;
+    if (k->calls + 1 == k->change_at)
+        change_files(k);
     if (++k->calls == k->fail_at)
         return k->fail_with == CST_ERROR_INTERNAL
                    ? k->fail_with
@@ -94,6 +101,20 @@ static void write_model(cst_context *context, const char *path, int model) {
                                                     SOUP_BIAS + model * SOUP_CLASSES, SOUP_CLASSES),
                      CST_OK);
     assert_int_equal(cst_safetensors_writer_finish(context, writer), CST_OK);
+}
+
+static void change_files(const kitchen *k) {
+    for (int i = 0; i < SOUP_MODELS; i++) {
+        if (k->replace) {
+            write_model(k->context, k->paths[i], (i + 1) % SOUP_MODELS);
+            continue;
+        }
+        FILE *file = fopen(k->paths[i], "r+b");
+        assert_true(file && fseek(file, -4, SEEK_END) == 0);
+        int byte = fgetc(file);
+        assert_int_equal(fseek(file, -4, SEEK_END), 0);
+        assert_true(fputc(byte ^ 1, file) >= 0 && fclose(file) == 0);
+    }
 }
 
 static int setup(void **state) {
@@ -283,6 +304,61 @@ static void hooks_that_fail(void **state) {
     assert_int_equal(cst_soup_fail(k->context, (cst_status)99, "x"), CST_ERROR_INTERNAL);
 }
 
+/* What is written is what was scored: files under new names do not matter, new bytes do. */
+static void files_that_change(void **state) {
+    kitchen *k = *state;
+    size_t bytes[2];
+    k->config.metric = "nll";
+    assert_int_equal(cst_soup_greedy(k->context, k->list, SOUP_MODELS, &k->config, k->out, NULL),
+                     CST_OK);
+    unsigned char *wanted = slurp(k->out, &bytes[0]);
+    const int last = k->calls;
+    assert_int_equal(cst_soup_clear(k->context, k->work), CST_OK);
+    k->calls = 0;
+    k->change_at = 1;
+    k->replace = true;
+    assert_int_equal(cst_soup_greedy(k->context, k->list, SOUP_MODELS, &k->config, k->out, NULL),
+                     CST_OK);
+    unsigned char *got = slurp(k->out, &bytes[1]);
+    assert_int_equal(bytes[0], bytes[1]);
+    assert_memory_equal(wanted, got, bytes[0]);
+    free(got);
+    for (int learned = 0; learned < 2; learned++) {
+        k->config.evaluations = last;
+        k->calls = 0;
+        k->change_at = last;
+        k->replace = false;
+        assert_int_equal(cst_soup_clear(k->context, k->work), CST_OK);
+        (void)unlink(k->out);
+        assert_int_equal((learned ? cst_soup_learned : cst_soup_greedy)(
+                             k->context, k->list, SOUP_MODELS, &k->config, k->out, NULL),
+                         CST_ERROR_INPUT);
+        assert_non_null(strstr(cst_last_error(k->context), "changed"));
+        assert_int_equal(access(k->out, F_OK), -1);
+    }
+    free(wanted);
+}
+
+/* Each file is open once, whatever is mixed of them. */
+static void few_descriptors(void **state) {
+    enum { MANY = 48, SPARE = 20 };
+    kitchen *k = *state;
+    const char *list[MANY];
+    struct rlimit before;
+    struct rlimit few;
+    int lowest = dup(STDIN_FILENO);
+    assert_true(lowest >= 0 && close(lowest) == 0 && getrlimit(RLIMIT_NOFILE, &before) == 0);
+    few = before;
+    few.rlim_cur = (rlim_t)(lowest + MANY + SPARE);
+    for (int i = 0; i < MANY; i++)
+        list[i] = k->list[0]; /* which all are kept */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    cst_status status = cst_soup_greedy(k->context, list, MANY, &k->config, k->out, NULL);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    if (status != CST_OK)
+        fail_msg("%s", cst_last_error(k->context));
+}
+
 static int stop_third(void *user, const char *stage, int64_t done, int64_t total) {
     (void)total;
     return *(int *)user && strcmp(stage, "soup") == 0 && done == 3;
@@ -309,6 +385,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(learned_is_never_worse_than_the_corners, setup, teardown),
         cmocka_unit_test_setup_teardown(one_file_is_a_soup, setup, teardown),
         cmocka_unit_test_setup_teardown(hooks_that_fail, setup, teardown),
+        cmocka_unit_test_setup_teardown(files_that_change, setup, teardown),
+        cmocka_unit_test_setup_teardown(few_descriptors, setup, teardown),
         cmocka_unit_test_setup_teardown(a_run_can_be_stopped, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include "weights/soup_trial.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 cst_status cst_soup_fail(cst_context *context, cst_status status, const char *message) {
     CST_ENTER(context);
@@ -81,6 +82,7 @@ cst_status cst_soup_uniform(cst_context *context, const char *const *paths, int3
 typedef struct ranked {
     double score; /* the smaller the better */
     int32_t file;
+    uint64_t hash[2]; /* of the file as a candidate */
 } ranked;
 
 static int by_score(const void *a, const void *b) {
@@ -101,7 +103,9 @@ static cst_status try_singles(cst_context *context, cst_soup *soup, ranked *orde
         status = cst_soup_try(context, soup, &single, "single", i, &score, &step);
         if (status == CST_OK)
             status = cst_soup_log(context, soup, step);
-        order[i] = (ranked){soup->metric->more ? -score : score, i};
+        order[i] = (ranked){.score = soup->metric->more ? -score : score,
+                            .file = i,
+                            .hash = {soup->tried[0], soup->tried[1]}};
     }
     qsort(order, (size_t)soup->count, sizeof *order, by_score);
     return status;
@@ -121,23 +125,33 @@ static void remove_member(int32_t *members, int32_t count, int32_t file) {
             members[to++] = members[i];
 }
 
-/* chosen: room for all files; its count grows. */
+typedef struct choice {
+    cst_candidate soup;
+    uint64_t hash[2];
+    double score;
+} choice;
+
+/* members: room for all files; those of the choice. */
 static cst_status choose(cst_context *context, cst_soup *soup, const ranked *order,
-                         int32_t *members, cst_candidate *chosen, double *best) {
+                         int32_t *members, choice *best) {
     cst_status status = CST_OK;
+    cst_candidate *chosen = &best->soup;
     members[0] = order[0].file;
     *chosen = (cst_candidate){.members = members, .count = 1};
-    *best = soup->metric->more ? -order[0].score : order[0].score;
+    best->score = soup->metric->more ? -order[0].score : order[0].score;
+    memcpy(best->hash, order[0].hash, sizeof best->hash);
     for (int32_t i = 1; status == CST_OK && i < soup->count; i++) {
         json_t *step = NULL;
         double score = 0;
         insert(members, chosen->count++, order[i].file);
         status = cst_soup_try(context, soup, chosen, "add", order[i].file, &score, &step);
-        bool keep = status == CST_OK && !cst_soup_better(soup, *best, score);
-        if (keep)
-            *best = score;
-        else
+        bool keep = status == CST_OK && !cst_soup_better(soup, best->score, score);
+        if (keep) {
+            best->score = score;
+            memcpy(best->hash, soup->tried, sizeof best->hash);
+        } else {
             remove_member(members, chosen->count--, order[i].file);
+        }
         if (status == CST_OK) {
             cst_report_flag(soup->report, step, "kept", keep);
             status = cst_soup_log(context, soup, step);
@@ -158,10 +172,9 @@ cst_status cst_soup_greedy(cst_context *context, const char *const *paths, int32
         *report = NULL;
     CST_ENTER(context);
     cst_soup soup = {0};
-    cst_candidate chosen = {0};
+    choice best = {.score = 0};
     ranked *order = NULL;
     int32_t *members = NULL;
-    double best = 0;
     cst_notices_clear(context);
     cst_status status = cst_soup_check_call(context, __func__, paths, count, out);
     if (status == CST_OK)
@@ -173,10 +186,10 @@ cst_status cst_soup_greedy(cst_context *context, const char *const *paths, int32
         status = order && members ? try_singles(context, &soup, order) : CST_ERROR_MEMORY;
     }
     if (status == CST_OK)
-        status = choose(context, &soup, order, members, &chosen, &best);
+        status = choose(context, &soup, order, members, &best);
     if (status == CST_OK) {
-        put_chosen(&soup, &chosen);
-        status = cst_soup_finish(context, &soup, &chosen, best, out, report);
+        put_chosen(&soup, &best.soup);
+        status = cst_soup_finish(context, &soup, &best.soup, best.hash, best.score, out, report);
     }
     cst_free(context, members);
     cst_free(context, order);

@@ -25,6 +25,7 @@ typedef struct learned {
     int32_t single;    /* the best candidate is this file; -1: a mix of all */
     bool searched;     /* the best candidate has weights in `best` */
     double score;      /* of the best candidate */
+    uint64_t hash[2];  /* and of its file */
     const char *found; /* kind of the best candidate */
     int64_t generations;
 } learned;
@@ -62,6 +63,7 @@ static cst_status try_one(cst_context *context, learned *l, const cst_candidate 
     bool best = !l->found || cst_soup_better(soup, *score, l->score);
     if (best) {
         l->score = *score;
+        memcpy(l->hash, soup->tried, sizeof l->hash);
         l->single = file;
         l->found = kind;
         l->searched = candidate->weights != NULL;
@@ -192,7 +194,7 @@ static cst_status finish(cst_context *context, learned *l, const char *out, cst_
         best.scope = CST_MIX_MODEL;
     }
     put_weights(l);
-    return cst_soup_finish(context, &l->soup, &best, l->score, out, report);
+    return cst_soup_finish(context, &l->soup, &best, l->hash, l->score, out, report);
 }
 
 cst_status cst_soup_learned(cst_context *context, const char *const *paths, int32_t count,

@@ -6,6 +6,7 @@
 
 #include "io/bytes.h"
 #include "io/hash.h"
+#include "weights/checkpoints.h"
 
 #include <corestack/metrics.h>
 
@@ -97,25 +98,24 @@ void cst_soup_close(cst_context *context, cst_soup *soup) {
 
 /* ---- a candidate ----------------------------------------------------------------------------- */
 
-cst_status cst_soup_mix(cst_context *context, const cst_soup *soup, const cst_candidate *candidate,
-                        const char *path, uint64_t hash[2]) {
+/* Writes the mix to where candidates stand. Of the files that are open: their names may lead to
+ * other ones by now. hash: of the file written. */
+static cst_status mix(cst_context *context, const cst_soup *soup, const cst_candidate *candidate,
+                      uint64_t hash[2]) {
+    const char *path = cst_soup_work_candidate(soup->work);
     if (!candidate->members)
         return cst_checkpoints_mix(context, soup->all, candidate->weights, candidate->scope, path,
                                    hash);
-    cst_checkpoints *some = NULL;
-    const char **paths = cst_alloc(context, (size_t)candidate->count, sizeof *paths);
-    if (!paths)
+    cst_checkpoints some = *soup->all;
+    some.count = candidate->count;
+    some.files = cst_alloc(context, (size_t)candidate->count, sizeof *some.files);
+    if (!some.files)
         return CST_ERROR_MEMORY;
     for (int32_t i = 0; i < candidate->count; i++)
-        paths[i] = soup->paths[candidate->members[i]];
-    cst_mute(context, true); /* it was said of all files together */
-    cst_status status = cst_checkpoints_open(context, &some, paths, candidate->count);
-    if (status == CST_OK)
-        status =
-            cst_checkpoints_mix(context, some, candidate->weights, candidate->scope, path, hash);
-    cst_checkpoints_close(context, some);
-    cst_mute(context, false);
-    cst_free(context, (void *)paths);
+        some.files[i] = soup->all->files[candidate->members[i]];
+    cst_status status =
+        cst_checkpoints_mix(context, &some, candidate->weights, candidate->scope, path, hash);
+    cst_free(context, some.files);
     return status;
 }
 
@@ -202,13 +202,11 @@ static cst_status use_kept(cst_context *context, cst_soup *soup, const char *kep
 /* The score, from what was kept or from the hook. */
 static cst_status evaluate(cst_context *context, cst_soup *soup, const cst_candidate *candidate,
                            double *score, bool *cached) {
-    uint64_t hash[2];
     char *kept = NULL;
     *cached = false;
-    cst_status status =
-        cst_soup_mix(context, soup, candidate, cst_soup_work_candidate(soup->work), hash);
+    cst_status status = mix(context, soup, candidate, soup->tried);
     if (status == CST_OK)
-        status = kept_path(context, soup, hash, &kept);
+        status = kept_path(context, soup, soup->tried, &kept);
     if (status == CST_OK)
         status = use_kept(context, soup, kept, score, cached);
     if (status == CST_OK && !*cached)
@@ -260,8 +258,23 @@ bool cst_soup_better(const cst_soup *soup, double score, double than) {
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
+/* Mixes the best candidate once more, and writes it where it belongs if it is what was scored. */
+static cst_status serve(cst_context *context, const cst_soup *soup, const cst_candidate *best,
+                        const uint64_t tried[2], const char *out) {
+    uint64_t hash[2];
+    cst_status status = mix(context, soup, best, hash);
+    if (status == CST_OK && (hash[0] != tried[0] || hash[1] != tried[1]))
+        status = cst_fail(context, CST_ERROR_INPUT,
+                          "a file of the soup was changed after it was scored, and nothing was "
+                          "written; give the same command again, which asks only for what is new");
+    if (status == CST_OK)
+        status = cst_soup_work_serve(context, soup->work, out);
+    return status;
+}
+
 cst_status cst_soup_finish(cst_context *context, cst_soup *soup, const cst_candidate *best,
-                           double score, const char *out, cst_report **report) {
+                           const uint64_t tried[2], double score, const char *out,
+                           cst_report **report) {
     json_t *root = cst_report_root(soup->report);
     cst_report_integer(soup->report, root, "samples", soup->samples);
     cst_report_number(soup->report, root, "score", score);
@@ -273,7 +286,7 @@ cst_status cst_soup_finish(cst_context *context, cst_soup *soup, const cst_candi
     if (status == CST_OK)
         status = cst_progress(context, "soup", soup->planned, soup->planned);
     if (status == CST_OK)
-        status = cst_soup_mix(context, soup, best, out, NULL);
+        status = serve(context, soup, best, tried, out);
     if (status == CST_OK)
         cst_report_change_number(root, "seconds", cst_seconds() - soup->started);
     if (status == CST_OK && report) {

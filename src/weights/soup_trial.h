@@ -36,7 +36,8 @@ typedef struct cst_soup {
     cst_soup_work *work;
     uint64_t labels[2]; /* hash of the labels' file */
     double started;
-    int64_t samples; /* 0 until something was scored */
+    uint64_t tried[2]; /* hash of the last candidate */
+    int64_t samples;   /* 0 until something was scored */
     int64_t evaluations;
     int64_t cached;  /* of these: not asked of the hook */
     int64_t planned; /* evaluations at most, for progress */
@@ -58,10 +59,6 @@ typedef struct cst_candidate {
     cst_mix_scope scope;
 } cst_candidate;
 
-/* Writes the mix. hash: of the file, or NULL. */
-cst_status cst_soup_mix(cst_context *context, const cst_soup *soup, const cst_candidate *candidate,
-                        const char *path, uint64_t hash[2]);
-
 /* The candidate's score; *step is its object in the report, which the caller completes and then
  * logs. kind: what is tried; file: the one it is about, or -1. */
 cst_status cst_soup_try(cst_context *context, cst_soup *soup, const cst_candidate *candidate,
@@ -71,10 +68,11 @@ cst_status cst_soup_log(cst_context *context, cst_soup *soup, const json_t *step
 /* Whether a score is better than another one; no score, NaN, is the worst. */
 bool cst_soup_better(const cst_soup *soup, double score, double than);
 
-/* Ends a soup: writes the best candidate to `out`, completes the report with its score and the
- * counts, and hands it over (report may be NULL). */
+/* Ends a soup: writes the best candidate, whose hash was `tried` when it was scored, to `out`,
+ * completes the report with its score and the counts, and hands it over (report may be NULL). */
 cst_status cst_soup_finish(cst_context *context, cst_soup *soup, const cst_candidate *best,
-                           double score, const char *out, cst_report **report);
+                           const uint64_t tried[2], double score, const char *out,
+                           cst_report **report);
 
 /* Files and the path of the result as a public call gets them; in soup.c. */
 cst_status cst_soup_check_call(cst_context *context, const char *call, const char *const *paths,

@@ -21,7 +21,7 @@
 
 static const char CANDIDATE[] = "candidate.safetensors";
 static const char PREDICTIONS[] = "predictions.npy";
-enum { KEPT_DIGITS = 32, COPY_BYTES = 1 << 16 }; /* of a hash; at a time */
+enum { KEPT_DIGITS = 32, COPY_BYTES = 1 << 20 }; /* of a hash; at a time */
 
 struct cst_soup_work {
     char *path;
@@ -169,8 +169,6 @@ char *cst_soup_work_kept(cst_context *context, const cst_soup_work *work, const 
                       hash[1]);
 }
 
-/* The bytes behind a name that leads to a file which is, or may be, somebody else's too: the next
- * predictions may be written into it. */
 static cst_status copy_file(cst_context *context, int from, const char *path, const char *to) {
     char *piece = cst_alloc(context, COPY_BYTES, 1);
     cst_output_file *output = NULL;
@@ -178,6 +176,8 @@ static cst_status copy_file(cst_context *context, int from, const char *path, co
     for (ssize_t got = 1; status == CST_OK && got != 0;) {
         got = read(from, piece, COPY_BYTES);
         if (got > 0)
+            status = cst_poll(context);
+        if (got > 0 && status == CST_OK)
             status = cst_output_write(context, output, piece, (size_t)got);
         else if (got < 0 && errno != EINTR)
             status = failed(context, path, "reading it");
@@ -190,6 +190,17 @@ static cst_status copy_file(cst_context *context, int from, const char *path, co
     return status;
 }
 
+cst_status cst_soup_work_serve(cst_context *context, const cst_soup_work *work, const char *out) {
+    int fd = open(work->candidate, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return failed(context, work->candidate, "opening it");
+    cst_status status = copy_file(context, fd, work->candidate, out);
+    (void)close(fd);
+    return status;
+}
+
+/* What is, or may be, somebody else's file too is copied: the next predictions may be written into
+ * it. */
 cst_status cst_soup_work_keep(cst_context *context, const cst_soup_work *work, const char *kept) {
     struct stat info;
     int fd = cst_open_file(work->predictions, O_RDONLY | O_CLOEXEC, 0);

@@ -19,6 +19,8 @@ void cst_soup_work_close(cst_context *context, cst_soup_work *work);
 /* Where the candidate and what is predicted with it stand for the moment. Borrowed. */
 const char *cst_soup_work_candidate(const cst_soup_work *work);
 const char *cst_soup_work_predictions(const cst_soup_work *work);
+/* Copies the candidate to where the soup belongs, which appears whole or not at all. */
+cst_status cst_soup_work_serve(cst_context *context, const cst_soup_work *work, const char *out);
 /* Removes both, if they are there, whatever they are. */
 void cst_soup_work_clean(const cst_soup_work *work);
 

@@ -131,6 +131,31 @@ static void numbers_are_what_strtod_gives(void **state) {
     }
 }
 
+/* Of any length, rounded as strtod rounds all digits. */
+static void long_numbers_are_read(void **state) {
+    (void)state;
+    enum { ROOM = 3000, MOST = 2000 };
+    static const struct {
+        const char *begin, *digit, *end;
+    } parts[] = {{"0.", "1", ""},      {"-", "7", ""},
+                 {"-3.", "0", "1e-5"}, {"0.", "0", "12"},
+                 {"1", "0", "e-1500"}, {"0.", "9", ""},
+                 {"", "4", "E+2"},     {"0.", "0", ""},
+                 {"-0.", "0", "e7"},   {"9007199254740993.", "0", "1"}};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        for (int digits = 126; digits < MOST; digits += 97) {
+            char text[ROOM];
+            size_t length = strlen(strcpy(text, parts[i].begin));
+            for (int d = 0; d < digits; d++)
+                text[length++] = *parts[i].digit;
+            strcpy(text + length, parts[i].end);
+            length += strlen(parts[i].end);
+            double expected = strtod(text, NULL);
+            double got = cst_coco_number(text, length);
+            assert_memory_equal(&expected, &got, sizeof got);
+        }
+}
+
 /* Boxes cross the chunks in which a file is read. */
 static void long_files_are_read_whole(void **state) {
     enum { BOXES = 20000, LINE = 160 };
@@ -215,7 +240,7 @@ static const fault RESULT_FAULTS[] = {
     {ONE("\"bbox\": [0,101,10,10], \"score\": 1"), CST_ERROR_INPUT, {"outside its image", ""}},
     {ONE("\"bbox\": [0,0,1,1], \"score\": 1" ZEROS ZEROS ".0"), /* of 129 characters */
      CST_ERROR_INPUT,
-     {"score", "not finite"}},
+     {"score 1e+128", "from 0 to 1"}},
     {ONE("\"bbox\": [0,0,1,1], \"score\": true"), CST_ERROR_FORMAT, {"'score'", "true or false"}},
     {ONE("\"bbox\": [0,0,1,1], \"score\": Infinity"),
      CST_ERROR_FORMAT,
@@ -312,14 +337,25 @@ static const fault TRUTH_FAULTS[] = {
      {"'name' of category 0", "a number, not a text"}},
     {FILE_OF(IMAGE, "{\"id\": 1, \"name\": \"a\\u0000b\"}", ""),
      CST_ERROR_FORMAT,
-     {"'name' of category 0", "a text with a NUL in it"}},
+     {"'name' of category 0", "a text with control characters in it"}},
+    {FILE_OF(IMAGE, "{\"id\": 1, \"name\": \"a\\u0007b\"}", ""),
+     CST_ERROR_FORMAT,
+     {"'name' of category 0", "a text with control characters in it"}},
+    {FILE_OF("{\"id\": 1, \"width\": 1e300}", KIND, ""), CST_ERROR_INPUT, {"image 0", "1e+300"}},
+    {FILE_OF("{\"id\": 1, \"height\": 10000001}", KIND, ""),
+     CST_ERROR_INPUT,
+     {"sizes go to 10000000 pixels", ""}},
+    {FILE_OF("{\"id\": 1, \"id\": 1}", KIND, ""), CST_ERROR_FORMAT, {"'id' of image 0", "twice"}},
+    {FILE_OF(IMAGE, KIND, BOX("\"bbox\": [0,0,1,1], \"bbox\": [0,0,1,1]")),
+     CST_ERROR_FORMAT,
+     {"'bbox' of annotation 0", "there twice"}},
     {FILE_OF("{\"id\": 1, \"width\": 1e999}", KIND, ""), CST_ERROR_INPUT, {"size inf x 0", ""}},
     {FILE_OF("{\"id\": 1, \"height\": -1}", KIND, ""), CST_ERROR_INPUT, {"size 0 x -1", ""}},
     {FILE_OF("{\"id\": 1, \"height\": 1e999}", KIND, ""), CST_ERROR_INPUT, {"size 0 x inf", ""}},
     {FILE_OF("", "{\"name\": \"k\"}", ""), CST_ERROR_FORMAT, {"category 0", "has no 'id'"}},
     {FILE_OF("3", KIND, ""), CST_ERROR_FORMAT, {"image 0", "a number, not an object"}},
     {"3", CST_ERROR_FORMAT, {"holds a number, not COCO annotations", ""}},
-    {"{\"images\": null}", CST_ERROR_FORMAT, {"the list of image is null, not a list", ""}},
+    {"{\"images\": null}", CST_ERROR_FORMAT, {"the list of images is null, not a list", ""}},
     {"{\"annotations\": [], \"categories\": []}", CST_ERROR_FORMAT, {"no list of images", ""}},
     {"{\"images\": [], \"categories\": []}", CST_ERROR_FORMAT, {"no list of annotations", ""}},
     {FILE_OF(IMAGE, KIND, BOX("\"id\": 1")), CST_ERROR_FORMAT, {"has no 'bbox'", ""}},
@@ -410,6 +446,7 @@ int main(void) {
                                         files_teardown),
         cmocka_unit_test_setup_teardown(results_are_read_and_written, files_setup, files_teardown),
         cmocka_unit_test(numbers_are_what_strtod_gives),
+        cmocka_unit_test(long_numbers_are_read),
         cmocka_unit_test_setup_teardown(long_files_are_read_whole, files_setup, files_teardown),
         cmocka_unit_test_setup_teardown(faults_of_results_are_named, files_setup, files_teardown),
         cmocka_unit_test_setup_teardown(faults_of_annotations_are_named, files_setup,

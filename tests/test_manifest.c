@@ -1,6 +1,6 @@
 /*
  * Manifests: what is read from one that has every key, and the whole message of each that is wrong.
- * Under the pool. docs/pools.md.
+ * Under the pool. docs/pool.md.
  */
 #include "test_io_files.h"
 
@@ -190,11 +190,11 @@ static void conditions(void **state) {
          ": splits.oof.conditions[1].kind must be a text that is not empty and has no control "
          "characters"},
         {OF_SPLIT("'conditions': [{'severity': -1}]"), CST_ERROR_INPUT,
-         ": splits.oof.conditions[0].severity must be a number that is not negative"},
+         ": splits.oof.conditions[0].severity must be a number that is not negative, at most 1e30"},
         {OF_SPLIT("'conditions': [{'severity': 1e999}]"), CST_ERROR_FORMAT,
          ": line 1, column 88 (byte 88): real number overflow near '1e999'"},
         {OF_SPLIT("'conditions': [{'severity': '1'}]"), CST_ERROR_INPUT,
-         ": splits.oof.conditions[0].severity must be a number that is not negative"},
+         ": splits.oof.conditions[0].severity must be a number that is not negative, at most 1e30"},
         {OF_SPLIT("'conditions': [{'shift': 'a'}, {'kind': 'b'}, {'shift': 'a'}]"), CST_ERROR_INPUT,
          ": splits.oof.conditions[0] and [2]" TWICE},
         {OF_SPLIT("'conditions': [{'kind': 'b'}, {}, {'kind': 'b'}, {}]"), CST_ERROR_INPUT,
@@ -226,11 +226,13 @@ static void models(void **state) {
         {OF_MODEL("'family': ''"), CST_ERROR_INPUT,
          ": models[0].family must be a text that is not empty and has no control characters"},
         {OF_MODEL("'flops': -1"), CST_ERROR_INPUT,
-         ": models[0].flops must be a number that is not negative"},
+         ": models[0].flops must be a number that is not negative, at most 1e30"},
+        {OF_MODEL("'flops': 1.1e30"), CST_ERROR_INPUT,
+         ": models[0].flops must be a number that is not negative, at most 1e30"},
         {OF_MODEL("'params': '1'"), CST_ERROR_INPUT,
-         ": models[0].params must be a number that is not negative"},
+         ": models[0].params must be a number that is not negative, at most 1e30"},
         {OF_MODEL("'latency_ms': -0.5"), CST_ERROR_INPUT,
-         ": models[0].latency_ms must be a number that is not negative"},
+         ": models[0].latency_ms must be a number that is not negative, at most 1e30"},
         {OF_MODEL("'ensemble': 3"), CST_ERROR_INPUT,
          ": models[0].ensemble must be an object {...}"},
         {ENSEMBLE("'of': 'm'"), CST_ERROR_INPUT, kinds},

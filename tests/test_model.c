@@ -375,14 +375,16 @@ static void impossible_numbers_are_refused(void **state) {
 
 static void names_that_are_not_text_are_refused(void **state) {
     static const patch patches[] = {
-        {"MEMB", 4, 1, 0xff, "member name 0 (counted from 0) is not UTF-8 text"},
+        {"MEMB", 4, 1, 0xff,
+         "member name 0 (counted from 0) holds a control character or is not UTF-8 text"},
         {"MEMB", 4, 2, 0x80c0, "not UTF-8"},   /* overlong NUL */
         {"MEMB", 4, 3, 0x80a0ed, "not UTF-8"}, /* surrogate */
         {"MEMB", 11, 1, 0xc3, "not UTF-8"},    /* cut short by the end of the name */
         {"MEMB", 6, 1, 0, "not UTF-8"},
         {"MEMB", 6, 1, '\n', "not UTF-8"},
         {"MEMB", 24, 8, UINT64_C(0x303574656e736572), "member name 'resnet50' stands twice"},
-        {"CLAS", 5, 1, 0x1b, "class name 0 (counted from 0) is not UTF-8 text"},
+        {"CLAS", 5, 1, 0x1b,
+         "class name 0 (counted from 0) holds a control character or is not UTF-8 text"},
         {"SETT", 8 + 6, 1, '-', "setting 0 is not of the form key=value"},
         {"SETT", 8, 1, '=', "setting 0 is not of the form key=value"},
     };

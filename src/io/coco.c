@@ -68,6 +68,11 @@ static cst_status take_image(cst_context *context, gather *g, const cst_coco_rec
         return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r,
                                "has the size %g x %g; both have to be above 0", r->width,
                                r->height);
+    if ((width && r->width > CST_COCO_PIXELS_MAX) || (height && r->height > CST_COCO_PIXELS_MAX))
+        return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r,
+                               "has a side of %g pixels; sizes go to %.0f pixels",
+                               width && r->width > CST_COCO_PIXELS_MAX ? r->width : r->height,
+                               CST_COCO_PIXELS_MAX);
     image_entry *grown = room(context, g->images, g->image_count, &g->image_room, sizeof *grown);
     if (!grown)
         return CST_ERROR_MEMORY;

@@ -26,6 +26,8 @@ const char *const cst_coco_field_names[CST_COCO_FIELDS] = {
 
 const char *const cst_coco_list_names[] = {"detection", "image", "annotation", "category",
                                            "record"};
+const char *const cst_coco_list_plurals[] = {"detections", "images", "annotations", "categories",
+                                             "records"};
 
 /* ---- records ---------------------------------------------------------------------------------
  */
@@ -77,10 +79,54 @@ cst_status cst_coco_check_box(cst_context *context, const char *path, const cst_
 /* ---- numbers ---------------------------------------------------------------------------------
  */
 
+/* The power of ten that stands after the e; what no double reaches is cut. */
+static int64_t power_of(const char *at, const char *end) {
+    enum { FAR = 100000000 };
+    int64_t power = 0;
+    bool negative = at < end && *at == '-';
+    for (at += at < end && (*at == '-' || *at == '+'); at < end && power < FAR; at++)
+        power = power * 10 + (*at - '0');
+    return negative ? -power : power;
+}
+
+/* Of more digits than decide how a double is rounded, one that is not 0 stands for all others. */
+static double long_number(const char *text, size_t length) {
+    enum { DECISIVE = 800, ROOM = DECISIVE + 32 };
+    char copy[ROOM];
+    const char *at = text + (*text == '-');
+    const char *end = text + length;
+    int kept = 0;
+    int64_t scale = 0;
+    bool point = false;
+    bool rest = false;
+    for (; at < end && *at != 'e' && *at != 'E'; at++) {
+        if (*at == '.') {
+            point = true;
+            continue;
+        }
+        bool taken = kept < DECISIVE;
+        if (!taken)
+            rest = rest || *at != '0';
+        else if (kept > 0 || *at != '0')
+            copy[kept++] = *at;
+        scale += !taken - point;
+    }
+    if (kept == 0)
+        return *text == '-' ? -0.0 : 0.0;
+    if (rest) {
+        copy[kept++] = '1';
+        scale--;
+    }
+    scale += at < end ? power_of(at + 1, end) : 0;
+    (void)cst_snprintf(copy + kept, ROOM - (size_t)kept, "e%" PRId64, scale);
+    double value = cst_strtod(copy, NULL);
+    return *text == '-' ? -value : value;
+}
+
 static double slow_number(const char *text, size_t length) {
     char copy[NUMBER_CHARS];
     if (length >= sizeof copy)
-        return NAN;
+        return long_number(text, length);
     memcpy(copy, text, length);
     copy[length] = '\0';
     return cst_strtod(copy, NULL);

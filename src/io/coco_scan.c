@@ -4,6 +4,7 @@
  */
 #include "io/coco_scan.h"
 
+#include "base/utf8.h"
 #include "io/bytes.h"
 
 #include <inttypes.h>
@@ -44,9 +45,10 @@ typedef struct scan {
     int64_t counts[CST_COCO_OTHER + 1];
     bool in_record;
     cst_coco_field field;
-    int corner; /* numbers of the bbox so far; -1 outside one: nothing is open inside it */
-    int silent; /* chunks since the last event */
-    char *name; /* storage of record.name */
+    unsigned keys; /* bit per field whose key the record had */
+    int corner;    /* numbers of the bbox so far; -1 outside one: nothing is open inside it */
+    int silent;    /* chunks since the last event */
+    char *name;    /* storage of record.name */
     cst_coco_record record;
     cst_coco_record_fn told;
     void *user;
@@ -104,7 +106,7 @@ static int check_place(scan *s, const char *what) {
         return stop(s, "%s %" PRId64 " (counted from 0) is %s, not an object",
                     cst_coco_list_names[s->list], s->counts[s->list], what);
     if (!s->results && s->depth == 1 && s->list != CST_COCO_OTHER)
-        return stop(s, "the list of %s is %s, not a list", cst_coco_list_names[s->list], what);
+        return stop(s, "the list of %s is %s, not a list", cst_coco_list_plurals[s->list], what);
     return 1;
 }
 
@@ -182,8 +184,8 @@ static int got_string(void *user, const unsigned char *text, size_t length) {
         return check_place(s, "a text");
     if (s->field != CST_COCO_NAME)
         return wrong_kind(s, "a text, not a number");
-    if (memchr(text, '\0', length))
-        return wrong_kind(s, "a text with a NUL in it");
+    if (cst_utf8_text(text, length) < length)
+        return wrong_kind(s, "a text with control characters in it");
     cst_free(s->context, s->name);
     s->name = cst_alloc(s->context, length + 1, 1);
     if (!s->name) {
@@ -210,13 +212,16 @@ static int got_key(void *user, const unsigned char *text, size_t length) {
             if ((LIST_FIELDS[s->list] & BIT(f)) && strlen(cst_coco_field_names[f]) == length &&
                 memcmp(cst_coco_field_names[f], text, length) == 0)
                 s->field = (cst_coco_field)f;
+        if (s->field != CST_COCO_FIELDS && (s->keys & BIT(s->field)))
+            return wrong_kind(s, "there twice");
+        s->keys |= s->field != CST_COCO_FIELDS ? BIT(s->field) : 0;
     } else if (!s->results && s->depth == 1) {
         s->list = CST_COCO_OTHER;
         for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
             if (strlen(lists[i].name) == length && memcmp(lists[i].name, text, length) == 0)
                 s->list = lists[i].list;
         if (s->list != CST_COCO_OTHER && s->lists_seen[s->list])
-            return stop(s, "the list of %s stands twice", cst_coco_list_names[s->list]);
+            return stop(s, "the list of %s stands twice", cst_coco_list_plurals[s->list]);
         s->lists_seen[s->list] = true;
     }
     return 1;
@@ -241,6 +246,7 @@ static int open_map(void *user) {
     if (!s->in_record && s->depth == s->record_depth - 1 && s->list != CST_COCO_OTHER) {
         s->in_record = true;
         s->field = CST_COCO_FIELDS;
+        s->keys = 0;
         s->record =
             (cst_coco_record){.list = s->list, .index = s->counts[s->list]++, .offset = here(s)};
     } else if (s->depth > 0 && !check_place(s, "an object")) {

@@ -45,6 +45,7 @@ typedef struct cst_coco_record {
 /* As files have them, and of the lists one element. */
 extern const char *const cst_coco_field_names[CST_COCO_FIELDS];
 extern const char *const cst_coco_list_names[];
+extern const char *const cst_coco_list_plurals[];
 
 /* Told every record of the lists that matter; a failure stops the scan. `share`: which part of the
  * file has been read, from 0 to 1. */
@@ -77,8 +78,8 @@ static const double CST_COCO_PIXELS_MAX = 1e7;
 cst_status cst_coco_check_box(cst_context *context, const char *path, const cst_coco_record *record,
                               double width, double height);
 
-/* The number that a JSON text of a number (not empty) stands for, whatever the locale; NaN for one
- * of 128 characters and more. */
+/* The number that a JSON text of a number (not empty) stands for, whatever the locale and its
+ * length; infinite where it is too large. */
 double cst_coco_number(const char *text, size_t length);
 /* An integer, also one written as 7.0 or 1e3; false for what is none. */
 bool cst_coco_integer(const char *text, size_t length, int64_t *out);

@@ -117,8 +117,8 @@ cst_status cst_manifest_read_number(const cst_manifest_reader *r, const char *pl
     if (!value)
         return CST_OK;
     double number = json_is_number(value) ? json_number_value(value) : -1;
-    if (!(number >= 0)) /* infinite it is not: jansson refuses what overflows */
-        return cst_manifest_wrong(r, place, key, "a number that is not negative");
+    if (!(number >= 0 && number <= 1e30)) /* so that sums and products with passes stay finite */
+        return cst_manifest_wrong(r, place, key, "a number that is not negative, at most 1e30");
     *out = number;
     return CST_OK;
 }

@@ -139,7 +139,9 @@ static char *get_string(reader *r, const char *what, size_t index) {
     if (length == 0)
         refuse(r, at, "%s %zu (counted from 0) is empty", what, index);
     else if (good < length)
-        refuse(r, at + 4 + good, "%s %zu (counted from 0) is not UTF-8 text", what, index);
+        refuse(r, at + 4 + good,
+               "%s %zu (counted from 0) holds a control character or is not UTF-8 text", what,
+               index);
     char *text = r->status == CST_OK ? cst_alloc(r->context, length + 1, 1) : NULL;
     if (text)
         memcpy(text, from, length);

@@ -144,7 +144,7 @@ static cst_status add_method(cst_context *context, comparison *c,
         !cst_value_baseline_applies(baseline, c->source.ensembles, c->source.view.members))
         return asked ? cst_fail(context, CST_ERROR_INPUT,
                                 "%s needs members that the manifest tags for it (key 'ensemble'), "
-                                "and this pool has none",
+                                "of deep ensembles and snapshots two; this pool has too few",
                                 name)
                      : CST_OK;
     if (status == CST_OK && c->methods[c->count].preset) {

@@ -91,7 +91,7 @@ static cst_status add_method(cst_context *context, comparison *c,
     if (!cst_method_applies(&method, &c->plain.source))
         return asked ? cst_fail(context, CST_ERROR_INPUT,
                                 "%s needs members that the manifest tags for it (key 'ensemble'), "
-                                "and this pool has none",
+                                "of deep ensembles and snapshots two; this pool has too few",
                                 name)
                      : CST_OK;
     if (c->count == METHODS_MAX)

@@ -155,6 +155,12 @@ class Tags(PoolCase):
             self.assertAlmostEqual(rows[kind]["flops_rel"], flops / whole, places=9)
             self.assertGreater(rows[kind]["AP"], 0)
 
+    def test_one_member_is_too_few(self):
+        self.manifest["models"][0]["ensemble"] = {"kind": "deep-ensemble", "of": "x"}
+        self.write_manifest()
+        result = self.fails("compare", self.pool, "-m", "deep-ensemble", says=["deep-ensemble", "too few", "two"])
+        self.assertNotIn("none", result.err)
+
 
 if __name__ == "__main__":
     import unittest

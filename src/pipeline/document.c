@@ -50,7 +50,9 @@ void cst_document_members(cst_report *report, const cst_pool *pool, const cst_me
         if (because)
             cst_report_flag(report, member, "kept", because[k] == CST_BECAUSE_KEPT);
         cst_document_scores(report, member, &members[k]);
-        cst_report_number(report, member, "flops", cst_pool_member_flops(pool, k));
+        cst_report_number(report, member, "flops",
+                          cst_pool_member_ensemble(pool, k).passes *
+                              cst_pool_member_flops(pool, k));
     }
 }
 

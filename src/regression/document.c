@@ -134,7 +134,9 @@ void cst_value_put_members(cst_report *report, const cst_pool *pool,
         cst_report_number(report, member, "rmse", members[k].rmse);
         cst_report_number(report, member, "mae", members[k].mae);
         cst_report_number(report, member, "r2", members[k].r2);
-        cst_report_number(report, member, "flops", cst_pool_member_flops(pool, k));
+        cst_report_number(report, member, "flops",
+                          cst_pool_member_ensemble(pool, k).passes *
+                              cst_pool_member_flops(pool, k));
     }
 }
 

@@ -155,6 +155,12 @@ class Tags(PoolCase):
             self.assertAlmostEqual(rows[kind]["flops_rel"], flops / whole, places=9)
             self.assertGreater(rows[kind]["AP"], 0)
 
+    def test_cost_is_that_of_all_passes(self):
+        self.manifest["models"][0].update(flops=10, ensemble={"kind": "swag", "of": "x", "passes": 30})
+        self.write_manifest()
+        members = self.works("inspect", self.pool, "--json").json()["members"]
+        self.assertEqual(members[0]["flops"], 300)
+
     def test_one_member_is_too_few(self):
         self.manifest["models"][0]["ensemble"] = {"kind": "deep-ensemble", "of": "x"}
         self.write_manifest()

@@ -8,6 +8,7 @@
 #include "io/hash.h"
 #include "weights/checkpoints.h"
 
+#include <corestack/files.h>
 #include <corestack/metrics.h>
 
 #include <inttypes.h>
@@ -52,6 +53,20 @@ static cst_status choose_metric(cst_context *context, cst_soup *soup, const char
                     task == CST_TASK_CLASSIFICATION ? "top1, nll, brier or ece" : "rmse or mae");
 }
 
+/* Labels are read before any program runs: a mistake in them is not one of its predictions. */
+static cst_status check_labels(cst_context *context, const cst_soup_config *config) {
+    int32_t *labels = NULL;
+    double *targets = NULL;
+    int64_t rows = 0;
+    int32_t outputs = 0;
+    cst_status status = config->task == CST_TASK_REGRESSION
+                            ? cst_read_targets(context, config->labels, &targets, &rows, &outputs)
+                            : cst_read_labels(context, config->labels, &labels, &rows);
+    cst_free(context, labels);
+    cst_free(context, targets);
+    return status;
+}
+
 static cst_status hash_labels(cst_context *context, const char *path, uint64_t out[2]) {
     cst_bytes *source = NULL;
     const unsigned char *bytes = NULL;
@@ -71,6 +86,8 @@ cst_status cst_soup_open(cst_context *context, cst_soup *soup, const char *kind,
     cst_status status = check_config(context, config);
     if (status == CST_OK)
         status = choose_metric(context, soup, usual);
+    if (status == CST_OK)
+        status = check_labels(context, config);
     if (status == CST_OK)
         status = cst_checkpoints_open(context, &soup->all, paths, count);
     if (status == CST_OK)
@@ -185,18 +202,48 @@ static cst_status ask_hook(cst_context *context, cst_soup *soup, const char *kep
     return status;
 }
 
-/* Scores what was kept, if anything was. What cannot be scored any more is evaluated again. */
+/* Whether the predictions can be read as numbers at all: then it is how they are to be taken that
+ * does not fit, and they stay. */
+static bool is_sound(cst_context *context, const cst_soup *soup, const char *kept) {
+    cst_soup_config free = *soup->config;
+    double score = 0;
+    int64_t rows = 0;
+    if (free.task != CST_TASK_CLASSIFICATION || free.output == CST_OUTPUT_LOGIT)
+        return false;
+    free.output = CST_OUTPUT_LOGIT;
+    cst_mute(context, true);
+    cst_status status = cst_soup_score_file(context, &free, soup->metric, kept, &score, &rows);
+    cst_mute(context, false);
+    return status == CST_OK;
+}
+
+/* Scores what was kept, if anything was. What is no file of predictions any more is evaluated
+ * again. */
 static cst_status use_kept(cst_context *context, cst_soup *soup, const char *kept, double *score,
                            bool *found) {
-    *found = access(kept, F_OK) == 0;
-    if (!*found)
+    struct stat info;
+    *found = false;
+    if (lstat(kept, &info) != 0)
         return CST_OK;
+    if (!S_ISREG(info.st_mode)) {
+        if ((S_ISDIR(info.st_mode) ? rmdir(kept) : unlink(kept)) == 0)
+            return CST_OK;
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "work folder: %s is no file of predictions; remove it", kept);
+    }
     cst_status status = score_file(context, soup, kept, score);
+    *found = status == CST_OK;
     if (status == CST_OK || status == CST_ERROR_MEMORY || status == CST_ERROR_CANCELLED)
         return status;
-    *found = false;
-    (void)unlink(kept);
-    return CST_OK;
+    char *why = cst_strdup(context, cst_last_error(context));
+    if (!why)
+        return CST_ERROR_MEMORY;
+    if (is_sound(context, soup, kept))
+        status = cst_fail(context, status, "the predictions kept cannot be scored: %s", why);
+    else
+        status = unlink(kept) == 0 ? CST_OK : status;
+    cst_free(context, why);
+    return status;
 }
 
 /* The score, from what was kept or from the hook. */

@@ -467,6 +467,40 @@ class Soups(PoolCase):
                 info = os.lstat(os.path.join(self.work, "cache", name))
                 self.assertTrue(stat.S_ISREG(info.st_mode) and info.st_nlink == 1)
 
+    def test_labels_are_read_first(self):
+        command, calls = self.calls()
+        self.labels_file = self.save("minus.npy", np.where(self.y == 1, -1, self.y).astype(np.int32))
+        self.soup_fails(command, "minus.npy")
+        self.labels_file = self.save("half.npy", self.y + 0.5)
+        self.soup_fails(command, "half.npy")
+        self.assertFalse(calls())
+        with open(self.path("y.csv"), "w", encoding="ascii") as file:
+            file.write("id,label\n" + "".join(f"r{i},{y}\n" for i, y in enumerate(self.y)))
+        self.labels_file = self.path("y.csv")
+        self.files = self.files[:2]
+        self.soup("greedy", command=command)
+
+    def test_what_is_kept_outlives_a_mistake(self):
+        """Predictions stay where they are taken for the wrong thing; what is no file of predictions goes."""
+        self.files = self.files[:2]
+        logits = self.path("logits.py")
+        with open(logits, "w", encoding="utf-8") as file:
+            file.write("import sys, numpy as np\np = sys.argv[1]\nnp.save(p, np.log(np.load(p)))\n")
+        command = f"both() {{ {self.command} \"$1\" \"$2\" && /usr/bin/python3 {logits} \"$2\"; }}; both"
+        keep = ("--work", self.work)
+        self.soup("greedy", "--values", "logit", *keep, command=command)
+        self.soup_fails(command, "kept cannot be scored", more=keep)
+        cache = os.path.join(self.work, "cache")
+        self.assertEqual(self.soup("greedy", "--values", "logit", *keep, command=command)["cached"], 3)
+        for name in os.listdir(cache):
+            os.unlink(os.path.join(cache, name))
+            os.mkdir(os.path.join(cache, name))
+        self.assertEqual(self.soup("greedy", "--values", "logit", *keep, command=command)["cached"], 0)
+        for name in os.listdir(cache):
+            os.unlink(os.path.join(cache, name))
+            os.makedirs(os.path.join(cache, name, "x"))
+        self.soup_fails(command, "remove it", more=(*keep, "--values", "logit"))
+
     # ---- the program
 
     def test_what_the_program_gets(self):

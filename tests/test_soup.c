@@ -35,6 +35,7 @@ typedef struct kitchen {
     int fail_at; /* the call that fails; 0: none does */
     cst_status fail_with;
     int change_at; /* the call at which the files change; 0: they do not */
+    int nan_at;    /* the call that predicts NaN; 0: none does */
     bool replace;  /* by others of their names; else the bytes in them */
     cst_soup_config config;
 } kitchen;
@@ -79,6 +80,8 @@ static cst_status predict(cst_context *context, void *user, const char *candidat
         for (int c = 0; c < SOUP_CLASSES; c++)
             out[i * SOUP_CLASSES + c] = (float)(exp(scores[c]) / sum);
     }
+    if (k->calls == k->nan_at)
+        out[SOUP_CLASSES] = NAN;
     return cst_write_predictions(context, predictions, out, SOUP_ROWS, SOUP_CLASSES);
 }
 
@@ -339,6 +342,27 @@ static void files_that_change(void **state) {
     free(wanted);
 }
 
+/* A candidate of the search without a score is the worst; a file alone has to have one. */
+static void a_candidate_without_a_score(void **state) {
+    kitchen *k = *state;
+    cst_report *report = NULL;
+    char *text = NULL;
+    k->config.evaluations = SOUP_MODELS + 12;
+    k->nan_at = SOUP_MODELS + 3;
+    assert_int_equal(
+        cst_soup_learned(k->context, k->list, SOUP_MODELS, &k->config, k->out, &report), CST_OK);
+    take_json(k, report, &text);
+    assert_int_equal(number_of(text, "evaluations"), SOUP_MODELS + 12);
+    assert_true(number_of(text, "score") <= SOUP_UNIFORM_NLL + 1e-6);
+    assert_non_null(strstr(text, "\"score\": null"));
+    cst_free(k->context, text);
+    assert_int_equal(cst_soup_clear(k->context, k->work), CST_OK);
+    k->calls = 0;
+    k->nan_at = 2;
+    assert_int_equal(cst_soup_learned(k->context, k->list, SOUP_MODELS, &k->config, k->out, NULL),
+                     CST_ERROR_INPUT);
+}
+
 /* Each file is open once, whatever is mixed of them. */
 static void few_descriptors(void **state) {
     enum { MANY = 48, SPARE = 20 };
@@ -386,6 +410,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(one_file_is_a_soup, setup, teardown),
         cmocka_unit_test_setup_teardown(hooks_that_fail, setup, teardown),
         cmocka_unit_test_setup_teardown(files_that_change, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_candidate_without_a_score, setup, teardown),
         cmocka_unit_test_setup_teardown(few_descriptors, setup, teardown),
         cmocka_unit_test_setup_teardown(a_run_can_be_stopped, setup, teardown),
     };

@@ -106,7 +106,7 @@ static cst_status try_generation(cst_context *context, learned *l, cst_search *s
         cst_candidate mix = {.weights = l->weights, .scope = config->scope};
         double *value = &values[(*tried)++];
         status = try_one(context, l, &mix, "search", -1, value);
-        *value = l->soup.metric->more ? -*value : *value;
+        *value = isnan(*value) ? INFINITY : l->soup.metric->more ? -*value : *value;
     }
     return status;
 }

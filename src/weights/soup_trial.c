@@ -197,6 +197,7 @@ static cst_status ask_hook(cst_context *context, cst_soup *soup, const char *kep
                         "that it is given",
                         there ? "file of predictions" : "predictions", predictions);
     status = blame_predictions(context, score_file(context, soup, predictions, score));
+    soup->spoilt = status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC;
     if (status == CST_OK)
         status = cst_soup_work_keep(context, soup->work, kept);
     return status;
@@ -252,6 +253,7 @@ static cst_status evaluate(cst_context *context, cst_soup *soup, const cst_candi
     char *kept = NULL;
     *cached = false;
     cst_status status = mix(context, soup, candidate, soup->tried);
+    soup->spoilt = status == CST_ERROR_NUMERIC;
     if (status == CST_OK)
         status = kept_path(context, soup, soup->tried, &kept);
     if (status == CST_OK)
@@ -272,6 +274,11 @@ cst_status cst_soup_try(cst_context *context, cst_soup *soup, const cst_candidat
     soup->evaluations++;
     if (status == CST_OK)
         status = evaluate(context, soup, candidate, score, &cached);
+    if (status != CST_OK && soup->spoilt && candidate->weights) {
+        cst_log(context, CST_LOG_INFO, "%s: no score: %s", kind, cst_last_error(context));
+        *score = NAN;
+        status = CST_OK;
+    }
     if (status != CST_OK)
         return status;
     soup->cached += cached;

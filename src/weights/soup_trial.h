@@ -39,6 +39,7 @@ typedef struct cst_soup {
     uint64_t tried[2]; /* hash of the last candidate */
     int64_t samples;   /* 0 until something was scored */
     int64_t evaluations;
+    bool spoilt;     /* this candidate was predicted with, or mixed, without a score */
     int64_t cached;  /* of these: not asked of the hook */
     int64_t planned; /* evaluations at most, for progress */
     cst_report *report;
@@ -60,7 +61,8 @@ typedef struct cst_candidate {
 } cst_candidate;
 
 /* The candidate's score; *step is its object in the report, which the caller completes and then
- * logs. kind: what is tried; file: the one it is about, or -1. */
+ * logs. kind: what is tried; file: the one it is about, or -1. In a search (`weights`) a mix beyond
+ * its dtype and predictions that cannot be scored are no error: the score is NaN, the worst. */
 cst_status cst_soup_try(cst_context *context, cst_soup *soup, const cst_candidate *candidate,
                         const char *kind, int32_t file, double *score, json_t **step);
 cst_status cst_soup_log(cst_context *context, cst_soup *soup, const json_t *step);

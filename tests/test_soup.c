@@ -368,7 +368,7 @@ static void few_descriptors(void **state) {
     enum { MANY = 48, SPARE = 20 };
     kitchen *k = *state;
     const char *list[MANY];
-    struct rlimit before;
+    struct rlimit before = {0};
     struct rlimit few;
     int lowest = dup(STDIN_FILENO);
     assert_true(lowest >= 0 && close(lowest) == 0 && getrlimit(RLIMIT_NOFILE, &before) == 0);

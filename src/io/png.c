@@ -224,12 +224,13 @@ cst_status cst_png_size(cst_context *context, const char *path, int64_t *height,
         return status;
     *width = (int64_t)png_get_uint_32(head + sizeof begin);
     *height = (int64_t)png_get_uint_32(head + sizeof begin + 4);
-    if (memcmp(head, begin, sizeof begin) != 0 || *width < 1 || *height < 1 || *width > SIDE_MAX ||
-        *height > SIDE_MAX)
+    int bits = head[sizeof begin + 8];
+    bool sound = bits == 1 || bits == 2 || bits == 4 || bits == 8 || bits == 16;
+    if (memcmp(head, begin, sizeof begin) != 0 || !sound || *width < 1 || *height < 1 ||
+        *width > SIDE_MAX || *height > SIDE_MAX)
         return cst_fail(context, CST_ERROR_FORMAT, "%s: is no PNG that can be read, near byte 0",
                         path);
-    return check_size(context, path, (uint32_t)*width, (uint32_t)*height, head[sizeof begin + 8],
-                      bytes);
+    return check_size(context, path, (uint32_t)*width, (uint32_t)*height, bits, bytes);
 }
 
 /* ---- writing ----------------------------------------------------------------------------------

@@ -115,6 +115,10 @@ static void read_header(image *m) {
     (void)png_get_IHDR(m->png, m->info, &m->width, &m->height, &m->bits, &m->kind, &interlace, NULL,
                        NULL);
     m->channels = png_get_channels(m->png, m->info);
+}
+
+/* libpng makes its buffers of rows here, so that this comes after the checks. */
+static void begin_rows(image *m) {
     png_set_packing(m->png); /* 1, 2 and 4 bits to bytes, not scaled */
     (void)png_set_interlace_handling(m->png);
     png_read_update_info(m->png, m->info);
@@ -189,6 +193,8 @@ cst_status cst_png_read_labels(cst_context *context, const char *path, int32_t *
     status = m.info ? guard(&m, read_header) : CST_ERROR_MEMORY;
     if (status == CST_OK)
         status = check_header(&m);
+    if (status == CST_OK)
+        status = guard(&m, begin_rows);
     if (status == CST_OK)
         status = make_rows(&m);
     if (status == CST_OK)

@@ -1,7 +1,7 @@
 /*
  * Sizes that no memory holds: rows, classes and members whose product overflows, or is more than
  * any array can have, are refused with a message before anything is read or allocated. Also results
- * that lie on top of the input, values of enumerations that are none, NaN where a number is wanted.
+ * that lie on top of the input, NaN where a number is wanted.
  */
 #include "base/base.h"
 #include "public_functions.h"
@@ -281,35 +281,8 @@ static void results_may_replace_the_input(void **state) {
     assert_memory_equal(labels, apart_folds, sizeof labels);
 }
 
-/* ---- values that are none -------------------------------------------------------------------- */
-
-static void enumerations_are_checked(void **state) {
-    fixture *f = *state;
-    cst_context *c = f->context;
-    cst_pool *pool = NULL;
-    cst_array array = {
-        .data = f->p[0], .row_step = CLASSES * sizeof(float), .column_step = sizeof(float)};
-    cst_pool_arrays arrays = {
-        .members = 1, .rows = ROWS, .classes = CLASSES, .predictions = &array, .names = NAMES};
-    assert_int_equal(cst_pool_from_memory(c, &pool, "oof", f->data, NAMES, MEMBERS, ROWS, CLASSES,
-                                          f->labels, (cst_output)7),
-                     CST_ERROR_ARGUMENT);
-    arrays.task = (cst_task)9;
-    assert_int_equal(cst_pool_from_arrays(c, &pool, &arrays), CST_ERROR_UNSUPPORTED);
-    arrays.task = CST_TASK_CLASSIFICATION;
-    arrays.output = (cst_output)-1;
-    assert_int_equal(cst_pool_from_arrays(c, &pool, &arrays), CST_ERROR_ARGUMENT);
-    arrays.output = CST_OUTPUT_PROBABILITY;
-    array.type = (cst_number)5;
-    assert_int_equal(cst_pool_from_arrays(c, &pool, &arrays), CST_ERROR_ARGUMENT);
-    const cst_pool_config task = {.task_given = 1, .task = (cst_task)12};
-    const cst_pool_config output = {.output_given = 1, .output = (cst_output)12};
-    const cst_pool_config layout = {.layout = (cst_layout)12};
-    assert_int_equal(cst_pool_open(c, &pool, ".", &task), CST_ERROR_ARGUMENT);
-    assert_int_equal(cst_pool_open(c, &pool, ".", &output), CST_ERROR_ARGUMENT);
-    assert_int_equal(cst_pool_open(c, &pool, ".", &layout), CST_ERROR_ARGUMENT);
-    assert_null(pool);
-}
+/* ---- numbers that are none --------------------------------------------------------------------
+ */
 
 static void numbers_are_checked(void **state) {
     fixture *f = *state;
@@ -344,7 +317,6 @@ int main(void) {
         cmocka_unit_test(sizes_are_refused),
         cmocka_unit_test(every_sized_function_is_tried),
         cmocka_unit_test(results_may_replace_the_input),
-        cmocka_unit_test(enumerations_are_checked),
         cmocka_unit_test(numbers_are_checked),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -136,18 +136,27 @@ static cst_status run_search(cst_context *context, learned *l) {
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-static cst_status prepare(cst_context *context, learned *l) {
-    const cst_soup_config *config = l->soup.config;
-    int64_t evaluations = config->evaluations ? config->evaluations : CST_SOUP_EVALUATIONS;
+static int64_t evaluations_of(const cst_soup_config *config) {
+    return config->evaluations ? config->evaluations : CST_SOUP_EVALUATIONS;
+}
+
+/* Before a folder is made. */
+static cst_status check_search(cst_context *context, const cst_soup_config *config, int32_t count) {
+    int64_t evaluations = evaluations_of(config);
     if (config->scope != CST_MIX_MODEL && config->scope != CST_MIX_TENSOR)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "a learned soup has a weight per model or per tensor");
-    if (evaluations <= l->soup.count && l->soup.count > 1)
+    if (evaluations <= count && count > 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%lld evaluations are too few for %d files: the mean and each file alone "
                         "come first; give more than %d",
-                        (long long)evaluations, (int)l->soup.count, (int)l->soup.count);
-    l->soup.planned = l->soup.count > 1 ? evaluations : 1;
+                        (long long)evaluations, (int)count, (int)count);
+    return CST_OK;
+}
+
+static cst_status prepare(cst_context *context, learned *l) {
+    const cst_soup_config *config = l->soup.config;
+    l->soup.planned = l->soup.count > 1 ? evaluations_of(config) : 1;
     l->tensors = config->scope == CST_MIX_TENSOR ? cst_checkpoints_tensors(l->soup.all) : 1;
     l->dimension = l->tensors * l->soup.count;
     size_t n = (size_t)l->dimension;
@@ -205,6 +214,8 @@ cst_status cst_soup_learned(cst_context *context, const char *const *paths, int3
     learned l = {.single = -1};
     cst_notices_clear(context);
     cst_status status = cst_soup_check_call(context, __func__, paths, count, out);
+    if (status == CST_OK && config)
+        status = check_search(context, config, count);
     if (status == CST_OK)
         status = cst_soup_open(context, &l.soup, "learned", paths, count, config, "nll");
     if (status == CST_OK)

@@ -219,7 +219,7 @@ cst_status cst_report_new(cst_context *context, const char *command, cst_report 
     if (out)
         *out = NULL;
     CST_ENTER(context);
-    if (!context || !out)
+    if (!out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_report_new: a command and a place for the report are needed");
     for (size_t kind = 0; command && kind < sizeof KINDS / sizeof KINDS[0]; kind++)
@@ -238,83 +238,60 @@ static cst_status end_setter(cst_context *context, cst_report *report, bool fail
 
 /* What the public setters need; CST_OK where there is a document and a key. */
 static cst_status check_setter(cst_context *context, const cst_report *report, const char *key) {
-    if (context && report && key)
+    if (report && key)
         return CST_OK;
     return cst_fail(context, CST_ERROR_ARGUMENT, "setting a key of a report: no %s was given",
                     report ? "key" : "report");
 }
 
+/* The rest of a public setter that has entered the context: `put` writes the key into the root of a
+ * document that is there. */
+#define SET_KEY(context, report, key, put)                                                         \
+    do {                                                                                           \
+        CST_CHECK(context, report, REPORT, "report");                                              \
+        cst_status status = check_setter(context, report, key);                                    \
+        if (status != CST_OK)                                                                      \
+            return status;                                                                         \
+        bool failed = (report)->failed;                                                            \
+        put;                                                                                       \
+        return end_setter(context, report, failed);                                                \
+    } while (0)
+
 cst_status cst_report_set_string(cst_context *context, cst_report *report, const char *key,
                                  const char *value) {
     CST_ENTER(context);
-    CST_CHECK(context, report, REPORT, "report");
-    cst_status status = check_setter(context, report, key);
-    if (status != CST_OK)
-        return status;
-    bool failed = report->failed;
-    cst_report_string(report, report->root, key, value);
-    return end_setter(context, report, failed);
+    SET_KEY(context, report, key, cst_report_string(report, report->root, key, value));
 }
 
 cst_status cst_report_set_integer(cst_context *context, cst_report *report, const char *key,
                                   int64_t value) {
     CST_ENTER(context);
-    CST_CHECK(context, report, REPORT, "report");
-    cst_status status = check_setter(context, report, key);
-    if (status != CST_OK)
-        return status;
-    bool failed = report->failed;
-    cst_report_integer(report, report->root, key, value);
-    return end_setter(context, report, failed);
+    SET_KEY(context, report, key, cst_report_integer(report, report->root, key, value));
 }
 
 cst_status cst_report_set_number(cst_context *context, cst_report *report, const char *key,
                                  double value) {
     CST_ENTER(context);
-    CST_CHECK(context, report, REPORT, "report");
-    cst_status status = check_setter(context, report, key);
-    if (status != CST_OK)
-        return status;
-    bool failed = report->failed;
-    cst_report_number(report, report->root, key, value);
-    return end_setter(context, report, failed);
+    SET_KEY(context, report, key, cst_report_number(report, report->root, key, value));
 }
 
 cst_status cst_report_set_strings(cst_context *context, cst_report *report, const char *key,
                                   const char *const *values, int64_t count) {
     CST_ENTER(context);
     CST_FITS(context, count, 1, sizeof(*values));
-    CST_CHECK(context, report, REPORT, "report");
-    cst_status status = check_setter(context, report, key);
-    if (status != CST_OK)
-        return status;
-    bool failed = report->failed;
-    cst_report_strings(report, report->root, key, values, count);
-    return end_setter(context, report, failed);
+    SET_KEY(context, report, key, cst_report_strings(report, report->root, key, values, count));
 }
 
 cst_status cst_report_set_integers(cst_context *context, cst_report *report, const char *key,
                                    const int64_t *values, int64_t count) {
     CST_ENTER(context);
     CST_FITS(context, count, 1, sizeof(*values));
-    CST_CHECK(context, report, REPORT, "report");
-    cst_status status = check_setter(context, report, key);
-    if (status != CST_OK)
-        return status;
-    bool failed = report->failed;
-    cst_report_integers(report, report->root, key, values, count);
-    return end_setter(context, report, failed);
+    SET_KEY(context, report, key, cst_report_integers(report, report->root, key, values, count));
 }
 
 cst_status cst_report_set_notices(cst_context *context, cst_report *report) {
     CST_ENTER(context);
-    CST_CHECK(context, report, REPORT, "report");
-    cst_status status = check_setter(context, report, "notices");
-    if (status != CST_OK)
-        return status;
-    bool failed = report->failed;
-    cst_report_notices(report, context);
-    return end_setter(context, report, failed);
+    SET_KEY(context, report, "notices", cst_report_notices(report, context));
 }
 
 /* A document as text, for free. */
@@ -339,7 +316,7 @@ cst_status cst_report_json(cst_context *context, const cst_report *report, char 
         *out = NULL;
     CST_ENTER(context);
     CST_CHECK(context, report, REPORT, "report");
-    if (!context || !report || !out)
+    if (!report || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_report_json: a report and a place for the text are needed");
     char *text = dump(report->root, JSON_INDENT(2));

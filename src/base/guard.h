@@ -36,7 +36,11 @@ void cst_context_leave(cst_context **entered);
             return cst_refusal;                                                                    \
     } while (0)
 #else
-#define CST_ENTER(context) (void)(context)
+#define CST_ENTER(context)                                                                         \
+    do {                                                                                           \
+        if (!(context))                                                                            \
+            return CST_ERROR_ARGUMENT;                                                             \
+    } while (0)
 #endif
 
 /* ---- sizes -------------------------------------------------------------------------------------

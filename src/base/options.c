@@ -173,7 +173,7 @@ cst_status cst_options_set(cst_context *context, cst_options *options, const cha
                            const char *value) {
     CST_ENTER(context);
     CST_CHECK(context, options, OPTIONS, "options");
-    if (!context || !options || !key || !value)
+    if (!options || !key || !value)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_options_set: options, a key and a value are needed");
     int id = find_key(key);
@@ -189,7 +189,7 @@ cst_status cst_options_set(cst_context *context, cst_options *options, const cha
 cst_status cst_options_preset(cst_context *context, cst_options *options, const char *preset) {
     CST_ENTER(context);
     CST_CHECK(context, options, OPTIONS, "options");
-    if (!context || !options || !preset)
+    if (!options || !preset)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_options_preset: options and a preset are needed");
     const char *known = NULL;

@@ -142,7 +142,7 @@ cst_status cst_bound(cst_context *context, const cst_model *model, cst_pool *poo
     CST_ENTER(context);
     CST_CHECK(context, model, MODEL, "model");
     CST_CHECK(context, pool, POOL, "pool");
-    if (!context || !model || !pool || !report)
+    if (!model || !pool || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_bound: a model, a pool and a place for the report are needed");
     cst_bound_options o = options ? *options : (cst_bound_options){0};

@@ -106,7 +106,7 @@ cst_status cst_model_predict_detections(cst_context *context, const cst_model *m
     CST_ENTER(context);
     CST_CHECK(context, model, MODEL, "model");
     CST_CHECK(context, pool, POOL, "pool");
-    if (!context || !model || !pool || !split || !path)
+    if (!model || !pool || !split || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict_detections: a model, a pool, a split and a path are "
                         "needed");

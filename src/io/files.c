@@ -147,7 +147,7 @@ cst_status cst_write_predictions(cst_context *context, const char *path, const f
                                  int64_t rows, int32_t classes) {
     CST_ENTER(context);
     CST_FITS(context, rows, classes, sizeof(*probabilities));
-    if (!context || !path || !probabilities || rows < 0 || classes < 1)
+    if (!path || !probabilities || rows < 0 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "writing predictions: a path, data and a shape are needed");
     return cst_npy_write_f32(context, path, probabilities, rows, classes);
@@ -157,7 +157,7 @@ cst_status cst_write_predictions_conditions(cst_context *context, const char *pa
                                             const float *probabilities, int32_t conditions,
                                             int64_t rows, int32_t classes) {
     CST_ENTER(context);
-    if (!context || !path || !probabilities || conditions < 1 || rows < 0 || classes < 1)
+    if (!path || !probabilities || conditions < 1 || rows < 0 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "writing predictions of conditions: a path, data and a shape are needed");
     return cst_npy_write_pages_f32(context, path, probabilities, conditions, rows, classes);
@@ -167,7 +167,7 @@ cst_status cst_write_folds(cst_context *context, const char *path, const int32_t
                            int64_t rows) {
     CST_ENTER(context);
     CST_FITS(context, rows, 1, sizeof(*folds));
-    if (!context || !path || !folds || rows < 0)
+    if (!path || !folds || rows < 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "writing folds: a path, data and a length are needed");
     return cst_npy_write_i32(context, path, folds, rows);

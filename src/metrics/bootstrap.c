@@ -433,7 +433,7 @@ cst_status cst_bootstrap_weighted(cst_context *context, const float *const *prob
                                   int32_t resamples, uint64_t seed, cst_bootstrap_scores scores,
                                   int32_t reference, cst_metric_intervals *out,
                                   cst_metric_intervals *differences) {
-    if (!context || !probabilities)
+    if (!probabilities)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "a bootstrap needs a context and the methods' probabilities");
     bootstrap job = {.probabilities = probabilities,

@@ -188,7 +188,7 @@ cst_status cst_value_metrics_evaluate(cst_context *context, const cst_predicted_
                                       const double *targets, cst_value_metrics *average,
                                       cst_value_metrics *each) {
     CST_ENTER(context);
-    if (!context || !predicted || !targets || !average)
+    if (!predicted || !targets || !average)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_value_metrics_evaluate: predictions, targets and a place for the "
                         "scores are needed");
@@ -227,7 +227,7 @@ cst_status cst_value_metrics_weighted(cst_context *context, const cst_predicted_
 cst_status cst_value_errors(cst_context *context, const cst_predicted_values *predicted,
                             const double *targets, double *out) {
     CST_ENTER(context);
-    if (!context || !predicted || !targets || !out)
+    if (!predicted || !targets || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_value_errors: predictions, targets and a place for the errors are "
                         "needed");

@@ -250,7 +250,7 @@ cst_status cst_value_bootstrap_weighted(cst_context *context, const cst_predicte
                                         const double *weights, int32_t resamples, uint64_t seed,
                                         int32_t reference, cst_value_intervals *intervals,
                                         cst_value_intervals *differences) {
-    if (!context || !predicted || !targets || (!intervals && !differences))
+    if (!predicted || !targets || (!intervals && !differences))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_value_bootstrap: predictions, targets and a place for the intervals "
                         "are needed");

@@ -214,8 +214,6 @@ cst_status cst_metrics_per_sample(cst_context *context, const float *probabiliti
                                   double *brier, double *confidence, unsigned char *correct) {
     CST_ENTER(context);
     CST_FITS(context, rows, classes, sizeof(*probabilities));
-    if (!context)
-        return CST_ERROR_ARGUMENT;
     cst_samples samples = {
         .nll = nll, .brier = brier, .confidence = confidence, .correct = correct};
     return cst_samples_fill(context, probabilities, rows, classes, labels, &samples);
@@ -224,7 +222,7 @@ cst_status cst_metrics_per_sample(cst_context *context, const float *probabiliti
 cst_status cst_scores_check(cst_context *context, const void *out, const float *probabilities,
                             int64_t rows, int32_t classes, const int32_t *labels,
                             const char *needs) {
-    if (!context || !out)
+    if (!out)
         return cst_fail(context, CST_ERROR_ARGUMENT, "%s", needs);
     if (rows < 1 || classes < 1 || !probabilities || !labels)
         return cst_fail(context, CST_ERROR_ARGUMENT,

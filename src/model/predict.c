@@ -457,7 +457,7 @@ cst_status cst_model_predict(cst_context *context, const cst_model *model,
                              const float *const *predictions, int64_t rows, float *out) {
     CST_ENTER(context);
     CST_CHECK(context, model, MODEL, "model");
-    if (!context || !model)
+    if (!model)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict: a context and a model are needed");
     cst_status status = check_arguments(context, __func__, model, predictions, rows, out);
@@ -485,7 +485,7 @@ cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const
         *out = NULL;
     CST_ENTER(context);
     CST_CHECK(context, model, MODEL, "model");
-    if (!context || !out || !model)
+    if (!out || !model)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_predictor_create: a context, a place for the result and a model are "
                         "needed");

@@ -80,7 +80,7 @@ cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, 
     CST_ENTER(context);
     CST_CHECK(context, model, MODEL, "model");
     CST_CHECK(context, pool, POOL, "pool");
-    if (!context || !model || !pool || !split || !out || !rows)
+    if (!model || !pool || !split || !out || !rows)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict_pool: a model, a pool, a split and places for the "
                         "results are needed");

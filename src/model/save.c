@@ -9,7 +9,7 @@
 cst_status cst_model_save(cst_context *context, const cst_model *model, const char *path) {
     CST_ENTER(context);
     CST_CHECK(context, model, MODEL, "model");
-    if (!context || !model || !path)
+    if (!model || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_save: a model and a path are needed");
     uint8_t *bytes = NULL;
@@ -36,7 +36,7 @@ cst_status cst_model_save_memory(cst_context *context, const cst_model *model, v
         *size = 0;
     CST_ENTER(context);
     CST_CHECK(context, model, MODEL, "model");
-    if (!context || !model || !bytes || !size)
+    if (!model || !bytes || !size)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_save_memory: a model and places for bytes and size are needed");
     uint8_t *encoded = NULL;

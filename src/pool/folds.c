@@ -112,7 +112,7 @@ cst_status cst_folds_stratified(cst_context *context, const int32_t *labels, int
                                 int32_t folds, uint64_t seed, int32_t *out) {
     CST_ENTER(context);
     CST_FITS(context, rows, 1, sizeof(*labels));
-    if (!context || !labels || !out)
+    if (!labels || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_folds_stratified: labels and a place for the folds are needed");
     cst_status status = check_sizes(context, labels, rows, folds);
@@ -319,7 +319,7 @@ cst_status cst_folds_grouped(cst_context *context, const int32_t *labels, const 
                              int64_t rows, int32_t folds, uint64_t seed, int32_t *out) {
     CST_ENTER(context);
     CST_FITS(context, rows, 1, sizeof(*labels));
-    if (!context || !labels || !groups || !out)
+    if (!labels || !groups || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_folds_grouped: labels, groups and a place for the folds are needed");
     cst_status status = check_sizes(context, labels, rows, folds);
@@ -397,7 +397,7 @@ cst_status cst_folds_check(cst_context *context, const int32_t *folds, const int
                            int64_t rows) {
     CST_ENTER(context);
     CST_FITS(context, rows, 1, sizeof(*folds));
-    if (!context || !folds)
+    if (!folds)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_folds_check: folds are needed");
     int32_t count = cst_folds_count(folds, rows);
     cst_status status = check_numbering(context, folds, rows, count);

@@ -45,7 +45,7 @@ cst_status cst_folds_quantile(cst_context *context, const double *targets, int32
                               const int64_t *groups, int64_t rows, int32_t folds, uint64_t seed,
                               int32_t *out) {
     CST_ENTER(context);
-    if (!context || !targets || !out || outputs < 1)
+    if (!targets || !out || outputs < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_folds_quantile: targets and a place for the folds are needed");
     if (folds < 2)

@@ -455,7 +455,7 @@ cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const cha
                                  const int32_t *members, int32_t count) {
     CST_ENTER(context);
     CST_CHECK(context, pool, POOL, "pool");
-    if (!context || !pool || !split || (!members && count > 0) || count < 0)
+    if (!pool || !split || (!members && count > 0) || count < 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_pool_load_members: a pool, a split and members are needed");
     int32_t index = cst_manifest_find_split(pool->manifest, split);
@@ -502,7 +502,7 @@ cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const cha
 cst_status cst_pool_load(cst_context *context, cst_pool *pool, const char *split) {
     CST_ENTER(context);
     CST_CHECK(context, pool, POOL, "pool");
-    if (!context || !pool || !split)
+    if (!pool || !split)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_pool_load: a pool and a split are needed");
     int32_t count = pool->manifest->member_count;

@@ -347,8 +347,7 @@ cst_status cst_pool_from_arrays(cst_context *context, cst_pool **out,
     if (out)
         *out = NULL;
     CST_ENTER(context);
-    if (!context || !out || !arrays || !arrays->predictions || !arrays->names ||
-        arrays->members < 1)
+    if (!out || !arrays || !arrays->predictions || !arrays->names || arrays->members < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_pool_from_arrays: predictions and names of at least one member, and a "
                         "place for the pool, are needed");
@@ -361,7 +360,7 @@ cst_status cst_pool_from_arrays(cst_context *context, cst_pool **out,
 /* Copies predictions[k], float32 in C order, into a pool that `a` describes otherwise. */
 static cst_status from_memory(cst_context *context, cst_pool **out, const char *call,
                               const float *const *predictions, cst_pool_arrays a) {
-    if (!context || !out || !a.split || !predictions || !a.names || a.members < 1)
+    if (!out || !a.split || !predictions || !a.names || a.members < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%s: a split, predictions and names of at least one member are needed",
                         call);

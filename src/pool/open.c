@@ -419,7 +419,7 @@ cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
     if (out)
         *out = NULL;
     CST_ENTER(context);
-    if (!context || !out || !path)
+    if (!out || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_pool_open: a path and a place for the pool are needed");
     cst_status status = check_config(context, config);
@@ -466,7 +466,7 @@ cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char 
     if (out)
         *out = NULL;
     CST_ENTER(context);
-    if (!context || !out || !paths || count == 0)
+    if (!out || !paths || count == 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_pool_open_files: at least one prediction file and a place for the "
                         "pool are needed");

@@ -454,7 +454,7 @@ cst_status cst_pool_read(cst_context *context, const cst_pool *pool, const char 
     cst_view view = {0};
     CST_ENTER(context);
     CST_CHECK(context, pool, POOL, "pool");
-    if (!context || !pool || !split || (count > 0 && !out))
+    if (!pool || !split || (count > 0 && !out))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_pool_read: a pool, a split and a place for the rows are needed");
     cst_status status = cst_pool_view_members(context, pool, split, &member, 1, &pointer, &view);

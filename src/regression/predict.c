@@ -26,7 +26,7 @@ cst_status cst_model_predict_values(cst_context *context, const cst_model *model
                                     float *variance) {
     CST_ENTER(context);
     CST_CHECK(context, model, MODEL, "model");
-    if (!context || !model || (rows > 0 && !variance))
+    if (!model || (rows > 0 && !variance))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict_values: a model and places for means and variances are "
                         "needed");
@@ -48,7 +48,7 @@ cst_status cst_model_predict_values_pool(cst_context *context, const cst_model *
     CST_ENTER(context);
     CST_CHECK(context, model, MODEL, "model");
     CST_CHECK(context, pool, POOL, "pool");
-    if (!context || !model || !pool || !split || !mean || !variance || !rows)
+    if (!model || !pool || !split || !mean || !variance || !rows)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_predict_values_pool: a model, a pool, a split and places for "
                         "the results are needed");
@@ -88,7 +88,7 @@ cst_status cst_model_intervals(cst_context *context, const cst_model *model, dou
                                float *upper) {
     CST_ENTER(context);
     CST_CHECK(context, model, MODEL, "model");
-    if (!context || !model || rows < 0 || (rows > 0 && (!mean || !variance || !lower || !upper)))
+    if (!model || rows < 0 || (rows > 0 && (!mean || !variance || !lower || !upper)))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_model_intervals: a model, means, variances and places for both ends "
                         "are needed");

@@ -176,7 +176,7 @@ cst_status cst_report_csv(cst_context *context, const cst_report *report, char *
         *out = NULL;
     CST_ENTER(context);
     CST_CHECK(context, report, REPORT, "report");
-    if (!context || !report || !out)
+    if (!report || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_report_csv: a report and a place for the text are needed");
     csv_table table = {.page = {.text = {.context = context}}};

@@ -150,7 +150,7 @@ cst_status cst_report_markdown(cst_context *context, const cst_report *report, c
         *out = NULL;
     CST_ENTER(context);
     CST_CHECK(context, report, REPORT, "report");
-    if (!context || !report || !out)
+    if (!report || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_report_markdown: a report and a place for the text are needed");
     cst_page page = {.text = {.context = context}};

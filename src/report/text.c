@@ -17,7 +17,7 @@ static cst_status render(cst_context *context, const cst_report *report, int col
                          char **out) {
     if (out)
         *out = NULL;
-    if (!context || !report || !out)
+    if (!report || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "showing a report as text: a report and a place for the text are needed");
     cst_page page = {.text = {.context = context}, .color = color != 0};

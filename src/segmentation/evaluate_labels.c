@@ -40,7 +40,7 @@ cst_status cst_segmentation_from_confusion(cst_context *context, const int64_t *
                                            int32_t classes, cst_segmentation_scores *out,
                                            double *iou, double *dice, double *accuracy) {
     CST_ENTER(context);
-    if (!context || !confusion || !out || classes < 1)
+    if (!confusion || !out || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_segmentation_from_confusion: a confusion matrix and a place for the "
                         "scores are needed");
@@ -101,8 +101,8 @@ cst_status cst_segmentation_evaluate_labels(cst_context *context, const int32_t 
                                             int64_t *confusion) {
     size_t pixels = 0;
     CST_ENTER(context);
-    if (!context || !predicted || !labels || !out || images < 1 || height < 1 || width < 1 ||
-        classes < 1 || !(boundary >= 0) || boundary > 1e6)
+    if (!predicted || !labels || !out || images < 1 || height < 1 || width < 1 || classes < 1 ||
+        !(boundary >= 0) || boundary > 1e6)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_segmentation_evaluate_labels: label maps, their size and a place for "
                         "the scores are needed");

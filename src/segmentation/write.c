@@ -194,8 +194,7 @@ cst_status cst_segmentation_predict(cst_context *context, const cst_model *model
     CST_ENTER(context);
     CST_CHECK(context, model, MODEL, "model");
     CST_CHECK(context, pool, POOL, "pool");
-    if (!context || !model || !pool || !split || !path || format < CST_MAP_FLOAT32 ||
-        format > CST_MAP_PNG)
+    if (!model || !pool || !split || !path || format < CST_MAP_FLOAT32 || format > CST_MAP_PNG)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_segmentation_predict: a model, a pool, a split, a format and a path "
                         "are needed");

@@ -58,7 +58,7 @@ cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
     CST_ENTER(context);
     CST_CHECK(context, pool, POOL, "pool");
     CST_CHECK(context, options, OPTIONS, "options");
-    if (!context || !pool || !split)
+    if (!pool || !split)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_fit: a pool and a split are needed");
     cst_status status = find_calls(context, pool, "fit", offsetof(cst_task_calls, fit), &calls);
     cst_options *defaults = NULL;
@@ -78,7 +78,7 @@ cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
     CST_ENTER(context);
     CST_CHECK(context, pool, POOL, "pool");
     CST_CHECK(context, options, OPTIONS, "options");
-    if (!context || !pool || !split || !report)
+    if (!pool || !split || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_inspect: a pool, a split and a place for the report are needed");
     cst_status status =
@@ -100,7 +100,7 @@ cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const
         *report = NULL;
     CST_ENTER(context);
     CST_CHECK(context, pool, POOL, "pool");
-    if (!context || !pool || !split || !report)
+    if (!pool || !split || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate_member: a pool, a split and a place for the report are "
                         "needed");
@@ -120,7 +120,7 @@ cst_status cst_evaluate_model(cst_context *context, const cst_model *model, cst_
     CST_ENTER(context);
     CST_CHECK(context, model, MODEL, "model");
     CST_CHECK(context, pool, POOL, "pool");
-    if (!context || !model || !pool || !split || !report)
+    if (!model || !pool || !split || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate_model: a model, a pool, a split and a place for the report "
                         "are needed");
@@ -143,7 +143,7 @@ cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_
     CST_ENTER(context);
     CST_CHECK(context, model, MODEL, "model");
     CST_CHECK(context, pool, POOL, "pool");
-    if (!context || !model || !pool || !report)
+    if (!model || !pool || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate_stack: a model, a pool and a place for the report are "
                         "needed");

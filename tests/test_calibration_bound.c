@@ -197,8 +197,8 @@ static void coverage_by_simulation(void **state) {
         assert_true(epsilon <= hoeffding * 1.2);
         missed[2] += bins_miss(&w, edges, bins, certified, epsilon);
     }
-    assert_true(plausible(missed[0] + missed[1], times, delta));
-    assert_true(plausible(missed[2], times, delta));
+    assert_true(plausible_said("ECE, both sides", missed[0] + missed[1], times, delta));
+    assert_true(plausible_said("certified bins, all of them", missed[2], times, delta));
     assert_true(nontrivial > times / 4); /* the lower bound is one */
     assert_true(missed[2] > times / 50); /* and the bins are not loose */
 }
@@ -225,7 +225,7 @@ static void coverage_where_the_interval_is_tight(void **state) {
                 CST_OK);
             missed += bound.upper < 0.1 || bound.lower > 0.1;
         }
-        if (!plausible(missed, times, deltas[i]))
+        if (!plausible_said("ECE where the interval is tight", missed, times, deltas[i]))
             fail_msg("at %g %lld of %lld missed", deltas[i], (long long)missed, (long long)times);
         assert_true(i == 0 || missed > times / 100);
     }

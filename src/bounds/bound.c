@@ -116,16 +116,29 @@ static cst_status fill(cst_context *context, cst_bound_work *work, cst_report *r
     return status == CST_OK ? cst_report_finish(context, report) : status;
 }
 
+/* Clusters are those of the stack: its own CKA threshold takes the place of the default's. */
+static cst_status take_threshold(cst_context *context, const cst_model *model,
+                                 cst_options *options) {
+    static const char key[] = "cka.threshold=";
+    const char *setting = NULL;
+    for (size_t i = 0; (setting = cst_model_setting(model, i)); i++)
+        if (!strncmp(setting, key, sizeof key - 1))
+            return cst_options_set(context, options, "cka.threshold", setting + sizeof key - 1);
+    return CST_OK;
+}
+
 static cst_status compute(cst_context *context, cst_bound_work *work, cst_report **report) {
-    cst_options *defaults = NULL;
+    cst_options *options = NULL;
     cst_status status = check_options(context, work);
     if (status == CST_OK)
         status = check_split(context, work);
     if (status == CST_OK)
-        status = cst_options_create(context, &defaults);
+        status = cst_options_create(context, &options);
     if (status == CST_OK)
-        cst_settings_read(defaults, &work->settings);
-    cst_options_free(context, defaults);
+        status = take_threshold(context, work->model, options);
+    if (status == CST_OK)
+        cst_settings_read(options, &work->settings);
+    cst_options_free(context, options);
     if (status == CST_OK)
         status = load(context, work);
     if (status == CST_OK)

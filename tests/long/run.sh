@@ -23,9 +23,7 @@ done
 $build/tests/test_numbers long || failed=1
 $build/tests/test_number_values long || failed=1
 $build/tests/test_properties 1 3000 || failed=1
-$build/tests/test_bounds || failed=1
-$build/tests/test_conformal || failed=1
-$build/tests/test_calibration_bound || failed=1
+tests/long/bounds.sh $build || failed=1
 tests/long/python_memory.sh || failed=1
 tests/long/weight_space.sh $build || failed=1
 exit $failed

@@ -63,6 +63,14 @@ class Bound(PoolCase):
         sizes = document["conformal"]
         self.assertLessEqual(sizes["coverage"] * sizes["samples"], sizes["mean_size"] * sizes["samples"] + 1e-9)
 
+    def test_clusters_are_those_of_the_stack(self):
+        self.assertEqual(self.bound()["cluster_threshold"], 0.995)
+        self.fit("--set", "evaluate.nested=false", "--set", "cka.threshold=0.001")
+        document = self.bound()
+        self.assertEqual((document["cluster_threshold"], len(document["clusters"]), document["mu"]), (0.001, 1, 0))
+        self.assertEqual((document["largest_cluster"], document["kappa_after"]), (3, 1))
+        self.assertEqual(document["spectral"]["trace_difference"], 2)
+
     def test_spectrum_by_numpy(self):
         document = self.bound()
         columns = np.array([self.members[name, "test"].ravel() for name in ("ada", "bob", "cyd")], dtype=float)

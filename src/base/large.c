@@ -3,6 +3,8 @@
  */
 #include "base/large.h"
 
+#include "base/retry.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -68,7 +70,7 @@ cst_status cst_temporary_file(cst_context *context, size_t bytes, int *fd) {
     if (file >= 0) {
         (void)unlink(path);
         (void)fcntl(file, F_SETFD, FD_CLOEXEC);
-        reason = posix_fallocate(file, 0, (off_t)bytes);
+        reason = cst_reserve(file, (off_t)bytes);
     }
     cst_free(context, path);
     if (file < 0 || reason != 0) {
@@ -130,7 +132,7 @@ void cst_large_unmap(cst_large *large, void *pointer) {
 /* Resident bytes of the process; 0 where the system does not say. */
 static size_t resident(void) {
     char text[128] = {0};
-    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    int fd = cst_open_file("/proc/self/statm", O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return 0;
     ssize_t got = read(fd, text, sizeof text - 1);

@@ -15,12 +15,16 @@
 /* As the functions of POSIX after which they are named: result, and errno on failure, which is
  * never EINTR. */
 
-static inline int cst_open_file(const char *path, int flags, mode_t mode) {
+static inline int cst_open_at(int folder, const char *name, int flags, mode_t mode) {
     int fd = -1;
     do
-        fd = open(path, flags, mode);
+        fd = openat(folder, name, flags, mode);
     while (fd < 0 && errno == EINTR);
     return fd;
+}
+
+static inline int cst_open_file(const char *path, int flags, mode_t mode) {
+    return cst_open_at(AT_FDCWD, path, flags, mode);
 }
 
 static inline FILE *cst_fopen(const char *path, const char *how) {
@@ -31,12 +35,25 @@ static inline FILE *cst_fopen(const char *path, const char *how) {
     return file;
 }
 
-static inline int cst_make_folder(const char *path, mode_t mode) {
+static inline int cst_make_folder_at(int folder, const char *name, mode_t mode) {
     int result = 0;
     do
-        result = mkdir(path, mode);
+        result = mkdirat(folder, name, mode);
     while (result != 0 && errno == EINTR);
     return result;
+}
+
+static inline int cst_make_folder(const char *path, mode_t mode) {
+    return cst_make_folder_at(AT_FDCWD, path, mode);
+}
+
+/* The reason, which is never EINTR, and not errno. */
+static inline int cst_reserve(int fd, off_t bytes) {
+    int reason = 0;
+    do
+        reason = posix_fallocate(fd, 0, bytes);
+    while (reason == EINTR);
+    return reason;
 }
 
 static inline int cst_fsync(int fd) {

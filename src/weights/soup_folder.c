@@ -33,7 +33,7 @@ static bool is_self(const char *name) {
 
 /* Opens a folder for reading its entries; links are not followed. NULL where it is none. */
 static DIR *open_entries(int at, const char *name) {
-    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = cst_open_at(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
     DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
     if (!entries && fd >= 0)
         (void)close(fd);
@@ -45,7 +45,7 @@ static DIR *open_entries(int at, const char *name) {
 /* Whether the lock has the mark; *empty: it has nothing at all, or is not there. */
 static bool has_mark(int at, bool *empty) {
     char text[sizeof MARK] = "";
-    int fd = openat(at, LOCK, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int fd = cst_open_at(at, LOCK, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
     *empty = fd < 0 && errno == ENOENT;
     if (fd < 0)
         return false;
@@ -101,7 +101,7 @@ static cst_status put_mark(cst_context *context, const cst_soup_folder *folder, 
 
 static cst_status take_lock(cst_context *context, cst_soup_folder *folder, const char *path) {
     struct stat info;
-    folder->lock = openat(folder->at, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    folder->lock = cst_open_at(folder->at, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (folder->lock < 0)
         return failed(context, path, "opening its lock");
     int locked = flock(folder->lock, LOCK_EX | LOCK_NB);
@@ -215,7 +215,7 @@ cst_status cst_soup_run_make(cst_context *context, const char *path, char **run,
     }
     *run = made;
     *at = cst_open_file(made, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
-    int mark = *at >= 0 ? openat(*at, RUN_MARK, O_WRONLY | O_CREAT | O_CLOEXEC, 0666) : -1;
+    int mark = *at >= 0 ? cst_open_at(*at, RUN_MARK, O_WRONLY | O_CREAT | O_CLOEXEC, 0666) : -1;
     if (mark < 0)
         return failed(context, made, "opening it");
     (void)close(mark);

@@ -42,7 +42,7 @@ static cst_status failed(cst_context *context, const char *path, const char *wha
 
 static cst_status make_cache(cst_context *context, const cst_soup_work *work) {
     struct stat info;
-    if (mkdirat(work->folder.at, "cache", 0777) == 0)
+    if (cst_make_folder_at(work->folder.at, "cache", 0777) == 0)
         return CST_OK;
     if (errno != EEXIST)
         return failed(context, work->path, "making a folder in it");
@@ -60,7 +60,7 @@ static bool is_kept(const char *name) {
 
 /* Removes the predictions that are kept, and their folder if it is empty then. */
 static void remove_cache(int at) {
-    int fd = openat(at, "cache", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = cst_open_at(at, "cache", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
     DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
     for (const struct dirent *entry; entries && (entry = readdir(entries)) != NULL;)
         if (is_kept(entry->d_name))
@@ -88,8 +88,8 @@ static cst_status furnish(cst_context *context, cst_soup_work *work) {
     work->predictions = cst_format(context, "%s/%s", work->run, PREDICTIONS);
     if (!work->candidate || !work->predictions)
         return CST_ERROR_MEMORY;
-    work->log = openat(work->folder.at, "steps.jsonl",
-                       O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
+    work->log = cst_open_at(work->folder.at, "steps.jsonl",
+                            O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
     return work->log < 0 ? failed(context, work->path, "opening its steps.jsonl") : CST_OK;
 }
 
@@ -191,7 +191,7 @@ static cst_status copy_file(cst_context *context, int from, const char *path, co
 }
 
 cst_status cst_soup_work_serve(cst_context *context, const cst_soup_work *work, const char *out) {
-    int fd = open(work->candidate, O_RDONLY | O_CLOEXEC);
+    int fd = cst_open_file(work->candidate, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return failed(context, work->candidate, "opening it");
     cst_status status = copy_file(context, fd, work->candidate, out);

@@ -173,6 +173,23 @@ int open64(const char *path, int flags, ...) {
     return is_under(path) && fails("open") ? -1 : NEXT(open64)(path, flags, mode);
 }
 
+/* A name in an open folder, or a path. */
+static bool is_under_at(int folder, const char *path) {
+    return *path == '/' || folder == AT_FDCWD ? is_under(path) : is_open_under(folder);
+}
+
+int openat(int folder, const char *path, int flags, ...) {
+    MODE_OF(flags, mode)
+    return is_under_at(folder, path) && fails("open") ? -1
+                                                      : NEXT(openat)(folder, path, flags, mode);
+}
+
+int openat64(int folder, const char *path, int flags, ...) {
+    MODE_OF(flags, mode)
+    return is_under_at(folder, path) && fails("open") ? -1
+                                                      : NEXT(openat64)(folder, path, flags, mode);
+}
+
 FILE *fopen(const char *path, const char *how) {
     return is_under(path) && fails("open") ? NULL : NEXT(fopen)(path, how);
 }
@@ -191,6 +208,10 @@ int mkstemp64(char *path) {
 
 int mkdir(const char *path, mode_t mode) {
     return is_under(path) && fails("make") ? -1 : NEXT(mkdir)(path, mode);
+}
+
+int mkdirat(int folder, const char *path, mode_t mode) {
+    return is_under_at(folder, path) && fails("make") ? -1 : NEXT(mkdirat)(folder, path, mode);
 }
 
 int fsync(int fd) {

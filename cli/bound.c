@@ -42,9 +42,7 @@ static int run(cli_call *call) {
     options.leakage = cli_flag(call, "leakage");
     if (code == CLI_OK)
         code = cli_check(call, cst_bound(call->context, model, pool, &options, &report));
-    if (code == CLI_OK)
-        code = cli_print_report(call, report);
-    cst_report_free(call->context, report);
+    code = cli_end_report(call, report, code);
     cst_pool_free(call->context, pool);
     cst_model_free(call->context, model);
     return code;

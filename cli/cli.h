@@ -94,8 +94,9 @@ const char *cli_nearest(const char *word, const char *const *words, int count);
 int cli_report_files(cli_call *call, const char *command, const char *kind,
                      const struct cli_target *target, cst_report **report);
 
-/* A number in the metadata of a safetensors file that this library wrote; 0 where there is none. */
-long long cli_count_entry(cli_call *call, const char *path, const char *key);
+/* Ends a command with such a report: it gets the notices, and the file its name. Frees it. Returns
+ * the exit code. */
+int cli_end_files(cli_call *call, const struct cli_target *target, cst_report *report, int code);
 
 /* ---- help.c ---------------------------------------------------------------------------------- */
 
@@ -145,6 +146,9 @@ int cli_check_form(cli_call *call);
 
 /* Prints the report on stdout: as text (all of it with --verbose), or as JSON, CSV or Markdown. */
 int cli_print_report(cli_call *call, const cst_report *report);
+
+/* Prints the report where all went well so far (`code`), and frees it. Returns the exit code. */
+int cli_end_report(cli_call *call, cst_report *report, int code);
 
 /* Writes a string of JSON to stdout. */
 void cli_out_json_string(const char *text);

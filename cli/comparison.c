@@ -214,10 +214,8 @@ int cli_check_comparison(cli_call *call, cli_comparison *c, cst_status status) {
 }
 
 int cli_close_comparison(cli_call *call, cli_comparison *c, cst_report *report, int code) {
-    if (code == CLI_OK)
-        code = cli_print_report(call, report);
+    code = cli_end_report(call, report, code);
     code = cli_close_save(call, &c->save, code);
-    cst_report_free(call->context, report);
     cst_pool_free(call->context, c->pool);
     free(c->methods);
     free(c->list);

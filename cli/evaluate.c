@@ -169,10 +169,7 @@ static int run(cli_call *call) {
                      call->arguments[0]);
     else if (code == CLI_OK)
         code = score_model(call, (int32_t)resamples, (uint64_t)seed, &report);
-    if (code == CLI_OK)
-        code = cli_print_report(call, report);
-    cst_report_free(call->context, report);
-    return code;
+    return cli_end_report(call, report, code);
 }
 
 static const cli_option OPTIONS[] = {

@@ -24,10 +24,8 @@ static int run(cli_call *call) {
         code = cli_check(call, cst_model_save(call->context, model, target.write_to));
     if (code == CLI_OK)
         code = cli_check(call, cst_report_set_string(call->context, report, "model", target.path));
-    if (code == CLI_OK)
-        code = cli_print_report(call, report);
+    code = cli_end_report(call, report, code);
     code = cli_close_target(call, &target, code);
-    cst_report_free(call->context, report);
     cst_model_free(call->context, model);
     cst_options_free(call->context, options);
     cst_pool_free(call->context, pool);

@@ -64,11 +64,7 @@ static int report(cli_call *call, const folds_request *request, const int32_t *f
         status = cst_report_set_string(context, document, "groups", cli_value(call, "groups"));
     if (status == CST_OK)
         status = cst_report_set_integers(context, document, "sizes", sizes, request->folds);
-    int code = cli_check(call, status);
-    if (code == CLI_OK)
-        code = cli_print_report(call, document);
-    cst_report_free(context, document);
-    return code;
+    return cli_end_report(call, document, cli_check(call, status));
 }
 
 static int make(cli_call *call, folds_request *request) {

@@ -14,9 +14,7 @@ static int run(cli_call *call) {
     if (code == CLI_OK)
         code = cli_check(
             call, cst_inspect(call->context, pool, cli_split(call, 0, "oof"), options, &report));
-    if (code == CLI_OK)
-        code = cli_print_report(call, report);
-    cst_report_free(call->context, report);
+    code = cli_end_report(call, report, code);
     cst_options_free(call->context, options);
     cst_pool_free(call->context, pool);
     return code;

@@ -52,11 +52,7 @@ static int report(cli_call *call, const prediction *p) {
         status = cst_report_set_integer(context, document, "cases", p->cases);
     if (status == CST_OK && p->cases > 0)
         status = cst_report_set_string(context, document, "format", format ? format : "maps");
-    int code = cli_check(call, status);
-    if (code == CLI_OK)
-        code = cli_print_report(call, document);
-    cst_report_free(context, document);
-    return code;
+    return cli_end_report(call, document, cli_check(call, status));
 }
 
 static bool as_csv(const prediction *p) {

@@ -92,12 +92,11 @@ static int read_config(cli_call *call, const cli_target *target, cli_hook *hook,
 
 /* ---- the three soups ------------------------------------------------------------------------- */
 
-/* Shows the report and gives the file its name. */
+/* Shows the report, frees it and gives the file its name. */
 static int finish(cli_call *call, const cli_target *target, cst_report *report, int code) {
     if (code == CLI_OK)
         code = cli_check(call, cst_report_set_string(call->context, report, "out", target->path));
-    if (code == CLI_OK)
-        code = cli_print_report(call, report);
+    code = cli_end_report(call, report, code);
     return cli_close_target(call, target, code);
 }
 
@@ -111,9 +110,7 @@ static int run_uniform(cli_call *call) {
         code = cli_check(call,
                          cst_soup_uniform(call->context, call->arguments,
                                           (int32_t)call->argument_count, target.write_to, &report));
-    code = finish(call, &target, report, code);
-    cst_report_free(call->context, report);
-    return code;
+    return finish(call, &target, report, code);
 }
 
 typedef cst_status soup_function(cst_context *context, const char *const *paths, int32_t count,
@@ -139,7 +136,6 @@ static int run_scored(cli_call *call, soup_function *cook) {
     code = finish(call, &target, report, code);
     if (code == CLI_OK && !cli_flag(call, "work"))
         code = cli_check(call, cst_soup_clear(call->context, config.work));
-    cst_report_free(call->context, report);
     return code;
 }
 

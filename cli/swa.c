@@ -6,21 +6,7 @@
 #include "cli.h"
 
 #include <corestack/report.h>
-#include <corestack/safetensors.h>
 #include <corestack/weights.h>
-
-#include <stdlib.h>
-
-long long cli_count_entry(cli_call *call, const char *path, const char *key) {
-    cst_safetensors *file = NULL;
-    long long count = 0;
-    if (cst_safetensors_open(call->context, &file, path) == CST_OK) {
-        const char *text = cst_safetensors_metadata(file, key);
-        count = text ? strtoll(text, NULL, 10) : 0;
-    }
-    cst_safetensors_close(call->context, file);
-    return count;
-}
 
 int cli_report_files(cli_call *call, const char *command, const char *kind,
                      const cli_target *target, cst_report **report) {
@@ -36,11 +22,18 @@ int cli_report_files(cli_call *call, const char *command, const char *kind,
     return code;
 }
 
+int cli_end_files(cli_call *call, const cli_target *target, cst_report *report, int code) {
+    if (code == CLI_OK)
+        code = cli_report_notices(call, report);
+    code = cli_end_report(call, report, code);
+    return cli_close_target(call, target, code);
+}
+
 static int run(cli_call *call) {
     cst_report *report = NULL;
     cli_target target;
     const char *from = cli_value(call, "from");
-    long long checkpoints = call->argument_count;
+    int64_t before = 0; /* checkpoints in `from` */
     int code = cli_open_target(call, "the average", &target);
     if (code == CLI_OK && call->argument_count == 0)
         code = cli_fail(call, "name the checkpoints to average; see `corestack swa --help`");
@@ -49,21 +42,15 @@ static int run(cli_call *call) {
     if (code == CLI_OK)
         code = cli_check(call, cst_report_set_string(call->context, report, "from", from));
     if (code == CLI_OK && from) /* now: it may be what is written */
-        checkpoints += cli_count_entry(call, from, "corestack.swa.count");
+        code = cli_check(call, cst_weights_made_of(call->context, from, &before, NULL));
     if (code == CLI_OK)
-        code = cli_check(call,
-                         cst_report_set_integer(call->context, report, "checkpoints", checkpoints));
+        code = cli_check(call, cst_report_set_integer(call->context, report, "checkpoints",
+                                                      before + call->argument_count));
     if (code == CLI_OK)
         code =
             cli_check(call, cst_swa_average(call->context, call->arguments,
                                             (int32_t)call->argument_count, from, target.write_to));
-    if (code == CLI_OK)
-        code = cli_report_notices(call, report);
-    if (code == CLI_OK)
-        code = cli_print_report(call, report);
-    code = cli_close_target(call, &target, code);
-    cst_report_free(call->context, report);
-    return code;
+    return cli_end_files(call, &target, report, code);
 }
 
 static const cli_option OPTIONS[] = {

@@ -39,13 +39,7 @@ static int run_fit(cli_call *call) {
         code = cli_check(call,
                          cst_swag_fit(call->context, call->arguments, (int32_t)call->argument_count,
                                       (int32_t)rank, target.write_to));
-    if (code == CLI_OK)
-        code = cli_report_notices(call, report);
-    if (code == CLI_OK)
-        code = cli_print_report(call, report);
-    code = cli_close_target(call, &target, code);
-    cst_report_free(call->context, report);
-    return code;
+    return cli_end_files(call, &target, report, code);
 }
 
 /* ---- sample ---------------------------------------------------------------------------------- */
@@ -115,13 +109,7 @@ static int run_sample(cli_call *call) {
                                                (int32_t)s.rank, target.write_to));
     if (code == CLI_OK)
         code = report_rank(call, &s, report);
-    if (code == CLI_OK)
-        code = cli_report_notices(call, report);
-    if (code == CLI_OK)
-        code = cli_print_report(call, report);
-    code = cli_close_target(call, &target, code);
-    cst_report_free(call->context, report);
-    return code;
+    return cli_end_files(call, &target, report, code);
 }
 
 /* ---- what they take -------------------------------------------------------------------------- */

@@ -295,6 +295,13 @@ int cli_print_report(cli_call *call, const cst_report *report) {
     return code;
 }
 
+int cli_end_report(cli_call *call, cst_report *report, int code) {
+    if (code == CLI_OK)
+        code = cli_print_report(call, report);
+    cst_report_free(call->context, report);
+    return code;
+}
+
 /* errno of the first write to stdout that failed. */
 static int output_error;
 

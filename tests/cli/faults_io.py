@@ -184,7 +184,23 @@ class Faults(PoolCase):
 
     def test_average_of_checkpoints(self):
         out = os.path.join(self.out, "average.safetensors")
-        self.sweep(["swa", *self.checkpoints(), "-o", out, "--json"], old=out, kinds=WRITES)
+        files = self.checkpoints()
+        self.sweep(["swa", *files, "-o", out, "--json"], old=out, kinds=WRITES)
+        part = self.path("part.safetensors")
+        self.works("swa", *files[:2], "-o", part)
+        self.going_on(["swa", *files[2:], "--from", part, "-o", out, "--json"])
+
+    def going_on(self, arguments):
+        """The average to go on with is read twice; one failure, of either, ends the command."""
+        self.clear()
+        good, calls = self.run_with(arguments, "read=none:0")
+        wanted = self.tree()
+        self.assertGreater(calls, 2)
+        for place in range(calls):
+            self.clear()
+            before = self.tree()
+            with self.subTest(place=place):
+                self.judge(f"read=EIO:{place}:once", arguments, before, wanted, good)
 
     def test_soup(self):
         """The program that is called reads and writes without faults."""

@@ -4,8 +4,9 @@
  * touched. CST_IO_FAULT is KIND=WHAT:N: KIND open, read, write, fsync, rename, link, map, reserve,
  * close, make; WHAT an errno by name, `short` (half of what was asked for), `kill` (the process is
  * gone before the call), `interrupt` (SIGINT comes before the call) or `none`; N the number, from
- * 0, of the first call that fails. Of EINTR one call fails, of all others every later one too. At
- * the end the number of calls of the kind goes to the file CST_IO_COUNT.
+ * 0, of the first call that fails. Of EINTR one call fails, of all others every later one too, or
+ * none where `:once` stands behind N. At the end the number of calls of the kind goes to the file
+ * CST_IO_COUNT.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -29,6 +30,7 @@ enum { SHORT = -1, KILL = -2, INTERRUPT = -3 };
 
 static int error; /* 0: none; SHORT; KILL; INTERRUPT */
 static long first;
+static bool once;
 static long seen;
 
 /* The function behind ours. */
@@ -46,12 +48,16 @@ __attribute__((constructor)) static void begin(void) {
     const char *fault = getenv("CST_IO_FAULT");
     const char *folders = getenv("CST_IO_UNDER");
     char what[16] = "";
-    if (!fault || !folders || sscanf(fault, "%15[a-z]=%15[A-Za-z]:%ld", kind, what, &first) != 3)
+    int length = 0;
+    if (!fault || !folders ||
+        sscanf(fault, "%15[a-z]=%15[A-Za-z]:%ld%n", kind, what, &first, &length) != 3)
         return;
+    once = strcmp(fault + length, ":once") == 0;
     (void)snprintf(under, sizeof under, "%s", folders);
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
         if (strcmp(errors[i].name, what) == 0)
             error = errors[i].value;
+    once = once || error == EINTR;
 }
 
 __attribute__((destructor)) static void end(void) {
@@ -95,7 +101,7 @@ static bool hit(const char *what) {
     bool signals = error == KILL || error == INTERRUPT;
     if (signals && number == first)
         (void)raise(error == KILL ? SIGKILL : SIGINT);
-    return error != 0 && !signals && (number == first || (number > first && error != EINTR));
+    return error != 0 && !signals && (number == first || (number > first && !once));
 }
 
 static bool fails(const char *what) {

@@ -190,7 +190,8 @@ static void extremes_of_doubles(void **state) {
     expect_error(f, cst_checkpoints_mix(f->context, all, beyond, CST_MIX_MODEL, path, NULL),
                  CST_ERROR_NUMERIC,
                  "tensor 'w': the weighted sum of element 0 is beyond the largest number of F64; "
-                 "use smaller weights that sum to 1");
+                 "use smaller weights that sum to 1",
+                 NULL);
     assert_null(strstr(cst_last_error(f->context), "wider"));
     cst_checkpoints_close(f->context, all);
 }
@@ -216,15 +217,15 @@ static void weights_per_tensor(void **state) {
     assert_true(got[0] == 11 && got[1] == 22); /* y + 2 x - x */
     expect_metadata(f, path, "corestack.kind", "mix-per-tensor");
     expect_error(f, cst_checkpoints_mix(f->context, all, NULL, CST_MIX_MODEL, path, NULL),
-                 CST_ERROR_INPUT, "t2.safetensors: tensor 'a': element 0 is not a number");
+                 CST_ERROR_INPUT, "t2.safetensors: tensor 'a': element 0 is not a number", NULL);
     values_of(f, path, "a", got, 2); /* what was there is there */
     assert_true(got[0] == 5.5);
     const double infinite[] = {1, INFINITY, 1};
     expect_error(f, cst_checkpoints_mix(f->context, all, infinite, CST_MIX_MODEL, path, NULL),
-                 CST_ERROR_ARGUMENT, "weight 2 of 3 is not a finite number");
+                 CST_ERROR_ARGUMENT, "weight 2 of 3 is not a finite number", NULL);
     const double huge[] = {1e38, 1e38, 0};
     expect_error(f, cst_checkpoints_mix(f->context, all, huge, CST_MIX_MODEL, path, NULL),
-                 CST_ERROR_NUMERIC, "beyond the largest number of F32");
+                 CST_ERROR_NUMERIC, "beyond the largest number of F32", NULL);
     cst_checkpoints_close(f->context, all);
 }
 
@@ -333,7 +334,7 @@ static void differences_are_listed(void **state) {
     const char *paths[] = {first, second};
     cst_checkpoints *all = NULL;
     expect_error(f, cst_checkpoints_open(f->context, &all, paths, 2), CST_ERROR_MISMATCH,
-                 "d1.safetensors: has other tensors than");
+                 "d1.safetensors: has other tensors than", NULL);
     assert_null(all);
     assert_non_null(strstr(cst_last_error(f->context),
                            "d0.safetensors, 4 differences: 'a' is F16 [2], not F32 [2]; 'b' is "
@@ -354,7 +355,8 @@ static void differences_are_listed(void **state) {
     end(f, w);
     expect_error(f, cst_checkpoints_open(f->context, &all, paths, 2), CST_ERROR_MISMATCH,
                  "23 differences: 'a' is missing; 'b' is missing; 'c' is missing; 'x00' is there "
-                 "only; 'x01' is there only; ...; give");
+                 "only; 'x01' is there only; ...; give",
+                 NULL);
 }
 
 static void dtypes_that_are_refused(void **state) {
@@ -372,16 +374,16 @@ static void dtypes_that_are_refused(void **state) {
         give_bytes(f, w, "w", bytes, 2 * cst_dtype_bits(odd[i]) / 8);
         end(f, w);
         expect_error(f, cst_checkpoints_open(f->context, &all, paths, 1), CST_ERROR_UNSUPPORTED,
-                     i ? "tensor 'w' is of dtype C64" : "tensor 'w' is of dtype F8_E4M3");
+                     i ? "tensor 'w' is of dtype C64" : "tensor 'w' is of dtype F8_E4M3", NULL);
     }
     cst_safetensors_writer *w = begin(f, path);
     declare(f, w, "w", CST_DTYPE_I32, two, 1);
     give_bytes(f, w, "w", bytes, 8);
     end(f, w);
     expect_error(f, cst_checkpoints_open(f->context, &all, paths, 1), CST_ERROR_INPUT,
-                 "nothing to average");
+                 "nothing to average", NULL);
     expect_error(f, cst_checkpoints_open(f->context, &all, paths, 0), CST_ERROR_ARGUMENT,
-                 "one path or more");
+                 "one path or more", NULL);
 }
 
 /* ---- what is said ---------------------------------------------------------------------------- */
@@ -483,7 +485,7 @@ static void truncated_and_shrinking(void **state) {
     copy_path(path, at(f, "out.safetensors"));
     assert_int_equal(truncate(numbered(f, "l", 1), 100000), 0);
     expect_error(f, cst_checkpoints_mix(f->context, all, NULL, CST_MIX_MODEL, path, NULL),
-                 CST_ERROR_IO, "l1.safetensors: ends at byte 100000 although");
+                 CST_ERROR_IO, "l1.safetensors: ends at byte 100000 although", NULL);
     assert_int_equal(access(path, F_OK), -1);
     cst_checkpoints_close(f->context, all);
     char first[512];
@@ -492,7 +494,7 @@ static void truncated_and_shrinking(void **state) {
     copy_path(second, numbered(f, "l", 1));
     const char *paths[] = {first, second};
     expect_error(f, cst_checkpoints_open(f->context, &all, paths, 2), CST_ERROR_FORMAT,
-                 "l1.safetensors");
+                 "l1.safetensors", NULL);
 }
 
 static int stop_at_once(void *user, const char *stage, int64_t done, int64_t total) {
@@ -511,7 +513,7 @@ static void can_be_cancelled(void **state) {
     copy_path(path, at(f, "out.safetensors"));
     cst_context_set_progress(f->context, stop_at_once, &calls);
     expect_error(f, cst_checkpoints_mix(f->context, all, NULL, CST_MIX_MODEL, path, NULL),
-                 CST_ERROR_CANCELLED, "mixing weights");
+                 CST_ERROR_CANCELLED, "mixing weights", NULL);
     cst_context_set_progress(f->context, NULL, NULL);
     assert_int_equal(access(path, F_OK), -1);
     cst_checkpoints_close(f->context, all);
@@ -519,22 +521,21 @@ static void can_be_cancelled(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(means_of_every_dtype, weights_setup, weights_teardown),
-        cmocka_unit_test_setup_teardown(means_are_rounded_once, weights_setup, weights_teardown),
-        cmocka_unit_test_setup_teardown(extremes_of_doubles, weights_setup, weights_teardown),
-        cmocka_unit_test_setup_teardown(weights_per_tensor, weights_setup, weights_teardown),
-        cmocka_unit_test_setup_teardown(equal_files_stay, weights_setup, weights_teardown),
-        cmocka_unit_test_setup_teardown(same_bytes_for_any_threads, weights_setup,
-                                        weights_teardown),
-        cmocka_unit_test_setup_teardown(known_hashes, weights_setup, weights_teardown),
-        cmocka_unit_test_setup_teardown(differences_are_listed, weights_setup, weights_teardown),
-        cmocka_unit_test_setup_teardown(dtypes_that_are_refused, weights_setup, weights_teardown),
+        cmocka_unit_test_setup_teardown(means_of_every_dtype, weights_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(means_are_rounded_once, weights_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(extremes_of_doubles, weights_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(weights_per_tensor, weights_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(equal_files_stay, weights_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(same_bytes_for_any_threads, weights_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(known_hashes, weights_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(differences_are_listed, weights_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(dtypes_that_are_refused, weights_setup, files_teardown),
         cmocka_unit_test_setup_teardown(notices_of_statistics_and_integers, weights_setup,
-                                        weights_teardown),
-        cmocka_unit_test_setup_teardown(shared_metadata, weights_setup, weights_teardown),
-        cmocka_unit_test_setup_teardown(empty_scalar_and_in_place, weights_setup, weights_teardown),
-        cmocka_unit_test_setup_teardown(truncated_and_shrinking, weights_setup, weights_teardown),
-        cmocka_unit_test_setup_teardown(can_be_cancelled, weights_setup, weights_teardown),
+                                        files_teardown),
+        cmocka_unit_test_setup_teardown(shared_metadata, weights_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(empty_scalar_and_in_place, weights_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(truncated_and_shrinking, weights_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(can_be_cancelled, weights_setup, files_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

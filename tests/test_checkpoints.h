@@ -5,70 +5,23 @@
 #ifndef CST_TEST_CHECKPOINTS_H
 #define CST_TEST_CHECKPOINTS_H
 
-#define _XOPEN_SOURCE 700
-#include "base/base.h"
+#include "test_io_files.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <corestack/safetensors.h>
 #include <corestack/weights.h>
-#include <ftw.h>
-#include <unistd.h>
 
-enum { NOTICES_KEPT = 16, NOTICE_CHARS = 512, PLACES_MOST = 64 };
+enum { PLACES_MOST = 64 };
 
-typedef struct fixture {
-    cst_context *context;
-    char folder[64];
-    char path[512]; /* of the last call of at() */
-    int notices;
-    char said[NOTICES_KEPT][NOTICE_CHARS];
-    char declared[PLACES_MOST][64]; /* of the file that is written */
-    int declared_count;
-} fixture;
-
-static void listen(void *user, cst_log_level level, const char *message) {
-    fixture *f = user;
-    if (level == CST_LOG_WARNING && f->notices < NOTICES_KEPT)
-        (void)snprintf(f->said[f->notices++], NOTICE_CHARS, "%s", message);
-}
+/* The tensors of the file that is written, by their places. */
+static char declared[PLACES_MOST][64];
+static int declared_count;
 
 static int weights_setup(void **state) {
-    fixture *f = calloc(1, sizeof *f);
-    *state = f;
-    (void)snprintf(f->folder, sizeof f->folder, "/tmp/cst_test_XXXXXX");
-    if (!mkdtemp(f->folder) || cst_context_create(&f->context) != CST_OK)
-        return 1;
-    cst_context_set_log(f->context, listen, f);
-    return 0;
-}
-
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *walk) {
-    (void)info;
-    (void)type;
-    (void)walk;
-    return remove(path);
-}
-
-static int weights_teardown(void **state) {
+    int failed = files_setup(state);
     fixture *f = *state;
-    (void)nftw(f->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-    cst_context_free(f->context);
-    free(f);
-    return 0;
-}
-
-/* The path of a file in the folder, good until the next call. */
-static inline const char *at(fixture *f, const char *name) {
-    (void)snprintf(f->path, sizeof f->path, "%s/%s", f->folder, name);
-    return f->path;
+    if (!failed)
+        cst_context_set_log(f->context, listen, f);
+    return failed;
 }
 
 static inline const char *numbered(fixture *f, const char *stem, int number) {
@@ -80,46 +33,25 @@ static inline void copy_path(char out[512], const char *path) {
     (void)snprintf(out, 512, "%s", path);
 }
 
-static inline void put_text(fixture *f, const char *name, const char *text) {
-    FILE *file = fopen(at(f, name), "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
-    assert_int_equal(fclose(file), 0);
-}
-
-static inline void expect_ok(fixture *f, cst_status status) {
-    if (status != CST_OK)
-        print_error("%s\n", cst_last_error(f->context));
-    assert_int_equal(status, CST_OK);
-}
-
-static inline void expect_error(fixture *f, cst_status status, cst_status wanted,
-                                const char *words) {
-    assert_int_equal(status, wanted);
-    if (!strstr(cst_last_error(f->context), words))
-        print_error("said:   %s\nwanted: %s\n", cst_last_error(f->context), words);
-    assert_non_null(strstr(cst_last_error(f->context), words));
-}
-
 /* ---- writing --------------------------------------------------------------------------------- */
 
 static inline cst_safetensors_writer *begin(fixture *f, const char *path) {
     cst_safetensors_writer *writer = NULL;
-    f->declared_count = 0;
+    declared_count = 0;
     expect_ok(f, cst_safetensors_writer_open(f->context, &writer, path, CST_TENSOR_ORDER_SORTED));
     return writer;
 }
 
 static inline void declare(fixture *f, cst_safetensors_writer *writer, const char *name,
                            cst_dtype dtype, const int64_t *shape, int32_t axes) {
-    assert_true(f->declared_count < PLACES_MOST);
-    (void)snprintf(f->declared[f->declared_count++], 64, "%s", name);
+    assert_true(declared_count < PLACES_MOST);
+    (void)snprintf(declared[declared_count++], 64, "%s", name);
     expect_ok(f, cst_safetensors_writer_add(f->context, writer, name, dtype, shape, axes));
 }
 
-static inline int64_t tensor_named(const fixture *f, const char *name) {
-    for (int i = 0; i < f->declared_count; i++)
-        if (strcmp(f->declared[i], name) == 0)
+static inline int64_t tensor_named(const char *name) {
+    for (int i = 0; i < declared_count; i++)
+        if (strcmp(declared[i], name) == 0)
             return i;
     fail_msg("no tensor %s", name);
     return -1;
@@ -127,14 +59,13 @@ static inline int64_t tensor_named(const fixture *f, const char *name) {
 
 static inline void give(fixture *f, cst_safetensors_writer *writer, const char *name,
                         const double *values, int64_t count) {
-    expect_ok(f, cst_safetensors_writer_put_f64(f->context, writer, tensor_named(f, name), values,
-                                                count));
+    expect_ok(
+        f, cst_safetensors_writer_put_f64(f->context, writer, tensor_named(name), values, count));
 }
 
 static inline void give_bytes(fixture *f, cst_safetensors_writer *writer, const char *name,
                               const void *bytes, int64_t count) {
-    expect_ok(f,
-              cst_safetensors_writer_put(f->context, writer, tensor_named(f, name), bytes, count));
+    expect_ok(f, cst_safetensors_writer_put(f->context, writer, tensor_named(name), bytes, count));
 }
 
 static inline void end(fixture *f, cst_safetensors_writer *writer) {

@@ -235,9 +235,9 @@ static void every_function_is_tried(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(values_that_are_none_are_refused, weights_setup,
-                                        weights_teardown),
+                                        files_teardown),
         cmocka_unit_test_setup_teardown(functions_without_status_answer, weights_setup,
-                                        weights_teardown),
+                                        files_teardown),
         cmocka_unit_test(every_function_is_tried),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

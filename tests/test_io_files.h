@@ -1,6 +1,6 @@
 /*
- * For the tests of readers and pools: a folder that goes away, files in it, and a check of error
- * messages. Included by one program each. Paper: none.
+ * For the tests of readers, pools and weights: a folder that goes away, files in it, what the
+ * library says meanwhile, and a check of error messages. Included by one program each. Paper: none.
  */
 #ifndef CST_TEST_IO_FILES_H
 #define CST_TEST_IO_FILES_H
@@ -21,11 +21,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { NOTICES_KEPT = 16, NOTICE_CHARS = 512 };
+
 typedef struct fixture {
     cst_context *context;
     char folder[64];
     char path[512]; /* of the last call of at() */
+    int notices;    /* where listen() hears them */
+    char said[NOTICES_KEPT][NOTICE_CHARS];
 } fixture;
+
+static inline void listen(void *user, cst_log_level level, const char *message) {
+    fixture *f = user;
+    if (level == CST_LOG_WARNING && f->notices < NOTICES_KEPT)
+        (void)snprintf(f->said[f->notices++], NOTICE_CHARS, "%s", message);
+}
 
 static int files_setup(void **state) {
     fixture *f = calloc(1, sizeof *f);

@@ -112,7 +112,7 @@ static void averages(void **state) {
     expect_ok(f, cst_swa_average(f->context, STEP_PATHS + 4, 2, four, four));
     expect_same_bytes(four, continued);
     expect_error(f, cst_swa_average(f->context, STEP_PATHS, 1, STEP_PATHS[1], six), CST_ERROR_INPUT,
-                 "step1.safetensors: is no running average");
+                 "step1.safetensors: is no running average", NULL);
 }
 
 static void fitted(void **state) {
@@ -142,14 +142,15 @@ static void made_of(void **state) {
     assert_int_equal(checkpoints, 4);
     assert_int_equal(rank, 0);
     expect_error(f, cst_weights_made_of(f->context, STEP_PATHS[0], &checkpoints, NULL),
-                 CST_ERROR_INPUT, "step0.safetensors: is no running average");
+                 CST_ERROR_INPUT, "step0.safetensors: is no running average", NULL);
     const char *paths[] = {SERIES "swag.safetensors", SERIES "swag.safetensors"};
     static const char words[] = "swag.safetensors: is a distribution over weights (SWAG), not a "
                                 "checkpoint";
-    expect_error(f, cst_swa_average(f->context, paths, 2, NULL, path), CST_ERROR_INPUT, words);
-    expect_error(f, cst_swag_fit(f->context, paths, 2, 0, path), CST_ERROR_INPUT, words);
+    expect_error(f, cst_swa_average(f->context, paths, 2, NULL, path), CST_ERROR_INPUT, words,
+                 NULL);
+    expect_error(f, cst_swag_fit(f->context, paths, 2, 0, path), CST_ERROR_INPUT, words, NULL);
     paths[0] = STEP_PATHS[0];
-    expect_error(f, cst_swag_fit(f->context, paths, 2, 0, path), CST_ERROR_INPUT, words);
+    expect_error(f, cst_swag_fit(f->context, paths, 2, 0, path), CST_ERROR_INPUT, words, NULL);
     assert_int_equal(access(path, F_OK), -1);
 }
 
@@ -208,7 +209,7 @@ static void scale_and_count(void **state) {
     values_of(f, model, "mean.conv.weight", mean, 30);
     assert_memory_equal(drawn, mean, sizeof mean);
     expect_error(f, cst_swag_sample(f->context, model, 1, 0.5, 1, -1, many), CST_ERROR_IO,
-                 "exists already");
+                 "exists already", NULL);
 }
 
 /* ---- the distribution of draws --------------------------------------------------------------- */
@@ -420,13 +421,13 @@ static void can_be_cancelled(void **state) {
     stopping s = {.stop_at = 1};
     cst_context_set_progress(f->context, stop, &s);
     expect_error(f, cst_swag_fit(f->context, STEP_PATHS, STEPS, RANK, path), CST_ERROR_CANCELLED,
-                 "fitting SWAG");
+                 "fitting SWAG", NULL);
     assert_int_equal(access(path, F_OK), -1);
     expect_error(f, cst_swag_sample(f->context, SERIES "swag.safetensors", 20, 0.5, 1, -1, path),
-                 CST_ERROR_CANCELLED, "drawing samples");
+                 CST_ERROR_CANCELLED, "drawing samples", NULL);
     assert_int_equal(access(path, F_OK), -1);
     expect_error(f, cst_swa_average(f->context, STEP_PATHS, STEPS, NULL, path), CST_ERROR_CANCELLED,
-                 "mixing weights");
+                 "mixing weights", NULL);
     assert_int_equal(access(path, F_OK), -1);
     cst_context_set_progress(f->context, NULL, NULL);
 }
@@ -439,23 +440,25 @@ static void arguments(void **state) {
     copy_path(path, at(f, "out"));
     const char *model = SERIES "swag.safetensors";
     expect_error(f, cst_swag_fit(f->context, STEP_PATHS, 1, 0, path), CST_ERROR_ARGUMENT,
-                 "two and more");
-    expect_error(f, cst_swag_fit(f->context, STEP_PATHS, 3, 1, path), CST_ERROR_ARGUMENT, "rank");
-    expect_error(f, cst_swag_fit(f->context, STEP_PATHS, 3, -1, path), CST_ERROR_ARGUMENT, "rank");
+                 "two and more", NULL);
+    expect_error(f, cst_swag_fit(f->context, STEP_PATHS, 3, 1, path), CST_ERROR_ARGUMENT, "rank",
+                 NULL);
+    expect_error(f, cst_swag_fit(f->context, STEP_PATHS, 3, -1, path), CST_ERROR_ARGUMENT, "rank",
+                 NULL);
     expect_error(f, cst_swag_sample(f->context, model, 0, 0.5, 1, -1, path), CST_ERROR_ARGUMENT,
-                 "1 to 100000");
+                 "1 to 100000", NULL);
     expect_error(f, cst_swag_sample(f->context, model, 1, -0.5, 1, -1, path), CST_ERROR_ARGUMENT,
-                 "scale");
+                 "scale", NULL);
     expect_error(f, cst_swag_sample(f->context, model, 1, NAN, 1, -1, path), CST_ERROR_ARGUMENT,
-                 "scale");
+                 "scale", NULL);
     expect_error(f, cst_swag_sample(f->context, model, 1, 0.5, 1, 1, path), CST_ERROR_ARGUMENT,
-                 "rank");
+                 "rank", NULL);
     expect_error(f, cst_swag_sample(f->context, model, 1, 0.5, 1, 4, path), CST_ERROR_ARGUMENT,
-                 "4 columns of deviations are asked for, and it has 3");
+                 "4 columns of deviations are asked for, and it has 3", NULL);
     expect_error(f, cst_swag_sample(f->context, STEP_PATHS[0], 1, 0.5, 1, -1, path),
-                 CST_ERROR_FORMAT, "is no SWAG file");
+                 CST_ERROR_FORMAT, "is no SWAG file", NULL);
     expect_error(f, cst_swag_fit(f->context, STEP_PATHS, 3, 2, "/dev/null"), CST_ERROR_UNSUPPORTED,
-                 "/dev/null: is no file but a pipe or device");
+                 "/dev/null: is no file but a pipe or device", NULL);
     expect_ok(f, cst_swag_fit(f->context, STEP_PATHS, 3, 20, path));
     assert_non_null(strstr(f->said[f->notices - 1], "a rank of 20 needs as many checkpoints"));
     cst_report *report = NULL;
@@ -485,12 +488,13 @@ static void numbers_that_are_refused(void **state) {
     char out[512];
     copy_path(out, at(f, "out"));
     expect_error(f, cst_swag_fit(f->context, list, 2, 2, out), CST_ERROR_INPUT,
-                 "b1.safetensors: tensor 'b': element 1 is infinite");
+                 "b1.safetensors: tensor 'b': element 1 is infinite", NULL);
     const double far[] = {1, 3e20};
     make_two(f, numbered(f, "b", 1), x, far);
     expect_error(f, cst_swag_fit(f->context, list, 2, 0, out), CST_ERROR_INPUT,
                  "tensor 'b': the variance of element 1 is beyond the largest number of F32, in "
-                 "which it is kept: the checkpoints are too far apart; leave out");
+                 "which it is kept: the checkpoints are too far apart; leave out",
+                 NULL);
     /* F64 whose distance, or its square, is beyond F32 or even F64; what is wrong is not the dtype.
      */
     const double huge[] = {1e30, 1e39, 1.7e308};
@@ -503,11 +507,13 @@ static void numbers_that_are_refused(void **state) {
             end(f, w);
         }
         expect_error(f, cst_swag_fit(f->context, list, 2, 0, out), CST_ERROR_INPUT,
-                     "tensor 'w': the variance of element 0 is beyond the largest number of F32");
+                     "tensor 'w': the variance of element 0 is beyond the largest number of F32",
+                     NULL);
         assert_null(strstr(cst_last_error(f->context), "wider"));
         expect_error(f, cst_swag_fit(f->context, list, 2, 2, out), CST_ERROR_INPUT,
                      i == 0 ? "the variance of element 0 is beyond"
-                            : "the deviation of element 0 is beyond the largest number of F32");
+                            : "the deviation of element 0 is beyond the largest number of F32",
+                     NULL);
     }
     assert_int_equal(access(out, F_OK), -1);
 }
@@ -716,7 +722,7 @@ static void make_hostile(fixture *f, const hostile *h, const char *path) {
     for (int t = 0; t < 4 && h->names[t]; t++)
         declare(f, w, h->names[t], h->dtypes[t], h->shapes[t], h->axes[t]);
     expect_ok(f, cst_safetensors_writer_start(f->context, w));
-    for (int64_t place = 0; place < f->declared_count; place++) {
+    for (int64_t place = 0; place < declared_count; place++) {
         int64_t t = cst_safetensors_writer_at(w, place);
         const double values[8] = {h->value, h->value, h->value, h->value,
                                   h->value, h->value, h->value, h->value};
@@ -740,7 +746,7 @@ static void hostile_files(void **state) {
         make_hostile(f, &HOSTILE[i], path);
         /* Some seed draws a number beyond F16 for one of two elements. */
         expect_error(f, cst_swag_sample(f->context, path, 30, 1, 1, -1, folder), HOSTILE[i].status,
-                     HOSTILE[i].words);
+                     HOSTILE[i].words, NULL);
         assert_int_equal(access(folder, F_OK), -1);
     }
     size_t size = 0;
@@ -753,12 +759,12 @@ static void hostile_files(void **state) {
         char path[512];
         copy_path(path, at(f, "cut.safetensors"));
         expect_error(f, cst_swag_sample(f->context, path, 1, 1, 1, -1, at(f, "out")),
-                     CST_ERROR_FORMAT, "cut.safetensors");
+                     CST_ERROR_FORMAT, "cut.safetensors", NULL);
     }
     free(bytes);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, weights_setup, weights_teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, weights_setup, files_teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -8,6 +8,8 @@
 #include "la/la.h"
 #include "pool/view.h"
 
+#include "check.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,28 +20,10 @@
 
 #include <cmocka.h>
 
-static int setup(void **state) {
-    cst_la_enter();
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
-    cst_la_leave();
-    return 0;
-}
-
-/* |actual - expected| <= relative * max(|expected|, floor). */
-static inline void assert_close(double actual, double expected, double relative, double floor) {
-    double size = fabs(expected) > floor ? fabs(expected) : floor;
-    if (!(fabs(actual - expected) <= relative * size))
-        fail_msg("%.17g is not %.17g", actual, expected);
-}
-
 static inline void assert_all_close(const double *actual, const double *expected, size_t count,
                                     double relative, double floor) {
     for (size_t i = 0; i < count; i++)
-        assert_close(actual[i], expected[i], relative, floor);
+        assert_relative(actual[i], expected[i], relative, floor);
 }
 
 /* A pool whose members see the label through noise: softmax(sharpness * (truth + noise)), member 0

@@ -64,8 +64,8 @@ static void order_statistics_of_every_size(void **state) {
         }
         double range = (double)sorted[members - 1] - (double)sorted[0];
         double median = 0.5 * ((double)sorted[(members - 1) / 2] + (double)sorted[members / 2]);
-        assert_close(out[CST_AGGREGATE_RANGE], range, 1e-15, 1e-3);
-        assert_close(out[CST_AGGREGATE_MEDIAN], median, 1e-15, 1e-3);
+        assert_relative(out[CST_AGGREGATE_RANGE], range, 1e-15, 1e-3);
+        assert_relative(out[CST_AGGREGATE_MEDIAN], median, 1e-15, 1e-3);
         cst_free(context, out);
         free_pool(&p);
     }
@@ -95,9 +95,9 @@ static void regression_has_no_entropy(void **state) {
     double *out = aggregate(context, values, 3, 0, 2, 1);
     assert_true(out[CST_AGGREGATE_ENTROPY] == 0);
     assert_true(out[CST_AGGREGATE_DIVERGENCE] == 0);
-    assert_close(out[CST_AGGREGATE_MEAN], (-3 + 4 + 5) / 3.0, 1e-15, 1);
-    assert_close(out[CST_AGGREGATE_MEDIAN], 4, 1e-15, 1);
-    assert_close(out[CST_AGGREGATORS + CST_AGGREGATE_RANGE], 7, 1e-15, 1);
+    assert_relative(out[CST_AGGREGATE_MEAN], (-3 + 4 + 5) / 3.0, 1e-15, 1);
+    assert_relative(out[CST_AGGREGATE_MEDIAN], 4, 1e-15, 1);
+    assert_relative(out[CST_AGGREGATORS + CST_AGGREGATE_RANGE], 7, 1e-15, 1);
     cst_free(context, out);
 }
 
@@ -130,10 +130,10 @@ static void simplex_projection_is_optimal(void **state) {
             if (p[c] > 0)
                 multiplier = fmax(multiplier, x[c] - p[c]);
         }
-        assert_close(sum, 1, 1e-12, 1);
+        assert_relative(sum, 1, 1e-12, 1);
         for (int32_t c = 0; c < classes; c++) {
             if (p[c] > 0)
-                assert_close(x[c] - p[c], multiplier, 1e-12, 1);
+                assert_relative(x[c] - p[c], multiplier, 1e-12, 1);
             else
                 assert_true(x[c] <= multiplier + 1e-12);
         }
@@ -145,14 +145,14 @@ static void probabilities_are_floored_and_sum_to_one(void **state) {
     double clip[6] = {0.5, -0.25, 1.5, 0.2, 0.3, 0.5};
     cst_probability_rows(CST_PROBABILITY_CLIP, 2, 3, clip);
     double total = 0.5 + 1e-6 + 1;
-    assert_close(clip[0], 0.5 / total, 1e-15, 1);
-    assert_close(clip[1], 1e-6 / total, 1e-12, 0);
-    assert_close(clip[2], 1 / total, 1e-15, 1);
-    assert_close(clip[4], 0.3, 1e-15, 1);
+    assert_relative(clip[0], 0.5 / total, 1e-15, 1);
+    assert_relative(clip[1], 1e-6 / total, 1e-12, 0);
+    assert_relative(clip[2], 1 / total, 1e-15, 1);
+    assert_relative(clip[4], 0.3, 1e-15, 1);
     double simplex[3] = {0.5, -0.25, 1.5}; /* projects to (0, 0, 1) */
     cst_probability_rows(CST_PROBABILITY_SIMPLEX, 1, 3, simplex);
-    assert_close(simplex[0], 1e-6 / (1 + 2e-6), 1e-12, 0);
-    assert_close(simplex[2], 1 / (1 + 2e-6), 1e-12, 0);
+    assert_relative(simplex[0], 1e-6 / (1 + 2e-6), 1e-12, 0);
+    assert_relative(simplex[2], 1 / (1 + 2e-6), 1e-12, 0);
     double value = -7;
     cst_probability_rows(CST_PROBABILITY_CLIP, 1, 1, &value);
     assert_true(value == -7);
@@ -160,12 +160,12 @@ static void probabilities_are_floored_and_sum_to_one(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(match_numpy, setup, teardown),
-        cmocka_unit_test_setup_teardown(match_numpy_across_tiles, setup, teardown),
-        cmocka_unit_test_setup_teardown(order_statistics_of_every_size, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_sample_is_the_same_alone_and_among_others, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(regression_has_no_entropy, setup, teardown),
+        cmocka_unit_test_setup_teardown(match_numpy, la_setup, la_teardown),
+        cmocka_unit_test_setup_teardown(match_numpy_across_tiles, la_setup, la_teardown),
+        cmocka_unit_test_setup_teardown(order_statistics_of_every_size, la_setup, la_teardown),
+        cmocka_unit_test_setup_teardown(one_sample_is_the_same_alone_and_among_others, la_setup,
+                                        la_teardown),
+        cmocka_unit_test_setup_teardown(regression_has_no_entropy, la_setup, la_teardown),
         cmocka_unit_test(names_are_in_order),
         cmocka_unit_test(simplex_projection_is_optimal),
         cmocka_unit_test(probabilities_are_floored_and_sum_to_one),

@@ -15,14 +15,7 @@
 
 #include <cmocka.h>
 
-static int setup(void **state) {
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
-    return 0;
-}
+#include "check.h"
 
 static void status_values_are_pinned(void **state) {
     (void)state;
@@ -226,14 +219,19 @@ static void loops_run_in_a_forked_child(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(notices_say_what_they_are_about, setup, teardown),
-        cmocka_unit_test_setup_teardown(loops_can_be_stopped, setup, teardown),
-        cmocka_unit_test_setup_teardown(loops_run_in_a_forked_child, setup, teardown),
+        cmocka_unit_test_setup_teardown(notices_say_what_they_are_about, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(loops_can_be_stopped, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(loops_run_in_a_forked_child, context_setup,
+                                        context_teardown),
         cmocka_unit_test(status_values_are_pinned),
         cmocka_unit_test(no_temporary_file_is_an_error_of_its_own),
-        cmocka_unit_test_setup_teardown(allocation_overflow_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(sums_do_not_depend_on_threads, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_lowest_failing_task_is_reported, setup, teardown),
+        cmocka_unit_test_setup_teardown(allocation_overflow_is_refused, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(sums_do_not_depend_on_threads, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(the_lowest_failing_task_is_reported, context_setup,
+                                        context_teardown),
         cmocka_unit_test(philox_known_answer),
         cmocka_unit_test(shuffle_is_a_permutation),
     };

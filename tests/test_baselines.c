@@ -20,18 +20,9 @@
 
 #include <cmocka.h>
 
+#include "check.h"
+
 enum { CELLS = POOL_ROWS * POOL_CLASSES };
-
-static int setup(void **state) {
-    cst_la_enter();
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
-    cst_la_leave();
-    return 0;
-}
 
 static cst_view pool(void) {
     static const float *data[POOL_MEMBERS];
@@ -42,11 +33,6 @@ static cst_view pool(void) {
                       .members = POOL_MEMBERS,
                       .data = data,
                       .labels = pool_labels};
-}
-
-static void assert_close(double got, double expected, double tolerance) {
-    if (!(fabs(got - expected) <= tolerance))
-        fail_msg("got %.17g, expected %.17g", got, expected);
 }
 
 /* Five folds in turn. */
@@ -262,10 +248,10 @@ static void memory_may_run_out_anywhere(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(best_single, setup, teardown),
-        cmocka_unit_test_setup_teardown(average, setup, teardown),
-        cmocka_unit_test_setup_teardown(greedy_is_greedy_selection, setup, teardown),
-        cmocka_unit_test_setup_teardown(every_method_predicts_distributions, setup, teardown),
+        cmocka_unit_test_setup_teardown(best_single, la_setup, la_teardown),
+        cmocka_unit_test_setup_teardown(average, la_setup, la_teardown),
+        cmocka_unit_test_setup_teardown(greedy_is_greedy_selection, la_setup, la_teardown),
+        cmocka_unit_test_setup_teardown(every_method_predicts_distributions, la_setup, la_teardown),
         cmocka_unit_test(memory_may_run_out_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,12 +16,9 @@
 
 #include <cmocka.h>
 
-enum { M = BLEND_LEARNERS };
+#include "check.h"
 
-static int setup(void **state) {
-    cst_la_enter();
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
+enum { M = BLEND_LEARNERS };
 
 static int teardown(void **state) {
     cst_la_leave();
@@ -326,19 +323,19 @@ static void threads_do_not_change_a_byte(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(laplace_weights_agree, setup, teardown),
-        cmocka_unit_test_setup_teardown(laplace_weights_never_overflow, setup, teardown),
-        cmocka_unit_test_setup_teardown(moments_and_inverse_rmse_agree, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_learner_without_error_takes_all, setup, teardown),
-        cmocka_unit_test_setup_teardown(minimum_variance_weights_agree, setup, teardown),
-        cmocka_unit_test_setup_teardown(minimum_variance_of_twins, setup, teardown),
-        cmocka_unit_test_setup_teardown(quadratic_programs_satisfy_their_kkt_conditions, setup,
+        cmocka_unit_test_setup_teardown(laplace_weights_agree, la_setup, teardown),
+        cmocka_unit_test_setup_teardown(laplace_weights_never_overflow, la_setup, teardown),
+        cmocka_unit_test_setup_teardown(moments_and_inverse_rmse_agree, la_setup, teardown),
+        cmocka_unit_test_setup_teardown(a_learner_without_error_takes_all, la_setup, teardown),
+        cmocka_unit_test_setup_teardown(minimum_variance_weights_agree, la_setup, teardown),
+        cmocka_unit_test_setup_teardown(minimum_variance_of_twins, la_setup, teardown),
+        cmocka_unit_test_setup_teardown(quadratic_programs_satisfy_their_kkt_conditions, la_setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(stacking_weights_agree_and_are_optimal, setup, teardown),
-        cmocka_unit_test_setup_teardown(stacking_of_degenerate_pools, setup, teardown),
-        cmocka_unit_test_setup_teardown(uniform_greedy_and_single, setup, teardown),
-        cmocka_unit_test_setup_teardown(evidence_is_enough, setup, teardown),
-        cmocka_unit_test_setup_teardown(threads_do_not_change_a_byte, setup, teardown),
+        cmocka_unit_test_setup_teardown(stacking_weights_agree_and_are_optimal, la_setup, teardown),
+        cmocka_unit_test_setup_teardown(stacking_of_degenerate_pools, la_setup, teardown),
+        cmocka_unit_test_setup_teardown(uniform_greedy_and_single, la_setup, teardown),
+        cmocka_unit_test_setup_teardown(evidence_is_enough, la_setup, teardown),
+        cmocka_unit_test_setup_teardown(threads_do_not_change_a_byte, la_setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,22 +17,14 @@
 
 #include <cmocka.h>
 
+#include "check.h"
+
 enum { ROWS = smooth_rows, CLASSES = smooth_classes };
 
 /* One thread where a test does not ask for more: many small scores, each too short to share. */
 static int setup(void **state) {
     return cst_context_create((cst_context **)state) != CST_OK ||
            cst_context_set_threads(*state, 1) != CST_OK;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
-    return 0;
-}
-
-static void assert_close(double got, double expected, double tolerance) {
-    if (!(fabs(got - expected) <= tolerance))
-        fail_msg("got %.17g, expected %.17g", got, expected);
 }
 
 static int ascending(const void *a, const void *b) {
@@ -404,16 +396,16 @@ static void null_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(null_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(null_is_refused, setup, context_teardown),
         cmocka_unit_test_setup_teardown(every_score_of_a_resample_is_that_of_its_rows, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(many_classes, setup, teardown),
-        cmocka_unit_test_setup_teardown(draws_are_those_of_the_streams, setup, teardown),
-        cmocka_unit_test_setup_teardown(basic_scores_are_the_same_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(intervals_are_nearly_normal, setup, teardown),
-        cmocka_unit_test_setup_teardown(differences_are_paired, setup, teardown),
-        cmocka_unit_test_setup_teardown(threads_do_not_change_a_byte, setup, teardown),
-        cmocka_unit_test_setup_teardown(bad_requests_are_refused, setup, teardown),
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(many_classes, setup, context_teardown),
+        cmocka_unit_test_setup_teardown(draws_are_those_of_the_streams, setup, context_teardown),
+        cmocka_unit_test_setup_teardown(basic_scores_are_the_same_alone, setup, context_teardown),
+        cmocka_unit_test_setup_teardown(intervals_are_nearly_normal, setup, context_teardown),
+        cmocka_unit_test_setup_teardown(differences_are_paired, setup, context_teardown),
+        cmocka_unit_test_setup_teardown(threads_do_not_change_a_byte, setup, context_teardown),
+        cmocka_unit_test_setup_teardown(bad_requests_are_refused, setup, context_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

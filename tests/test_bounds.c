@@ -18,20 +18,10 @@
 
 #include <cmocka.h>
 
+#include "check.h"
 #include "data/bounds.h"
 
-static int setup(void **state) {
-    cst_la_enter();
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
-    cst_la_leave();
-    return 0;
-}
-
-static void assert_relative(double got, double wanted, double tolerance, const double *at) {
+static void assert_relative_at(double got, double wanted, double tolerance, const double *at) {
     if (got != wanted && !(fabs(got - wanted) <= tolerance * fabs(wanted)))
         fail_msg("at (%.17g, %.17g, %.17g): %.17g instead of %.17g", at[0], at[1], at[2], got,
                  wanted);
@@ -43,14 +33,15 @@ static void assert_relative(double got, double wanted, double tolerance, const d
 static void tails_and_intervals_agree_with_scipy(void **state) {
     (void)state;
     for (const double *r = TAIL; r < TAIL + 5 * TAIL_ROWS; r += 5) {
-        assert_relative(cst_binomial_at_most((int64_t)r[0], (int64_t)r[1], r[2]), r[3], 1e-9, r);
-        assert_relative(cst_binomial_at_least((int64_t)r[0], (int64_t)r[1], r[2]), r[4], 1e-9, r);
+        assert_relative_at(cst_binomial_at_most((int64_t)r[0], (int64_t)r[1], r[2]), r[3], 1e-9, r);
+        assert_relative_at(cst_binomial_at_least((int64_t)r[0], (int64_t)r[1], r[2]), r[4], 1e-9,
+                           r);
     }
     for (const double *r = INTERVAL; r < INTERVAL + 5 * INTERVAL_ROWS; r += 5) {
         int64_t k = (int64_t)r[0];
         int64_t n = (int64_t)r[1];
-        assert_relative(cst_binomial_lower(k, n, r[2]), r[3], 1e-11, r);
-        assert_relative(cst_binomial_upper(k, n, r[2]), r[4], 1e-11, r);
+        assert_relative_at(cst_binomial_lower(k, n, r[2]), r[3], 1e-11, r);
+        assert_relative_at(cst_binomial_upper(k, n, r[2]), r[4], 1e-11, r);
         assert_true(fabs(1 - cst_binomial_lower(n - k, n, r[2]) - r[4]) <= 1e-14);
     }
 }
@@ -58,10 +49,10 @@ static void tails_and_intervals_agree_with_scipy(void **state) {
 static void binary_kl_agrees_with_decimals(void **state) {
     (void)state;
     for (const double *r = KL; r < KL + 3 * KL_ROWS; r += 3)
-        assert_relative(cst_binary_kl(r[0], r[1]), r[2], 1e-12, r);
+        assert_relative_at(cst_binary_kl(r[0], r[1]), r[2], 1e-12, r);
     for (const double *r = INVERSE; r < INVERSE + 4 * INVERSE_ROWS; r += 4) {
-        assert_relative(cst_binary_kl_lower(r[0], r[1]), r[2], 1e-12, r);
-        assert_relative(cst_binary_kl_upper(r[0], r[1]), r[3], 1e-12, r);
+        assert_relative_at(cst_binary_kl_lower(r[0], r[1]), r[2], 1e-12, r);
+        assert_relative_at(cst_binary_kl_upper(r[0], r[1]), r[3], 1e-12, r);
         assert_true(fabs(1 - cst_binary_kl_lower(1 - r[0], r[1]) - r[3]) <= 1e-8 * r[3] + 1e-15);
     }
 }
@@ -86,9 +77,9 @@ static void pac_bayes_agrees_with_root_finding(void **state) {
     for (const double *r = PAC_BAYES; r < PAC_BAYES + 7 * PAC_BAYES_ROWS; r += 7) {
         double seeger = cst_pac_bayes_kl(r[0], r[1], r[2], r[3]);
         double mcallester = cst_pac_bayes_mcallester(r[0], r[1], r[2], r[3]);
-        assert_relative(seeger, r[4], 1e-9, r);
-        assert_relative(mcallester, r[5], 1e-12, r);
-        assert_relative(cst_pac_bayes_lambda(r[0], r[1], r[2], r[3]), r[6], 1e-9, r);
+        assert_relative_at(seeger, r[4], 1e-9, r);
+        assert_relative_at(mcallester, r[5], 1e-12, r);
+        assert_relative_at(cst_pac_bayes_lambda(r[0], r[1], r[2], r[3]), r[6], 1e-9, r);
         assert_true(seeger <= mcallester);
         /* The bound with t is a relaxation of the one by kl, too. */
         assert_true(seeger <= cst_pac_bayes_lambda(r[0], r[1], r[2], r[3]) * (1 + 1e-12));
@@ -111,19 +102,20 @@ static void divergences_and_votes_agree_with_numpy(void **state) {
         assert_int_equal(cst_kl_gaussian_hessian(context, D, GAUSSIAN_MEAN, hessian, prior,
                                                  GAUSSIAN_PRECISION, &by_hessian),
                          CST_OK);
-        assert_relative(by_hessian, GAUSSIAN_KL[i], 1e-10, at);
-        assert_relative(cst_kl_gaussian(D, GAUSSIAN_MEAN, factor, prior, GAUSSIAN_PRECISION),
-                        GAUSSIAN_KL[i], 1e-10, at);
+        assert_relative_at(by_hessian, GAUSSIAN_KL[i], 1e-10, at);
+        assert_relative_at(cst_kl_gaussian(D, GAUSSIAN_MEAN, factor, prior, GAUSSIAN_PRECISION),
+                           GAUSSIAN_KL[i], 1e-10, at);
     }
-    assert_relative(cst_kl_discrete(VOTE_MEMBERS, VOTE_WEIGHTS, NULL), VOTE_KL[0], 1e-12, at);
-    assert_relative(cst_kl_discrete(VOTE_MEMBERS, VOTE_WEIGHTS, VOTE_PRIOR), VOTE_KL[1], 1e-12, at);
+    assert_relative_at(cst_kl_discrete(VOTE_MEMBERS, VOTE_WEIGHTS, NULL), VOTE_KL[0], 1e-12, at);
+    assert_relative_at(cst_kl_discrete(VOTE_MEMBERS, VOTE_WEIGHTS, VOTE_PRIOR), VOTE_KL[1], 1e-12,
+                       at);
     cst_vote_losses losses;
     assert_int_equal(
         cst_vote_losses_of(context, VOTE_WRONG, VOTE_ROWS, VOTE_MEMBERS, VOTE_WEIGHTS, &losses),
         CST_OK);
-    assert_relative(losses.gibbs, VOTE_LOSSES[0], 1e-12, at);
-    assert_relative(losses.tandem, VOTE_LOSSES[1], 1e-12, at);
-    assert_relative(losses.majority, VOTE_LOSSES[2], 1e-12, at);
+    assert_relative_at(losses.gibbs, VOTE_LOSSES[0], 1e-12, at);
+    assert_relative_at(losses.tandem, VOTE_LOSSES[1], 1e-12, at);
+    assert_relative_at(losses.majority, VOTE_LOSSES[2], 1e-12, at);
 }
 
 /* The alternating minimisations against SciPy's minimum of the very bound: what they minimise has a
@@ -158,10 +150,10 @@ static void posteriors_are_near_the_best(void **state) {
             cst_vote_losses_of(context, POSTERIOR_WRONG, POSTERIOR_ROWS, M, weights, &seen),
             CST_OK);
         double at[3] = {second, 0, 0};
-        assert_relative(posterior.kl, kl, 1e-9, at);
-        assert_relative(posterior.empirical, second ? seen.tandem : seen.gibbs, 1e-9, at);
+        assert_relative_at(posterior.kl, kl, 1e-9, at);
+        assert_relative_at(posterior.empirical, second ? seen.tandem : seen.gibbs, 1e-9, at);
         cst_vote_bound vote = cst_pac_bayes_vote(&seen, kl, POSTERIOR_ROWS, POSTERIOR_DELTA);
-        assert_relative(posterior.bound, second ? vote.tandem : vote.first_order / 2, 1e-9, at);
+        assert_relative_at(posterior.bound, second ? vote.tandem : vote.first_order / 2, 1e-9, at);
     }
 }
 
@@ -206,8 +198,9 @@ static void the_bound_of_the_paper_is_vacuous(void **state) {
     (void)state;
     cst_paper_bound bound = cst_pac_bayes_paper(0.1, 40, 3500, 0.05, 1, 7 + 12 + 15000, 7, 0.1);
     double at[3] = {0};
-    assert_relative(bound.term, sqrt((40 + log(2 * sqrt(3500) / 0.05)) / (2 * 3499.0)), 1e-12, at);
-    assert_relative(bound.phi, 4 / sqrt(3500) * sqrt(15019) * sqrt(1.6), 1e-12, at);
+    assert_relative_at(bound.term, sqrt((40 + log(2 * sqrt(3500) / 0.05)) / (2 * 3499.0)), 1e-12,
+                       at);
+    assert_relative_at(bound.phi, 4 / sqrt(3500) * sqrt(15019) * sqrt(1.6), 1e-12, at);
     assert_true(bound.total == 0.1 + bound.term + bound.phi && bound.total > 10);
 }
 
@@ -468,5 +461,5 @@ int main(void) {
         cmocka_unit_test(exact_coverage_of_tail_inversion),
         cmocka_unit_test(coverage_by_simulation),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, la_setup, la_teardown);
 }

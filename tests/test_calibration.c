@@ -18,16 +18,9 @@
 
 #include <cmocka.h>
 
+#include "check.h"
+
 enum { CELLS = POOL_ROWS * POOL_CLASSES };
-
-static int setup(void **state) {
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
-    return 0;
-}
 
 /* Member k of the pool; k = POOL_MEMBERS: the average. */
 static void probabilities_of(int k, float *out) {
@@ -37,11 +30,6 @@ static void probabilities_of(int k, float *out) {
             sum += (double)pool_probabilities[m * CELLS + j] / POOL_MEMBERS;
         out[j] = k < POOL_MEMBERS ? pool_probabilities[k * CELLS + j] : (float)sum;
     }
-}
-
-static void assert_close(double got, double expected, double tolerance) {
-    if (!(fabs(got - expected) <= tolerance))
-        fail_msg("got %.17g, expected %.17g", got, expected);
 }
 
 static void temperatures_are_those_of_scipy(void **state) {
@@ -455,17 +443,23 @@ static void every_map_has_a_name(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(temperatures_are_those_of_scipy, setup, teardown),
-        cmocka_unit_test_setup_teardown(scaled_average, setup, teardown),
-        cmocka_unit_test_setup_teardown(temperature_stops_at_its_bounds, setup, teardown),
+        cmocka_unit_test_setup_teardown(temperatures_are_those_of_scipy, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(scaled_average, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(temperature_stops_at_its_bounds, context_setup,
+                                        context_teardown),
         cmocka_unit_test(rows_by_hand),
-        cmocka_unit_test_setup_teardown(same_bytes_for_any_number_of_threads, setup, teardown),
-        cmocka_unit_test_setup_teardown(vector_is_that_of_scipy, setup, teardown),
-        cmocka_unit_test_setup_teardown(isotonic_is_that_of_scikit_learn, setup, teardown),
-        cmocka_unit_test_setup_teardown(platt_is_that_of_scipy, setup, teardown),
-        cmocka_unit_test_setup_teardown(platt_of_two_classes_is_one_sigmoid, setup, teardown),
-        cmocka_unit_test_setup_teardown(isotonic_by_hand, setup, teardown),
-        cmocka_unit_test_setup_teardown(maps_of_separable_rows_are_finite, setup, teardown),
+        cmocka_unit_test_setup_teardown(same_bytes_for_any_number_of_threads, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(vector_is_that_of_scipy, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(isotonic_is_that_of_scikit_learn, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(platt_is_that_of_scipy, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(platt_of_two_classes_is_one_sigmoid, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(isotonic_by_hand, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(maps_of_separable_rows_are_finite, context_setup,
+                                        context_teardown),
         cmocka_unit_test(memory_may_run_out_anywhere),
         cmocka_unit_test(every_map_has_a_name),
     };

@@ -17,21 +17,8 @@
 
 #include <cmocka.h>
 
+#include "check.h"
 #include "data/calibration_bound.h"
-
-static int setup(void **state) {
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
-    return 0;
-}
-
-static void assert_near(double got, double wanted) {
-    if (!(fabs(got - wanted) <= 1e-9))
-        fail_msg("%.17g instead of %.17g", got, wanted);
-}
 
 /* ---- against other computations ----------------------------------------------------------------
  */
@@ -43,10 +30,10 @@ static void the_interval_agrees_with_numpy(void **state) {
     assert_int_equal(cst_ece_bound_of(context, CB_PROBABILITIES, CB_ROWS, CB_CLASSES, CB_LABELS,
                                       CB_BINS, CB_DELTA, &bound),
                      CST_OK);
-    assert_near(bound.value, CB_ECE[0]);
-    assert_near(bound.lower, CB_ECE[1]);
-    assert_near(bound.upper, CB_ECE[2]);
-    assert_near(bound.moment, CB_ECE[3]);
+    assert_close(bound.value, CB_ECE[0], 1e-9);
+    assert_close(bound.lower, CB_ECE[1], 1e-9);
+    assert_close(bound.upper, CB_ECE[2], 1e-9);
+    assert_close(bound.moment, CB_ECE[3], 1e-9);
     assert_int_equal(cst_metrics_evaluate(context, CB_PROBABILITIES, CB_ROWS, CB_CLASSES, CB_LABELS,
                                           CB_BINS, &metrics),
                      CST_OK);
@@ -74,16 +61,16 @@ static void certified_bins_agree_with_numpy(void **state) {
                      CST_OK);
     for (int b = 0; b < CB_MASS_BINS; b++) {
         const double *r = CB_BIN + (size_t)b * 7;
-        assert_near(certified[b].from, r[0]);
-        assert_near(certified[b].to, r[1]);
+        assert_close(certified[b].from, r[0], 1e-9);
+        assert_close(certified[b].to, r[1], 1e-9);
         assert_int_equal(certified[b].count, (int64_t)r[2]);
         assert_int_equal(certified[b].correct, (int64_t)r[3]);
-        assert_near(certified[b].value, r[4]);
-        assert_near(certified[b].lower, r[5]);
-        assert_near(certified[b].upper, r[6]);
+        assert_close(certified[b].value, r[4], 1e-9);
+        assert_close(certified[b].lower, r[5], 1e-9);
+        assert_close(certified[b].upper, r[6], 1e-9);
     }
-    assert_near(epsilon, CB_EPSILON[0]);
-    assert_near(hoeffding, CB_EPSILON[1]);
+    assert_close(epsilon, CB_EPSILON[0], 1e-9);
+    assert_close(hoeffding, CB_EPSILON[1], 1e-9);
     cst_samples_free(context, &samples);
 }
 
@@ -280,7 +267,7 @@ static void ties_and_empty_bins(void **state) {
     assert_int_equal(certified[0].count, 0);
     assert_true(certified[0].lower == 0 && certified[0].upper == 1 && certified[0].value == 0.35);
     assert_true(certified[1].count == 8 && certified[1].correct == 7);
-    assert_near(epsilon, 0.65);
+    assert_close(epsilon, 0.65, 1e-9);
     assert_true(isinf(hoeffding));
     assert_int_equal(cst_mass_bin(edges, 2, 0.69), 0);
     assert_int_equal(cst_mass_bin(edges, 2, 0.7), 1);
@@ -367,5 +354,5 @@ int main(void) {
         cmocka_unit_test(confidences_outside_are_refused),
         cmocka_unit_test(a_blend_may_be_worse_calibrated_than_its_members),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, context_setup, context_teardown);
 }

@@ -16,21 +16,8 @@
 
 #include <cmocka.h>
 
+#include "check.h"
 #include "data/conformal.h"
-
-static int setup(void **state) {
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
-    return 0;
-}
-
-static void assert_near(double got, double wanted) {
-    if (!(fabs(got - wanted) <= 1e-12))
-        fail_msg("%.17g instead of %.17g", got, wanted);
-}
 
 static cst_conformal_options options_of(int place) {
     cst_conformal_options options = cst_conformal_defaults();
@@ -60,7 +47,7 @@ static void rows_agree_with_numpy(void **state) {
         for (int i = 0; i < ROWS; i++) {
             cst_conformal_row(&options, CF_PROBABILITIES + i * CF_CLASSES, CF_CLASSES,
                               place % 2 ? CF_UNIFORM[i] : 1, values, ranked, scores);
-            assert_near(scores[CF_LABELS[i]], CF_SCORES[place * ROWS + i]);
+            assert_close(scores[CF_LABELS[i]], CF_SCORES[place * ROWS + i], 1e-12);
             if (i < CF_CALIBRATION)
                 continue;
             for (int c = 0; c < CF_CLASSES; c++) {
@@ -82,13 +69,13 @@ static void calls_agree_with_numpy(void **state) {
         assert_int_equal(cst_conformal_calibrate(context, &options, CF_PROBABILITIES,
                                                  CF_CALIBRATION, CF_CLASSES, CF_LABELS, &conformal),
                          CST_OK);
-        assert_near(conformal.threshold, CF_THRESHOLD[place]);
+        assert_close(conformal.threshold, CF_THRESHOLD[place], 1e-12);
         assert_int_equal(cst_conformal_evaluate(context, &conformal, later, CF_TEST, CF_CLASSES,
                                                 CF_LABELS + CF_CALIBRATION, &result),
                          CST_OK);
         const double *figures = CF_FIGURES + 4 * place;
-        assert_near(result.coverage, figures[0]);
-        assert_near(result.mean_size, figures[1]);
+        assert_close(result.coverage, figures[0], 1e-12);
+        assert_close(result.mean_size, figures[1], 1e-12);
         assert_int_equal(result.empty, (int64_t)figures[2]);
         assert_int_equal(result.single, (int64_t)figures[3]);
         assert_int_equal(cst_conformal_sets(context, &conformal, later, CF_TEST, CF_CLASSES, sets),
@@ -260,7 +247,7 @@ static void alpha_next_to_one_takes_the_least_score(void **state) {
                                                      &conformal),
                              CST_OK);
             assert_int_equal(conformal.order, 1);
-            assert_near(conformal.threshold, 1 - (double)least);
+            assert_close(conformal.threshold, 1 - (double)least, 1e-12);
         }
 }
 
@@ -324,5 +311,5 @@ int main(void) {
         cmocka_unit_test(bad_input_is_refused),
         cmocka_unit_test(alpha_next_to_one_takes_the_least_score),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, context_setup, context_teardown);
 }

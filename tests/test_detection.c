@@ -13,6 +13,9 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+#include "check.h"
+
 #include <jansson.h>
 
 #include "data/detection.h"
@@ -24,15 +27,6 @@ enum { FIGURES = 12, PATH_CHARS = 512 };
 
 static const char *const KEYS[FIGURES] = {"AP",  "AP50", "AP75",  "APs", "APm", "APl",
                                           "AR1", "AR10", "AR100", "ARs", "ARm", "ARl"};
-
-static int setup(void **state) {
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
-    return 0;
-}
 
 typedef struct scored {
     cst_coco *truth;
@@ -216,5 +210,5 @@ int main(void) {
         cmocka_unit_test(images_may_count_several_times),
         cmocka_unit_test(perfect_boxes_score_one),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, context_setup, context_teardown);
 }

@@ -12,14 +12,7 @@
 
 #include <cmocka.h>
 
-static int setup(void **state) {
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
-    return 0;
-}
+#include "check.h"
 
 /* Largest difference between two folds' counts, over one class (or all rows for label < 0). */
 static int64_t imbalance(const int32_t *labels, const int32_t *folds, int64_t rows, int32_t count,
@@ -209,15 +202,20 @@ static void given_folds_are_checked(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(stratified_counts_differ_by_at_most_one, setup, teardown),
-        cmocka_unit_test_setup_teardown(stratified_counts_are_those_of_scikit_learn, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(seeds_decide_and_nothing_else, setup, teardown),
-        cmocka_unit_test_setup_teardown(small_classes_are_spread_and_named, setup, teardown),
-        cmocka_unit_test_setup_teardown(impossible_requests_are_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(groups_stay_whole_and_classes_even, setup, teardown),
-        cmocka_unit_test_setup_teardown(no_fold_stays_empty, setup, teardown),
-        cmocka_unit_test_setup_teardown(given_folds_are_checked, setup, teardown),
+        cmocka_unit_test_setup_teardown(stratified_counts_differ_by_at_most_one, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(stratified_counts_are_those_of_scikit_learn, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(seeds_decide_and_nothing_else, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(small_classes_are_spread_and_named, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(impossible_requests_are_refused, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(groups_stay_whole_and_classes_even, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(no_fold_stays_empty, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(given_folds_are_checked, context_setup, context_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "check.h"
+
 enum { ROWS = 90, CLASSES = 2, MEMBERS = 24 };
 
 static int setup(void **state) {
@@ -19,11 +21,6 @@ static int setup(void **state) {
     if (cst_context_create(&context) != CST_OK)
         return -1;
     *state = context;
-    return 0;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
     return 0;
 }
 
@@ -140,11 +137,12 @@ static void fewer_rows_may_take_part(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(shared_rows_are_counted, setup, teardown),
-        cmocka_unit_test_setup_teardown(groups_in_several_folds_are_counted, setup, teardown),
-        cmocka_unit_test_setup_teardown(error_rates_agree_with_scipy, setup, teardown),
-        cmocka_unit_test_setup_teardown(permuted_labels_give_chance, setup, teardown),
-        cmocka_unit_test_setup_teardown(fewer_rows_may_take_part, setup, teardown),
+        cmocka_unit_test_setup_teardown(shared_rows_are_counted, setup, context_teardown),
+        cmocka_unit_test_setup_teardown(groups_in_several_folds_are_counted, setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(error_rates_agree_with_scipy, setup, context_teardown),
+        cmocka_unit_test_setup_teardown(permuted_labels_give_chance, setup, context_teardown),
+        cmocka_unit_test_setup_teardown(fewer_rows_may_take_part, setup, context_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,29 +16,21 @@
 
 #include <cmocka.h>
 
-static int setup(void **state) {
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
+#include "check.h"
 
-static int teardown(void **state) {
-    cst_context_free(*state);
-    return 0;
-}
-
-static void assert_close(double got, double expected) {
-    if (!(fabs(got - expected) <= 1e-9 * fabs(expected) + 1e-12))
-        fail_msg("got %.17g, expected %.17g", got, expected);
+static void assert_near(double got, double expected) {
+    assert_close(got, expected, 1e-9 * fabs(expected) + 1e-12);
 }
 
 static void assert_scores(const cst_metrics *m, const double *expected) {
-    assert_close(m->top1, expected[0]);
-    assert_close(m->nll, expected[1]);
-    assert_close(m->brier, expected[2]);
-    assert_close(m->ece, expected[3]);
-    assert_close(m->ece_mass, expected[4]);
-    assert_close(m->ece_classwise, expected[5]);
-    assert_close(m->ece_debiased, expected[6]);
-    assert_close(m->corp, expected[7]);
+    assert_near(m->top1, expected[0]);
+    assert_near(m->nll, expected[1]);
+    assert_near(m->brier, expected[2]);
+    assert_near(m->ece, expected[3]);
+    assert_near(m->ece_mass, expected[4]);
+    assert_near(m->ece_classwise, expected[5]);
+    assert_near(m->ece_debiased, expected[6]);
+    assert_near(m->corp, expected[7]);
 }
 
 static void scores_agree_with_the_oracle(void **state) {
@@ -59,13 +51,13 @@ static void scores_agree_with_the_oracle(void **state) {
 static void assert_bins(const cst_reliability_bin *bins, const double *expected) {
     double lower = 0;
     for (int32_t b = 0; b < CST_METRIC_BINS; b++) {
-        assert_close((double)bins[b].count, expected[4 * b]);
-        assert_close(bins[b].lower, lower);
-        assert_close(bins[b].upper, expected[4 * b + 3]);
+        assert_near((double)bins[b].count, expected[4 * b]);
+        assert_near(bins[b].lower, lower);
+        assert_near(bins[b].upper, expected[4 * b + 3]);
         lower = bins[b].upper;
         if (bins[b].count > 0) {
-            assert_close(bins[b].confidence, expected[4 * b + 1]);
-            assert_close(bins[b].accuracy, expected[4 * b + 2]);
+            assert_near(bins[b].confidence, expected[4 * b + 1]);
+            assert_near(bins[b].accuracy, expected[4 * b + 2]);
         } else {
             assert_true(isnan(bins[b].confidence) && isnan(bins[b].accuracy));
         }
@@ -105,7 +97,7 @@ static void reliability_sums_to_the_ece(void **state) {
         for (int b = 0; b < counts[i]; b++)
             if (bins[b].count > 0)
                 sum += (double)bins[b].count * fabs(bins[b].accuracy - bins[b].confidence);
-        assert_close(sum / smooth_rows, m.ece);
+        assert_near(sum / smooth_rows, m.ece);
     }
 }
 
@@ -133,16 +125,16 @@ static void values_by_hand(void **state) {
     const int32_t labels[] = {1, 1, 2};
     cst_metrics m;
     assert_int_equal(cst_metrics_evaluate(context, p, 3, 3, labels, 2, &m), CST_OK);
-    assert_close(m.top1, 2.0 / 3);
-    assert_close(m.nll, (log(2) - log(0.75)) / 3);
-    assert_close(m.brier, (0 + 0.5 + 0.125) / 3);
-    assert_close(m.ece, 0.75 - 2.0 / 3);
+    assert_near(m.top1, 2.0 / 3);
+    assert_near(m.nll, (log(2) - log(0.75)) / 3);
+    assert_near(m.brier, (0 + 0.5 + 0.125) / 3);
+    assert_near(m.ece, 0.75 - 2.0 / 3);
     /* equal mass: the first bin ends with rank ceil(3/2) = 2: {0.5, 0.75} against 1 hit, {1} */
-    assert_close(m.ece_mass, 2.0 / 3 * (0.625 - 0.5));
+    assert_near(m.ece_mass, 2.0 / 3 * (0.625 - 0.5));
     /* class 0: bins {0, 0.25} and {0.5}; class 1: {0} and {1, 0.5}; class 2: {0, 0} and {0.75} */
-    assert_close(m.ece_classwise, (0.25 + 0.5 + 0.5 + 0.25) / 9);
+    assert_near(m.ece_classwise, (0.25 + 0.5 + 0.5 + 0.25) / 9);
     /* isotonic: 0.5 -> 0, the others -> 1: recalibrated Brier 0, own (0.25 + 0.0625) / 3 */
-    assert_close(m.corp, 0.3125 / 3);
+    assert_near(m.corp, 0.3125 / 3);
 }
 
 static void one_certain_sample(void **state) {
@@ -155,8 +147,8 @@ static void one_certain_sample(void **state) {
     assert_true(m.top1 == 1 && m.nll == 0 && m.brier == 0 && m.ece == 0 && m.corp == 0);
     assert_int_equal(cst_metrics_evaluate(context, p, 1, 2, &wrong, 15, &m), CST_OK);
     assert_true(m.top1 == 0 && m.brier == 2 && m.ece == 1 && m.ece_mass == 1);
-    assert_close(m.nll, -log(1e-15));
-    assert_close(m.corp, 1);
+    assert_near(m.nll, -log(1e-15));
+    assert_near(m.corp, 1);
 }
 
 /* Isotonic confidences with the observed rates at every level are calibrated by definition. */
@@ -248,11 +240,11 @@ static void edges_by_hand(void **state) {
             }
             assert_int_equal(
                 cst_metrics_evaluate(context, p, edge->rows, 2, labels, edge->bins, &m), CST_OK);
-            assert_close(m.ece, edge->ece);
-            assert_close(m.ece_mass, edge->ece_mass);
-            assert_close(m.ece_classwise, edge->ece_classwise);
-            assert_close(m.ece_debiased, edge->ece_debiased);
-            assert_close(m.corp, edge->corp);
+            assert_near(m.ece, edge->ece);
+            assert_near(m.ece_mass, edge->ece_mass);
+            assert_near(m.ece_classwise, edge->ece_classwise);
+            assert_near(m.ece_debiased, edge->ece_debiased);
+            assert_near(m.corp, edge->corp);
         }
     }
 }
@@ -272,7 +264,7 @@ static void accuracy_by_training_count(void **state) {
                      CST_OK);
     assert_true(got.head_samples == 2 && got.mid_samples == 3 && got.tail_samples == 2);
     assert_true(got.accuracy_head == 0.5 && got.accuracy_tail == 0.5);
-    assert_close(got.accuracy_mid, 2.0 / 3);
+    assert_near(got.accuracy_mid, 2.0 / 3);
     assert_int_equal(cst_group_accuracy_evaluate(context, p, 5, 4, labels, counts, 100, 20, &got),
                      CST_OK);
     assert_true(got.tail_samples == 0 && isnan(got.accuracy_tail));
@@ -299,17 +291,17 @@ static void ood_scores_by_oracle_and_hand(void **state) {
                                     CST_OOD_PREDICTIVE_ENTROPY, got),
                      CST_OK);
     for (int i = 0; i < smooth_rows; i++)
-        assert_close(got[i], smooth_entropy[i]);
+        assert_near(got[i], smooth_entropy[i]);
     assert_int_equal(cst_ood_scores(context, coarse_probabilities, coarse_rows, coarse_classes,
                                     CST_OOD_PREDICTIVE_ENTROPY, got),
                      CST_OK);
     for (int i = 0; i < coarse_rows; i++)
-        assert_close(got[i], coarse_entropy[i]);
+        assert_near(got[i], coarse_entropy[i]);
     const float p[] = {0.25F, 0.25F, 0.5F, 0, 1, 0};
     assert_int_equal(cst_ood_scores(context, p, 2, 3, CST_OOD_MAX_PROBABILITY, got), CST_OK);
     assert_true(got[0] == -0.5 && got[1] == -1);
     assert_int_equal(cst_ood_scores(context, p, 2, 3, CST_OOD_PREDICTIVE_ENTROPY, got), CST_OK);
-    assert_close(got[0], 1.5 * log(2));
+    assert_near(got[0], 1.5 * log(2));
     assert_true(got[1] == 0);
     const float bad[] = {0.5F, 0.5F, NAN, 1};
     assert_int_equal(cst_ood_scores(context, bad, 2, 2, CST_OOD_MAX_PROBABILITY, got),
@@ -327,9 +319,9 @@ static void assert_separation(cst_context *context, const double *in, int64_t in
     cst_ood_metrics got;
     assert_int_equal(cst_ood_evaluate(context, in, ins, out, outs, &got), CST_OK);
     assert_true(got.in_samples == ins && got.out_samples == outs);
-    assert_close(got.auroc_out_positive, expected[0]);
-    assert_close(got.aupr_out_positive, expected[1]);
-    assert_close(got.fpr95_out_positive, expected[2]);
+    assert_near(got.auroc_out_positive, expected[0]);
+    assert_near(got.aupr_out_positive, expected[1]);
+    assert_near(got.fpr95_out_positive, expected[2]);
 }
 
 static void separation_agrees_with_scikit_learn(void **state) {
@@ -414,8 +406,8 @@ static void threads_do_not_change_a_byte(void **state) {
         assert_memory_equal(&first, &m, offsetof(cst_metrics, bins));
         assert_memory_equal(&risk, &again[1], sizeof risk);
     }
-    assert_close(first.nll, smooth_scores[1]);
-    assert_close(risk, smooth_scores[1]);
+    assert_near(first.nll, smooth_scores[1]);
+    assert_near(risk, smooth_scores[1]);
     free(p);
 }
 
@@ -431,8 +423,8 @@ static void risk_reads_the_rows_of_the_view(void **state) {
     double risk[2];
     double one = 0;
     assert_int_equal(cst_risk_all(context, &view, risk), CST_OK);
-    assert_close(risk[0], -log(1e-15));
-    assert_close(risk[1], -log(0.75) / 2);
+    assert_near(risk[0], -log(1e-15));
+    assert_near(risk[1], -log(0.75) / 2);
     assert_int_equal(cst_risk_nll(context, &view, 1, &one), CST_OK);
     assert_true(one == risk[1]);
     assert_int_equal(cst_risk_top1_all(context, &view, risk), CST_OK);
@@ -494,22 +486,31 @@ static void null_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(null_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(scores_agree_with_the_oracle, setup, teardown),
-        cmocka_unit_test_setup_teardown(reliability_agrees_with_the_oracle, setup, teardown),
-        cmocka_unit_test_setup_teardown(reliability_sums_to_the_ece, setup, teardown),
+        cmocka_unit_test_setup_teardown(null_is_refused, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(scores_agree_with_the_oracle, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(reliability_agrees_with_the_oracle, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(reliability_sums_to_the_ece, context_setup,
+                                        context_teardown),
         cmocka_unit_test(edges_belong_to_the_bin_above),
-        cmocka_unit_test_setup_teardown(values_by_hand, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_certain_sample, setup, teardown),
-        cmocka_unit_test_setup_teardown(calibrated_levels_have_no_miscalibration, setup, teardown),
-        cmocka_unit_test_setup_teardown(edges_by_hand, setup, teardown),
-        cmocka_unit_test_setup_teardown(accuracy_by_training_count, setup, teardown),
-        cmocka_unit_test_setup_teardown(ood_scores_by_oracle_and_hand, setup, teardown),
-        cmocka_unit_test_setup_teardown(separation_agrees_with_scikit_learn, setup, teardown),
-        cmocka_unit_test_setup_teardown(separation_by_hand, setup, teardown),
-        cmocka_unit_test_setup_teardown(bad_input_is_named, setup, teardown),
-        cmocka_unit_test_setup_teardown(threads_do_not_change_a_byte, setup, teardown),
-        cmocka_unit_test_setup_teardown(risk_reads_the_rows_of_the_view, setup, teardown),
+        cmocka_unit_test_setup_teardown(values_by_hand, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(one_certain_sample, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(calibrated_levels_have_no_miscalibration, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(edges_by_hand, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(accuracy_by_training_count, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(ood_scores_by_oracle_and_hand, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(separation_agrees_with_scikit_learn, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(separation_by_hand, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(bad_input_is_named, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(threads_do_not_change_a_byte, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(risk_reads_the_rows_of_the_view, context_setup,
+                                        context_teardown),
         cmocka_unit_test(every_score_has_a_definition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

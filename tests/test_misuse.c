@@ -16,6 +16,8 @@
 
 #include <cmocka.h>
 
+#include "check.h"
+
 static bool is_in(const char *name, const char *const *list) {
     for (; *list; list++)
         if (strcmp(*list, name) == 0)
@@ -390,15 +392,6 @@ static void handles_without_checks(void **state) {
     (void)keep;
 }
 
-static int setup(void **state) {
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_context),
@@ -412,5 +405,5 @@ int main(void) {
         cmocka_unit_test(freed_handles_are_refused),
 #endif
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, context_setup, context_teardown);
 }

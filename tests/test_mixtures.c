@@ -18,18 +18,9 @@
 
 #include <cmocka.h>
 
+#include "check.h"
+
 enum { CELLS = MIX_ROWS * MIX_CLASSES };
-
-static int setup(void **state) {
-    cst_la_enter();
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
-    cst_la_leave();
-    return 0;
-}
 
 static cst_view pool(void) {
     static const float *data[MIX_MEMBERS];
@@ -47,11 +38,6 @@ static cst_baseline_data data_of(const cst_view *view) {
     for (int i = 0; i < MIX_ROWS; i++)
         folds[i] = i % MIX_FOLDS;
     return (cst_baseline_data){.view = view, .folds = folds, .fold_count = MIX_FOLDS, .seed = 1};
-}
-
-static void assert_close(double got, double expected, double tolerance) {
-    if (!(fabs(got - expected) <= tolerance))
-        fail_msg("got %.17g, expected %.17g", got, expected);
 }
 
 /* Fits, compares the weights and the first 20 rows (float32, hence at least 1e-7), and leaves the
@@ -356,15 +342,15 @@ static void passes_of_tagged_members(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(weighted_by_accuracy, setup, teardown),
-        cmocka_unit_test_setup_teardown(minimum_variance, setup, teardown),
-        cmocka_unit_test_setup_teardown(linear_stacking, setup, teardown),
-        cmocka_unit_test_setup_teardown(log_linear, setup, teardown),
-        cmocka_unit_test_setup_teardown(hill_climbing, setup, teardown),
-        cmocka_unit_test_setup_teardown(hill_climbing_among_sure_members, setup, teardown),
-        cmocka_unit_test_setup_teardown(groups_of_tagged_members, setup, teardown),
-        cmocka_unit_test_setup_teardown(single_tagged_members, setup, teardown),
-        cmocka_unit_test_setup_teardown(passes_of_tagged_members, setup, teardown),
+        cmocka_unit_test_setup_teardown(weighted_by_accuracy, la_setup, la_teardown),
+        cmocka_unit_test_setup_teardown(minimum_variance, la_setup, la_teardown),
+        cmocka_unit_test_setup_teardown(linear_stacking, la_setup, la_teardown),
+        cmocka_unit_test_setup_teardown(log_linear, la_setup, la_teardown),
+        cmocka_unit_test_setup_teardown(hill_climbing, la_setup, la_teardown),
+        cmocka_unit_test_setup_teardown(hill_climbing_among_sure_members, la_setup, la_teardown),
+        cmocka_unit_test_setup_teardown(groups_of_tagged_members, la_setup, la_teardown),
+        cmocka_unit_test_setup_teardown(single_tagged_members, la_setup, la_teardown),
+        cmocka_unit_test_setup_teardown(passes_of_tagged_members, la_setup, la_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

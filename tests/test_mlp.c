@@ -18,23 +18,9 @@
 
 #include <cmocka.h>
 
+#include "check.h"
+
 enum { CELLS = MLP_ROWS * MLP_CLASSES, POOL_CELLS = POOL_ROWS * POOL_CLASSES };
-
-static int setup(void **state) {
-    cst_la_enter();
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
-    cst_la_leave();
-    return 0;
-}
-
-static void assert_close(double got, double expected, double tolerance) {
-    if (!(fabs(got - expected) <= tolerance))
-        fail_msg("got %.17g, expected %.17g", got, expected);
-}
 
 static cst_view fixture(void) {
     static const float *data[MLP_MEMBERS];
@@ -314,12 +300,12 @@ static void sizes_are_checked(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(gradient_is_that_of_pytorch, setup, teardown),
-        cmocka_unit_test_setup_teardown(training_is_that_of_pytorch, setup, teardown),
-        cmocka_unit_test_setup_teardown(training_keeps_the_best_epoch, setup, teardown),
-        cmocka_unit_test_setup_teardown(fit_is_reproducible, setup, teardown),
-        cmocka_unit_test_setup_teardown(wide_training_is_reproducible, setup, teardown),
-        cmocka_unit_test_setup_teardown(few_rows, setup, teardown),
+        cmocka_unit_test_setup_teardown(gradient_is_that_of_pytorch, la_setup, la_teardown),
+        cmocka_unit_test_setup_teardown(training_is_that_of_pytorch, la_setup, la_teardown),
+        cmocka_unit_test_setup_teardown(training_keeps_the_best_epoch, la_setup, la_teardown),
+        cmocka_unit_test_setup_teardown(fit_is_reproducible, la_setup, la_teardown),
+        cmocka_unit_test_setup_teardown(wide_training_is_reproducible, la_setup, la_teardown),
+        cmocka_unit_test_setup_teardown(few_rows, la_setup, la_teardown),
         cmocka_unit_test(sizes_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,16 +17,9 @@
 
 #include <cmocka.h>
 
+#include "check.h"
+
 enum { FILE_BYTES = sizeof model_file };
-
-static int setup(void **state) {
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
-    return 0;
-}
 
 static void store(uint8_t *to, uint64_t value, int bytes) {
     for (int i = 0; i < bytes; i++)
@@ -880,5 +873,5 @@ int main(void) {
         cmocka_unit_test(a_save_that_fails_leaves_the_old_file),
         cmocka_unit_test(failing_allocations_leave_nothing_behind),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, context_setup, context_teardown);
 }

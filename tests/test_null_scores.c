@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "check.h"
+
 enum { ROWS = 4, CLASSES = 2 };
 
 static const float P[ROWS * CLASSES] = {0.5f, 0.5f, 0.75f, 0.25f, 0.25f, 0.75f, 1, 0};
@@ -210,15 +212,6 @@ static void predictors(void **state) {
     cst_predictor_free(NULL, NULL);
 }
 
-static int setup(void **state) {
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores),       cmocka_unit_test(out_of_distribution),
@@ -226,5 +219,5 @@ int main(void) {
         cmocka_unit_test(segmentation), cmocka_unit_test(comparisons),
         cmocka_unit_test(reports),      cmocka_unit_test(predictors),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, context_setup, context_teardown);
 }

@@ -16,14 +16,7 @@
 
 #include <cmocka.h>
 
-static int setup(void **state) {
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
-    return 0;
-}
+#include "check.h"
 
 static void input_of(int s, const float *members[MODEL_MEMBERS]) {
     bool values = STACK_DATA[s].task == CST_TASK_REGRESSION;
@@ -33,7 +26,8 @@ static void input_of(int s, const float *members[MODEL_MEMBERS]) {
 }
 
 /* Float32 output of probabilities up to 1, and a gate whose layers are float32. */
-static void assert_close(const float *got, const double *expected, size_t count, double tolerance) {
+static void assert_rows_close(const float *got, const double *expected, size_t count,
+                              double tolerance) {
     double worst = 0;
     for (size_t i = 0; i < count; i++)
         worst = fmax(worst, fabs((double)got[i] - expected[i]));
@@ -50,14 +44,14 @@ static void stacks_agree_with_numpy(void **state) {
         size_t cells = (size_t)MODEL_ROWS * (size_t)model->classes;
         float out[MODEL_ROWS * MODEL_CLASSES];
         assert_int_equal(cst_model_predict(context, model, members, MODEL_ROWS, out), CST_OK);
-        assert_close(out, STACK_DATA[s].expected, cells, 5e-7);
+        assert_rows_close(out, STACK_DATA[s].expected, cells, 5e-7);
         cst_view view = {.rows = MODEL_ROWS,
                          .classes = model->classes,
                          .members = MODEL_MEMBERS,
                          .data = members};
         for (int32_t l = 0; l < model->learners; l++) {
             assert_int_equal(cst_stack_predict_learner(context, model, l, &view, out), CST_OK);
-            assert_close(out, STACK_DATA[s].learner[l].expected, cells, 5e-7);
+            assert_rows_close(out, STACK_DATA[s].learner[l].expected, cells, 5e-7);
         }
         assert_int_equal(cst_stack_predict_learner(context, model, model->learners, &view, out),
                          CST_ERROR_ARGUMENT);
@@ -226,7 +220,7 @@ static void prediction_agrees_with_the_functions_of_the_fit(void **state) {
         assert_int_equal(cst_stack_predict(l.context, l.model, &view, out), CST_OK);
         for (int64_t i = 0; i < ROWS; i += 61) {
             predict_slowly(&l, i, expected);
-            assert_close(out + (size_t)i * classes, expected, classes, 1e-7);
+            assert_rows_close(out + (size_t)i * classes, expected, classes, 1e-7);
         }
         for (size_t i = 0; i < ROWS; i++) {
             double sum = 0;
@@ -732,5 +726,5 @@ int main(void) {
         cmocka_unit_test(progress_may_stop_a_prediction),
         cmocka_unit_test(failing_allocations_leave_nothing_behind),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, context_setup, context_teardown);
 }

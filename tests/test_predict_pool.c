@@ -14,18 +14,11 @@
 
 #include <cmocka.h>
 
+#include "check.h"
+
 enum { CELLS = MODEL_ROWS * MODEL_CLASSES, CONDITIONS = 3 };
 
 static const char *const CLASSES[] = {"cat", "dog", "crane", "heron", "poisson rouge"};
-
-static int setup(void **state) {
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
-    return 0;
-}
 
 /* Stack 0 of the fixture; members resnet50, vit-b/16, καλημέρα; classes as above. */
 static cst_model *model_of(cst_context *context) {
@@ -269,5 +262,5 @@ int main(void) {
         cmocka_unit_test(class_names_must_agree_in_order),
         cmocka_unit_test(failing_allocations_leave_nothing_behind),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, context_setup, context_teardown);
 }

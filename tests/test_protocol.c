@@ -21,6 +21,8 @@
 
 #include <cmocka.h>
 
+#include "check.h"
+
 enum {
     ROWS = 180,
     CLASSES = 3,
@@ -199,11 +201,6 @@ static double number(const json_t *object, const char *key) {
     if (!json_is_number(value))
         fail_msg("%s is not a number", key);
     return json_number_value(value);
-}
-
-static void assert_close(double got, double expected, double tolerance) {
-    if (!(fabs(got - expected) <= tolerance))
-        fail_msg("got %.17g, expected %.17g", got, expected);
 }
 
 /* Scores, intervals and tests are those of the predictions. */

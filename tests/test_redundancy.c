@@ -14,16 +14,8 @@
 
 #include <cmocka.h>
 
+#include "check.h"
 #include "data/redundancy.h"
-
-static int setup(void **state) {
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
-    return 0;
-}
 
 /* ---- Pearson and kappa ----------------------------------------------------------------------- */
 
@@ -353,17 +345,22 @@ static void caps_and_constant_members(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(pearson_equals_numpy, setup, teardown),
-        cmocka_unit_test_setup_teardown(pearson_of_many_members, setup, teardown),
-        cmocka_unit_test_setup_teardown(kappa_leaves_out_zero_eigenvalues, setup, teardown),
-        cmocka_unit_test_setup_teardown(chains_do_not_become_one_cluster, setup, teardown),
-        cmocka_unit_test_setup_teardown(clusters_by_mean_similarity, setup, teardown),
-        cmocka_unit_test_setup_teardown(elbow_is_the_largest_gap, setup, teardown),
-        cmocka_unit_test_setup_teardown(one_standard_error_takes_the_smallest, setup, teardown),
-        cmocka_unit_test_setup_teardown(candidates_give_every_kept_set, setup, teardown),
-        cmocka_unit_test_setup_teardown(projection_follows_risk, setup, teardown),
-        cmocka_unit_test_setup_teardown(ties_in_risk_still_reduce, setup, teardown),
-        cmocka_unit_test_setup_teardown(caps_and_constant_members, setup, teardown),
+        cmocka_unit_test_setup_teardown(pearson_equals_numpy, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(pearson_of_many_members, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(kappa_leaves_out_zero_eigenvalues, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(chains_do_not_become_one_cluster, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(clusters_by_mean_similarity, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(elbow_is_the_largest_gap, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(one_standard_error_takes_the_smallest, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(candidates_give_every_kept_set, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(projection_follows_risk, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(ties_in_risk_still_reduce, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(caps_and_constant_members, context_setup, context_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

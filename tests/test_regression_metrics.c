@@ -16,18 +16,10 @@
 
 #include <cmocka.h>
 
-static int setup(void **state) {
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
-    return 0;
-}
+#include "check.h"
 
 static void assert_near(double got, double expected) {
-    if (!(fabs(got - expected) <= 1e-12 * (fabs(expected) + 1e-3)))
-        fail_msg("got %.17g, expected %.17g", got, expected);
+    assert_close(got, expected, 1e-12 * (fabs(expected) + 1e-3));
 }
 
 static const float *const halves[SCORE_LEVELS] = {
@@ -258,5 +250,5 @@ int main(void) {
         cmocka_unit_test(any_number_of_threads_gives_the_same_bytes),
         cmocka_unit_test(bad_numbers_are_refused),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, context_setup, context_teardown);
 }

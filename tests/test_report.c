@@ -14,14 +14,7 @@
 
 #include <cmocka.h>
 
-static int setup(void **state) {
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
-    return 0;
-}
+#include "check.h"
 
 static cst_report *parsed(cst_context *context, cst_report_kind kind, const char *document) {
     cst_report *report = NULL;
@@ -604,5 +597,5 @@ int main(void) {
         cmocka_unit_test(missing_arguments_are_errors),
         cmocka_unit_test(memory_may_run_out),
     };
-    return cmocka_run_group_tests_name("report", tests, setup, teardown);
+    return cmocka_run_group_tests_name("report", tests, context_setup, context_teardown);
 }

@@ -15,18 +15,10 @@
 
 #include <cmocka.h>
 
-static int setup(void **state) {
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
+#include "check.h"
 
-static int teardown(void **state) {
-    cst_context_free(*state);
-    return 0;
-}
-
-static void assert_close(double got, double wanted) {
-    if (!(fabs(got - wanted) <= 1e-9 * (1 + fabs(wanted))))
-        fail_msg("%.17g instead of %.17g", got, wanted);
+static void assert_near(double got, double wanted) {
+    assert_close(got, wanted, 1e-9 * (1 + fabs(wanted)));
 }
 
 static double turned_ellipsoid(const double *x) {
@@ -50,12 +42,12 @@ static void goes_as_in_numpy(void **state) {
             int place = g * SEARCH_POPULATION + k;
             cst_search_point(search, k, SEARCH_DRAWS + place * SEARCH_N, x);
             values[k] = turned_ellipsoid(x);
-            assert_close(values[k], SEARCH_VALUES[place]);
+            assert_near(values[k], SEARCH_VALUES[place]);
         }
         cst_search_update(search, values);
         for (int i = 0; i < SEARCH_N; i++)
-            assert_close(cst_search_mean(search)[i], SEARCH_MEANS[g * SEARCH_N + i]);
-        assert_close(cst_search_reach(search), SEARCH_REACH[g]);
+            assert_near(cst_search_mean(search)[i], SEARCH_MEANS[g * SEARCH_N + i]);
+        assert_near(cst_search_reach(search), SEARCH_REACH[g]);
     }
     cst_search_free(context, search);
 }
@@ -147,10 +139,11 @@ static void flat_functions_stay_finite(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(goes_as_in_numpy, setup, teardown),
-        cmocka_unit_test_setup_teardown(finds_the_least_value, setup, teardown),
-        cmocka_unit_test_setup_teardown(order_is_all_that_matters, setup, teardown),
-        cmocka_unit_test_setup_teardown(flat_functions_stay_finite, setup, teardown),
+        cmocka_unit_test_setup_teardown(goes_as_in_numpy, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(finds_the_least_value, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(order_is_all_that_matters, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(flat_functions_stay_finite, context_setup,
+                                        context_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

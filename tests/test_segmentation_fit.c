@@ -10,17 +10,12 @@
 #include "segmentation/intervals.h"
 #include "segmentation/sample.h"
 
+#include "check.h"
 #include "data/segmentation.h"
 
 #include <math.h>
 
 enum { C = map_classes, PIXELS = map_height * map_width };
-
-static void near_to(double value, double expected, double tolerance) {
-    if (!(fabs(value - expected) <= tolerance))
-        print_error("%.17g instead of %.17g\n", value, expected);
-    assert_true(fabs(value - expected) <= tolerance);
-}
 
 static void sizes_are_numpys(void **state) {
     const fixture *f = *state;
@@ -39,7 +34,7 @@ static void sizes_are_numpys(void **state) {
         for (int c = 0; c < size_classes; c++) {
             sum += sizes[c];
             assert_true(sizes[c] >= 0 && sizes[c] <= counts[c]);
-            near_to((double)sizes[c], size_expected[row * size_classes + c], 1 + 1e-6);
+            assert_close((double)sizes[c], size_expected[row * size_classes + c], 1 + 1e-6);
         }
         assert_int_equal(sum, wanted < all ? wanted : all);
     }
@@ -102,7 +97,7 @@ static void rows_are_pixels(void **state) {
     for (int i = 0; i < map_images * PIXELS; i += 7) {
         assert_int_equal(cst_pool_read(f->context, pool, "oof", 0, i, 1, row), CST_OK);
         for (int c = 0; c < C; c++)
-            near_to((double)row[c], (double)map_probabilities[i * C + c], 1e-6);
+            assert_close((double)row[c], (double)map_probabilities[i * C + c], 1e-6);
         assert_int_equal(cst_pool_labels(pool, "oof")[i],
                          map_labels[i] == 255 ? -1 : map_labels[i]);
     }
@@ -151,7 +146,7 @@ static void pixels_have_equal_chances(void **state) {
         squares += z * z;
         counted++;
     }
-    near_to(squares / counted, 1, 0.15);
+    assert_close(squares / counted, 1, 0.15);
     cst_pool_free(f->context, pool);
 }
 
@@ -184,7 +179,7 @@ static void prior_is_corrected_exactly(void **state) {
             sum += expected[c] = (double)before[i * C + c] * ratio;
         }
         for (int c = 0; c < C; c++) {
-            near_to((double)after[i * C + c], expected[c] / sum, 2e-6);
+            assert_close((double)after[i * C + c], expected[c] / sum, 2e-6);
             moved = fmax(moved, fabs((double)after[i * C + c] - (double)before[i * C + c]));
         }
     }
@@ -279,10 +274,10 @@ static void intervals_are_of_resampled_cases(void **state) {
     for (int k = 0; k < 3; k++) {
         const cst_interval *interval = k == 2 ? &found[1].difference[0] : &found[k].score[0];
         qsort(values[k], RESAMPLES, sizeof(double), ascending);
-        near_to(interval->low, percentile(values[k], RESAMPLES, 0.025), 1e-14);
-        near_to(interval->high, percentile(values[k], RESAMPLES, 0.975), 1e-14);
+        assert_close(interval->low, percentile(values[k], RESAMPLES, 0.025), 1e-14);
+        assert_close(interval->high, percentile(values[k], RESAMPLES, 0.975), 1e-14);
     }
-    near_to(found[1].p[0], fmax(2.0 * beyond / RESAMPLES, 2.0 / RESAMPLES), 1e-15);
+    assert_close(found[1].p[0], fmax(2.0 * beyond / RESAMPLES, 2.0 / RESAMPLES), 1e-15);
     assert_true(isnan(found[0].p[0]) && isnan(found[1].score[5].low));
     for (int m = 0; m < 2; m++) {
         cst_free(f->context, scores[m].tallies);
@@ -335,7 +330,7 @@ static void offsets_are_a_local_best(void **state) {
     int32_t largest = 0;
     for (int c = 1; c < C; c++)
         largest = prior[c] > prior[largest] ? c : largest;
-    near_to(offsets[largest], 0, 0);
+    assert_close(offsets[largest], 0, 0);
     for (int c = 0; c < C; c++)
         for (int k = 0; c != largest && k < 4; k++) {
             static const double steps[] = {-0.25, -0.1, 0.1, 0.25};

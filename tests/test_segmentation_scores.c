@@ -15,16 +15,9 @@
 
 #include <cmocka.h>
 
+#include "check.h"
+
 enum { PIXELS = map_height * map_width, ALL = map_images * PIXELS, C = map_classes };
-
-static int setup(void **state) {
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
-    return 0;
-}
 
 static void near_to(double value, double expected, double tolerance) {
     if (isnan(expected)) {
@@ -214,5 +207,5 @@ int main(void) {
         cmocka_unit_test(distance_follows_the_diagonal),
         cmocka_unit_test(every_score_is_defined),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, context_setup, context_teardown);
 }

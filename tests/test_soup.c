@@ -21,6 +21,8 @@
 
 #include <cmocka.h>
 
+#include "check.h"
+
 enum { PATH_CHARS = 256 };
 
 typedef struct kitchen {
@@ -170,11 +172,6 @@ static double number_of(const char *text, const char *key) {
     const char *at = strstr(text, wanted);
     assert_non_null(at);
     return cst_strtod(at + strlen(wanted), NULL);
-}
-
-static void assert_close(double got, double wanted, double within) {
-    if (!(fabs(got - wanted) <= within))
-        fail_msg("%.10g instead of %.10g", got, wanted);
 }
 
 /* ---- what is chosen -------------------------------------------------------------------------- */

@@ -14,17 +14,10 @@
 
 #include <cmocka.h>
 
-static int setup(void **state) {
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
-    return 0;
-}
+#include "check.h"
 
 /* Relative, also for the smallest p. */
-static void assert_relative(double got, double expected, const double *arguments) {
+static void assert_relative_at(double got, double expected, const double *arguments) {
     if (!(fabs(got - expected) <= 1e-10 * fabs(expected)))
         fail_msg("at (%.17g, %.17g): got %.17g, expected %.17g", arguments[0], arguments[1], got,
                  expected);
@@ -33,22 +26,22 @@ static void assert_relative(double got, double expected, const double *arguments
 static void tails_agree_with_scipy(void **state) {
     (void)state;
     for (const double *row = student; row < student + 3 * student_rows; row += 3) {
-        assert_relative(cst_student_t_two_sided(row[0], row[1]), row[2], row);
+        assert_relative_at(cst_student_t_two_sided(row[0], row[1]), row[2], row);
         assert_true(cst_student_t_two_sided(-row[0], row[1]) ==
                     cst_student_t_two_sided(row[0], row[1]));
     }
     for (const double *row = normal; row < normal + 3 * normal_rows; row += 3) {
-        assert_relative(cst_normal_lower(row[0]), row[1], row);
-        assert_relative(cst_normal_upper(row[0]), row[2], row);
+        assert_relative_at(cst_normal_lower(row[0]), row[1], row);
+        assert_relative_at(cst_normal_upper(row[0]), row[2], row);
     }
     for (const double *row = quantile; row < quantile + 2 * quantile_rows; row += 2)
-        assert_relative(cst_normal_quantile(row[0]), row[1], row);
+        assert_relative_at(cst_normal_quantile(row[0]), row[1], row);
     for (const double *row = chi_square; row < chi_square + 3 * chi_square_rows; row += 3)
-        assert_relative(cst_chi_square_upper(row[0], row[1]), row[2], row);
+        assert_relative_at(cst_chi_square_upper(row[0], row[1]), row[2], row);
     for (const double *row = binomial; row < binomial + 3 * binomial_rows; row += 3) {
         int64_t k = (int64_t)row[0];
         int64_t n = (int64_t)row[1];
-        assert_relative(cst_binomial_two_sided(k, n), row[2], row);
+        assert_relative_at(cst_binomial_two_sided(k, n), row[2], row);
         assert_true(cst_binomial_two_sided(n - k, n) == cst_binomial_two_sided(k, n));
     }
 }
@@ -62,16 +55,16 @@ static void closed_forms(void **state) {
         double one[] = {t, 1};
         double two[] = {t, 2};
         double root = sqrt(2 + t * t);
-        assert_relative(cst_student_t_two_sided(t, 1), 2 / pi * atan(1 / t), one);
-        assert_relative(cst_student_t_two_sided(t, 2), 2 / (root * (root + t)), two);
+        assert_relative_at(cst_student_t_two_sided(t, 1), 2 / pi * atan(1 / t), one);
+        assert_relative_at(cst_student_t_two_sided(t, 2), 2 / (root * (root + t)), two);
         if (t < 1300)
-            assert_relative(cst_chi_square_upper(t, 2), exp(-t / 2), two);
+            assert_relative_at(cst_chi_square_upper(t, 2), exp(-t / 2), two);
     }
     /* The largest df of the continued fraction beside the expansion for larger ones. */
     for (double t = 0.5; t < 38; t += 1.7) {
         double at[] = {t, 1e10};
-        assert_relative(cst_student_t_two_sided(t, 1e10 * (1 + 1e-12)),
-                        cst_student_t_two_sided(t, 1e10), at);
+        assert_relative_at(cst_student_t_two_sided(t, 1e10 * (1 + 1e-12)),
+                           cst_student_t_two_sided(t, 1e10), at);
     }
 }
 
@@ -82,7 +75,7 @@ static void quantile_inverts_the_tail(void **state) {
         double z = cst_normal_quantile(p);
         /* A relative error e of z is one of z^2 e of the tail. */
         if (!(fabs(cst_normal_lower(z) / p - 1) <= 1e-15 * (4 + z * z)))
-            assert_relative(cst_normal_lower(z), p, at);
+            assert_relative_at(cst_normal_lower(z), p, at);
     }
     assert_true(cst_normal_quantile(0.5) == 0);
     assert_true(isinf(cst_normal_quantile(0)) && cst_normal_quantile(0) < 0);
@@ -114,10 +107,10 @@ static void paired_t_test_agrees_with_scipy(void **state) {
         assert_int_equal(cst_paired_t_test(context, paired_a, paired_b, (int64_t)row[0], &test),
                          CST_OK);
         assert_int_equal(test.samples, (int64_t)row[0]);
-        assert_relative(test.mean_difference, row[1], row);
-        assert_relative(test.standard_error, row[2], row);
-        assert_relative(test.t, row[3], row);
-        assert_relative(test.p, row[4], row);
+        assert_relative_at(test.mean_difference, row[1], row);
+        assert_relative_at(test.standard_error, row[2], row);
+        assert_relative_at(test.t, row[3], row);
+        assert_relative_at(test.p, row[4], row);
         assert_true(test.df == row[0] - 1);
     }
 }
@@ -154,11 +147,11 @@ static void adjusted_p_values(void **state) {
     double out[TESTS];
     assert_int_equal(cst_bonferroni(context, raw_p, TESTS, out), CST_OK);
     for (int i = 0; i < TESTS; i++)
-        assert_relative(out[i], bonferroni_p[i], raw_p + (i < TESTS - 1 ? i : 0));
+        assert_relative_at(out[i], bonferroni_p[i], raw_p + (i < TESTS - 1 ? i : 0));
     memcpy(out, raw_p, sizeof out);
     assert_int_equal(cst_holm(context, out, TESTS, out), CST_OK); /* in place */
     for (int i = 0; i < TESTS; i++)
-        assert_relative(out[i], holm_p[i], raw_p + (i < TESTS - 1 ? i : 0));
+        assert_relative_at(out[i], holm_p[i], raw_p + (i < TESTS - 1 ? i : 0));
     out[3] = 1.5;
     assert_int_equal(cst_holm(context, out, TESTS, out), CST_ERROR_ARGUMENT);
     assert_non_null(strstr(cst_last_error(context), "p value 3 is 1.5"));
@@ -185,7 +178,7 @@ static void mcnemar_agrees_with_scipy(void **state) {
         assert_int_equal(cst_mcnemar(context, first, second, n, &test), CST_OK);
         assert_true(test.samples == n && test.only_first == one && test.only_second == other);
         assert_int_equal(test.exact, (int)row[3]);
-        assert_relative(test.p, row[4], row);
+        assert_relative_at(test.p, row[4], row);
     }
     assert_int_equal(cst_mcnemar(context, first, first, 10, &test), CST_OK);
     assert_true(test.p == 1 && test.exact == 1);
@@ -199,9 +192,9 @@ static void spearman_agrees_with_scipy(void **state) {
     for (const double *row = spearman; row < spearman + 4 * spearman_rows; row += 4) {
         assert_int_equal(cst_spearman(context, ranked_x, ranked_y, (int64_t)row[0], &test), CST_OK);
         assert_int_equal(test.samples, (int64_t)row[0]);
-        assert_relative(test.rho, row[1], row);
+        assert_relative_at(test.rho, row[1], row);
         assert_int_equal(test.exact, (int)row[3]);
-        assert_relative(test.p, row[2], row);
+        assert_relative_at(test.p, row[2], row);
     }
 }
 
@@ -237,12 +230,14 @@ int main(void) {
         cmocka_unit_test(closed_forms),
         cmocka_unit_test(quantile_inverts_the_tail),
         cmocka_unit_test(tails_at_the_ends),
-        cmocka_unit_test_setup_teardown(paired_t_test_agrees_with_scipy, setup, teardown),
-        cmocka_unit_test_setup_teardown(paired_t_test_by_hand, setup, teardown),
-        cmocka_unit_test_setup_teardown(adjusted_p_values, setup, teardown),
-        cmocka_unit_test_setup_teardown(mcnemar_agrees_with_scipy, setup, teardown),
-        cmocka_unit_test_setup_teardown(spearman_agrees_with_scipy, setup, teardown),
-        cmocka_unit_test_setup_teardown(spearman_by_hand, setup, teardown),
+        cmocka_unit_test_setup_teardown(paired_t_test_agrees_with_scipy, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(paired_t_test_by_hand, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(adjusted_p_values, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(mcnemar_agrees_with_scipy, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(spearman_agrees_with_scipy, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(spearman_by_hand, context_setup, context_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

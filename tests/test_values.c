@@ -15,14 +15,7 @@
 
 #include <cmocka.h>
 
-static int setup(void **state) {
-    return cst_context_create((cst_context **)state) != CST_OK;
-}
-
-static int teardown(void **state) {
-    cst_context_free(*state);
-    return 0;
-}
+#include "check.h"
 
 static void location_and_scale(void **state) {
     cst_context *context = *state;
@@ -111,7 +104,7 @@ static void unit_of_a_variance(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(location_and_scale, setup, teardown),
+        cmocka_unit_test_setup_teardown(location_and_scale, context_setup, context_teardown),
         cmocka_unit_test(factors_of_intervals),
         cmocka_unit_test(unit_of_a_variance),
     };

@@ -59,7 +59,7 @@ fuzz: ## Every fuzz target for a minute (SECONDS=60), figures into docs/reliabil
 bench: ## Speed and memory, both sides of each ratio in one run
 	@scripts/bench.sh
 
-experiments: build ## Runs every experiment on the pools that are there: docs/results.md, docs/claims.md (20 minutes)
+experiments: build ## Runs every experiment on the pools that are there: docs/results.md, docs/claims.md (40 minutes)
 	@experiments/all.sh
 
 claims: ## Rebuilds docs/claims.md from the figures of the experiments

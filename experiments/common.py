@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 # Sections in the order of docs/results.md.
 SECTIONS = ["clean", "weight-space", "regression", "corruptions", "dense", "long-tail", "domain-shift", "ablation", "threshold", "pool-size", "ood", "kappa",
-            "lambda", "ece", "seeds", "default"]
+            "lambda", "ece", "bounds", "seeds", "default"]
 
 INTRODUCTION = """# Results on real pools
 
@@ -160,6 +160,22 @@ def corestack(options, command, manifest, *words, save=False):
         document.write_text(json.dumps(run_tool(options, command, manifest, *words, *more)))
     report = json.loads(document.read_text())
     return (report, place / "predictions") if save else report
+
+
+def fit_and_bound(options, manifest, preset, *words):
+    """The document of `corestack bound` of a fresh fit of the preset, kept as that of `corestack` is."""
+    words = [str(w) for w in words]
+    key = json.dumps([hashlib.sha256(pathlib.Path(options.tool).read_bytes()).hexdigest(), "bound", preset, words, options.seed,
+                      manifest.parent.name, sorted(stamp(p) for p in manifest.parent.glob("*.*"))])
+    place = ROOT / "data" / "experiments" / hashlib.sha256(key.encode()).hexdigest()[:24]
+    document = place / "document.json"
+    if options.fresh or not document.exists():
+        place.mkdir(parents=True, exist_ok=True)
+        print(f"corestack fit, bound {manifest.parent.name} {preset} {' '.join(words)}", file=sys.stderr, flush=True)
+        run_tool(options, "fit", manifest, "--preset", preset, "-o", place / "stack.cstack", "--set", "evaluate.nested=false",
+                 "--seed", options.seed)
+        document.write_text(json.dumps(run_tool(options, "bound", place / "stack.cstack", manifest, *words, "--seed", options.seed)))
+    return json.loads(document.read_text())
 
 
 def compare(options, manifest, *words, save=False, resamples=None):

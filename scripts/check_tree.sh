@@ -1,6 +1,7 @@
 #!/bin/sh
 # Checks what git holds: no white space at line ends, a newline at the end of each text file, no file above 2 MB,
-# nothing that a build made, scripts that parse; that numbers as text go through src/base/number.c.
+# nothing that a build made, scripts that parse; that numbers as text go through src/base/number.c; that docs/claims.md is what
+# the figures of the experiments say.
 set -eu
 cd "$(dirname "$0")/.."
 limit=2000000
@@ -45,4 +46,5 @@ while IFS= read -r file; do
         fi
     fi
 done <"$list"
+experiments/claims/run.py --check || failed=1
 exit $failed

@@ -164,7 +164,7 @@ part() {
     tidy-deep) check "tidy-deep: clang-tidy and its analyzer" scripts/tidy.sh ;;
     asan-long) check "asan: build" build asan-ubsan && tests "asan: tests" build-asan-ubsan ;;
     tsan-long) check "tsan: build" build tsan && tests "tsan: tests" build-tsan ;;
-    valgrind-slow) run_valgrind -L slow ;;
+    valgrind-slow) short run_valgrind -L slow ;;
     sdist) check "sdist: the Python package from its sources" scripts/test_python.sh --sdist ;;
     fuzz) check "fuzz: every target" scripts/fuzz.sh "${FUZZ_SECONDS:-300}" ;;
     coverage) check "coverage: lines and branches" scripts/coverage.sh ;;

@@ -221,6 +221,7 @@ void world_make(world *w) {
     open_pools(w);
     must(q, cst_options_create(q, &w->options), "options");
     must(q, cst_options_set(q, w->options, "folds.count", "2"), "folds.count");
+    must(q, cst_options_set(q, w->options, "segment.pixels", "200"), "segment.pixels");
     must(q, cst_fit(q, w->pool, "oof", w->options, &w->model, &w->report), "fit");
     must(q, cst_fit(q, w->regression, "oof", w->options, &w->values_model, NULL), "fit of values");
     must(q, cst_fit(q, w->segmentation, "oof", w->options, &w->maps_model, NULL), "fit of maps");

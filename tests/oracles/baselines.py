@@ -9,12 +9,9 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import logsumexp, softmax
 
+from _c_header import array
+
 ROWS, CLASSES, MEMBERS = 140, 4, 4
-
-
-def array(kind, name, values, form):
-    text = ", ".join(form % v for v in np.ravel(values).tolist())
-    return f"static const {kind} {name}[] = {{{text}}};\n"
 
 
 def loss(p, labels, log_t):

@@ -8,12 +8,9 @@ import pathlib
 import numpy as np
 from scipy.special import logsumexp, softmax
 
+from _c_header import array
+
 ROWS, CLASSES, LEARNERS = 150, 3, 5
-
-
-def array(kind, name, values, form):
-    text = ", ".join(form % v for v in np.ravel(values).tolist())
-    return f"static const {kind} {name}[] = {{{text}}};\n"
 
 
 def closed_form(s):

@@ -8,23 +8,14 @@ from decimal import Decimal
 import numpy as np
 from scipy import optimize, stats
 
+from _c_header import array_in_lines as array
+
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data")
 decimal.getcontext().prec = 50
 
 
-def array(name, values):
-    words = [repr(float(v)).replace("inf", "INFINITY") for v in np.ravel(values)]
-    lines, line = [], "   "
-    for word in words:
-        if len(line) + len(word) + 2 > 98:
-            lines.append(line)
-            line = "   "
-        line += f" {word},"
-    return f"static const double {name}[] = {{\n" + "\n".join([*lines, line]) + "\n};\n"
-
-
 def table(name, rows):
-    return f"enum {{ {name}_ROWS = {len(rows)} }};\n" + array(name, rows)
+    return f"enum {{ {name}_ROWS = {len(rows)} }};\n" + array("double", name, rows)
 
 
 def tails():
@@ -126,7 +117,7 @@ def gaussians(rng):
     text = f"enum {{ GAUSSIAN_D = {d} }};\nstatic const double GAUSSIAN_PRECISION = {precision};\n"
     for name, value in (("MEAN", mean), ("PRIOR", prior), ("COVARIANCE", covariance), ("HESSIAN", np.linalg.inv(covariance)),
                         ("KL", values)):
-        text += array(f"GAUSSIAN_{name}", value)
+        text += array("double", f"GAUSSIAN_{name}", value)
     return text
 
 
@@ -140,8 +131,8 @@ def votes(rng):
     divergences = [stats.entropy(weights, np.full(members, 1 / members)), stats.entropy(weights, prior)]
     bits = ", ".join(str(int(b)) for b in wrong.ravel())
     return (f"enum {{ VOTE_MEMBERS = {members}, VOTE_ROWS = {rows} }};\nstatic const unsigned char VOTE_WRONG[] = {{{bits}}};\n"
-            + array("VOTE_WEIGHTS", weights) + array("VOTE_PRIOR", prior) + array("VOTE_LOSSES", losses)
-            + array("VOTE_KL", divergences))
+            + array("double", "VOTE_WEIGHTS", weights) + array("double", "VOTE_PRIOR", prior) + array("double", "VOTE_LOSSES", losses)
+            + array("double", "VOTE_KL", divergences))
 
 
 def posteriors(rng):
@@ -173,7 +164,7 @@ def posteriors(rng):
     bits = ", ".join(str(int(b)) for b in wrong.ravel())
     return (f"enum {{ POSTERIOR_MEMBERS = {members}, POSTERIOR_ROWS = {rows} }};\nstatic const double POSTERIOR_DELTA = {delta};\n"
             f"static const unsigned char POSTERIOR_WRONG[] = {{{bits}}};\n"
-            + array("POSTERIOR_PRIOR", prior) + array("POSTERIOR_TANDEM", tandem) + array("POSTERIOR_BEST", best))
+            + array("double", "POSTERIOR_PRIOR", prior) + array("double", "POSTERIOR_TANDEM", tandem) + array("double", "POSTERIOR_BEST", best))
 
 
 def main():

@@ -13,6 +13,8 @@ from scipy.special import expit, logit, logsumexp, softmax
 from sklearn.calibration import _sigmoid_calibration
 from sklearn.isotonic import IsotonicRegression
 
+from _c_header import array
+
 FRESH = 24
 KEPT = 2.0**-25
 
@@ -83,10 +85,6 @@ def platt(p, labels, fresh):
         intercepts.append(t[1])
     out = expit(odds(fresh) * slopes + intercepts)
     return np.array(slopes), np.array(intercepts), out / out.sum(1, keepdims=True)
-
-
-def array(kind, name, values, form):
-    return f"static const {kind} {name}[] = {{{', '.join(form % v for v in np.ravel(values).tolist())}}};\n"
 
 
 def write(index, p, labels, fresh):

@@ -8,19 +8,10 @@ import os
 import numpy as np
 from scipy import optimize, stats
 
+from _c_header import array_in_lines as array
+
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data")
 ROWS, CLASSES, BINS, DELTA, MASS_BINS = 600, 4, 15, 0.05, 6
-
-
-def array(kind, name, values):
-    words = [repr(float(v)) + ("f" if kind == "float" else "") if kind in ("double", "float") else str(int(v)) for v in np.ravel(values)]
-    lines, line = [], "   "
-    for word in words:
-        if len(line) + len(word) + 2 > 98:
-            lines.append(line)
-            line = "   "
-        line += f" {word},"
-    return f"static const {kind} {name}[] = {{\n" + "\n".join([*lines, line]) + "\n};\n"
 
 
 def kl(p, q):

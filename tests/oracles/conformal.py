@@ -7,20 +7,10 @@ from fractions import Fraction
 import numpy as np
 from scipy import stats
 
+from _c_header import array_in_lines as array
+
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data")
 CALIBRATION, TEST, CLASSES, ALPHA, PENALTY, FREE = 70, 50, 6, 0.15, 0.02, 2
-
-
-def array(kind, name, values):
-    flat = np.ravel(values)
-    words = [repr(float(v)) if kind == "double" else f"{float(v)!r}f" if kind == "float" else str(int(v)) for v in flat]
-    lines, line = [], "   "
-    for word in words:
-        if len(line) + len(word) + 2 > 98:
-            lines.append(line)
-            line = "   "
-        line += f" {word},"
-    return f"static const {kind} {name}[] = {{\n" + "\n".join([*lines, line]) + "\n};\n"
 
 
 def class_scores(method, probabilities, u):

@@ -4,12 +4,9 @@ import pathlib
 import numpy as np
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
+from _c_header import array
+
 ROWS, CLASSES, FOLDS = 400, 6, 5
-
-
-def array(kind, name, values):
-    text = ", ".join(str(v) for v in np.ravel(values).tolist())
-    return f"static const {kind} {name}[] = {{{text}}};\n"
 
 
 def counts(splits, labels):

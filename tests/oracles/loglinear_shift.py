@@ -10,14 +10,11 @@ import numpy as np
 from scipy.optimize import minimize, root
 from scipy.special import logsumexp, softmax
 
+from _c_header import array
+
 ROWS, CLASSES, MEMBERS = 300, 4, 6
 ALPHA, SCALE, ALPHA_BIAS = 7.0, 2.0, 5.0
 MIX = 1e-3
-
-
-def array(kind, name, values, form="%.17g"):
-    text = ", ".join(form % v for v in np.ravel(values).tolist())
-    return f"static const {kind} {name}[] = {{{text}}};\n"
 
 
 def make_pool():

@@ -12,12 +12,9 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import (accuracy_score, average_precision_score, brier_score_loss, log_loss, roc_auc_score,
                              roc_curve)
 
+from _c_header import array
+
 BINS = 15
-
-
-def array(kind, name, values, form):
-    text = ", ".join(form % v for v in np.ravel(values).tolist())
-    return f"static const {kind} {name}[] = {{{text}}};\n"
 
 
 def histogram_error(p, hit, bins, debias=False):

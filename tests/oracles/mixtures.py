@@ -13,7 +13,8 @@ from scipy.special import logsumexp, softmax
 from sklearn.linear_model import ElasticNet, Lasso, Ridge
 from sklearn.metrics import accuracy_score, log_loss
 
-from loglinear import GRID, array, fit
+from _c_header import array
+from loglinear import GRID, fit
 
 ROWS, CLASSES, MEMBERS, FOLDS = 150, 4, 6, 5
 SEED = 24

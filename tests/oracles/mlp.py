@@ -8,12 +8,10 @@ import pathlib
 import numpy as np
 import torch
 
+from _c_header import array
+
 ROWS, MEMBERS, CLASSES, HIDDEN, EPOCHS = 90, 2, 3, 5, 80
 RATE, DECAY = 0.01, 0.05
-
-
-def array(kind, name, values, form):
-    return f"static const {kind} {name}[] = {{{', '.join(form % v for v in np.ravel(values).tolist())}}};\n"
 
 
 def main():

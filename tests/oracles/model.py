@@ -5,6 +5,8 @@ import struct
 
 import numpy as np
 
+from _c_header import array
+
 ROWS, MEMBERS, CLASSES, HIDDEN = 23, 3, 5, 4
 FLOOR = 1e-6
 PROTOTYPE = [0, 1, 2, 3, 7, 9]
@@ -12,11 +14,6 @@ MEMBER_NAMES = ["resnet50", "vit-b/16", "καλημέρα"]
 CLASS_NAMES = ["cat", "dog", "crane", "crane", "poisson rouge"]
 SETTINGS = ["preset=default", "seed=7", "note=a=b"]
 MIX = np.array([1e-3, 1e-6, 0.03])
-
-
-def array(kind, name, values):
-    text = ", ".join(f"{v:.17g}" if isinstance(v, float) else str(v) for v in np.ravel(values).tolist())
-    return f"static const {kind} {name}[] = {{{text}}};\n"
 
 
 # ---- prediction --------------------------------------------------------------------------------------------------

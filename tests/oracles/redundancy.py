@@ -8,13 +8,10 @@ import pathlib
 
 import numpy as np
 
+from _c_header import array
+
 ROWS, CLASSES, MEMBERS, LANDMARKS = 600, 3, 4, 25
 SMALL = (2, 3, 4)
-
-
-def array(kind, name, values, form="%.17g"):
-    text = ", ".join(form % v for v in np.ravel(values).tolist())
-    return f"static const {kind} {name}[] = {{{text}}};\n"
 
 
 def softmax(z):

@@ -10,13 +10,10 @@ import numpy as np
 from scipy import optimize, stats
 from sklearn import linear_model, metrics
 
+from _c_header import array
+
 ROWS, OUTPUTS = 41, 3
 LEVELS = (0.5, 0.8, 0.9, 0.95)
-
-
-def array(kind, name, values, form="%.17g"):
-    text = ", ".join(form % v for v in np.ravel(values).tolist())
-    return f"static const {kind} {name}[] = {{{text}}};\n"
 
 
 def scores():

@@ -6,16 +6,13 @@ from scipy.special import softmax
 from scipy.stats import entropy
 from sklearn.metrics import average_precision_score, balanced_accuracy_score, roc_auc_score, roc_curve
 
+from _c_header import array
+
 IN, OUT = 60, 45
 ROWS, CLASSES, MEMBERS = 37, 4, 3
 CONDITIONS = [("noise", "gaussian_noise", 1), ("noise", "gaussian_noise", 3), ("noise", "gaussian_noise", 5),
               ("noise", "shot_noise", 1), ("noise", "shot_noise", 5), ("weather", "fog", 1), ("weather", "fog", 5)]
 REFERENCE = {"gaussian_noise": 0.88, "shot_noise": [0.7, 0.95], "fog": [0.6, 0.85], "clean": 0.43}
-
-
-def array(kind, name, values, form):
-    text = ", ".join(form % v for v in np.ravel(values).tolist())
-    return f"static const {kind} {name}[] = {{{text}}};\n"
 
 
 def separation(inside, outside):

@@ -8,13 +8,10 @@ import zlib
 import numpy as np
 from scipy import ndimage
 
+from _c_header import array
+
 HERE = pathlib.Path(__file__).resolve().parent.parent / "data"
 FOLDER = HERE / "segmentation"
-
-
-def array(kind, name, values, form="%.17g"):
-    text = ", ".join(form % v if np.isfinite(v) else "NAN" for v in np.ravel(values).tolist())
-    return f"static const {kind} {name}[] = {{{text}}};\n"
 
 
 def integers(kind, name, values):

@@ -6,20 +6,10 @@ import pathlib
 import numpy as np
 from scipy.optimize import minimize
 
+from _c_header import array_in_lines as array
+
 ROOT = pathlib.Path(__file__).resolve().parents[1] / "data"
 ROWS, COLUMNS, CLASSES, MODELS = 150, 4, 3, 5
-
-
-def array(kind, name, values):
-    """C source of an array, in lines of at most 100 characters."""
-    words = [repr(float(v)) if kind == "double" else str(int(v)) for v in np.ravel(values)]
-    lines, line = [], "   "
-    for word in words:
-        if len(line) + len(word) + 2 > 98:
-            lines.append(line)
-            line = "   "
-        line += f" {word},"
-    return f"static const {kind} {name}[] = {{\n" + "\n".join([*lines, line]) + "\n};\n"
 
 
 def main():

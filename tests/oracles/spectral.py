@@ -5,18 +5,9 @@ import os
 
 import numpy as np
 
+from _c_header import array_in_lines as array
+
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data")
-
-
-def array(kind, name, values):
-    words = [repr(float(v)) if kind == "double" else str(int(v)) for v in np.ravel(values)]
-    lines, line = [], "   "
-    for word in words:
-        if len(line) + len(word) + 2 > 98:
-            lines.append(line)
-            line = "   "
-        line += f" {word},"
-    return f"static const {kind} {name}[] = {{\n" + "\n".join([*lines, line]) + "\n};\n"
 
 
 def spectrum(gram, penalty):

@@ -6,10 +6,7 @@ import pathlib
 import numpy as np
 from scipy import stats
 
-
-def array(kind, name, values, form="%.17g"):
-    text = ", ".join(form % v for v in np.ravel(values).tolist())
-    return f"static const {kind} {name}[] = {{{text}}};\n"
+from _c_header import array
 
 
 def table(name, rows):

@@ -9,13 +9,10 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import erf, log_softmax, logsumexp, softmax
 from sklearn.isotonic import IsotonicRegression
 
+from _c_header import array
+
 ROWS, CLASSES, MEMBERS, BINS = 160, 3, 3, 15
 GRID = [1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1]
-
-
-def array(kind, name, values, form="%.17g"):
-    text = ", ".join(form % v for v in np.ravel(values).tolist())
-    return f"static const {kind} {name}[] = {{{text}}};\n"
 
 
 def floats(name, values):

@@ -128,7 +128,8 @@ static void expect_baseline(fixture *f, const char *name, const double *expected
     const cst_value_baseline *baseline = cst_value_baseline_find(name);
     assert_non_null(baseline);
     assert_int_equal(
-        cst_value_baseline_fit(f->context, baseline, NULL, &f->moments[0], weights, &b), CST_OK);
+        cst_value_baseline_fit(f->context, baseline, NULL, &f->moments[0], weights, &b, NULL),
+        CST_OK);
     for (int k = 0; k < POOL_MEMBERS; k++)
         assert_near(weights[k], expected[k], tolerance);
     assert_near(b, intercept ? expected[POOL_MEMBERS] : 0, tolerance);
@@ -150,18 +151,27 @@ static void tagged_baselines_need_a_group(void **state) {
     cst_member_ensemble tags[POOL_MEMBERS] = {[1] = {CST_ENSEMBLE_DEEP, "net", 1}};
     double weights[POOL_MEMBERS];
     double b = 1;
+    cst_tagged_choice choice = {1, 1, 1};
     assert_non_null(deep);
     assert_null(cst_value_baseline_find("log-linear"));
     assert_false(cst_value_baseline_applies(deep, NULL, POOL_MEMBERS));
     assert_false(cst_value_baseline_applies(deep, tags, POOL_MEMBERS));
-    assert_int_equal(cst_value_baseline_fit(f->context, deep, tags, &f->moments[0], weights, &b),
-                     CST_ERROR_INPUT);
-    assert_int_equal(cst_value_baseline_fit(f->context, deep, NULL, &f->moments[0], weights, &b),
-                     CST_ERROR_INPUT);
+    assert_int_equal(
+        cst_value_baseline_fit(f->context, deep, tags, &f->moments[0], weights, &b, &choice),
+        CST_ERROR_INPUT);
+    assert_int_equal(choice.size, 0);
+    assert_int_equal(
+        cst_value_baseline_fit(f->context, deep, NULL, &f->moments[0], weights, &b, &choice),
+        CST_ERROR_INPUT);
+    assert_int_equal(choice.size, 0);
     tags[POOL_MEMBERS - 1] = tags[1];
     assert_true(cst_value_baseline_applies(deep, tags, POOL_MEMBERS));
-    assert_int_equal(cst_value_baseline_fit(f->context, deep, tags, &f->moments[0], weights, &b),
-                     CST_OK);
+    assert_int_equal(
+        cst_value_baseline_fit(f->context, deep, tags, &f->moments[0], weights, &b, &choice),
+        CST_OK);
+    assert_int_equal(choice.first, 1);
+    assert_int_equal(choice.size, 2);
+    assert_int_equal(choice.groups, 1);
     for (int k = 0; k < POOL_MEMBERS; k++)
         assert_near(weights[k], k == 1 || k == POOL_MEMBERS - 1 ? 0.5 : 0, 1e-15);
     assert_near(b, 0, 0);

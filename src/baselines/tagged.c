@@ -63,9 +63,10 @@ bool cst_tagged_applies(const cst_tagged_rule *rule, const cst_member_ensemble *
     return false;
 }
 
-void cst_tagged_describe(const cst_member_ensemble *tag, int32_t size, int32_t groups, char *detail,
-                         size_t room) {
-    const char *name = tag->of ? tag->of : "";
+void cst_tagged_describe(const cst_member_ensemble *tags, const cst_tagged_choice *choice,
+                         char *detail, size_t room) {
+    const char *of = tags[choice->first].of;
+    const char *name = of ? of : "";
     size_t length = strlen(name);
     if (length > NAME_BYTES) {
         length = NAME_BYTES;
@@ -73,7 +74,8 @@ void cst_tagged_describe(const cst_member_ensemble *tag, int32_t size, int32_t g
             length--;
     }
     (void)cst_snprintf(detail, room, "of '%.*s', %d member%s; %d candidate%s", (int)length, name,
-                       (int)size, size == 1 ? "" : "s", (int)groups, groups == 1 ? "" : "s");
+                       (int)choice->size, choice->size == 1 ? "" : "s", (int)choice->groups,
+                       choice->groups == 1 ? "" : "s");
 }
 
 typedef struct loss_job {
@@ -109,9 +111,7 @@ static cst_status fit(cst_context *context, const cst_tagged_rule *rule,
     double *weights = cst_alloc(context, (size_t)out->members, sizeof *weights);
     cst_status status = weights ? CST_OK : CST_ERROR_MEMORY;
     double least = INFINITY;
-    int32_t groups = 0;
-    int32_t best = 0;
-    int32_t best_size = 0;
+    cst_tagged_choice best = {0};
     for (int32_t k = 0; status == CST_OK && k < out->members; k++) {
         int32_t size = cst_tagged_group(rule, tags, out->members, k, weights);
         if (size == 0)
@@ -120,15 +120,15 @@ static cst_status fit(cst_context *context, const cst_tagged_rule *rule,
         double loss = 0;
         status = cst_reduce_blocks(context, cst_block_count(data->view->rows), 1, loss_block, &job,
                                    &loss);
-        if (groups++ > 0 && !(loss < least))
+        if (best.groups++ > 0 && !(loss < least))
             continue;
         least = loss;
-        best = k;
-        best_size = size;
+        best.first = k;
+        best.size = size;
         memcpy(out->weights, weights, bytes);
     }
     if (status == CST_OK)
-        cst_tagged_describe(&tags[best], best_size, groups, out->detail, sizeof out->detail);
+        cst_tagged_describe(tags, &best, out->detail, sizeof out->detail);
     cst_free(context, weights);
     return status;
 }

@@ -33,9 +33,16 @@ int32_t cst_tagged_group(const cst_tagged_rule *rule, const cst_member_ensemble 
 bool cst_tagged_applies(const cst_tagged_rule *rule, const cst_member_ensemble *tags,
                         int32_t members);
 
-/* "of 'NAME', 3 members; 2 candidates": a group of `size` members that was chosen among `groups`.
- * The name is cut between characters of UTF-8. */
-void cst_tagged_describe(const cst_member_ensemble *tag, int32_t size, int32_t groups, char *detail,
-                         size_t room);
+/* A group that was chosen among others. */
+typedef struct cst_tagged_choice {
+    int32_t first;  /* its first member */
+    int32_t size;   /* 0: none was chosen */
+    int32_t groups; /* there are to choose from */
+} cst_tagged_choice;
+
+/* "of 'NAME', 3 members; 2 candidates": the group that was chosen among the members that bear
+ * `tags`. The name is cut between characters of UTF-8. */
+void cst_tagged_describe(const cst_member_ensemble *tags, const cst_tagged_choice *choice,
+                         char *detail, size_t room);
 
 #endif

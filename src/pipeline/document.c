@@ -40,19 +40,29 @@ void cst_document_scores(cst_report *report, json_t *object, const cst_metrics *
     cst_report_number(report, object, "brier", scores->brier);
 }
 
+json_t *cst_document_member(cst_report *report, json_t *list, const cst_pool *pool, int32_t member,
+                            const cst_because *because) {
+    json_t *object = cst_report_add_object(report, list);
+    cst_report_string(report, object, "name", cst_pool_member_name(pool, member));
+    cst_report_string(report, object, "family", cst_pool_member_family(pool, member));
+    if (because)
+        cst_report_flag(report, object, "kept", because[member] == CST_BECAUSE_KEPT);
+    return object;
+}
+
+void cst_document_cost(cst_report *report, json_t *object, const cst_pool *pool, int32_t member) {
+    int32_t passes = cst_pool_member_ensemble(pool, member).passes;
+    cst_report_number(report, object, "flops", passes * cst_pool_member_flops(pool, member));
+    cst_report_integer(report, object, "passes", passes);
+}
+
 void cst_document_members(cst_report *report, const cst_pool *pool, const cst_metrics *members,
                           const cst_because *because) {
     json_t *list = cst_report_list(report, cst_report_root(report), "members");
     for (int32_t k = 0; k < cst_pool_members(pool); k++) {
-        json_t *member = cst_report_add_object(report, list);
-        cst_report_string(report, member, "name", cst_pool_member_name(pool, k));
-        cst_report_string(report, member, "family", cst_pool_member_family(pool, k));
-        if (because)
-            cst_report_flag(report, member, "kept", because[k] == CST_BECAUSE_KEPT);
+        json_t *member = cst_document_member(report, list, pool, k, because);
         cst_document_scores(report, member, &members[k]);
-        cst_report_number(report, member, "flops",
-                          cst_pool_member_ensemble(pool, k).passes *
-                              cst_pool_member_flops(pool, k));
+        cst_document_cost(report, member, pool, k);
     }
 }
 

@@ -38,8 +38,13 @@ cst_status cst_fit_label(cst_context *context, const cst_pool *pool, const char 
                          const int32_t *labels, int64_t rows, const cst_options *options,
                          const cst_stages *stages, cst_model *model);
 
-/* "members": a list of objects with name, family, kept (where `because` is given), top1, nll, ece,
- * brier, flops. */
+/* One of "members": name, family, kept (where `because` is given); what a prediction costs, flops
+ * and passes, comes behind its scores. */
+json_t *cst_document_member(cst_report *report, json_t *list, const cst_pool *pool, int32_t member,
+                            const cst_because *because);
+void cst_document_cost(cst_report *report, json_t *object, const cst_pool *pool, int32_t member);
+
+/* "members": a list of such objects with top1, nll, ece, brier. */
 void cst_document_members(cst_report *report, const cst_pool *pool, const cst_metrics *members,
                           const cst_because *because);
 

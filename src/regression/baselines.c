@@ -4,7 +4,6 @@
  */
 #include "regression/baselines.h"
 
-#include "baselines/tagged.h"
 #include "blend/blend.h"
 #include "meta/linear.h"
 #include "meta/penalty.h"
@@ -193,7 +192,7 @@ static cst_status fit_hill_climbing(cst_context *context, const cst_moments *mom
 /* The mean of the tagged group that has the least squared error on these rows. */
 static cst_status fit_tagged(cst_context *context, const cst_tagged_rule *rule,
                              const cst_member_ensemble *tags, const cst_moments *moments,
-                             double *weights, double *intercept) {
+                             double *weights, double *intercept, cst_tagged_choice *best) {
     double *products = NULL;
     size_t k = (size_t)moments->columns;
     double *group = cst_alloc(context, k, sizeof *group);
@@ -201,14 +200,18 @@ static cst_status fit_tagged(cst_context *context, const cst_tagged_rule *rule,
     double least = INFINITY;
     for (int32_t first = 0; status == CST_OK && tags && first < moments->columns; first++) {
         double loss = 0;
-        if (cst_tagged_group(rule, tags, moments->columns, first, group) == 0)
+        int32_t size = cst_tagged_group(rule, tags, moments->columns, first, group);
+        if (size == 0)
             continue;
         for (size_t i = 0; i < k; i++)
             for (size_t j = 0; j < k; j++)
                 loss += group[i] * products[i * k + j] * group[j];
+        best->groups++;
         if (isfinite(least) && !(loss < least))
             continue;
         least = loss;
+        best->first = first;
+        best->size = size;
         memcpy(weights, group, k * sizeof *weights);
     }
     if (status == CST_OK && isinf(least))
@@ -264,8 +267,12 @@ bool cst_value_baseline_applies(const cst_value_baseline *baseline, const cst_me
 
 cst_status cst_value_baseline_fit(cst_context *context, const cst_value_baseline *baseline,
                                   const cst_member_ensemble *tags, const cst_moments *moments,
-                                  double *weights, double *intercept) {
-    return baseline->fit ? baseline->fit(context, moments, weights, intercept)
-                         : fit_tagged(context, cst_tagged_rule_of(baseline->kind), tags, moments,
-                                      weights, intercept);
+                                  double *weights, double *intercept, cst_tagged_choice *choice) {
+    cst_tagged_choice best = {0};
+    cst_status status = baseline->fit ? baseline->fit(context, moments, weights, intercept)
+                                      : fit_tagged(context, cst_tagged_rule_of(baseline->kind),
+                                                   tags, moments, weights, intercept, &best);
+    if (choice)
+        *choice = best;
+    return status;
 }

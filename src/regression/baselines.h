@@ -5,6 +5,7 @@
 #ifndef CST_REGRESSION_BASELINES_H
 #define CST_REGRESSION_BASELINES_H
 
+#include "baselines/tagged.h"
 #include "regression/moments.h"
 
 #include <corestack/pool.h>
@@ -29,9 +30,10 @@ bool cst_value_baseline_applies(const cst_value_baseline *baseline, const cst_me
                                 int32_t members);
 
 /* Weights [columns] and intercept for one output, in units of the scaling. tags [columns] may be
- * NULL; of several tagged groups the one with the least squared error is taken. */
+ * NULL; of several tagged groups the one with the least squared error is taken, which *choice,
+ * where it is not NULL, tells (of another baseline: none). */
 cst_status cst_value_baseline_fit(cst_context *context, const cst_value_baseline *baseline,
                                   const cst_member_ensemble *tags, const cst_moments *moments,
-                                  double *weights, double *intercept);
+                                  double *weights, double *intercept, cst_tagged_choice *choice);
 
 #endif

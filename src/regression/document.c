@@ -126,17 +126,11 @@ void cst_value_put_members(cst_report *report, const cst_pool *pool,
                            const cst_value_metrics *members, const cst_because *because) {
     json_t *list = cst_report_list(report, cst_report_root(report), "members");
     for (int32_t k = 0; k < cst_pool_members(pool); k++) {
-        json_t *member = cst_report_add_object(report, list);
-        cst_report_string(report, member, "name", cst_pool_member_name(pool, k));
-        cst_report_string(report, member, "family", cst_pool_member_family(pool, k));
-        if (because)
-            cst_report_flag(report, member, "kept", because[k] == CST_BECAUSE_KEPT);
+        json_t *member = cst_document_member(report, list, pool, k, because);
         cst_report_number(report, member, "rmse", members[k].rmse);
         cst_report_number(report, member, "mae", members[k].mae);
         cst_report_number(report, member, "r2", members[k].r2);
-        cst_report_number(report, member, "flops",
-                          cst_pool_member_ensemble(pool, k).passes *
-                              cst_pool_member_flops(pool, k));
+        cst_document_cost(report, member, pool, k);
     }
 }
 

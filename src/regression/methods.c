@@ -106,9 +106,11 @@ cst_status cst_value_method_parse(cst_context *context, const char *text, uint64
 
 /* Linear functions in units of the targets, and the noise beside them. */
 typedef struct linear_fit {
-    double *weights;   /* [outputs][members] */
-    double *intercept; /* [outputs] */
-    double *noise;     /* [outputs] */
+    double *weights;          /* [outputs][members] */
+    double *intercept;        /* [outputs] */
+    double *noise;            /* [outputs] */
+    cst_tagged_choice tagged; /* of the first output */
+    bool differs;             /* another output has another group */
 } linear_fit;
 
 static void linear_free(cst_context *context, linear_fit *fit) {
@@ -131,7 +133,8 @@ static cst_status cross_noise(cst_context *context, const cst_value_baseline *ba
         double count = 0;
         status = cst_value_moments_part(context, moments, f, NULL, 0, &in);
         if (status == CST_OK)
-            status = cst_value_baseline_fit(context, baseline, tags, &in, weights, &intercept);
+            status =
+                cst_value_baseline_fit(context, baseline, tags, &in, weights, &intercept, NULL);
         if (status == CST_OK)
             sum += cst_moments_loss(moments, f, weights, intercept, &count);
         rows += count;
@@ -159,9 +162,14 @@ static cst_status fit_linear(cst_context *context, const cst_value_scene *scene,
         double intercept = 0;
         double location = scene->scaling->location[d];
         double scale = scene->scaling->scale[d];
+        cst_tagged_choice tagged = {0};
         status = cst_value_moments_part(context, &scene->moments[d], without, NULL, 0, &moments);
         if (status == CST_OK)
-            status = cst_value_baseline_fit(context, baseline, tags, &moments, weights, &intercept);
+            status = cst_value_baseline_fit(context, baseline, tags, &moments, weights, &intercept,
+                                            &tagged);
+        if (d == 0)
+            out->tagged = tagged;
+        out->differs = out->differs || tagged.first != out->tagged.first;
         if (status == CST_OK && moments.folds > 1)
             status = cross_noise(context, baseline, tags, &moments, scratch, &out->noise[d]);
         else if (status == CST_OK) {
@@ -223,6 +231,16 @@ static cst_status apply_block(cst_context *context, void *user, int64_t index) {
     return status;
 }
 
+/* Which tagged group was taken, as the classification's baselines tell it. */
+static void describe_group(const linear_fit *fit, const cst_member_ensemble *tags, char *detail,
+                           size_t room) {
+    if (fit->tagged.size > 0 && fit->differs)
+        (void)cst_snprintf(detail, room, "not of one group for all outputs; %d candidates",
+                           (int)fit->tagged.groups);
+    else if (fit->tagged.size > 0)
+        cst_tagged_describe(tags, &fit->tagged, detail, room);
+}
+
 static cst_status run_baseline(cst_context *context, const cst_value_scene *scene,
                                cst_value_entry *out) {
     const cst_training *source = scene->source;
@@ -251,6 +269,8 @@ static cst_status run_baseline(cst_context *context, const cst_value_scene *scen
             out->weights[j] += weight / source->view.classes;
             out->uses[j] = out->uses[j] || weight != 0;
         }
+    if (status == CST_OK)
+        describe_group(&whole, source->ensembles, out->detail, sizeof out->detail);
     for (int32_t f = 0; fits && f < count; f++)
         linear_free(context, &fits[f]);
     linear_free(context, &whole);
@@ -316,7 +336,7 @@ cst_status cst_value_entry_run(cst_context *context, const cst_value_scene *scen
             out->models++;
             only = k;
         }
-    if (status == CST_OK && out->models == 1)
+    if (status == CST_OK && out->models == 1 && !*out->detail)
         (void)cst_snprintf(out->detail, sizeof out->detail, "%.180s",
                            cst_pool_member_name(scene->pool, only));
     if (status != CST_OK)

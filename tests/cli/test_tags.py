@@ -63,6 +63,9 @@ class Tags(PoolCase):
             self.assertAlmostEqual(rows[kind]["flops_rel"], flops / ALL, places=9, msg=kind)
             self.assertEqual(rows[kind]["models"], len(weights))
             np.testing.assert_allclose(rows[kind]["weights"], [weights.get(n, 0) for n in names], atol=1e-12)
+            group = "run" if kind == "snapshot" else "net"
+            many = "" if len(weights) == 1 else "s"
+            self.assertEqual(rows[kind]["detail"], f"of '{group}', {len(weights)} member{many}; 1 candidate")
 
     def test_classification(self):
         made = {}
@@ -107,6 +110,7 @@ class Tags(PoolCase):
         self.write_manifest()
         row = self.compared_one("deep-ensemble")
         self.assertLess(row["rmse"], 1e-5)
+        self.assertEqual(row["detail"], "of 'other', 2 members; 2 candidates")
         self.assertAlmostEqual(sum(row["weights"]), 1)
         for model in self.manifest["models"]:
             model.pop("ensemble", None)
@@ -114,6 +118,29 @@ class Tags(PoolCase):
         self.fails("compare", self.pool, "-m", "swag", says=["swag", "ensemble"])
         every = self.works("compare", self.pool, "-r", "0", "--json").json()["rows"]
         self.assertFalse({row["method"] for row in every} & set(KINDS))
+
+    def test_outputs_that_differ_in_their_group(self):
+        """Each output of a regression takes the better ensemble; so does the detail of the row."""
+        rng = np.random.default_rng(6)
+        targets = {s: rng.normal(size=(n, 2)) for s, n in (("oof", self.rows), ("test", self.test_rows))}
+        noise = {"deep_1": (0.1, 0.1), "deep_2": (0.1, 0.1), "snap_1": (0.9, 0.9), "snap_2": (0.9, 0.9)}
+
+        def values(name, split, number):
+            return targets[split] + rng.normal(size=targets[split].shape) * noise.get(name, (0.5, 0.5))
+
+        self.write_members("regression", values, targets.get)
+        for model in self.manifest["models"]:
+            if model["name"] in ("snap_1", "snap_2"):
+                model["ensemble"] = {"kind": "deep-ensemble", "of": "other"}
+        self.write_manifest()
+        self.assertEqual(self.compared_one("deep-ensemble")["detail"], "of 'net', 2 members; 2 candidates")
+        noise.update(deep_1=(0.1, 0.9), deep_2=(0.1, 0.9), snap_1=(0.9, 0.1), snap_2=(0.9, 0.1))
+        for name in noise:
+            for split in ("oof", "test"):
+                self.save(f"{name}.{split}.npy", values(name, split, 0))
+        row = self.compared_one("deep-ensemble")
+        self.assertEqual(row["detail"], "not of one group for all outputs; 2 candidates")
+        self.assertEqual(row["models"], 4)
 
     def compared_one(self, kind):
         return self.works("compare", self.pool, "--split", "test", "-m", kind, "-r", "0", "--json").json()["rows"][0]
@@ -159,7 +186,10 @@ class Tags(PoolCase):
         self.manifest["models"][0].update(flops=10, ensemble={"kind": "swag", "of": "x", "passes": 30})
         self.write_manifest()
         members = self.works("inspect", self.pool, "--json").json()["members"]
-        self.assertEqual(members[0]["flops"], 300)
+        self.assertEqual((members[0]["flops"], members[0]["passes"]), (300, 30))
+        self.assertEqual([m["passes"] for m in members[1:]], [1, 1])
+        fitted = self.fit("--json").json()["members"]
+        self.assertEqual([(m["flops"], m["passes"]) for m in fitted], [(m["flops"], m["passes"]) for m in members])
 
     def test_one_member_is_too_few(self):
         self.manifest["models"][0]["ensemble"] = {"kind": "deep-ensemble", "of": "x"}

@@ -121,7 +121,8 @@ static cst_status choose_best(cst_context *context, const cst_box_training *t, i
     return status;
 }
 
-/* The rows without the images of a fold. index: the caller's, as long as `inside` is used. */
+/* The rows without the images of a fold. index: the caller's, as long as `inside` is used. Folds of
+ * `inside`, NULL before, are the caller's too. */
 static cst_status leave_out(cst_context *context, const cst_box_training *t, int32_t fold,
                             uint64_t seed, int64_t *index, cst_training *inside) {
     const cst_training *all = &t->source;
@@ -131,7 +132,6 @@ static cst_status leave_out(cst_context *context, const cst_box_training *t, int
             index[count++] = all->view.index[i];
     inside->view.index = index;
     inside->view.rows = count;
-    inside->folds = NULL;
     return cst_folds_inside(context, &inside->view, all->folds, all->view.rows, all->fold_count,
                             fold, seed, &inside->folds, &inside->fold_count);
 }
@@ -165,6 +165,7 @@ static cst_status fit_once(cst_context *context, const cst_method *method,
     const float **pointers = NULL;
     cst_status status = CST_OK;
     if (fold >= 0) {
+        source.folds = NULL; /* from here its own, not those of `t` */
         index = cst_alloc(context, (size_t)t->source.view.rows, sizeof *index);
         status = index ? leave_out(context, t, fold, seed, index, &source) : CST_ERROR_MEMORY;
     }

@@ -136,6 +136,28 @@ class Bound(PoolCase):
             self.assertLessEqual(row["change"], row["bound"])
             self.assertLessEqual(row["bound"], row["claimed"])
 
+    def test_pac_bayes_by_numpy(self):
+        document = self.bound("--delta", "0.1")
+        bound, labels = document["pac_bayes"], self.labels["oof"]
+        p = np.array([self.members[name, "oof"] for name in document["models"]], dtype=float)
+        p /= p.sum(axis=-1, keepdims=True)
+        x, y = p.reshape(len(p), -1).T, np.eye(p.shape[-1])[labels].ravel()
+        x, y = (x - x.mean(axis=0)) / x.std(axis=0), y - y.mean()
+        rows, columns = x.shape
+        penalty, samples = bound["lambda"], len(labels)
+        gram = x.T @ x / rows + penalty * np.eye(columns)
+        weights = np.linalg.solve(gram, x.T @ y / rows)
+        spread = np.linalg.inv(2 * rows * gram)
+        kl = 0.5 * (penalty * (weights @ weights + np.trace(spread)) - columns - columns * np.log(penalty) - np.linalg.slogdet(spread)[1])
+        term = math.sqrt((kl + math.log(2 * math.sqrt(samples) / 0.1)) / (2 * (samples - 1)))
+        phi = 4 * np.linalg.norm(weights) * math.sqrt(columns / samples * (1 + (len(p) - 1) * document["mu"]))
+        for key, value in {"empirical": ((y - x @ weights) ** 2).mean(), "radius": np.linalg.norm(weights), "kl": kl, "term": term, "phi": phi,
+                           "trivial": (y**2).mean()}.items():
+            self.assertAlmostEqual(bound[key], value, delta=1e-5 * abs(value), msg=key)
+        self.assertAlmostEqual(bound["total"], bound["empirical"] + bound["term"] + bound["phi"], places=8)
+        self.assertEqual((bound["samples"], bound["dimensions"]), (samples, columns))
+        self.assertEqual(bound["vacuous"], bound["total"] >= bound["trivial"])
+
     def test_smaller_delta_gives_larger_bounds(self):
         loose, tight = self.bound("--delta", "0.2"), self.bound("--delta", "0.001")
         for key in ("holdout", "pac_bayes_kl", "tandem"):

@@ -440,6 +440,39 @@ static void cka_does_not_bound_correlation(void **state) {
     cst_cka_result_free(context, &cka);
 }
 
+/* The lemma on the largest eigenvalue with epsilon of CKA: one prediction and the same with its
+ * three classes turned by one and two places have CKA 1, as only distances between rows count, and
+ * correlations of -1/2. */
+static void turned_classes_have_a_small_largest_eigenvalue(void **state) {
+    cst_context *context = *state;
+    enum { N = 300, M = 3 };
+    static float columns[M][N * M];
+    for (int k = 0; k < M; k++)
+        for (int i = 0; i < N; i++)
+            for (int c = 0; c < M; c++)
+                columns[k][i * M + c] = (i + k) % M == c ? 0.75F : 0.125F;
+    const float *data[] = {columns[0], columns[1], columns[2]};
+    cst_view view = {.rows = N, .classes = M, .members = M, .data = data, .weight_scale = 1};
+    cst_cka_options options = {.estimator = CST_CKA_EXACT};
+    const int32_t one[] = {0, 0, 0};
+    cst_cka_result cka;
+    double pearson[M * M];
+    double values[M];
+    cst_cluster_facts facts;
+    cst_spectral_facts spectrum;
+    cst_spectral_claims claims;
+    assert_int_equal(cst_cka(context, &view, &options, &cka), CST_OK);
+    assert_int_equal(cst_pearson(context, &view, pearson), CST_OK);
+    cst_cluster_facts_of(cka.cka, M, one, &facts);
+    assert_true(facts.epsilon <= 1e-6);
+    assert_int_equal(cst_spectral_facts_of(context, pearson, M, NULL, 0, values, &spectrum),
+                     CST_OK);
+    cst_spectral_claims_of(&facts, &spectrum, &spectrum, &claims);
+    assert_true(fabs(pearson[1] + 0.5) < 1e-6 && fabs(spectrum.largest - 1.5) < 1e-6);
+    assert_true(fabs(claims.largest_above - 3) < 1e-5);
+    cst_cka_result_free(context, &cka);
+}
+
 /* "At least sqrt(K / G)": |X| shrinks by less where the duplicated member is correlated with none
  * of the others. And K / G is the mean size of a cluster, so never above s_max, as the theorem has
  * it. */
@@ -549,6 +582,7 @@ int main(void) {
         cmocka_unit_test(stability_on_random_regressions),
         cmocka_unit_test(kappa_may_be_smaller_than_claimed),
         cmocka_unit_test(cka_does_not_bound_correlation),
+        cmocka_unit_test(turned_classes_have_a_small_largest_eigenvalue),
         cmocka_unit_test(stability_may_gain_less_than_claimed),
         cmocka_unit_test(ridge_may_move_farther_than_claimed),
         cmocka_unit_test(blending_does_not_go_as_claimed),

@@ -4,8 +4,8 @@
     experiments/risk/run.py [--pools DIR]... [--only POOL]...
 
 Leaves experiments/risk/figures.json. A world meets the paper's assumptions: G heads that are independent, K members that are
-copies of them with isotropic normal noise, a target that is linear in the heads. Excess risk is then a quadratic form, and the best
-penalty is found by looking. Pools: `corestack inspect`.
+copies of them with isotropic noise, a target that is linear in the heads; all draws are uniform, so that everything is bounded. Excess
+risk is then a quadratic form, and the best penalty is found by looking. Pools: `corestack inspect`.
 """
 import json
 import pathlib
@@ -24,6 +24,11 @@ REPEATS = 60
 PENALTIES = np.geomspace(1e-6, 100, 161)
 
 
+def uniform(rng, *shape):
+    """Mean 0, variance 1."""
+    return rng.uniform(-np.sqrt(3), np.sqrt(3), shape)
+
+
 class World:
     """K = clusters * copies members; covariance of members, the best linear weights, the least risk."""
 
@@ -38,9 +43,9 @@ class World:
         self.least = self.variance - float(self.cross @ self.weights)
 
     def draw(self, rng, n):
-        heads = rng.standard_normal((n, self.clusters))
-        x = np.sqrt(1 - self.noise) * heads[:, self.of] + np.sqrt(self.noise) * rng.standard_normal((n, len(self.of)))
-        return x, heads @ self.effect + np.sqrt(TARGET) * rng.standard_normal(n)
+        heads = uniform(rng, n, self.clusters)
+        x = np.sqrt(1 - self.noise) * heads[:, self.of] + np.sqrt(self.noise) * uniform(rng, n, len(self.of))
+        return x, heads @ self.effect + np.sqrt(TARGET) * uniform(rng, n)
 
     def excess(self, w):
         d = w - self.weights
@@ -122,20 +127,36 @@ def posterior(x, y, penalty):
     return w, sigma, float(kl)
 
 
-def bounded(world, x, y, clusters):
-    """Risk of the posterior, and the parts of the theorem's bound, without a gate: d_A = p_theta = 0 and mu = 0."""
+def bounded(world, x, y, clusters, units=1.0):
+    """Risk of the posterior, and the parts of the theorem's bound, without a gate: d_A = p_theta = 0 and mu = 0. y: in units of which one
+    is `units` of the world's."""
     n = len(y)
     values = np.linalg.eigvalsh(x.T @ x / n)
     penalty, _ = star(values, world.noise, n)
     if penalty <= 0:
         penalty = world.noise / n  # no noise is seen
     w, sigma, kl = posterior(x, y, penalty)
-    risk = world.least + world.excess(w) + float(np.trace(sigma @ world.covariance))
+    excess = units**2 * world.excess(w / units)
+    risk = units**2 * world.least + excess + float(np.trace(sigma @ world.covariance))
     empirical = float(((y - x @ w) ** 2).mean() + np.trace(sigma @ (x.T @ x / n)))
     term = float(np.sqrt((kl + np.log(2 * np.sqrt(n) / DELTA)) / (2 * (n - 1))))
     phi = 4 * float(np.linalg.norm(w)) / np.sqrt(n) * np.sqrt(clusters)
-    return {"excess": world.excess(w), "gap": risk - empirical, "kl": kl, "term": term, "phi": float(phi), "risk": risk,
-            "trivial": world.variance}
+    return {"excess": excess, "gap": risk - empirical, "kl": kl, "term": term, "phi": float(phi), "risk": risk,
+            "trivial": units**2 * world.variance}
+
+
+def other_units(rng):
+    """The same world with its target in units a thousand times smaller: loss goes by the square, the bound does not."""
+    world = World(4, 3)
+    out = []
+    for n in SIZES:
+        rows = []
+        for _ in range(REPEATS):
+            x, y = world.draw(rng, n)
+            rows.append(bounded(world, x, 1000 * y, 4, 1000.0))
+        out.append({"n": n, "repeats": REPEATS, "above": sum(r["gap"] > r["term"] + r["phi"] for r in rows),
+                    "gap": float(np.mean([r["gap"] for r in rows])), "bound": float(np.mean([r["term"] + r["phi"] for r in rows]))})
+    return out
 
 
 def theorem(rng):
@@ -248,7 +269,7 @@ def main():
     rng = np.random.default_rng(options.seed)
     equal = np.array([0.0, np.log(1e6)])  # log det H of two learners with equal losses
     weights = np.exp(-0.5 * equal) / np.exp(-0.5 * equal).sum()
-    figures = {"penalty": penalties(rng), "theorem": theorem(rng), "out_of_fold": out_of_fold(rng),
+    figures = {"penalty": penalties(rng), "theorem": theorem(rng), "units": other_units(rng), "out_of_fold": out_of_fold(rng),
                "laplace": {"flat": float(weights[0]), "curved": float(weights[1])},
                "rademacher": {"planted": [rademacher(World(4, 5).draw(rng, n)[0], rng) for n in (100, 1000, 10000)],
                               "pools": {name: rademacher(standardised(m, rng), rng) for name, m in pools.items()}},

@@ -172,9 +172,5 @@ cst_status cst_bound(cst_context *context, const cst_model *model, cst_pool *poo
     cst_la_leave();
     cst_free(context, work.stack);
     cst_free(context, work.order);
-    if (status != CST_OK) {
-        cst_report_free(context, *report);
-        *report = NULL;
-    }
-    return cst_why(context, status);
+    return cst_why(context, cst_report_settle(context, status, report));
 }

@@ -331,11 +331,7 @@ cst_status cst_detection_compare(cst_context *context, cst_pool *pool,
         status = write_report(context, &c, cst_seconds() - start, report);
     cst_la_leave();
     close_scene(context, &c);
-    if (status != CST_OK) {
-        cst_report_free(context, *report);
-        *report = NULL;
-    }
-    return status;
+    return cst_report_settle(context, status, report);
 }
 
 /* ---- a model ----------------------------------------------------------------------------------
@@ -435,9 +431,5 @@ cst_status cst_detection_evaluate_model(cst_context *context, const cst_model *m
     cst_ap_matches_free(context, matches);
     cst_coco_boxes_free(context, boxes);
     cst_box_split_close(context, &files);
-    if (status != CST_OK) {
-        cst_report_free(context, *report);
-        *report = NULL;
-    }
-    return status;
+    return cst_report_settle(context, status, report);
 }

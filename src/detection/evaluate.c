@@ -53,9 +53,5 @@ cst_status cst_evaluate_detections(cst_context *context, const char *detections,
     cst_ap_matches_free(context, matches);
     cst_coco_boxes_free(context, boxes);
     cst_coco_free(context, truth);
-    if (status != CST_OK) {
-        cst_report_free(context, *report);
-        *report = NULL;
-    }
-    return status;
+    return cst_report_settle(context, status, report);
 }

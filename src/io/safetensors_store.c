@@ -44,23 +44,28 @@ static void put_le(unsigned char *to, uint64_t bits, int bytes) {
         to[b] = (unsigned char)(bits >> (8 * b));
 }
 
+static void put_f32(unsigned char *to, float value) {
+    uint32_t bits = 0;
+    memcpy(&bits, &value, sizeof bits);
+    put_le(to, bits, 4);
+}
+
+static void put_f64(unsigned char *to, double value) {
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof bits);
+    put_le(to, bits, 8);
+}
+
 /* Floats as little-endian bytes of a dtype. */
 void cst_dtype_store_f32(cst_dtype dtype, const float *values, int64_t count, unsigned char *raw) {
     for (int64_t i = 0; i < count && dtype == CST_DTYPE_F16; i++)
         put_le(raw + 2 * i, cst_half_of(values[i]), 2);
     for (int64_t i = 0; i < count && dtype == CST_DTYPE_BF16; i++)
         put_le(raw + 2 * i, bfloat_of(values[i]), 2);
-    for (int64_t i = 0; i < count && dtype == CST_DTYPE_F32; i++) {
-        uint32_t bits = 0;
-        memcpy(&bits, &values[i], sizeof bits);
-        put_le(raw + 4 * i, bits, 4);
-    }
-    for (int64_t i = 0; i < count && dtype == CST_DTYPE_F64; i++) {
-        double wide = (double)values[i];
-        uint64_t bits = 0;
-        memcpy(&bits, &wide, sizeof bits);
-        put_le(raw + 8 * i, bits, 8);
-    }
+    for (int64_t i = 0; i < count && dtype == CST_DTYPE_F32; i++)
+        put_f32(raw + 4 * i, values[i]);
+    for (int64_t i = 0; i < count && dtype == CST_DTYPE_F64; i++)
+        put_f64(raw + 8 * i, (double)values[i]);
 }
 
 void cst_dtype_store_f64(cst_dtype dtype, const double *values, int64_t count, unsigned char *raw) {
@@ -68,15 +73,8 @@ void cst_dtype_store_f64(cst_dtype dtype, const double *values, int64_t count, u
         put_le(raw + 2 * i, cst_half_of_f64(values[i]), 2);
     for (int64_t i = 0; i < count && dtype == CST_DTYPE_BF16; i++)
         put_le(raw + 2 * i, cst_bfloat_of_f64(values[i]), 2);
-    for (int64_t i = 0; i < count && dtype == CST_DTYPE_F32; i++) {
-        float narrow = (float)values[i];
-        uint32_t bits = 0;
-        memcpy(&bits, &narrow, sizeof bits);
-        put_le(raw + 4 * i, bits, 4);
-    }
-    for (int64_t i = 0; i < count && dtype == CST_DTYPE_F64; i++) {
-        uint64_t bits = 0;
-        memcpy(&bits, &values[i], sizeof bits);
-        put_le(raw + 8 * i, bits, 8);
-    }
+    for (int64_t i = 0; i < count && dtype == CST_DTYPE_F32; i++)
+        put_f32(raw + 4 * i, (float)values[i]);
+    for (int64_t i = 0; i < count && dtype == CST_DTYPE_F64; i++)
+        put_f64(raw + 8 * i, values[i]);
 }

@@ -84,11 +84,7 @@ cst_status cst_evaluation_finish(cst_context *context, cst_status status, cst_re
         cst_report_notices(*report, context);
         status = cst_report_finish(context, *report);
     }
-    if (status != CST_OK) {
-        cst_report_free(context, *report);
-        *report = NULL;
-    }
-    return status;
+    return cst_report_settle(context, status, report);
 }
 
 /* Scores the rows of a view's one member. */

@@ -90,11 +90,7 @@ cst_status cst_rows_finish(cst_context *context, cst_status status, cst_report *
         cst_report_notices(*report, context);
         status = cst_report_finish(context, *report);
     }
-    if (status != CST_OK) {
-        cst_report_free(context, *report);
-        *report = NULL;
-    }
-    return status;
+    return cst_report_settle(context, status, report);
 }
 
 cst_compare_options cst_rows_options(const cst_compare_options *options) {

@@ -58,6 +58,14 @@ cst_status cst_report_finish(cst_context *context, const cst_report *report) {
     return cst_fail(context, CST_ERROR_MEMORY, "out of memory while building the report");
 }
 
+cst_status cst_report_settle(cst_context *context, cst_status status, cst_report **report) {
+    if (status != CST_OK && report) {
+        cst_report_free(context, *report);
+        *report = NULL;
+    }
+    return status;
+}
+
 /* ---- values ---------------------------------------------------------------------------------- */
 
 /* Copies `text` with every byte that is not part of valid UTF-8 replaced by '?'; the caller's,

@@ -44,6 +44,10 @@ json_t *cst_report_root(cst_report *report);
  * CST_OK. The helpers return nothing so that filling a document reads like the document. */
 cst_status cst_report_finish(cst_context *context, const cst_report *report);
 
+/* The end of a call that gives a report: none is left where `status` says that it failed. report:
+ * may be NULL. Returns the status. */
+cst_status cst_report_settle(cst_context *context, cst_status status, cst_report **report);
+
 /* Set `key` of `object` (borrowed; NULL counts as a failure). Numbers that are not finite become
  * null, as does a NULL string. Strings and keys that are not UTF-8 have the bad bytes replaced. */
 void cst_report_number(cst_report *report, json_t *object, const char *key, double value);

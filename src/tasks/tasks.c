@@ -5,6 +5,7 @@
 #include "detection/detection.h"
 #include "protocol/task.h"
 #include "regression/regression.h"
+#include "report/report.h"
 #include "segmentation/segmentation.h"
 
 #include <stddef.h>
@@ -39,13 +40,9 @@ static cst_status check_task(cst_context *context, const cst_model *model, const
                     cst_task_name(cst_model_task(model)), cst_task_name(cst_pool_task(pool)));
 }
 
-/* No report is left after a failure. The status is the one to return. */
+/* The status is the one to return. */
 static cst_status finish(cst_context *context, cst_status status, cst_report **report) {
-    if (status != CST_OK && report) {
-        cst_report_free(context, *report);
-        *report = NULL;
-    }
-    return cst_why(context, status);
+    return cst_why(context, cst_report_settle(context, status, report));
 }
 
 cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,

@@ -77,9 +77,7 @@ static void means_of_every_dtype(void **state) {
 static void bytes_of(fixture *f, const char *path, const char *name, unsigned char *out,
                      int64_t size) {
     cst_safetensors *file = NULL;
-    expect_ok(f, cst_safetensors_open(f->context, &file, path));
-    int64_t tensor = cst_safetensors_find(file, name);
-    assert_true(tensor >= 0);
+    int64_t tensor = open_at(f, path, name, &file);
     assert_int_equal(cst_safetensors_bytes(file, tensor), size);
     expect_ok(f, cst_safetensors_read(f->context, file, tensor, 0, size, out));
     cst_safetensors_close(f->context, file);

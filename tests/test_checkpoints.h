@@ -134,13 +134,20 @@ static inline cst_checkpoints *open_numbered(fixture *f, const char *stem, int c
     return all;
 }
 
+/* Opens the file; the number of its tensor of that name. */
+static inline int64_t open_at(fixture *f, const char *path, const char *name,
+                              cst_safetensors **file) {
+    expect_ok(f, cst_safetensors_open(f->context, file, path));
+    int64_t tensor = cst_safetensors_find(*file, name);
+    assert_true(tensor >= 0);
+    return tensor;
+}
+
 /* All elements of a tensor, of which there must be `count`. */
 static inline void values_of(fixture *f, const char *path, const char *name, double *out,
                              int64_t count) {
     cst_safetensors *file = NULL;
-    expect_ok(f, cst_safetensors_open(f->context, &file, path));
-    int64_t tensor = cst_safetensors_find(file, name);
-    assert_true(tensor >= 0);
+    int64_t tensor = open_at(f, path, name, &file);
     assert_int_equal(cst_safetensors_elements(file, tensor), count);
     expect_ok(f, cst_safetensors_read_f64(f->context, file, tensor, 0, count, out));
     cst_safetensors_close(f->context, file);

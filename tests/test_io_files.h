@@ -76,6 +76,33 @@ static inline void put_text(fixture *f, const char *name, const char *text) {
     put_bytes(f, name, text, strlen(text));
 }
 
+/* All bytes of a file, for free. */
+static inline unsigned char *contents(const char *path, size_t *size) {
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        print_error("%s is not there\n", path);
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    *size = (size_t)ftell(file);
+    rewind(file);
+    unsigned char *bytes = malloc(*size + 1);
+    assert_non_null(bytes);
+    assert_int_equal(fread(bytes, 1, *size, file), *size);
+    assert_int_equal(fclose(file), 0);
+    return bytes;
+}
+
+static inline void expect_same_bytes(const char *a, const char *b) {
+    size_t size = 0;
+    size_t other = 0;
+    unsigned char *x = contents(a, &size);
+    unsigned char *y = contents(b, &other);
+    assert_int_equal(size, other);
+    assert_memory_equal(x, y, size);
+    free(x);
+    free(y);
+}
+
 /* An npy of version 1.0 with this dict literal and these data. */
 static inline void put_npy(fixture *f, const char *name, const char *dict, const void *data,
                            size_t bytes) {

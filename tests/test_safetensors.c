@@ -21,29 +21,6 @@ static const char *fixture_path(const char *name, char *buffer, size_t room) {
     return buffer;
 }
 
-/* The whole of a file; the caller frees it. */
-static unsigned char *contents(const char *path, size_t *size) {
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    unsigned char *bytes = malloc(1 << 16);
-    assert_non_null(bytes);
-    *size = fread(bytes, 1, 1 << 16, file);
-    assert_true(*size < 1 << 16);
-    (void)fclose(file);
-    return bytes;
-}
-
-static void same_file(const char *a, const char *b) {
-    size_t left_size = 0;
-    size_t right_size = 0;
-    unsigned char *left = contents(a, &left_size);
-    unsigned char *right = contents(b, &right_size);
-    assert_int_equal(left_size, right_size);
-    assert_memory_equal(left, right, left_size);
-    free(left);
-    free(right);
-}
-
 static bool same_double(double a, double b) {
     return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));
 }
@@ -361,7 +338,7 @@ static void written_as_by_another(void **state) {
         expect_ok(f, cst_safetensors_open(f->context, &file, path));
         copy_file(f, file, copy, files[i].order);
         cst_safetensors_close(f->context, file);
-        same_file(path, copy);
+        expect_same_bytes(path, copy);
         assert_int_equal(unlink(copy), 0);
     }
 }

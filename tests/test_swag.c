@@ -20,32 +20,6 @@ static const char *const STEP_PATHS[STEPS] = {
 
 /* ---- comparing files ------------------------------------------------------------------------- */
 
-static unsigned char *whole(const char *path, size_t *size) {
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        print_error("%s is not there\n", path);
-    assert_non_null(file);
-    assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    *size = (size_t)ftell(file);
-    rewind(file);
-    unsigned char *bytes = malloc(*size + 1);
-    assert_non_null(bytes);
-    assert_int_equal(fread(bytes, 1, *size, file), *size);
-    assert_int_equal(fclose(file), 0);
-    return bytes;
-}
-
-static void expect_same_bytes(const char *a, const char *b) {
-    size_t size = 0;
-    size_t other = 0;
-    unsigned char *x = whole(a, &size);
-    unsigned char *y = whole(b, &other);
-    assert_int_equal(size, other);
-    assert_memory_equal(x, y, size);
-    free(x);
-    free(y);
-}
-
 /* Two files with the same header to the byte and numbers as far apart as `relative` allows; 16-bit
  * floats and integers not at all. */
 static void expect_like(fixture *f, const char *path, const char *expected, double relative) {
@@ -55,8 +29,8 @@ static void expect_like(fixture *f, const char *path, const char *expected, doub
     expect_ok(f, cst_safetensors_open(f->context, &theirs, expected));
     size_t size = 0;
     size_t other = 0;
-    unsigned char *x = whole(path, &size);
-    unsigned char *y = whole(expected, &other);
+    unsigned char *x = contents(path, &size);
+    unsigned char *y = contents(expected, &other);
     assert_int_equal(size, other);
     assert_memory_equal(x, y, (size_t)cst_safetensors_offset(ours, 0)); /* the header */
     for (int64_t t = 0; t < cst_safetensors_count(ours); t++) {
@@ -750,7 +724,7 @@ static void hostile_files(void **state) {
         assert_int_equal(access(folder, F_OK), -1);
     }
     size_t size = 0;
-    unsigned char *bytes = whole(SERIES "swag.safetensors", &size);
+    unsigned char *bytes = contents(SERIES "swag.safetensors", &size);
     for (size_t cut = 8; cut < size; cut += size / 7) {
         FILE *file = fopen(at(f, "cut.safetensors"), "wb");
         assert_non_null(file);

@@ -6,6 +6,7 @@
 Leaves experiments/bounds/figures.json, from which experiments/claims/run.py takes its rows on theorems. The small cases are those of
 tests/test_spectral.c, computed here once more by NumPy.
 """
+import json
 import pathlib
 import sys
 
@@ -101,6 +102,26 @@ def small_cases(seed):
             "variance": {"minimum": float(1 / np.linalg.inv(np.array([[1, 1], [1, 2.0]])).sum()), "best": 1.0}}
 
 
+def projected(manifest, report):
+    """By what the spectral norm of the members' standardised columns falls where the best of each cluster is kept, and what is said."""
+    pool = json.loads(manifest.read_text())
+    labels = common.array(manifest, pool["splits"]["test"]["labels"])
+    columns, losses = {}, {}
+    for model in pool["models"]:
+        p = np.load(manifest.parent / model["predictions"]["test"]).astype(float)
+        if pool["output"] == "logit":
+            p = np.exp(p - p.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        columns[model["name"]] = p.ravel()
+        losses[model["name"]] = -np.log(np.maximum(p[np.arange(len(p)), labels], 1e-12)).mean()
+    gram = np.corrcoef(list(columns.values()))
+    at = [list(columns).index(min(cluster, key=losses.get)) for cluster in report["clusters"]]
+    largest = [np.linalg.eigvalsh(g)[-1] for g in (gram, gram[np.ix_(at, at)])]
+    if abs(largest[0] - report["spectral"]["largest"]) > 1e-3 * largest[0]:
+        sys.exit(f"{manifest}: the largest eigenvalue is {largest[0]} here and {report['spectral']['largest']} from corestack")
+    return {"gain": float(np.sqrt(largest[0] / largest[1])), "claimed": float(np.sqrt(len(gram) / len(at)))}
+
+
 def prototype_figures(options, manifest):
     """The paper's bound of the prototype, for the corollary that compares the two."""
     report = common.fit_and_bound(options, manifest, "prototype", "--split", "test", "--delta", "0.05")
@@ -113,6 +134,7 @@ def pool_figures(options, manifest, preset):
             "kappa_before", "kappa_after", "spectral", "regularised", "blending", "stability", "pac_bayes", "pac_bayes_kl", "tandem",
             "holdout", "conformal", "ece", "leakage")
     out = {key: report[key] for key in keep}
+    out["projected"] = projected(manifest, report)
     out["members"] = len(report["discs"])
     out["kept"] = len(report["models"])
     out["clusters"] = len(report["clusters"])

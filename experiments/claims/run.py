@@ -35,6 +35,7 @@ NOT_JUDGED = """## Not judged
 - The noise model (isotropic, sub-Gaussian residuals of each member around its mean given x): one training of each member does not
   show that mean. Planted worlds meet it.
 - Lipschitz and norm limits of the gate, and constants hidden in O(): the paper gives none.
+- What is said of other methods in passing: that greedy selection is slow, that Lasso keeps redundant members.
 - Advice without a figure (the elbow of the CKA spectrum as a threshold), that something is new or the first, and theorems that the paper takes from others (Marchenko-Pastur, Wolpert, Eckart-Young).
 """
 

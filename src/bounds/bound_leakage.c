@@ -158,6 +158,11 @@ cst_status cst_bound_leakage(cst_context *context, const cst_bound_work *work, c
     cst_permuted permuted;
     bool shared = false;
     double least = 1;
+    if (strcmp(work->split, "oof") == 0)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "leaks are looked for between split 'oof' and another one, and the split "
+                        "that is scored is 'oof' itself, as the rows of a list of files are; write "
+                        "a manifest with both splits");
     if (!cst_pool_has_split(work->pool, "oof") || cst_pool_conditions(work->pool, "oof") > 0)
         return cst_fail(context, CST_ERROR_INPUT,
                         "leaks are looked for between split '%s' and out-of-fold rows, and the "

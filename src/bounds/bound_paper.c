@@ -91,7 +91,8 @@ static void put_claims(cst_report *report, const pool_facts *f) {
     cst_report_number(report, object, "ratio_above", f->claims.ratio_above);
     static const char *const names[] = {"holds_before", "holds_after", "holds_ratio"};
     for (int i = 0; i < 3; i++)
-        cst_report_flag(report, object, names[i], f->claims.holds[i]);
+        cst_report_flag_where(report, object, names[i], i == 2 || f->claims.applies,
+                              f->claims.holds[i]);
     cst_report_number(report, object, "largest", f->before.largest);
     cst_report_number(report, object, "smallest", f->before.smallest);
     cst_report_number(report, object, "disc_low", f->before.disc_low);
@@ -233,32 +234,38 @@ static cst_status posterior_of(cst_context *context, const ridge_fit *r, double 
     return status;
 }
 
+/* The loss of ridges drawn from the posterior, L^(Q): that of its mean, and the trace of its
+ * covariance (2n (C + lambda I))^-1 times C = X'X/n. */
+static double gibbs_loss(const ridge_fit *r) {
+    double dimension = cst_effective_dimension(r->spectrum.values, r->spectrum.columns, r->lambda);
+    return r->linear.loss + dimension / (2 * r->standardised.rows);
+}
+
 static void put_paper(const cst_bound_work *work, const ridge_fit *r, int64_t rows, double kl,
                       double norm, cst_report *report) {
+    if (rows < 2) {
+        cst_report_number(report, cst_report_root(report), "pac_bayes", NAN);
+        return;
+    }
     json_t *object = cst_report_object(report, cst_report_root(report), "pac_bayes");
     const cst_gate *gate = &work->model->gate;
     double dimensions = r->moments.columns;
     if (gate->mode == CST_GATE_LEARNED)
         dimensions += (double)cst_gate_parameter_count(gate->inputs, gate->hidden);
-    cst_paper_bound bound = {NAN, NAN, NAN};
-    if (rows > 1)
-        bound = cst_pac_bayes_paper(r->linear.loss, kl, (double)rows, work->delta, norm, dimensions,
-                                    work->model->members, work->mu);
-    bool known = rows > 1;
-    cst_report_number(report, object, "empirical", known ? r->linear.loss : NAN);
-    cst_report_number(report, object, "kl", known ? kl : NAN);
+    double empirical = gibbs_loss(r);
+    cst_paper_bound bound = cst_pac_bayes_paper(empirical, kl, (double)rows, work->delta, norm,
+                                                dimensions, work->model->members, work->mu);
+    cst_report_number(report, object, "empirical", empirical);
+    cst_report_number(report, object, "kl", kl);
     cst_report_number(report, object, "term", bound.term);
     cst_report_number(report, object, "phi", bound.phi);
     cst_report_number(report, object, "total", bound.total);
-    if (known)
-        cst_report_flag(report, object, "vacuous", bound.total >= r->standardised.target_square);
-    else
-        cst_report_number(report, object, "vacuous", NAN);
-    cst_report_number(report, object, "trivial", known ? r->standardised.target_square : NAN);
+    cst_report_flag(report, object, "vacuous", bound.total >= r->standardised.target_square);
+    cst_report_number(report, object, "trivial", r->standardised.target_square);
     cst_report_integer(report, object, "samples", rows);
-    cst_report_number(report, object, "lambda", known ? r->lambda : NAN);
-    cst_report_number(report, object, "radius", known ? norm : NAN);
-    cst_report_number(report, object, "dimensions", known ? dimensions : NAN);
+    cst_report_number(report, object, "lambda", r->lambda);
+    cst_report_number(report, object, "radius", norm);
+    cst_report_number(report, object, "dimensions", dimensions);
 }
 
 cst_status cst_bound_paper(cst_context *context, const cst_bound_work *work, cst_report *report) {
@@ -267,10 +274,14 @@ cst_status cst_bound_paper(cst_context *context, const cst_bound_work *work, cst
     double kl = NAN;
     double norm = NAN;
     cst_status status = CST_OK;
-    if (!cst_pool_has_split(work->pool, "oof") || cst_pool_conditions(work->pool, "oof") > 0 ||
-        cst_pool_weights(work->pool, "oof")) {
-        cst_notice(context, "the paper's PAC-Bayes bound is of out-of-fold rows that count alike, "
-                            "and the pool has no such split 'oof'");
+    /* The rows of a list of files are called "oof" too, and are the ones that are scored. */
+    bool scored = strcmp(work->split, "oof") == 0;
+    if (scored || !cst_pool_has_split(work->pool, "oof") ||
+        cst_pool_conditions(work->pool, "oof") > 0 || cst_pool_weights(work->pool, "oof")) {
+        cst_notice(context,
+                   "the paper's PAC-Bayes bound is of out-of-fold rows that count alike, "
+                   "and the pool has no such split 'oof'%s",
+                   scored ? " beside the one that is scored" : "");
     } else {
         status = fit_ridge(context, work, &r, &rows);
         if (status == CST_OK)

@@ -49,13 +49,15 @@ static cst_status blending_alloc(cst_context *context, size_t members, blending 
                : CST_ERROR_MEMORY;
 }
 
+/* definite: of a positive definite covariance, as the statements assume. */
 static void put_rule(cst_report *report, json_t *object, const blending *b, const char *name,
-                     const cst_variance_facts *facts, double claimed) {
+                     const cst_variance_facts *facts, double claimed, bool definite) {
     json_t *rule = cst_report_object(report, object, name);
     cst_report_number(report, rule, "variance", facts->value);
-    cst_report_number(report, rule, "gap", facts->gap);
-    cst_report_number(report, rule, "claimed", claimed);
-    cst_report_flag(report, rule, "holds", facts->gap <= claimed * (1 + 1e-9) + 1e-15);
+    cst_report_number(report, rule, "gap", definite ? facts->gap : NAN);
+    cst_report_number(report, rule, "claimed", definite ? claimed : NAN);
+    cst_report_flag_where(report, rule, "holds", definite,
+                          facts->gap <= claimed * (1 + 1e-9) + 1e-15);
     cst_report_numbers(report, rule, "weights", b->weights, b->view.members);
 }
 
@@ -68,6 +70,27 @@ static double lead(const double *nll, int32_t count) {
         best = fmin(best, nll[m]);
     }
     return second - best;
+}
+
+/* The least variance and its weights, which a singular covariance has not: what the inverse makes
+ * of its null eigenvalues is rounding. */
+static void put_minimum(cst_context *context, cst_report *report, json_t *object, const blending *b,
+                        const cst_variance_facts *facts, const cst_spectral_facts *spectrum) {
+    int32_t count = b->view.members;
+    bool definite = spectrum->null == 0;
+    if (!definite)
+        cst_notice(context,
+                   "the covariance of the members' residuals is singular (rank %d of %d), and the "
+                   "least variance of a blend is of a positive definite one: it is not reported",
+                   count - spectrum->null, count);
+    cst_report_number(report, object, "minimum", definite ? facts->minimum : NAN);
+    cst_report_number(report, object, "best", facts->best);
+    cst_report_flag_where(report, object, "mixture", definite, facts->inside);
+    if (definite)
+        cst_report_numbers(report, object, "weights", b->optimum, count);
+    else
+        cst_report_number(report, object, "weights", NAN);
+    cst_report_number(report, object, "largest", spectrum->largest);
 }
 
 static cst_status blend(cst_context *context, blending *b, cst_report *report) {
@@ -89,12 +112,9 @@ static cst_status blend(cst_context *context, blending *b, cst_report *report) {
     if (status != CST_OK)
         return status;
     json_t *object = cst_report_object(report, cst_report_root(report), "blending");
-    cst_report_number(report, object, "minimum", inverse.minimum);
-    cst_report_number(report, object, "best", inverse.best);
-    cst_report_flag(report, object, "mixture", inverse.inside);
-    cst_report_numbers(report, object, "weights", b->optimum, count);
-    cst_report_number(report, object, "largest", spectrum.largest);
-    put_rule(report, object, b, "inverse_rmse", &inverse, inverse.bound);
+    bool definite = spectrum.null == 0;
+    put_minimum(context, report, object, b, &inverse, &spectrum);
+    put_rule(report, object, b, "inverse_rmse", &inverse, inverse.bound, definite);
     for (int32_t m = 0; m < count; m++)
         b->nll[m] = b->metrics[m].nll * (double)b->view.rows;
     status = cst_blend_laplace(context, count, b->nll, NULL, 1, 1, b->weights);
@@ -103,7 +123,8 @@ static cst_status blend(cst_context *context, blending *b, cst_report *report) {
             cst_variance_facts_of(context, count, b->covariance, b->weights, b->optimum, &laplace);
     if (status == CST_OK) {
         double nats = lead(b->nll, count);
-        put_rule(report, object, b, "laplace", &laplace, spectrum.largest * exp(-2 * nats));
+        put_rule(report, object, b, "laplace", &laplace, spectrum.largest * exp(-2 * nats),
+                 definite);
         cst_report_number(report, object, "lead", nats);
     }
     return status;
@@ -137,7 +158,8 @@ typedef struct design {
     int64_t rows;    /* samples times classes */
     int32_t columns; /* members */
     double lambda;   /* 1% of the mean eigenvalue of X'X */
-    int32_t *fold;   /* [rows]: of sample i, i % FOLDS */
+    int32_t folds;   /* FOLDS, fewer where there are fewer samples */
+    int32_t *fold;   /* [rows]: of sample i, i % folds */
     double *x;       /* [rows][columns] */
     double *y;       /* [rows] */
     double *moved_x;
@@ -156,6 +178,7 @@ static cst_status design_alloc(cst_context *context, const cst_view *view, desig
     int64_t classes = view->classes;
     int64_t most = DESIGN_ROWS / classes > FOLDS ? DESIGN_ROWS / classes : FOLDS;
     d->samples = view->rows < most ? view->rows : most;
+    d->folds = d->samples < FOLDS ? (int32_t)d->samples : FOLDS;
     d->rows = d->samples * classes;
     d->columns = view->members;
     size_t rows = (size_t)d->rows;
@@ -177,7 +200,7 @@ static cst_status design_read(cst_context *context, const cst_view *view, design
     for (int64_t i = 0; status == CST_OK && i < d->samples; i++) {
         positions[i] = view->rows / d->samples * i + view->rows % d->samples * i / d->samples;
         for (size_t c = 0; c < classes; c++) {
-            d->fold[(size_t)i * classes + c] = (int32_t)(i % FOLDS);
+            d->fold[(size_t)i * classes + c] = (int32_t)(i % d->folds);
             d->y[(size_t)i * classes + c] =
                 cst_view_label(view, positions[i]) == (int32_t)c ? 1 : 0;
         }
@@ -248,14 +271,14 @@ static cst_status move(cst_context *context, const cst_bound_work *work, design 
 static cst_status leave_out(cst_context *context, design *d, cst_report *report, json_t *object) {
     cst_fold_stability out;
     cst_status status = cst_fold_stability_of(context, d->rows, d->columns, d->x, d->y, d->fold,
-                                              FOLDS, d->lambda, &out);
+                                              d->folds, d->lambda, &out);
     if (status == CST_OK) {
         json_t *folds = cst_report_object(report, object, "folds");
-        cst_report_integer(report, folds, "count", FOLDS);
+        cst_report_integer(report, folds, "count", d->folds);
         cst_report_number(report, folds, "change", out.change);
         cst_report_number(report, folds, "claimed", out.claimed);
         cst_report_number(report, folds, "ratio", out.ratio);
-        cst_report_flag(report, folds, "holds", out.ratio <= 1);
+        cst_report_flag(report, folds, "holds", !(out.ratio > 1)); /* NaN: 0 <= 0 throughout */
     }
     return status;
 }

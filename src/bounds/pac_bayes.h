@@ -71,8 +71,9 @@ typedef struct cst_vote_bound {
 /* Each bound holds with probability 1 - delta by itself. */
 cst_vote_bound cst_pac_bayes_vote(const cst_vote_losses *losses, double kl, double n, double delta);
 
-/* The bound of the paper's theorem: empirical + term + phi. Its loss is the squared one and its
- * terms of order epsilon are left out, which favours it. */
+/* The bound of the paper's theorem: empirical + term + phi. Its loss is the squared one,
+ * `empirical` the mean of it over ridges drawn from the posterior. Its terms of order epsilon are
+ * left out, which favours it. */
 typedef struct cst_paper_bound {
     double term;  /* sqrt((KL + log(2 sqrt(n) / delta)) / (2 (n - 1))) */
     double phi;   /* 4 B / sqrt(n) sqrt(dimensions) sqrt(1 + (clusters - 1) mu) */

@@ -53,7 +53,10 @@ cst_status cst_spectral_facts_of(cst_context *context, const double *gram, int32
                                  const int32_t *subset, int32_t count, double *values,
                                  cst_spectral_facts *out);
 
-/* kappa_lambda = (largest + lambda) / (least + lambda), lambda > 0. */
+/* kappa_lambda = (largest + lambda) / (least + lambda), lambda > 0: the condition number of C +
+ * lambda I, in which null eigenvalues count. The paper's kappa leaves them out, and by its letter
+ * (lambda_min^+) so does its kappa_lambda; the corollary does not hold of that: two copies have
+ * kappa_lambda 1 before and after, and less is claimed. */
 double cst_kappa_lambda(const cst_spectral_facts *facts, double lambda);
 
 /* Effective dimension: sum of v / (v + lambda) over the eigenvalues [count]. */

@@ -130,6 +130,11 @@ void cst_report_flag(cst_report *report, json_t *object, const char *key, bool v
     cst_report_value(report, object, key, json_boolean(value));
 }
 
+void cst_report_flag_where(cst_report *report, json_t *object, const char *key, bool known,
+                           bool value) {
+    cst_report_value(report, object, key, known ? json_boolean(value) : json_null());
+}
+
 void cst_report_string(cst_report *report, json_t *object, const char *key, const char *value) {
     cst_report_value(report, object, key, string_value(value));
 }

@@ -53,6 +53,9 @@ cst_status cst_report_settle(cst_context *context, cst_status status, cst_report
 void cst_report_number(cst_report *report, json_t *object, const char *key, double value);
 void cst_report_integer(cst_report *report, json_t *object, const char *key, int64_t value);
 void cst_report_flag(cst_report *report, json_t *object, const char *key, bool value);
+/* null where the flag is not known. */
+void cst_report_flag_where(cst_report *report, json_t *object, const char *key, bool known,
+                           bool value);
 void cst_report_string(cst_report *report, json_t *object, const char *key, const char *value);
 void cst_report_value(cst_report *report, json_t *object, const char *key,
                       json_t *value); /* takes over the reference */

@@ -128,7 +128,7 @@ static void print_spectrum(cst_page *page, const json_t *root) {
     cst_page_print(page, ", of one member a cluster ");
     cst_text_number(page, 4, cst_json_number(root, "kappa_after"));
     cst_page_print(page, "\n");
-    if (cst_json_flag(spectral, "applies")) {
+    if (cst_json_flag(spectral, "applies")) { /* else nothing is claimed of the two */
         print_claim(page, spectral, "kappa at least", "kappa_before_above", "holds_before");
         print_claim(page, spectral, "after at most", "kappa_after_below", "holds_after");
     }
@@ -150,13 +150,16 @@ static void print_weights(cst_page *page, const json_t *root) {
     const json_t *folds = json_object_get(stability, "folds");
     const json_t *moved = json_array_get(json_object_get(stability, "perturbations"), 2);
     cst_page_heading(page, "Weights, as the paper has them");
+    bool definite = !isnan(cst_json_number(blending, "minimum"));
     cst_text_label(page, "least variance");
     cst_text_number(page, 6, cst_json_number(blending, "minimum"));
     cst_page_print(page, ", of one member ");
     cst_text_number(page, 6, cst_json_number(blending, "best"));
     cst_page_print(page, "\n");
-    print_gap(page, blending, "inverse_rmse", "inverse RMSE");
-    print_gap(page, blending, "laplace", "Laplace");
+    if (definite) {
+        print_gap(page, blending, "inverse_rmse", "inverse RMSE");
+        print_gap(page, blending, "laplace", "Laplace");
+    }
     cst_text_label(page, "ridge under noise");
     cst_page_print(page, "moves by ");
     cst_text_number(page, 6, cst_json_number(moved, "change"));

@@ -151,7 +151,8 @@ class Bound(PoolCase):
         kl = 0.5 * (penalty * (weights @ weights + np.trace(spread)) - columns - columns * np.log(penalty) - np.linalg.slogdet(spread)[1])
         term = math.sqrt((kl + math.log(2 * math.sqrt(samples) / 0.1)) / (2 * (samples - 1)))
         phi = 4 * np.linalg.norm(weights) * math.sqrt(columns / samples * (1 + (len(p) - 1) * document["mu"]))
-        for key, value in {"empirical": ((y - x @ weights) ** 2).mean(), "radius": np.linalg.norm(weights), "kl": kl, "term": term, "phi": phi,
+        gibbs = ((y - x @ weights) ** 2).mean() + np.trace(spread @ x.T @ x) / rows
+        for key, value in {"empirical": gibbs, "radius": np.linalg.norm(weights), "kl": kl, "term": term, "phi": phi,
                            "trivial": (y**2).mean()}.items():
             self.assertAlmostEqual(bound[key], value, delta=1e-5 * abs(value), msg=key)
         self.assertAlmostEqual(bound["total"], bound["empirical"] + bound["term"] + bound["phi"], places=8)

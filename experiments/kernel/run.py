@@ -44,6 +44,17 @@ def population_cka(rho):
     return population_hsic(rho) / population_hsic(1.0)
 
 
+def normals():
+    """CKA over the correlation; kappa of two with correlation 0.5, one a cluster, and what (ii) of the spectral proposition says of it."""
+    grid = np.linspace(0, 1, 1001)
+    curve = population_cka(grid)
+    half = float(population_cka(0.5))
+    values = np.linalg.eigvalsh(np.array([[1, 0.5], [0.5, 1]]))
+    return {"at_zero": float(abs(population_hsic(0.0))), "at_half": half, "at_nine": float(population_cka(0.9)),
+            "rising": bool((np.diff(curve) > 0).all()), "even": bool(np.allclose(population_cka(-grid), curve)),
+            "half_kappa": float(values[-1] / values[0]), "half_claimed": (1 + half) / (1 - half)}
+
+
 def centred(x, sigma):
     k = np.exp(-(x[:, None] - x[None, :]) ** 2 / (2 * sigma**2))
     return k - k.mean(axis=0) - k.mean(axis=1)[:, None] + k.mean()
@@ -220,11 +231,7 @@ def main():
     options = common.arguments(__doc__)
     pools = common.find_pools(options, POOLS)
     rng = np.random.default_rng(options.seed)
-    grid = np.linspace(0, 1, 1001)
-    curve = population_cka(grid)
-    figures = {"normals": {"at_zero": float(abs(population_hsic(0.0))), "at_half": float(population_cka(0.5)),
-                           "at_nine": float(population_cka(0.9)), "rising": bool((np.diff(curve) > 0).all()),
-                           "even": bool(np.allclose(population_cka(-grid), curve))},
+    figures = {"normals": normals(),
                "small": small_pools(options, rng), "conference": conferences(), "concentration": concentration(rng),
                "recovery": recovery(rng), "pools": {name: real(options, manifest, rng) for name, manifest in pools.items()}}
     if not options.only:

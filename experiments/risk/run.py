@@ -111,8 +111,11 @@ def penalties(rng):
     faint = World(1, 20, 0.9)
     values = np.linalg.eigvalsh(faint.covariance)
     closed, edge = star(values, 0.9, 10**9)
-    return {"members": 20, "clusters": 5, "sizes": out,
-            "faint": {"star": closed, "edge": edge, "signal": float(values.max() - 0.9)}}
+    # Members without copies: all that is there is above the edge.
+    bare = World(4, 1)
+    none, bare_edge = star(np.linalg.eigvalsh(bare.covariance), bare.noise, 10**9)
+    return {"members": 20, "clusters": 5, "sizes": out, "faint": {"star": closed, "edge": edge, "signal": float(values.max() - 0.9)},
+            "bare": {"star": none, "edge": bare_edge}}
 
 
 # ---- the bound ------------------------------------------------------------------------------------------------------
@@ -127,12 +130,12 @@ def posterior(x, y, penalty):
     return w, sigma, float(kl)
 
 
-def bounded(world, x, y, clusters, units=1.0):
+def bounded(world, x, y, clusters, units=1.0, penalty=None):
     """Risk of the posterior, and the parts of the theorem's bound, without a gate: d_A = p_theta = 0 and mu = 0. y: in units of which one
-    is `units` of the world's."""
+    is `units` of the world's. penalty: lambda* where none is given."""
     n = len(y)
-    values = np.linalg.eigvalsh(x.T @ x / n)
-    penalty, _ = star(values, world.noise, n)
+    if penalty is None:
+        penalty, _ = star(np.linalg.eigvalsh(x.T @ x / n), world.noise, n)
     if penalty <= 0:
         penalty = world.noise / n  # no noise is seen
     w, sigma, kl = posterior(x, y, penalty)
@@ -156,6 +159,23 @@ def other_units(rng):
             rows.append(bounded(world, x, 1000 * y, 4, 1000.0))
         out.append({"n": n, "repeats": REPEATS, "above": sum(r["gap"] > r["term"] + r["phi"] for r in rows),
                     "gap": float(np.mean([r["gap"] for r in rows])), "bound": float(np.mean([r["term"] + r["phi"] for r in rows]))})
+    return out
+
+
+def eliminated(rng):
+    """The theorem's bound with lambda* and with the cross-validated penalty, in the worlds of `penalties`: the whole, and what it adds."""
+    world = World(5, 4)
+    out = []
+    for n in SIZES:
+        whole, added = {"star": [], "cv": []}, {"star": [], "cv": []}
+        for _ in range(REPEATS):
+            x, y = world.draw(rng, n)
+            for rule, penalty in (("star", None), ("cv", cross_validated(x, y))):
+                r = bounded(world, x, y, 5, penalty=penalty)
+                added[rule].append(r["term"] + r["phi"])
+                whole[rule].append(r["risk"] - r["gap"] + r["term"] + r["phi"])
+        out.append({"n": n, "repeats": REPEATS, "bound": {k: float(np.mean(v)) for k, v in whole.items()},
+                    "added": {k: float(np.mean(v)) for k, v in added.items()}})
     return out
 
 
@@ -269,7 +289,8 @@ def main():
     rng = np.random.default_rng(options.seed)
     equal = np.array([0.0, np.log(1e6)])  # log det H of two learners with equal losses
     weights = np.exp(-0.5 * equal) / np.exp(-0.5 * equal).sum()
-    figures = {"penalty": penalties(rng), "theorem": theorem(rng), "units": other_units(rng), "out_of_fold": out_of_fold(rng),
+    figures = {"penalty": penalties(rng), "theorem": theorem(rng), "units": other_units(rng), "eliminated": eliminated(np.random.default_rng(options.seed)),
+               "out_of_fold": out_of_fold(rng),
                "laplace": {"flat": float(weights[0]), "curved": float(weights[1])},
                "rademacher": {"planted": [rademacher(World(4, 5).draw(rng, n)[0], rng) for n in (100, 1000, 10000)],
                               "pools": {name: rademacher(standardised(m, rng), rng) for name, m in pools.items()}},

@@ -484,7 +484,7 @@ class Stack:
         with Session(threads, memory, progress) as s:
             pool = self._pool(s, preds, y, names, output, outside, None, split)
             how = c.BoundOptions(
-                split=split.encode(), seed=_values.integer(seed, "seed", _values.UINT64), leakage=int(leakage), **shares
+                split=split.encode(), seed=_values.integer(seed, "seed", _values.INT64), leakage=int(leakage), **shares
             )
             return made(s, lambda context, o: c.lib.cst_bound(context, self._model, pool, how, o))
 

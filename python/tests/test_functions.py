@@ -136,9 +136,27 @@ class AsTheCommandLine(unittest.TestCase):
             (lambda: stack.bound(test, y, alpha=1.5), "alpha: 1.5 is not between"),
             (lambda: stack.bound(pool, split="test", delta="x"), "delta"),
             (lambda: stack.bound(pool, split="oof"), "fitted on the rows of split 'oof'"),
+            (lambda: stack.bound(test, y, seed=2**63), "seed: is 9223372036854775808"),
         ):
             with self.assertRaisesRegex((corestack.Error, TypeError), words):
                 call()
+
+    def test_bound_of_rows_of_the_fit(self):
+        """Arrays have no split's name to know them by."""
+        preds, y = toy(rows=200)
+        others, other_y = toy(rows=200, seed=1)
+        stack = corestack.fit(preds, y, **QUICK)
+        order = np.random.default_rng(0).permutation(len(y))
+        for rows in (slice(None), order, order[: len(y) // 2]):
+            with self.assertRaisesRegex(corestack.Error, "fitted on the rows of split 'test'"):
+                stack.bound({name: p[rows] for name, p in preds.items()}, y[rows])
+        seed = 2**63 - 1
+        document = stack.bound(others, other_y, seed=seed)
+        self.assertEqual(document["seed"], seed)
+        self.assertFalse([notice for notice in document["notices"] if "fitted" in notice])
+        mixed = {name: np.concatenate([p[:100], preds[name][:100]]) for name, p in others.items()}
+        said = stack.bound(mixed, np.concatenate([other_y[:100], y[:100]]))["notices"]
+        self.assertTrue(any("rows that the model was fitted on" in notice for notice in said), said)
 
     def test_a_changed_report_in_a_pickle(self):
         preds, y = toy(rows=60)

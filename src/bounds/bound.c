@@ -6,12 +6,14 @@
 
 #include "base/options.h"
 #include "la/la.h"
-#include "model/fitted_on.h"
 #include "pool/pool.h"
 
 #include <string.h>
 
 static cst_status check_options(cst_context *context, const cst_bound_work *work) {
+    if (work->seed > INT64_MAX) /* documents hold it as an integer of JSON's readers */
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_bound: the seed is above %lld",
+                        (long long)INT64_MAX);
     if (work->delta > 0 && work->delta < 1 && work->alpha > 0 && work->alpha < 1)
         return CST_OK;
     return cst_fail(context, CST_ERROR_ARGUMENT,
@@ -38,26 +40,6 @@ static cst_status check_split(cst_context *context, const cst_bound_work *work) 
     return CST_OK;
 }
 
-static cst_status check_rows(cst_context *context, const cst_bound_work *work) {
-    const char *split = work->split;
-    if (!work->labels)
-        return cst_fail(context, CST_ERROR_INPUT, "split '%s' has no labels to count errors by",
-                        split);
-    if (cst_pool_weights(work->pool, split))
-        return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "split '%s' has row weights, and bounds count all rows alike", split);
-    if (work->rows < 4)
-        return cst_fail(context, CST_ERROR_INPUT,
-                        "split '%s' has %lld rows; bounds need at least 4", split,
-                        (long long)work->rows);
-    if (cst_fitted_on(work->model, split, work->labels, work->rows))
-        return cst_fail(context, CST_ERROR_INPUT,
-                        "the model was fitted on the rows of split '%s', so that no bound holds "
-                        "there; name another split",
-                        split);
-    return CST_OK;
-}
-
 /* The stack's predictions, every member, and the rows in two halves. */
 static cst_status load(cst_context *context, cst_bound_work *work) {
     int64_t rows = 0;
@@ -71,7 +53,7 @@ static cst_status load(cst_context *context, cst_bound_work *work) {
     work->classes = work->view.classes;
     work->labels = work->view.labels;
     if (status == CST_OK)
-        status = check_rows(context, work);
+        status = cst_bound_check_rows(context, work);
     if (status == CST_OK && !(work->order = cst_alloc(context, (size_t)rows, sizeof *work->order)))
         status = CST_ERROR_MEMORY;
     if (status != CST_OK)

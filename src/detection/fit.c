@@ -67,8 +67,8 @@ static cst_status label(cst_context *context, const fitting *f, cst_model *model
     int32_t *labels = NULL;
     cst_status status = cst_detection_labels(context, f->files.coco, &labels);
     if (status == CST_OK)
-        status = cst_fit_label(context, f->pool, f->split, labels, f->files.coco->count, f->options,
-                               &f->fit.rows.stages, model);
+        status = cst_fit_label(context, f->pool, f->split, labels, f->files.coco->count, NULL,
+                               f->options, &f->fit.rows.stages, model);
     if (status == CST_OK)
         status = add_fusion(context, f, model);
     cst_free(context, labels);

@@ -1,5 +1,5 @@
 /*
- * The rows a model was fitted on: a name and a hash in its settings.
+ * The rows a model was fitted on: a name, a hash and a sketch in its settings.
  * Between fitting and scoring.
  * docs/model-format.md, section SETT.
  */
@@ -29,12 +29,22 @@ void cst_target_words(const double *targets, size_t count, int32_t *words) {
 }
 
 cst_status cst_fitted_on_note(cst_context *context, const char *split, const int32_t *labels,
-                              int64_t rows, char **setting) {
+                              int64_t rows, const cst_view *kept, char **setting, size_t *count) {
     char print[PRINT_CHARS];
+    cst_row_sketch sketch;
+    *count = 2;
     label_print(labels, rows, print);
     setting[0] = cst_format(context, "split=%s", split);
     setting[1] = cst_format(context, "split.labels=%s", print);
-    return setting[0] && setting[1] ? CST_OK : CST_ERROR_MEMORY;
+    if (!setting[0] || !setting[1])
+        return CST_ERROR_MEMORY;
+    if (!kept)
+        return CST_OK;
+    cst_status status = cst_row_sketch_of(context, kept, &sketch);
+    if (status == CST_OK && !(setting[2] = cst_row_sketch_print(context, &sketch)))
+        status = CST_ERROR_MEMORY;
+    *count += status == CST_OK;
+    return status;
 }
 
 /* What stands behind "key=" in the model's settings, or NULL. */
@@ -56,4 +66,16 @@ bool cst_fitted_on(const cst_model *model, const char *split, const int32_t *lab
         return true;
     label_print(labels, rows, print);
     return strcmp(known, print) == 0;
+}
+
+cst_fit_rows cst_fit_rows_of(const cst_model *model, const int32_t *labels, int64_t rows) {
+    char print[PRINT_CHARS];
+    const char *split = find_setting(model, "split");
+    const char *known = find_setting(model, "split.labels");
+    const char *sketch = find_setting(model, "split.rows");
+    cst_fit_rows out = {.split = split ? split : "oof", .labelled = known != NULL};
+    label_print(labels, rows, print);
+    out.same_labels = known && strcmp(known, print) == 0;
+    out.sketched = sketch && cst_row_sketch_read(sketch, &out.sketch);
+    return out;
 }

@@ -5,14 +5,16 @@
 #ifndef CST_MODEL_FITTED_ON_H
 #define CST_MODEL_FITTED_ON_H
 
+#include "model/row_sketch.h"
 #include "model/stack.h"
 
-enum { CST_FITTED_ON_SETTINGS = 2 };
+enum { CST_FITTED_ON_SETTINGS = 3 };
 
-/* Fills setting[0..CST_FITTED_ON_SETTINGS-1]: the split's name, and how many labels it has with a
- * hash of them ("split.labels=120:9ae1..."), so that another split of that name is told apart. */
+/* Fills setting[0..*count-1]: the split's name, how many labels it has with a hash of them
+ * ("split.labels=120:9ae1..."), so that another split of that name is told apart, and, where `kept`
+ * is given (the rows with the model's members), a sketch of the rows ("split.rows=..."). */
 cst_status cst_fitted_on_note(cst_context *context, const char *split, const int32_t *labels,
-                              int64_t rows, char **setting);
+                              int64_t rows, const cst_view *kept, char **setting, size_t *count);
 
 /* Targets as labels: the bits of each in two words, the low one first. words: [2 * count]. */
 void cst_target_words(const double *targets, size_t count, int32_t *words);
@@ -20,5 +22,16 @@ void cst_target_words(const double *targets, size_t count, int32_t *words);
 /* Whether the model was fitted on the rows of this split. Files that do not say were fitted on
  * "oof". */
 bool cst_fitted_on(const cst_model *model, const char *split, const int32_t *labels, int64_t rows);
+
+/* What a model's file says of the rows it was fitted on. */
+typedef struct cst_fit_rows {
+    const char *split; /* "oof" where the file does not say */
+    bool labelled;     /* the file says which labels */
+    bool same_labels;  /* these in this order; false where the file does not say */
+    bool sketched;     /* `sketch` is there */
+    cst_row_sketch sketch;
+} cst_fit_rows;
+
+cst_fit_rows cst_fit_rows_of(const cst_model *model, const int32_t *labels, int64_t rows);
 
 #endif

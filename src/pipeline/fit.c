@@ -12,8 +12,8 @@
 #include <string.h>
 
 cst_status cst_fit_label(cst_context *context, const cst_pool *pool, const char *split,
-                         const int32_t *labels, int64_t rows, const cst_options *options,
-                         const cst_stages *stages, cst_model *model) {
+                         const int32_t *labels, int64_t rows, const cst_view *kept,
+                         const cst_options *options, const cst_stages *stages, cst_model *model) {
     model->member_names = cst_alloc(context, (size_t)model->members, sizeof *model->member_names);
     if (!model->member_names)
         return CST_ERROR_MEMORY;
@@ -46,7 +46,26 @@ cst_status cst_fit_label(cst_context *context, const cst_pool *pool, const char 
     for (size_t i = 0; i < count; i++)
         if (!model->setting[i])
             return CST_ERROR_MEMORY;
-    return cst_fitted_on_note(context, split, labels, rows, model->setting + count);
+    size_t noted = 0;
+    cst_status status =
+        cst_fitted_on_note(context, split, labels, rows, kept, model->setting + count, &noted);
+    if (status == CST_OK)
+        model->settings = count + noted;
+    return status;
+}
+
+/* Names, settings and the rows with the kept members. */
+static cst_status label(cst_context *context, const cst_pool *pool, const char *split,
+                        const cst_training *source, const cst_options *options,
+                        const cst_stages *stages) {
+    const float **pointers = cst_alloc(context, (size_t)stages->kept_count, sizeof *pointers);
+    if (!pointers)
+        return CST_ERROR_MEMORY;
+    cst_view kept = cst_view_members(&source->view, stages->kept, stages->kept_count, pointers);
+    cst_status status = cst_fit_label(context, pool, split, source->view.labels, source->view.rows,
+                                      &kept, options, stages, stages->fit.model);
+    cst_free(context, pointers);
+    return status;
 }
 
 /* Penalty and spectrum for the report where no linear learner has computed them. */
@@ -109,8 +128,7 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
         status = cst_stages_run(context, &source.view, source.folds, source.fold_count, &settings,
                                 source.flops, source.latency, &stages);
     if (status == CST_OK)
-        status = cst_fit_label(context, pool, split, source.view.labels, source.view.rows, options,
-                               &stages, stages.fit.model);
+        status = label(context, pool, split, &source, options, &stages);
     if (status == CST_OK && report)
         status = diagnose(context, &source, &settings, &stages);
     if (status == CST_OK && report && settings.nested) {

@@ -37,8 +37,8 @@ static cst_status label(cst_context *context, const cst_pool *pool, const char *
     if (!words)
         return CST_ERROR_MEMORY;
     cst_target_words(source->view.targets, cells, words);
-    cst_status status = cst_fit_label(context, pool, split, words, (int64_t)(2 * cells), options,
-                                      stages, stages->fit.model);
+    cst_status status = cst_fit_label(context, pool, split, words, (int64_t)(2 * cells), NULL,
+                                      options, stages, stages->fit.model);
     cst_free(context, words);
     return status;
 }

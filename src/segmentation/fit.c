@@ -50,7 +50,9 @@ static cst_status relabel(cst_context *context, const cst_view *view, const char
                           const cst_options *options, cst_model *model) {
     char *noted[CST_FITTED_ON_SETTINGS] = {NULL};
     model->task = CST_TASK_SEGMENTATION;
-    cst_status status = cst_fitted_on_note(context, split, view->labels, view->rows, noted);
+    size_t count = 0;
+    cst_status status =
+        cst_fitted_on_note(context, split, view->labels, view->rows, NULL, noted, &count);
     for (size_t i = 0; i < CST_FITTED_ON_SETTINGS; i++) {
         char *equals = noted[i] ? strchr(noted[i], '=') : NULL;
         if (status == CST_OK && equals) {

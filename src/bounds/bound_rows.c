@@ -1,0 +1,183 @@
+/*
+ * Whether bounds can be valid on a split: rows that are independent draws, which the model was not
+ * fitted on, whatever their split is called. A part of cst_bound. docs/bounds.md, "Rows of the
+ * fit".
+ */
+#include "bounds/binomial.h"
+#include "bounds/bound.h"
+#include "model/fitted_on.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- rows of the fit ---------------------------------------------------------------------------
+ */
+
+/* A refusal is for what chance does not make: coarse predictions repeat, and repeat elsewhere. */
+#define SURE 1e-6
+#define UNLIKELY 0.001
+enum { FEWEST = 4 }; /* of which a refusal is made */
+
+enum { NONE = 0, SOME = 1, ALL = 2 };
+
+/* `found` of `rows` rows have the contents of one of the fit's `known` rows, of which `repeated`
+ * equal another one of the fit, as rows do that are drawn alike. */
+static int judge(int64_t found, int64_t rows, int64_t repeated, int64_t known) {
+    if (found == 0)
+        return NONE;
+    double chance = cst_binomial_upper(repeated, known, SURE);
+    if (found == rows && rows >= FEWEST && (double)rows * log(chance) < log(SURE))
+        return ALL;
+    if (repeated == 0)
+        return SOME;
+    chance = cst_binomial_upper(repeated, known, UNLIKELY);
+    return cst_binomial_at_least(found, rows, chance) < UNLIKELY ? SOME : NONE;
+}
+
+/* What the rows themselves say, `hashes` of them: by the sketch in the model's file. */
+static int by_sketch(const cst_bound_work *work, const cst_fit_rows *fit, const uint64_t *hashes,
+                     cst_sketch_match *match) {
+    bool same_name = !strcmp(fit->split, work->split);
+    *match = (cst_sketch_match){0, 0};
+    if (!fit->sketched)
+        return same_name && (fit->same_labels || !fit->labelled) ? ALL : NONE;
+    *match = cst_row_sketch_match(&fit->sketch, hashes, work->rows);
+    bool all = match->found > 0 && match->found == match->looked_at;
+    if (all && fit->same_labels && (same_name || fit->sketch.repeated == 0))
+        return ALL;
+    return judge(match->found, match->looked_at, fit->sketch.repeated, fit->sketch.rows);
+}
+
+/* The fit's rows are in the pool as another split: every row is compared. */
+static cst_status by_split(cst_context *context, const cst_bound_work *work,
+                           const cst_fit_rows *fit, const uint64_t *hashes, cst_sketch_match *match,
+                           int *seen) {
+    if (!strcmp(fit->split, work->split) || !cst_pool_has_split(work->pool, fit->split) ||
+        cst_pool_conditions(work->pool, fit->split) > 0)
+        return CST_OK;
+    const float **pointers = NULL;
+    uint64_t *known = NULL;
+    cst_view view = {0};
+    cst_status status =
+        cst_model_view(context, work->model, work->pool, fit->split, &pointers, &view);
+    bool same =
+        status == CST_OK && view.labels &&
+        (!fit->labelled || cst_fit_rows_of(work->model, view.labels, view.rows).same_labels);
+    if (same) {
+        known = cst_alloc(context, (size_t)view.rows, sizeof *known);
+        status = known ? cst_row_hashes(context, &view, known) : CST_ERROR_MEMORY;
+    }
+    if (known && status == CST_OK) {
+        int64_t repeated = cst_row_hashes_sort(known, view.rows);
+        *match = (cst_sketch_match){work->rows,
+                                    cst_row_hashes_shared(known, view.rows, hashes, work->rows)};
+        *seen = judge(match->found, work->rows, repeated, view.rows);
+    }
+    cst_free(context, known);
+    cst_free(context, pointers);
+    return status;
+}
+
+/* Files of the fit's split may be gone, and nothing else here needs them. */
+static cst_status or_say(cst_context *context, cst_status status, const char *split) {
+    if (status != CST_ERROR_INPUT && status != CST_ERROR_FORMAT && status != CST_ERROR_IO &&
+        status != CST_ERROR_MISMATCH)
+        return status;
+    cst_notice(context,
+               "whether rows of the fit are among them was not looked at in split '%s': %s", split,
+               cst_last_error(context));
+    return CST_OK;
+}
+
+static cst_status say(cst_context *context, const cst_bound_work *work, const cst_fit_rows *fit,
+                      const cst_sketch_match *match, int seen) {
+    if (seen == ALL)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "the model was fitted on the rows of split '%s', so that no bound holds "
+                        "there; name another split",
+                        work->split);
+    if (seen == SOME)
+        cst_notice(context,
+                   "of %lld rows of split '%s' that were looked at, %lld have the label and the "
+                   "predictions of rows that the model was fitted on; where they are the same "
+                   "rows, no bound holds",
+                   (long long)match->looked_at, work->split, (long long)match->found);
+    else if (fit->same_labels)
+        cst_notice(context,
+                   "split '%s' has as many rows as the model was fitted on, and their labels in "
+                   "their order; if they are the same rows, no bound holds",
+                   work->split);
+    return CST_OK;
+}
+
+static cst_status check_fit(cst_context *context, const cst_bound_work *work) {
+    cst_fit_rows fit = cst_fit_rows_of(work->model, work->labels, work->rows);
+    cst_sketch_match match = {0, 0};
+    const float **pointers = NULL;
+    cst_view view = {0};
+    int seen = NONE;
+    uint64_t *hashes = cst_alloc(context, (size_t)work->rows, sizeof *hashes);
+    cst_status status =
+        hashes ? cst_model_view(context, work->model, work->pool, work->split, &pointers, &view)
+               : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_row_hashes(context, &view, hashes);
+    if (status == CST_OK)
+        seen = by_sketch(work, &fit, hashes, &match);
+    if (status == CST_OK && seen != ALL)
+        status = or_say(context, by_split(context, work, &fit, hashes, &match, &seen), fit.split);
+    if (status == CST_OK)
+        status = say(context, work, &fit, &match, seen);
+    cst_free(context, pointers);
+    cst_free(context, hashes);
+    return status;
+}
+
+/* ---- independent rows --------------------------------------------------------------------------
+ */
+
+static int by_number(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Groups of one row each are none. */
+static cst_status check_groups(cst_context *context, const cst_bound_work *work) {
+    const int64_t *groups = cst_pool_groups(work->pool, work->split);
+    if (!groups)
+        return CST_OK;
+    size_t rows = (size_t)work->rows;
+    int64_t *sorted = cst_alloc(context, rows, sizeof *sorted);
+    if (!sorted)
+        return CST_ERROR_MEMORY;
+    memcpy(sorted, groups, rows * sizeof *sorted);
+    qsort(sorted, rows, sizeof *sorted, by_number);
+    bool several = false;
+    for (size_t i = 1; i < rows; i++)
+        several = several || sorted[i] == sorted[i - 1];
+    cst_free(context, sorted);
+    if (!several)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                    "groups of split '%s' have several rows, which are not independent; name a "
+                    "split with one row of each group",
+                    work->split);
+}
+
+cst_status cst_bound_check_rows(cst_context *context, const cst_bound_work *work) {
+    const char *split = work->split;
+    if (!work->labels)
+        return cst_fail(context, CST_ERROR_INPUT, "split '%s' has no labels to count errors by",
+                        split);
+    if (cst_pool_weights(work->pool, split))
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "split '%s' has row weights, and bounds count all rows alike", split);
+    if (work->rows < 4)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "split '%s' has %lld rows; bounds need at least 4", split,
+                        (long long)work->rows);
+    cst_status status = check_groups(context, work);
+    return status == CST_OK ? check_fit(context, work) : status;
+}

@@ -1,0 +1,158 @@
+/*
+ * Hashes of rows, and the smallest of them as a sample of the rows: a row of the fit is in the
+ * sample or has a larger hash, wherever it comes from. Between fitting and scoring.
+ * docs/model-format.md, section SETT.
+ */
+#include "model/row_sketch.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- hashes ------------------------------------------------------------------------------------
+ */
+
+typedef struct hash_job {
+    const cst_view *view;
+    uint64_t *out;
+} hash_job;
+
+/* FNV-1a by words of 32 bits. */
+static uint64_t add_word(uint64_t hash, uint32_t word) {
+    return (hash ^ word) * UINT64_C(0x100000001b3);
+}
+
+/* Every bit of the result depends on every bit (the last step of MurmurHash3), so that the smallest
+ * hashes are a fair sample of the rows. */
+static uint64_t finish(uint64_t hash) {
+    hash = (hash ^ (hash >> 33)) * UINT64_C(0xff51afd7ed558ccd);
+    hash = (hash ^ (hash >> 33)) * UINT64_C(0xc4ceb9fe1a85ec53);
+    return hash ^ (hash >> 33);
+}
+
+static cst_status hash_block(cst_context *context, void *user, int64_t block) {
+    const hash_job *job = user;
+    const cst_view *view = job->view;
+    size_t classes = (size_t)view->classes;
+    int64_t first = cst_block_first(block);
+    int64_t size = cst_block_size(view->rows, block);
+    uint64_t *out = job->out + first;
+    float *scratch = cst_alloc(context, (size_t)size * classes, sizeof *scratch);
+    cst_status status = scratch ? CST_OK : CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < size; i++)
+        out[i] = add_word(UINT64_C(0xcbf29ce484222325), (uint32_t)cst_view_label(view, first + i));
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        const float *p = NULL;
+        status = cst_view_rows(context, view, k, first, size, scratch, &p);
+        for (size_t j = 0; status == CST_OK && j < (size_t)size * classes; j++) {
+            uint32_t bits = 0;
+            memcpy(&bits, &p[j], sizeof bits);
+            out[j / classes] = add_word(out[j / classes], bits);
+        }
+    }
+    for (int64_t i = 0; i < size; i++)
+        out[i] = finish(out[i]);
+    cst_free(context, scratch);
+    return status;
+}
+
+cst_status cst_row_hashes(cst_context *context, const cst_view *view, uint64_t *out) {
+    hash_job job = {view, out};
+    return cst_parallel_for(context, cst_block_count(view->rows), hash_block, &job);
+}
+
+static int by_value(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+int64_t cst_row_hashes_sort(uint64_t *hashes, int64_t rows) {
+    int64_t repeated = 0;
+    qsort(hashes, (size_t)rows, sizeof *hashes, by_value);
+    for (int64_t i = 0; i < rows; i++)
+        repeated +=
+            (i > 0 && hashes[i] == hashes[i - 1]) || (i + 1 < rows && hashes[i] == hashes[i + 1]);
+    return repeated;
+}
+
+int64_t cst_row_hashes_shared(const uint64_t *sorted, int64_t count, const uint64_t *hashes,
+                              int64_t rows) {
+    int64_t shared = 0;
+    for (int64_t i = 0; i < rows; i++)
+        shared += bsearch(&hashes[i], sorted, (size_t)count, sizeof *sorted, by_value) != NULL;
+    return shared;
+}
+
+/* ---- sketches ----------------------------------------------------------------------------------
+ */
+
+cst_status cst_row_sketch_of(cst_context *context, const cst_view *view, cst_row_sketch *out) {
+    *out = (cst_row_sketch){.rows = view->rows};
+    uint64_t *hashes = cst_alloc(context, (size_t)view->rows, sizeof *hashes);
+    cst_status status = hashes ? cst_row_hashes(context, view, hashes) : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        out->repeated = cst_row_hashes_sort(hashes, view->rows);
+        for (int64_t i = 0; i < view->rows && out->count < CST_SKETCH_ROWS; i++)
+            if (i == 0 || hashes[i] != hashes[i - 1])
+                out->least[out->count++] = hashes[i];
+    }
+    cst_free(context, hashes);
+    return status;
+}
+
+cst_sketch_match cst_row_sketch_match(const cst_row_sketch *sketch, const uint64_t *hashes,
+                                      int64_t rows) {
+    cst_sketch_match match = {0, 0};
+    /* A sketch that is not full has every row there was. */
+    bool full = sketch->count == CST_SKETCH_ROWS;
+    for (int64_t i = 0; i < rows; i++)
+        if (!full || hashes[i] <= sketch->least[sketch->count - 1]) {
+            match.looked_at++;
+            match.found += cst_row_hashes_shared(sketch->least, sketch->count, &hashes[i], 1);
+        }
+    return match;
+}
+
+/* ---- as text -----------------------------------------------------------------------------------
+ */
+
+enum { HEX = 16, HEAD_CHARS = 64 };
+
+char *cst_row_sketch_print(cst_context *context, const cst_row_sketch *sketch) {
+    char text[HEAD_CHARS + CST_SKETCH_ROWS * (HEX + 1)];
+    size_t length = (size_t)cst_snprintf(text, HEAD_CHARS, "split.rows=%" PRId64 ":%" PRId64,
+                                         sketch->rows, sketch->repeated);
+    for (int32_t i = 0; i < sketch->count; i++)
+        length += (size_t)cst_snprintf(text + length, HEX + 2, "%c%016" PRIx64, i ? ',' : ':',
+                                       sketch->least[i]);
+    return cst_strdup(context, text);
+}
+
+/* A count and the colon behind it; NULL where it is none. */
+static const char *read_count(const char *text, int64_t *out) {
+    if (!text || !isdigit((unsigned char)*text))
+        return NULL;
+    char *end = NULL;
+    *out = strtoll(text, &end, 10);
+    return *end == ':' ? end + 1 : NULL;
+}
+
+bool cst_row_sketch_read(const char *text, cst_row_sketch *out) {
+    *out = (cst_row_sketch){0};
+    text = read_count(read_count(text, &out->rows), &out->repeated);
+    while (text && out->count < CST_SKETCH_ROWS) {
+        if (strspn(text, "0123456789abcdef") != HEX)
+            return false;
+        uint64_t hash = strtoull(text, NULL, 16);
+        if (out->count > 0 && hash <= out->least[out->count - 1])
+            return false;
+        out->least[out->count++] = hash;
+        text += HEX;
+        if (!*text)
+            return out->count <= out->rows && out->repeated <= out->rows;
+        text = *text == ',' ? text + 1 : NULL;
+    }
+    return false;
+}

@@ -1,0 +1,50 @@
+/*
+ * A few rows that stand for all rows of a fit, small enough for the model file, so that the same
+ * rows are known again in another order, as a part of other rows, and without the fit's pool.
+ * Between fitting and scoring. docs/model-format.md, section SETT.
+ */
+#ifndef CST_MODEL_ROW_SKETCH_H
+#define CST_MODEL_ROW_SKETCH_H
+
+#include "pool/view.h"
+
+enum { CST_SKETCH_ROWS = 32 };
+
+typedef struct cst_row_sketch {
+    int64_t rows;
+    int64_t repeated; /* rows that another one equals */
+    int32_t count;
+    uint64_t least[CST_SKETCH_ROWS]; /* the smallest different hashes, ascending */
+} cst_row_sketch;
+
+/* How rows and those of a sketch agree. */
+typedef struct cst_sketch_match {
+    int64_t looked_at; /* rows whose hash would be in the sketch if they were rows of it */
+    int64_t found;     /* of these, rows whose hash is */
+} cst_sketch_match;
+
+/* A number for the label and the predictions of each row, from all members of the view in their
+ * order. The view has labels. out: [rows]. */
+cst_status cst_row_hashes(cst_context *context, const cst_view *view, uint64_t *out);
+
+/* Sorts the hashes [rows]; how many of them another one equals. */
+int64_t cst_row_hashes_sort(uint64_t *hashes, int64_t rows);
+
+/* Rows of hashes [rows] that are in sorted [count]. */
+int64_t cst_row_hashes_shared(const uint64_t *sorted, int64_t count, const uint64_t *hashes,
+                              int64_t rows);
+
+cst_status cst_row_sketch_of(cst_context *context, const cst_view *view, cst_row_sketch *out);
+
+/* hashes: [rows], in any order. */
+cst_sketch_match cst_row_sketch_match(const cst_row_sketch *sketch, const uint64_t *hashes,
+                                      int64_t rows);
+
+/* "split.rows=120:0:01f3..,..": rows, repeated ones, the hashes. NULL, with the error, without
+ * memory. */
+char *cst_row_sketch_print(cst_context *context, const cst_row_sketch *sketch);
+
+/* Whether the text is what cst_row_sketch_print writes behind the "=". */
+bool cst_row_sketch_read(const char *text, cst_row_sketch *out);
+
+#endif

@@ -1,0 +1,168 @@
+"""corestack bound: rows of the fit are known again under any name and in any order, other rows are not refused, and
+splits whose rows are not independent are."""
+
+import unittest
+
+import numpy as np
+
+from support import PoolCase, run, sample
+
+NAMES = ("ada", "bob", "cyd")
+FITTED = "the model was fitted on the rows of split 'test', so that no bound holds there"
+LABELS = "split 'test' has as many rows as the model was fitted on, and their labels in their order"
+
+
+class BoundRows(PoolCase):
+    def setUp(self):
+        super().setUp()
+        self.fit("--set", "evaluate.nested=false")
+
+    def put(self, labels, predictions, split="test"):
+        self.save(f"{split}_labels.npy", np.asarray(labels, dtype=np.int32))
+        for name, p in zip(NAMES, predictions):
+            self.save(f"{name}.{split}.npy", np.ascontiguousarray(p, dtype=np.float32))
+
+    def of_fit(self, rows):
+        self.put(self.labels["oof"][rows], [self.members[name, "oof"][rows] for name in NAMES])
+
+    def alone(self):
+        """The pool without the rows of the fit."""
+        del self.manifest["splits"]["oof"]
+        for model in self.manifest["models"]:
+            del model["predictions"]["oof"]
+        self.write_manifest()
+
+    def notices(self, *arguments):
+        return self.works("bound", self.model, self.pool, "--json", *arguments).json()["notices"]
+
+    def of_rows(self):
+        """Notices on rows of the fit."""
+        return [notice for notice in self.notices() if "model was fitted on" in notice]
+
+    def refused(self, *says):
+        self.fails("bound", self.model, self.pool, says=says)
+
+    def test_rows_of_the_fit_under_another_name(self):
+        self.assertEqual(self.notices(), [])
+        shuffled = np.random.default_rng(0).permutation(self.rows)
+        for rows in (slice(None), shuffled, shuffled[:50], np.concatenate([shuffled, shuffled[:30]])):
+            self.of_fit(rows)
+            self.refused(FITTED)
+        self.alone()  # nothing to compare with but what the model's file says
+        for rows in (slice(None), shuffled, shuffled[:50]):
+            self.of_fit(rows)
+            self.refused(FITTED)
+
+    def test_some_rows_of_the_fit(self):
+        rows = np.arange(20)
+        labels = np.concatenate([self.labels["oof"][rows], self.labels["test"][20:]])
+        self.put(labels, [np.concatenate([self.members[name, "oof"][rows], self.members[name, "test"][20:]]) for name in NAMES])
+        said = [notice for notice in self.notices() if "where they are the same rows, no bound holds" in notice]
+        self.assertEqual(len(said), 1)
+        self.assertIn("of 60 rows of split 'test' that were looked at, 20 have the label", said[0])
+        self.alone()
+        self.assertTrue(any("where they are the same rows, no bound holds" in notice for notice in self.notices()))
+
+    def test_equal_labels_of_other_rows(self):
+        """As many rows in the order of their classes: no refusal, and no silence."""
+        ordered = np.arange(self.rows) % self.classes
+        for split, seed in (("oof", 50), ("test", 60)):
+            self.put(ordered, [sample(self.rows, self.classes, seed + k, 2, ordered)[1] for k in range(3)], split)
+        self.fit("--set", "evaluate.nested=false")
+        self.assertTrue(any(LABELS in notice for notice in self.notices()))
+        # The same under the name that the fit's split had, as of a list of files.
+        self.manifest["splits"] = {"oof": {"labels": "test_labels.npy"}}
+        for model in self.manifest["models"]:
+            model["predictions"] = {"oof": f"{model['name']}.test.npy"}
+        self.write_manifest()
+        self.assertTrue(any("their labels in their order" in notice for notice in self.notices("--split", "oof")))
+
+    def test_coarse_predictions_repeat(self):
+        """Rows of few values are equal by chance, and are neither refused nor spoken of."""
+        rng = np.random.default_rng(5)
+        for split, rows in (("oof", 600), ("test", 150)):
+            labels = rng.integers(0, self.classes, rows)
+            right = rng.random((3, rows)) < 0.8
+            votes = np.where(right, labels, rng.integers(0, self.classes, (3, rows)))
+            self.put(labels, 0.1 + 0.7 * np.eye(self.classes)[votes], split)
+        self.fit("--set", "evaluate.nested=false", "--set", "cka.threshold=1")
+        self.assertEqual(self.of_rows(), [])
+        # Twenty rows that every member has right are not told apart from those of the fit either.
+        labels = np.arange(20) % self.classes
+        self.put(labels, [0.1 + 0.7 * np.eye(self.classes)[labels]] * 3)
+        self.assertEqual(self.of_rows(), [])
+        self.alone()
+        self.assertEqual(self.of_rows(), [])
+
+    def test_models_that_do_not_say(self):
+        """Files of versions without a sketch or labels: by the pool, and else by the labels."""
+        for missing in ([b"split.rows="], [b"split.rows=", b"split.labels="]):
+            self.fit("--set", "evaluate.nested=false")
+            self.forget(missing)
+            self.of_fit(slice(None))
+            self.refused(FITTED)
+            self.fails("bound", self.model, self.pool, "--split", "oof", says=["the rows of split 'oof'"])
+        self.fit("--set", "evaluate.nested=false")
+        self.forget([b"split.rows="])
+        self.alone()
+        self.assertTrue(any(LABELS in notice for notice in self.notices()))
+
+    def forget(self, keys):
+        """Renames settings in the model's file, which then says nothing of them."""
+        with open(self.model, "rb") as file:
+            data = bytearray(file.read())
+        for key in keys:
+            at = data.find(key)
+            self.assertGreater(at, 0)
+            data[at] = ord("x")
+        crc = 0xFFFFFFFF
+        for byte in data[:-4]:
+            crc ^= byte
+            for _ in range(8):
+                crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+        data[-4:] = (crc ^ 0xFFFFFFFF).to_bytes(4, "little")
+        with open(self.model, "wb") as file:
+            file.write(data)
+
+    def test_splits_without_certificates(self):
+        test = self.manifest["splits"]["test"]
+        plain = dict(test)
+        self.save("groups.npy", np.repeat(np.arange(self.test_rows // 2), 2))
+        self.save("single.npy", np.arange(self.test_rows))
+        self.save("weights.npy", np.linspace(0.5, 2, self.test_rows))
+
+        def given(**more):
+            self.manifest["splits"]["test"] = {**plain, **more}
+            self.write_manifest()
+
+        given(groups="groups.npy")
+        self.refused("groups of split 'test' have several rows, which are not independent")
+        given(groups="single.npy")
+        self.assertEqual(self.notices(), [])
+        given(weights="weights.npy")
+        self.refused("split 'test' has row weights")
+        given(labels=None)
+        del self.manifest["splits"]["test"]["labels"]
+        self.write_manifest()
+        self.refused("split 'test' has no labels")
+        given()
+        for rows in (3, 4):
+            self.put(self.labels["test"][:rows], [self.members[name, "test"][:rows] for name in NAMES])
+            if rows == 3:
+                self.refused("split 'test' has 3 rows; bounds need at least 4")
+        self.assertEqual(run("bound", self.model, self.pool).code, 0)
+
+    def test_conditions_and_other_tasks(self):
+        self.manifest["splits"]["shift"] = {"labels": "test_labels.npy", "conditions": [{"severity": 1}, {"severity": 2}]}
+        for model in self.manifest["models"]:
+            p = self.members[model["name"], "test"]
+            self.save(f"{model['name']}.shift.npy", np.stack([p, p[:, ::-1]]))
+            model["predictions"]["shift"] = f"{model['name']}.shift.npy"
+        self.write_manifest()
+        self.fails("bound", self.model, self.pool, "--split", "shift", says=["holds several conditions"])
+        self.make_maps(6, 8)
+        self.fails("bound", self.model, self.pool, "--split", "oof", says=["the model's task is segmentation"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -216,8 +216,8 @@ def section(options, pools):
                "yes" if r["incoherent"] else "no", n(r["kappa_before"], 1), n(r["kappa_after"], 1)] for name, _, r in runs]
     applies = {preset: [name for name, p, r in runs if p == preset and r["incoherent"]] for preset in ("default", "paper")}
     one = [name for name, p, r in runs if p == "paper" and r["clusters"] == 1]
-    met = "; ".join(f"{preset}: {len(names)} of {sum(p == preset for _, p, _ in runs)}" + (f" ({', '.join(names)})" if names else "") for preset, names in applies.items())
-    raised = {flag: [f"{name}, {preset}" for name, preset, r in runs if r["leakage"][flag]] for flag in ("rows_leak", "members_leak", "fit_leaks")}
+    met = ", ".join(f"on {len(names)} of {sum(p == preset for _, p, _ in runs)} pools at the threshold of `{preset}`" + (f" ({', '.join(names)})" if names else "") for preset, names in applies.items())
+    raised = {flag: [f"`{name}` ({preset})" for name, preset, r in runs if r["leakage"][flag]] for flag in ("rows_leak", "members_leak", "fit_leaks")}
     vacuous = sum(r["pac_bayes"]["vacuous"] is True for _, _, r in runs)
     least = sum(r["holdout"]["bound"] <= min(r["pac_bayes_kl"]["bound"], r["tandem"]["bound"]) for _, _, r in runs)
     return ["What the paper says: a PAC-Bayes bound of the stack's risk, and a spectrum that the projection makes better. What "
@@ -239,11 +239,12 @@ def section(options, pools):
             *common.table(["pool", "threshold", "members", "clusters", "largest", "epsilon", "mu", "mu < 1/(G - 1)", "kappa before",
                            "kappa after"], shapes),
             "### Did it hold?", "",
-            f"The paper's bound is vacuous in {vacuous} of {len(runs)} fits. Its assumption on clusters, mu < 1/(G - 1), is met by pools at the threshold of "
-            f"{met}" + (f"; with one cluster there is nothing across ({', '.join(one)})" if one else "") + f". The holdout bound is the smallest of the bounds of an error rate in {least} of {len(runs)} fits.", "",
-            "What `--leakage` says of these fits: " + "; ".join(f"`{flag}` in " + (", ".join(f"`{w}`" for w in where) if where else "none") for flag, where in raised.items())
-            + ". `members_leak` means that a member errs much less on `oof` than on the split: it was trained on these rows, or the split is harder. Of `vision_longtail` it is the second: "
-            "members were trained and `oof` was drawn with rare classes, the test split is balanced.", "",
+            f"The paper's bound is vacuous in {vacuous} of {len(runs)} fits. Its assumption on clusters, mu < 1/(G - 1), is met {met}"
+            + (f"; with one cluster there is nothing across ({', '.join(one)})" if one else "") + f". The holdout bound is the smallest of the bounds of an error rate in {least} of {len(runs)} fits.", "",
+            "What `--leakage` says of these fits: " + "; ".join(f"`{flag}` in " + (" and ".join(where) if where else "none") for flag, where in raised.items())
+            + ". `members_leak` means that a member errs much less on `oof` than on the split: it was trained on these rows, or the split is harder."
+            + (" Of `vision_longtail` it is the second: its members were trained and its `oof` was drawn with rare classes, its test split is balanced."
+               if any("vision_longtail" in w for w in raised["members_leak"]) else ""), "",
             common.conditions(options, ["fit POOL --preset P --set evaluate.nested=false", "bound MODEL POOL --split test --delta 0.05 --leakage"],
                               resamples=False)]
 

@@ -1,6 +1,7 @@
 /*
- * Signs of leaks: rows and groups that are planted on both sides, error rates against SciPy's
- * figures, and fits of permuted labels, where scores of rows that the fit has seen are a leak.
+ * Signs of leaks: rows and groups that are planted on both sides, error rates and shared rows
+ * against exact figures, how often either raises a false alarm and finds what is planted, and fits
+ * of permuted labels, where scores of rows that the fit has seen are a leak.
  */
 #include "bounds/leakage.h"
 
@@ -13,6 +14,8 @@
 #include <cmocka.h>
 
 #include "check.h"
+#include "data/leakage.h"
+#include "repetitions.h"
 
 enum { ROWS = 90, CLASSES = 2, MEMBERS = 24 };
 
@@ -61,21 +64,21 @@ static void shared_rows_are_counted(void **state) {
     cst_shared_rows out;
     make(&a, 1, 1);
     make(&b, 1, 2);
-    assert_int_equal(cst_shared_rows_of(*state, &a.view, &b.view, &out), CST_OK);
+    assert_int_equal(cst_shared_rows_of(*state, &a.view, &b.view, 0, &out), CST_OK);
     assert_int_equal(out.shared, 0);
     assert_int_equal(out.repeated, 0);
     for (int k = 0; k < MEMBERS; k++) /* rows 3 to 6 become rows 11 to 14 of the other split */
         for (int i = 0; i < 4 * CLASSES; i++)
             b.p[k][11 * CLASSES + i] = a.p[k][3 * CLASSES + i];
-    assert_int_equal(cst_shared_rows_of(*state, &a.view, &b.view, &out), CST_OK);
+    assert_int_equal(cst_shared_rows_of(*state, &a.view, &b.view, 0, &out), CST_OK);
     assert_int_equal(out.shared, 4);
     b.labels[12] = 1 - b.labels[12];
-    assert_int_equal(cst_shared_rows_of(*state, &a.view, &b.view, &out), CST_OK);
+    assert_int_equal(cst_shared_rows_of(*state, &a.view, &b.view, 0, &out), CST_OK);
     assert_int_equal(out.shared, 3);
     for (int k = 0; k < MEMBERS; k++) /* row 0 once more, and again */
         for (int c = 0; c < CLASSES; c++)
             a.p[k][20 * CLASSES + c] = a.p[k][40 * CLASSES + c] = a.p[k][c];
-    assert_int_equal(cst_shared_rows_of(*state, &a.view, &b.view, &out), CST_OK);
+    assert_int_equal(cst_shared_rows_of(*state, &a.view, &b.view, 0, &out), CST_OK);
     assert_int_equal(out.repeated, 3);
 }
 
@@ -91,17 +94,201 @@ static void groups_in_several_folds_are_counted(void **state) {
     assert_int_equal(count, 2);
 }
 
-/* scipy.stats.norm.sf of the pooled z. */
-static void error_rates_agree_with_scipy(void **state) {
+/* ---- error rates -------------------------------------------------------------------------------
+ */
+
+#define LEVEL 0.001 /* of an alarm, as in src/bounds/bound_leakage.c */
+
+static void error_rates_agree_with_exact_tails(void **state) {
     (void)state;
-    const int64_t rows[] = {100, 100};
-    const int64_t lower[] = {10, 30};
-    const int64_t none[] = {0, 0};
-    const int64_t equal[] = {20, 20};
-    assert_true(fabs(cst_lower_error_p(lower, rows) - 0.00020347600872247943) <= 1e-15);
-    assert_true(fabs(cst_lower_error_p(equal, rows) - 0.5) <= 1e-15);
-    assert_true(fabs(cst_lower_error_p(none, rows) - 1) <= 0);
+    for (int i = 0; i < LK_ERRORS; i++) {
+        const int64_t errors[] = {LK_COUNTS[4 * i], LK_COUNTS[4 * i + 2]};
+        const int64_t rows[] = {LK_COUNTS[4 * i + 1], LK_COUNTS[4 * i + 3]};
+        double p = cst_lower_error_p(errors, rows);
+        assert_true(fabs(p - LK_ERROR_P[i]) <= 1e-11 * LK_ERROR_P[i]);
+    }
+    const int64_t far[] = {0, 1000000}; /* the largest term is far from what was seen */
+    const int64_t large[] = {100000000, 1000000};
+    assert_true(cst_lower_error_p(far, large) <= 0);
+    const int64_t many[] = {1000000, 10000};
+    double p = cst_lower_error_p(many, large);
+    assert_true(p > 0.5 && p < 0.51);
 }
+
+static int64_t errors_among(cst_rng *rng, int64_t rows, double rate) {
+    int64_t errors = 0;
+    for (int64_t i = 0; i < rows; i++)
+        errors += cst_rng_uniform(rng) < rate;
+    return errors;
+}
+
+/* Whether one of `members` independent members is said to know rows of the first split. */
+static bool members_alarm(cst_rng *rng, const int64_t *rows, const double *rate, int members) {
+    double least = 1;
+    for (int k = 0; k < members; k++) {
+        const int64_t errors[] = {errors_among(rng, rows[0], rate[0]),
+                                  errors_among(rng, rows[1], rate[1])};
+        least = fmin(least, cst_lower_error_p(errors, rows) * members);
+    }
+    return least <= LEVEL;
+}
+
+/* Few errors and splits of unlike size, where a normal approximation is far from its level. */
+static void equal_error_rates_seldom_raise_an_alarm(void **state) {
+    (void)state;
+    static const struct {
+        int64_t rows[2];
+        double rate;
+        int members;
+    } worlds[] = {{{2000, 20}, 0.002, 1}, {{1000, 60}, 0.03, 1}, {{2000, 60}, 0.02, 10}};
+    for (uint32_t w = 0; w < sizeof worlds / sizeof worlds[0]; w++) {
+        cst_rng rng;
+        const double rates[] = {worlds[w].rate, worlds[w].rate};
+        int64_t trials = repetitions(worlds[w].members > 1 ? 1000 : 4000);
+        int64_t alarms = 0;
+        cst_rng_init(&rng, 41, CST_STREAM_TEST, w);
+        for (int64_t t = 0; t < trials; t++)
+            alarms += members_alarm(&rng, worlds[w].rows, rates, worlds[w].members);
+        assert_true(plausible(alarms, trials, LEVEL));
+    }
+}
+
+static void members_with_known_rows_are_found(void **state) {
+    (void)state;
+    const int64_t rows[] = {500, 200};
+    const double rates[] = {0.02, 0.2};
+    cst_rng rng;
+    int found = 0;
+    cst_rng_init(&rng, 43, CST_STREAM_TEST, 0);
+    for (int t = 0; t < 200; t++)
+        found += members_alarm(&rng, rows, rates, 5);
+    assert_true(found >= 199);
+}
+
+/* ---- shared rows -------------------------------------------------------------------------------
+ */
+
+enum { MOST_ROWS = 1000 };
+
+/* Rows of three members with two classes, made of numbers. */
+typedef struct split_rows {
+    float p[3][2 * MOST_ROWS];
+    const float *data[3];
+    int32_t labels[MOST_ROWS];
+    cst_view view;
+} split_rows;
+
+static void open_rows(split_rows *s, int64_t rows) {
+    for (int k = 0; k < 3; k++)
+        s->data[k] = s->p[k];
+    s->view =
+        (cst_view){.rows = rows, .classes = 2, .members = 3, .data = s->data, .labels = s->labels};
+}
+
+static void put_row(split_rows *s, int64_t i, int32_t label, const double *p) {
+    s->labels[i] = label;
+    for (int k = 0; k < 3; k++) {
+        s->p[k][2 * i] = (float)(1 - p[k]);
+        s->p[k][2 * i + 1] = (float)p[k];
+    }
+}
+
+static void copy_row(split_rows *to, int64_t i, const split_rows *from, int64_t j) {
+    to->labels[i] = from->labels[j];
+    for (int k = 0; k < 3; k++)
+        for (int c = 0; c < 2; c++)
+            to->p[k][2 * i + c] = from->p[k][2 * j + c];
+}
+
+/* Independent rows, as in the review of few distinct predictions; steps: 0 for none. */
+static void draw_rows(cst_rng *rng, split_rows *s, int64_t rows, double steps) {
+    open_rows(s, rows);
+    for (int64_t i = 0; i < rows; i++) {
+        int32_t label = (int32_t)cst_rng_below(rng, 2);
+        double p[3];
+        for (int k = 0; k < 3; k++) {
+            p[k] = 1 / (1 + exp(-cst_rng_normal(rng) - (label ? 1 : -1)));
+            p[k] = steps > 0 ? round(p[k] * steps) / steps : p[k];
+        }
+        put_row(s, i, label, p);
+    }
+}
+
+/* Counted worlds: the mean over seeds of p, which is 1 / 20 too large at most by ending early. */
+static void shared_rows_agree_with_all_ways(void **state) {
+    static split_rows a;
+    static split_rows b;
+    const int32_t *entry = LK_CONTENTS;
+    for (int w = 0; w < LK_WORLDS; w++) {
+        int64_t n = 0;
+        int64_t m = 0;
+        int content = 0;
+        for (int e = 0; e < LK_ENTRIES[w]; e++, entry += 3)
+            for (int32_t r = 0; r < entry[2]; r++) {
+                const double p[] = {++content / 1024.0, 0.5, 0.25};
+                for (int32_t i = 0; i < entry[0]; i++)
+                    put_row(&a, n++, 0, p);
+                for (int32_t i = 0; i < entry[1]; i++)
+                    put_row(&b, m++, 0, p);
+            }
+        open_rows(&a, n);
+        open_rows(&b, m);
+        double sum = 0;
+        for (uint64_t seed = 0; seed < 300; seed++) {
+            cst_shared_rows out;
+            assert_int_equal(cst_shared_rows_of(*state, &a.view, &b.view, seed, &out), CST_OK);
+            sum += out.p / 300;
+        }
+        assert_true(sum > 0.97 * LK_SHARED_P[w] && sum < 1.09 * LK_SHARED_P[w]);
+    }
+}
+
+typedef struct dealt {
+    int64_t rows[2];
+    double steps;  /* of predictions */
+    int64_t known; /* rows of the second split that are rows of the first */
+} dealt;
+
+static int64_t rows_alarms(cst_context *context, const dealt *how, uint32_t stream,
+                           int64_t trials) {
+    static split_rows a;
+    static split_rows b;
+    int64_t alarms = 0;
+    cst_rng rng;
+    cst_rng_init(&rng, 47, CST_STREAM_TEST, stream);
+    for (int64_t t = 0; t < trials; t++) {
+        cst_shared_rows out;
+        draw_rows(&rng, &a, how->rows[0], how->steps);
+        draw_rows(&rng, &b, how->rows[1], how->steps);
+        for (int64_t i = 0; i < how->known; i++)
+            copy_row(&b, i, &a, 3 * i);
+        assert_int_equal(cst_shared_rows_of(context, &a.view, &b.view, (uint64_t)t, &out), CST_OK);
+        alarms += out.p <= LEVEL;
+    }
+    return alarms;
+}
+
+/* Predictions in steps of 0.2, 0.05 and 0.01: nine tenths, a tenth and a thousandth repeat. */
+static void independent_splits_seldom_raise_an_alarm(void **state) {
+    static const dealt worlds[] = {
+        {{1000, 100}, 5, 0}, {{300, 300}, 5, 0}, {{400, 200}, 20, 0}, {{400, 200}, 100, 0}};
+    for (uint32_t w = 0; w < sizeof worlds / sizeof worlds[0]; w++) {
+        int64_t trials = repetitions(1000);
+        int64_t alarms = rows_alarms(*state, &worlds[w], w, trials);
+        assert_true(plausible(alarms, trials, LEVEL));
+    }
+}
+
+/* Distinct predictions: a few rows are enough, fewer of a small split. Predictions that repeat in
+ * part: a third of the rows. */
+static void shared_rows_are_found(void **state) {
+    static const dealt worlds[] = {{{300, 300}, 0, 14}, {{1000, 100}, 0, 5}, {{400, 200}, 50, 66}};
+    for (uint32_t w = 0; w < sizeof worlds / sizeof worlds[0]; w++)
+        assert_true(rows_alarms(*state, &worlds[w], 10 + w, 40) >= 39);
+}
+
+/* ---- permuted labels ---------------------------------------------------------------------------
+ */
 
 static const char *const SETTINGS[] = {"corestack=0", "meta.learners=ridge", "split=oof",
                                        "keep.fraction=1", "lambda.rule=star"};
@@ -140,7 +327,15 @@ int main(void) {
         cmocka_unit_test_setup_teardown(shared_rows_are_counted, setup, context_teardown),
         cmocka_unit_test_setup_teardown(groups_in_several_folds_are_counted, setup,
                                         context_teardown),
-        cmocka_unit_test_setup_teardown(error_rates_agree_with_scipy, setup, context_teardown),
+        cmocka_unit_test_setup_teardown(error_rates_agree_with_exact_tails, setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(equal_error_rates_seldom_raise_an_alarm, setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(members_with_known_rows_are_found, setup, context_teardown),
+        cmocka_unit_test_setup_teardown(shared_rows_agree_with_all_ways, setup, context_teardown),
+        cmocka_unit_test_setup_teardown(independent_splits_seldom_raise_an_alarm, setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(shared_rows_are_found, setup, context_teardown),
         cmocka_unit_test_setup_teardown(permuted_labels_give_chance, setup, context_teardown),
         cmocka_unit_test_setup_teardown(fewer_rows_may_take_part, setup, context_teardown),
     };

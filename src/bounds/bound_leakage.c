@@ -13,10 +13,8 @@
 
 enum { PERMUTED_ROWS = 4096 };
 
-#define LEVEL 0.001 /* of p, for all members together and for the permuted fit */
-
-/* Of the split's rows that may be rows of the fit, beyond what the fit's rows repeat. */
-#define SHARED_SHARE 0.01
+/* Of p: for shared rows, for all members together (Bonferroni), and for the permuted fit. */
+#define LEVEL 0.001
 
 static int64_t errors_of(const cst_samples *samples, int64_t rows) {
     int64_t errors = 0;
@@ -98,7 +96,7 @@ static cst_status structure(cst_context *context, const cst_bound_work *work,
     const int64_t *groups = cst_pool_groups(work->pool, "oof");
     const int32_t *folds = cst_pool_folds(work->pool, "oof");
     bool known = groups && folds;
-    cst_status status = cst_shared_rows_of(context, fitted, &work->view, &rows);
+    cst_status status = cst_shared_rows_of(context, fitted, &work->view, work->seed, &rows);
     if (status == CST_OK)
         status = shared_ids(context, work, fitted->rows, &ids);
     if (status == CST_OK && known)
@@ -108,6 +106,7 @@ static cst_status structure(cst_context *context, const cst_bound_work *work,
     cst_report_integer(report, object, "oof_samples", fitted->rows);
     cst_report_integer(report, object, "shared_rows", rows.shared);
     cst_report_integer(report, object, "repeated_rows", rows.repeated);
+    cst_report_number(report, object, "shared_p", rows.p);
     if (ids < 0)
         cst_report_number(report, object, "shared_ids", NAN);
     else
@@ -116,9 +115,7 @@ static cst_status structure(cst_context *context, const cst_bound_work *work,
         cst_report_integer(report, object, "split_groups", split);
     else
         cst_report_number(report, object, "split_groups", NAN);
-    double beyond =
-        (double)rows.shared / (double)work->rows - (double)rows.repeated / (double)fitted->rows;
-    *found = beyond > SHARED_SHARE || ids > 0 || split > 0;
+    *found = rows.p <= LEVEL || ids > 0 || split > 0;
     return status;
 }
 
@@ -184,9 +181,9 @@ cst_status cst_bound_leakage(cst_context *context, const cst_bound_work *work, c
     if (status == CST_OK) {
         put_permuted(report, object, &permuted);
         cst_report_flag(report, object, "rows_leak", shared);
-        cst_report_flag(report, object, "members_leak", least < LEVEL);
+        cst_report_flag(report, object, "members_leak", least <= LEVEL);
         cst_report_flag(report, object, "fit_leaks", permuted.p < LEVEL);
-        if (shared || least < LEVEL || permuted.p < LEVEL)
+        if (shared || least <= LEVEL || permuted.p < LEVEL)
             cst_notice(context, "there are signs of a leak: see 'leakage'");
     }
     return status;

@@ -8,7 +8,6 @@
 #include "report/report.h"
 
 #include <corestack/fit.h>
-#include <corestack/statistics.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,33 +51,100 @@ static cst_status hash_rows(cst_context *context, const cst_view *view, uint64_t
     return status;
 }
 
-static int64_t count_shared(const uint64_t *sorted, int64_t count, const uint64_t *others,
-                            int64_t rows) {
+/* What is drawn: the sizes of contents that several rows of the two views have, and how many rows
+ * of the second view share one with the first. */
+typedef struct deal {
+    int64_t *size; /* [contents] */
+    int64_t contents;
+    int64_t rows;   /* of both views */
+    int64_t second; /* of the second one */
+    int64_t shared; /* in these contents */
+} deal;
+
+/* A deal takes part of at most so many rows with repeated contents, the first ones by their hash,
+ * which is the same for both views; and it is done so many times, or until so many shared as much.
+ */
+enum { DEALT_ROWS = 1 << 16, DEALS = 1999, ENOUGH = 20 };
+
+/* Merges the sorted hashes a [n] and b [m]. */
+static void gather_contents(const uint64_t *a, int64_t n, const uint64_t *b, int64_t m, deal *d,
+                            cst_shared_rows *out) {
+    int64_t dealt = 0;
+    for (int64_t i = 0, j = 0; i < n || j < m;) {
+        uint64_t hash = j == m || (i < n && a[i] < b[j]) ? a[i] : b[j];
+        int64_t in_a = i;
+        int64_t in_b = j;
+        while (i < n && a[i] == hash)
+            i++;
+        while (j < m && b[j] == hash)
+            j++;
+        in_a = i - in_a;
+        in_b = j - in_b;
+        out->repeated += in_a > 1 ? in_a : 0;
+        out->shared += in_a > 0 ? in_b : 0;
+        if (in_a + in_b > 1 && dealt + in_a + in_b <= DEALT_ROWS) {
+            dealt += in_a + in_b;
+            d->size[d->contents++] = in_a + in_b;
+            d->shared += in_a > 0 ? in_b : 0;
+        }
+    }
+}
+
+/* Whether a random choice of the second view's rows shares as many: row after row, each is chosen
+ * with the probability that is left to it. Contents of one row share nothing. */
+static bool deals_as_many(const deal *d, cst_rng *rng) {
+    int64_t left = d->second;
+    int64_t rows = d->rows;
     int64_t shared = 0;
-    for (int64_t i = 0; i < rows; i++)
-        shared += bsearch(&others[i], sorted, (size_t)count, sizeof *sorted, by_value) != NULL;
-    return shared;
+    for (int64_t c = 0; c < d->contents && shared < d->shared; c++) {
+        int64_t chosen = 0;
+        for (int64_t r = 0; r < d->size[c]; r++, rows--)
+            if (cst_rng_uniform(rng) * (double)rows < (double)left) {
+                chosen++;
+                left--;
+            }
+        if (chosen < d->size[c])
+            shared += chosen;
+    }
+    return shared >= d->shared;
+}
+
+/* Besag and Clifford 1991: valid though it ends early where nothing is to be seen. */
+static double deal_p(const deal *d, uint64_t seed) {
+    cst_rng rng;
+    int64_t as_many = 0;
+    cst_rng_init(&rng, seed, CST_STREAM_PLANTED, 101);
+    for (int64_t i = 1; i <= DEALS; i++) {
+        as_many += deals_as_many(d, &rng);
+        if (as_many == ENOUGH)
+            return (double)as_many / (double)i;
+    }
+    return (double)(as_many + 1) / (DEALS + 1);
 }
 
 cst_status cst_shared_rows_of(cst_context *context, const cst_view *first, const cst_view *second,
-                              cst_shared_rows *out) {
-    *out = (cst_shared_rows){0};
-    uint64_t *a = cst_alloc(context, (size_t)first->rows, sizeof *a);
-    uint64_t *b = cst_alloc(context, (size_t)second->rows, sizeof *b);
-    cst_status status = a && b ? CST_OK : CST_ERROR_MEMORY;
+                              uint64_t seed, cst_shared_rows *out) {
+    *out = (cst_shared_rows){.p = NAN};
+    int64_t n = first->rows;
+    int64_t m = second->rows;
+    deal d = {.rows = n + m, .second = m};
+    uint64_t *a = cst_alloc(context, (size_t)n, sizeof *a);
+    uint64_t *b = cst_alloc(context, (size_t)m, sizeof *b);
+    d.size = cst_alloc(context, DEALT_ROWS / 2, sizeof *d.size);
+    cst_status status = a && b && d.size ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK)
         status = hash_rows(context, first, a);
     if (status == CST_OK)
         status = hash_rows(context, second, b);
     if (status == CST_OK) {
-        qsort(a, (size_t)first->rows, sizeof *a, by_value);
-        out->shared = count_shared(a, first->rows, b, second->rows);
-        for (int64_t i = 0; i < first->rows; i++)
-            out->repeated +=
-                (i > 0 && a[i] == a[i - 1]) || (i + 1 < first->rows && a[i] == a[i + 1]);
+        qsort(a, (size_t)n, sizeof *a, by_value);
+        qsort(b, (size_t)m, sizeof *b, by_value);
+        gather_contents(a, n, b, m, &d, out);
+        out->p = deal_p(&d, seed);
     }
     cst_free(context, a);
     cst_free(context, b);
+    cst_free(context, d.size);
     return status;
 }
 
@@ -121,14 +187,30 @@ cst_status cst_split_groups(cst_context *context, const int64_t *groups, const i
 /* ---- members -----------------------------------------------------------------------------------
  */
 
+/* Terms of the distribution in units of the largest one, from its place upwards and downwards. */
 double cst_lower_error_p(const int64_t *errors, const int64_t *rows) {
-    double n = (double)rows[0];
-    double m = (double)rows[1];
-    double both = (double)(errors[0] + errors[1]) / (n + m);
-    double variance = both * (1 - both) * (1 / n + 1 / m);
-    if (!(variance > 0))
-        return 1;
-    return cst_normal_upper(((double)errors[1] / m - (double)errors[0] / n) / sqrt(variance));
+    int64_t n = rows[0];
+    int64_t m = rows[1];
+    int64_t all = errors[0] + errors[1];
+    int64_t least = all > n ? all - n : 0;
+    int64_t most = all < m ? all : m;
+    int64_t mode = (int64_t)((double)(all + 1) * (double)(m + 1) / (double)(n + m + 2));
+    mode = mode < least ? least : mode > most ? most : mode;
+    double sum = 0;
+    double tail = 0;
+    double term = 1;
+    for (int64_t k = mode; k <= most && term > 0; k++) {
+        sum += term;
+        tail += k >= errors[1] ? term : 0;
+        term *= (double)(all - k) / (double)(k + 1) * (double)(m - k) / (double)(n - all + k + 1);
+    }
+    term = 1;
+    for (int64_t k = mode - 1; k >= least && term > 0; k--) {
+        term *= (double)(k + 1) / (double)(all - k) * (double)(n - all + k + 1) / (double)(m - k);
+        sum += term;
+        tail += k >= errors[1] ? term : 0;
+    }
+    return tail / sum;
 }
 
 /* ---- permuted labels ---------------------------------------------------------------------------

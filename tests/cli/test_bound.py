@@ -185,17 +185,20 @@ class Bound(PoolCase):
             for split, key in (("oof", "oof_error"), ("test", "error")):
                 wrong = self.members[entry["member"], split].argmax(axis=1) != self.labels[split]
                 self.assertAlmostEqual(entry[key], wrong.mean(), places=9)
-        # The first five rows of the split are rows of the fit.
-        for name in names:
-            test = self.members[name, "test"].copy()
-            test[:5] = self.members[name, "oof"][:5]
-            self.save(f"{name}.test.npy", test)
-        labels = self.labels["test"].copy()
-        labels[:5] = self.labels["oof"][:5]
-        self.save("test_labels.npy", labels)
-        planted = self.bound("--leakage")
-        self.assertEqual(planted["leakage"]["shared_rows"], 5)
-        self.assertTrue(planted["leakage"]["rows_leak"])
+        self.assertEqual(clean["shared_p"], 1)
+        # The first rows of the split are rows of the fit: chance is 4/9 for each. Two are no sign yet.
+        for rows in (2, 14):
+            for name in names:
+                test = self.members[name, "test"].copy()
+                test[:rows] = self.members[name, "oof"][:rows]
+                self.save(f"{name}.test.npy", test)
+            labels = self.labels["test"].copy()
+            labels[:rows] = self.labels["oof"][:rows]
+            self.save("test_labels.npy", labels)
+            planted = self.bound("--leakage")
+            self.assertEqual(planted["leakage"]["shared_rows"], rows)
+            self.assertEqual(planted["leakage"]["rows_leak"], rows > 2)
+        self.assertEqual(planted["leakage"]["shared_p"], 1 / 2000)
         self.assertTrue(any("signs of a leak" in notice for notice in planted["notices"]))
         self.assertIn("signs of a leak", self.works("bound", self.model, self.pool, "--leakage").out)
         # Predictions for rows that a member was trained on.

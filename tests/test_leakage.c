@@ -144,7 +144,7 @@ static void equal_error_rates_seldom_raise_an_alarm(void **state) {
     for (uint32_t w = 0; w < sizeof worlds / sizeof worlds[0]; w++) {
         cst_rng rng;
         const double rates[] = {worlds[w].rate, worlds[w].rate};
-        int64_t trials = repetitions(worlds[w].members > 1 ? 1000 : 4000);
+        int64_t trials = repetitions(worlds[w].members > 1 ? 400 : 2000);
         int64_t alarms = 0;
         cst_rng_init(&rng, 41, CST_STREAM_TEST, w);
         for (int64_t t = 0; t < trials; t++)
@@ -273,7 +273,7 @@ static void independent_splits_seldom_raise_an_alarm(void **state) {
     static const dealt worlds[] = {
         {{1000, 100}, 5, 0}, {{300, 300}, 5, 0}, {{400, 200}, 20, 0}, {{400, 200}, 100, 0}};
     for (uint32_t w = 0; w < sizeof worlds / sizeof worlds[0]; w++) {
-        int64_t trials = repetitions(1000);
+        int64_t trials = repetitions(400);
         int64_t alarms = rows_alarms(*state, &worlds[w], w, trials);
         assert_true(plausible(alarms, trials, LEVEL));
     }

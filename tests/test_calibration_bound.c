@@ -255,23 +255,44 @@ static void ties_and_empty_bins(void **state) {
     const unsigned char correct[] = {1, 0, 1, 1, 1, 1, 1, 1};
     double edges[5];
     int32_t bins = 0;
+    const double given[] = {0, 0.7, 1};
     cst_certified_bin certified[4];
     double epsilon = 0;
     double hoeffding = 0;
     assert_int_equal(cst_mass_edges(context, same, 8, 4, edges, &bins), CST_OK);
-    assert_int_equal(bins, 2);
-    assert_true(edges[0] == 0 && edges[1] == 0.7 && edges[2] == 1);
-    assert_int_equal(cst_certify_bins(context, edges, bins, same, correct, 8, 0.1, certified,
-                                      &epsilon, &hoeffding),
-                     CST_OK);
+    assert_int_equal(bins, 1); /* below 0.7 there is no row */
+    assert_true(edges[0] == 0 && edges[1] == 1);
+    assert_int_equal(
+        cst_certify_bins(context, given, 2, same, correct, 8, 0.1, certified, &epsilon, &hoeffding),
+        CST_OK);
     assert_int_equal(certified[0].count, 0);
     assert_true(certified[0].lower == 0 && certified[0].upper == 1 && certified[0].value == 0.35);
     assert_true(certified[1].count == 8 && certified[1].correct == 7);
     assert_close(epsilon, 0.65, 1e-9);
     assert_true(isinf(hoeffding));
-    assert_int_equal(cst_mass_bin(edges, 2, 0.69), 0);
-    assert_int_equal(cst_mass_bin(edges, 2, 0.7), 1);
-    assert_int_equal(cst_mass_bin(edges, 2, 1), 1);
+    assert_int_equal(cst_mass_bin(given, 2, 0.69), 0);
+    assert_int_equal(cst_mass_bin(given, 2, 0.7), 1);
+    assert_int_equal(cst_mass_bin(given, 2, 1), 1);
+}
+
+/* Between two heaps of equal confidences lie two rows: not a bin of their own. */
+static void no_bin_is_nearly_empty(void **state) {
+    cst_context *context = *state;
+    double confidences[40];
+    double edges[9];
+    int32_t bins = 0;
+    for (int i = 0; i < 40; i++)
+        confidences[i] = i < 18 ? 0.5 + i * 0.01 : i < 20 ? 0.9 : 0.99;
+    confidences[18] = 0.8;
+    assert_int_equal(cst_mass_edges(context, confidences, 40, 8, edges, &bins), CST_OK);
+    /* Ranks 5, 10, 15, 20, ..: 0.55, 0.6, 0.65 and 0.99, with 5, 5, 5, 5 and 20 rows. */
+    assert_int_equal(bins, 5);
+    assert_true(edges[3] == confidences[15] && edges[4] == 0.99);
+    confidences[17] = confidences[18] = confidences[19] = 0.99;
+    /* 15 and 16 alone would be between 0.65 and 0.99. */
+    assert_int_equal(cst_mass_edges(context, confidences, 40, 8, edges, &bins), CST_OK);
+    assert_int_equal(bins, 4);
+    assert_true(edges[2] == confidences[10] && edges[3] == confidences[15] && edges[4] == 1);
 }
 
 static void bad_input_is_refused(void **state) {
@@ -349,6 +370,7 @@ int main(void) {
         cmocka_unit_test(coverage_by_simulation),
         cmocka_unit_test(the_bootstrap_misses_a_calibrated_model),
         cmocka_unit_test(ties_and_empty_bins),
+        cmocka_unit_test(no_bin_is_nearly_empty),
         cmocka_unit_test(bad_input_is_refused),
         cmocka_unit_test(coverage_where_the_interval_is_tight),
         cmocka_unit_test(confidences_outside_are_refused),

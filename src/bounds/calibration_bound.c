@@ -140,12 +140,18 @@ cst_status cst_mass_edges(cst_context *context, const double *confidences, int64
         return CST_ERROR_MEMORY;
     cst_rank_sort(confidences, rows, sorted);
     int32_t count = 0;
+    int64_t start = 0; /* rows below the last edge */
+    int64_t least = (rows - 1) / (2 * (int64_t)bins) + 1;
     edges[0] = 0;
     for (int32_t b = 1; b < bins; b++) {
         int64_t place = rows / bins * b + rows % bins * b / bins;
         double edge = sorted[place].value;
-        if (edge > edges[count] && edge < 1)
+        while (place > start && sorted[place - 1].value >= edge)
+            place--; /* equal confidences are in one bin */
+        if (edge > edges[count] && edge < 1 && place - start >= least) {
             edges[++count] = edge;
+            start = place;
+        }
     }
     edges[++count] = 1;
     *used = count;

@@ -58,8 +58,10 @@ typedef struct cst_certified_bin {
     double upper;
 } cst_certified_bin;
 
-/* Edges of at most `bins` bins of equal mass: edges [bins + 1], from 0 to 1, rising; equal ones are
- * merged. *used: the bins that are left. confidences [rows]; rows >= 1, bins >= 1. CST_ERROR_INPUT,
+/* Edges of at most `bins` bins of equal mass: edges [bins + 1], from 0 to 1, rising. Edge b is the
+ * confidence of rank floor(rows b / bins) from 0; it is left out, with those that are equal, where
+ * fewer than half of rows / bins rows would lie between it and the one before. *used: the bins that
+ * are left. confidences [rows]; rows >= 1, bins >= 1. CST_ERROR_INPUT,
  * with the row, for a confidence outside [0, 1]. */
 cst_status cst_mass_edges(cst_context *context, const double *confidences, int64_t rows,
                           int32_t bins, double *edges, int32_t *used);

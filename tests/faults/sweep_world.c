@@ -98,8 +98,12 @@ static void write_classes(world *w) {
     for (int k = 0; k < MEMBERS; k++) {
         (void)snprintf(name, sizeof name, "%s.oof.npy", names[k]);
         must(q, cst_write_predictions(q, in_folder(w, name), w->p[k], ROWS, CLASSES), name);
+        /* Other predictions than those of the fit, whose rows no bound is for. */
         (void)snprintf(name, sizeof name, "%s.test.npy", names[k]);
-        must(q, cst_write_predictions(q, in_folder(w, name), w->p[k], ROWS / 2, CLASSES), name);
+        must(q,
+             cst_write_predictions(q, in_folder(w, name), w->p[(k + 1) % MEMBERS], ROWS / 2,
+                                   CLASSES),
+             name);
         (void)snprintf(name, sizeof name, "plain/%s.csv", names[k]);
         must(q,
              cst_write_predictions_csv(q, in_folder(w, name), w->p[k], ROWS, CLASSES, list, NULL),

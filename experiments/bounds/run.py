@@ -231,7 +231,7 @@ def section(options, pools):
                            "no member", "vacuous"], errors),
             "Sets of classes by split conformal prediction, asked to hold the class with probability 0.9: share that do, in percent, the "
             "share assured for this split with probability 0.95, and classes in a set. ECE of the stack with bounds that hold together "
-            "with probability 0.95. \"Certificate\": in every bin of equal mass (at most 15, of about 50 rows and more) accuracy is within this of what the "
+            "with probability 0.95. \"Certificate\": in every bin of equal mass (at most 15, by half of the rows, about 50 of these or more in each) accuracy is within this of what the "
             "bin says, with probability 0.95.", "",
             *common.table(["pool", "preset", "coverage", "assured", "classes in a set", "ECE [bounds]", "certificate"], sets),
             "Clusters (average linkage) at the preset's CKA threshold, on split test: epsilon is 1 less the least CKA within one, mu the largest across; kappa "

@@ -209,10 +209,11 @@ class Changing(PoolCase):
         """Starts, changes the files while it works, and tells how it ended."""
         process = subprocess.Popen([TOOL, *self.arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         deadline = time.monotonic() + 60
-        member = os.path.realpath(self.path("m7.npy"))
+        # Each is opened for its shape before; then all are, for their numbers.
+        members = {os.path.realpath(self.path(f"m{k}.npy")) for k in range(8)}
         while process.poll() is None and time.monotonic() < deadline:
             try:
-                if member in (os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{process.pid}/fd")):
+                if members <= {os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{process.pid}/fd")}:
                     break
             except OSError:
                 pass

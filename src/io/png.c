@@ -180,6 +180,29 @@ static cst_status convert(image *m) {
     return CST_OK;
 }
 
+/* What the file begins with, without libpng, which goes on where another chunk comes first. */
+static cst_status read_size(cst_context *context, cst_bytes *source, const char *path,
+                            int64_t *height, int64_t *width) {
+    /* Signature, length and name of the first chunk, then width and height, big-endian, and bits.
+     */
+    static const unsigned char begin[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n',
+                                          0,    0,   0,   13,  'I',  'H',  'D',  'R'};
+    unsigned char head[sizeof begin + 9];
+    cst_status status = cst_bytes_read(context, source, 0, head, sizeof head);
+    if (status != CST_OK)
+        return status;
+    *width = (int64_t)png_get_uint_32(head + sizeof begin);
+    *height = (int64_t)png_get_uint_32(head + sizeof begin + 4);
+    int bits = head[sizeof begin + 8];
+    bool sound = bits == 1 || bits == 2 || bits == 4 || bits == 8 || bits == 16;
+    if (memcmp(head, begin, sizeof begin) != 0 || !sound || *width < 1 || *height < 1 ||
+        *width > SIDE_MAX || *height > SIDE_MAX)
+        return cst_fail(context, CST_ERROR_FORMAT, "%s: is no PNG that can be read, near byte 0",
+                        path);
+    return check_size(context, path, (uint32_t)*width, (uint32_t)*height, bits,
+                      cst_bytes_size(source));
+}
+
 cst_status cst_png_read_labels(cst_context *context, const char *path, int32_t **out,
                                int64_t *height, int64_t *width) {
     image m = {.context = context, .path = path};
@@ -193,6 +216,8 @@ cst_status cst_png_read_labels(cst_context *context, const char *path, int32_t *
     status = m.info ? guard(&m, read_header) : CST_ERROR_MEMORY;
     if (status == CST_OK)
         status = check_header(&m);
+    if (status == CST_OK)
+        status = read_size(context, m.source, path, height, width);
     if (status == CST_OK)
         status = guard(&m, begin_rows);
     if (status == CST_OK)
@@ -215,28 +240,12 @@ cst_status cst_png_read_labels(cst_context *context, const char *path, int32_t *
 }
 
 cst_status cst_png_size(cst_context *context, const char *path, int64_t *height, int64_t *width) {
-    /* Signature, length and name of the first chunk, then width and height, big-endian, and bits.
-     */
-    static const unsigned char begin[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n',
-                                          0,    0,   0,   13,  'I',  'H',  'D',  'R'};
-    unsigned char head[sizeof begin + 9];
     cst_bytes *source = NULL;
     cst_status status = cst_bytes_open(context, &source, path, 0);
-    uint64_t bytes = status == CST_OK ? cst_bytes_size(source) : 0;
     if (status == CST_OK)
-        status = cst_bytes_read(context, source, 0, head, sizeof head);
+        status = read_size(context, source, path, height, width);
     cst_bytes_close(context, source);
-    if (status != CST_OK)
-        return status;
-    *width = (int64_t)png_get_uint_32(head + sizeof begin);
-    *height = (int64_t)png_get_uint_32(head + sizeof begin + 4);
-    int bits = head[sizeof begin + 8];
-    bool sound = bits == 1 || bits == 2 || bits == 4 || bits == 8 || bits == 16;
-    if (memcmp(head, begin, sizeof begin) != 0 || !sound || *width < 1 || *height < 1 ||
-        *width > SIDE_MAX || *height > SIDE_MAX)
-        return cst_fail(context, CST_ERROR_FORMAT, "%s: is no PNG that can be read, near byte 0",
-                        path);
-    return check_size(context, path, (uint32_t)*width, (uint32_t)*height, bits, bytes);
+    return status;
 }
 
 /* ---- writing ----------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 #include "bounds/leakage.h"
 
 #include "bounds/binomial.h"
+#include "model/row_sketch.h"
 #include "report/report.h"
 
 #include <corestack/fit.h>
@@ -14,42 +15,6 @@
 
 /* ---- rows --------------------------------------------------------------------------------------
  */
-
-static uint64_t mix(uint64_t hash, uint64_t word) {
-    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ (hash >> 29);
-}
-
-static int by_value(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a;
-    uint64_t y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* A number for the label and all predictions of each row. out: [rows]. */
-static cst_status hash_rows(cst_context *context, const cst_view *view, uint64_t *out) {
-    size_t classes = (size_t)view->classes;
-    float *scratch = cst_alloc(context, (size_t)CST_BLOCK_ROWS * classes, sizeof *scratch);
-    cst_status status = scratch ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = 0; i < view->rows; i++)
-        out[i] = mix(1, (uint64_t)cst_view_label(view, i));
-    for (int64_t block = 0; status == CST_OK && block < cst_block_count(view->rows); block++) {
-        int64_t first = cst_block_first(block);
-        int64_t size = cst_block_size(view->rows, block);
-        for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-            const float *p = NULL;
-            status = cst_view_rows(context, view, k, first, size, scratch, &p);
-            for (size_t j = 0; status == CST_OK && j < (size_t)size * classes; j++) {
-                uint32_t bits = 0;
-                memcpy(&bits, &p[j], sizeof bits);
-                uint64_t *hash = &out[(size_t)first + j / classes];
-                *hash = mix(*hash, bits);
-            }
-        }
-    }
-    cst_free(context, scratch);
-    return status;
-}
 
 /* What is drawn: the sizes of contents that several rows of the two views have, and how many rows
  * of the second view share one with the first. */
@@ -133,12 +98,12 @@ cst_status cst_shared_rows_of(cst_context *context, const cst_view *first, const
     d.size = cst_alloc(context, DEALT_ROWS / 2, sizeof *d.size);
     cst_status status = a && b && d.size ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK)
-        status = hash_rows(context, first, a);
+        status = cst_row_hashes(context, first, a);
     if (status == CST_OK)
-        status = hash_rows(context, second, b);
+        status = cst_row_hashes(context, second, b);
     if (status == CST_OK) {
-        qsort(a, (size_t)n, sizeof *a, by_value);
-        qsort(b, (size_t)m, sizeof *b, by_value);
+        (void)cst_row_hashes_sort(a, n);
+        (void)cst_row_hashes_sort(b, m);
         gather_contents(a, n, b, m, &d, out);
         out->p = deal_p(&d, seed);
     }

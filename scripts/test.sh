@@ -6,7 +6,7 @@
 #   includes   include graph of docs/architecture.md                clang      build without warnings, unit tests
 #   format     clang-format                                         asan       AddressSanitizer and UBSan: unit tests, and
 #   cppcheck   cppcheck                                                        the command line's that parse and fail
-#   tidy       clang-tidy, its analyzer kept shallow                tsan       ThreadSanitizer, unit tests
+#   tidy       clang-tidy, its analyzer kept shallow                tsan       ThreadSanitizer, unit tests but values
 #   python     the Python package, installed, and its tests         valgrind   unit tests that are not slow
 #
 # Parts of the long checks alone:
@@ -157,15 +157,15 @@ part() {
     format) check "format: clang-format" scripts/format.sh ;;
     cppcheck) check "cppcheck: sources" scripts/cppcheck.sh ;;
     tidy) check "tidy: clang-tidy" scripts/tidy.sh --shallow ;;
-    gcc) check "gcc: build without warnings" build gcc && tests "gcc: tests" build-gcc ;;
+    gcc) check "gcc: build without warnings" build gcc && tests "gcc: tests" build-gcc --parallel $((JOBS + 1)) ;; # some wait
     clang) check "clang: build without warnings" build clang && short tests "clang: unit tests" build-clang -L unit ;;
     asan) check "asan: build" build asan-ubsan && short tests "asan: tests" build-asan-ubsan -LE long ;;
-    tsan) check "tsan: build" build tsan && short tests "tsan: tests" build-tsan ;;
+    tsan) check "tsan: build" build tsan && short tests "tsan: tests" build-tsan -LE values ;;
     python) check "python: package and its tests" scripts/test_python.sh ;;
     valgrind) short run_valgrind -L unit -LE slow ;;
     oracles) check "oracles: reference computations" scripts/check_oracles.sh ;;
     tidy-deep) check "tidy-deep: clang-tidy and its analyzer" scripts/tidy.sh ;;
-    asan-long) check "asan: build" build asan-ubsan && tests "asan: tests" build-asan-ubsan ;;
+    asan-long) check "asan: build" build asan-ubsan && tests "asan: tests" build-asan-ubsan --parallel $((JOBS + 1)) ;;
     tsan-long) check "tsan: build" build tsan && tests "tsan: tests" build-tsan ;;
     valgrind-slow) short run_valgrind -L slow ;;
     sdist) check "sdist: the Python package from its sources" scripts/test_python.sh --sdist ;;

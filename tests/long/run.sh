@@ -3,27 +3,54 @@
 # of every command, 200 fits that are killed, comparisons on extreme pools, 3,000 random pools, coverage of bounds, a
 # small run of experiments/weight-space. Part of `make check-long`; needs the build of the preset gcc, and that of asan-
 # ubsan for the sweep under AddressSanitizer where it is there.
+#   tests/long/run.sh [PART...]        all of them, or those named, JOBS at a time; what each says comes when it ends
 set -eu
 cd "$(dirname "$0")/../.."
 sources=$PWD
-failed=0
 build=build-gcc
-[ -x $build/tests/alloc_sweep ] || { cmake --preset gcc -Wno-dev >/dev/null && cmake --build --preset gcc; }
+: "${JOBS:=$(nproc 2>/dev/null || echo 2)}"
 OPENBLAS_NUM_THREADS=1
 CORESTACK_LONG=1
 CORESTACK_IO_FAULT=$sources/$build/tests/libio_fault.so
-export OPENBLAS_NUM_THREADS CORESTACK_LONG CORESTACK_IO_FAULT
-$build/tests/alloc_sweep 0 || failed=1
-if [ -x build-asan-ubsan/tests/alloc_sweep ]; then
-    ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1 build-asan-ubsan/tests/alloc_sweep 60 || failed=1
+export JOBS OPENBLAS_NUM_THREADS CORESTACK_LONG CORESTACK_IO_FAULT
+
+part() {
+    case $1 in
+    failing_memory) $build/tests/alloc_sweep 0 ;;
+    failing_memory_asan)
+        ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1 build-asan-ubsan/tests/alloc_sweep 60
+        ;;
+    faults_*) tests/cli/run.sh "$sources/$build/corestack" "$sources" "$1" ;;
+    numbers) $build/tests/test_numbers long && $build/tests/test_number_values long ;;
+    properties) $build/tests/test_properties 1 3000 ;;
+    bounds) tests/long/bounds.sh $build ;;
+    python_memory) tests/long/python_memory.sh ;;
+    weight_space) tests/long/weight_space.sh $build ;;
+    *)
+        echo "tests/long/run.sh: no part '$1'" >&2
+        return 2
+        ;;
+    esac
+}
+
+if [ "${1:-}" = --one ]; then
+    log=$(mktemp)
+    trap 'rm -f "$log"' EXIT
+    start=$(date +%s)
+    status=0
+    part "$2" >"$log" 2>&1 || status=$?
+    echo "---- $2: exit $status ($(($(date +%s) - start)) s)"
+    cat "$log"
+    exit $status
 fi
-for part in faults_io faults_files faults_killed faults_interrupted; do
-    tests/cli/run.sh "$sources/$build/corestack" "$sources" $part || failed=1
-done
-$build/tests/test_numbers long || failed=1
-$build/tests/test_number_values long || failed=1
-$build/tests/test_properties 1 3000 || failed=1
-tests/long/bounds.sh $build || failed=1
-tests/long/python_memory.sh || failed=1
-tests/long/weight_space.sh $build || failed=1
-exit $failed
+[ -x $build/tests/alloc_sweep ] || { cmake --preset gcc -Wno-dev >/dev/null && cmake --build --preset gcc; }
+if [ $# = 0 ]; then # the longest first
+    set -- failing_memory python_memory bounds faults_io faults_killed properties faults_interrupted faults_files numbers weight_space
+    if [ -x build-asan-ubsan/tests/alloc_sweep ]; then
+        set -- failing_memory_asan "$@"
+    else
+        echo "---- failing_memory_asan: left out, build-asan-ubsan/tests/alloc_sweep is not there (\`make test-asan\` builds it)"
+    fi
+fi
+# xargs exits 123 where a part failed.
+printf '%s\n' "$@" | xargs -n 1 -P "$JOBS" "$0" --one || exit 1

@@ -7,6 +7,7 @@
 #include "blend/greedy.h"
 #include "la/la.h"
 #include "pool/folds.h"
+#include "short_tests.h"
 
 #include <corestack/metrics.h>
 
@@ -128,7 +129,7 @@ static void every_method_predicts_distributions(void **state) {
         const cst_baseline *baseline = cst_baseline_at(m);
         assert_ptr_equal(cst_baseline_find(baseline->name), baseline);
         assert_non_null(baseline->definition);
-        for (int threads = 1; threads <= 4; threads++) {
+        for (int threads = 1; threads <= 4; threads += short_tests() ? 3 : 1) {
             cst_baseline_fit b;
             data.ensembles = tags_for(baseline);
             assert_true(!baseline->applies || baseline->applies(&data));

@@ -273,7 +273,7 @@ static void independent_splits_seldom_raise_an_alarm(void **state) {
     static const dealt worlds[] = {
         {{1000, 100}, 5, 0}, {{300, 300}, 5, 0}, {{400, 200}, 20, 0}, {{400, 200}, 100, 0}};
     for (uint32_t w = 0; w < sizeof worlds / sizeof worlds[0]; w++) {
-        int64_t trials = repetitions(400);
+        int64_t trials = short_tests() ? 100 : repetitions(400);
         int64_t alarms = rows_alarms(*state, &worlds[w], w, trials);
         assert_true(plausible(alarms, trials, LEVEL));
     }

@@ -6,6 +6,9 @@
 
 #include "io/npy.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 /* A member as an archive describes it; 0: as it is. */
 typedef struct member {
     const char *name;
@@ -18,7 +21,7 @@ typedef struct member {
 } member;
 
 typedef struct archive {
-    unsigned char bytes[16384];
+    unsigned char bytes[1 << 17];
     size_t used;
 } archive;
 
@@ -189,10 +192,64 @@ static void members_that_lie(void **state) {
                    "a.npz#m.npy: damaged at byte ");
 }
 
+/* The number of the file that is opened next. */
+static int next_file(void) {
+    int next = dup(STDERR_FILENO);
+    assert_true(next >= 0);
+    assert_int_equal(close(next), 0);
+    return next;
+}
+
+enum { ZEROS = 20000 };
+
+/* An archive that shrinks or cannot be read is not a bad one: as with plain files. */
+static void archives_that_fail_while_read(void **state) {
+    fixture *f = *state;
+    double value = 1;
+    static char data[128 + 4 * ZEROS]; /* longer than what libzip reads at a time */
+    const member m = {.name = "a", .data = data, .bytes = sizeof data};
+    memset(data, ' ', 128);
+    memcpy(data,
+           "\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (20000,)}",
+           10 + 59);
+    data[127] = '\n';
+    for (int kind = 0; kind < 2; kind++) {
+        cst_npy *npy = NULL;
+        (void)put_archive(f, "read.npz", &m, 1);
+        int fd = next_file();
+        expect_ok(f, cst_npy_open(f->context, &npy, at(f, "read.npz"), 0));
+        int kept = dup(fd);
+        if (kind == 0)
+            assert_int_equal(truncate(at(f, "read.npz"), 50000), 0);
+        else { /* a folder in the file's place, which is not read: EISDIR */
+            int folder = open(f->folder, O_RDONLY);
+            assert_true(folder >= 0 && dup2(folder, fd) == fd);
+            (void)close(folder);
+        }
+        for (int again = 0; again < 2; again++) {
+            cst_status status = cst_npy_read_rows_f64(f->context, npy, ZEROS - 1, 1, &value);
+            if (kind == 0)
+                expect_error(f, status, CST_ERROR_IO, "read.npz#a: ends at byte 50000 although it",
+                             "bytes when opened; was it changed meanwhile?", NULL);
+            else
+                expect_error(f, status, CST_ERROR_IO, "read.npz#a: reading at byte ",
+                             " failed: ", NULL);
+        }
+        if (kind == 1) { /* once it can be read again, it is */
+            assert_int_equal(dup2(kept, fd), fd);
+            expect_ok(f, cst_npy_read_rows_f64(f->context, npy, ZEROS - 1, 1, &value));
+            assert_true(value == 0);
+        }
+        (void)close(kept);
+        cst_npy_close(f->context, npy);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, files_setup, files_teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {TEST(the_member_that_is_named),
-                                       TEST(archives_without_one_array), TEST(members_that_lie)};
+                                       TEST(archives_without_one_array), TEST(members_that_lie),
+                                       TEST(archives_that_fail_while_read)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -171,6 +171,18 @@ cst_status cst_poll(cst_context *context) {
     return cst_fail(context, CST_ERROR_CANCELLED, "stopped on request during %s", run->stage);
 }
 
+cst_status cst_poll_waiting(cst_context *context, const char *what) {
+    cst_context *root = cst_context_root(context);
+    cst_run *run = cst_context_told(context);
+    const char *stage = *run->stage ? run->stage : what;
+    if (!root->progress_fn || (context != root && !context->on_caller))
+        return CST_OK;
+    int64_t done = __atomic_load_n(&run->done, __ATOMIC_RELAXED);
+    if (!ask(root, stage, done, run->total))
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_CANCELLED, "stopped on request during %s", stage);
+}
+
 void cst_poll_done(cst_context *context) {
     if (!context->root)
         __atomic_store_n(&context->run->stopped, 0, __ATOMIC_RELAXED);

@@ -5,6 +5,7 @@
 #ifndef CST_BASE_RETRY_H
 #define CST_BASE_RETRY_H
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -25,6 +26,34 @@ static inline int cst_open_at(int folder, const char *name, int flags, mode_t mo
 
 static inline int cst_open_file(const char *path, int flags, mode_t mode) {
     return cst_open_at(AT_FDCWD, path, flags, mode);
+}
+
+/* A folder's entries, to be read by readdir; flags: O_NOFOLLOW, or 0. NULL where it is none. */
+static inline DIR *cst_open_entries(int folder, const char *name, int flags) {
+    int fd = cst_open_at(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags, 0);
+    DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!entries && fd >= 0) {
+        int reason = errno;
+        (void)close(fd);
+        errno = reason;
+    }
+    return entries;
+}
+
+static inline ssize_t cst_read(int fd, void *out, size_t bytes) {
+    ssize_t got = 0;
+    do
+        got = read(fd, out, bytes);
+    while (got < 0 && errno == EINTR);
+    return got;
+}
+
+static inline ssize_t cst_pread(int fd, void *out, size_t bytes, off_t offset) {
+    ssize_t got = 0;
+    do
+        got = pread(fd, out, bytes, offset);
+    while (got < 0 && errno == EINTR);
+    return got;
 }
 
 static inline FILE *cst_fopen(const char *path, const char *how) {

@@ -106,10 +106,8 @@ static cst_status open_member(cst_context *context, cst_bytes *source, const cha
     uint64_t bytes = 0;
     int fd = -1;
     cst_status status = open_plain(context, archive, &fd, &bytes);
-    if (fd >= 0)
-        (void)close(fd);
     if (status == CST_OK)
-        status = cst_zip_open(context, &source->member, archive, bytes,
+        status = cst_zip_open(context, &source->member, archive, fd, bytes,
                               separator ? path + separator + 1 : NULL,
                               zip_limit ? zip_limit : CST_ZIP_LIMIT_DEFAULT);
     if (status == CST_OK)
@@ -205,9 +203,7 @@ static cst_status read_plain(cst_context *context, cst_bytes *source, uint64_t o
     size_t done = 0;
     while (done < bytes) {
         size_t want = bytes - done < ((size_t)1 << 30) ? bytes - done : (size_t)1 << 30;
-        ssize_t got = pread(source->fd, out + done, want, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR)
-            continue;
+        ssize_t got = cst_pread(source->fd, out + done, want, (off_t)(offset + done));
         if (got < 0)
             return cst_fail(context, CST_ERROR_IO, "%s: reading at byte %llu failed: %s",
                             source->name, (unsigned long long)(offset + done), strerror(errno));

@@ -58,8 +58,9 @@ bool cst_path_is_safetensors(const char *path);
 /* ---- zip members, in zip.c ------------------------------------------------------------------- */
 
 typedef struct cst_zip_member cst_zip_member;
-/* `bytes` is the archive's own size, `name` NULL for the only member. */
-cst_status cst_zip_open(cst_context *context, cst_zip_member **out, const char *archive,
+/* archive: its path, for messages. fd: of the file, taken over whatever comes of it. bytes: its
+ * size. name: NULL for the only member. */
+cst_status cst_zip_open(cst_context *context, cst_zip_member **out, const char *archive, int fd,
                         uint64_t bytes, const char *name, uint64_t limit);
 void cst_zip_close(cst_context *context, cst_zip_member *member);
 uint64_t cst_zip_size(const cst_zip_member *member);

@@ -3,10 +3,12 @@
  */
 #include "io/cases.h"
 
+#include "base/retry.h"
 #include "io/png.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -42,7 +44,7 @@ static int by_name(const void *a, const void *b) {
 /* Paths of the files that count, sorted. */
 static cst_status collect(cst_context *context, const char *folder, const char *const *extensions,
                           cst_case_files *out) {
-    DIR *open = opendir(folder);
+    DIR *open = cst_open_entries(AT_FDCWD, folder, 0);
     if (!open)
         return cst_fail(context, CST_ERROR_IO, "%s: cannot be listed: %s", folder, strerror(errno));
     cst_status status = CST_OK;

@@ -160,6 +160,7 @@ cst_status cst_write_predictions_conditions(cst_context *context, const char *pa
     if (!path || !probabilities || conditions < 1 || rows < 0 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "writing predictions of conditions: a path, data and a shape are needed");
+    CST_FITS(context, rows, conditions, sizeof(*probabilities) * (size_t)classes);
     return cst_npy_write_pages_f32(context, path, probabilities, conditions, rows, classes);
 }
 

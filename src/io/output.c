@@ -10,10 +10,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { BUFFER_BYTES = 1 << 16, NAME_TRIES = 100, PROC_CHARS = 32, NAME_BYTES = 220 };
@@ -21,6 +23,7 @@ enum { BUFFER_BYTES = 1 << 16, NAME_TRIES = 100, PROC_CHARS = 32, NAME_BYTES = 2
 struct cst_output_file {
     char *path;
     bool direct;     /* a device, pipe or descriptor, which has no temporary file */
+    bool waits;      /* of these, what may have no room: not a file behind a descriptor */
     char *temporary; /* NULL as long as the temporary file has no name */
     int fd;
     size_t used;
@@ -139,11 +142,56 @@ static cst_status follow(cst_context *context, const char *path, char **out) {
     return *out ? CST_OK : CST_ERROR_MEMORY;
 }
 
+/* ---- what may have to be waited for ------------------------------------------------------------
+ * A pipe that nobody reads yet, a terminal that is stopped: a call that blocks there would not be
+ * over when the caller wants to stop, so no call is made before there is room.
+ */
+
+enum {
+    WAIT_MS = 50,
+    PIECE_BYTES = 4096
+}; /* of a pipe with room so much is written without waiting */
+
+/* Opens a pipe for writing as soon as somebody reads it. */
+static cst_status open_pipe(cst_context *context, cst_output_file *output, const char *path) {
+    const struct timespec pause = {.tv_nsec = WAIT_MS * 1000000L};
+    cst_status status = CST_OK;
+    while (status == CST_OK) {
+        output->fd = cst_open_file(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK, 0);
+        if (output->fd >= 0)
+            break;
+        if (errno != ENXIO)
+            return failed(context, output, "opening", errno);
+        status = cst_poll_waiting(context, "writing");
+        if (status == CST_OK)
+            (void)nanosleep(&pause, NULL);
+    }
+    if (status == CST_OK && fcntl(output->fd, F_SETFL, O_WRONLY) != 0)
+        return failed(context, output, "opening", errno);
+    return status;
+}
+
+static cst_status wait_for_room(cst_context *context, const cst_output_file *output) {
+    struct pollfd room = {.fd = output->fd, .events = POLLOUT};
+    cst_status status = CST_OK;
+    for (int ready = 0; ready == 0 && status == CST_OK;) {
+        ready = poll(&room, 1, WAIT_MS);
+        if (ready < 0 && errno == EINTR)
+            ready = 0;
+        if (ready == 0)
+            status = cst_poll_waiting(context, "writing");
+    }
+    return status; /* what poll cannot tell, writing will */
+}
+
 /* Opens what has no temporary file. Opened anew, a descriptor of ours would begin at the first byte
  * of a file that others write to; of another process it can only be opened, and is added to. */
 static cst_status open_direct(cst_context *context, cst_output_file *output, const char *path,
-                              bool descriptor, int fd) {
+                              bool descriptor, int fd, mode_t kind) {
     output->direct = true;
+    output->waits = !S_ISREG(kind);
+    if (fd < 0 && S_ISFIFO(kind))
+        return open_pipe(context, output, path);
     if (fd >= 0)
         output->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     else
@@ -172,7 +220,7 @@ cst_status cst_output_open(cst_context *context, cst_output_file **out, const ch
     if (exists && S_ISDIR(info.st_mode))
         status = cst_fail(context, CST_ERROR_IO, "%s: is a folder; give a file name", path);
     else if (status == CST_OK && (descriptor || (exists && !S_ISREG(info.st_mode))))
-        status = open_direct(context, output, path, descriptor, fd);
+        status = open_direct(context, output, path, descriptor, fd, exists ? info.st_mode : 0);
     else if (status == CST_OK)
         status = open_temporary(context, output, exists ? info.st_mode & 0777 : 0666, exists);
     if (status != CST_OK) {
@@ -185,8 +233,14 @@ cst_status cst_output_open(cst_context *context, cst_output_file **out, const ch
 
 static cst_status write_all(cst_context *context, cst_output_file *output,
                             const unsigned char *data, size_t bytes) {
+    const size_t most = output->waits ? PIECE_BYTES : (size_t)1 << 30;
     while (bytes > 0) {
-        size_t chunk = bytes < ((size_t)1 << 30) ? bytes : (size_t)1 << 30;
+        size_t chunk = bytes < most ? bytes : most;
+        if (output->waits) {
+            cst_status status = wait_for_room(context, output);
+            if (status != CST_OK)
+                return status;
+        }
         ssize_t wrote = write(output->fd, data, chunk);
         if (wrote < 0 && errno == EINTR)
             continue;
@@ -263,9 +317,7 @@ static cst_status copy_to_named(cst_context *context, cst_output_file *output) {
     if (status == CST_OK)
         (void)fchmod(output->fd, mode);
     for (off_t at = 0; status == CST_OK && at < info.st_size;) {
-        ssize_t got = pread(from, output->buffer, BUFFER_BYTES, at);
-        if (got < 0 && errno == EINTR)
-            continue;
+        ssize_t got = cst_pread(from, output->buffer, BUFFER_BYTES, at);
         if (got <= 0)
             status = failed(context, output, "copying", got < 0 ? errno : EIO);
         else

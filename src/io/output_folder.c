@@ -23,7 +23,7 @@ struct cst_output_folder {
 
 /* Whether a folder holds nothing. */
 static bool is_empty(const char *path) {
-    DIR *folder = opendir(path);
+    DIR *folder = cst_open_entries(AT_FDCWD, path, 0);
     bool empty = folder != NULL;
     for (const struct dirent *entry; empty && (entry = readdir(folder)) != NULL;)
         empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
@@ -103,7 +103,7 @@ cst_status cst_output_folder_commit(cst_context *context, cst_output_folder *fol
 void cst_output_folder_abort(cst_context *context, cst_output_folder *folder) {
     if (!folder)
         return;
-    DIR *open = opendir(folder->temporary);
+    DIR *open = cst_open_entries(AT_FDCWD, folder->temporary, 0);
     for (const struct dirent *entry; open && (entry = readdir(open)) != NULL;)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             (void)unlinkat(dirfd(open), entry->d_name, 0);

@@ -2,11 +2,14 @@
  * Members of npz archives through libzip: stored or deflated, inflated as they are read, never
  * beyond what the archive promises. Under cst_bytes. Paper: none.
  */
+#include "base/retry.h"
 #include "io/bytes.h"
 #include "io/strings.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <zip.h>
 
 /* Deflate cannot expand a byte to more than 1032; anything beyond 1100:1 lies about its size. The
@@ -15,6 +18,13 @@ enum { RATIO_MAX = 1100, RATIO_SLACK = 4096, NAMES_SHOWN = 8, ENTRIES_MAX = 1000
 
 struct cst_zip_member {
     char *name; /* archive#member, for messages */
+    int fd;
+    uint64_t bytes; /* of the archive, when it was opened */
+    uint64_t at;    /* libzip's place in it */
+    zip_error_t error;
+    int failure;        /* errno of a read of ours that failed; 0: none */
+    bool ended;         /* the file ended before `bytes` */
+    uint64_t failed_at; /* where either happened */
     zip_t *archive;
     zip_file_t *file;
     zip_uint64_t index;
@@ -27,6 +37,22 @@ static bool is_npy_entry(const char *entry, const char *name) {
     if (strncmp(entry, name, length) != 0)
         return false;
     return entry[length] == '\0' || strcmp(entry + length, ".npy") == 0;
+}
+
+static bool reading_failed(const cst_zip_member *member) {
+    return member->failure != 0 || member->ended;
+}
+
+/* In the words that plain files have (bytes.c): the archive may be a good one. */
+static cst_status fail_reading(cst_context *context, const cst_zip_member *member,
+                               const char *name) {
+    if (member->failure)
+        return cst_fail(context, CST_ERROR_IO, "%s: reading at byte %llu failed: %s", name,
+                        (unsigned long long)member->failed_at, strerror(member->failure));
+    return cst_fail(context, CST_ERROR_IO,
+                    "%s: ends at byte %llu although it had %llu bytes when opened; was it "
+                    "changed meanwhile?",
+                    name, (unsigned long long)member->failed_at, (unsigned long long)member->bytes);
 }
 
 /* The first few names of an archive, for a message. */
@@ -76,8 +102,7 @@ static cst_status choose(cst_context *context, zip_t *archive, const char *path,
 }
 
 /* Refuses what cannot be read safely before a byte of it is inflated. */
-static cst_status check_member(cst_context *context, cst_zip_member *member, uint64_t archive_bytes,
-                               uint64_t limit) {
+static cst_status check_member(cst_context *context, cst_zip_member *member, uint64_t limit) {
     zip_stat_t info;
     zip_stat_init(&info);
     if (zip_stat_index(member->archive, member->index, 0, &info) != 0)
@@ -95,11 +120,11 @@ static cst_status check_member(cst_context *context, cst_zip_member *member, uin
                         "%s: compression method %d is not supported; save it with numpy.savez or "
                         "numpy.savez_compressed",
                         member->name, (int)info.comp_method);
-    if (info.comp_size > archive_bytes)
+    if (info.comp_size > member->bytes)
         return cst_fail(context, CST_ERROR_FORMAT,
                         "%s: claims %llu compressed bytes in an archive of %llu bytes",
                         member->name, (unsigned long long)info.comp_size,
-                        (unsigned long long)archive_bytes);
+                        (unsigned long long)member->bytes);
     if (info.size == 0)
         return cst_fail(context, CST_ERROR_FORMAT,
                         "%s: the member is empty (0 bytes); was it written to the end?",
@@ -119,22 +144,105 @@ static cst_status check_member(cst_context *context, cst_zip_member *member, uin
     return CST_OK;
 }
 
-cst_status cst_zip_open(cst_context *context, cst_zip_member **out, const char *archive,
+/* The next bytes for libzip: fewer at the end of the file, -1 where reading fails or the file has
+ * become shorter. */
+static zip_int64_t fill(cst_zip_member *member, unsigned char *out, zip_uint64_t bytes) {
+    zip_uint64_t done = 0;
+    while (done < bytes) {
+        zip_uint64_t left = bytes - done;
+        size_t want = left < ((zip_uint64_t)1 << 24) ? (size_t)left : (size_t)1 << 24;
+        ssize_t got = cst_pread(member->fd, out + done, want, (off_t)member->at);
+        member->failure = got < 0 ? errno : 0;
+        member->ended = got == 0 && member->at < member->bytes;
+        if (reading_failed(member)) {
+            member->failed_at = member->at;
+            zip_error_set(&member->error, ZIP_ER_READ, member->failure);
+            return -1;
+        }
+        if (got == 0)
+            break;
+        member->at += (uint64_t)got;
+        done += (zip_uint64_t)got;
+    }
+    return (zip_int64_t)done;
+}
+
+static zip_int64_t seek(cst_zip_member *member, void *data, zip_uint64_t length) {
+    zip_int64_t to =
+        zip_source_seek_compute_offset(member->at, member->bytes, data, length, &member->error);
+    if (to < 0)
+        return -1;
+    member->at = (uint64_t)to;
+    return 0;
+}
+
+static zip_int64_t tell_size(const cst_zip_member *member, zip_stat_t *out) {
+    zip_stat_init(out);
+    out->valid = ZIP_STAT_SIZE;
+    out->size = member->bytes;
+    return sizeof *out;
+}
+
+/* The archive as libzip reads it: from the file that was opened, whatever has its name by now; a
+ * call that a signal interrupts is made again. */
+static zip_int64_t serve(void *user, void *data, zip_uint64_t length, zip_source_cmd_t command) {
+    cst_zip_member *member = user;
+    switch (command) {
+    case ZIP_SOURCE_OPEN:
+        member->at = 0;
+        return 0;
+    case ZIP_SOURCE_READ:
+        return fill(member, data, length);
+    case ZIP_SOURCE_SEEK:
+        return seek(member, data, length);
+    case ZIP_SOURCE_TELL:
+        return (zip_int64_t)member->at;
+    case ZIP_SOURCE_STAT:
+        return tell_size(member, data);
+    case ZIP_SOURCE_ERROR:
+        return zip_error_to_data(&member->error, data, length);
+    case ZIP_SOURCE_CLOSE:
+    case ZIP_SOURCE_FREE:
+        return 0;
+    case ZIP_SOURCE_SUPPORTS:
+        return zip_source_make_command_bitmap(
+            ZIP_SOURCE_OPEN, ZIP_SOURCE_READ, ZIP_SOURCE_CLOSE, ZIP_SOURCE_STAT, ZIP_SOURCE_ERROR,
+            ZIP_SOURCE_FREE, ZIP_SOURCE_SEEK, ZIP_SOURCE_TELL, ZIP_SOURCE_SUPPORTS, -1);
+    default:
+        zip_error_set(&member->error, ZIP_ER_OPNOTSUPP, 0);
+        return -1;
+    }
+}
+
+static cst_status open_archive(cst_context *context, cst_zip_member *member, const char *path) {
+    zip_error_t error;
+    zip_error_init(&error);
+    zip_source_t *source = zip_source_function_create(serve, member, &error);
+    member->archive = source ? zip_open_from_source(source, ZIP_RDONLY, &error) : NULL;
+    if (source && !member->archive)
+        zip_source_free(source);
+    cst_status status = CST_OK;
+    if (!member->archive && reading_failed(member))
+        status = fail_reading(context, member, path);
+    else if (!member->archive)
+        status = cst_fail(context, CST_ERROR_FORMAT, "%s: cannot be read as a zip archive: %s",
+                          path, zip_error_strerror(&error));
+    zip_error_fini(&error);
+    return status;
+}
+
+cst_status cst_zip_open(cst_context *context, cst_zip_member **out, const char *archive, int fd,
                         uint64_t bytes, const char *name, uint64_t limit) {
     *out = NULL;
     cst_zip_member *member = cst_alloc(context, 1, sizeof *member);
-    if (!member)
+    if (!member) {
+        (void)close(fd);
         return CST_ERROR_MEMORY;
-    cst_status status = CST_OK;
-    int code = 0;
-    member->archive = zip_open(archive, ZIP_RDONLY, &code);
-    if (!member->archive) {
-        zip_error_t error;
-        zip_error_init_with_code(&error, code);
-        status = cst_fail(context, CST_ERROR_FORMAT, "%s: cannot be read as a zip archive: %s",
-                          archive, zip_error_strerror(&error));
-        zip_error_fini(&error);
     }
+    member->fd = fd;
+    member->bytes = bytes;
+    zip_error_init(&member->error);
+    cst_status status = open_archive(context, member, archive);
     if (status == CST_OK)
         status = choose(context, member->archive, archive, name, &member->index);
     if (status == CST_OK) {
@@ -142,7 +250,7 @@ cst_status cst_zip_open(cst_context *context, cst_zip_member **out, const char *
         char quoted[CST_QUOTE_CHARS];
         member->name =
             cst_format(context, "%s#%s", archive, cst_quote(quoted, entry ? entry : "?"));
-        status = member->name ? check_member(context, member, bytes, limit) : CST_ERROR_MEMORY;
+        status = member->name ? check_member(context, member, limit) : CST_ERROR_MEMORY;
     }
     if (status != CST_OK) {
         cst_zip_close(context, member);
@@ -159,6 +267,8 @@ void cst_zip_close(cst_context *context, cst_zip_member *member) {
         (void)zip_fclose(member->file);
     if (member->archive)
         zip_discard(member->archive);
+    (void)close(member->fd);
+    zip_error_fini(&member->error);
     cst_free(context, member->name);
     cst_free(context, member);
 }
@@ -173,6 +283,8 @@ static cst_status read_on(cst_context *context, cst_zip_member *member, unsigned
     while (bytes > 0) {
         size_t want = bytes < ((size_t)1 << 24) ? bytes : (size_t)1 << 24;
         zip_int64_t got = zip_fread(member->file, out, want);
+        if (got < 0 && reading_failed(member))
+            return fail_reading(context, member, member->name);
         if (got < 0)
             return cst_fail(context, CST_ERROR_FORMAT, "%s: damaged at byte %llu: %s", member->name,
                             (unsigned long long)member->position, zip_file_strerror(member->file));
@@ -191,6 +303,8 @@ static cst_status read_on(cst_context *context, cst_zip_member *member, unsigned
 static cst_status check_end(cst_context *context, cst_zip_member *member) {
     unsigned char extra = 0;
     zip_int64_t got = zip_fread(member->file, &extra, 1);
+    if (got < 0 && reading_failed(member))
+        return fail_reading(context, member, member->name);
     if (got < 0)
         return cst_fail(context, CST_ERROR_FORMAT, "%s: damaged: %s", member->name,
                         zip_file_strerror(member->file));
@@ -205,13 +319,17 @@ static cst_status check_end(cst_context *context, cst_zip_member *member) {
 cst_status cst_zip_read(cst_context *context, cst_zip_member *member, uint64_t offset, void *out,
                         size_t bytes) {
     unsigned char skipped[4096];
-    if (member->file && offset < member->position) {
+    if (member->file && (offset < member->position || reading_failed(member))) {
         (void)zip_fclose(member->file);
         member->file = NULL;
     }
+    member->failure = 0;
+    member->ended = false;
     if (!member->file) {
         member->position = 0;
         member->file = zip_fopen_index(member->archive, member->index, 0);
+        if (!member->file && reading_failed(member))
+            return fail_reading(context, member, member->name);
         if (!member->file)
             return cst_fail(context, CST_ERROR_FORMAT, "%s: %s", member->name,
                             zip_strerror(member->archive));

@@ -31,15 +31,6 @@ static bool is_self(const char *name) {
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* Opens a folder for reading its entries; links are not followed. NULL where it is none. */
-static DIR *open_entries(int at, const char *name) {
-    int fd = cst_open_at(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
-    DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!entries && fd >= 0)
-        (void)close(fd);
-    return entries;
-}
-
 /* ---- whose folder it is ---------------------------------------------------------------------- */
 
 /* Whether the lock has the mark; *empty: it has nothing at all, or is not there. */
@@ -49,10 +40,15 @@ static bool has_mark(int at, bool *empty) {
     *empty = fd < 0 && errno == ENOENT;
     if (fd < 0)
         return false;
-    ssize_t got = read(fd, text, sizeof text);
+    size_t done = 0;
+    ssize_t got = 1;
+    while (done < sizeof text && got > 0) {
+        got = cst_read(fd, text + done, sizeof text - done);
+        done += got > 0 ? (size_t)got : 0;
+    }
     (void)close(fd);
-    *empty = got == 0;
-    return got == (ssize_t)sizeof MARK - 1 && memcmp(text, MARK, sizeof MARK - 1) == 0;
+    *empty = got == 0 && done == 0;
+    return got >= 0 && done == sizeof MARK - 1 && memcmp(text, MARK, sizeof MARK - 1) == 0;
 }
 
 /* Whether soups may use the folder: it has their mark, or nothing is in it but an empty lock, as a
@@ -61,7 +57,7 @@ static bool may_use(int at) {
     bool empty = false;
     if (has_mark(at, &empty))
         return true;
-    DIR *entries = empty ? open_entries(at, ".") : NULL;
+    DIR *entries = empty ? cst_open_entries(at, ".", O_NOFOLLOW) : NULL;
     bool free = entries != NULL;
     for (const struct dirent *entry; free && (entry = readdir(entries)) != NULL;)
         free = is_self(entry->d_name) || strcmp(entry->d_name, LOCK) == 0;
@@ -146,7 +142,7 @@ void cst_soup_folder_close(cst_soup_folder *folder) {
 
 void cst_soup_folder_remove(const cst_soup_folder *folder, const char *path) {
     (void)unlinkat(folder->at, "steps.jsonl", 0);
-    DIR *entries = open_entries(folder->at, ".");
+    DIR *entries = cst_open_entries(folder->at, ".", O_NOFOLLOW);
     bool alone = entries != NULL;
     for (const struct dirent *entry; alone && (entry = readdir(entries)) != NULL;)
         alone = is_self(entry->d_name) || strcmp(entry->d_name, LOCK) == 0;
@@ -174,7 +170,7 @@ static void empty_folder(DIR *entries, const char *but, int levels) {
             if (is_self(name) || (but && strcmp(name, but) == 0) ||
                 unlinkat(dirfd(entries), name, 0) == 0 || levels == 0)
                 continue;
-            DIR *deeper = open_entries(dirfd(entries), name);
+            DIR *deeper = cst_open_entries(dirfd(entries), name, O_NOFOLLOW);
             if (deeper && fstat(dirfd(deeper), &there) == 0 && there.st_dev == here.st_dev)
                 empty_folder(deeper, NULL, levels - 1);
             if (deeper)
@@ -187,7 +183,7 @@ static void empty_folder(DIR *entries, const char *but, int levels) {
 void cst_soup_remove_any(int at, const char *name) {
     if (unlinkat(at, name, 0) == 0)
         return;
-    DIR *entries = open_entries(at, name);
+    DIR *entries = cst_open_entries(at, name, O_NOFOLLOW);
     if (entries) {
         empty_folder(entries, NULL, DEEPEST);
         (void)closedir(entries);
@@ -224,7 +220,7 @@ cst_status cst_soup_run_make(cst_context *context, const char *path, char **run,
 
 /* The mark goes last: a removal that is stopped can go on. */
 void cst_soup_run_remove(int at, const char *name) {
-    DIR *entries = is_run(name) ? open_entries(at, name) : NULL;
+    DIR *entries = is_run(name) ? cst_open_entries(at, name, O_NOFOLLOW) : NULL;
     if (!entries)
         return;
     if (faccessat(dirfd(entries), RUN_MARK, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
@@ -241,7 +237,7 @@ void cst_soup_run_remove(int at, const char *name) {
 }
 
 void cst_soup_runs_remove(const cst_soup_folder *folder) {
-    DIR *entries = open_entries(folder->at, ".");
+    DIR *entries = cst_open_entries(folder->at, ".", O_NOFOLLOW);
     for (const struct dirent *entry; entries && (entry = readdir(entries)) != NULL;)
         cst_soup_run_remove(folder->at, entry->d_name);
     if (entries)

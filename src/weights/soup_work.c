@@ -60,15 +60,12 @@ static bool is_kept(const char *name) {
 
 /* Removes the predictions that are kept, and their folder if it is empty then. */
 static void remove_cache(int at) {
-    int fd = cst_open_at(at, "cache", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
-    DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
+    DIR *entries = cst_open_entries(at, "cache", O_NOFOLLOW);
     for (const struct dirent *entry; entries && (entry = readdir(entries)) != NULL;)
         if (is_kept(entry->d_name))
-            (void)unlinkat(fd, entry->d_name, 0);
+            (void)unlinkat(dirfd(entries), entry->d_name, 0);
     if (entries)
         (void)closedir(entries);
-    else if (fd >= 0)
-        (void)close(fd);
     (void)unlinkat(at, "cache", AT_REMOVEDIR);
 }
 
@@ -174,12 +171,12 @@ static cst_status copy_file(cst_context *context, int from, const char *path, co
     cst_output_file *output = NULL;
     cst_status status = piece ? cst_output_open(context, &output, to) : CST_ERROR_MEMORY;
     for (ssize_t got = 1; status == CST_OK && got != 0;) {
-        got = read(from, piece, COPY_BYTES);
+        got = cst_read(from, piece, COPY_BYTES);
         if (got > 0)
             status = cst_poll(context);
         if (got > 0 && status == CST_OK)
             status = cst_output_write(context, output, piece, (size_t)got);
-        else if (got < 0 && errno != EINTR)
+        else if (got < 0)
             status = failed(context, path, "reading it");
     }
     if (status == CST_OK)

@@ -162,7 +162,7 @@ int cli_finish_output(const char *command, int code);
 /* ---- files.c --------------------------------------------------------------------------------- */
 
 /* Opens the POOL named by the arguments from `first` on and by the pool options. None of its files
- * may be the one that -o names. */
+ * may be one that the command writes. */
 int cli_open_pool(cli_call *call, int first, cst_pool **out);
 
 /* What the pool options say. */
@@ -192,11 +192,42 @@ typedef struct cli_hook {
 cst_status cli_run_hook(cst_context *context, void *user, const char *candidate,
                         const char *predictions);
 
+/* ---- inputs.c -------------------------------------------------------------------------------- */
+
+struct stat;
+
+enum { CLI_TARGETS = 3 }; /* options that name a file to write, of one command at most */
+
+/* How messages name such an option: "-o" for "output". */
+const char *cli_output_shown(const char *name);
+
+/* What follows the last slash. */
+const char *cli_base_name(const char *path);
+
+/* The folder of a path, "." where none is named; false where it does not fit. */
+bool cli_folder_of(const char *path, char folder[CLI_PATH_CHARS]);
+
+/* Whether what is written to one shows up in the other: one file, pipe or device but /dev/null. */
+bool cli_same_place(const struct stat *a, const struct stat *b);
+
+/* Where "a.npz#name" or "a.safetensors#name" (or with ':') is split into file and array; 0 for
+ * another path. */
+size_t cli_member(const char *path);
+
+/* Refuses outputs that are one file, or an argument, the manifest in a folder that is one, or the
+ * file of an option. */
+int cli_check_named_inputs(cli_call *call);
+
+/* Refuses outputs that are a file which the pool names, or lie in a folder of cases that it names,
+ * where a new file would be a case. */
+int cli_check_pool_file(cli_call *call, const char *input);
+
 /* ---- target.c -------------------------------------------------------------------------------- */
 
 /* The file or folder behind -o. What the command writes stands at `write_to` until
  * cli_close_target. */
 typedef struct cli_target {
+    const char *option;                 /* "-o", for messages */
     const char *path;                   /* as given */
     char final[CLI_PATH_CHARS];         /* what it leads to, links followed */
     char write_to[CLI_PATH_CHARS + 32]; /* beside `final`; a device, pipe or descriptor itself */
@@ -208,21 +239,18 @@ typedef struct cli_target {
  * what bears it is ours: the numbers of processes are used again, at once in containers. */
 uint64_t cli_draw_name(void);
 
-/* Looks at -o before any work is done: refuses inputs of the command, folders, "-", links to
- * nowhere and missing folders. `what` says in the message what goes there. */
+/* Looks at -o before any work is done: refuses inputs of the command, folders, "-", what is
+ * standard output, links to nowhere, names that are too long and missing folders. `what` says in
+ * the message what goes there. */
 int cli_open_target(cli_call *call, const char *what, cli_target *target);
+
+/* The same for the file of another option, by its name. */
+int cli_open_target_of(cli_call *call, const char *name, const char *what, cli_target *target);
 
 /* The same for a folder of files, which must be new or empty. instead: what else could be named,
  * for the message, as ", or ..."; or "". */
 int cli_open_folder_target(cli_call *call, const char *what, const char *instead,
                            cli_target *target);
-
-/* Where "a.npz#name" or "a.safetensors#name" (or with ':') is split into file and array; 0 for
- * another path. */
-size_t cli_member(const char *path);
-
-/* Refuses an input that -o would overwrite; commands without -o and a NULL input pass. */
-int cli_check_input(cli_call *call, const char *input);
 
 /* Whether the name ends so, in capitals or not. */
 bool cli_target_ends(const cli_target *target, const char *extension);
@@ -236,5 +264,8 @@ bool cli_rename(const char *from, const char *to);
 /* Ends the command: sees that standard output took the report and only then gives the file its
  * name; on a failure, also an earlier one (`code`), the file is removed. Returns the exit code. */
 int cli_close_target(cli_call *call, const cli_target *target, int code);
+
+/* The same for [count] files, CLI_TARGETS at most: none gets its name before the report got out. */
+int cli_close_targets(cli_call *call, const cli_target *targets, int count, int code);
 
 #endif

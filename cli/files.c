@@ -92,7 +92,7 @@ int cli_open_pool(cli_call *call, int first, cst_pool **out) {
                                                   (size_t)count, &config))
             : cli_check(call, cst_pool_open(call->context, out, call->arguments[first], &config));
     for (size_t i = 0; code == CLI_OK && cst_pool_file(*out, i); i++)
-        code = cli_check_input(call, cst_pool_file(*out, i));
+        code = cli_check_pool_file(call, cst_pool_file(*out, i));
     return code;
 }
 
@@ -127,6 +127,9 @@ static int set_pair(cli_call *call, cst_options *options, const char *pair) {
     if (!equals || equals == pair || (size_t)(equals - pair) >= sizeof key)
         return cli_fail(call, "option --set: '%s' is not KEY=VALUE", pair);
     (void)snprintf(key, sizeof key, "%.*s", (int)(equals - pair), pair);
+    if (strcmp(key, "seed") == 0 && cli_value(call, "seed"))
+        return cli_fail(call, "the seed is given twice: --seed %s and --set %s",
+                        cli_value(call, "seed"), pair);
     if (!cst_options_get(options, key)) {
         const char *keys[KEYS];
         int count = 0;

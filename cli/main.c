@@ -2,12 +2,15 @@
  * corestack: the command-line tool. Chooses the command and runs it.
  * Paper: none.
  */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "cli.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* A standard stream that the caller closed would lend its number to the first file opened, and our
@@ -16,6 +19,26 @@ static void guard_standard_streams(void) {
     for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)
         if (fcntl(stream, F_GETFD) < 0)
             (void)open("/dev/null", stream == STDOUT_FILENO ? O_RDONLY : O_RDWR);
+}
+
+/* Where the address space is limited (ulimit -v) to less than OpenBLAS takes for a thread, it waits
+ * for room for ever, also at the end of the process: that is said here, and the process is left
+ * without its functions of exit. */
+static void guard_address_space(void) {
+    const size_t room = (size_t)192 << 20;
+    struct rlimit limit;
+    cli_call nobody = {0};
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return;
+    void *found = mmap(NULL, room, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (found == MAP_FAILED)
+        _exit(cli_fail(&nobody,
+                       "the address space is limited to %llu MiB (ulimit -v), and OpenBLAS takes "
+                       "128 MiB for each of its threads: raise the limit, or lower "
+                       "OPENBLAS_NUM_THREADS",
+                       (unsigned long long)limit.rlim_cur >> 20));
+    (void)munmap(found, room);
 }
 
 static int run_command(const cli_command *command, int argc, char **argv) {
@@ -65,6 +88,7 @@ static int run_part(const cli_command *command, int argc, char **argv) {
 
 int main(int argc, char **argv) {
     guard_standard_streams();
+    guard_address_space();
     /* A closed pipe and a file beyond the size limit show as failed writes. */
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN);

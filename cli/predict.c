@@ -17,6 +17,9 @@
 /* What one prediction works with. */
 typedef struct prediction {
     cli_target target;
+    cli_target variance; /* of a regression, where asked for */
+    cli_target intervals;
+    double level; /* of the intervals */
     cst_model *model;
     cst_pool *pool;
     const char *split;
@@ -164,53 +167,73 @@ static int write_rows(cli_call *call, prediction *p) {
 /* ---- values of a regression -------------------------------------------------------------------
  */
 
-/* Writes both ends of the intervals, [2, samples, outputs]. */
-static int write_intervals(cli_call *call, const prediction *p, const float *variance,
-                           const char *path) {
-    size_t cells = (size_t)p->rows * (size_t)cst_model_classes(p->model);
-    const char *text = cli_value(call, "level");
-    char *end = NULL;
-    double level = text ? strtod(text, &end) : 0.9;
-    if ((text && (end == text || *end)) || !(level > 0 && level < 1))
-        return cli_fail(call, "option --level: '%s' is not a number between 0 and 1", text);
-    float *ends = calloc(2 * cells + 1, sizeof *ends);
-    if (!ends)
-        return cli_check(call, CST_ERROR_MEMORY);
-    cst_status status = cst_model_intervals(call->context, p->model, level, p->probabilities,
-                                            variance, p->rows, ends, ends + cells);
-    if (status == CST_OK)
-        status = cst_write_predictions_conditions(call->context, path, ends, 2, p->rows,
-                                                  cst_model_classes(p->model));
-    free(ends);
-    return cli_check(call, status);
-}
-
 static bool is_npy(const char *path) {
     size_t length = strlen(path);
     return length > 4 && strcmp(path + length - 4, ".npy") == 0;
 }
 
-/* Beside the values: their variances and intervals. */
-static int write_doubt(cli_call *call, const prediction *p) {
+/* --level; 0.9 where it is not given. */
+static int read_level(cli_call *call, double *level) {
+    const char *text = cli_value(call, "level");
+    char *end = NULL;
+    *level = text ? strtod(text, &end) : 0.9;
+    if ((text && (end == text || *end)) || !(*level > 0 && *level < 1))
+        return cli_fail(call, "option --level: '%s' is not a number between 0 and 1", text);
+    return CLI_OK;
+}
+
+/* Looks at --variance and --intervals, before any work. */
+static int open_doubt(cli_call *call, prediction *p) {
     const char *variances = cli_value(call, "variance");
     const char *intervals = cli_value(call, "intervals");
+    if (cli_value(call, "level") && !intervals)
+        return cli_fail(call, "option --level goes with --intervals");
+    if ((variances && !is_npy(variances)) || (intervals && !is_npy(intervals)))
+        return cli_fail(call, "variances and intervals are written as .npy; name the files so");
+    int code = read_level(call, &p->level);
+    if (code == CLI_OK && variances)
+        code = cli_open_target_of(call, "variance", "the variance", &p->variance);
+    if (code == CLI_OK && intervals)
+        code = cli_open_target_of(call, "intervals", "the array of intervals", &p->intervals);
+    return code;
+}
+
+/* Only values have them. */
+static int check_doubt(cli_call *call, const prediction *p) {
+    if ((p->variance.path || p->intervals.path) && cst_model_task(p->model) != CST_TASK_REGRESSION)
+        return cli_fail(call, "options --variance and --intervals are for a regression");
+    return CLI_OK;
+}
+
+/* Writes both ends of the intervals, [2, samples, outputs]. */
+static int write_intervals(cli_call *call, const prediction *p, const float *variance) {
+    size_t cells = (size_t)p->rows * (size_t)cst_model_classes(p->model);
+    float *ends = calloc(2 * cells + 1, sizeof *ends);
+    if (!ends)
+        return cli_check(call, CST_ERROR_MEMORY);
+    cst_status status = cst_model_intervals(call->context, p->model, p->level, p->probabilities,
+                                            variance, p->rows, ends, ends + cells);
+    if (status == CST_OK)
+        status = cst_write_predictions_conditions(call->context, p->intervals.write_to, ends, 2,
+                                                  p->rows, cst_model_classes(p->model));
+    free(ends);
+    return cli_check(call, status);
+}
+
+/* Beside the values: their variances and intervals. */
+static int write_doubt(cli_call *call, const prediction *p) {
     float *mean = NULL;
     float *variance = NULL;
     int64_t rows = 0;
-    if (!variances && !intervals)
-        return cli_value(call, "level") ? cli_fail(call, "option --level goes with --intervals")
-                                        : CLI_OK;
-    if (cst_model_task(p->model) != CST_TASK_REGRESSION)
-        return cli_fail(call, "options --variance and --intervals are for a regression");
-    if ((variances && !is_npy(variances)) || (intervals && !is_npy(intervals)))
-        return cli_fail(call, "variances and intervals are written as .npy; name the files so");
+    if (!p->variance.path && !p->intervals.path)
+        return CLI_OK;
     int code = cli_check(call, cst_model_predict_values_pool(call->context, p->model, p->pool,
                                                              p->split, &mean, &variance, &rows));
-    if (code == CLI_OK && variances)
-        code = cli_check(call, cst_write_predictions(call->context, variances, variance, rows,
-                                                     cst_model_classes(p->model)));
-    if (code == CLI_OK && intervals)
-        code = write_intervals(call, p, variance, intervals);
+    if (code == CLI_OK && p->variance.path)
+        code = cli_check(call, cst_write_predictions(call->context, p->variance.write_to, variance,
+                                                     rows, cst_model_classes(p->model)));
+    if (code == CLI_OK && p->intervals.path)
+        code = write_intervals(call, p, variance);
     cst_free(call->context, mean);
     cst_free(call->context, variance);
     return code;
@@ -294,32 +317,41 @@ static bool names_folder(const cli_call *call) {
            !cli_target_ends(&named, ".json");
 }
 
+/* The targets and what is read, looked at before any work. */
+static int open_all(cli_call *call, prediction *p) {
+    bool late = names_folder(call);
+    int code = late ? open_inputs(call, p) : CLI_OK;
+    bool folder = p->pool && cst_pool_task(p->pool) == CST_TASK_SEGMENTATION;
+    if (code == CLI_OK)
+        code = folder ? cli_open_folder_target(call, "a file for each case",
+                                               ", or a name that ends in .npy for one array",
+                                               &p->target)
+                      : cli_open_target(call, "the prediction", &p->target);
+    if (code == CLI_OK && !folder)
+        code = check_kind(call, p);
+    if (code == CLI_OK)
+        code = open_doubt(call, p);
+    if (code == CLI_OK && !late)
+        code = open_inputs(call, p);
+    return code == CLI_OK ? check_doubt(call, p) : code;
+}
+
 static int run(cli_call *call) {
     prediction p = {0};
     if (call->argument_count < 1)
         return cli_fail(call, "no model given; see `corestack predict --help`");
     p.split = cli_split(call, 1, "test");
-    bool late = names_folder(call);
-    int code = late ? open_inputs(call, &p) : CLI_OK;
+    int code = open_all(call, &p);
     bool maps = p.pool && cst_pool_task(p.pool) == CST_TASK_SEGMENTATION;
-    if (code == CLI_OK)
-        code = late && maps ? cli_open_folder_target(call, "a file for each case",
-                                                     ", or a name that ends in .npy for one array",
-                                                     &p.target)
-                            : cli_open_target(call, "the prediction", &p.target);
-    if (code == CLI_OK && !(late && maps))
-        code = check_kind(call, &p);
-    if (code == CLI_OK && !late)
-        code = open_inputs(call, &p);
-    maps = p.pool && cst_pool_task(p.pool) == CST_TASK_SEGMENTATION;
     bool boxes = p.pool && cst_pool_task(p.pool) == CST_TASK_DETECTION;
     if (code == CLI_OK)
         code = maps ? write_maps(call, &p) : boxes ? write_boxes(call, &p) : write_rows(call, &p);
-    if (code == CLI_OK && !maps && !boxes)
+    if (code == CLI_OK)
         code = write_doubt(call, &p);
     if (code == CLI_OK)
         code = report(call, &p);
-    code = cli_close_target(call, &p.target, code);
+    const cli_target targets[CLI_TARGETS] = {p.variance, p.intervals, p.target};
+    code = cli_close_targets(call, targets, CLI_TARGETS, code);
     cst_free(call->context, p.probabilities);
     cst_pool_free(call->context, p.pool);
     cst_model_free(call->context, p.model);

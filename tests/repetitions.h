@@ -9,7 +9,7 @@
 
 #include "short_tests.h"
 
-#include "bounds/binomial.h"
+#include "metrics/binomial.h"
 
 #include <stdint.h>
 #include <stdio.h>

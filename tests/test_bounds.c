@@ -2,10 +2,10 @@
  * Exact binomial bounds, the binary KL and PAC-Bayes bounds: against SciPy and decimals of fifty
  * digits, exact coverage, and coverage by simulation in worlds whose true errors are known.
  */
-#include "bounds/binomial.h"
 #include "bounds/pac_bayes.h"
 #include "bounds/posterior.h"
 #include "la/la.h"
+#include "metrics/binomial.h"
 #include "repetitions.h"
 
 #include <math.h>

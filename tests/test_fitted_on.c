@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "check.h"
+
 static const int32_t labels[4] = {2, 0, 1, 1};
 static const int32_t others[4] = {2, 0, 1, 0};
 
@@ -91,11 +93,9 @@ static cst_sketch_match match_of(cst_context *context, const cst_row_sketch *ske
 }
 
 static void a_sketch_knows_its_rows(void **state) {
-    (void)state;
+    cst_context *context = *state;
     static world w;
-    cst_context *context = NULL;
     cst_row_sketch sketch;
-    assert_int_equal(cst_context_create(&context), CST_OK);
     make_world(&w);
     assert_int_equal(cst_row_sketch_of(context, &w.view, &sketch), CST_OK);
     assert_int_equal(sketch.rows, ROWS);
@@ -120,15 +120,12 @@ static void a_sketch_knows_its_rows(void **state) {
     for (int i = 0; i < ROWS; i++)
         w.p[1][i * CLASSES] += 0.125F;
     assert_int_equal(match_of(context, &sketch, &w.view).found, 0);
-    cst_context_free(context);
 }
 
 static void few_rows_are_all_in_the_sketch(void **state) {
-    (void)state;
+    cst_context *context = *state;
     static world w;
-    cst_context *context = NULL;
     cst_row_sketch sketch;
-    assert_int_equal(cst_context_create(&context), CST_OK);
     make_world(&w);
     const int64_t twice[5] = {3, 8, 3, 100, 3};
     cst_view few = w.view;
@@ -138,15 +135,12 @@ static void few_rows_are_all_in_the_sketch(void **state) {
     assert_true(sketch.rows == 5 && sketch.repeated == 3 && sketch.count == 3);
     cst_sketch_match match = match_of(context, &sketch, &w.view);
     assert_true(match.looked_at == ROWS && match.found == 3);
-    cst_context_free(context);
 }
 
 static void a_sketch_as_text(void **state) {
-    (void)state;
-    cst_context *context = NULL;
+    cst_context *context = *state;
     cst_row_sketch sketch = {.rows = 5, .repeated = 2, .count = 2, .least = {1, UINT64_MAX}};
     cst_row_sketch again;
-    assert_int_equal(cst_context_create(&context), CST_OK);
     char *text = cst_row_sketch_print(context, &sketch);
     assert_string_equal(text, "split.rows=5:2:0000000000000001,ffffffffffffffff");
     assert_true(cst_row_sketch_read(strchr(text, '=') + 1, &again));
@@ -174,16 +168,16 @@ static void a_sketch_as_text(void **state) {
     for (int i = 0; i <= CST_SKETCH_ROWS; i++)
         (void)cst_snprintf(many + strlen(many), 18, "%c%016x", i ? ',' : ':', i + 1);
     assert_false(cst_row_sketch_read(many, &again));
-    cst_context_free(context);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_knows_its_rows),
         cmocka_unit_test(an_older_model_was_fitted_on_oof),
-        cmocka_unit_test(a_sketch_knows_its_rows),
-        cmocka_unit_test(few_rows_are_all_in_the_sketch),
-        cmocka_unit_test(a_sketch_as_text),
+        cmocka_unit_test_setup_teardown(a_sketch_knows_its_rows, context_setup, context_teardown),
+        cmocka_unit_test_setup_teardown(few_rows_are_all_in_the_sketch, context_setup,
+                                        context_teardown),
+        cmocka_unit_test_setup_teardown(a_sketch_as_text, context_setup, context_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

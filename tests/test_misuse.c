@@ -385,6 +385,41 @@ static void freed_handles_are_refused(void **state) {
 }
 #endif
 
+/* Documents hold a seed as a number: every call that writes one refuses what readers would round.
+ */
+static void seeds_beyond_documents(void **state) {
+    static const uint64_t seeds[] = {((uint64_t)1 << 53) + 1, UINT64_MAX};
+    cst_context *context = *state;
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t seed = seeds[i];
+        const cst_evaluate_options evaluate = {.seed = seed};
+        const cst_compare_options compare = {.seed = seed};
+        const cst_sweep_options sweep = {0};
+        const cst_bound_options bound = {.seed = seed};
+        const cst_soup_config soup = {.seed = seed};
+        char wanted[32];
+        (void)snprintf(wanted, sizeof wanted, "got %llu", (unsigned long long)seed);
+#define REFUSED(call)                                                                              \
+    do {                                                                                           \
+        assert_int_equal((call), CST_ERROR_ARGUMENT);                                              \
+        if (!strstr(cst_last_error(context), wanted))                                              \
+            fail_msg("%s: %s", #call, cst_last_error(context));                                    \
+    } while (0)
+        REFUSED(cst_evaluate(context, NULL, 1, 1, NULL, 0, seed, NULL));
+        REFUSED(cst_evaluate_member(context, NULL, "oof", 0, 0, seed, NULL));
+        REFUSED(cst_evaluate_model(context, NULL, NULL, "test", 0, 0, seed, NULL));
+        REFUSED(cst_evaluate_stack(context, NULL, NULL, &evaluate, NULL));
+        REFUSED(cst_evaluate_detections(context, NULL, NULL, 0, seed, NULL));
+        REFUSED(cst_segmentation_evaluate_file(context, NULL, NULL, 2, 0, seed, NULL));
+        REFUSED(cst_compare(context, NULL, &compare, NULL));
+        REFUSED(cst_ablate(context, NULL, &compare, NULL));
+        REFUSED(cst_sweep(context, NULL, &sweep, &compare, NULL));
+        REFUSED(cst_bound(context, NULL, NULL, &bound, NULL));
+        REFUSED(cst_soup_learned(context, NULL, 0, &soup, NULL, NULL));
+#undef REFUSED
+    }
+}
+
 static void handles_without_checks(void **state) {
     handles h = {0};
     make_handles(*state, &h);
@@ -400,6 +435,7 @@ int main(void) {
         cmocka_unit_test(second_thread_is_refused),
         cmocka_unit_test(threads_may_take_turns),
         cmocka_unit_test(calls_from_a_callback_keep_to_themselves),
+        cmocka_unit_test(seeds_beyond_documents),
         cmocka_unit_test(handles_without_checks),
 #ifdef CST_CHECK_HANDLES
         cmocka_unit_test(freed_handles_are_refused),

@@ -64,11 +64,31 @@ static void presets_are_as_described(void **state) {
 
 static void bad_values_are_refused_and_change_nothing(void **state) {
     static const char *const bad[][2] = {
-        {"no.such.key", "1"},         {"folds.count", "1"},       {"folds.count", "2.5"},
-        {"folds.count", "many"},      {"folds.count", ""},        {"cka.threshold", "1.5"},
-        {"cka.threshold", "nan"},     {"cka.threshold", "0.5x"},  {"refit.drop", "maybe"},
-        {"lambda.rule", "sta"},       {"lambda.rule", "star|cv"}, {"meta.learners", ""},
-        {"meta.learners", "ridge,x"}, {"seed", "1e400"},
+        {"no.such.key", "1"},
+        {"folds.count", "1"},
+        {"folds.count", "2.5"},
+        {"folds.count", "many"},
+        {"folds.count", ""},
+        {"cka.threshold", "1.5"},
+        {"cka.threshold", "nan"},
+        {"cka.threshold", "0.5x"},
+        {"refit.drop", "maybe"},
+        {"lambda.rule", "sta"},
+        {"lambda.rule", "star|cv"},
+        {"meta.learners", ""},
+        {"meta.learners", "ridge,x"},
+        {"seed", "1e400"},
+        {"seed", "9007199254740993"},
+        {"seed", "18446744073709551616"},
+        {"seed", "-0"},
+        {"seed", "0x10"},
+        {"seed", "1e3"},
+        {"seed", "5.0"},
+        {"seed", " 5"},
+        {"seed", "+5"},
+        {"seed", ""},
+        {"keep.max", "1000001"},
+        {"gate.max_rows", "0"},
     };
     fixture *f = *state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -95,12 +115,27 @@ static void lists_and_flags_are_read(void **state) {
     assert_true(cst_option_real(f->options, CST_OPT_CKA_THRESHOLD) == 0.5);
 }
 
+static void whole_numbers_are_exact(void **state) {
+    fixture *f = *state;
+    assert_int_equal(cst_options_set(f->context, f->options, "seed", "9007199254740992"), CST_OK);
+    assert_int_equal(cst_option_integer(f->options, CST_OPT_SEED), (int64_t)1 << 53);
+    assert_int_equal(cst_options_set(f->context, f->options, "seed", "9007199254740991"), CST_OK);
+    assert_int_equal(cst_option_integer(f->options, CST_OPT_SEED), ((int64_t)1 << 53) - 1);
+    assert_int_equal(cst_options_set(f->context, f->options, "seed", "007"), CST_OK);
+    assert_int_equal(cst_option_integer(f->options, CST_OPT_SEED), 7);
+    assert_int_equal(cst_options_set(f->context, f->options, "seed", "9007199254740993"),
+                     CST_ERROR_ARGUMENT);
+    assert_non_null(strstr(cst_last_error(f->context),
+                           "'9007199254740993' is not a whole number from 0 to 9007199254740992"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_default_is_valid_and_keys_differ),
         cmocka_unit_test(presets_are_as_described),
         cmocka_unit_test(bad_values_are_refused_and_change_nothing),
         cmocka_unit_test(lists_and_flags_are_read),
+        cmocka_unit_test(whole_numbers_are_exact),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

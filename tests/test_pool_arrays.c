@@ -264,6 +264,13 @@ static void what_is_wrong_is_named(void **state) {
     a = describe(&array, SMALL);
     a.columns = 3;
     expect(context, cst_pool_from_arrays(context, &pool, &a), CST_ERROR_ARGUMENT, "3 columns");
+    static const double costs[] = {-1, 1.1e30, INFINITY};
+    for (size_t i = 0; i < sizeof costs / sizeof costs[0]; i++) {
+        a = describe(&array, SMALL);
+        a.flops = &costs[i];
+        expect(context, cst_pool_from_arrays(context, &pool, &a), CST_ERROR_ARGUMENT,
+               "flops[0] is");
+    }
     static const char *const gap[CLASSES] = {"a", NULL};
     a = describe(&array, SMALL);
     a.class_names = gap;

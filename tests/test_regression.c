@@ -407,6 +407,142 @@ static void intervals_hold_their_share_of_new_targets(void **state) {
     }
 }
 
+/* ---- what no float32 holds ------------------------------------------------------------------- */
+
+enum { FAR_ROWS = 3 };
+
+/* Members in the model's order, all at 1 but for row 2, output 1, where they are `far`. */
+static void far_members(const double *far, int members, float data[][FAR_ROWS * POOL_OUTPUTS],
+                        const float **out) {
+    for (int k = 0; k < members; k++) {
+        for (int e = 0; e < FAR_ROWS * POOL_OUTPUTS; e++)
+            data[k][e] = 1;
+        data[k][2 * POOL_OUTPUTS + 1] = (float)far[k];
+        out[k] = data[k];
+    }
+}
+
+static void expect_named(fixture *f, cst_status status, const char *what) {
+    assert_int_equal(status, CST_ERROR_INPUT);
+    const char *text = cst_last_error(f->context);
+    if (!strstr(text, "row 2, output 1") || !strstr(text, what) || strchr(text, '\n'))
+        fail_msg("%s", text);
+}
+
+/* Variances and ends of intervals that float32 does not hold are refused with their row. */
+static void results_beyond_float32_are_refused(void **state) {
+    fixture *f = *state;
+    enum { CELLS = FAR_ROWS * POOL_OUTPUTS };
+    static const char *const presets[] = {"default", "prototype", "paper"};
+    static float data[POOL_MEMBERS][CELLS];
+    for (int p = 0; p < 3; p++) {
+        float mean[CELLS], variance[CELLS], lower[CELLS], upper[CELLS];
+        const float *rows[POOL_MEMBERS];
+        double far[POOL_MEMBERS];
+        cst_model *model = NULL;
+        fit_stack(f, presets[p], NULL, &model, NULL);
+        int members = cst_model_members(model);
+        for (int k = 0; k < members; k++)
+            far[k] = 3e25;
+        far_members(far, members, data, rows);
+        assert_int_equal(cst_model_predict(f->context, model, rows, FAR_ROWS, mean), CST_OK);
+        expect_named(f, cst_model_predict_values(f->context, model, rows, FAR_ROWS, mean, variance),
+                     "the variance is");
+        for (int e = 0; e < CELLS; e++)
+            mean[e] = variance[e] = 1;
+        variance[2 * POOL_OUTPUTS + 1] = 3e38F;
+        assert_int_equal(
+            cst_model_intervals(f->context, model, 0.9, mean, variance, FAR_ROWS, lower, upper),
+            CST_OK);
+        variance[2 * POOL_OUTPUTS + 1] = -1;
+        expect_named(
+            f, cst_model_intervals(f->context, model, 0.9, mean, variance, FAR_ROWS, lower, upper),
+            "interval");
+        variance[2 * POOL_OUTPUTS + 1] = INFINITY;
+        expect_named(
+            f, cst_model_intervals(f->context, model, 0.9, mean, variance, FAR_ROWS, lower, upper),
+            "interval");
+        const int64_t sizes[] = {(int64_t)1 << 54, (int64_t)1 << 56, (int64_t)1 << 59};
+        for (int s = 0; s < 3; s++) {
+            assert_int_equal(
+                cst_model_predict_values(f->context, model, rows, sizes[s], mean, variance),
+                CST_ERROR_LIMIT);
+            assert_int_equal(
+                cst_model_intervals(f->context, model, 0.9, mean, variance, sizes[s], lower, upper),
+                CST_ERROR_LIMIT);
+        }
+        cst_model_free(f->context, model);
+    }
+}
+
+/* Weights beyond 1 take the sum of members of both signs out of float32. */
+static void means_beyond_float32_are_refused_by_every_call(void **state) {
+    fixture *f = *state;
+    enum { ROWS = 60, MEMBERS = 3 };
+    static float data[MEMBERS][ROWS];
+    static float far[MEMBERS][ROWS];
+    static double target[ROWS];
+    static const char *const keep_all[] = {
+        "keep.fraction", "0", "select.direction", "none", "redundancy.measure", "none", NULL};
+    const float *members[MEMBERS];
+    const float *given[MEMBERS];
+    cst_options *options = NULL;
+    cst_pool *pool = NULL;
+    cst_pool *far_pool = NULL;
+    cst_model *model = NULL;
+    cst_predictor *predictor = NULL;
+    float out[ROWS];
+    float *made = NULL;
+    float *more = NULL;
+    int64_t rows = 0;
+    cst_rng rng;
+    cst_rng_init(&rng, 5, CST_STREAM_TEST, 1);
+    for (int i = 0; i < ROWS; i++) { /* y = 2 a + 2 c - 3 b: weights far beyond 1 */
+        double a = cst_rng_normal(&rng), b = cst_rng_normal(&rng), c = cst_rng_normal(&rng);
+        data[0][i] = (float)a;
+        data[1][i] = (float)b;
+        data[2][i] = (float)c;
+        target[i] = 2 * a - 3 * b + 2 * c;
+        for (int k = 0; k < MEMBERS; k++)
+            far[k][i] = data[k][i];
+    }
+    for (int k = 0; k < MEMBERS; k++) {
+        far[k][7] = k == 1 ? -3.4e38F : 3.4e38F;
+        members[k] = data[k];
+        given[k] = far[k];
+    }
+    assert_int_equal(cst_options_create(f->context, &options), CST_OK);
+    for (int i = 0; keep_all[i]; i += 2)
+        assert_int_equal(cst_options_set(f->context, options, keep_all[i], keep_all[i + 1]),
+                         CST_OK);
+    assert_int_equal(
+        cst_pool_from_values(f->context, &pool, "oof", members, names, MEMBERS, ROWS, 1, target),
+        CST_OK);
+    assert_int_equal(cst_fit(f->context, pool, "oof", options, &model, NULL), CST_OK);
+    assert_int_equal(cst_model_members(model), MEMBERS);
+    assert_int_equal(cst_predictor_create(f->context, &predictor, model), CST_OK);
+    assert_int_equal(
+        cst_pool_from_values(f->context, &far_pool, "oof", given, names, MEMBERS, ROWS, 1, target),
+        CST_OK);
+    const cst_status status[] = {
+        cst_model_predict(f->context, model, given, ROWS, out),
+        cst_model_predict_pool(f->context, model, far_pool, "oof", &made, &rows),
+        cst_model_predict_values_pool(f->context, model, far_pool, "oof", &made, &more, &rows),
+    };
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(status[i], CST_ERROR_INPUT);
+    assert_null(made);
+    assert_null(more);
+    assert_non_null(strstr(cst_last_error(f->context), "row 7, output 0"));
+    assert_int_equal(cst_predictor_predict(predictor, given, ROWS, out), CST_ERROR_INPUT);
+    assert_non_null(strstr(cst_predictor_error(predictor), "row 7, output 0: the prediction is"));
+    cst_predictor_free(f->context, predictor);
+    cst_model_free(f->context, model);
+    cst_pool_free(f->context, pool);
+    cst_pool_free(f->context, far_pool);
+    cst_options_free(f->context, options);
+}
+
 /* ---- errors ---------------------------------------------------------------------------------- */
 
 static void methods_for_classification_are_refused(void **state) {
@@ -434,6 +570,8 @@ int main(void) {
         cmocka_unit_test(the_prototype_agrees_with_numpy),
         cmocka_unit_test(models_are_the_same_from_disk_and_for_any_number_of_threads),
         cmocka_unit_test(intervals_hold_their_share_of_new_targets),
+        cmocka_unit_test(results_beyond_float32_are_refused),
+        cmocka_unit_test(means_beyond_float32_are_refused_by_every_call),
         cmocka_unit_test(methods_for_classification_are_refused),
     };
     int failed = cmocka_run_group_tests(tests, setup, teardown);

@@ -16,7 +16,7 @@ typedef struct cst_bound_options {
     const char *split; /* NULL: "test" */
     double delta;      /* a bound fails with at most this probability; 0: 0.05; below 1 */
     double alpha;      /* share of prediction sets that may miss the class; 0: 0.1; below 1 */
-    uint64_t seed;     /* of the halves of the split, and of random sets; at most INT64_MAX */
+    uint64_t seed;     /* of the halves of the split, and of random sets; at most 2^53 */
     int leakage; /* non-zero: looks for leaks too, between split "oof" and this one, which fits a
                     stack to permuted labels */
 } cst_bound_options;

@@ -37,7 +37,7 @@ typedef struct cst_compare_options {
                                     and "folds.count" for the folds of all methods */
     int32_t setting_count;
     int32_t resamples; /* of the bootstrap; 0: no intervals */
-    uint64_t seed;     /* of folds, fits, subsets and resamples */
+    uint64_t seed;     /* of folds, fits, subsets and resamples; at most 2^53 */
     /* Told the probabilities [rows][classes] of every method on the rows scored (for a split with
      * conditions [conditions][rows][classes]); `split` is that or `ood`. An error stops the
      * comparison. May be NULL. */

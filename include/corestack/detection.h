@@ -31,10 +31,10 @@ typedef struct cst_detection_scores {
 } cst_detection_scores;
 
 /* Scores a file of detections against a file of annotations, in all and for each category.
- * resamples > 0 adds 95% bootstrap intervals over the images for AP, AP50, AP75 and AR100. Scores
- * may be any finite numbers. *report is the caller's. CST_ERROR_FORMAT and CST_ERROR_INPUT name the
- * file and the byte: text that is not JSON, unknown or repeated ids, boxes of negative size or
- * wholly outside their image. */
+ * resamples > 0 adds 95% bootstrap intervals over the images for AP, AP50, AP75 and AR100, whose
+ * seed is at most 2^53. Scores may be any finite numbers. *report is the caller's. CST_ERROR_FORMAT
+ * and CST_ERROR_INPUT name the file and the byte: text that is not JSON, unknown or repeated ids,
+ * boxes of negative size or wholly outside their image. */
 CST_API cst_status cst_evaluate_detections(cst_context *context, const char *detections,
                                            const char *annotations, int32_t resamples,
                                            uint64_t seed, cst_report **report);

@@ -30,7 +30,7 @@ CST_API cst_status cst_inspect(cst_context *context, cst_pool *pool, const char 
                                const cst_options *options, cst_report **report);
 
 /* Scores probabilities [rows][classes] against labels [rows]. resamples > 0 adds 95% bootstrap
- * intervals. *report is the caller's. */
+ * intervals, whose seed is at most 2^53. *report is the caller's. */
 CST_API cst_status cst_evaluate(cst_context *context, const float *probabilities, int64_t rows,
                                 int32_t classes, const int32_t *labels, int32_t resamples,
                                 uint64_t seed, cst_report **report);
@@ -53,7 +53,7 @@ typedef struct cst_evaluate_options {
     const char *split; /* NULL: "test"; several with commas between: means over them, and each */
     int baselines;     /* non-zero: beside the simple baselines, fitted on split "oof" */
     int32_t resamples; /* of the bootstrap; 0: no intervals */
-    uint64_t seed;
+    uint64_t seed;     /* of the bootstrap; at most 2^53 */
     const char *ood;   /* splits of out-of-distribution rows to tell from `split`'s, with commas
                           between; NULL: none */
     const char *clean; /* the split without conditions that one with conditions is compared with;

@@ -56,7 +56,9 @@ CST_API const char *cst_model_setting(const cst_model *model, size_t index);
  * within 1e-6. CST_ERROR_INPUT, naming member and row, for numbers that are not finite, leave
  * [0, 1] by more than 1e-6 or sum to something further than 1e-3 from 1; within that, rows are
  * clipped and divided by their sum as in a pool. For a model of a regression: finite values
- * [rows][outputs], in and out; their variances are in corestack/regression.h. */
+ * [rows][outputs], in and out; CST_ERROR_INPUT, naming row and output, for a result that float32
+ * does not hold. Their variances are in corestack/regression.h. After an error `out` may be written
+ * in part. */
 CST_API cst_status cst_model_predict(cst_context *context, const cst_model *model,
                                      const float *const *predictions, int64_t rows, float *out);
 

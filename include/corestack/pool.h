@@ -125,9 +125,9 @@ typedef struct cst_pool_arrays {
     const cst_array *predictions;   /* [members] */
     const char *const *names;       /* [members], all different */
     const char *const *class_names; /* [classes], or NULL */
-    const double *flops;            /* [members] of one prediction, NaN where not known; or NULL */
-    const int32_t *labels;          /* [rows] in 0..classes-1, or NULL */
-    const double *targets;          /* [rows][outputs] of a regression, or NULL */
+    const double *flops; /* [members] of one prediction, 0 to 1e30, NaN where not known; or NULL */
+    const int32_t *labels; /* [rows] in 0..classes-1, or NULL */
+    const double *targets; /* [rows][outputs] of a regression, or NULL */
     const int64_t *folds;  /* [rows], at least 0, numbered anew in increasing order; or NULL */
     const int64_t *groups; /* [rows], any numbers, or NULL */
     const double *weights; /* [rows] row weights as cst_pool_weights describes them, or NULL */
@@ -163,10 +163,10 @@ CST_API cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, c
 
 CST_API void cst_pool_free(cst_context *context, cst_pool *pool);
 
-/* Paths of the files that the pool names, of every split: labels, ids, folds, groups, weights,
- * predictions;
- * then training counts; an array of an archive as "a.npz#name", a tensor likewise. The manifest is
- * not among them. NULL beyond. Borrowed. */
+/* Paths of the files that the pool names, of every split: labels, annotations, ids, folds, groups,
+ * weights, predictions; then training counts; an array of an archive as "a.npz#name", a tensor
+ * likewise, and a folder of cases as itself. The manifest is not among them. NULL beyond. Borrowed.
+ */
 CST_API const char *cst_pool_file(const cst_pool *pool, size_t index);
 
 CST_API cst_task cst_pool_task(const cst_pool *pool);

@@ -84,7 +84,8 @@ CST_API cst_status cst_value_errors(cst_context *context, const cst_predicted_va
 
 /* cst_model_predict for a model of a regression, with the variance of each value: noise plus what
  * the parameters are not sure of. mean, variance: [rows][outputs], the caller's. CST_ERROR_INPUT
- * for a model of another task. */
+ * for a model of another task, and, naming row and output, for a variance that float32 does not
+ * hold. */
 CST_API cst_status cst_model_predict_values(cst_context *context, const cst_model *model,
                                             const float *const *predictions, int64_t rows,
                                             float *mean, float *variance);
@@ -97,7 +98,8 @@ CST_API cst_status cst_model_predict_values_pool(cst_context *context, const cst
 
 /* Ends of the intervals that hold a share `level` (in (0, 1)) of new targets, from what the
  * functions above gave: by the quantiles of cross-fitted residuals that the model holds or by the
- * normal distribution, as it was fitted (option interval.rule). lower, upper: [rows][outputs]. */
+ * normal distribution, as it was fitted (option interval.rule). lower, upper: [rows][outputs].
+ * CST_ERROR_INPUT, naming row and output, for ends that are not finite. */
 CST_API cst_status cst_model_intervals(cst_context *context, const cst_model *model, double level,
                                        const float *mean, const float *variance, int64_t rows,
                                        float *lower, float *upper);

@@ -60,7 +60,8 @@ CST_API cst_status cst_segmentation_evaluate_labels(cst_context *context, const 
 /* Scores maps in a file or folder against the masks that config->labels names, whatever kind both
  * are of: label maps (npy of whole numbers, or PNG) or probability maps, one array or a file for
  * each case. config gives classes, ignore, layout and values as for a pool. boundary: as above.
- * resamples > 0 adds 95% bootstrap intervals over cases. *report is the caller's. */
+ * resamples > 0 adds 95% bootstrap intervals over cases, whose seed is at most 2^53. *report is the
+ * caller's. */
 CST_API cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path,
                                                   const cst_pool_config *config, double boundary,
                                                   int32_t resamples, uint64_t seed,

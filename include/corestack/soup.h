@@ -45,7 +45,7 @@ typedef struct cst_soup_config {
     int any_sign;        /* non-zero: weights sum to 1 and may be negative; else 0 or more */
     int64_t evaluations; /* candidates that are scored, more than there are files; 0:
                             CST_SOUP_EVALUATIONS */
-    uint64_t seed;       /* of the search */
+    uint64_t seed;       /* of the search; at most 2^53 */
 } cst_soup_config;
 
 /* Writes the mean of the files to `out` (cst_checkpoints_mix with equal weights). *report (NULL:

@@ -150,6 +150,7 @@ def labels(y: Any, classes: Optional[Sequence[Any]], of_model: bool = False) -> 
         raise MismatchError(f"y: has shape {found.shape}; labels are one for each row{hint}")
     if found.dtype.kind in "USO":
         if classes is None:
+            refuse_beyond(found)
             raise ArgumentError("y: labels are text; give classes=[...], the names in the order of the columns")
         return _looked_up(found, {str(name): i for i, name in enumerate(classes)})
     if found.dtype.kind in "fiu" and classes is not None and _are_names(found, classes, of_model):
@@ -167,6 +168,16 @@ def labels(y: Any, classes: Optional[Sequence[Any]], of_model: bool = False) -> 
         row = int(np.flatnonzero((found < 0) | (found > np.iinfo(np.int32).max))[0])
         raise InputError(f"y: row {row} is label {found[row]}; labels are numbered from 0")
     return np.ascontiguousarray(found, np.int32)
+
+
+def refuse_beyond(found: Array) -> None:
+    """NumPy keeps whole numbers of more than 64 bits as objects, as it does text: they are named as what they are."""
+    for i, label in enumerate(found.tolist()):
+        if isinstance(label, int) and not -(2**63) <= label < 2**64:
+            raise InputError(
+                f"y: row {i} is label {_values.shown(label)}, beyond what a whole number holds here; labels are "
+                "numbered from 0"
+            )
 
 
 def _looked_up(found: Array, places: Mapping[Any, int]) -> Array:

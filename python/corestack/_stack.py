@@ -194,6 +194,7 @@ class Stack:
         preds = self._only_needed(preds)
         if y is not None and self.task == "classification" and self.classes is None:
             if not _arrays.is_path(y) and as_array(y, "y").dtype.kind in "USO":
+                _arrays.refuse_beyond(as_array(y, "y").ravel())
                 raise ArgumentError(
                     "y: labels are text, and the stack knows no names of classes; give columns from 0 on, or fit it with "
                     "classes=[...]"

@@ -42,6 +42,19 @@ class Integers(Refused):
             self.refused("ignore: is", metrics.map_scores, np.zeros((2, 2), int), np.zeros((2, 2), int), 2, ignore=value)
         self.refused("seed", corestack.fit, PREDS, Y, seed=-1)
 
+    def test_labels_beyond_whole_numbers(self):
+        for label in (10**30, -(10**30), 2**64):
+            y = [*Y.tolist()[:-1], label]
+            named = f"y: row 59 is label {label}, beyond what a whole number holds"
+            self.refused(named, corestack.fit, PREDS, y, error=corestack.InputError, **QUICK)
+            self.refused(named, corestack.evaluate, P, y, error=corestack.InputError)
+            stack = corestack.fit(PREDS, Y, **QUICK)
+            self.refused(named, stack.evaluate, PREDS, y, error=corestack.InputError)
+        self.refused("y: labels are text", corestack.fit, PREDS, ["a"] * 60, **QUICK)
+        for seed in (2**53 + 1, "0x10", "1e3", 5.0):
+            self.refused("seed: .*is not a whole number", corestack.fit, PREDS, Y, seed=seed)
+            self.refused("seed: .*is not a whole number", corestack.fit, PREDS, Y, options={"seed": seed})
+
     def test_kind(self):
         for value in (1.5, None, "5", [5]):
             self.refused("resamples: is", corestack.evaluate, P, Y, resamples=value)
@@ -54,8 +67,8 @@ class Integers(Refused):
             self.refused("memory is", corestack.fit, PREDS, Y, memory=value)
 
     def test_numbers_of_numpy_are_taken(self):
-        report = corestack.evaluate(P, Y, resamples=np.int64(5), seed=np.uint64(2**64 - 1))
-        self.assertEqual(report, corestack.evaluate(P, Y, resamples=5, seed=2**64 - 1))
+        report = corestack.evaluate(P, Y, resamples=np.int64(5), seed=np.uint64(2**53))
+        self.assertEqual(report, corestack.evaluate(P, Y, resamples=5, seed=2**53))
 
     def test_reals(self):
         values = {name: FLAT + k for k, name in enumerate("ab")}

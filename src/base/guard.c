@@ -32,7 +32,7 @@ bool cst_size_fits(int64_t rows, int64_t columns, size_t bytes) {
     if (rows <= 0 || columns <= 0)
         return true;
     return !__builtin_mul_overflow((uint64_t)rows, (uint64_t)columns, &cells) &&
-           cells <= CST_ARRAY_BYTES / bytes;
+           cells < CST_ARRAY_BYTES / bytes;
 }
 
 cst_status cst_fail_size(cst_context *context, const char *call, int64_t rows, int64_t columns) {
@@ -40,6 +40,13 @@ cst_status cst_fail_size(cst_context *context, const char *call, int64_t rows, i
         context, CST_ERROR_LIMIT,
         "%s: an array of %lld x %lld numbers is larger than any memory; check the sizes", call,
         (long long)rows, (long long)columns);
+}
+
+cst_status cst_fail_seed(cst_context *context, const char *call, uint64_t seed) {
+    return cst_fail(context, CST_ERROR_ARGUMENT,
+                    "%s: the seed must be 0 to %llu, which is what documents hold exactly, got "
+                    "%llu",
+                    call, (unsigned long long)CST_SEED_MOST, (unsigned long long)seed);
 }
 
 #ifdef CST_CHECK_HANDLES

@@ -60,6 +60,19 @@ bool cst_size_fits(int64_t rows, int64_t columns, size_t bytes);
             return cst_fail_size(context, __func__, rows, columns);                                \
     } while (0)
 
+/* ---- seeds -------------------------------------------------------------------------------------
+ * Documents hold a seed as a number, and readers of JSON hold whole numbers to 2^53 exactly.
+ */
+
+#define CST_SEED_MOST ((uint64_t)1 << 53)
+
+cst_status cst_fail_seed(cst_context *context, const char *call, uint64_t seed);
+#define CST_SEED(context, seed)                                                                    \
+    do {                                                                                           \
+        if ((seed) > CST_SEED_MOST)                                                                \
+            return cst_fail_seed(context, __func__, seed);                                         \
+    } while (0)
+
 /* ---- handles -----------------------------------------------------------------------------------
  * The first field of what a public handle points to says what it is, until it is freed. Only
  * programs that are wrong are stopped by looking at it, so it is looked at in debug builds

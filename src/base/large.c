@@ -135,7 +135,7 @@ static size_t resident(void) {
     int fd = cst_open_file("/proc/self/statm", O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return 0;
-    ssize_t got = read(fd, text, sizeof text - 1);
+    ssize_t got = cst_read(fd, text, sizeof text - 1);
     (void)close(fd);
     const char *second = got > 0 ? strchr(text, ' ') : NULL;
     long page = sysconf(_SC_PAGESIZE);

@@ -95,10 +95,23 @@ static bool parse_number(const cst_option_spec *spec, const char *text, double *
     double value = cst_strtod(text, &end);
     if (end == text || *end || errno == ERANGE || !isfinite(value))
         return false;
-    if (spec->type == CST_OPTION_INTEGER && value != floor(value))
-        return false;
     *out = value;
     return value >= spec->least && value <= spec->most;
+}
+
+/* Decimal digits. Bounds are at most 2^53, so that every whole number within them is held exactly.
+ */
+static bool parse_integer(const cst_option_spec *spec, const char *text, double *out) {
+    uint64_t value = 0;
+    if (!*text || strspn(text, "0123456789") != strlen(text))
+        return false;
+    for (; *text; text++) {
+        value = 10 * value + (uint64_t)(*text - '0');
+        if (value > (uint64_t)spec->most)
+            return false;
+    }
+    *out = (double)value;
+    return *out >= spec->least;
 }
 
 static bool parse_list(const cst_option_spec *spec, const char *text, double *out) {
@@ -119,6 +132,7 @@ static bool parse_list(const cst_option_spec *spec, const char *text, double *ou
 static bool parse_value(const cst_option_spec *spec, const char *text, double *out) {
     switch (spec->type) {
     case CST_OPTION_INTEGER:
+        return parse_integer(spec, text, out);
     case CST_OPTION_REAL:
         return parse_number(spec, text, out);
     case CST_OPTION_BOOLEAN:

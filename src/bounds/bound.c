@@ -11,9 +11,6 @@
 #include <string.h>
 
 static cst_status check_options(cst_context *context, const cst_bound_work *work) {
-    if (work->seed > INT64_MAX) /* documents hold it as an integer of JSON's readers */
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_bound: the seed is above %lld",
-                        (long long)INT64_MAX);
     if (work->delta > 0 && work->delta < 1 && work->alpha > 0 && work->alpha < 1)
         return CST_OK;
     return cst_fail(context, CST_ERROR_ARGUMENT,
@@ -137,6 +134,7 @@ cst_status cst_bound(cst_context *context, const cst_model *model, cst_pool *poo
     CST_ENTER(context);
     CST_CHECK(context, model, MODEL, "model");
     CST_CHECK(context, pool, POOL, "pool");
+    CST_SEED(context, options ? options->seed : 0);
     if (!model || !pool || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_bound: a model, a pool and a place for the report are needed");

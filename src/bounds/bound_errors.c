@@ -2,10 +2,10 @@
  * Certificates of errors: of the stack by its errors on held-out rows, of votes of its members by
  * PAC-Bayes. Parts of cst_bound. method.md section 10.
  */
-#include "bounds/binomial.h"
 #include "bounds/bound.h"
 #include "bounds/pac_bayes.h"
 #include "bounds/posterior.h"
+#include "metrics/binomial.h"
 #include "metrics/samples.h"
 
 #include <string.h>

@@ -3,56 +3,19 @@
  * fitted on, whatever their split is called. A part of cst_bound. docs/bounds.md, "Rows of the
  * fit".
  */
-#include "bounds/binomial.h"
 #include "bounds/bound.h"
 #include "model/fitted_on.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- rows of the fit ---------------------------------------------------------------------------
  */
 
-/* A refusal is for what chance does not make: coarse predictions repeat, and repeat elsewhere. */
-#define SURE 1e-6
-#define UNLIKELY 0.001
-enum { FEWEST = 4 }; /* of which a refusal is made */
-
-enum { NONE = 0, SOME = 1, ALL = 2 };
-
-/* `found` of `rows` rows have the contents of one of the fit's `known` rows, of which `repeated`
- * equal another one of the fit, as rows do that are drawn alike. */
-static int judge(int64_t found, int64_t rows, int64_t repeated, int64_t known) {
-    if (found == 0)
-        return NONE;
-    double chance = cst_binomial_upper(repeated, known, SURE);
-    if (found == rows && rows >= FEWEST && (double)rows * log(chance) < log(SURE))
-        return ALL;
-    if (repeated == 0)
-        return SOME;
-    chance = cst_binomial_upper(repeated, known, UNLIKELY);
-    return cst_binomial_at_least(found, rows, chance) < UNLIKELY ? SOME : NONE;
-}
-
-/* What the rows themselves say, `hashes` of them: by the sketch in the model's file. */
-static int by_sketch(const cst_bound_work *work, const cst_fit_rows *fit, const uint64_t *hashes,
-                     cst_sketch_match *match) {
-    bool same_name = !strcmp(fit->split, work->split);
-    *match = (cst_sketch_match){0, 0};
-    if (!fit->sketched)
-        return same_name && (fit->same_labels || !fit->labelled) ? ALL : NONE;
-    *match = cst_row_sketch_match(&fit->sketch, hashes, work->rows);
-    bool all = match->found > 0 && match->found == match->looked_at;
-    if (all && fit->same_labels && (same_name || fit->sketch.repeated == 0))
-        return ALL;
-    return judge(match->found, match->looked_at, fit->sketch.repeated, fit->sketch.rows);
-}
-
 /* The fit's rows are in the pool as another split: every row is compared. */
 static cst_status by_split(cst_context *context, const cst_bound_work *work,
                            const cst_fit_rows *fit, const uint64_t *hashes, cst_sketch_match *match,
-                           int *seen) {
+                           cst_seen *seen) {
     if (!strcmp(fit->split, work->split) || !cst_pool_has_split(work->pool, fit->split) ||
         cst_pool_conditions(work->pool, fit->split) > 0)
         return CST_OK;
@@ -72,7 +35,7 @@ static cst_status by_split(cst_context *context, const cst_bound_work *work,
         int64_t repeated = cst_row_hashes_sort(known, view.rows);
         *match = (cst_sketch_match){work->rows,
                                     cst_row_hashes_shared(known, view.rows, hashes, work->rows)};
-        *seen = judge(match->found, work->rows, repeated, view.rows);
+        *seen = cst_seen_judge(match->found, work->rows, repeated, view.rows);
     }
     cst_free(context, known);
     cst_free(context, pointers);
@@ -91,13 +54,13 @@ static cst_status or_say(cst_context *context, cst_status status, const char *sp
 }
 
 static cst_status say(cst_context *context, const cst_bound_work *work, const cst_fit_rows *fit,
-                      const cst_sketch_match *match, int seen) {
-    if (seen == ALL)
+                      const cst_sketch_match *match, cst_seen seen) {
+    if (seen == CST_SEEN_ALL)
         return cst_fail(context, CST_ERROR_INPUT,
                         "the model was fitted on the rows of split '%s', so that no bound holds "
                         "there; name another split",
                         work->split);
-    if (seen == SOME)
+    if (seen == CST_SEEN_SOME)
         cst_notice(context,
                    "of %lld rows of split '%s' that were looked at, %lld have the label and the "
                    "predictions of rows that the model was fitted on; where they are the same "
@@ -116,7 +79,7 @@ static cst_status check_fit(cst_context *context, const cst_bound_work *work) {
     cst_sketch_match match = {0, 0};
     const float **pointers = NULL;
     cst_view view = {0};
-    int seen = NONE;
+    cst_seen seen = CST_SEEN_NONE;
     uint64_t *hashes = cst_alloc(context, (size_t)work->rows, sizeof *hashes);
     cst_status status =
         hashes ? cst_model_view(context, work->model, work->pool, work->split, &pointers, &view)
@@ -124,8 +87,8 @@ static cst_status check_fit(cst_context *context, const cst_bound_work *work) {
     if (status == CST_OK)
         status = cst_row_hashes(context, &view, hashes);
     if (status == CST_OK)
-        seen = by_sketch(work, &fit, hashes, &match);
-    if (status == CST_OK && seen != ALL)
+        seen = cst_fit_rows_seen(&fit, work->split, hashes, work->rows, &match);
+    if (status == CST_OK && seen != CST_SEEN_ALL)
         status = or_say(context, by_split(context, work, &fit, hashes, &match, &seen), fit.split);
     if (status == CST_OK)
         status = say(context, work, &fit, &match, seen);

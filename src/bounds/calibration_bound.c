@@ -4,7 +4,7 @@
  */
 #include "bounds/calibration_bound.h"
 
-#include "bounds/binomial.h"
+#include "metrics/binomial.h"
 #include "metrics/levels.h"
 #include "metrics/ranks.h"
 

@@ -4,7 +4,7 @@
  */
 #include "bounds/conformal.h"
 
-#include "bounds/binomial.h"
+#include "metrics/binomial.h"
 #include "metrics/samples.h"
 
 #include <float.h>

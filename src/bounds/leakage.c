@@ -4,7 +4,7 @@
  */
 #include "bounds/leakage.h"
 
-#include "bounds/binomial.h"
+#include "metrics/binomial.h"
 #include "model/row_sketch.h"
 #include "report/report.h"
 

@@ -4,8 +4,8 @@
  */
 #include "bounds/pac_bayes.h"
 
-#include "bounds/binomial.h"
 #include "la/la.h"
+#include "metrics/binomial.h"
 
 #include <math.h>
 

@@ -10,6 +10,7 @@ cst_status cst_evaluate_detections(cst_context *context, const char *detections,
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_SEED(context, seed);
     if (!detections || !annotations || !report || resamples < 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate_detections: two paths, a number of resamples and a place for "

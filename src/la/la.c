@@ -1,6 +1,7 @@
 /*
  * Dense linear algebra over CBLAS and LAPACKE.
  */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "la/la.h"
 
 #include <cblas.h>
@@ -9,16 +10,25 @@
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 /* OpenBLAS keeps its thread count per process; this counter restores it when the last user leaves.
  */
 static pthread_mutex_t blas_mutex = PTHREAD_MUTEX_INITIALIZER;
 static int blas_users;
 static int blas_threads_before;
+static bool blas_limited; /* the address space has a limit (ulimit -v); atomic */
+
+static bool address_space_is_limited(void) {
+    struct rlimit limit;
+    return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
 
 void cst_la_enter(void) {
     (void)pthread_mutex_lock(&blas_mutex);
     if (blas_users++ == 0) {
+        __atomic_store_n(&blas_limited, address_space_is_limited(), __ATOMIC_RELAXED);
         blas_threads_before = openblas_get_num_threads();
         openblas_set_num_threads(1);
     }
@@ -30,6 +40,50 @@ void cst_la_leave(void) {
     if (--blas_users == 0)
         openblas_set_num_threads(blas_threads_before);
     (void)pthread_mutex_unlock(&blas_mutex);
+}
+
+/* ---- room for OpenBLAS -------------------------------------------------------------------------
+ * OpenBLAS keeps a buffer of 128 MiB for each thread that calls it, and where it finds no room for
+ * one it asks again for ever. So in a limited address space one thread at a time calls it, and none
+ * before there is room.
+ */
+
+#define BUFFER_ROOM ((size_t)160 << 20)
+
+static pthread_mutex_t buffer_mutex = PTHREAD_MUTEX_INITIALIZER;
+static bool buffer_is_there; /* once a call was made, under buffer_mutex */
+
+/* Whether this call has to be alone, in which case it is from here on. */
+static bool blas_alone(void) {
+    bool alone = __atomic_load_n(&blas_limited, __ATOMIC_RELAXED);
+    if (alone)
+        (void)pthread_mutex_lock(&buffer_mutex);
+    return alone;
+}
+
+static void blas_end(bool alone) {
+    if (alone)
+        (void)pthread_mutex_unlock(&buffer_mutex);
+}
+
+static cst_status blas_begin(cst_context *context, bool *alone) {
+    *alone = blas_alone();
+    if (!*alone)
+        return CST_OK;
+    if (!buffer_is_there) {
+        void *room = mmap(NULL, BUFFER_ROOM, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (room != MAP_FAILED)
+            (void)munmap(room, BUFFER_ROOM);
+        buffer_is_there = room != MAP_FAILED;
+    }
+    if (buffer_is_there)
+        return CST_OK;
+    blas_end(true);
+    return cst_fail(context, CST_ERROR_MEMORY,
+                    "the address space is limited (ulimit -v) and has no %d MiB left for the "
+                    "buffers of linear algebra: raise the limit",
+                    (int)(BUFFER_ROOM >> 20));
 }
 
 static cst_status check_dims(cst_context *context, int64_t m, int64_t n, int64_t k, int64_t ld) {
@@ -49,42 +103,50 @@ static int64_t largest(int64_t a, int64_t b, int64_t c) {
 cst_status cst_gemm_f32(cst_context *context, bool transpose_a, bool transpose_b, int64_t m,
                         int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
                         const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
+    bool alone = false;
     cst_status status = check_dims(context, m, n, k, largest(lda, ldb, ldc));
-    if (status != CST_OK || m == 0 || n == 0)
+    if (status != CST_OK || m == 0 || n == 0 || (status = blas_begin(context, &alone)) != CST_OK)
         return status;
     cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans,
                 transpose_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, alpha, a, (int)lda,
                 b, (int)ldb, beta, c, (int)ldc);
+    blas_end(alone);
     return CST_OK;
 }
 
 cst_status cst_gemm_f64(cst_context *context, bool transpose_a, bool transpose_b, int64_t m,
                         int64_t n, int64_t k, double alpha, const double *a, int64_t lda,
                         const double *b, int64_t ldb, double beta, double *c, int64_t ldc) {
+    bool alone = false;
     cst_status status = check_dims(context, m, n, k, largest(lda, ldb, ldc));
-    if (status != CST_OK || m == 0 || n == 0)
+    if (status != CST_OK || m == 0 || n == 0 || (status = blas_begin(context, &alone)) != CST_OK)
         return status;
     cblas_dgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans,
                 transpose_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, alpha, a, (int)lda,
                 b, (int)ldb, beta, c, (int)ldc);
+    blas_end(alone);
     return CST_OK;
 }
 
 cst_status cst_syrk_f64(cst_context *context, int64_t n, int64_t k, double alpha, const double *a,
                         int64_t lda, double beta, double *c, int64_t ldc) {
+    bool alone = false;
     cst_status status = check_dims(context, n, n, k, largest(lda, ldc, k));
-    if (status != CST_OK || n == 0)
+    if (status != CST_OK || n == 0 || (status = blas_begin(context, &alone)) != CST_OK)
         return status;
     cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)n, (int)k, alpha, a, (int)lda, beta, c,
                 (int)ldc);
+    blas_end(alone);
     return CST_OK;
 }
 
 cst_status cst_eigh(cst_context *context, int64_t n, double *a, double *values) {
+    bool alone = false;
     cst_status status = check_dims(context, n, n, n, n);
-    if (status != CST_OK || n == 0)
+    if (status != CST_OK || n == 0 || (status = blas_begin(context, &alone)) != CST_OK)
         return status;
     lapack_int info = LAPACKE_dsyevd(LAPACK_ROW_MAJOR, 'V', 'L', (int)n, a, (int)n, values);
+    blas_end(alone);
     if (info != 0)
         return cst_fail(
             context, CST_ERROR_NUMERIC,
@@ -95,10 +157,12 @@ cst_status cst_eigh(cst_context *context, int64_t n, double *a, double *values) 
 }
 
 cst_status cst_cholesky(cst_context *context, int64_t n, double *a) {
+    bool alone = false;
     cst_status status = check_dims(context, n, n, n, n);
-    if (status != CST_OK || n == 0)
+    if (status != CST_OK || n == 0 || (status = blas_begin(context, &alone)) != CST_OK)
         return status;
     lapack_int info = LAPACKE_dpotrf(LAPACK_ROW_MAJOR, 'L', (int)n, a, (int)n);
+    blas_end(alone);
     if (info != 0)
         return cst_fail(context, CST_ERROR_NUMERIC,
                         "a %lld x %lld matrix is not positive definite (leading minor %d)",
@@ -109,13 +173,17 @@ cst_status cst_cholesky(cst_context *context, int64_t n, double *a) {
 void cst_cholesky_solve(int64_t n, const double *factor, double *b) {
     if (n <= 0)
         return;
+    /* After cst_cholesky there is a buffer. */
+    bool alone = blas_alone();
     cblas_dtrsv(CblasRowMajor, CblasLower, CblasNoTrans, CblasNonUnit, (int)n, factor, (int)n, b,
                 1);
     cblas_dtrsv(CblasRowMajor, CblasLower, CblasTrans, CblasNonUnit, (int)n, factor, (int)n, b, 1);
+    blas_end(alone);
 }
 
 cst_status cst_cholesky_inverse_diagonal(cst_context *context, int64_t n, const double *factor,
                                          double *diagonal) {
+    bool alone = false;
     cst_status status = check_dims(context, n, n, n, n);
     if (status != CST_OK || n == 0)
         return status;
@@ -124,7 +192,12 @@ cst_status cst_cholesky_inverse_diagonal(cst_context *context, int64_t n, const 
     if (!inverse)
         return CST_ERROR_MEMORY;
     memcpy(inverse, factor, width * width * sizeof *inverse);
-    lapack_int info = LAPACKE_dtrtri(LAPACK_ROW_MAJOR, 'L', 'N', (int)n, inverse, (int)n);
+    status = blas_begin(context, &alone);
+    lapack_int info = 0;
+    if (status == CST_OK) {
+        info = LAPACKE_dtrtri(LAPACK_ROW_MAJOR, 'L', 'N', (int)n, inverse, (int)n);
+        blas_end(alone);
+    }
     if (info != 0)
         status = cst_fail(context, CST_ERROR_NUMERIC,
                           "a %lld x %lld triangular matrix is singular (row %d)", (long long)n,

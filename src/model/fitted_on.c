@@ -5,8 +5,16 @@
  */
 #include "model/fitted_on.h"
 
+#include "metrics/binomial.h"
+
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
+
+/* A refusal is for what chance does not make: coarse predictions repeat, and repeat elsewhere. */
+#define SURE 1e-6
+#define UNLIKELY 0.001
+enum { FEWEST = 4 }; /* of which a refusal is made */
 
 enum { PRINT_CHARS = 48 };
 
@@ -56,26 +64,51 @@ static const char *find_setting(const cst_model *model, const char *key) {
     return NULL;
 }
 
-bool cst_fitted_on(const cst_model *model, const char *split, const int32_t *labels, int64_t rows) {
-    char print[PRINT_CHARS];
-    const char *name = find_setting(model, "split");
-    const char *known = find_setting(model, "split.labels");
-    if (strcmp(name ? name : "oof", split) != 0)
-        return false;
-    if (!known || !labels)
-        return true;
-    label_print(labels, rows, print);
-    return strcmp(known, print) == 0;
-}
-
 cst_fit_rows cst_fit_rows_of(const cst_model *model, const int32_t *labels, int64_t rows) {
-    char print[PRINT_CHARS];
     const char *split = find_setting(model, "split");
     const char *known = find_setting(model, "split.labels");
     const char *sketch = find_setting(model, "split.rows");
     cst_fit_rows out = {.split = split ? split : "oof", .labelled = known != NULL};
-    label_print(labels, rows, print);
-    out.same_labels = known && strcmp(known, print) == 0;
+    out.same_labels = known != NULL;
+    if (known && labels) {
+        char print[PRINT_CHARS];
+        label_print(labels, rows, print);
+        out.same_labels = strcmp(known, print) == 0;
+    }
     out.sketched = sketch && cst_row_sketch_read(sketch, &out.sketch);
     return out;
+}
+
+bool cst_fit_rows_named(const cst_fit_rows *fit, const char *split) {
+    return !strcmp(fit->split, split) && (fit->same_labels || !fit->labelled);
+}
+
+bool cst_fitted_on(const cst_model *model, const char *split, const int32_t *labels, int64_t rows) {
+    cst_fit_rows fit = cst_fit_rows_of(model, labels, rows);
+    return cst_fit_rows_named(&fit, split);
+}
+
+cst_seen cst_seen_judge(int64_t found, int64_t rows, int64_t repeated, int64_t known) {
+    if (found == 0)
+        return CST_SEEN_NONE;
+    double chance = cst_binomial_upper(repeated, known, SURE);
+    if (found == rows && rows >= FEWEST && (double)rows * log(chance) < log(SURE))
+        return CST_SEEN_ALL;
+    if (repeated == 0)
+        return CST_SEEN_SOME;
+    chance = cst_binomial_upper(repeated, known, UNLIKELY);
+    return cst_binomial_at_least(found, rows, chance) < UNLIKELY ? CST_SEEN_SOME : CST_SEEN_NONE;
+}
+
+cst_seen cst_fit_rows_seen(const cst_fit_rows *fit, const char *split, const uint64_t *hashes,
+                           int64_t rows, cst_sketch_match *match) {
+    bool same_name = !strcmp(fit->split, split);
+    *match = (cst_sketch_match){0, 0};
+    if (!fit->sketched)
+        return cst_fit_rows_named(fit, split) ? CST_SEEN_ALL : CST_SEEN_NONE;
+    *match = cst_row_sketch_match(&fit->sketch, hashes, rows);
+    bool all = match->found > 0 && match->found == match->looked_at;
+    if (all && fit->same_labels && (same_name || fit->sketch.repeated == 0))
+        return CST_SEEN_ALL;
+    return cst_seen_judge(match->found, match->looked_at, fit->sketch.repeated, fit->sketch.rows);
 }

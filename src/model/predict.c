@@ -7,6 +7,7 @@
 #include "model/kernels.h"
 #include "model/values.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -235,6 +236,33 @@ static void add_loglinear(const predict_job *job, const predict_scratch *s,
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
+/* The mixture as it is returned; false where a number of it is not finite then. */
+static bool round_mixture(const double *mixture, int64_t cells, float *out) {
+    int beyond = 0;
+    for (int64_t e = 0; e < cells; e++) {
+        out[e] = (float)mixture[e];
+        beyond |= !(fabsf(out[e]) <= FLT_MAX);
+    }
+    return beyond == 0;
+}
+
+/* Names the first cell of rows first.. of `out` that is not finite. Numbers near the end of
+ * float32's range bring that about, and models that were not written by a fit. */
+static cst_status refuse_result(cst_context *worker, const predict_job *job, int64_t first,
+                                const float *out, const double *mixture) {
+    int32_t classes = job->model->classes;
+    int64_t at = 0;
+    while (isfinite(out[at]))
+        at++;
+    int64_t row = first + at / classes;
+    return cst_fail(worker, CST_ERROR_INPUT,
+                    "row %lld, %s %d: the prediction is %g, which no float32 holds; are the "
+                    "members' numbers right?",
+                    (long long)(job->view->index ? job->view->index[row] : row),
+                    job->model->task == CST_TASK_REGRESSION ? "output" : "class",
+                    (int)(at % classes), mixture[at]);
+}
+
 /* Samples first..first+count-1, whose rows are in s->members. */
 static cst_status predict_chunk(cst_context *worker, const predict_job *job,
                                 const predict_scratch *s, int64_t first, int64_t count) {
@@ -250,9 +278,9 @@ static cst_status predict_chunk(cst_context *worker, const predict_job *job,
         if (job->blend[l] != 0 && model->learner[l].kind == CST_LEARNER_LOGLINEAR)
             add_loglinear(job, s, &model->learner[l], job->blend[l], count);
     float *out = job->out + (size_t)first * (size_t)model->classes;
-    for (int64_t e = 0; e < cells; e++)
-        out[e] = (float)s->mixture[e];
-    return CST_OK;
+    return round_mixture(s->mixture, cells, out)
+               ? CST_OK
+               : refuse_result(worker, job, first, out, s->mixture);
 }
 
 /* Samples first..first+count-1, rows[k] being those of member k, chunk by chunk. */
@@ -440,16 +468,13 @@ static cst_status check_arguments(cst_context *context, const char *call, const 
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%s: a model, predictions, rows >= 0 and a place for the result are needed",
                         call);
+    if (!cst_size_fits(rows, model->classes, sizeof *out))
+        return cst_fail_size(context, call, rows, model->classes);
     for (int32_t k = 0; rows > 0 && k < model->members; k++)
         if (!predictions[k])
             return cst_fail(context, CST_ERROR_ARGUMENT,
                             "%s: the predictions of member %d, '%s', are missing", call, (int)k,
                             model->member_names[k]);
-    size_t cells = 0;
-    if (!cst_size_mul((size_t)rows, (size_t)model->classes, &cells) ||
-        !cst_size_mul(cells, sizeof(double), &cells))
-        return cst_fail(context, CST_ERROR_LIMIT, "%lld rows of %d classes are too many",
-                        (long long)rows, (int)model->classes);
     return CST_OK;
 }
 

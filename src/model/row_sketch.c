@@ -31,6 +31,15 @@ static uint64_t finish(uint64_t hash) {
     return hash ^ (hash >> 33);
 }
 
+static uint64_t add_row(uint64_t hash, const float *row, size_t classes) {
+    for (size_t c = 0; c < classes; c++) {
+        uint32_t bits = 0;
+        memcpy(&bits, &row[c], sizeof bits);
+        hash = add_word(hash, bits);
+    }
+    return hash;
+}
+
 static cst_status hash_block(cst_context *context, void *user, int64_t block) {
     const hash_job *job = user;
     const cst_view *view = job->view;
@@ -45,11 +54,8 @@ static cst_status hash_block(cst_context *context, void *user, int64_t block) {
     for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
         const float *p = NULL;
         status = cst_view_rows(context, view, k, first, size, scratch, &p);
-        for (size_t j = 0; status == CST_OK && j < (size_t)size * classes; j++) {
-            uint32_t bits = 0;
-            memcpy(&bits, &p[j], sizeof bits);
-            out[j / classes] = add_word(out[j / classes], bits);
-        }
+        for (int64_t i = 0; status == CST_OK && i < size; i++)
+            out[i] = add_row(out[i], p + (size_t)i * classes, classes);
     }
     for (int64_t i = 0; i < size; i++)
         out[i] = finish(out[i]);

@@ -186,7 +186,7 @@ double cst_values_unit(const cst_values *values, int32_t output, const double *x
             row += covariance[i * columns + j] * (x[j] - center[j]);
         unit += 2 * row * (x[i] - center[i]);
     }
-    return fmax(unit, 1e-12);
+    return unit < 1e-12 ? 1e-12 : unit; /* what is no number stays none */
 }
 
 double cst_values_factor(const cst_values *values, int32_t output, double level) {
@@ -250,6 +250,14 @@ typedef struct variance_job {
     float *out;
 } variance_job;
 
+static cst_status refuse_variance(cst_context *context, const cst_view *view, int64_t row,
+                                  int32_t output, double variance) {
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "row %lld, output %d: the variance is %g, which no float32 holds; are the "
+                    "members' numbers right?",
+                    (long long)(view->index ? view->index[row] : row), (int)output, variance);
+}
+
 static cst_status variance_block(cst_context *context, void *user, int64_t index) {
     const variance_job *job = user;
     const cst_values *values = job->model->values;
@@ -270,8 +278,12 @@ static cst_status variance_block(cst_context *context, void *user, int64_t index
         for (int32_t j = 0; j < values->columns; j++)
             x[j] = block.design[j * block.stride + e];
         double unit = cst_values_unit(values, output, x, cst_value_block_spread(&block, e));
-        job->out[block.first * outputs + e] =
-            (float)fmax(values->noise[output] * unit, (double)FLT_MIN);
+        double variance = values->noise[output] * unit;
+        float *out = job->out + block.first * outputs + e;
+        *out = variance < (double)FLT_MIN ? FLT_MIN : (float)variance;
+        if (!isfinite(*out))
+            status =
+                refuse_variance(context, job->view, block.first + e / outputs, output, variance);
     }
     cst_value_block_free(context, &block);
     cst_free(context, x);

@@ -48,6 +48,7 @@ cst_status cst_folds_quantile(cst_context *context, const double *targets, int32
     if (!targets || !out || outputs < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_folds_quantile: targets and a place for the folds are needed");
+    CST_FITS(context, rows, outputs, sizeof *targets);
     if (folds < 2)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%d folds were asked for: at least 2 are needed", (int)folds);

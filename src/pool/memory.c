@@ -279,6 +279,8 @@ static cst_status check(cst_context *context, const char *call, const cst_pool_a
                         "%s: %" PRId64 " rows and %d %s; at least 1 row and %d %s are needed", call,
                         a->rows, a->classes, values ? "outputs" : "classes", values ? 1 : 2,
                         values ? "output" : "classes");
+    if (!cst_size_fits(a->rows, a->classes, values ? sizeof(double) : sizeof(float)))
+        return cst_fail_size(context, call, a->rows, a->classes);
     if (a->columns != 0 && a->columns != a->classes &&
         (a->columns != 1 || a->classes != 2 || values))
         return cst_fail(context, CST_ERROR_ARGUMENT, "%s: %d columns for %d %s", call, a->columns,
@@ -291,6 +293,11 @@ static cst_status check(cst_context *context, const char *call, const cst_pool_a
         if (!a->predictions[k].data || (unsigned)a->predictions[k].type > CST_NUMBER_FLOAT16)
             return cst_fail(context, CST_ERROR_ARGUMENT, "%s: predictions[%d] is %s", call, k,
                             a->predictions[k].data ? "of an unknown type of number" : "NULL");
+    for (int32_t k = 0; a->flops && k < a->members; k++)
+        if (!isnan(a->flops[k]) && !(a->flops[k] >= 0 && a->flops[k] <= 1e30))
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "%s: flops[%d] is %g; it must be 0 to 1e30, or NaN where not known",
+                            call, k, a->flops[k]);
     return CST_OK;
 }
 

@@ -3,11 +3,13 @@
  * memory.c). The first call of every program. Method, section 0.
  */
 #define _XOPEN_SOURCE 700
+#include "base/retry.h"
 #include "io/bytes.h"
 #include "pool/state.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -257,7 +259,7 @@ static int compare_names(const void *a, const void *b) {
 
 /* Paths of the prediction files of a folder, sorted. */
 static cst_status list_folder(cst_context *context, const char *path, char ***out, size_t *count) {
-    DIR *folder = opendir(path);
+    DIR *folder = cst_open_entries(AT_FDCWD, path, 0);
     *out = NULL;
     *count = 0;
     if (!folder)

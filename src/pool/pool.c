@@ -195,16 +195,18 @@ static const cst_manifest_condition *find_condition(const cst_pool *pool, const 
                : NULL;
 }
 
+enum { SPLIT_PATHS = 6 };
+
 /* The path in place `place` of all there may be; NULL where none is given. */
 static const char *path_at(const cst_manifest *m, size_t place) {
     size_t splits = (size_t)m->split_count;
-    if (place < 5 * splits) {
-        const cst_manifest_split *split = &m->splits[place / 5];
-        const char *const paths[] = {split->labels, split->ids, split->folds, split->groups,
-                                     split->weights};
-        return paths[place % 5];
+    if (place < SPLIT_PATHS * splits) {
+        const cst_manifest_split *split = &m->splits[place / SPLIT_PATHS];
+        const char *const paths[SPLIT_PATHS] = {split->labels, split->annotations, split->ids,
+                                                split->folds,  split->groups,      split->weights};
+        return paths[place % SPLIT_PATHS];
     }
-    place -= 5 * splits;
+    place -= SPLIT_PATHS * splits;
     const cst_manifest_member *member = &m->members[place / (2 * splits)];
     place %= 2 * splits;
     return place < splits ? member->paths[place] : member->ids[place - splits];
@@ -212,9 +214,9 @@ static const char *path_at(const cst_manifest *m, size_t place) {
 
 const char *cst_pool_file(const cst_pool *pool, size_t index) {
     pool = CST_ALIVE(pool, POOL);
-    size_t places =
-        pool ? (size_t)pool->manifest->split_count * (5 + 2 * (size_t)pool->manifest->member_count)
-             : 0;
+    size_t places = pool ? (size_t)pool->manifest->split_count *
+                               (SPLIT_PATHS + 2 * (size_t)pool->manifest->member_count)
+                         : 0;
     for (size_t place = 0; place < places; place++) {
         const char *path = path_at(pool->manifest, place);
         if (path && index-- == 0)

@@ -4,6 +4,7 @@
 #include "pool/stream.h"
 
 #include "base/large.h"
+#include "base/retry.h"
 #include "pool/pieces.h"
 
 #include <errno.h>
@@ -91,9 +92,7 @@ static cst_status read_copy(cst_context *context, const void *source, int64_t fi
     size_t bytes = (size_t)count * row;
     for (size_t done = 0; done < bytes;) {
         ssize_t got =
-            pread(s->fd, (char *)out + done, bytes - done, (off_t)((size_t)first * row + done));
-        if (got < 0 && errno == EINTR)
-            continue;
+            cst_pread(s->fd, (char *)out + done, bytes - done, (off_t)((size_t)first * row + done));
         if (got <= 0)
             return failed(context, s, "reading", got);
         done += (size_t)got;

@@ -123,6 +123,7 @@ cst_status cst_evaluate(cst_context *context, const float *probabilities, int64_
         *report = NULL;
     CST_ENTER(context);
     CST_FITS(context, rows, classes, sizeof(*probabilities));
+    CST_SEED(context, seed);
     if (!probabilities || !labels || !report || rows < 1 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate: probabilities, labels and a place for the report are "

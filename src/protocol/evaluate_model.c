@@ -323,13 +323,43 @@ static cst_status put_methods(cst_context *context, cst_report *report, const ev
     return status;
 }
 
+/* Whether a scored split has the rows of the fit, by its name and labels, or, whatever it is
+ * called, by the rows themselves. */
+static cst_status look_at_rows(cst_context *context, const evaluation *e, int32_t t, cst_seen *seen,
+                               cst_sketch_match *match) {
+    const cst_target *target = &e->targets.list[t];
+    const cst_view *view = &e->methods[0].views[t];
+    cst_fit_rows fit = cst_fit_rows_of(e->model, target->labels, target->samples);
+    *seen = cst_fit_rows_named(&fit, target->split) ? CST_SEEN_ALL : CST_SEEN_NONE;
+    *match = (cst_sketch_match){0, 0};
+    if (*seen == CST_SEEN_ALL || !fit.sketched || target->conditions > 0)
+        return CST_OK; /* rows of conditions are changed ones */
+    uint64_t *hashes = cst_alloc(context, (size_t)view->rows, sizeof *hashes);
+    cst_status status = hashes ? cst_row_hashes(context, view, hashes) : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        *seen = cst_fit_rows_seen(&fit, target->split, hashes, view->rows, match);
+    cst_free(context, hashes);
+    return status;
+}
+
 /* Says whether the fit has seen these rows: scores on them are no estimate of anything. */
-static void put_seen(cst_context *context, cst_report *report, const evaluation *e) {
+static cst_status put_seen(cst_context *context, cst_report *report, const evaluation *e) {
     const char *seen = NULL;
     for (int32_t t = 0; t < e->targets.scored; t++) {
         const cst_target *target = &e->targets.list[t];
-        if (cst_fitted_on(e->model, target->split, target->labels, target->samples))
+        cst_sketch_match match;
+        cst_seen rows = CST_SEEN_NONE;
+        cst_status status = look_at_rows(context, e, t, &rows, &match);
+        if (status != CST_OK)
+            return status;
+        if (rows == CST_SEEN_ALL)
             seen = target->split;
+        else if (rows == CST_SEEN_SOME)
+            cst_notice(context,
+                       "of %lld rows of split '%s' that were looked at, %lld have the label and "
+                       "the predictions of rows that the model was fitted on; where they are the "
+                       "same rows, these scores are optimistic",
+                       (long long)match.looked_at, target->split, (long long)match.found);
     }
     cst_report_flag(report, cst_report_root(report), "seen_in_fitting", seen != NULL);
     if (seen)
@@ -337,6 +367,7 @@ static void put_seen(cst_context *context, cst_report *report, const evaluation 
                    "the model was fitted on the rows of split '%s': these scores are optimistic; "
                    "score a split that it has not seen, or take the nested scores that fit reports",
                    seen);
+    return CST_OK;
 }
 
 static cst_status score_model(cst_context *context, const cst_model *model, cst_pool *pool,
@@ -352,9 +383,10 @@ static cst_status score_model(cst_context *context, const cst_model *model, cst_
         cst_report_string(report, cst_report_root(report), "split", options->split);
         if (options->ood)
             cst_report_string(report, cst_report_root(report), "ood", options->ood);
-        put_seen(context, report, &e);
-        status = put_methods(context, report, &e);
+        status = put_seen(context, report, &e);
     }
+    if (status == CST_OK)
+        status = put_methods(context, report, &e);
     release(context, &e);
     return status;
 }

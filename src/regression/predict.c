@@ -95,15 +95,21 @@ cst_status cst_model_intervals(cst_context *context, const cst_model *model, dou
     if (!(level > 0 && level < 1))
         return cst_fail(context, CST_ERROR_ARGUMENT, "level %g of an interval is not in (0, 1)",
                         level);
+    CST_FITS(context, rows, model->classes, sizeof *mean);
     cst_status status = need_values(context, model);
     size_t width = (size_t)model->classes;
     for (size_t d = 0; status == CST_OK && d < width; d++) {
         double factor = cst_values_factor(model->values, (int32_t)d, level);
-        for (size_t i = 0; i < (size_t)rows; i++) {
+        for (size_t i = 0; status == CST_OK && i < (size_t)rows; i++) {
             size_t at = i * width + d;
             double half = factor * sqrt((double)variance[at]);
             lower[at] = (float)((double)mean[at] - half);
             upper[at] = (float)((double)mean[at] + half);
+            if (!isfinite(lower[at]) || !isfinite(upper[at]))
+                status = cst_fail(context, CST_ERROR_INPUT,
+                                  "row %zu, output %zu: a mean of %g and a variance of %g have no "
+                                  "interval whose ends a float32 holds",
+                                  i, d, (double)mean[at], (double)variance[at]);
         }
     }
     return status;

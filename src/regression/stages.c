@@ -281,8 +281,15 @@ cst_status cst_value_result_predict(cst_context *context, const cst_model *model
     for (int l = 0; status == CST_OK && l < CST_COVERAGE_LEVELS; l++)
         for (int32_t d = 0; d < view->classes; d++) {
             double factor = cst_values_factor(model->values, d, cst_coverage_levels[l]);
-            for (size_t e = (size_t)d; e < cells; e += (size_t)view->classes)
+            for (size_t e = (size_t)d; status == CST_OK && e < cells; e += (size_t)view->classes) {
                 result->half[l][e] = (float)(factor * sqrt((double)result->variance[e]));
+                if (!isfinite(result->half[l][e]))
+                    status =
+                        cst_fail(context, CST_ERROR_INPUT,
+                                 "row %lld, output %d: no float32 holds the width of the "
+                                 "interval of a variance of %g",
+                                 (long long)e / view->classes, (int)d, (double)result->variance[e]);
+            }
         }
     return status;
 }

@@ -115,6 +115,7 @@ cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_SEED(context, seed);
     if (!path || !config || !config->labels || !report || !(boundary >= 0) || boundary > 1e4)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_segmentation_evaluate_file: maps, masks, a width of boundaries and a "

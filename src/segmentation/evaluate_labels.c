@@ -107,7 +107,7 @@ cst_status cst_segmentation_evaluate_labels(cst_context *context, const int32_t 
                         "cst_segmentation_evaluate_labels: label maps, their size and a place for "
                         "the scores are needed");
     if (!cst_size_mul((size_t)images, (size_t)height, &pixels) ||
-        !cst_size_mul(pixels, (size_t)width, &pixels) || pixels > INT64_MAX / 8)
+        !cst_size_mul(pixels, (size_t)width, &pixels) || pixels >= CST_ARRAY_BYTES / sizeof *labels)
         return cst_fail(context, CST_ERROR_LIMIT, "too many pixels");
     double *tally = cst_alloc(context, cst_tally_width(classes), sizeof *tally);
     int32_t *inside = cst_alloc(context, pixels, sizeof *inside);

@@ -97,6 +97,7 @@ cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const
         *report = NULL;
     CST_ENTER(context);
     CST_CHECK(context, pool, POOL, "pool");
+    CST_SEED(context, seed);
     if (!pool || !split || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate_member: a pool, a split and a place for the report are "
@@ -117,6 +118,7 @@ cst_status cst_evaluate_model(cst_context *context, const cst_model *model, cst_
     CST_ENTER(context);
     CST_CHECK(context, model, MODEL, "model");
     CST_CHECK(context, pool, POOL, "pool");
+    CST_SEED(context, seed);
     if (!model || !pool || !split || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate_model: a model, a pool, a split and a place for the report "
@@ -140,6 +142,7 @@ cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_
     CST_ENTER(context);
     CST_CHECK(context, model, MODEL, "model");
     CST_CHECK(context, pool, POOL, "pool");
+    CST_SEED(context, o.seed);
     if (!model || !pool || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate_stack: a model, a pool and a place for the report are "
@@ -166,6 +169,7 @@ cst_status cst_compare(cst_context *context, cst_pool *pool, const cst_compare_o
         *report = NULL;
     CST_ENTER(context);
     CST_CHECK(context, pool, POOL, "pool");
+    CST_SEED(context, options ? options->seed : 0);
     if (!report)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_compare: no place for the report");
     if (!pool)
@@ -184,6 +188,7 @@ cst_status cst_ablate(cst_context *context, cst_pool *pool, const cst_compare_op
         *report = NULL;
     CST_ENTER(context);
     CST_CHECK(context, pool, POOL, "pool");
+    CST_SEED(context, options ? options->seed : 0);
     if (!report)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_ablate: no place for the report");
     if (!pool)
@@ -202,6 +207,7 @@ cst_status cst_sweep(cst_context *context, cst_pool *pool, const cst_sweep_optio
         *report = NULL;
     CST_ENTER(context);
     CST_CHECK(context, pool, POOL, "pool");
+    CST_SEED(context, options ? options->seed : 0);
     if (!report)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_sweep: no place for the report");
     if (!pool || !sweep)

@@ -211,6 +211,7 @@ cst_status cst_soup_learned(cst_context *context, const char *const *paths, int3
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_SEED(context, config ? config->seed : 0);
     learned l = {.single = -1};
     cst_notices_clear(context);
     cst_status status = cst_soup_check_call(context, __func__, paths, count, out);

@@ -80,9 +80,9 @@ class Outputs(PoolCase):
         with open(log, "wb") as file:
             file.write(b"precious\n")
         with open(log, "ab") as file:
-            result = run(*fit, "/proc/self/fd/1", stdout=file)
-        self.assertEqual(result.code, 0, result.err)
-        self.assertTrue(self.read(log).startswith(b"precious\n" + model + b"corestack fit"))
+            result = run(*fit, "/proc/self/fd/1", stdout=file)  # where the report goes
+        self.assertEqual(result.code, 2, result.err)
+        self.assertEqual(self.read(log), b"precious\n")
         self.fails(*fit, "/proc/self/fd/77", says=["/proc/self/fd/77", "descriptor"])
 
     def as_process(self, prepare, *arguments):
@@ -164,6 +164,27 @@ class Inputs(PoolCase):
 
         return subprocess.run([TOOL, *arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT, preexec_fn=limit,
                               check=False, **keywords)
+
+    @unittest.skipIf("ASAN_OPTIONS" in os.environ, "AddressSanitizer takes terabytes of addresses")
+    def test_little_address_space(self):
+        """A limited address space: the usual result, or one line; OpenBLAS by itself would ask for room for ever."""
+        self.fit("--threads", "2")
+        wanted = self.read(self.model)
+        codes = []
+        for mebibytes in (150, 200, 260, 300, 350, 400, 1000):
+            os.remove(self.model)
+            result = self.limited(resource.RLIMIT_AS, mebibytes << 20, "fit", self.pool, "-o", self.model, "--threads", "2",
+                                  env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
+            codes.append(result.returncode)
+            if result.returncode == 0:
+                self.assertEqual(self.read(self.model), wanted)
+            else:
+                self.assertIn(result.returncode, (2, 3), result.stderr)
+                self.assertEqual(result.stderr.count(b"\n"), 1, result.stderr)
+                self.assertFalse(os.path.exists(self.model))
+                with open(self.model, "wb") as file:
+                    file.write(wanted)
+        self.assertEqual((codes[0], codes[-1]), (2, 0), codes)
 
     def test_few_descriptors(self):
         """More members than descriptors, kept on disk: an error that says so, or the usual result."""

@@ -119,6 +119,26 @@ class Interrupted(PoolCase):
                                       preexec_fn=ready)
             self.assertEqual(finished.returncode, code, finished.stderr)
 
+    def test_pipes(self):
+        """One signal ends a run whose output is a pipe that nobody opens, or that nobody reads; with a reader it gets all."""
+        labels = self.path("many.npy")
+        np.save(labels, np.arange(60000, dtype=np.int32) % 7)
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+        arguments = ["folds", "--labels", labels, "-o", pipe]
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self.assertEqual(self.interrupt(arguments, 0.7, number), -number)
+            reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+            self.assertEqual(self.interrupt(arguments, 0.7, number), -number)
+            os.close(reader)
+        plain = self.path("folds.npy")
+        self.assertEqual(run(*arguments[:-1], plain).code, 0)
+        process = subprocess.Popen([TOOL, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        time.sleep(0.3)
+        with open(pipe, "rb") as reader:
+            got = reader.read()
+        self.assertEqual((process.wait(60), got), (0, self.read(plain)))
+
     def test_fit(self):
         out = os.path.join(self.out, "m.cstack")
         self.runs("m.cstack", [["fit", self.pool, "-o", out, "--set", f"seed={s}"] for s in (1, 2)])

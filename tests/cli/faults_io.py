@@ -83,8 +83,8 @@ class Faults(PoolCase):
         shutil.rmtree(self.out)
         os.mkdir(self.out)
 
-    def sweep(self, arguments, old=None, kinds=READS):
-        """old: a file that the command replaces. kinds: of calls that it must make."""
+    def sweep(self, arguments, old=None, kinds=READS, everywhere=()):
+        """old: a file that the command replaces. kinds: of calls that it must make. everywhere: faults at every call."""
         def prepare():
             self.clear()
             if self.scratch:
@@ -110,6 +110,8 @@ class Faults(PoolCase):
             places = sorted({0, calls - 1, *chosen.sample(range(calls), min(calls, EACH))}) if calls else []
             if not LONG:
                 places = places[:1] + places[-1:] if kind in HARMFUL else places[:1]
+            if kind in everywhere:
+                places = range(calls)
             for place in dict.fromkeys(places):
                 before = prepare()
                 fault = f"{kind}:{place}"
@@ -145,6 +147,19 @@ class Faults(PoolCase):
             out = os.path.join(self.out, name)
             self.sweep(["predict", self.model, self.pool, "--split", "test", "-o", out], old=out, kinds=WRITES)
 
+    def test_values_and_their_doubt(self):
+        """Three files that get their names one after the other: those that are new are taken back."""
+        import numpy as np
+
+        rng = np.random.default_rng(6)
+        targets = rng.normal(size=60)
+        self.save("t.npy", targets)
+        files = [self.save(f"{name}.npy", (targets + 0.5 * rng.normal(size=60)).astype(np.float32)) for name in "ab"]
+        self.works("fit", "--task", "regression", "-l", self.path("t.npy"), *files, "-o", self.model, "--set", "folds.count=2")
+        out, variance, ends = (os.path.join(self.out, name) for name in ("p.npy", "v.npy", "ends.npy"))
+        self.sweep(["predict", self.model, *files, "--task", "regression", "-o", out, "--variance", variance, "--intervals",
+                    ends], old=out, kinds=WRITES, everywhere=("rename=EIO",))
+
     def test_evaluate(self):
         self.sweep(["evaluate", self.model, self.pool, "--split", "test", "--json"])
 
@@ -167,7 +182,7 @@ class Faults(PoolCase):
         self.manifest["models"][0]["predictions"]["oof"] = "ada.oof.npz"
         self.manifest["models"][1]["predictions"]["oof"] = "bob.oof.csv"
         self.write_manifest()
-        self.sweep(["inspect", self.pool, "--json"])
+        self.sweep(["inspect", self.pool, "--json"], everywhere=("open=EINTR", "read=EINTR", "read=short"))
 
     def checkpoints(self):
         import numpy as np

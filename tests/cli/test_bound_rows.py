@@ -63,6 +63,38 @@ class BoundRows(PoolCase):
         self.alone()
         self.assertTrue(any("where they are the same rows, no bound holds" in notice for notice in self.notices()))
 
+    def scored(self, *arguments):
+        return self.works("evaluate", self.model, self.pool, "--json", *arguments).json()
+
+    def test_scores_of_rows_of_the_fit(self):
+        """evaluate: the same rows under another name are told, with and without baselines; a mixture is a notice."""
+        shuffled = np.random.default_rng(1).permutation(self.rows)
+        for rows in (slice(None), shuffled, shuffled[:50]):
+            self.of_fit(rows)
+            for arguments in ((), ("--baselines",)):
+                document = self.scored(*arguments)
+                self.assertIs(document["seen_in_fitting"], True)
+                self.assertTrue(any("fitted on the rows of split 'test'" in notice for notice in document["notices"]))
+        few = np.arange(20)
+        labels = np.concatenate([self.labels["oof"][few], self.labels["test"][20:]])
+        self.put(labels, [np.concatenate([self.members[name, "oof"][few], self.members[name, "test"][20:]]) for name in NAMES])
+        self.alone()
+        document = self.scored()
+        self.assertIs(document["seen_in_fitting"], False)
+        self.assertEqual(
+            [notice for notice in document["notices"] if "where they are the same rows, these scores are optimistic" in notice],
+            document["notices"],
+        )
+        self.assertEqual(len(document["notices"]), 1)
+
+    def test_scores_of_rounded_rows_of_the_fit(self):
+        """Predictions of the fit saved again in half precision: its name and its labels still say so."""
+        for name in NAMES:
+            self.save(f"{name}.oof.npy", self.members[name, "oof"].astype(np.float16))
+        self.assertIs(self.scored("--split", "oof")["seen_in_fitting"], True)
+        self.put(self.labels["test"], [self.members[name, "test"] for name in NAMES])
+        self.assertEqual(self.scored()["notices"], [])
+
     def test_equal_labels_of_other_rows(self):
         """As many rows in the order of their classes: no refusal, and no silence."""
         ordered = np.arange(self.rows) % self.classes

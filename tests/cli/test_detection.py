@@ -85,6 +85,28 @@ class Commands(PoolCase):
                     self.assertAlmostEqual(float(row[name]), figures[name], places=8, msg=name)
                 self.assertIn(f"{100 * figures['AP']:.2f}", line)
 
+    def test_annotations_are_never_an_output(self):
+        model, copy = self.path("cells.cstack"), self.path("det")
+        shutil.copytree(os.path.dirname(POOL), copy)
+        pool = os.path.join(copy, "pool.json")
+        self.works("fit", pool, "-o", model, "--set", "evaluate.nested=false")
+        for name in ("oof.json", "test.json"):
+            file = os.path.join(copy, name)
+            before = self.read(file)
+            for words in (["fit", pool, "--set", "evaluate.nested=false"], ["predict", model, pool]):
+                self.fails(*words, "-o", file, says=["-o", name, "which is read here"])
+            self.assertEqual(self.read(file), before)
+        os.mkdir(os.path.join(copy, "truth"))
+        with open(pool, encoding="utf-8") as file:
+            manifest = json.load(file)
+        for split in manifest["splits"].values():
+            os.rename(os.path.join(copy, split["annotations"]), os.path.join(copy, "truth", split["annotations"]))
+            split["annotations"] = "truth/" + split["annotations"]
+        with open(pool, "w", encoding="utf-8") as file:
+            json.dump(manifest, file)
+        self.fails("compare", pool, "-m", "average", "-r", "0", "--save", os.path.join(copy, "truth"),
+                   says=["--save", "which is read here"])
+
     def boxes_of(self, pool, *settings):
         """Kept members and predicted boxes on split test."""
         model, out = self.path("b.cstack"), self.path("b.json")

@@ -2,11 +2,12 @@
 
 import os
 import stat
+import subprocess
 import unittest
 
 import numpy as np
 
-from support import PoolCase, run
+from support import TIMEOUT, TOOL, PoolCase, run
 
 
 class NeverAnInput(PoolCase):
@@ -127,6 +128,100 @@ class WholeOrNothing(PoolCase):
             self.fails(*words, "-o", self.path("a"), "-ob", says=["twice", "-o"])
         self.fails("folds", "-l", "a", "-l", "b", "-o", "c.npy", says=["twice", "--labels"])
         self.fit("--set", "keep.max=2", "--set", "keep.fraction=0")
+
+
+    def test_standard_output(self):
+        """What takes the report takes nothing else, by whatever name."""
+        self.fit()
+        other = self.path("other")
+        for words in (["fit", self.pool, "-q"], ["predict", self.model, self.pool],
+                      ["folds", "-l", self.path("oof_labels.npy")]):
+            for place in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
+                self.fails(*words, "-o", place, says=[f"-o {place}: ", "goes to a file, and the report to standard output"])
+                with open(other, "wb") as file:
+                    result = run(*words, "-o", place, stdout=file)
+                self.assertEqual((result.code, result.err.count("\n"), self.read(other)), (2, 1, b""))
+            script = 'exec "$@" 3>&1'
+            done = subprocess.run(["sh", "-c", script, "sh", TOOL, *words, "-o", "/dev/fd/3"], stdin=subprocess.DEVNULL,
+                                  capture_output=True, timeout=TIMEOUT, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, b""))
+            self.assertIn(b"standard output", done.stderr)
+        with open(self.path("new.cstack"), "wb") as file:
+            result = run("fit", self.pool, "-o", self.path("new.cstack"), stdout=file)
+        self.assertEqual((result.code, self.read(self.path("new.cstack"))), (2, b""))
+        self.assertIn("new.cstack: the model goes to a file, and the report to standard output", result.err)
+        self.works("predict", self.model, self.pool, "-o", "/dev/null", stdout=subprocess.DEVNULL)
+
+    def test_names_that_are_too_long(self):
+        """They are refused before anything is read."""
+        most = os.pathconf(self.folder, "PC_NAME_MAX")
+        long = "m" * (most + 1)
+        for words in (["fit", "no.json"], ["predict", "no.cstack", "no.json"], ["folds", "-l", "no.npy"]):
+            name = long[:-4] + ".npy"
+            self.fails(*words, "-o", self.path(name), says=[f"{most + 1} bytes", str(most), name])
+        self.works("fit", self.pool, "-o", self.path(long[1:]))
+
+
+class SeveralOutputs(PoolCase):
+    """--variance and --intervals of a regression name outputs as -o does."""
+
+    def setUp(self):
+        super().setUp()
+        rng = np.random.default_rng(8)
+        y = rng.normal(size=80)
+        self.labels_file = self.save("y.npy", y)
+        self.files = [self.save(f"{name}.npy", (y + share * rng.normal(size=80)).astype(np.float32))
+                      for name, share in (("huber", 0.3), ("knn", 0.4), ("lasso", 0.5))]
+        self.works("fit", "--task", "regression", "-l", self.labels_file, *self.files, "-o", self.model)
+        self.words = ["predict", self.model, *self.files, "--task", "regression", "-l", self.labels_file]
+        self.out, self.variance, self.ends = (self.path(n) for n in ("out.npy", "v.npy", "ends.npy"))
+
+    def test_never_an_input(self):
+        for name in (*self.files, self.labels_file):
+            for option in ("--variance", "--intervals"):
+                before = self.read(name)
+                self.fails(*self.words, "-o", self.out, option, name, says=[option, name, "which is read here"])
+                self.fails(*self.words, "-o", self.out, option, os.path.join(self.folder, ".", os.path.basename(name)),
+                           says=[option, "which is read here"])
+                self.assertEqual(self.read(name), before)
+
+    def test_two_outputs_are_two_files(self):
+        again = os.path.join(self.folder, "..", os.path.basename(self.folder), "out.npy")
+        for there in (False, True):
+            if there:
+                self.save("out.npy", np.zeros(3))
+                os.symlink("out.npy", self.path("link.npy"))
+            for more in (["--variance", self.out], ["--intervals", again], ["--variance", again, "--intervals", self.ends],
+                         *([["--variance", self.path("link.npy")]] if there else [])):
+                self.fails(*self.words, "-o", self.out, *more, says=["-o " + self.out, more[1], "one file"])
+            self.fails(*self.words, "-o", self.ends, "--variance", self.out, "--intervals", again, says=["--variance", "one file"])
+
+    def test_none_is_replaced_before_the_report_is_out(self):
+        names = ("v.npy", "ends.npy", "out.npy")
+        given = [*self.words, "-o", self.out, "--variance", self.variance, "--intervals", self.ends]
+        for older in (False, True):
+            for name in names if older else ():
+                with open(self.path(name), "wb") as file:
+                    file.write(b"older " + name.encode())
+            before = self.listing()
+            with open("/dev/full", "wb") as full:
+                result = run(*given, stdout=full)
+            self.assertEqual((result.code, result.err.count("\n")), (2, 1), result.err)
+            self.fails(*given, file_limit=400, says=["failed"])
+            self.assertEqual(self.listing(), before)
+            for name in names if older else ():
+                self.assertEqual(self.read(self.path(name)), b"older " + name.encode())
+        self.works(*given)
+        self.assertEqual([np.load(self.path(n)).shape for n in names], [(80,), (2, 80, 1), (80,)])
+
+    def test_what_cannot_be_written(self):
+        """It is said before anything is read, each under the name of its option."""
+        words = ["predict", "no.cstack", "no.npy", "no2.npy", "-o", self.out]
+        long = "v" * os.pathconf(self.folder, "PC_NAME_MAX") + ".npy"
+        for option in ("--variance", "--intervals"):
+            self.fails(*words, option, self.path("no/v.npy"), says=[option, "no/v.npy", "cannot be used"])
+            self.fails(*words, option, self.path(long), says=[option, "bytes", long])
+        self.fails(*words, "--intervals", self.ends, "--level", "2", says=["--level"])
 
 
 class Csv(PoolCase):

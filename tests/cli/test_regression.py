@@ -147,6 +147,20 @@ class Made(PoolCase):
             self.make(scale=scale)
             self.fails("fit", self.pool, "-o", self.model, says=["'oof'", "'level'", "another unit"])
 
+    def test_results_beyond_float32(self):
+        self.make(members=3)
+        self.fit("--set", "keep.fraction=0", "--set", "select.direction=none", "--set", "redundancy.measure=none")
+        names = [self.path(f"m{k}.npy") for k in range(3)]
+        out, ends, variance = (self.path(name) for name in ("out.npy", "ends.npy", "variance.npy"))
+        far = [np.load(name).astype(np.float32) for name in names]
+        for name, values in zip(names, far):
+            values[5] = 3e30
+            np.save(name, values)
+        doubt = ("--variance", variance, "--intervals", ends)
+        self.fails("predict", self.model, *names, "--task", "regression", "-o", out, *doubt, says=["row 5, output 0", "variance"])
+        for path in (out, ends, variance):
+            self.assertFalse(os.path.exists(path), path)
+
     def test_options_of_other_tasks(self):
         self.make()
         foreign = ["fit.balance=1", "loglinear.bias=false", "probability.map=simplex", "detect.iou=0.6"]

@@ -472,6 +472,25 @@ class Segmentation(PoolCase):
             os.remove(self.path("oof_mask_cases/" + name))
         self.refused("the folder has no file NAME.png of a case")
 
+    def test_outputs_are_never_in_a_folder_of_cases(self):
+        """Neither a case is replaced nor a new file made that would be one."""
+        for split in ("oof", "test"):
+            self.segmentation["splits"][split]["labels"] = self.masks_folder(split, "npy")
+            self.segmentation["models"][0]["predictions"][split] = self.folder_of("ada", split, extension="npy")
+        self.write_pool(self.segmentation)
+        self.fit("m.cstack", "--set", "evaluate.nested=false")
+        os.symlink("oof_mask_cases", self.path("link"))
+        os.symlink("oof_mask_cases/case0.npy", self.path("case.npy"))
+        for words in (["fit", self.pool], ["predict", self.path("m.cstack"), self.pool]):
+            for name in ("oof_mask_cases/case3.npy", "ada_oof_cases/case0.npy", "test_mask_cases/new.npy",
+                         "ada_test_cases/../ada_test_cases/case9.npy", "link/case1.npy", "link/new.npy", "case.npy"):
+                file = self.path(name)
+                before = self.read(file) if os.path.exists(file) else None
+                self.fails(*words, "-o", file, says=["-o", name, "whose files are read here"])
+                self.assertEqual(self.read(file) if os.path.exists(file) else None, before)
+        self.fails("predict", self.path("m.cstack"), self.pool, "-o", self.path("f" * 300), says=["300 bytes"])
+        self.works("predict", self.path("m.cstack"), self.pool, "-o", self.path("beside.npy"))
+
     def test_wrong_numbers(self):
         bad = self.maps["bob", "oof"].copy()
         bad[1, 2, 3] *= 3

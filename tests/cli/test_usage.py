@@ -82,6 +82,12 @@ class Usage(PoolCase):
         self.fails(
             "fit", self.pool, "-o", self.model, "--seed", "-1", says=["seed", "0 to 9007199254740992"]
         )
+        for value in ("9007199254740993", "0x10", "1e3", "5.0"):
+            for option in (("--seed", value), ("--set", f"seed={value}")):
+                self.fails("fit", self.pool, "-o", self.model, *option, says=["seed", f"'{value}'", "0 to 9007199254740992"])
+        for command in (("fit", self.pool, "-o", self.model), ("inspect", self.pool)):
+            self.fails(*command, "--seed", "1", "--set", "seed=2", says=["twice", "--seed 1", "--set seed=2"])
+            self.fails(*command, "--set", "seed=2", "--seed", "1", says=["twice", "--seed 1", "--set seed=2"])
         self.fails("fit", self.pool, "-o", self.model, "--split", "nope", says=["nope"])
         self.fails("fit", self.path("none.json"), "-o", self.model, says=["none.json"])
         self.fails("fit", self.pool, "-o", self.path("no/such/m"), says=["no/such"])

@@ -5,8 +5,8 @@
  *
  * Values outside the stated domain give NaN.
  */
-#ifndef CST_BOUNDS_BINOMIAL_H
-#define CST_BOUNDS_BINOMIAL_H
+#ifndef CST_METRICS_BINOMIAL_H
+#define CST_METRICS_BINOMIAL_H
 
 #include <stdint.h>
 

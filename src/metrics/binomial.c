@@ -2,7 +2,7 @@
  * Binomial tails by the incomplete beta function, their inversion and that of the binary KL by
  * bisection to the last bit. Under every certificate of an error rate. method.md section 10.
  */
-#include "bounds/binomial.h"
+#include "metrics/binomial.h"
 
 #include "metrics/distributions.h"
 

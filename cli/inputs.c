@@ -1,0 +1,161 @@
+/*
+ * What no output may be: a file that the command reads, a name in a folder of cases that it reads,
+ * or the place of another output.
+ * Before any work of the commands that write a file. Paper: none.
+ */
+#define _XOPEN_SOURCE 700 /* realpath */
+#include "cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* The options that name a file to write, and how messages name them. */
+static const struct {
+    const char *name;
+    const char *shown;
+} OUTPUTS[CLI_TARGETS] = {
+    {"output", "-o"}, {"variance", "--variance"}, {"intervals", "--intervals"}};
+
+const char *cli_output_shown(const char *name) {
+    for (int i = 0; i < CLI_TARGETS; i++)
+        if (strcmp(OUTPUTS[i].name, name) == 0)
+            return OUTPUTS[i].shown;
+    return "-o";
+}
+
+/* ---- files that are one ---------------------------------------------------------------------- */
+
+const char *cli_base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+bool cli_folder_of(const char *path, char folder[CLI_PATH_CHARS]) {
+    size_t length = (size_t)(cli_base_name(path) - path);
+    if (length >= CLI_PATH_CHARS)
+        return false;
+    (void)snprintf(folder, CLI_PATH_CHARS, "%.*s", (int)length, length ? path : ".");
+    if (length == 0)
+        (void)snprintf(folder, CLI_PATH_CHARS, ".");
+    return true;
+}
+
+static bool same(const struct stat *a, const struct stat *b) {
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+bool cli_same_place(const struct stat *a, const struct stat *b) {
+    struct stat null;
+    bool swallowed =
+        S_ISCHR(a->st_mode) && stat("/dev/null", &null) == 0 && a->st_rdev == null.st_rdev;
+    return same(a, b) && !swallowed;
+}
+
+/* Whether two paths lead to one file, by whatever names. Where neither is there yet, whether they
+ * are the same name in the same folder. */
+static bool same_file(const char *a, const char *b) {
+    char folders[2][CLI_PATH_CHARS];
+    struct stat first;
+    struct stat second;
+    bool there = stat(a, &first) == 0;
+    if (there != (stat(b, &second) == 0))
+        return false;
+    if (there)
+        return S_ISREG(first.st_mode) && same(&first, &second);
+    return strcmp(cli_base_name(a), cli_base_name(b)) == 0 && cli_folder_of(a, folders[0]) &&
+           cli_folder_of(b, folders[1]) && stat(folders[0], &first) == 0 &&
+           stat(folders[1], &second) == 0 && same(&first, &second);
+}
+
+/* The same of two outputs, which also must not be one device or pipe. */
+static bool same_output(const char *a, const char *b) {
+    struct stat first;
+    struct stat second;
+    return same_file(a, b) ||
+           (stat(a, &first) == 0 && stat(b, &second) == 0 && cli_same_place(&first, &second));
+}
+
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+size_t cli_member(const char *path) {
+    static const char *const containers[] = {".safetensors#", ".safetensors:", ".npz#", ".npz:"};
+    for (size_t i = 0; i < sizeof containers / sizeof *containers; i++) {
+        const char *found = strstr(path, containers[i]);
+        if (found)
+            return (size_t)(found - path) + strlen(containers[i]) - 1;
+    }
+    return 0;
+}
+
+/* Refuses an input that an output would overwrite; a NULL input passes. */
+static int check_input(cli_call *call, const char *input) {
+    char archive[CLI_PATH_CHARS];
+    size_t member = input ? cli_member(input) : 0;
+    if (member && member < sizeof archive) { /* an array of an archive */
+        (void)snprintf(archive, sizeof archive, "%.*s", (int)member, input);
+        input = archive;
+    }
+    for (int i = 0; input && i < CLI_TARGETS; i++) {
+        const char *output = cli_value(call, OUTPUTS[i].name);
+        if (output && same_file(output, input))
+            return cli_fail(call, "%s %s: that is %s, which is read here; name another file",
+                            OUTPUTS[i].shown, output, input);
+    }
+    return CLI_OK;
+}
+
+/* Whether the path is a name in the folder. */
+static bool lies_in(const char *path, const struct stat *folder) {
+    char text[CLI_PATH_CHARS];
+    struct stat info;
+    return cli_folder_of(path, text) && stat(text, &info) == 0 && same(&info, folder);
+}
+
+int cli_check_pool_file(cli_call *call, const char *input) {
+    struct stat info;
+    int code = check_input(call, input);
+    if (code != CLI_OK || stat(input, &info) != 0 || !S_ISDIR(info.st_mode))
+        return code;
+    for (int i = 0; code == CLI_OK && i < CLI_TARGETS; i++) {
+        const char *output = cli_value(call, OUTPUTS[i].name);
+        char *real = output ? realpath(output, NULL) : NULL;
+        if (output && (lies_in(output, &info) || (real && lies_in(real, &info))))
+            code = cli_fail(call,
+                            "%s %s: it lies in the folder %s, whose files are read here; name one "
+                            "in another folder",
+                            OUTPUTS[i].shown, output, input);
+        free(real);
+    }
+    return code;
+}
+
+/* Two options must not name one file to write. */
+static int check_apart(cli_call *call) {
+    for (int i = 0; i < CLI_TARGETS; i++) {
+        const char *first = cli_value(call, OUTPUTS[i].name);
+        for (int j = i + 1; first && j < CLI_TARGETS; j++) {
+            const char *second = cli_value(call, OUTPUTS[j].name);
+            if (second && same_output(first, second))
+                return cli_fail(call, "%s %s and %s %s are one file; name two", OUTPUTS[i].shown,
+                                first, OUTPUTS[j].shown, second);
+        }
+    }
+    return CLI_OK;
+}
+
+int cli_check_named_inputs(cli_call *call) {
+    static const char *const options[] = {"labels", "ids", "folds", "groups", "weights"};
+    int code = check_apart(call);
+    for (int i = 0; code == CLI_OK && i < call->argument_count; i++) {
+        char manifest[CLI_PATH_CHARS];
+        code = check_input(call, call->arguments[i]);
+        (void)snprintf(manifest, sizeof manifest, "%s/pool.json", call->arguments[i]);
+        if (code == CLI_OK)
+            code = check_input(call, manifest);
+    }
+    for (size_t i = 0; code == CLI_OK && i < sizeof options / sizeof options[0]; i++)
+        code = check_input(call, cli_value(call, options[i]));
+    return code;
+}

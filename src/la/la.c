@@ -18,11 +18,20 @@
 static pthread_mutex_t blas_mutex = PTHREAD_MUTEX_INITIALIZER;
 static int blas_users;
 static int blas_threads_before;
-static bool blas_limited; /* the address space has a limit (ulimit -v); atomic */
+static bool blas_limited; /* the address space has a limit (ulimit -v) that may be met; atomic */
+
+/* Addresses for the buffers of 256 threads, and as many for all else. */
+#define PLENTY ((size_t)64 << 30)
+
+static bool has_room(size_t bytes, int protection) {
+    void *room = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return room != MAP_FAILED && munmap(room, bytes) == 0;
+}
 
 static bool address_space_is_limited(void) {
     struct rlimit limit;
-    return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+           !has_room(PLENTY, PROT_NONE);
 }
 
 void cst_la_enter(void) {
@@ -70,19 +79,15 @@ static cst_status blas_begin(cst_context *context, bool *alone) {
     *alone = blas_alone();
     if (!*alone)
         return CST_OK;
-    if (!buffer_is_there) {
-        void *room = mmap(NULL, BUFFER_ROOM, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (room != MAP_FAILED)
-            (void)munmap(room, BUFFER_ROOM);
-        buffer_is_there = room != MAP_FAILED;
-    }
+    if (!buffer_is_there)
+        buffer_is_there = has_room(BUFFER_ROOM, PROT_READ | PROT_WRITE);
     if (buffer_is_there)
         return CST_OK;
     blas_end(true);
     return cst_fail(context, CST_ERROR_MEMORY,
                     "the address space is limited (ulimit -v) and has no %d MiB left for the "
-                    "buffers of linear algebra: raise the limit",
+                    "buffers of linear algebra: raise the limit, or start with "
+                    "OPENBLAS_NUM_THREADS=1",
                     (int)(BUFFER_ROOM >> 20));
 }
 

@@ -167,14 +167,15 @@ class Inputs(PoolCase):
 
     @unittest.skipIf("ASAN_OPTIONS" in os.environ, "AddressSanitizer takes terabytes of addresses")
     def test_little_address_space(self):
-        """A limited address space: the usual result, or one line; OpenBLAS by itself would ask for room for ever."""
+        """A limited address space: the usual result, or one line; OpenBLAS by itself would ask for room for ever. What comes
+        does not depend on when threads of OpenBLAS start."""
         self.fit("--threads", "2")
         wanted = self.read(self.model)
-        codes = []
-        for mebibytes in (150, 200, 260, 300, 350, 400, 1000):
+        codes, usual = [], {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+        for mebibytes in (150, 200, 260, 300, 400, 400, 400, 1000):
             os.remove(self.model)
             result = self.limited(resource.RLIMIT_AS, mebibytes << 20, "fit", self.pool, "-o", self.model, "--threads", "2",
-                                  env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
+                                  env=usual)
             codes.append(result.returncode)
             if result.returncode == 0:
                 self.assertEqual(self.read(self.model), wanted)
@@ -184,7 +185,7 @@ class Inputs(PoolCase):
                 self.assertFalse(os.path.exists(self.model))
                 with open(self.model, "wb") as file:
                     file.write(wanted)
-        self.assertEqual((codes[0], codes[-1]), (2, 0), codes)
+        self.assertEqual((codes[0], codes[-4:]), (2, [0, 0, 0, 0]), codes)
 
     def test_few_descriptors(self):
         """More members than descriptors, kept on disk: an error that says so, or the usual result."""

@@ -1,5 +1,6 @@
 """Writes the figures of the fuzz targets into docs/reliability.md, between the lines "<!-- fuzz: begin -->" and
-"<!-- fuzz: end -->". Called by scripts/fuzz.sh --figures with the build folder and the page.
+"<!-- fuzz: end -->"; with --restore, the figures of that table into the build folder where it has fewer, so that they go on adding up.
+Called by scripts/fuzz.sh with the build folder and the page.
 """
 import datetime
 import json
@@ -8,7 +9,7 @@ import platform
 import subprocess
 import sys
 
-build, page = map(pathlib.Path, sys.argv[1:3])
+BEGIN, END = "<!-- fuzz: begin -->\n", "<!-- fuzz: end -->\n"
 FOLDERS = ["src/io", "src/model", "src/pool"]
 # What is in them besides: writers, prediction, folds, pools of arrays.
 READERS = {"npy, npz": "io/npy.c io/npy_header.c io/zip.c io/bytes.c", "delimited text": "io/csv.c io/table.c",
@@ -25,37 +26,54 @@ def share(files, kind):
     return f"{100 * covered / count:.1f}%" if count else "-"
 
 
-def targets():
+def total(log):
+    """Executions, seconds and the most edges of a target's runs."""
+    rows = [list(map(int, line.split("\t"))) for line in log.read_text().splitlines()] if log.exists() else []
+    return sum(r[0] for r in rows), sum(r[1] for r in rows), max((r[2] for r in rows), default=0)
+
+
+def targets(build):
     for log in sorted((build / "figures").iterdir()):
-        rows = [list(map(int, line.split("\t"))) for line in log.read_text().splitlines()]
-        executions, seconds = sum(r[0] for r in rows), sum(r[1] for r in rows)
-        found = len(list((build / "inputs" / log.name).glob("*")))
-        yield log.name, executions, seconds, max(r[2] for r in rows), found
+        yield log.name, *total(log), len(list((build / "inputs" / log.name).glob("*")))
 
 
-files = json.loads((build / "coverage.json").read_text())["data"][0]["files"]
-rows = list(targets())
-executions, seconds = sum(r[1] for r in rows), sum(r[2] for r in rows)
-compiler = subprocess.run(["clang", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
-lines = ["| target | executions | CPU seconds | executions a second | edges | inputs kept |", "|---|---|---|---|---|---|"]
-for name, runs, spent, edges, found in rows:
-    lines.append(f"| {name} | {runs:,} | {spent:,} | {runs / max(spent, 1):,.0f} | {edges:,} | {found:,} |")
-lines += [f"| all | {executions:,} | {seconds:,} | {executions / max(seconds, 1):,.0f} | | {sum(r[4] for r in rows):,} |", "",
-          "Coverage of the readers by the stored inputs and those found together, all targets:", "",
-          "| | lines | branches |", "|---|---|---|"]
-for name, sources in READERS.items():
-    part = [f for f in files if any(f["filename"].endswith("/src/" + source) for source in sources.split())]
-    if part:
-        lines.append(f"| {name} | {share(part, 'lines')} | {share(part, 'branches')} |")
-for folder in FOLDERS:
-    part = [f for f in files if f"/{folder}/" in f["filename"]]
-    lines.append(f"| all of `{folder}/`, writers too | {share(part, 'lines')} | {share(part, 'branches')} |")
-lines += ["", f"{datetime.date.today()}, {compiler}, {platform.machine()}; AddressSanitizer and "
-          "UndefinedBehaviorSanitizer, one thread a target, on a machine with other work. `scripts/fuzz.sh --figures` "
-          "writes these tables."]
-text = page.read_text()
-begin, end = "<!-- fuzz: begin -->\n", "<!-- fuzz: end -->\n"
-head, rest = text.split(begin)
-tail = rest.split(end)[1]
-page.write_text(head + begin + "\n".join(lines) + "\n" + end + tail)
-print("\n".join(lines))
+def restore(build, page):
+    (build / "figures").mkdir(parents=True, exist_ok=True)
+    for line in page.read_text().split(BEGIN)[1].split(END)[0].splitlines():
+        cells = [cell.strip().replace(",", "") for cell in line.strip("| ").split("|")]
+        log = build / "figures" / cells[0]
+        if len(cells) == 6 and cells[0] != "all" and cells[1].isdigit() and total(log)[0] < int(cells[1]):
+            log.write_text("\t".join((cells[1], cells[2], cells[4])) + "\n")
+
+
+def write(build, page):
+    files = json.loads((build / "coverage.json").read_text())["data"][0]["files"]
+    rows = list(targets(build))
+    executions, seconds = sum(r[1] for r in rows), sum(r[2] for r in rows)
+    compiler = subprocess.run(["clang", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    lines = ["| target | executions | CPU seconds | executions a second | edges | inputs kept |", "|---|---|---|---|---|---|"]
+    for name, runs, spent, edges, found in rows:
+        lines.append(f"| {name} | {runs:,} | {spent:,} | {runs / max(spent, 1):,.0f} | {edges:,} | {found:,} |")
+    lines += [f"| all | {executions:,} | {seconds:,} | {executions / max(seconds, 1):,.0f} | | {sum(r[4] for r in rows):,} |", "",
+              "Coverage of the readers by the stored inputs and those found together, all targets:", "",
+              "| | lines | branches |", "|---|---|---|"]
+    for name, sources in READERS.items():
+        part = [f for f in files if any(f["filename"].endswith("/src/" + source) for source in sources.split())]
+        if part:
+            lines.append(f"| {name} | {share(part, 'lines')} | {share(part, 'branches')} |")
+    for folder in FOLDERS:
+        part = [f for f in files if f"/{folder}/" in f["filename"]]
+        lines.append(f"| all of `{folder}/`, writers too | {share(part, 'lines')} | {share(part, 'branches')} |")
+    lines += ["", f"{datetime.date.today()}, {compiler}, {platform.machine()}; AddressSanitizer and "
+              "UndefinedBehaviorSanitizer, one thread a target, on a machine with other work. `scripts/fuzz.sh --figures` "
+              "writes these tables."]
+    text = page.read_text()
+    head, rest = text.split(BEGIN)
+    tail = rest.split(END)[1]
+    page.write_text(head + BEGIN + "\n".join(lines) + "\n" + END + tail)
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    todo = restore if sys.argv[1] == "--restore" else write
+    todo(*map(pathlib.Path, sys.argv[-2:]))

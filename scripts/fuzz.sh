@@ -2,11 +2,12 @@
 # Runs the fuzz targets of fuzz/ with libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer.
 #
 #   scripts/fuzz.sh [SECONDS] [TARGET...]     each target (default: all) for so many seconds (60), JOBS at a time (1)
-#   scripts/fuzz.sh --figures                 coverage of all that was found so far, and the table of figures into
-#                                             docs/reliability.md
+#   scripts/fuzz.sh --figures                 coverage of all that was found so far, the table of figures into
+#                                             docs/reliability.md, and what was found into fuzz/found.tar.xz
 #
-# Inputs that were found stay in build-fuzz/inputs/TARGET and are where the next run begins; an input that breaks something
-# is left in build-fuzz/finds, and the exit status is 1. Figures add up in build-fuzz/figures.
+# Inputs that were found stay in build-fuzz/inputs/TARGET and are where the next run begins, the first one at those of
+# fuzz/found.tar.xz; an input that breaks something is left in build-fuzz/finds, and the exit status is 1. Figures add up in
+# build-fuzz/figures, from those of the table on; where the table has more than the folder, they are the table's.
 set -eu
 cd "$(dirname "$0")/.."
 export LC_ALL=C OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
@@ -60,6 +61,26 @@ run_one() { # seconds, target
     return $status
 }
 
+# A folder goes on where the repository's inputs and figures end. Inputs are named by what is in them, so that those of the
+# archive come beside its own.
+restore() {
+    mkdir -p "$inputs"
+    if [ -f fuzz/found.tar.xz ] && ! cmp -s fuzz/found.tar.xz build-fuzz/restored; then
+        tar -C "$inputs" --skip-old-files -xf fuzz/found.tar.xz
+        cp fuzz/found.tar.xz build-fuzz/restored
+    fi
+    python3 fuzz/figures.py --restore build-fuzz docs/reliability.md
+}
+
+# The same bytes for the same inputs.
+keep() {
+    tar -C "$inputs" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --exclude='*.least' \
+        -cf build-fuzz/found.tar .
+    xz -9e -f build-fuzz/found.tar
+    cp build-fuzz/found.tar.xz build-fuzz/restored
+    mv build-fuzz/found.tar.xz fuzz/found.tar.xz
+}
+
 # Coverage of the readers by stored inputs and found ones together: "lines hit, lines, branches hit, branches" of folders.
 coverage() {
     rm -f build-fuzz/*.profraw
@@ -83,8 +104,10 @@ figures() {
     cmake -S . -B build-fuzz/coverage -G Ninja -Wno-dev -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=clang -DCST_TESTS=ON \
         -DCMAKE_C_FLAGS="-fprofile-instr-generate -fcoverage-mapping" >build-fuzz/coverage.log
     cmake --build build-fuzz/coverage --target fuzzers --parallel "$JOBS" >>build-fuzz/coverage.log
+    restore
     coverage
     python3 fuzz/figures.py build-fuzz docs/reliability.md
+    keep
 }
 
 case ${1:-} in
@@ -105,6 +128,7 @@ case ${1:-} in
     ;;
 esac
 mkdir -p build-fuzz
+restore
 { cmake --preset fuzz -Wno-dev && cmake --build --preset fuzz --parallel "${BUILD_JOBS:-$JOBS}"; } >build-fuzz/build.log 2>&1 || {
     cat build-fuzz/build.log >&2
     exit 2

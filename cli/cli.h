@@ -119,8 +119,8 @@ int cli_fail(cli_call *call, const char *format, ...) __attribute__((format(prin
 /* 0 for CST_OK; else the library's message on stderr and the exit code that goes with it. */
 int cli_check(cli_call *call, cst_status status);
 
-/* Where an interrupt ended a call of the library: ends the program by that signal. To be called
- * when everything unfinished is removed. */
+/* Where an interrupt ended a call of the library, or the writing of the result: ends the program by
+ * that signal. To be called when everything unfinished is removed. */
 void cli_follow_signal(const cli_call *call);
 
 /* Attaches log and progress to the context, as the options say; stops on the first interrupt. */
@@ -150,14 +150,23 @@ int cli_print_report(cli_call *call, const cst_report *report);
 /* Prints the report where all went well so far (`code`), and frees it. Returns the exit code. */
 int cli_end_report(cli_call *call, cst_report *report, int code);
 
-/* Writes a string of JSON to stdout. */
-void cli_out_json_string(const char *text);
+/* ---- output.c -------------------------------------------------------------------------------- */
 
-/* Writes to stdout; failures show in cli_finish_output. */
+/* Prints to stdout; written, or not, by cli_finish_output. */
 void cli_out(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Flushes stdout; CLI_BAD_INPUT with a message, said once, when something did not get there. */
+/* The same for a string of JSON. */
+void cli_out_json_string(const char *value);
+
+/* Writes to stdout what was printed. Another exit code than CLI_OK where something did not get
+ * there: after a message, said once, or because of an interrupt. */
 int cli_finish_output(const char *command, int code);
+
+/* Whether an interrupt kept something from stdout. */
+bool cli_output_stopped(void);
+
+/* Writes a line to stderr; after an interrupt only where there is room. */
+void cli_say(const char *line);
 
 /* ---- files.c --------------------------------------------------------------------------------- */
 

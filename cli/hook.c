@@ -295,7 +295,6 @@ static cst_status execute(cst_context *context, const cli_hook *hook, const star
     if (nothing < 0)
         return fail_start(context, errno);
     (void)fflush(stderr);
-    (void)fflush(stdout);
     (void)signal(SIGCHLD, SIG_DFL);
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, &before);

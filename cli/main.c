@@ -111,5 +111,7 @@ int main(int argc, char **argv) {
         code = cli_help_all();
     else
         code = unknown_command(name);
-    return cli_finish_output(command ? command->name : NULL, code);
+    code = cli_finish_output(command ? command->name : NULL, code);
+    cli_follow_signal(&nobody);
+    return code;
 }

@@ -1,5 +1,5 @@
 /*
- * What the user sees: messages and progress on stderr, results on stdout.
+ * What the user sees: messages and progress on stderr, reports on stdout.
  * Around every command. Paper: none.
  */
 #include "cli.h"
@@ -59,11 +59,13 @@ void cli_clear_progress(cli_call *call) {
  * library's messages are so already. */
 static void print_line(cli_call *call, const char *kind, const char *message) {
     char line[LINE_CHARS];
+    char whole[LINE_CHARS + 64];
     cli_clear_progress(call);
     (void)snprintf(line, sizeof line, "%s", message);
     cst_make_printable(line, ' ');
-    (void)fprintf(stderr, "corestack%s%s: %s%s\n", call->command ? " " : "",
-                  call->command ? call->command->name : "", kind, line);
+    (void)snprintf(whole, sizeof whole, "corestack%s%s: %s%s\n", call->command ? " " : "",
+                   call->command ? call->command->name : "", kind, line);
+    cli_say(whole);
 }
 
 int cli_fail(cli_call *call, const char *format, ...) {
@@ -95,7 +97,7 @@ int cli_check(cli_call *call, cst_status status) {
 }
 
 void cli_follow_signal(const cli_call *call) {
-    if (!call->cancelled || !interrupted_by)
+    if (!(call->cancelled || cli_output_stopped()) || !interrupted_by)
         return;
     (void)signal(interrupted_by, SIG_DFL);
     (void)raise(interrupted_by);
@@ -300,46 +302,4 @@ int cli_end_report(cli_call *call, cst_report *report, int code) {
         code = cli_print_report(call, report);
     cst_report_free(call->context, report);
     return code;
-}
-
-/* errno of the first write to stdout that failed. */
-static int output_error;
-
-void cli_out(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    if (vfprintf(stdout, format, args) < 0 && !output_error)
-        output_error = errno;
-    va_end(args);
-}
-
-void cli_out_json_string(const char *text) {
-    cli_out("\"");
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            cli_out("\\%c", *text);
-        else
-            cli_out("%c", *text);
-    }
-    cli_out("\"");
-}
-
-/* Whether the user was told that stdout failed. */
-static bool output_reported;
-
-int cli_finish_output(const char *command, int code) {
-    bool failed = ferror(stdout) != 0;
-    if (fflush(stdout) != 0) {
-        failed = true;
-        output_error = output_error ? output_error : errno;
-    }
-    if (!failed)
-        return code;
-    if (output_reported)
-        return code == CLI_OK ? CLI_BAD_INPUT : code;
-    output_reported = true;
-    const char *why = output_error ? strerror(output_error) : "unknown error";
-    (void)fprintf(stderr, "corestack%s%s: the result could not be written to standard output: %s\n",
-                  command ? " " : "", command ? command : "", why);
-    return code == CLI_OK ? CLI_BAD_INPUT : code;
 }

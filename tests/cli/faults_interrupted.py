@@ -1,5 +1,6 @@
 """Runs that are interrupted (SIGINT, SIGTERM, SIGHUP, SIGQUIT) at random moments: what they replace is whole, old or new, and nothing is left behind."""
 
+import fcntl
 import os
 import random
 import resource
@@ -138,6 +139,58 @@ class Interrupted(PoolCase):
         with open(pipe, "rb") as reader:
             got = reader.read()
         self.assertEqual((process.wait(60), got), (0, self.read(plain)))
+
+    def await_quiet(self, processes):
+        """Until none has used the processor for half a second."""
+        used, since = None, time.monotonic()
+        while time.monotonic() - since < 0.5:
+            now = []
+            for process in processes:
+                with open(f"/proc/{process.pid}/stat", encoding="ascii") as stat:
+                    now.append(stat.read().rpartition(")")[2].split()[11:13])
+            if now != used:
+                used, since = now, time.monotonic()
+            time.sleep(0.02)
+
+    def unread(self, arguments, filled, both=False):
+        """A run into a pipe of one page, which nobody reads. both: its messages too."""
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        size = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+        if filled:
+            os.write(writer, bytes(size))
+        errors = writer if both else subprocess.PIPE
+        process = subprocess.Popen([TOOL, *arguments], stdin=subprocess.DEVNULL, stdout=writer, stderr=errors,
+                                   preexec_fn=heed_interrupts)
+        os.close(writer)
+        self.addCleanup(process.kill)
+        return process
+
+    def test_standard_output(self):
+        """One signal ends a command whose result goes to a pipe that is full, or becomes so, and its file gets no name."""
+        self.fit()
+        out = os.path.join(self.out, "out")
+        commands = [
+            ["options"], ["options", "--json"], ["help"], ["help", "fit"], ["fit", "--help"], ["--version"],
+            ["inspect", self.pool, "--json"], ["fit", self.pool, "-o", out + ".cstack"],
+            ["evaluate", self.model, self.pool], ["bound", self.model, self.pool],
+            ["predict", self.model, self.pool, "-o", out + ".npy"],
+            ["compare", self.pool, "--methods", "average", "-r", "0", "--save", out],
+            ["folds", "--labels", self.path("oof_labels.npy"), "-o", out + ".npy"],
+        ]
+        runs = [(c, self.unread(c, True)) for c in commands]
+        runs += [(c, self.unread(c, False)) for c in (["options"], ["help", "fit"])]
+        runs.append((commands[7], self.unread(commands[7] + ["--verbose"], True, both=True)))
+        self.await_quiet([process for _, process in runs])
+        for i, (arguments, process) in enumerate(runs):
+            with self.subTest(arguments):
+                number = SIGNALS[i % 2]
+                self.assertIsNone(process.poll())
+                process.send_signal(number)
+                _, errors = process.communicate(timeout=10)
+                self.assertEqual(process.returncode, -number, errors)
+                self.assertNotIn(b"standard output", errors or b"")
+        self.assertEqual(os.listdir(self.out), [])
 
     def test_fit(self):
         out = os.path.join(self.out, "m.cstack")

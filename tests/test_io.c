@@ -570,6 +570,37 @@ static void devices_are_written_directly(void **state) {
                  "no/such.npy", strerror(ENOENT), NULL);
 }
 
+static int ignore_progress(void *user, const char *stage, int64_t done, int64_t total) {
+    (void)user;
+    (void)stage;
+    return done > total || total < 1;
+}
+
+static int count_waits(void *user, const char *stage, int64_t done, int64_t total) {
+    int *calls = user;
+    assert_string_equal(stage, "writing");
+    assert_int_equal(done, 0);
+    assert_int_equal(total, 1);
+    return ++*calls % 2 == 0;
+}
+
+/* Waiting has a stage of its own, whatever a call before ended in. */
+static void pipes_that_nobody_reads_report_progress(void **state) {
+    fixture *f = *state;
+    static const float data[2] = {0.5f, 0.5f};
+    int calls = 0;
+    assert_int_equal(mkfifo(at(f, "pipe"), 0600), 0);
+    for (int i = 1; i <= 2; i++) {
+        cst_context_set_progress(f->context, count_waits, &calls);
+        expect_error(f, cst_write_predictions(f->context, at(f, "pipe"), data, 1, 2),
+                     CST_ERROR_CANCELLED, "stopped on request during writing", NULL);
+        assert_int_equal(calls, 2 * i);
+        cst_context_set_progress(f->context, ignore_progress, NULL);
+        expect_ok(f, cst_progress(f->context, "another", 3, 10)); /* and fails there */
+    }
+    cst_context_set_progress(f->context, NULL, NULL);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, files_setup, files_teardown)
 
 int main(void) {
@@ -595,6 +626,7 @@ int main(void) {
         TEST(a_link_stays_a_link),
         TEST(csv_of_any_names),
         TEST(devices_are_written_directly),
+        TEST(pipes_that_nobody_reads_report_progress),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

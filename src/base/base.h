@@ -73,8 +73,8 @@ void cst_count_end(cst_context *context);
  * stop: on the caller's thread, on others it tells what was answered there. CST_ERROR_CANCELLED as
  * cst_progress. The loops below do so before every task. */
 cst_status cst_poll(cst_context *context);
-/* The same at once, while a file or a pipe is waited for; `what` is the stage where there is none.
- * On another thread than the caller's it asks nobody. */
+/* The same at once, while a file or a pipe is waited for; where there is no stage, `what` is at 0
+ * of 1. On another thread than the caller's it asks nobody. */
 cst_status cst_poll_waiting(cst_context *context, const char *what);
 /* At the end of a parallel loop: a stop that was asked for is over when the caller knows of it. */
 void cst_poll_done(cst_context *context);

@@ -112,6 +112,8 @@ cst_status cst_context_enter(cst_context *context, cst_context **entered) {
     if (refused == context)
         refused = NULL;
     cst_status status = context->run->calling ? begin_inner(context) : CST_OK;
+    if (context->owner.depth == 1)
+        cst_stage_none(context);
     if (status != CST_OK)
         cst_owner_give(&context->owner);
     else

@@ -61,6 +61,9 @@ static inline cst_run *cst_context_told(cst_context *context) {
     return context->told ? context->told : context->run;
 }
 
+/* Forgets the stage that a call before this one ended in. */
+void cst_stage_none(cst_context *context);
+
 /* The allocator of a context that was made without one. */
 void *cst_default_realloc(void *user, void *pointer, size_t bytes);
 

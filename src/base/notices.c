@@ -21,8 +21,11 @@ static void emit(cst_context *context, cst_log_level level, const char *message)
     context->run = run;
 }
 
+/* Whoever is asked may divide: the total is at least 1, and no more than that is done. */
 static bool ask(cst_context *context, const char *stage, int64_t done, int64_t total) {
     cst_run *run = context->run;
+    total = total > 0 ? total : 1;
+    done = done < total ? done : total;
     run->calling = true;
     bool stop = context->progress_fn(context->progress_user, stage, done, total) != 0;
     run->calling = false;
@@ -120,6 +123,11 @@ cst_status cst_progress(cst_context *context, const char *stage, int64_t done, i
     return CST_OK;
 }
 
+void cst_stage_none(cst_context *context) {
+    context->run->stage[0] = 0;
+    context->run->named = false;
+}
+
 cst_status cst_stage(cst_context *context, const char *stage) {
     if (context->root)
         return CST_OK;
@@ -174,11 +182,12 @@ cst_status cst_poll(cst_context *context) {
 cst_status cst_poll_waiting(cst_context *context, const char *what) {
     cst_context *root = cst_context_root(context);
     cst_run *run = cst_context_told(context);
-    const char *stage = *run->stage ? run->stage : what;
+    bool within = *run->stage != 0;
+    const char *stage = within ? run->stage : what;
     if (!root->progress_fn || (context != root && !context->on_caller))
         return CST_OK;
-    int64_t done = __atomic_load_n(&run->done, __ATOMIC_RELAXED);
-    if (!ask(root, stage, done, run->total))
+    int64_t done = within ? __atomic_load_n(&run->done, __ATOMIC_RELAXED) : 0;
+    if (!ask(root, stage, done, within ? run->total : 1))
         return CST_OK;
     return cst_fail(context, CST_ERROR_CANCELLED, "stopped on request during %s", stage);
 }

@@ -196,14 +196,23 @@ bool cli_flag(const cli_call *call, const char *name) {
     return false;
 }
 
+/* Decimal digits, as the library reads its options; a minus before them where they may be negative.
+ */
+static bool read_integer(const char *text, long long least, long long most, long long *out) {
+    const char *digits = text + (least < 0 && *text == '-');
+    if (!*digits || strspn(digits, "0123456789") != strlen(digits))
+        return false;
+    errno = 0;
+    *out = strtoll(text, NULL, 10);
+    return errno == 0 && *out >= least && *out <= most;
+}
+
 int cli_integer(cli_call *call, const char *name, long long least, long long most, long long *out) {
     const char *text = cli_value(call, name);
+    long long value = 0;
     if (!text)
         return CLI_OK;
-    char *end = NULL;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    if (end == text || *end || errno == ERANGE || value < least || value > most)
+    if (!read_integer(text, least, most, &value))
         return cli_fail(call, "option --%s: '%s' is not a whole number from %lld to %lld", name,
                         text, least, most);
     *out = value;

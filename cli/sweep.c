@@ -67,6 +67,21 @@ static void print_decimal(long long digits, int places, char out[NUMBER_CHARS]) 
                    places ? "." : "", text + whole);
 }
 
+static bool takes_whole_numbers(const char *key) {
+    for (size_t i = 0; cst_option_at(i); i++)
+        if (strcmp(cst_option_at(i)->key, key) == 0)
+            return cst_option_at(i)->type == CST_OPTION_INTEGER;
+    return strcmp(key, POOL_SIZE) == 0;
+}
+
+/* What takes whole numbers gets 4.0 as 4. */
+static void print_value(const over *range, long long digits, int places, char out[NUMBER_CHARS]) {
+    bool whole = takes_whole_numbers(range->options.key);
+    for (; whole && places > 0 && digits % 10 == 0; places--)
+        digits /= 10;
+    print_decimal(digits, places, out);
+}
+
 /* LO:HI:STEP, counted in units of the last decimal place, so that nothing drifts. */
 static int read_range(cli_call *call, const char *given, char *parts[3], over *out) {
     decimal ends[3];
@@ -101,7 +116,7 @@ static int read_range(cli_call *call, const char *given, char *parts[3], over *o
     if (!out->numbers || !out->values)
         return cli_check(call, CST_ERROR_MEMORY);
     for (long long i = 0; i < count; i++) {
-        print_decimal(low + i * step, places, out->numbers[i]);
+        print_value(out, low + i * step, places, out->numbers[i]);
         out->values[i] = out->numbers[i];
     }
     out->options.value_count = (int32_t)count;

@@ -322,6 +322,20 @@ static void fewer_rows_may_take_part(void **state) {
     assert_non_null(cst_last_error(*state));
 }
 
+/* Models of earlier versions hold whole numbers as they were given then. */
+static void settings_of_earlier_models_are_read(void **state) {
+    static const char *const now[] = {"meta.learners=ridge", "seed=5", "keep.max=10"};
+    static const char *const then[] = {"meta.learners=ridge", "seed=5.0", "keep.max=1e1"};
+    static world w;
+    cst_permuted a;
+    cst_permuted b;
+    make(&w, 1, 6);
+    assert_int_equal(cst_permuted_fit(*state, &w.view, w.names, now, 3, 60, 1, &a), CST_OK);
+    assert_int_equal(cst_permuted_fit(*state, &w.view, w.names, then, 3, 60, 1, &b), CST_OK);
+    assert_memory_equal(&a.top1, &b.top1, sizeof a.top1);
+    assert_memory_equal(&a.seen_top1, &b.seen_top1, sizeof a.seen_top1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(shared_rows_are_counted, setup, context_teardown),
@@ -338,6 +352,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(shared_rows_are_found, setup, context_teardown),
         cmocka_unit_test_setup_teardown(permuted_labels_give_chance, setup, context_teardown),
         cmocka_unit_test_setup_teardown(fewer_rows_may_take_part, setup, context_teardown),
+        cmocka_unit_test_setup_teardown(settings_of_earlier_models_are_read, setup,
+                                        context_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,6 +129,38 @@ static void whole_numbers_are_exact(void **state) {
                            "'9007199254740993' is not a whole number from 0 to 9007199254740992"));
 }
 
+/* What earlier versions took and models hold. */
+static void stored_whole_numbers_may_be_spelled_otherwise(void **state) {
+    static const struct {
+        const char *text;
+        int64_t value;
+    } taken[] = {{"5.0", 5},
+                 {"1e3", 1000},
+                 {"0x10", 16},
+                 {" 5", 5},
+                 {"+5", 5},
+                 {"-0", 0},
+                 {"007", 7},
+                 {"2e15", 2000000000000000},
+                 {"9007199254740992", (int64_t)1 << 53}};
+    static const char *const refused[] = {
+        "5.5", "9007199254740993", "9007199254740993.0", "-1", "five", "5 ", "inf", ""};
+    fixture *f = *state;
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
+        assert_int_equal(cst_options_restore(f->context, f->options, "seed", taken[i].text),
+                         CST_OK);
+        assert_int_equal(cst_option_integer(f->options, CST_OPT_SEED), taken[i].value);
+    }
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        assert_int_equal(cst_options_restore(f->context, f->options, "seed", refused[i]),
+                         CST_ERROR_ARGUMENT);
+    assert_int_equal(cst_options_restore(f->context, f->options, "blend.temperature", "1e0"),
+                     CST_OK);
+    assert_string_equal(cst_options_get(f->options, "blend.temperature"), "1e0");
+    assert_int_equal(cst_options_restore(f->context, f->options, "no.option", "1"),
+                     CST_ERROR_ARGUMENT);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_default_is_valid_and_keys_differ),
@@ -136,6 +168,7 @@ int main(void) {
         cmocka_unit_test(bad_values_are_refused_and_change_nothing),
         cmocka_unit_test(lists_and_flags_are_read),
         cmocka_unit_test(whole_numbers_are_exact),
+        cmocka_unit_test(stored_whole_numbers_may_be_spelled_otherwise),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

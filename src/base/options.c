@@ -200,6 +200,25 @@ cst_status cst_options_set(cst_context *context, cst_options *options, const cha
     return status;
 }
 
+/* A whole number that is spelled otherwise (5.0, 1e3), in digits; false for what is none. From 2^53
+ * on such a number may have been rounded. */
+static bool spell_in_digits(const cst_option_spec *spec, const char *value, char out[VALUE_CHARS]) {
+    double number = 0;
+    if (spec->type != CST_OPTION_INTEGER || !parse_number(spec, value, &number) ||
+        number != floor(number) || number >= (double)CST_SEED_MOST)
+        return false;
+    (void)cst_snprintf(out, VALUE_CHARS, "%lld", (long long)number);
+    return true;
+}
+
+cst_status cst_options_restore(cst_context *context, cst_options *options, const char *key,
+                               const char *value) {
+    char digits[VALUE_CHARS];
+    int id = find_key(key);
+    bool respelled = id >= 0 && spell_in_digits(&SPECS[id], value, digits);
+    return cst_options_set(context, options, key, respelled ? digits : value);
+}
+
 cst_status cst_options_preset(cst_context *context, cst_options *options, const char *preset) {
     CST_ENTER(context);
     CST_CHECK(context, options, OPTIONS, "options");

@@ -160,6 +160,10 @@
 typedef enum cst_option_id { CST_OPTION_LIST_ALL(CST_OPTION_ENUM) CST_OPT_COUNT } cst_option_id;
 #undef CST_OPTION_ENUM
 
+/* As cst_options_set, from what a model holds: whole numbers of earlier fits may be spelled 5.0. */
+cst_status cst_options_restore(cst_context *context, cst_options *options, const char *key,
+                               const char *value);
+
 double cst_option_real(const cst_options *options, cst_option_id id);
 int64_t cst_option_integer(const cst_options *options, cst_option_id id);
 bool cst_option_flag(const cst_options *options, cst_option_id id);

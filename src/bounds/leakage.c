@@ -4,6 +4,7 @@
  */
 #include "bounds/leakage.h"
 
+#include "base/options.h"
 #include "metrics/binomial.h"
 #include "model/row_sketch.h"
 #include "report/report.h"
@@ -252,7 +253,7 @@ static cst_status options_of(cst_context *context, const char *const *settings, 
         memcpy(key, settings[i], length);
         key[length] = 0;
         if (cst_options_get(*options, key))
-            status = cst_options_set(context, *options, key, value + 1);
+            status = cst_options_restore(context, *options, key, value + 1);
     }
     return status == CST_OK ? cst_options_set(context, *options, "evaluate.nested", "true")
                             : status;

@@ -187,7 +187,7 @@ class Interrupted(PoolCase):
                 number = SIGNALS[i % 2]
                 self.assertIsNone(process.poll())
                 process.send_signal(number)
-                _, errors = process.communicate(timeout=10)
+                _, errors = process.communicate(timeout=60)
                 self.assertEqual(process.returncode, -number, errors)
                 self.assertNotIn(b"standard output", errors or b"")
         self.assertEqual(os.listdir(self.out), [])

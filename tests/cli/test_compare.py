@@ -416,6 +416,8 @@ class Sweep(CompareCase):
         self.assertEqual(
             self.values("pearson.threshold=.9:0.5:-0.25", *prototype), ["0.90", "0.65"]
         )
+        self.assertEqual(self.values("keep.max=1.0:3.00:2", *prototype), ["1", "3"])
+        self.assertEqual(self.values("pool.size=1.0:2.0:1", "--methods", "average", "--draws", "1"), ["1", "2"])
         self.assertEqual(
             self.values("redundancy.measure=pearson,cka", *prototype), ["pearson", "cka"]
         )
@@ -513,6 +515,7 @@ class Refused(CompareCase):
         self.sweep_fails("keep.max=1:3:-1", "is empty")
         self.sweep_fails("keep.max=1:3:0", "is empty")
         self.sweep_fails("keep.max=1:x:1", "'x'")
+        self.sweep_fails("keep.max=1:2:0.5", "keep.max", "'1.5' is not a whole number")
         self.sweep_fails("keep.max=1:2:1:1", "'1:1'")
         self.sweep_fails("cka.threshold=0:1:0.00001", "100001 values")
         self.sweep_fails("cka.threshold=0:9999999999999:0.00000000000001", "digits")

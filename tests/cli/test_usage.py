@@ -52,6 +52,21 @@ class Usage(PoolCase):
         for spec in self.works("options", "--json").json()["options"]:
             self.assertIn(f"  {spec['key']} ", text)
 
+    def test_whole_numbers_are_decimal_digits(self):
+        labels = self.path("oof_labels.npy")
+        seeded = (("fit", self.pool, "-o", self.model), ("inspect", self.pool), ("compare", self.pool),
+                  ("evaluate", self.model, self.pool), ("bound", self.model, self.pool),
+                  ("folds", "--labels", labels, "-o", self.path("f.npy")))
+        for value in ("+5", " 5", "5 ", "0x5", "5e0", "5.0", "", "-0", "--5"):
+            for command in seeded:
+                self.fails(*command, f"--seed={value}", says=["seed", f"'{value}'", "whole number from 0 to 9007199254740992"])
+        self.fails("evaluate", self.model, self.pool, "-r", "+3", says=["--resamples", "'+3'", "whole number from 0"])
+        self.fails("inspect", self.pool, "--threads", "99999999999999999999", says=["--threads", "from 0 to 1024"])
+        for value in ("+1", "--1", "-", " -1"):
+            self.fails("inspect", self.pool, f"--ignore={value}", says=["--ignore", f"'{value}'"])
+        for option in ("--seed=007", "--ignore=-1"):
+            self.works("inspect", self.pool, option)
+
     def test_mistyped_words(self):
         self.fails(says=["corestack help"])
         self.fails("fitt", says=["'fitt'", "'fit'"])

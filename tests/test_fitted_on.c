@@ -2,7 +2,7 @@
  * The rows a model says it was fitted on: by name, labels and a sketch of the rows; files that do
  * not say mean "oof".
  */
-#include "model/fitted_on.h"
+#include "model/seen_rows.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -85,10 +85,11 @@ static void make_world(world *w) {
         .rows = ROWS, .classes = CLASSES, .members = MEMBERS, .data = w->data, .labels = w->labels};
 }
 
-static cst_sketch_match match_of(cst_context *context, const cst_row_sketch *sketch,
-                                 const cst_view *view) {
+static cst_row_match match_of(cst_context *context, const cst_row_sketch *sketch,
+                              const cst_view *view) {
     static uint64_t hashes[ROWS];
     assert_int_equal(cst_row_hashes(context, view, hashes), CST_OK);
+    (void)cst_row_hashes_sort(hashes, view->rows);
     return cst_row_sketch_match(sketch, hashes, view->rows);
 }
 
@@ -104,7 +105,7 @@ static void a_sketch_knows_its_rows(void **state) {
     /* In any order, and half of them. */
     cst_view some = w.view;
     some.index = w.order;
-    cst_sketch_match match = match_of(context, &sketch, &some);
+    cst_row_match match = match_of(context, &sketch, &some);
     assert_true(match.looked_at == CST_SKETCH_ROWS && match.found == CST_SKETCH_ROWS);
     some.rows = ROWS / 2;
     match = match_of(context, &sketch, &some);
@@ -133,8 +134,57 @@ static void few_rows_are_all_in_the_sketch(void **state) {
     few.rows = 5;
     assert_int_equal(cst_row_sketch_of(context, &few, &sketch), CST_OK);
     assert_true(sketch.rows == 5 && sketch.repeated == 3 && sketch.count == 3);
-    cst_sketch_match match = match_of(context, &sketch, &w.view);
+    cst_row_match match = match_of(context, &sketch, &w.view);
     assert_true(match.looked_at == ROWS && match.found == 3);
+}
+
+/* ---- what chance makes -------------------------------------------------------------------------
+ */
+
+static void a_repeated_content_counts_once(void **state) {
+    (void)state;
+    const uint64_t known[6] = {1, 1, 2, 3, 7, 9};
+    const uint64_t rows[8] = {0, 1, 1, 1, 2, 2, 4, 9};
+    /* The 1 is common among the known rows and says nothing; the 9 is not looked at. */
+    cst_row_match match = cst_row_hashes_match(known, 6, 8, rows, 8);
+    assert_true(match.looked_at == 7 && match.found == 5);
+    assert_true(match.contents == 3 && match.contents_found == 1 && match.single == 2);
+    match = cst_row_hashes_match(known, 6, UINT64_MAX, rows, 8);
+    assert_true(match.looked_at == 8 && match.found == 6);
+    assert_true(match.contents == 4 && match.contents_found == 2 && match.single == 3);
+    match = cst_row_hashes_match(known, 0, UINT64_MAX, rows, 8);
+    assert_true(match.found == 0 && match.contents == 5 && match.contents_found == 0);
+    cst_row_sketch sketch = {.rows = 9, .repeated = 8, .count = 2, .least = {1, 4}};
+    match = cst_row_sketch_match(&sketch, rows, 8);
+    assert_true(match.looked_at == 8 && match.found == 4);
+    assert_true(match.contents == 5 && match.contents_found == 2);
+}
+
+static cst_seen judged(int64_t found, int64_t contents, int64_t single, cst_fit_repeats repeats) {
+    const cst_row_match match = {.contents = contents, .contents_found = found, .single = single};
+    return cst_seen_judge(&match, repeats);
+}
+
+static void chance_is_judged_by_contents(void **state) {
+    (void)state;
+    const cst_fit_repeats none = {0, 1000, true};
+    const cst_fit_repeats few = {0, 1000, false};
+    const cst_fit_repeats half = {500, 1000, false};
+    assert_int_equal(judged(0, 9, 9, none), CST_SEEN_NONE);
+    assert_int_equal(judged(1, 9, 9, none), CST_SEEN_SOME);
+    assert_int_equal(judged(3, 3, 3, none), CST_SEEN_SOME);
+    assert_int_equal(judged(4, 4, 4, none), CST_SEEN_ALL);
+    assert_int_equal(judged(4, 5, 5, none), CST_SEEN_SOME);
+    assert_int_equal(judged(4, 4, 4, half), CST_SEEN_NONE);
+    assert_int_equal(judged(15, 15, 15, half), CST_SEEN_SOME);
+    assert_int_equal(judged(30, 30, 30, half), CST_SEEN_ALL);
+    /* Contents that repeat in the split. */
+    assert_int_equal(judged(4, 4, 0, none), CST_SEEN_ALL);
+    assert_int_equal(judged(4, 4, 4, few), CST_SEEN_ALL);
+    assert_int_equal(judged(9, 9, 3, few), CST_SEEN_SOME);
+    /* Where every row has a twin nothing is known of fresh ones. */
+    assert_int_equal(judged(30, 30, 30, (cst_fit_repeats){9, 9, false}), CST_SEEN_NONE);
+    assert_int_equal(judged(0, 0, 0, (cst_fit_repeats){0, 0, false}), CST_SEEN_NONE);
 }
 
 static void a_sketch_as_text(void **state) {
@@ -177,6 +227,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_sketch_knows_its_rows, context_setup, context_teardown),
         cmocka_unit_test_setup_teardown(few_rows_are_all_in_the_sketch, context_setup,
                                         context_teardown),
+        cmocka_unit_test(a_repeated_content_counts_once),
+        cmocka_unit_test(chance_is_judged_by_contents),
         cmocka_unit_test_setup_teardown(a_sketch_as_text, context_setup, context_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,7 +43,8 @@ CST_API cst_status cst_evaluate_member(cst_context *context, const cst_pool *poo
 
 /* Scores a model on a split, which is loaded if it was not: on each of its conditions, where it has
  * several. `baselines` non-zero sets it beside the simple baselines, fitted on split "oof". The
- * report says where the split holds the rows that the model was fitted on. */
+ * report says where the split holds the rows that the model was fitted on; in a classification the
+ * split of the fit is read for that, where the pool has it. */
 CST_API cst_status cst_evaluate_model(cst_context *context, const cst_model *model, cst_pool *pool,
                                       const char *split, int baselines, int32_t resamples,
                                       uint64_t seed, cst_report **report);

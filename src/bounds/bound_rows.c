@@ -4,7 +4,7 @@
  * fit".
  */
 #include "bounds/bound.h"
-#include "model/fitted_on.h"
+#include "model/seen_rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,49 +12,8 @@
 /* ---- rows of the fit ---------------------------------------------------------------------------
  */
 
-/* The fit's rows are in the pool as another split: every row is compared. */
-static cst_status by_split(cst_context *context, const cst_bound_work *work,
-                           const cst_fit_rows *fit, const uint64_t *hashes, cst_sketch_match *match,
-                           cst_seen *seen) {
-    if (!strcmp(fit->split, work->split) || !cst_pool_has_split(work->pool, fit->split) ||
-        cst_pool_conditions(work->pool, fit->split) > 0)
-        return CST_OK;
-    const float **pointers = NULL;
-    uint64_t *known = NULL;
-    cst_view view = {0};
-    cst_status status =
-        cst_model_view(context, work->model, work->pool, fit->split, &pointers, &view);
-    bool same =
-        status == CST_OK && view.labels &&
-        (!fit->labelled || cst_fit_rows_of(work->model, view.labels, view.rows).same_labels);
-    if (same) {
-        known = cst_alloc(context, (size_t)view.rows, sizeof *known);
-        status = known ? cst_row_hashes(context, &view, known) : CST_ERROR_MEMORY;
-    }
-    if (known && status == CST_OK) {
-        int64_t repeated = cst_row_hashes_sort(known, view.rows);
-        *match = (cst_sketch_match){work->rows,
-                                    cst_row_hashes_shared(known, view.rows, hashes, work->rows)};
-        *seen = cst_seen_judge(match->found, work->rows, repeated, view.rows);
-    }
-    cst_free(context, known);
-    cst_free(context, pointers);
-    return status;
-}
-
-/* Files of the fit's split may be gone, and nothing else here needs them. */
-static cst_status or_say(cst_context *context, cst_status status, const char *split) {
-    if (status != CST_ERROR_INPUT && status != CST_ERROR_FORMAT && status != CST_ERROR_IO &&
-        status != CST_ERROR_MISMATCH)
-        return status;
-    cst_notice(context,
-               "whether rows of the fit are among them was not looked at in split '%s': %s", split,
-               cst_last_error(context));
-    return CST_OK;
-}
-
 static cst_status say(cst_context *context, const cst_bound_work *work, const cst_fit_rows *fit,
-                      const cst_sketch_match *match, cst_seen seen) {
+                      const cst_row_match *match, cst_seen seen) {
     if (seen == CST_SEEN_ALL)
         return cst_fail(context, CST_ERROR_INPUT,
                         "the model was fitted on the rows of split '%s', so that no bound holds "
@@ -76,24 +35,20 @@ static cst_status say(cst_context *context, const cst_bound_work *work, const cs
 
 static cst_status check_fit(cst_context *context, const cst_bound_work *work) {
     cst_fit_rows fit = cst_fit_rows_of(work->model, work->labels, work->rows);
-    cst_sketch_match match = {0, 0};
+    cst_known_rows known = {0};
+    cst_row_match match = {0};
     const float **pointers = NULL;
     cst_view view = {0};
     cst_seen seen = CST_SEEN_NONE;
-    uint64_t *hashes = cst_alloc(context, (size_t)work->rows, sizeof *hashes);
     cst_status status =
-        hashes ? cst_model_view(context, work->model, work->pool, work->split, &pointers, &view)
-               : CST_ERROR_MEMORY;
+        cst_model_view(context, work->model, work->pool, work->split, &pointers, &view);
     if (status == CST_OK)
-        status = cst_row_hashes(context, &view, hashes);
-    if (status == CST_OK)
-        seen = cst_fit_rows_seen(&fit, work->split, hashes, work->rows, &match);
-    if (status == CST_OK && seen != CST_SEEN_ALL)
-        status = or_say(context, by_split(context, work, &fit, hashes, &match, &seen), fit.split);
+        status = cst_rows_seen(context, work->model, work->pool, work->split, &view, &known, &match,
+                               &seen);
     if (status == CST_OK)
         status = say(context, work, &fit, &match, seen);
+    cst_known_rows_free(context, &known);
     cst_free(context, pointers);
-    cst_free(context, hashes);
     return status;
 }
 

@@ -5,16 +5,8 @@
  */
 #include "model/fitted_on.h"
 
-#include "metrics/binomial.h"
-
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
-
-/* A refusal is for what chance does not make: coarse predictions repeat, and repeat elsewhere. */
-#define SURE 1e-6
-#define UNLIKELY 0.001
-enum { FEWEST = 4 }; /* of which a refusal is made */
 
 enum { PRINT_CHARS = 48 };
 
@@ -86,29 +78,4 @@ bool cst_fit_rows_named(const cst_fit_rows *fit, const char *split) {
 bool cst_fitted_on(const cst_model *model, const char *split, const int32_t *labels, int64_t rows) {
     cst_fit_rows fit = cst_fit_rows_of(model, labels, rows);
     return cst_fit_rows_named(&fit, split);
-}
-
-cst_seen cst_seen_judge(int64_t found, int64_t rows, int64_t repeated, int64_t known) {
-    if (found == 0)
-        return CST_SEEN_NONE;
-    double chance = cst_binomial_upper(repeated, known, SURE);
-    if (found == rows && rows >= FEWEST && (double)rows * log(chance) < log(SURE))
-        return CST_SEEN_ALL;
-    if (repeated == 0)
-        return CST_SEEN_SOME;
-    chance = cst_binomial_upper(repeated, known, UNLIKELY);
-    return cst_binomial_at_least(found, rows, chance) < UNLIKELY ? CST_SEEN_SOME : CST_SEEN_NONE;
-}
-
-cst_seen cst_fit_rows_seen(const cst_fit_rows *fit, const char *split, const uint64_t *hashes,
-                           int64_t rows, cst_sketch_match *match) {
-    bool same_name = !strcmp(fit->split, split);
-    *match = (cst_sketch_match){0, 0};
-    if (!fit->sketched)
-        return cst_fit_rows_named(fit, split) ? CST_SEEN_ALL : CST_SEEN_NONE;
-    *match = cst_row_sketch_match(&fit->sketch, hashes, rows);
-    bool all = match->found > 0 && match->found == match->looked_at;
-    if (all && fit->same_labels && (same_name || fit->sketch.repeated == 0))
-        return CST_SEEN_ALL;
-    return cst_seen_judge(match->found, match->looked_at, fit->sketch.repeated, fit->sketch.rows);
 }

@@ -37,17 +37,4 @@ cst_fit_rows cst_fit_rows_of(const cst_model *model, const int32_t *labels, int6
 /* Whether name and labels are those of the fit: cst_fitted_on of what was found. */
 bool cst_fit_rows_named(const cst_fit_rows *fit, const char *split);
 
-/* Whether rows are those of the fit: beyond what chance makes of predictions that repeat. */
-typedef enum cst_seen { CST_SEEN_NONE, CST_SEEN_SOME, CST_SEEN_ALL } cst_seen;
-
-/* `found` of `rows` rows have the contents of one of the fit's `known` rows, of which `repeated`
- * equal another one of the fit, as rows do that are drawn alike. */
-cst_seen cst_seen_judge(int64_t found, int64_t rows, int64_t repeated, int64_t known);
-
-/* What the rows of a split say by the sketch in the model's file, whatever the split is called; by
- * its name and labels where the file has none. hashes: cst_row_hashes of them with the model's
- * members in its order, [rows]. */
-cst_seen cst_fit_rows_seen(const cst_fit_rows *fit, const char *split, const uint64_t *hashes,
-                           int64_t rows, cst_sketch_match *match);
-
 #endif

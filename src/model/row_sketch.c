@@ -83,12 +83,31 @@ int64_t cst_row_hashes_sort(uint64_t *hashes, int64_t rows) {
     return repeated;
 }
 
-int64_t cst_row_hashes_shared(const uint64_t *sorted, int64_t count, const uint64_t *hashes,
-                              int64_t rows) {
-    int64_t shared = 0;
-    for (int64_t i = 0; i < rows; i++)
-        shared += bsearch(&hashes[i], sorted, (size_t)count, sizeof *sorted, by_value) != NULL;
-    return shared;
+/* How many of sorted [count] from `at` on are `hash`. */
+static int64_t times(const uint64_t *sorted, int64_t count, int64_t at, uint64_t hash) {
+    int64_t end = at;
+    while (end < count && sorted[end] == hash)
+        end++;
+    return end - at;
+}
+
+cst_row_match cst_row_hashes_match(const uint64_t *known, int64_t count, uint64_t largest,
+                                   const uint64_t *hashes, int64_t rows) {
+    cst_row_match match = {0};
+    int64_t at = 0;
+    for (int64_t i = 0; i < rows && hashes[i] <= largest;) {
+        int64_t size = times(hashes, rows, i, hashes[i]);
+        while (at < count && known[at] < hashes[i])
+            at++;
+        int64_t there = times(known, count, at, hashes[i]);
+        match.looked_at += size;
+        match.found += there > 0 ? size : 0;
+        match.contents += there <= 1;
+        match.contents_found += there == 1;
+        match.single += there <= 1 && size == 1;
+        i += size;
+    }
+    return match;
 }
 
 /* ---- sketches ----------------------------------------------------------------------------------
@@ -108,17 +127,12 @@ cst_status cst_row_sketch_of(cst_context *context, const cst_view *view, cst_row
     return status;
 }
 
-cst_sketch_match cst_row_sketch_match(const cst_row_sketch *sketch, const uint64_t *hashes,
-                                      int64_t rows) {
-    cst_sketch_match match = {0, 0};
+cst_row_match cst_row_sketch_match(const cst_row_sketch *sketch, const uint64_t *hashes,
+                                   int64_t rows) {
     /* A sketch that is not full has every row there was. */
     bool full = sketch->count == CST_SKETCH_ROWS;
-    for (int64_t i = 0; i < rows; i++)
-        if (!full || hashes[i] <= sketch->least[sketch->count - 1]) {
-            match.looked_at++;
-            match.found += cst_row_hashes_shared(sketch->least, sketch->count, &hashes[i], 1);
-        }
-    return match;
+    uint64_t largest = full ? sketch->least[sketch->count - 1] : UINT64_MAX;
+    return cst_row_hashes_match(sketch->least, sketch->count, largest, hashes, rows);
 }
 
 /* ---- as text -----------------------------------------------------------------------------------

@@ -17,11 +17,16 @@ typedef struct cst_row_sketch {
     uint64_t least[CST_SKETCH_ROWS]; /* the smallest different hashes, ascending */
 } cst_row_sketch;
 
-/* How rows and those of a sketch agree. */
-typedef struct cst_sketch_match {
-    int64_t looked_at; /* rows whose hash would be in the sketch if they were rows of it */
-    int64_t found;     /* of these, rows whose hash is */
-} cst_sketch_match;
+/* How rows and known ones agree: of a fit, or of a sketch of one. Rows of one content are one
+ * draw of it or many, so chance is judged by contents; one that several known rows have is common
+ * and says nothing. */
+typedef struct cst_row_match {
+    int64_t looked_at;      /* rows that would be among the known if they were of the fit */
+    int64_t found;          /* of these, rows that are */
+    int64_t contents;       /* different ones among those looked at, without common ones */
+    int64_t contents_found; /* of these, those that one known row has */
+    int64_t single;         /* contents that one of the rows has */
+} cst_row_match;
 
 /* A number for the label and the predictions of each row, from all members of the view in their
  * order. The view has labels. out: [rows]. */
@@ -30,15 +35,15 @@ cst_status cst_row_hashes(cst_context *context, const cst_view *view, uint64_t *
 /* Sorts the hashes [rows]; how many of them another one equals. */
 int64_t cst_row_hashes_sort(uint64_t *hashes, int64_t rows);
 
-/* Rows of hashes [rows] that are in sorted [count]. */
-int64_t cst_row_hashes_shared(const uint64_t *sorted, int64_t count, const uint64_t *hashes,
-                              int64_t rows);
+/* Both sorted: known [count], hashes [rows]. Those above `largest` are not looked at. */
+cst_row_match cst_row_hashes_match(const uint64_t *known, int64_t count, uint64_t largest,
+                                   const uint64_t *hashes, int64_t rows);
 
 cst_status cst_row_sketch_of(cst_context *context, const cst_view *view, cst_row_sketch *out);
 
-/* hashes: [rows], in any order. */
-cst_sketch_match cst_row_sketch_match(const cst_row_sketch *sketch, const uint64_t *hashes,
-                                      int64_t rows);
+/* hashes: [rows], sorted. */
+cst_row_match cst_row_sketch_match(const cst_row_sketch *sketch, const uint64_t *hashes,
+                                   int64_t rows);
 
 /* "split.rows=120:0:01f3..,..": rows, repeated ones, the hashes. NULL, with the error, without
  * memory. */

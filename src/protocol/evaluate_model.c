@@ -5,7 +5,7 @@
  */
 #include "la/la.h"
 #include "metrics/weighted.h"
-#include "model/fitted_on.h"
+#include "model/seen_rows.h"
 #include "pipeline/document.h"
 #include "protocol/evaluate.h"
 #include "protocol/method.h"
@@ -325,49 +325,51 @@ static cst_status put_methods(cst_context *context, cst_report *report, const ev
 
 /* Whether a scored split has the rows of the fit, by its name and labels, or, whatever it is
  * called, by the rows themselves. */
-static cst_status look_at_rows(cst_context *context, const evaluation *e, int32_t t, cst_seen *seen,
-                               cst_sketch_match *match) {
+static cst_status look_at_rows(cst_context *context, const evaluation *e, int32_t t,
+                               cst_known_rows *known, cst_seen *seen, cst_row_match *match) {
     const cst_target *target = &e->targets.list[t];
-    const cst_view *view = &e->methods[0].views[t];
-    cst_fit_rows fit = cst_fit_rows_of(e->model, target->labels, target->samples);
-    *seen = cst_fit_rows_named(&fit, target->split) ? CST_SEEN_ALL : CST_SEEN_NONE;
-    *match = (cst_sketch_match){0, 0};
-    if (*seen == CST_SEEN_ALL || !fit.sketched || target->conditions > 0)
+    *seen = CST_SEEN_ALL;
+    if (cst_fitted_on(e->model, target->split, target->labels, target->samples))
+        return CST_OK;
+    *seen = CST_SEEN_NONE;
+    if (target->conditions > 0)
         return CST_OK; /* rows of conditions are changed ones */
-    uint64_t *hashes = cst_alloc(context, (size_t)view->rows, sizeof *hashes);
-    cst_status status = hashes ? cst_row_hashes(context, view, hashes) : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        *seen = cst_fit_rows_seen(&fit, target->split, hashes, view->rows, match);
-    cst_free(context, hashes);
-    return status;
+    return cst_rows_seen(context, e->model, e->pool, target->split, &e->methods[0].views[t], known,
+                         match, seen);
 }
 
-/* Says whether the fit has seen these rows: scores on them are no estimate of anything. */
-static cst_status put_seen(cst_context *context, cst_report *report, const evaluation *e) {
-    const char *seen = NULL;
-    for (int32_t t = 0; t < e->targets.scored; t++) {
-        const cst_target *target = &e->targets.list[t];
-        cst_sketch_match match;
-        cst_seen rows = CST_SEEN_NONE;
-        cst_status status = look_at_rows(context, e, t, &rows, &match);
-        if (status != CST_OK)
-            return status;
-        if (rows == CST_SEEN_ALL)
-            seen = target->split;
-        else if (rows == CST_SEEN_SOME)
-            cst_notice(context,
-                       "of %lld rows of split '%s' that were looked at, %lld have the label and "
-                       "the predictions of rows that the model was fitted on; where they are the "
-                       "same rows, these scores are optimistic",
-                       (long long)match.looked_at, target->split, (long long)match.found);
-    }
-    cst_report_flag(report, cst_report_root(report), "seen_in_fitting", seen != NULL);
-    if (seen)
+static void say_seen(cst_context *context, const char *split, cst_seen seen,
+                     const cst_row_match *match) {
+    if (seen == CST_SEEN_ALL)
         cst_notice(context,
                    "the model was fitted on the rows of split '%s': these scores are optimistic; "
                    "score a split that it has not seen, or take the nested scores that fit reports",
-                   seen);
-    return CST_OK;
+                   split);
+    else if (seen == CST_SEEN_SOME)
+        cst_notice(context,
+                   "of %lld rows of split '%s' that were looked at, %lld have the label and "
+                   "the predictions of rows that the model was fitted on; where they are the "
+                   "same rows, these scores are optimistic",
+                   (long long)match->looked_at, split, (long long)match->found);
+}
+
+/* Says which splits the fit has seen: scores on them are no estimate of anything. */
+static cst_status put_seen(cst_context *context, cst_report *report, const evaluation *e) {
+    bool any = false;
+    cst_known_rows known = {0};
+    cst_status status = CST_OK;
+    for (int32_t t = 0; status == CST_OK && t < e->targets.scored; t++) {
+        cst_row_match match;
+        cst_seen seen = CST_SEEN_NONE;
+        status = look_at_rows(context, e, t, &known, &seen, &match);
+        if (status == CST_OK)
+            say_seen(context, e->targets.list[t].split, seen, &match);
+        any = any || seen == CST_SEEN_ALL;
+    }
+    cst_known_rows_free(context, &known);
+    if (status == CST_OK)
+        cst_report_flag(report, cst_report_root(report), "seen_in_fitting", any);
+    return status;
 }
 
 static cst_status score_model(cst_context *context, const cst_model *model, cst_pool *pool,

@@ -1,6 +1,7 @@
 """Disks that fail: every call of a kind made to fail in turn, for every command that reads or writes (tests/faults/io_fault.c).
 
-Either the result is right to the byte, or there is one line, exit 2 or 3, what was there before, and no temporary file."""
+Either the result is right to the byte, but for a notice of what could not be looked at, or there is one line, exit 2 or 3,
+what was there before, and no temporary file."""
 
 import json
 import os
@@ -21,6 +22,9 @@ HARMLESS = ("open=EINTR", "read=EINTR", "read=short", "write=EINTR", "write=shor
             "rename=EINTR", "make=EINTR", "link=EPERM", "close=EIO", "fsync=EINVAL", "fsync=ENOTSUP")
 HARMFUL = ("open=EMFILE", "open=EACCES", "read=EIO", "write=ENOSPC", "write=EIO", "fsync=EIO", "rename=EIO", "link=ENOSPC",
            "make=ENOSPC")
+
+# What is said where the fit's own split, which a score does not need, cannot be read.
+UNSEEN = "whether rows of the fit are among them was not looked at in split 'oof'"
 
 # Kinds of calls that every command makes that writes a file; "link" where files without a name are there.
 READS = {"open", "read", "close"}
@@ -122,7 +126,10 @@ class Faults(PoolCase):
         result, _ = self.run_with(arguments, fault)
         type(self).ran += 1
         if result.code == 0:
-            self.assertEqual(without_seconds(result.out), without_seconds(good.out))
+            report = without_seconds(result.out)
+            if not fault.startswith(HARMLESS) and isinstance(report, dict) and "notices" in report:
+                report["notices"] = [notice for notice in report["notices"] if UNSEEN not in notice]
+            self.assertEqual(report, without_seconds(good.out))
             self.assertEqual(self.tree(), wanted)
             return
         type(self).refused += 1

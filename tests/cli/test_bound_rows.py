@@ -1,6 +1,7 @@
 """corestack bound: rows of the fit are known again under any name and in any order, other rows are not refused, and
 splits whose rows are not independent are."""
 
+import os
 import unittest
 
 import numpy as np
@@ -86,6 +87,67 @@ class BoundRows(PoolCase):
             document["notices"],
         )
         self.assertEqual(len(document["notices"]), 1)
+
+    def test_a_small_part_of_the_fit(self):
+        """Too few rows for the sketch: both commands compare every row with the fit's split."""
+        for rows in (slice(3, 13), slice(40, 50)):
+            self.of_fit(rows)
+            self.refused(FITTED)
+            document = self.scored()
+            self.assertIs(document["seen_in_fitting"], True)
+            self.assertEqual(len(document["notices"]), 1)
+        # Rows of weight 0 are not among the fit's.
+        self.save("weights.npy", np.arange(self.rows) % 2)
+        self.manifest["splits"]["oof"]["weights"] = "weights.npy"
+        self.write_manifest()
+        self.fit("--set", "evaluate.nested=false")
+        for first, told in ((0, False), (1, True)):
+            self.of_fit(slice(first, 20, 2))
+            self.assertIs(self.scored()["seen_in_fitting"], told)
+        self.refused(FITTED)
+        self.forget([b"split.rows="])
+        self.refused(FITTED)
+        self.assertIs(self.scored()["seen_in_fitting"], True)
+        os.remove(self.path("bob.oof.npy"))
+        document = self.scored()
+        self.assertIs(document["seen_in_fitting"], False)
+        self.assertEqual(len(document["notices"]), 1)
+        self.assertIn("was not looked at in split 'oof'", document["notices"][0])
+
+    def test_every_split_of_the_fit_is_named(self):
+        shuffled = np.random.default_rng(2).permutation(self.rows)
+        for split, rows in (("half", shuffled[:60]), ("shuf", shuffled)):
+            self.manifest["splits"][split] = {"labels": f"{split}_labels.npy"}
+            for model in self.manifest["models"]:
+                model["predictions"][split] = f"{model['name']}.{split}.npy"
+            self.put(self.labels["oof"][rows], [self.members[name, "oof"][rows] for name in NAMES], split)
+        self.write_manifest()
+        document = self.scored("--split", "half,shuf,test")
+        self.assertIs(document["seen_in_fitting"], True)
+        self.assertEqual([notice.split(":")[0] for notice in document["notices"]],
+                         [f"the model was fitted on the rows of split '{split}'" for split in ("half", "shuf")])
+
+    def saturated(self, rng, rows, share):
+        """Rows of which a share is exactly right and sure, with few contents among them."""
+        labels = rng.integers(0, self.classes, rows)
+        sure = rng.random(rows) < share
+        p = rng.dirichlet(np.ones(self.classes), (3, rows))
+        p[:, sure] = np.eye(self.classes)[labels[sure]]
+        return labels, p
+
+    def test_rows_of_one_content_count_once(self):
+        """Fresh rows that are all sure and right equal such rows of the fit, in the sketch or not."""
+        rng = np.random.default_rng(3)
+        self.put(*self.saturated(rng, 300, 0.6), "oof")
+        self.put(*self.saturated(rng, 150, 1))
+        self.fit("--set", "evaluate.nested=false", "--set", "cka.threshold=1")
+        for there in (True, False):  # the rows of the fit in the pool
+            if not there:
+                self.alone()
+            self.assertEqual(self.of_rows(), [])
+            document = self.scored()
+            self.assertIs(document["seen_in_fitting"], False)
+            self.assertEqual(document["notices"], [])
 
     def test_scores_of_rounded_rows_of_the_fit(self):
         """Predictions of the fit saved again in half precision: its name and its labels still say so."""

@@ -3,7 +3,7 @@
  * with intervals over cases. After a fit. Paper: section "Dense Prediction"; method.md section 8.
  */
 #include "la/la.h"
-#include "model/fitted_on.h"
+#include "model/seen_rows.h"
 #include "protocol/rows.h"
 #include "segmentation/decide.h"
 #include "segmentation/document.h"
@@ -209,15 +209,41 @@ static cst_status run_baselines(cst_context *context, cst_pool *pool, const char
     return status;
 }
 
-static void put_seen(cst_context *context, cst_report *report, const cst_model *model,
-                     const char *split, const cst_view *view) {
-    bool seen = cst_fitted_on(model, split, view->labels, view->rows);
+/* The fit's masks under another name: whether the pixels that the fit sampled are there with its
+ * maps, and not with those of changed images. */
+static cst_status same_maps(cst_context *context, const cst_fit_rows *fit, const cst_view *view,
+                            bool *same) {
+    const cst_row_sketch *sketch = &fit->sketch;
+    uint64_t *hashes = cst_alloc(context, (size_t)view->rows, sizeof *hashes);
+    cst_status status = hashes ? cst_row_hashes(context, view, hashes) : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        (void)cst_row_hashes_sort(hashes, view->rows);
+        int64_t found = cst_row_sketch_match(sketch, hashes, view->rows).contents_found;
+        const cst_row_match match = {
+            .contents = sketch->count, .contents_found = found, .single = sketch->count};
+        *same = cst_seen_judge(&match, (cst_fit_repeats){sketch->repeated, sketch->rows,
+                                                         sketch->repeated == 0}) == CST_SEEN_ALL;
+    }
+    cst_free(context, hashes);
+    return status;
+}
+
+static cst_status put_seen(cst_context *context, cst_report *report, const cst_model *model,
+                           const char *split, const cst_view *view) {
+    cst_fit_rows fit = cst_fit_rows_of(model, view->labels, view->rows);
+    bool seen = cst_fit_rows_named(&fit, split);
+    cst_status status = CST_OK;
+    if (!seen && fit.same_labels && fit.sketched)
+        status = same_maps(context, &fit, view, &seen);
+    if (status != CST_OK)
+        return status;
     cst_report_flag(report, cst_report_root(report), "seen_in_fitting", seen);
     if (seen)
         cst_notice(context,
                    "the model was fitted on the pixels of split '%s': these scores are optimistic; "
                    "score a split that it has not seen, or take the nested scores that fit reports",
                    split);
+    return CST_OK;
 }
 
 /* The width of the band that the model was fitted with. */
@@ -257,7 +283,7 @@ static cst_status score_model(cst_context *context, const cst_model *model, cst_
         cst_map_put_header(report, split, scoring.cases, counted(&methods[0].scores),
                            scoring.view.classes, scoring.boundary);
         cst_report_string(report, cst_report_root(report), "decision", offsets ? "miou" : "argmax");
-        put_seen(context, report, model, split, &scoring.view);
+        status = put_seen(context, report, model, split, &scoring.view);
     }
     if (status == CST_OK && baselines)
         status = run_baselines(context, pool, split, seed, &scoring, methods, &count);

@@ -315,6 +315,20 @@ class Segmentation(PoolCase):
         seen = run("evaluate", self.path("m.cstack"), self.pool, "--split", "oof", "--json").json()
         self.assertTrue(seen["seen_in_fitting"])
 
+    def test_maps_of_the_fit_under_another_name(self):
+        self.fit()
+        for split, told in (("other", True), ("changed", False)):
+            self.segmentation["splits"][split] = dict(self.segmentation["splits"]["oof"])
+            for model in self.segmentation["models"]:
+                maps_file = self.path(f"{model['name']}.{split}.npy")
+                p = self.maps[model["name"], "oof"]
+                np.save(maps_file, p if told else p[..., ::-1].copy())
+                model["predictions"][split] = os.path.basename(maps_file)
+            self.write_pool(self.segmentation)
+            done = run("evaluate", self.path("m.cstack"), self.pool, "--split", split, "--json").json()
+            self.assertIs(done["seen_in_fitting"], told)
+            self.assertEqual(any(f"pixels of split '{split}'" in notice for notice in done["notices"]), told)
+
     def test_label_maps(self):
         self.fit()
         for kind, out in (("labels", "labels.npy"), ("labels", "labels"), ("png", "png"), ("maps-float16", "half.npy"),

@@ -17,7 +17,7 @@ MYPY = shutil.which("mypy")
 CONFIG = """
 [mypy]
 strict = true
-[mypy-sklearn.*,pandas.*,matplotlib.*]
+[mypy-sklearn.*,pandas.*,matplotlib.*,tqdm.*]
 ignore_missing_imports = true
 [mypy-corestack.sklearn]
 disallow_subclassing_any = false

@@ -383,11 +383,14 @@ static void sampled_passes_are_right(void **state) {
                 mean[j] += p[e] / total * design[e][j];
         for (int j = 0; j < D; j++)
             right[1 + j] += mean[j] - design[block->label[at]][j];
+        /* The covariance of the design: few of its columns are not 0. */
         for (int64_t e = 0; e < count; e++)
             for (int j = 0; j < D; j++)
-                for (int l = 0; l <= j && p[e] > 0; l++)
-                    right[1 + D + j * D + l] +=
-                        p[e] / total * (design[e][j] - mean[j]) * (design[e][l] - mean[l]);
+                for (int l = 0; l <= j && design[e][j] != 0; l++)
+                    right[1 + D + j * D + l] += p[e] / total * design[e][j] * design[e][l];
+        for (int j = 0; j < D; j++)
+            for (int l = 0; l <= j; l++)
+                right[1 + D + j * D + l] -= mean[j] * mean[l];
     }
     assert_true(fabs(sum[0] / right[0] - 1) < 1e-7);
     for (int j = 0; j < D; j++)

@@ -43,8 +43,8 @@ static cst_status check_fit(cst_context *context, const cst_bound_work *work) {
     cst_status status =
         cst_model_view(context, work->model, work->pool, work->split, &pointers, &view);
     if (status == CST_OK)
-        status = cst_rows_seen(context, work->model, work->pool, work->split, &view, &known, &match,
-                               &seen);
+        status = cst_rows_seen(context, work->model, work->pool, &fit, work->split, &view, &known,
+                               &match, &seen);
     if (status == CST_OK)
         status = say(context, work, &fit, &match, seen);
     cst_known_rows_free(context, &known);

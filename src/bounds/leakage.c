@@ -94,17 +94,13 @@ cst_status cst_shared_rows_of(cst_context *context, const cst_view *first, const
     int64_t n = first->rows;
     int64_t m = second->rows;
     deal d = {.rows = n + m, .second = m};
-    uint64_t *a = cst_alloc(context, (size_t)n, sizeof *a);
-    uint64_t *b = cst_alloc(context, (size_t)m, sizeof *b);
+    uint64_t *a = NULL;
+    uint64_t *b = NULL;
     d.size = cst_alloc(context, DEALT_ROWS / 2, sizeof *d.size);
-    cst_status status = a && b && d.size ? CST_OK : CST_ERROR_MEMORY;
+    cst_status status = d.size ? cst_row_hashes(context, first, &a) : CST_ERROR_MEMORY;
     if (status == CST_OK)
-        status = cst_row_hashes(context, first, a);
-    if (status == CST_OK)
-        status = cst_row_hashes(context, second, b);
+        status = cst_row_hashes(context, second, &b);
     if (status == CST_OK) {
-        (void)cst_row_hashes_sort(a, n);
-        (void)cst_row_hashes_sort(b, m);
         gather_contents(a, n, b, m, &d, out);
         out->p = deal_p(&d, seed);
     }

@@ -63,20 +63,30 @@ static cst_status hash_block(cst_context *context, void *user, int64_t block) {
     return status;
 }
 
-cst_status cst_row_hashes(cst_context *context, const cst_view *view, uint64_t *out) {
-    hash_job job = {view, out};
-    return cst_parallel_for(context, cst_block_count(view->rows), hash_block, &job);
-}
-
 static int by_value(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a;
     uint64_t y = *(const uint64_t *)b;
     return (x > y) - (x < y);
 }
 
-int64_t cst_row_hashes_sort(uint64_t *hashes, int64_t rows) {
+cst_status cst_row_hashes(cst_context *context, const cst_view *view, uint64_t **out) {
+    hash_job job = {view, cst_alloc(context, (size_t)view->rows, sizeof *job.out)};
+    cst_status status = CST_ERROR_MEMORY;
+    if (job.out)
+        status = cst_parallel_for(context, cst_block_count(view->rows), hash_block, &job);
+    if (status == CST_OK) {
+        qsort(job.out, (size_t)view->rows, sizeof *job.out, by_value);
+    } else {
+        cst_free(context, job.out);
+        job.out = NULL;
+    }
+    *out = job.out;
+    return status;
+}
+
+/* How many of sorted hashes [rows] another one equals. */
+static int64_t count_repeated(const uint64_t *hashes, int64_t rows) {
     int64_t repeated = 0;
-    qsort(hashes, (size_t)rows, sizeof *hashes, by_value);
     for (int64_t i = 0; i < rows; i++)
         repeated +=
             (i > 0 && hashes[i] == hashes[i - 1]) || (i + 1 < rows && hashes[i] == hashes[i + 1]);
@@ -115,10 +125,10 @@ cst_row_match cst_row_hashes_match(const uint64_t *known, int64_t count, uint64_
 
 cst_status cst_row_sketch_of(cst_context *context, const cst_view *view, cst_row_sketch *out) {
     *out = (cst_row_sketch){.rows = view->rows};
-    uint64_t *hashes = cst_alloc(context, (size_t)view->rows, sizeof *hashes);
-    cst_status status = hashes ? cst_row_hashes(context, view, hashes) : CST_ERROR_MEMORY;
+    uint64_t *hashes = NULL;
+    cst_status status = cst_row_hashes(context, view, &hashes);
     if (status == CST_OK) {
-        out->repeated = cst_row_hashes_sort(hashes, view->rows);
+        out->repeated = count_repeated(hashes, view->rows);
         for (int64_t i = 0; i < view->rows && out->count < CST_SKETCH_ROWS; i++)
             if (i == 0 || hashes[i] != hashes[i - 1])
                 out->least[out->count++] = hashes[i];

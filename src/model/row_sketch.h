@@ -29,11 +29,8 @@ typedef struct cst_row_match {
 } cst_row_match;
 
 /* A number for the label and the predictions of each row, from all members of the view in their
- * order. The view has labels. out: [rows]. */
-cst_status cst_row_hashes(cst_context *context, const cst_view *view, uint64_t *out);
-
-/* Sorts the hashes [rows]; how many of them another one equals. */
-int64_t cst_row_hashes_sort(uint64_t *hashes, int64_t rows);
+ * order; the view has labels. *out: [rows] of the context, ascending; NULL with an error. */
+cst_status cst_row_hashes(cst_context *context, const cst_view *view, uint64_t **out);
 
 /* Both sorted: known [count], hashes [rows]. Those above `largest` are not looked at. */
 cst_row_match cst_row_hashes_match(const uint64_t *known, int64_t count, uint64_t largest,

@@ -89,17 +89,12 @@ static cst_status read_known(cst_context *context, const cst_model *model, const
     if (status == CST_OK && view->labels &&
         (!fit->labelled || cst_fit_rows_of(model, view->labels, view->rows).same_labels)) {
         out->rows = view->rows;
-        out->hashes = cst_alloc(context, (size_t)view->rows, sizeof *out->hashes);
-        status = out->hashes ? cst_row_hashes(context, view, out->hashes) : CST_ERROR_MEMORY;
+        status = cst_row_hashes(context, view, &out->hashes);
     }
     cst_counted_close(context, &counted);
     cst_free(context, positions);
-    if (status != CST_OK)
-        cst_known_rows_free(context, out);
-    if (out->hashes) {
-        (void)cst_row_hashes_sort(out->hashes, out->rows);
+    if (out->hashes)
         out->repeats = repeats_of(out->hashes, out->rows);
-    }
     return status;
 }
 
@@ -130,21 +125,19 @@ static cst_status ask(cst_context *context, const cst_model *model, cst_pool *po
 }
 
 cst_status cst_rows_seen(cst_context *context, const cst_model *model, cst_pool *pool,
-                         const char *split, const cst_view *view, cst_known_rows *known,
-                         cst_row_match *match, cst_seen *seen) {
-    cst_fit_rows fit = cst_fit_rows_of(model, view->labels, view->rows);
+                         const cst_fit_rows *fit, const char *split, const cst_view *view,
+                         cst_known_rows *known, cst_row_match *match, cst_seen *seen) {
+    bool other_name = strcmp(fit->split, split) != 0;
     *match = (cst_row_match){0};
     *seen = CST_SEEN_NONE;
-    uint64_t *hashes = cst_alloc(context, (size_t)view->rows, sizeof *hashes);
-    cst_status status = hashes ? cst_row_hashes(context, view, hashes) : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        (void)cst_row_hashes_sort(hashes, view->rows);
-        *seen = by_sketch(&fit, split, hashes, view->rows, match);
-        if (*seen != CST_SEEN_ALL && strcmp(fit.split, split) != 0)
-            status = ask(context, model, pool, &fit, known);
-    }
-    if (status == CST_OK && *seen != CST_SEEN_ALL && strcmp(fit.split, split) != 0 &&
-        known->hashes) {
+    uint64_t *hashes = NULL;
+    cst_status status = cst_row_hashes(context, view, &hashes);
+    if (status == CST_OK)
+        *seen = by_sketch(fit, split, hashes, view->rows, match);
+    bool look = status == CST_OK && other_name && *seen != CST_SEEN_ALL;
+    if (look)
+        status = ask(context, model, pool, fit, known);
+    if (look && status == CST_OK && known->hashes) {
         *match = cst_row_hashes_match(known->hashes, known->rows, UINT64_MAX, hashes, view->rows);
         *seen = cst_seen_judge(match, known->repeats);
     }

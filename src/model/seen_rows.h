@@ -35,10 +35,11 @@ typedef struct cst_known_rows {
 
 void cst_known_rows_free(cst_context *context, cst_known_rows *known);
 
-/* What the rows of a split say. view: them with the model's members in its order, with labels.
+/* What the rows of a split say. fit: what the model's file says of their labels. view: them with
+ * the model's members in its order, with labels.
  * Where files of the fit's split are gone a notice says that they were not looked at. */
 cst_status cst_rows_seen(cst_context *context, const cst_model *model, cst_pool *pool,
-                         const char *split, const cst_view *view, cst_known_rows *known,
-                         cst_row_match *match, cst_seen *seen);
+                         const cst_fit_rows *fit, const char *split, const cst_view *view,
+                         cst_known_rows *known, cst_row_match *match, cst_seen *seen);
 
 #endif

@@ -328,14 +328,12 @@ static cst_status put_methods(cst_context *context, cst_report *report, const ev
 static cst_status look_at_rows(cst_context *context, const evaluation *e, int32_t t,
                                cst_known_rows *known, cst_seen *seen, cst_row_match *match) {
     const cst_target *target = &e->targets.list[t];
-    *seen = CST_SEEN_ALL;
-    if (cst_fitted_on(e->model, target->split, target->labels, target->samples))
-        return CST_OK;
-    *seen = CST_SEEN_NONE;
-    if (target->conditions > 0)
+    cst_fit_rows fit = cst_fit_rows_of(e->model, target->labels, target->samples);
+    *seen = cst_fit_rows_named(&fit, target->split) ? CST_SEEN_ALL : CST_SEEN_NONE;
+    if (*seen == CST_SEEN_ALL || target->conditions > 0)
         return CST_OK; /* rows of conditions are changed ones */
-    return cst_rows_seen(context, e->model, e->pool, target->split, &e->methods[0].views[t], known,
-                         match, seen);
+    return cst_rows_seen(context, e->model, e->pool, &fit, target->split, &e->methods[0].views[t],
+                         known, match, seen);
 }
 
 static void say_seen(cst_context *context, const char *split, cst_seen seen,

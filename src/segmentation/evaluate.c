@@ -214,10 +214,9 @@ static cst_status run_baselines(cst_context *context, cst_pool *pool, const char
 static cst_status same_maps(cst_context *context, const cst_fit_rows *fit, const cst_view *view,
                             bool *same) {
     const cst_row_sketch *sketch = &fit->sketch;
-    uint64_t *hashes = cst_alloc(context, (size_t)view->rows, sizeof *hashes);
-    cst_status status = hashes ? cst_row_hashes(context, view, hashes) : CST_ERROR_MEMORY;
+    uint64_t *hashes = NULL;
+    cst_status status = cst_row_hashes(context, view, &hashes);
     if (status == CST_OK) {
-        (void)cst_row_hashes_sort(hashes, view->rows);
         int64_t found = cst_row_sketch_match(sketch, hashes, view->rows).contents_found;
         const cst_row_match match = {
             .contents = sketch->count, .contents_found = found, .single = sketch->count};

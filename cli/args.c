@@ -233,9 +233,9 @@ int cli_number(cli_call *call, const char *name, double least, double most, doub
 int cli_class_limits(cli_call *call, int64_t *head_above, int64_t *tail_below) {
     long long head = 0;
     long long tail = 0;
-    int code = cli_integer(call, "head", 1, 9007199254740992LL, &head);
+    int code = cli_integer(call, "head", 1, CLI_WHOLE_MOST, &head);
     if (code == CLI_OK)
-        code = cli_integer(call, "tail", 1, 9007199254740992LL, &tail);
+        code = cli_integer(call, "tail", 1, CLI_WHOLE_MOST, &tail);
     *head_above = head;
     *tail_below = tail;
     return code;

@@ -79,6 +79,9 @@ void cli_release(cli_call *call);
 const char *cli_value(const cli_call *call, const char *name);
 bool cli_flag(const cli_call *call, const char *name);
 
+/* What documents hold exactly: seeds and counts go to 2^53. */
+#define CLI_WHOLE_MOST (1LL << 53)
+
 /* A whole number from `least` to `most`; *out is left alone when the option was not given. */
 int cli_integer(cli_call *call, const char *name, long long least, long long most, long long *out);
 

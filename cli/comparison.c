@@ -171,7 +171,7 @@ static int read_options(cli_call *call, int32_t usual, cli_comparison *c) {
     if (code == CLI_OK)
         code = cli_integer(call, "resamples", 0, 10000000, &resamples);
     if (code == CLI_OK)
-        code = cli_integer(call, "seed", 0, 9007199254740992LL, &seed);
+        code = cli_integer(call, "seed", 0, CLI_WHOLE_MOST, &seed);
     if (code == CLI_OK)
         code = read_methods(call, c);
     if (code == CLI_OK)

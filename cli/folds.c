@@ -103,7 +103,7 @@ static int run(cli_call *call) {
         return cli_fail(call, "no labels given: --labels y.npy");
     int code = cli_integer(call, "count", 2, MOST_FOLDS, &folds);
     if (code == CLI_OK)
-        code = cli_integer(call, "seed", 0, 9007199254740992LL, &seed);
+        code = cli_integer(call, "seed", 0, CLI_WHOLE_MOST, &seed);
     if (code == CLI_OK)
         code = cli_open_target(call, "the fold vector", &request.target);
     if (code == CLI_OK && !request.target.direct && !cli_target_ends(&request.target, ".npy"))

@@ -36,9 +36,7 @@ bool cli_folder_of(const char *path, char folder[CLI_PATH_CHARS]) {
     size_t length = (size_t)(cli_base_name(path) - path);
     if (length >= CLI_PATH_CHARS)
         return false;
-    (void)snprintf(folder, CLI_PATH_CHARS, "%.*s", (int)length, length ? path : ".");
-    if (length == 0)
-        (void)snprintf(folder, CLI_PATH_CHARS, ".");
+    (void)snprintf(folder, CLI_PATH_CHARS, "%.*s", length ? (int)length : 1, length ? path : ".");
     return true;
 }
 

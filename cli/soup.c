@@ -48,7 +48,7 @@ static int read_search(cli_call *call, cst_soup_config *config) {
     config->any_sign = cli_flag(call, "signed");
     int code = cli_integer(call, "evaluations", 1, 1000000000, &evaluations);
     if (code == CLI_OK)
-        code = cli_integer(call, "seed", 0, 9007199254740992LL, &seed);
+        code = cli_integer(call, "seed", 0, CLI_WHOLE_MOST, &seed);
     config->evaluations = evaluations;
     config->seed = (uint64_t)seed;
     return code;

@@ -55,7 +55,7 @@ static int read_sampling(cli_call *call, sampling *out) {
     *out = (sampling){.samples = USUAL_SAMPLES, .rank = -1, .scale = 0.5};
     int code = cli_integer(call, "count", 1, MOST_SAMPLES, &out->samples);
     if (code == CLI_OK)
-        code = cli_integer(call, "seed", 0, 9007199254740992LL, &out->seed);
+        code = cli_integer(call, "seed", 0, CLI_WHOLE_MOST, &out->seed);
     if (code == CLI_OK)
         code = cli_integer(call, "rank", 0, INT32_MAX, &out->rank);
     return code == CLI_OK ? cli_number(call, "scale", 0, 1e6, &out->scale) : code;

@@ -3,14 +3,15 @@
 # `make check-long`. The last line is "N passed, N failed": checks and tests together. Exit status 1 when anything failed.
 #
 #   tree       files in the repository: white space, sizes          gcc        build without warnings, all tests
-#   includes   include graph of docs/architecture.md                clang      build without warnings, unit tests
-#   format     clang-format                                         asan       AddressSanitizer and UBSan: unit tests, and
-#   cppcheck   cppcheck                                                        the command line's that parse and fail
-#   tidy       clang-tidy, its analyzer kept shallow                tsan       ThreadSanitizer, unit tests but values
+#   includes   include graph of docs/architecture.md                asan       AddressSanitizer and UBSan: unit tests, and
+#   format     clang-format                                                    the command line's that parse and fail
+#   cppcheck   cppcheck                                             tsan       clang's build without warnings, with
+#   tidy       clang-tidy, its analyzer kept shallow                           ThreadSanitizer: unit tests but values
 #   python     the Python package, installed, and its tests         valgrind   unit tests that are not slow
 #
 # Parts of the long checks alone:
 #
+#   clang          clang's release without warnings, unit tests
 #   oracles        reference computations done again                fuzz           every fuzz target, FUZZ_SECONDS (300) each
 #   tidy-deep      clang-tidy with the whole of its analyzer        coverage       lines and branches that tests reach
 #   asan-long      AddressSanitizer and UBSan, everything           reproducible   the same bytes from two builds
@@ -161,13 +162,13 @@ part() {
     gcc) check "gcc: build without warnings" build gcc && tests "gcc: tests" build-gcc --parallel $((JOBS + 1)) ;; # some wait
     clang) check "clang: build without warnings" build clang && short tests "clang: unit tests" build-clang -L unit ;;
     asan) check "asan: build" build asan-ubsan && short tests "asan: tests" build-asan-ubsan -LE long ;;
-    tsan) check "tsan: build" build tsan && short tests "tsan: tests" build-tsan -LE values ;;
+    tsan) check "tsan: build by clang without warnings" build tsan && short tests "tsan: tests" build-tsan -LE values ;;
     python) check "python: package and its tests" scripts/test_python.sh ;;
     valgrind) short run_valgrind -L unit -LE slow ;;
     oracles) check "oracles: reference computations" scripts/check_oracles.sh ;;
     tidy-deep) check "tidy-deep: clang-tidy and its analyzer" scripts/tidy.sh ;;
     asan-long) check "asan: build" build asan-ubsan && tests "asan: tests" build-asan-ubsan --parallel $((JOBS + 1)) ;;
-    tsan-long) check "tsan: build" build tsan && tests "tsan: tests" build-tsan ;;
+    tsan-long) check "tsan: build by clang without warnings" build tsan && tests "tsan: tests" build-tsan ;;
     valgrind-slow) short run_valgrind -L slow ;;
     sdist) check "sdist: the Python package from its sources" scripts/test_python.sh --sdist ;;
     fuzz) check "fuzz: every target" scripts/fuzz.sh "${FUZZ_SECONDS:-300}" ;;
@@ -183,7 +184,7 @@ part() {
 
 case ${1:-} in
 '')
-    set -- tree includes format gcc clang asan tsan valgrind tidy cppcheck
+    set -- tree includes format gcc asan tsan valgrind tidy cppcheck
     start_beside python
     ;;
 --long)

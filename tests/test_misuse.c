@@ -420,6 +420,38 @@ static void seeds_beyond_documents(void **state) {
     }
 }
 
+/* Every call that takes a number of resamples, which may be 0, refuses less and more than there
+ * are.
+ */
+static void resamples_that_are_none(void **state) {
+    static const int32_t wrong[] = {-1, INT32_MIN, 10000001, INT32_MAX};
+    cst_context *context = *state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        int32_t resamples = wrong[i];
+        const cst_evaluate_options evaluate = {.resamples = resamples};
+        const cst_compare_options compare = {.resamples = resamples};
+        const cst_sweep_options sweep = {0};
+        char wanted[32];
+        (void)snprintf(wanted, sizeof wanted, "got %d", (int)resamples);
+#define REFUSED(call)                                                                              \
+    do {                                                                                           \
+        assert_int_equal((call), CST_ERROR_ARGUMENT);                                              \
+        if (!strstr(cst_last_error(context), wanted))                                              \
+            fail_msg("%s: %s", #call, cst_last_error(context));                                    \
+    } while (0)
+        REFUSED(cst_evaluate(context, NULL, 1, 1, NULL, resamples, 0, NULL));
+        REFUSED(cst_evaluate_member(context, NULL, "oof", 0, resamples, 0, NULL));
+        REFUSED(cst_evaluate_model(context, NULL, NULL, "test", 0, resamples, 0, NULL));
+        REFUSED(cst_evaluate_stack(context, NULL, NULL, &evaluate, NULL));
+        REFUSED(cst_evaluate_detections(context, NULL, NULL, resamples, 0, NULL));
+        REFUSED(cst_segmentation_evaluate_file(context, NULL, NULL, 2, resamples, 0, NULL));
+        REFUSED(cst_compare(context, NULL, &compare, NULL));
+        REFUSED(cst_ablate(context, NULL, &compare, NULL));
+        REFUSED(cst_sweep(context, NULL, &sweep, &compare, NULL));
+#undef REFUSED
+    }
+}
+
 static void handles_without_checks(void **state) {
     handles h = {0};
     make_handles(*state, &h);
@@ -436,6 +468,7 @@ int main(void) {
         cmocka_unit_test(threads_may_take_turns),
         cmocka_unit_test(calls_from_a_callback_keep_to_themselves),
         cmocka_unit_test(seeds_beyond_documents),
+        cmocka_unit_test(resamples_that_are_none),
         cmocka_unit_test(handles_without_checks),
 #ifdef CST_CHECK_HANDLES
         cmocka_unit_test(freed_handles_are_refused),

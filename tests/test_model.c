@@ -476,6 +476,10 @@ static void sections_stand_once_in_their_order(void **state) {
     store(file + 12, UINT32_MAX, 4);
     sign(file, FILE_BYTES);
     assert_refused(context, file, FILE_BYTES, CST_ERROR_FORMAT, "are announced");
+    cst_model *model = NULL;
+    assert_int_equal(cst_model_load_memory(context, &model, file, ((size_t)1 << 30) + 1),
+                     CST_ERROR_LIMIT);
+    assert_non_null(strstr(cst_last_error(context), "no corestack model has more"));
 }
 
 /* Whatever bytes stand in a signed file, the reader neither crashes nor reads outside. */

@@ -180,6 +180,45 @@ static void comparisons(void **state) {
     cst_pool_free(c, pool);
 }
 
+/* Lists inside of options, of which a text is missing or the whole list. */
+static void lists_of_options(void **state) {
+    cst_context *c = *state;
+    const float *const data[] = {P};
+    static const char *const names[] = {"a"};
+    static const char *const gap[] = {"average", NULL};
+    static const char *const settings[] = {"folds.count=2", NULL};
+    static const char *const sizes[] = {"1", NULL};
+    const cst_compare_options all[] = {
+        {.methods = gap, .method_count = 2},
+        {.settings = settings, .setting_count = 2},
+        {.setting_count = 1},
+    };
+    const cst_sweep_options sweep = {
+        .key = "pool.size", .values = sizes, .value_count = 1, .draws = 1};
+    const cst_sweep_options holed = {
+        .key = "pool.size", .values = sizes, .value_count = 2, .draws = 1};
+    const cst_sweep_options none = {.key = "pool.size", .value_count = 2, .draws = 1};
+    cst_pool *pool = NULL;
+    cst_report *report = NULL;
+    assert_int_equal(cst_pool_from_memory(c, &pool, "oof", data, names, 1, ROWS, CLASSES, Y,
+                                          CST_OUTPUT_PROBABILITY),
+                     CST_OK);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        REFUSED(cst_compare(c, pool, &all[i], &report));
+        REFUSED(cst_sweep(c, pool, &sweep, &all[i], &report));
+        if (all[i].setting_count > 0)
+            REFUSED(cst_ablate(c, pool, &all[i], &report));
+        assert_null(report);
+    }
+    REFUSED(cst_sweep(c, pool, &holed, NULL, &report));
+    REFUSED(cst_sweep(c, pool, &none, NULL, &report));
+    /* No list of methods is every method, whatever their count is said to be. */
+    cst_compare_options loose = {.method_count = 3, .settings = settings, .setting_count = 1};
+    assert_int_equal(cst_compare(c, pool, &loose, &report), CST_OK);
+    cst_report_free(c, report);
+    cst_pool_free(c, pool);
+}
+
 static void reports(void **state) {
     cst_context *c = *state;
     cst_report *report = NULL;
@@ -214,10 +253,11 @@ static void predictors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scores),       cmocka_unit_test(out_of_distribution),
-        cmocka_unit_test(bootstraps),   cmocka_unit_test(statistics),
-        cmocka_unit_test(segmentation), cmocka_unit_test(comparisons),
-        cmocka_unit_test(reports),      cmocka_unit_test(predictors),
+        cmocka_unit_test(scores),           cmocka_unit_test(out_of_distribution),
+        cmocka_unit_test(bootstraps),       cmocka_unit_test(statistics),
+        cmocka_unit_test(segmentation),     cmocka_unit_test(comparisons),
+        cmocka_unit_test(lists_of_options), cmocka_unit_test(reports),
+        cmocka_unit_test(predictors),
     };
     return cmocka_run_group_tests(tests, context_setup, context_teardown);
 }

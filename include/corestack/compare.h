@@ -36,7 +36,7 @@ typedef struct cst_compare_options {
     const char *const *settings; /* [setting_count] "key=value": set in every preset that is run,
                                     and "folds.count" for the folds of all methods */
     int32_t setting_count;
-    int32_t resamples; /* of the bootstrap; 0: no intervals */
+    int32_t resamples; /* of the bootstrap, at most 10,000,000; 0: no intervals */
     uint64_t seed;     /* of folds, fits, subsets and resamples; at most 2^53 */
     /* Told the probabilities [rows][classes] of every method on the rows scored (for a split with
      * conditions [conditions][rows][classes]); `split` is that or `ood`. An error stops the

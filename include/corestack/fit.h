@@ -53,7 +53,7 @@ CST_API cst_status cst_evaluate_model(cst_context *context, const cst_model *mod
 typedef struct cst_evaluate_options {
     const char *split; /* NULL: "test"; several with commas between: means over them, and each */
     int baselines;     /* non-zero: beside the simple baselines, fitted on split "oof" */
-    int32_t resamples; /* of the bootstrap; 0: no intervals */
+    int32_t resamples; /* of the bootstrap, at most 10,000,000; 0: no intervals */
     uint64_t seed;     /* of the bootstrap; at most 2^53 */
     const char *ood;   /* splits of out-of-distribution rows to tell from `split`'s, with commas
                           between; NULL: none */

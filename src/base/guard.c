@@ -49,6 +49,20 @@ cst_status cst_fail_seed(cst_context *context, const char *call, uint64_t seed) 
                     call, (unsigned long long)CST_SEED_MOST, (unsigned long long)seed);
 }
 
+cst_status cst_fail_resamples(cst_context *context, const char *call, int32_t resamples) {
+    return cst_fail(context, CST_ERROR_ARGUMENT, "%s: resamples must be 0 to %d, got %d", call,
+                    CST_RESAMPLES_MOST, (int)resamples);
+}
+
+cst_status cst_check_texts(cst_context *context, const char *call, const char *list,
+                           const char *const *texts, int32_t count) {
+    for (int32_t i = 0; i < count; i++)
+        if (!texts || !texts[i])
+            return cst_fail(context, CST_ERROR_ARGUMENT, "%s: text %d of the %d of `%s` is NULL",
+                            call, (int)i, (int)count, list);
+    return CST_OK;
+}
+
 #ifdef CST_CHECK_HANDLES
 bool cst_is_alive(const void *handle, cst_mark mark) {
     cst_mark found = 0;

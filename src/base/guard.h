@@ -73,6 +73,26 @@ cst_status cst_fail_seed(cst_context *context, const char *call, uint64_t seed);
             return cst_fail_seed(context, __func__, seed);                                         \
     } while (0)
 
+/* ---- resamples ---------------------------------------------------------------------------------
+ * None (0), or as many as a bootstrap takes.
+ */
+
+enum { CST_RESAMPLES_MOST = 10000000 };
+
+cst_status cst_fail_resamples(cst_context *context, const char *call, int32_t resamples);
+#define CST_RESAMPLES(context, resamples)                                                          \
+    do {                                                                                           \
+        if ((resamples) < 0 || (resamples) > CST_RESAMPLES_MOST)                                   \
+            return cst_fail_resamples(context, __func__, resamples);                               \
+    } while (0)
+
+/* ---- texts -------------------------------------------------------------------------------------
+ * An argument error that names the place where a list lacks a text; CST_OK where it is whole.
+ */
+
+cst_status cst_check_texts(cst_context *context, const char *call, const char *list,
+                           const char *const *texts, int32_t count);
+
 /* ---- handles -----------------------------------------------------------------------------------
  * The first field of what a public handle points to says what it is, until it is freed. Only
  * programs that are wrong are stopped by looking at it, so it is looked at in debug builds

@@ -11,10 +11,10 @@ cst_status cst_evaluate_detections(cst_context *context, const char *detections,
         *report = NULL;
     CST_ENTER(context);
     CST_SEED(context, seed);
-    if (!detections || !annotations || !report || resamples < 0)
+    CST_RESAMPLES(context, resamples);
+    if (!detections || !annotations || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_evaluate_detections: two paths, a number of resamples and a place for "
-                        "the report are needed");
+                        "cst_evaluate_detections: two paths and a place for the report are needed");
     cst_coco *truth = NULL;
     cst_coco_boxes *boxes = NULL;
     cst_ap_matches *matches = NULL;

@@ -97,11 +97,12 @@ static inline __attribute__((always_inline)) float exp_small(float x) {
     return series * power;
 }
 
-/* z = 1 / (1 + exp(-z)), z cut at +-30, beyond which a sigmoid is 1e-13 from its limit. One loop
- * per cut: both in one become a branch, and the loop no longer vectorises. */
+/* z = 1 / (1 + exp(-z)), z cut at +-30, beyond which a sigmoid is 1e-13 from its limit; NaN
+ * becomes 30, since exp_small needs a number. One loop per cut: both in one become a branch, and
+ * the loop no longer vectorises. */
 static inline __attribute__((always_inline)) void sigmoid(float *restrict z, int64_t size) {
     for (int64_t e = 0; e < size; e++)
-        z[e] = z[e] > 30.0F ? 30.0F : z[e];
+        z[e] = z[e] < 30.0F ? z[e] : 30.0F;
     for (int64_t e = 0; e < size; e++)
         z[e] = z[e] < -30.0F ? -30.0F : z[e];
     for (int64_t e = 0; e < size; e++)

@@ -18,7 +18,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { RESAMPLES_MAX = 10000000, METHODS_MAX = 1000000 };
+enum { METHODS_MAX = 1000000 };
 enum { TOP1, NLL, BRIER, ECE, BASIC, MASS = BASIC, CLASSWISE, DEBIASED, CORP, ALL };
 
 /* What a method's scores are sums of, times the row's weight, packed for the inner loop. */
@@ -398,11 +398,11 @@ static void bootstrap_free(cst_context *context, bootstrap *job) {
 }
 
 static cst_status check(cst_context *context, const bootstrap *job, const interval_job *part) {
-    if (job->resamples < 1 || job->resamples > RESAMPLES_MAX || job->methods < 1 ||
+    if (job->resamples < 1 || job->resamples > CST_RESAMPLES_MOST || job->methods < 1 ||
         job->methods > METHODS_MAX)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%d resamples of %d methods: use 1 to %d resamples of 1 to %d methods",
-                        job->resamples, job->methods, RESAMPLES_MAX, METHODS_MAX);
+                        job->resamples, job->methods, CST_RESAMPLES_MOST, METHODS_MAX);
     if (!job->probabilities || (!part->intervals && !part->differences))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "a bootstrap needs probabilities and a place for its intervals");

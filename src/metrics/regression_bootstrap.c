@@ -12,7 +12,6 @@
 enum {
     SCORES = 4, /* rmse, mae, r2, nll */
     LOSSES = 3, /* squared error, absolute error, NLL of a value */
-    VALUES_RESAMPLES_MAX = 10000000,
     VALUES_METHODS_MAX = 1024
 };
 
@@ -212,11 +211,11 @@ static cst_status interval_task(cst_context *context, void *user, int64_t task) 
 }
 
 static cst_status check(cst_context *context, const value_bootstrap *job) {
-    if (job->resamples < 1 || job->resamples > VALUES_RESAMPLES_MAX || job->methods < 1 ||
+    if (job->resamples < 1 || job->resamples > CST_RESAMPLES_MOST || job->methods < 1 ||
         job->methods > VALUES_METHODS_MAX)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%d resamples of %d methods: use 1 to %d resamples of 1 to %d methods",
-                        (int)job->resamples, (int)job->methods, VALUES_RESAMPLES_MAX,
+                        (int)job->resamples, (int)job->methods, CST_RESAMPLES_MOST,
                         VALUES_METHODS_MAX);
     if (job->rows > UINT32_MAX)
         return cst_fail(context, CST_ERROR_LIMIT, "%lld rows are too many to resample",

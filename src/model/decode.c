@@ -548,6 +548,10 @@ static void get_section(reader *r, cst_model *model, int *next) {
 cst_status cst_stack_decode(cst_context *context, const char *name, const uint8_t *bytes,
                             size_t size, cst_model **out) {
     *out = NULL;
+    if (size > CST_MODEL_BYTES_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT,
+                        "%s: %zu bytes, and no corestack model has more than %zu", name, size,
+                        CST_MODEL_BYTES_MAX);
     reader r = {.context = context, .name = name, .bytes = bytes, .end = size};
     cst_model *model = NULL;
     uint32_t sections = check_envelope(&r);

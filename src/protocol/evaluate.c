@@ -124,6 +124,7 @@ cst_status cst_evaluate(cst_context *context, const float *probabilities, int64_
     CST_ENTER(context);
     CST_FITS(context, rows, classes, sizeof(*probabilities));
     CST_SEED(context, seed);
+    CST_RESAMPLES(context, resamples);
     if (!probabilities || !labels || !report || rows < 1 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate: probabilities, labels and a place for the report are "

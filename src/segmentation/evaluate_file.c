@@ -116,6 +116,7 @@ cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path
         *report = NULL;
     CST_ENTER(context);
     CST_SEED(context, seed);
+    CST_RESAMPLES(context, resamples);
     if (!path || !config || !config->labels || !report || !(boundary >= 0) || boundary > 1e4)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_segmentation_evaluate_file: maps, masks, a width of boundaries and a "

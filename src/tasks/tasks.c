@@ -98,6 +98,7 @@ cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const
     CST_ENTER(context);
     CST_CHECK(context, pool, POOL, "pool");
     CST_SEED(context, seed);
+    CST_RESAMPLES(context, resamples);
     if (!pool || !split || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate_member: a pool, a split and a place for the report are "
@@ -119,6 +120,7 @@ cst_status cst_evaluate_model(cst_context *context, const cst_model *model, cst_
     CST_CHECK(context, model, MODEL, "model");
     CST_CHECK(context, pool, POOL, "pool");
     CST_SEED(context, seed);
+    CST_RESAMPLES(context, resamples);
     if (!model || !pool || !split || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate_model: a model, a pool, a split and a place for the report "
@@ -143,6 +145,7 @@ cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_
     CST_CHECK(context, model, MODEL, "model");
     CST_CHECK(context, pool, POOL, "pool");
     CST_SEED(context, o.seed);
+    CST_RESAMPLES(context, o.resamples);
     if (!model || !pool || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate_stack: a model, a pool and a place for the report are "
@@ -162,6 +165,29 @@ cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_
                             : status;
 }
 
+/* Numbers and texts of the options; `*options` becomes `own`, without methods, where there are none
+ * to read. */
+static cst_status check_options(cst_context *context, const char *call, bool methods,
+                                const cst_compare_options **options, cst_compare_options *own) {
+    const cst_compare_options *given = *options;
+    if (!given)
+        return CST_OK;
+    if (given->seed > CST_SEED_MOST)
+        return cst_fail_seed(context, call, given->seed);
+    if (given->resamples < 0 || given->resamples > CST_RESAMPLES_MOST)
+        return cst_fail_resamples(context, call, given->resamples);
+    *own = *given;
+    if (!methods || !own->methods) {
+        own->methods = NULL;
+        own->method_count = 0;
+    }
+    *options = own;
+    cst_status status = cst_check_texts(context, call, "methods", own->methods, own->method_count);
+    return status == CST_OK
+               ? cst_check_texts(context, call, "settings", own->settings, own->setting_count)
+               : status;
+}
+
 cst_status cst_compare(cst_context *context, cst_pool *pool, const cst_compare_options *options,
                        cst_report **report) {
     const cst_task_calls *calls = NULL;
@@ -169,13 +195,15 @@ cst_status cst_compare(cst_context *context, cst_pool *pool, const cst_compare_o
         *report = NULL;
     CST_ENTER(context);
     CST_CHECK(context, pool, POOL, "pool");
-    CST_SEED(context, options ? options->seed : 0);
+    cst_compare_options own = {0};
+    cst_status status = check_options(context, "cst_compare", true, &options, &own);
+    if (status != CST_OK)
+        return status;
     if (!report)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_compare: no place for the report");
     if (!pool)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_compare: the pool is NULL");
-    cst_status status =
-        find_calls(context, pool, "compare", offsetof(cst_task_calls, compare), &calls);
+    status = find_calls(context, pool, "compare", offsetof(cst_task_calls, compare), &calls);
     if (status == CST_OK)
         status = calls->compare(context, pool, options, report);
     return finish(context, status, report);
@@ -188,13 +216,15 @@ cst_status cst_ablate(cst_context *context, cst_pool *pool, const cst_compare_op
         *report = NULL;
     CST_ENTER(context);
     CST_CHECK(context, pool, POOL, "pool");
-    CST_SEED(context, options ? options->seed : 0);
+    cst_compare_options own = {0};
+    cst_status status = check_options(context, "cst_ablate", false, &options, &own);
+    if (status != CST_OK)
+        return status;
     if (!report)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_ablate: no place for the report");
     if (!pool)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_ablate: the pool is NULL");
-    cst_status status =
-        find_calls(context, pool, "ablate", offsetof(cst_task_calls, ablate), &calls);
+    status = find_calls(context, pool, "ablate", offsetof(cst_task_calls, ablate), &calls);
     if (status == CST_OK)
         status = calls->ablate(context, pool, options, report);
     return finish(context, status, report);
@@ -207,12 +237,18 @@ cst_status cst_sweep(cst_context *context, cst_pool *pool, const cst_sweep_optio
         *report = NULL;
     CST_ENTER(context);
     CST_CHECK(context, pool, POOL, "pool");
-    CST_SEED(context, options ? options->seed : 0);
+    cst_compare_options own = {0};
+    cst_status status = check_options(context, "cst_sweep", true, &options, &own);
+    if (status != CST_OK)
+        return status;
     if (!report)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_sweep: no place for the report");
     if (!pool || !sweep)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_sweep: the pool or the sweep is NULL");
-    cst_status status = find_calls(context, pool, "sweep", offsetof(cst_task_calls, sweep), &calls);
+    status = cst_check_texts(context, __func__, "values", sweep->values, sweep->value_count);
+    if (status != CST_OK)
+        return status;
+    status = find_calls(context, pool, "sweep", offsetof(cst_task_calls, sweep), &calls);
     if (status == CST_OK)
         status = calls->sweep(context, pool, sweep, options, report);
     return finish(context, status, report);

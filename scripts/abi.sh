@@ -46,7 +46,7 @@ if [ $write = yes ] && [ ! -e "$baseline" ]; then cp "$work/now" "$baseline"; fi
 # A private header with the name of a public one makes its structs look public. They are not.
 cat "$baseline" "$work/now" | sed -n "s/.*<class-decl name='\([A-Za-z_0-9]*\)' size.*/\1/p" | sort -u |
     while read -r type; do
-        grep -qE "^(} $type;|struct $type \{)" "$include"/*.h || printf '[suppress_type]\nname = %s\n' "$type"
+        grep -qE "^[[:blank:]]*(} $type;|struct $type \{)" "$include"/*.h || printf '[suppress_type]\nname = %s\n' "$type"
     done >"$work/private"
 
 differences() { # arguments of abidiff's; prints what differs, fails where something does

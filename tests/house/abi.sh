@@ -13,6 +13,10 @@ typedef enum cst_colour { CST_RED = 0, CST_GREEN = 1 } cst_colour;
 typedef struct cst_point {
     int x;
     int y;
+    struct cst_part {
+        int a;
+        int b;
+    } part;
 } cst_point;
 typedef struct cst_hidden cst_hidden;
 int cst_length(const cst_point *point, cst_colour colour);
@@ -61,8 +65,9 @@ fails "a function less" '/cst_peek/d' cst_peek
 fails "another type of a parameter" 's/cst_colour colour)/long colour)/' cst_length
 fails "a field more" 's/    int y;/    int y;\n    int z;/' cst_point
 fails "fields in another order" 's/int x;/int t;/; s/int y;/int x;/; s/int t;/int y;/' cst_point
+fails "fields of a struct inside another in another order" 's/int a;/int t;/; s/int b;/int a;/; s/int t;/int b;/' cst_part
 fails "another value of a constant" 's/CST_GREEN = 1/CST_GREEN = 2/' CST_GREEN
-fails "a struct without a name" 's/    int y;/    int y;\n    struct {\n        int a;\n        int b;\n    } part;/' 'without a name'
+fails "a struct without a name" 's/    int y;/    int y;\n    struct {\n        int a;\n        int b;\n    } rest;/' 'without a name'
 make_library '/cst_peek/d'
 "$root/scripts/abi.sh" --write "$work/libone.so" "$work/baseline" "$work/include" >"$work/log"
 passes "what was stored" '/cst_peek/d' ''

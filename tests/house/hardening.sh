@@ -17,6 +17,9 @@ cat >"$work/program.c" <<'C'
 #ifdef WRITE_AND_RUN
 __asm__(".section .both,\"awx\",@progbits\n.byte 0\n.text");
 #endif
+#ifdef NAMES_LOADER
+const char loader[] __attribute__((section(".interp"))) = "/lib/loader";
+#endif
 int count(const char *text);
 int count(const char *text) {
     char page[20000];
@@ -49,7 +52,9 @@ sees() { # word in the message, flags of the compiler, flags of the linker
 }
 make_program '' ''
 "$check" "$work/program" || failed=1
-sees '(PIE)' -fno-pie -no-pie
+sees 'not position independent (PIE)' -fno-pie -no-pie
+# A shared library that names a loader, as programs do: like one, but for the mark.
+sees 'not marked as position independent (PIE)' -DNAMES_LOADER -shared
 sees '(RELRO)' '' -Wl,-z,norelro
 sees '(BIND_NOW)' '' -Wl,-z,lazy
 sees '(GNU_STACK)' '' -Wl,-z,execstack
@@ -60,6 +65,7 @@ sees 'stack protector' -fno-stack-protector ''
 sees '(FORTIFY)' '-U_FORTIFY_SOURCE' ''
 if [ "$(uname -m)" = x86_64 ]; then
     sees '(CET)' -fcf-protection=none ''
+    sees '(TEXTREL)' '-fno-pie -mcmodel=large' -Wl,-z,notext
     sees '(stack clash)' -fno-stack-clash-protection ''
 fi
 # What only the compile commands tell.

@@ -44,7 +44,8 @@ install: build ## Installs below PREFIX (/usr/local), staged below DESTDIR
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ] && [ -x /sbin/ldconfig ]; then /sbin/ldconfig; fi
 
 check-long: ## The long checks: oracles computed again, everything under every sanitizer, fuzzing, coverage
-	@scripts/dependencies.sh build test oracles long
+	@scripts/dependencies.sh build test oracles fuzz long
+	@scripts/images.sh || echo "No images: the part weight_space of tests/long/run.sh is going to fail" >&2
 	@scripts/check_long.sh
 
 coverage: ## Lines and branches that the tests reach, into docs/reliability.md
@@ -52,7 +53,7 @@ coverage: ## Lines and branches that the tests reach, into docs/reliability.md
 	@scripts/coverage.sh --write
 
 fuzz: ## Every fuzz target for a minute (SECONDS=60), figures into docs/reliability.md
-	@scripts/dependencies.sh build test
+	@scripts/dependencies.sh build test fuzz
 	@scripts/fuzz.sh $(or $(SECONDS),60)
 	@scripts/fuzz.sh --figures
 

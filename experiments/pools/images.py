@@ -74,3 +74,8 @@ def image_members(width, seed, without=(), components=40):
         Nystroem(gamma=0.02, n_components=300, random_state=seed), LogisticRegression(C=10.0, max_iter=100))),
         components, seed))
     return members
+
+
+if __name__ == "__main__":  # scripts/images.sh
+    load_mnist()
+    load_fashion()

@@ -79,6 +79,12 @@ stand_in apt-get "echo 'E: no network'; exit 100"
 run build
 expect "apt fails: so does the script" [ $status = 1 ]
 expect "apt fails: its words are shown" said 'E: no network' err
+run --check fuzz
+expect "fuzzing packs and unpacks what was found" said '^  xz-utils ' err
+expect "fuzzing reads coverage" said '^  llvm ' err
+expect "make fuzz asks for what fuzzing needs" sh -c "make -n -C '$root' fuzz | grep -q 'dependencies.sh .*fuzz'"
+expect "make check-long does" sh -c "make -n -C '$root' check-long | grep -q 'dependencies.sh .*fuzz'"
+expect "make check-long fetches images" sh -c "make -n -C '$root' check-long | grep -q 'scripts/images.sh'"
 run nonsense
 expect "an unknown set is refused" [ $status = 2 ]
 exit $failed

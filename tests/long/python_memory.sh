@@ -4,10 +4,12 @@
 set -eu
 cd "$(dirname "$0")/../.."
 : "${JOBS:=$(nproc 2>/dev/null || echo 2)}"
-[ -e build/libcorestack.so ] || make build
-cmake --preset asan-ubsan -Wno-dev >/dev/null
-cmake --build --preset asan-ubsan --parallel "$JOBS" --target corestack_shared >/dev/null
-export PYTHONPATH="$PWD/python" PYTHONDONTWRITEBYTECODE=1 CORESTACK_LIBRARY="$PWD/build/libcorestack.so"
+# Always, or a library of former sources would be tested.
+for preset in gcc asan-ubsan; do
+    cmake --preset $preset -Wno-dev >/dev/null
+    cmake --build --preset $preset --parallel "$JOBS" --target corestack_shared >/dev/null
+done
+export PYTHONPATH="$PWD/python" PYTHONDONTWRITEBYTECODE=1 CORESTACK_LIBRARY="$PWD/build-gcc/libcorestack.so"
 loop=python/tests/memory_loop.py
 /usr/bin/python3 $loop --seconds "${MEMORY_SECONDS:-600}"
 /usr/bin/python3 $loop --balance 10

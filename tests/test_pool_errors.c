@@ -362,18 +362,24 @@ static void no_key_of_a_manifest_leads_out(void **state) {
                                        "up/x.safetensors#a",
                                        "deep/../x.npy",
                                        "a.npz#../../up/x.npz:b"};
-    static const char *const keys[] = {
-        "\"oof\": {\"labels\": \"%s\"}}",
-        "\"oof\": {\"ids\": \"%s\"}}",
-        "\"oof\": {\"folds\": \"%s\"}}",
-        "\"oof\": {\"groups\": \"%s\"}}",
-        "\"oof\": {\"weights\": \"%s\"}}",
-        "\"oof\": {}}, \"training_counts\": \"%s\"",
-        "\"oof\": {}}, \"models\": [{\"name\": \"m\", \"predictions\": {\"oof\": \"%s\"}}]",
-        "\"oof\": {}}, \"models\": [{\"name\": \"m\", \"predictions\": {\"oof\": "
-        "{\"path\": \"%s\"}}}]",
-        "\"oof\": {}}, \"models\": [{\"name\": \"m\", \"predictions\": {\"oof\": "
-        "{\"path\": \"a.npy\", \"ids\": \"%s\"}}}]"};
+    static const struct {
+        const char *head, *rest;
+    } keys[] = {
+        {"\"classes\": 3", "\"oof\": {\"labels\": \"%s\"}}"},
+        {"\"classes\": 3", "\"oof\": {\"ids\": \"%s\"}}"},
+        {"\"classes\": 3", "\"oof\": {\"folds\": \"%s\"}}"},
+        {"\"classes\": 3", "\"oof\": {\"groups\": \"%s\"}}"},
+        {"\"classes\": 3", "\"oof\": {\"weights\": \"%s\"}}"},
+        {"\"task\": \"regression\", \"outputs\": 1", "\"oof\": {\"labels\": \"%s\"}}"},
+        {"\"task\": \"regression\", \"outputs\": 1", "\"oof\": {\"targets\": \"%s\"}}"},
+        {"\"task\": \"detection\", \"classes\": 1", "\"oof\": {\"annotations\": \"%s\"}}"},
+        {"\"classes\": 3", "\"oof\": {}}, \"training_counts\": \"%s\""},
+        {"\"classes\": 3",
+         "\"oof\": {}}, \"models\": [{\"name\": \"m\", \"predictions\": {\"oof\": \"%s\"}}]"},
+        {"\"classes\": 3", "\"oof\": {}}, \"models\": [{\"name\": \"m\", \"predictions\": "
+                           "{\"oof\": {\"path\": \"%s\"}}}]"},
+        {"\"classes\": 3", "\"oof\": {}}, \"models\": [{\"name\": \"m\", \"predictions\": "
+                           "{\"oof\": {\"path\": \"a.npy\", \"ids\": \"%s\"}}}]"}};
     assert_int_equal(mkdir(at(f, "deep"), 0700), 0);
     assert_int_equal(symlink("/etc", at(f, "up")), 0);
     assert_int_equal(symlink("../up", at(f, "deep/up")), 0);
@@ -382,9 +388,9 @@ static void no_key_of_a_manifest_leads_out(void **state) {
         for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
             char inner[512];
             char text[1024];
-            (void)snprintf(inner, sizeof inner, keys[k], ways[w]);
-            (void)snprintf(text, sizeof text,
-                           "{\"corestack_pool\": 1, \"classes\": 3, \"splits\": {%s%s}", inner,
+            (void)snprintf(inner, sizeof inner, keys[k].rest, ways[w]);
+            (void)snprintf(text, sizeof text, "{\"corestack_pool\": 1, %s, \"splits\": {%s%s}",
+                           keys[k].head, inner,
                            strstr(inner, "models") ? ""
                                                    : ", \"models\": [{\"name\": \"m\", "
                                                      "\"predictions\": {\"oof\": \"a.npy\"}}]");

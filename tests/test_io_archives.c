@@ -5,6 +5,7 @@
 #include "test_io_files.h"
 
 #include "io/npy.h"
+#include "pool/pool.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -245,11 +246,90 @@ static void archives_that_fail_while_read(void **state) {
     }
 }
 
+/* ---- zip_limit of a pool --------------------------------------------------------------------- */
+
+static const float halves[8] = {0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f};
+static const int32_t numbers[2] = {0, 1};
+static const int64_t counts[2] = {3, 4};
+static const uint8_t mask[3] = {0, 1, 1};
+
+/* The files of two small pools, each with what stands before it in their manifests. */
+static const struct {
+    const char *before, *key, *shape, *type;
+    const void *data;
+    size_t bytes;
+} pool_files[] = {
+    {"\"splits\": {\"oof\": {", "labels", "(2,)", "<i4", numbers, 8},
+    {", ", "ids", "(2,)", "<i4", numbers, 8},
+    {", ", "folds", "(2,)", "<i4", numbers, 8},
+    {", ", "groups", "(2,)", "<i4", numbers, 8},
+    {", ", "weights", "(2,)", "<f4", halves, 8},
+    {"}}, ", "training_counts", "(2,)", "<i8", counts, 16},
+    {", \"models\": [{\"name\": \"m\", \"predictions\": {", "oof", "(2, 2)", "<f4", halves, 16},
+    {"\"task\": \"segmentation\", \"splits\": {\"oof\": {", "labels", "(1, 1, 3)", "|u1", mask, 3},
+    {"}}, \"models\": [{\"name\": \"m\", \"predictions\": {", "oof", "(1, 2, 1, 3)", "<f4", halves,
+     24}};
+enum { ROW_FILES = 7, POOL_FILES = sizeof pool_files / sizeof pool_files[0] };
+
+/* The pool of file `packed`, which is in an archive; the others are plain. Its bytes there. */
+static size_t put_pool_around(fixture *f, int packed) {
+    int first = packed < ROW_FILES ? 0 : ROW_FILES;
+    int end = packed < ROW_FILES ? ROW_FILES : POOL_FILES;
+    char text[1024] = "{\"corestack_pool\": 1, \"classes\": 2, ";
+    size_t used = strlen(text);
+    size_t size = 0;
+    for (int i = first; i < end; i++) {
+        const char *key = pool_files[i].key;
+        char name[64];
+        char dict[128];
+        (void)snprintf(name, sizeof name, "%s.npy", key);
+        (void)snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': %s}",
+                       pool_files[i].type, pool_files[i].shape);
+        put_npy(f, name, dict, pool_files[i].data, pool_files[i].bytes);
+        if (i == packed) {
+            char *bytes = (char *)contents(at(f, name), &size);
+            const member m = {.name = "a.npy", .data = bytes, .bytes = size};
+            (void)snprintf(name, sizeof name, "%s.npz", key);
+            (void)put_archive(f, name, &m, 1);
+            free(bytes);
+        }
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s\"%s\": \"%s\"",
+                                 pool_files[i].before, key, name);
+    }
+    (void)snprintf(text + used, sizeof text - used, "}}]}");
+    put_text(f, "pool.json", text);
+    return size;
+}
+
+/* Whatever file of a pool is an archive, a member above the caller's limit is refused. */
+static void pools_keep_to_their_limit(void **state) {
+    fixture *f = *state;
+    for (int i = 0; i < POOL_FILES; i++) {
+        size_t size = put_pool_around(f, i);
+        char name[64];
+        char says[64];
+        (void)snprintf(name, sizeof name, "%s.npz#a.npy", pool_files[i].key);
+        (void)snprintf(says, sizeof says, "the limit for an archive member is %zu", size - 1);
+        for (uint64_t limit = size - 1; limit <= size; limit++) {
+            cst_pool *pool = NULL;
+            const cst_pool_config config = {.zip_limit = limit};
+            cst_status status = cst_pool_open(f->context, &pool, at(f, "pool.json"), &config);
+            if (status == CST_OK)
+                status = cst_pool_load(f->context, pool, "oof");
+            if (limit == size)
+                expect_ok(f, status);
+            else
+                expect_error(f, status, CST_ERROR_LIMIT, name, says, NULL);
+            cst_pool_free(f->context, pool);
+        }
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, files_setup, files_teardown)
 
 int main(void) {
-    const struct CMUnitTest tests[] = {TEST(the_member_that_is_named),
-                                       TEST(archives_without_one_array), TEST(members_that_lie),
-                                       TEST(archives_that_fail_while_read)};
+    const struct CMUnitTest tests[] = {
+        TEST(the_member_that_is_named), TEST(archives_without_one_array), TEST(members_that_lie),
+        TEST(archives_that_fail_while_read), TEST(pools_keep_to_their_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,9 +6,126 @@
 
 #include "io/coco.h"
 #include "io/manifest.h"
+#include "io/npy.h"
+#include "io/rows.h"
 #include "io/strings.h"
 #include "model/format.h"
 #include "model/stack.h"
+
+/* ---- sizes that files claim or have ------------------------------------------------------------
+ */
+
+static unsigned char *put_number(unsigned char *to, uint64_t value, int bytes) {
+    for (int i = 0; i < bytes; i++)
+        *to++ = (unsigned char)(value >> (8 * i));
+    return to;
+}
+
+/* An archive (of zip64, for the count) of so many empty members 00000000, 00000001, ... */
+static void put_members(fixture *f, const char *name, int count) {
+    enum { NAME = 8, LOCAL = 30, CENTRAL = 46, ENDS = 98 };
+    size_t directory = (size_t)count * (LOCAL + NAME);
+    size_t bytes = (size_t)count * (CENTRAL + NAME);
+    unsigned char *all = calloc(directory + bytes + ENDS, 1);
+    assert_non_null(all);
+    for (int i = 0; i < count; i++) {
+        char text[16];
+        unsigned char *local = all + (size_t)i * (LOCAL + NAME);
+        unsigned char *central = all + directory + (size_t)i * (CENTRAL + NAME);
+        (void)snprintf(text, sizeof text, "%08d", i);
+        (void)put_number(local, 0x04034b50, 4);
+        (void)put_number(local + 26, NAME, 2);
+        memcpy(local + LOCAL, text, NAME);
+        (void)put_number(central, 0x02014b50, 4);
+        (void)put_number(central + 28, NAME, 2);
+        (void)put_number(central + 42, (uint64_t)i * (LOCAL + NAME), 4);
+        memcpy(central + CENTRAL, text, NAME);
+    }
+    unsigned char *end = all + directory + bytes;
+    end = put_number(put_number(end, 0x06064b50, 4), 44, 8);
+    end = put_number(put_number(end, 45, 4), 0, 8); /* versions; disks */
+    end = put_number(put_number(end, (uint64_t)count, 8), (uint64_t)count, 8);
+    end = put_number(put_number(end, bytes, 8), directory, 8);
+    end = put_number(put_number(end, 0x07064b50, 4), 0, 4);
+    end = put_number(put_number(end, directory + bytes, 8), 1, 4);
+    end = put_number(put_number(end, 0x06054b50, 4), 0, 4);
+    end = put_number(put_number(end, 0xffffffff, 4), 0xffffffff, 4); /* all of them above */
+    (void)put_number(put_number(end, 0xffffffff, 4), 0, 2);
+    put_bytes(f, name, all, directory + bytes + ENDS);
+    free(all);
+}
+
+static void members_of_archives_are_bounded(void **state) {
+    enum { MEMBERS_MAX = 100000 };
+    fixture *f = *state;
+    cst_npy *npy = NULL;
+    put_members(f, "a.npz", MEMBERS_MAX);
+    expect_error(f, cst_npy_open(f->context, &npy, at(f, "a.npz#none"), 0), CST_ERROR_INPUT,
+                 "a.npz: has no array 'none'; it holds 00000000, 00000001, ", NULL);
+    put_members(f, "a.npz", MEMBERS_MAX + 1);
+    expect_error(f, cst_npy_open(f->context, &npy, at(f, "a.npz#00000000"), 0), CST_ERROR_LIMIT,
+                 "a.npz: has 100001 members; at most 100000 are read", NULL);
+}
+
+/* One member of 64 GiB and a byte, as far as deflate could pack them: into a hole of the file. */
+static void sizes_of_members_are_bounded(void **state) {
+    enum { PACKED = 63000000, CENTRAL = 46 + 1 + 12 };
+    fixture *f = *state;
+    cst_npy *npy = NULL;
+    unsigned char tail[CENTRAL + 22] = {0};
+    (void)put_number(tail, 0x02014b50, 4);
+    (void)put_number(tail + 10, 8, 2); /* deflated */
+    (void)put_number(tail + 20, PACKED, 4);
+    (void)put_number(tail + 24, 0xffffffff, 4); /* what follows the name */
+    (void)put_number(put_number(tail + 28, 1, 2), 12, 2);
+    tail[46] = 'a';
+    (void)put_number(put_number(tail + 47, 1, 2), 8, 2);
+    (void)put_number(tail + 51, ((uint64_t)64 << 30) + 1, 8);
+    unsigned char *end = put_number(put_number(tail + CENTRAL, 0x06054b50, 4), 0, 4);
+    end = put_number(put_number(end, 1, 2), 1, 2);
+    (void)put_number(put_number(end, CENTRAL, 4), PACKED, 4);
+    put_bytes(f, "a.npz", "PK\3\4", 4);
+    FILE *file = fopen(at(f, "a.npz"), "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, PACKED, SEEK_SET), 0);
+    assert_int_equal(fwrite(tail, sizeof tail, 1, file), 1);
+    assert_int_equal(fclose(file), 0);
+    expect_error(f, cst_npy_open(f->context, &npy, at(f, "a.npz"), 0), CST_ERROR_LIMIT,
+                 "a.npz#a: declares 68719476737 bytes; the limit for an archive member is "
+                 "68719476736 ",
+                 NULL);
+}
+
+static void cells_of_a_record_are_bounded(void **state) {
+    enum { CELLS_MAX = 1 << 24 };
+    fixture *f = *state;
+    cst_rows *rows = NULL;
+    char *text = malloc(CELLS_MAX);
+    assert_non_null(text);
+    memset(text, ',', CELLS_MAX);
+    put_bytes(f, "a.csv", text, CELLS_MAX);
+    free(text);
+    expect_error(f, cst_rows_open(f->context, &rows, at(f, "a.csv"), 0), CST_ERROR_LIMIT,
+                 "a.csv: line 1 has more than 16777216 cells", NULL);
+}
+
+/* The size is believed where the file has it: a file of holes. */
+static void bytes_of_models_are_bounded(void **state) {
+    fixture *f = *state;
+    cst_model *model = NULL;
+    unsigned char header[CST_MODEL_HEADER_BYTES] = {0};
+    memcpy(header, CST_MODEL_MAGIC, CST_MODEL_MAGIC_BYTES);
+    (void)put_number(header + 16, CST_MODEL_BYTES_MAX + 1, 8);
+    put_bytes(f, "a.cstack", header, sizeof header);
+    assert_int_equal(truncate(at(f, "a.cstack"), (off_t)CST_MODEL_BYTES_MAX + 1), 0);
+    expect_error(f, cst_model_load(f->context, &model, at(f, "a.cstack")), CST_ERROR_LIMIT,
+                 "a.cstack: byte 16: 1073741825 bytes are announced, and no corestack model has "
+                 "more than 1073741824",
+                 NULL);
+}
+
+/* ---- counts and texts ------------------------------------------------------------------------
+ */
 
 /* A manifest of so many splits and models, each a name. */
 static void put_manifest(fixture *f, int splits, int models) {
@@ -171,6 +288,10 @@ static void classes_of_models_are_bounded(void **state) {
 int main(void) {
 #define FILES_TEST(name) cmocka_unit_test_setup_teardown(name, files_setup, files_teardown)
     const struct CMUnitTest tests[] = {
+        FILES_TEST(members_of_archives_are_bounded),
+        FILES_TEST(sizes_of_members_are_bounded),
+        FILES_TEST(cells_of_a_record_are_bounded),
+        FILES_TEST(bytes_of_models_are_bounded),
         FILES_TEST(counts_in_manifests_are_bounded),
         FILES_TEST(texts_of_manifests_are_printable),
         FILES_TEST(messages_are_one_printable_line),

@@ -292,8 +292,11 @@ static void predict_values_pool(trial *t) {
 /* A writer that failed can only be abandoned: a whole file is the call. */
 static cst_status write_tensors(cst_context *c, const world *w, const char *path) {
     const int64_t shape[2] = {ROWS, CLASSES};
+    double wide[ROWS * CLASSES];
     cst_safetensors_writer *writer = NULL;
     cst_status status = cst_safetensors_writer_open(c, &writer, path, CST_TENSOR_ORDER_GIVEN);
+    for (int i = 0; i < ROWS * CLASSES; i++)
+        wide[i] = 1.0 / (3 + i);
     for (int k = 0; status == CST_OK && k < 20; k++) {
         const char name[] = {(char)('a' + k), '\0'};
         status = cst_safetensors_writer_add(c, writer, name, CST_DTYPE_F32, shape, 2);
@@ -305,6 +308,8 @@ static cst_status write_tensors(cst_context *c, const world *w, const char *path
     for (int k = 0; status == CST_OK && k < 20; k++) {
         if (k == 0)
             status = cst_safetensors_writer_put(c, writer, k, w->p[0], sizeof w->p[0]);
+        else if (k == 1)
+            status = cst_safetensors_writer_put_f64(c, writer, k, wide, ROWS * CLASSES);
         else
             status = cst_safetensors_writer_put_f32(c, writer, k, w->p[k % 3], ROWS * CLASSES);
     }

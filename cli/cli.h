@@ -183,7 +183,10 @@ int cli_read_config(cli_call *call, cst_pool_config *config);
 /* The split to use: --split, or `usual`; "oof" for a list of files, which has no other. */
 const char *cli_split(const cli_call *call, int first, const char *usual);
 
-/* Whether the file starts as an npy file does. */
+/* Whether it is a pipe or a device, whose bytes come once: only who wants them all may open it. */
+bool cli_is_stream(const char *path);
+
+/* Whether the file starts as an npy file does; a pipe is not looked into. */
 bool cli_is_npy(const char *path);
 
 /* Options from --preset, --seed and --set. */

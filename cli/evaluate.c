@@ -18,8 +18,11 @@ static bool ends_with(const char *text, const char *end) {
 
 /* A model is not an array, so the file says itself what it is; a name that ends as predictions do
  * decides for those that cannot be read as either, so that the message speaks of the right thing.
- */
-static bool holds_predictions(const char *path) {
+ * Of a pipe it is the name, or labels where a model would have a pool. */
+static bool holds_predictions(const cli_call *call) {
+    const char *path = call->arguments[0];
+    if (call->argument_count == 1 && cli_value(call, "labels") && cli_is_stream(path))
+        return true;
     return cli_is_npy(path) || ends_with(path, ".npy") || ends_with(path, ".npz") ||
            ends_with(path, ".csv") || ends_with(path, ".safetensors") || cli_member(path) > 0;
 }
@@ -161,7 +164,7 @@ static int run(cli_call *call) {
         code =
             cli_fail(call, "--boundary applies to maps in files (--task segmentation, --labels): "
                            "leave it out; a model is scored with its own segment.boundary");
-    else if (code == CLI_OK && holds_predictions(call->arguments[0]))
+    else if (code == CLI_OK && holds_predictions(call))
         code = score_file(call, (int32_t)resamples, (uint64_t)seed, &report);
     else if (code == CLI_OK && ends_with(call->arguments[0], ".json"))
         code =

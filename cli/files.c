@@ -5,9 +5,11 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* A manifest or a folder; anything else is taken for a prediction file. */
 static bool is_pool_path(const char *path) {
@@ -103,18 +105,31 @@ const char *cli_split(const cli_call *call, int first, const char *usual) {
     return is_file_list(call, first) ? "oof" : usual;
 }
 
+bool cli_is_stream(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
 bool cli_is_npy(const char *path) {
     static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
     unsigned char start[6] = {0};
-    FILE *file = NULL;
-    do
-        file = fopen(path, "rb");
-    while (!file && errno == EINTR);
-    if (!file)
+    size_t done = 0;
+    int file = -1;
+    if (cli_is_stream(path))
         return false;
-    size_t got = fread(start, 1, sizeof start, file);
-    (void)fclose(file);
-    return got == sizeof start && memcmp(start, magic, sizeof magic) == 0;
+    do
+        file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    while (file < 0 && errno == EINTR);
+    if (file < 0)
+        return false;
+    for (ssize_t got = 1; done < sizeof start && got != 0;) {
+        got = read(file, start + done, sizeof start - done);
+        if (got < 0 && errno != EINTR)
+            break;
+        done += got > 0 ? (size_t)got : 0;
+    }
+    (void)close(file);
+    return done == sizeof start && memcmp(start, magic, sizeof magic) == 0;
 }
 
 /* ---- options --------------------------------------------------------------------------------- */

@@ -53,14 +53,18 @@ static int check_folder(cli_call *call, const char *option, const char *path) {
 uint64_t cli_draw_name(void) {
     uint64_t drawn = 0;
     struct timespec now = {0};
-    FILE *random = NULL;
+    int random = -1;
+    ssize_t got = 0;
     do
-        random = fopen("/dev/urandom", "rbe");
-    while (!random && errno == EINTR);
-    size_t got = random ? fread(&drawn, sizeof drawn, 1, random) : 0;
-    if (random)
-        (void)fclose(random);
-    if (got == 1)
+        random = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+    while (random < 0 && errno == EINTR);
+    if (random >= 0) {
+        do
+            got = read(random, &drawn, sizeof drawn);
+        while (got < 0 && errno == EINTR);
+        (void)close(random);
+    }
+    if (got == (ssize_t)sizeof drawn)
         return drawn;
     (void)clock_gettime(CLOCK_REALTIME, &now);
     return ((uint64_t)getpid() << 40) ^ ((uint64_t)now.tv_sec << 30) ^ (uint64_t)now.tv_nsec;

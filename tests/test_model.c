@@ -8,12 +8,18 @@
 #include "model/values.h"
 #include "test_model_fixture.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -736,6 +742,73 @@ static void files_are_read_whole_or_refused_with_their_path(void **state) {
     assert_int_equal(remove(path), 0);
 }
 
+static void heed(int number) {
+    (void)number;
+}
+
+/* A process that comes late to the pipe and writes so many bytes of the model in three pieces;
+ * before each, this one gets a signal. */
+static pid_t start_writer(const char *path, size_t size) {
+    const struct timespec pause = {.tv_nsec = 15000000};
+    pid_t writer = fork();
+    assert_true(writer >= 0);
+    if (writer > 0)
+        return writer;
+    (void)alarm(20);
+    (void)nanosleep(&pause, NULL);
+    (void)kill(getppid(), SIGUSR1);
+    int fd = open(path, O_WRONLY);
+    for (size_t done = 0; done < size;) {
+        (void)nanosleep(&pause, NULL);
+        (void)kill(getppid(), SIGUSR1);
+        (void)nanosleep(&pause, NULL);
+        size_t piece = size - done < FILE_BYTES / 3 ? size - done : FILE_BYTES / 3;
+        if (write(fd, model_file + done, piece) != (ssize_t)piece)
+            _exit(1);
+        done += piece;
+    }
+    _exit(fd < 0);
+}
+
+static int stop_at_the_second(void *user, const char *stage, int64_t done, int64_t total) {
+    int *calls = user;
+    assert_string_equal(stage, "reading");
+    assert_int_equal(done, 0);
+    assert_int_equal(total, 1);
+    return ++*calls == 2;
+}
+
+/* Signals that have a handler change nothing; whoever waits for a writer may stop. */
+static void a_pipe_is_read_whole(void **state) {
+    cst_context *context = *state;
+    const char *path = "test_model_pipe.model";
+    const struct sigaction heeded = {.sa_handler = heed};
+    const size_t sizes[] = {FILE_BYTES, FILE_BYTES - 100, 0};
+    struct sigaction before;
+    cst_model *model = NULL;
+    int how = 0;
+    int calls = 0;
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(sigaction(SIGUSR1, &heeded, &before), 0);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        pid_t writer = start_writer(path, sizes[i]);
+        cst_status status = cst_model_load(context, &model, path);
+        assert_int_equal(waitpid(writer, &how, 0), writer);
+        assert_int_equal(how, 0);
+        assert_int_equal(status, i == 0 ? CST_OK : CST_ERROR_FORMAT);
+        cst_model_free(context, model);
+    }
+    assert_non_null(strstr(cst_last_error(context), "it is empty"));
+    assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
+    (void)alarm(20);
+    cst_context_set_progress(context, stop_at_the_second, &calls);
+    assert_int_equal(cst_model_load(context, &model, path), CST_ERROR_CANCELLED);
+    cst_context_set_progress(context, NULL, NULL);
+    (void)alarm(0);
+    assert_int_equal(calls, 2);
+    assert_int_equal(remove(path), 0);
+}
+
 static void saved_twice_the_bytes_are_the_same(void **state) {
     cst_context *context = *state;
     for (int s = 0; s < STACKS; s++) {
@@ -873,6 +946,7 @@ int main(void) {
         cmocka_unit_test(models_of_other_tasks_are_whole),
         cmocka_unit_test(what_could_not_be_read_is_not_written),
         cmocka_unit_test(files_are_read_whole_or_refused_with_their_path),
+        cmocka_unit_test(a_pipe_is_read_whole),
         cmocka_unit_test(saved_twice_the_bytes_are_the_same),
         cmocka_unit_test(a_save_that_fails_leaves_the_old_file),
         cmocka_unit_test(failing_allocations_leave_nothing_behind),

@@ -33,7 +33,7 @@ typedef void (*cst_log_fn)(void *user, cst_log_level level, const char *message)
 
 /* Called with the stage's name and how much of it is done (0 <= done <= total, 1 <= total), and
  * again at most every 50 ms while the stage lasts; always on the thread that called the library.
- * While a pipe without a reader is waited for, outside of any stage, that is "writing", 0 of 1.
+ * While a pipe is waited for, outside of any stage, that is "reading" or "writing", 0 of 1.
  * Non-zero asks to stop: the call returns CST_ERROR_CANCELLED soon after. */
 typedef int (*cst_progress_fn)(void *user, const char *stage, int64_t done, int64_t total);
 

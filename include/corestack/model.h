@@ -26,7 +26,7 @@ CST_API cst_status cst_model_save_memory(cst_context *context, const cst_model *
 
 /* Reads a model file. CST_ERROR_FORMAT with the byte offset for a file that is not one, is
  * truncated, has a wrong checksum or impossible sizes; CST_ERROR_UNSUPPORTED for a newer format
- * version. *out is the caller's. */
+ * version. A pipe is waited for. *out is the caller's. */
 CST_API cst_status cst_model_load(cst_context *context, cst_model **out, const char *path);
 
 /* The same from memory: `bytes` is read during the call only. */

@@ -56,14 +56,6 @@ static inline ssize_t cst_pread(int fd, void *out, size_t bytes, off_t offset) {
     return got;
 }
 
-static inline FILE *cst_fopen(const char *path, const char *how) {
-    FILE *file = NULL;
-    do
-        file = fopen(path, how);
-    while (!file && errno == EINTR);
-    return file;
-}
-
 static inline int cst_make_folder_at(int folder, const char *name, mode_t mode) {
     int result = 0;
     do

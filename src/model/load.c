@@ -8,8 +8,66 @@
 #include "model/stack.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- bytes of what may be a pipe ---------------------------------------------------------------
+ * A pipe may have no writer, or one that takes its time: a call that blocks there would not be over
+ * when the caller wants to stop, so none does.
+ */
+
+enum { WAIT_MS = 50 };
+
+typedef struct {
+    const char *path;
+    int fd;
+    bool unwritten; /* a pipe that may still wait for its writer: without one it reads as ended */
+    double asked;   /* when the caller was, seconds */
+} input;
+
+/* Until there are bytes, or reading says what else. */
+static cst_status wait_for_bytes(cst_context *context, input *from) {
+    struct pollfd bytes = {.fd = from->fd, .events = POLLIN};
+    for (;;) {
+        double now = cst_seconds();
+        if (now - from->asked >= 1e-3 * WAIT_MS) {
+            cst_status status = cst_poll_waiting(context, "reading");
+            if (status != CST_OK)
+                return status;
+            from->asked = now;
+        }
+        int ready = poll(&bytes, 1, WAIT_MS);
+        if (ready > 0 || (ready < 0 && errno != EINTR))
+            return CST_OK;
+    }
+}
+
+/* Up to `bytes` of them at `*used`, to which they are added; fewer only at the end of the file. */
+static cst_status read_piece(cst_context *context, input *from, uint8_t *out, size_t bytes,
+                             size_t *used) {
+    for (const size_t end = *used + bytes; *used < end;) {
+        ssize_t got = cst_read(from->fd, out + *used, end - *used);
+        if (got < 0 && errno != EAGAIN)
+            return cst_fail(context, CST_ERROR_IO, "%s: byte %zu: reading failed: %s", from->path,
+                            *used, strerror(errno));
+        if (got == 0 && !from->unwritten)
+            break;
+        from->unwritten = false;
+        *used += got > 0 ? (size_t)got : 0;
+        if (got <= 0) {
+            cst_status status = wait_for_bytes(context, from);
+            if (status != CST_OK)
+                return status;
+        }
+    }
+    return CST_OK;
+}
+
+/* ---- the file --------------------------------------------------------------------------------
+ */
 
 /* How many bytes of the file are worth reading, going by its first `size`: what the header
  * announces and one more, so that a longer file shows; for another kind of file, none. */
@@ -30,10 +88,9 @@ static cst_status reading_limit(cst_context *context, const char *path, const ui
     return CST_OK;
 }
 
-/* The bytes of `file`. Memory grows with what is there, whatever the header announces; the size
- * that the system gives is not asked for, since the file may be a pipe. */
-static cst_status read_all(cst_context *context, FILE *file, const char *path, uint8_t **bytes,
-                           size_t *size) {
+/* All bytes. Memory grows with what is there, whatever the header announces; the size that the
+ * system gives is not asked for, since the file may be a pipe. */
+static cst_status read_all(cst_context *context, input *from, uint8_t **bytes, size_t *size) {
     size_t capacity = (size_t)1 << 16;
     size_t limit = SIZE_MAX;
     size_t used = 0;
@@ -41,13 +98,11 @@ static cst_status read_all(cst_context *context, FILE *file, const char *path, u
     cst_status status = buffer ? CST_OK : CST_ERROR_MEMORY;
     while (status == CST_OK) {
         size_t wanted = capacity < limit ? capacity : limit;
-        size_t got = wanted > used ? fread(buffer + used, 1, wanted - used, file) : 0;
-        if (ferror(file))
-            status = cst_fail(context, CST_ERROR_IO, "%s: byte %zu: reading failed: %s", path,
-                              used + got, strerror(errno));
-        else if (used == 0)
-            status = reading_limit(context, path, buffer, got, &limit);
-        used += got;
+        bool first = used == 0;
+        if (wanted > used)
+            status = read_piece(context, from, buffer, wanted - used, &used);
+        if (status == CST_OK && first)
+            status = reading_limit(context, from->path, buffer, used, &limit);
         if (status != CST_OK || used < wanted || used >= limit)
             break;
         uint8_t *grown = cst_grow(context, buffer, used, 4 * capacity, 1);
@@ -75,13 +130,15 @@ cst_status cst_model_load(cst_context *context, cst_model **out, const char *pat
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_load: no place for the result");
     if (!path)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_load: no path is given");
-    FILE *file = cst_fopen(path, "rb");
-    if (!file)
+    struct stat info;
+    input from = {.path = path, .fd = cst_open_file(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0)};
+    if (from.fd < 0)
         return cst_fail(context, CST_ERROR_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    from.unwritten = fstat(from.fd, &info) == 0 && S_ISFIFO(info.st_mode);
     uint8_t *bytes = NULL;
     size_t size = 0;
-    cst_status status = read_all(context, file, path, &bytes, &size);
-    (void)fclose(file);
+    cst_status status = read_all(context, &from, &bytes, &size);
+    (void)close(from.fd);
     if (status == CST_OK)
         status = cst_stack_decode(context, path, bytes, size, out);
     cst_free(context, bytes);

@@ -140,6 +140,31 @@ class Interrupted(PoolCase):
             got = reader.read()
         self.assertEqual((process.wait(60), got), (0, self.read(plain)))
 
+    def test_pipes_that_are_read(self):
+        """The same of a model that is a pipe: nobody opens it, or nobody writes to it."""
+        self.fit("--preset", "prototype")
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+        commands = [["predict", pipe, self.pool, "-o", os.path.join(self.out, "p.npy")], ["evaluate", pipe, self.pool],
+                    ["bound", pipe, self.pool]]
+        for opened in (False, True):
+            writer = os.open(pipe, os.O_RDWR) if opened else -1
+            processes = [subprocess.Popen([TOOL, *c], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                          preexec_fn=heed_interrupts) for c in commands]
+            for process in processes:
+                self.addCleanup(process.kill)
+            self.await_quiet(processes)
+            for i, process in enumerate(processes):
+                with self.subTest(commands[i][0], opened=opened):
+                    number = SIGNALS[i % 2]
+                    self.assertIsNone(process.poll())
+                    process.send_signal(number)
+                    _, errors = process.communicate(timeout=20)
+                    self.assertEqual(process.returncode, -number, errors)
+            if opened:
+                os.close(writer)
+        self.assertEqual(os.listdir(self.out), [])
+
     def await_quiet(self, processes):
         """Until none has used the processor for half a second."""
         used, since = None, time.monotonic()

@@ -27,8 +27,8 @@ class Result:
         return json.loads(self.out)
 
 
-def run(*arguments, file_limit=None, stdout=subprocess.PIPE, env=None, cwd=None):
-    """Runs the tool. file_limit: largest file it may write, in bytes."""
+def run(*arguments, file_limit=None, stdout=subprocess.PIPE, env=None, cwd=None, data=None):
+    """Runs the tool. file_limit: largest file it may write, in bytes. data: what standard input, a pipe, has (else it is empty)."""
 
     def prepare():
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs ignore it
@@ -40,7 +40,7 @@ def run(*arguments, file_limit=None, stdout=subprocess.PIPE, env=None, cwd=None)
         env = {"GCOV_PREFIX": tempfile.gettempdir() + "/corestack-cut-off", **(env or {})}
     finished = subprocess.run(
         [TOOL, *[str(a) for a in arguments]],
-        stdin=subprocess.DEVNULL,
+        **({"stdin": subprocess.DEVNULL} if data is None else {"input": data}),
         stdout=stdout,
         stderr=subprocess.PIPE,
         timeout=TIMEOUT,

@@ -187,6 +187,24 @@ class PredictAndEvaluate(PoolCase):
             else:
                 self.assertEqual((found["confidence"], found["accuracy"]), (None, None))
 
+    def test_model_from_a_pipe(self):
+        """No command reads bytes of a pipe away before it wants them all."""
+        model = self.read(self.model)
+        for command in (["evaluate"], ["bound"], ["predict", "-o", self.out]):
+            told = []
+            for path, data in ((self.model, None), ("/dev/stdin", model)):
+                told.append(self.works(*command, path, self.pool, "--json", data=data).json())
+                told[-1] = {k: v for k, v in told[-1].items() if k not in ("model", "seconds", "peak_rss_bytes")}
+                if command[0] == "predict":
+                    told[-1]["bytes"] = self.read(self.out)
+            self.assertEqual(told[1], told[0])
+        array, labels = self.read(self.path("ada.test.npy")), self.path("test_labels.npy")
+        self.fails("evaluate", "/dev/stdin", "--labels", labels, data=array, says=["/dev/stdin", "device or pipe"])
+        self.fails("evaluate", "/dev/stdin", self.pool, data=array, says=["/dev/stdin", "not a corestack model"])
+        os.mkfifo(self.path("pipe.npy"))
+        self.fails("evaluate", self.path("pipe.npy"), "--labels", labels, says=["pipe.npy", "device or pipe"])
+        self.fails("evaluate", self.path("pipe.npy"), self.pool, says=["pipe.npy", "holds predictions"])
+
     def test_baselines_and_intervals(self):
         document = self.works(
             "evaluate", self.model, self.pool, "--baselines", "--resamples", "200", "--seed", "5",

@@ -150,10 +150,9 @@ ssize_t pwrite64(int fd, const void *data, size_t bytes, off64_t at) {
 }
 
 /* stdio reads inside libc, where nobody comes between: its flag of errors is set as by a failed
- * read. It goes on after EINTR and short reads by itself. */
+ * read, an interrupted one too. It goes on after short reads by itself. */
 size_t fread(void *data, size_t size, size_t count, FILE *file) {
-    if (error > 0 && error != EINTR && strcmp(kind, "read") == 0 && is_open_under(fileno(file)) &&
-        fails("read")) {
+    if (error > 0 && strcmp(kind, "read") == 0 && is_open_under(fileno(file)) && fails("read")) {
         file->_flags |= 0x20; /* _IO_ERR_SEEN */
         return 0;
     }

@@ -162,12 +162,23 @@ static DIR *open_folder(const char *path) {
     return folder;
 }
 
-/* Whether a folder holds nothing. */
+/* NULL at the end, where errno is 0, and where the folder cannot be read. */
+static const struct dirent *next_entry(DIR *folder) {
+    const struct dirent *entry = NULL;
+    do {
+        errno = 0;
+        entry = readdir(folder);
+    } while (!entry && errno == EINTR);
+    return entry;
+}
+
+/* Whether a folder is known to hold nothing. */
 static bool is_empty(const char *path) {
     DIR *folder = open_folder(path);
     bool empty = folder != NULL;
-    for (const struct dirent *entry; empty && (entry = readdir(folder)) != NULL;)
+    for (const struct dirent *entry; empty && (entry = next_entry(folder)) != NULL;)
         empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    empty = empty && errno == 0;
     if (folder)
         (void)closedir(folder);
     return empty;
@@ -199,7 +210,7 @@ int cli_open_folder_target(cli_call *call, const char *what, const char *instead
 /* Removes what a command wrote, if it got so far: a file, or a folder of files. */
 static void remove_target(const cli_target *target) {
     DIR *folder = target->folder ? open_folder(target->write_to) : NULL;
-    for (const struct dirent *entry; folder && (entry = readdir(folder)) != NULL;)
+    for (const struct dirent *entry; folder && (entry = next_entry(folder)) != NULL;)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             (void)unlinkat(dirfd(folder), entry->d_name, 0);
     if (folder)

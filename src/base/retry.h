@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,7 +29,8 @@ static inline int cst_open_file(const char *path, int flags, mode_t mode) {
     return cst_open_at(AT_FDCWD, path, flags, mode);
 }
 
-/* A folder's entries, to be read by readdir; flags: O_NOFOLLOW, or 0. NULL where it is none. */
+/* A folder's entries, to be read by cst_next_entry; flags: O_NOFOLLOW, or 0. NULL where it is none.
+ */
 static inline DIR *cst_open_entries(int folder, const char *name, int flags) {
     int fd = cst_open_at(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags, 0);
     DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
@@ -38,6 +40,16 @@ static inline DIR *cst_open_entries(int folder, const char *name, int flags) {
         errno = reason;
     }
     return entries;
+}
+
+/* NULL at the end, where errno is 0, and where the folder cannot be read, where it is not. */
+static inline const struct dirent *cst_next_entry(DIR *entries) {
+    const struct dirent *entry = NULL;
+    do {
+        errno = 0;
+        entry = readdir(entries);
+    } while (!entry && errno == EINTR);
+    return entry;
 }
 
 static inline ssize_t cst_read(int fd, void *out, size_t bytes) {

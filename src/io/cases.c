@@ -51,7 +51,7 @@ static cst_status collect(cst_context *context, const char *folder, const char *
     int64_t room = 0;
     size_t length = strlen(folder);
     const char *slash = length > 0 && folder[length - 1] == '/' ? "" : "/";
-    for (const struct dirent *entry; status == CST_OK && (entry = readdir(open)) != NULL;) {
+    for (const struct dirent *entry; status == CST_OK && (entry = cst_next_entry(open)) != NULL;) {
         if (entry->d_name[0] == '.' || stem_length(entry->d_name, extensions) == 0)
             continue;
         if (out->count == room) {
@@ -67,6 +67,9 @@ static cst_status collect(cst_context *context, const char *folder, const char *
         status = out->paths[out->count] ? CST_OK : CST_ERROR_MEMORY;
         out->count += status == CST_OK;
     }
+    if (status == CST_OK && errno != 0)
+        status =
+            cst_fail(context, CST_ERROR_IO, "%s: cannot be listed: %s", folder, strerror(errno));
     (void)closedir(open);
     if (out->count > 1)
         qsort(out->paths, (size_t)out->count, sizeof *out->paths, by_name);

@@ -21,12 +21,13 @@ struct cst_output_folder {
     char *temporary;
 };
 
-/* Whether a folder holds nothing. */
+/* Whether a folder is known to hold nothing. */
 static bool is_empty(const char *path) {
     DIR *folder = cst_open_entries(AT_FDCWD, path, 0);
     bool empty = folder != NULL;
-    for (const struct dirent *entry; empty && (entry = readdir(folder)) != NULL;)
+    for (const struct dirent *entry; empty && (entry = cst_next_entry(folder)) != NULL;)
         empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    empty = empty && errno == 0;
     if (folder)
         (void)closedir(folder);
     return empty;
@@ -104,7 +105,7 @@ void cst_output_folder_abort(cst_context *context, cst_output_folder *folder) {
     if (!folder)
         return;
     DIR *open = cst_open_entries(AT_FDCWD, folder->temporary, 0);
-    for (const struct dirent *entry; open && (entry = readdir(open)) != NULL;)
+    for (const struct dirent *entry; open && (entry = cst_next_entry(open)) != NULL;)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             (void)unlinkat(dirfd(open), entry->d_name, 0);
     if (open)

@@ -267,7 +267,8 @@ static cst_status list_folder(cst_context *context, const char *path, char ***ou
     cst_status status = CST_OK;
     size_t length = strlen(path);
     const char *slash = length > 0 && path[length - 1] == '/' ? "" : "/";
-    for (const struct dirent *entry; status == CST_OK && (entry = readdir(folder)) != NULL;) {
+    for (const struct dirent *entry;
+         status == CST_OK && (entry = cst_next_entry(folder)) != NULL;) {
         file_name name;
         if (entry->d_name[0] == '.' || !understand(entry->d_name, &name))
             continue;
@@ -280,6 +281,8 @@ static cst_status list_folder(cst_context *context, const char *path, char ***ou
         status = grown[*count] ? CST_OK : CST_ERROR_MEMORY;
         *count += status == CST_OK;
     }
+    if (status == CST_OK && errno != 0)
+        status = cst_fail(context, CST_ERROR_IO, "%s: cannot be listed: %s", path, strerror(errno));
     (void)closedir(folder);
     if (*count > 1)
         qsort(*out, *count, sizeof **out, compare_names);

@@ -31,6 +31,18 @@ static bool is_self(const char *name) {
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
+/* 0 where a folder holds nothing but the entry `name`, -1 where it does, else why it cannot be
+ * read: then errno where there are no entries. */
+static int look_beside(DIR *entries, const char *name) {
+    const struct dirent *entry = NULL;
+    if (!entries)
+        return errno;
+    while ((entry = cst_next_entry(entries)) != NULL)
+        if (!is_self(entry->d_name) && strcmp(entry->d_name, name) != 0)
+            return -1;
+    return errno;
+}
+
 /* ---- whose folder it is ---------------------------------------------------------------------- */
 
 /* Whether the lock has the mark; *empty: it has nothing at all, or is not there. */
@@ -51,22 +63,21 @@ static bool has_mark(int at, bool *empty) {
     return got >= 0 && done == sizeof MARK - 1 && memcmp(text, MARK, sizeof MARK - 1) == 0;
 }
 
-/* Whether soups may use the folder: it has their mark, or nothing is in it but an empty lock, as a
- * run leaves it that is stopped before it wrote the mark. */
-static bool may_use(int at) {
+/* Soups may use a folder that has their mark, or nothing but an empty lock, as a run leaves it that
+ * is stopped before it wrote the mark. */
+static cst_status check_use(cst_context *context, int at, const char *path) {
     bool empty = false;
     if (has_mark(at, &empty))
-        return true;
+        return CST_OK;
     DIR *entries = empty ? cst_open_entries(at, ".", O_NOFOLLOW) : NULL;
-    bool free = entries != NULL;
-    for (const struct dirent *entry; free && (entry = readdir(entries)) != NULL;)
-        free = is_self(entry->d_name) || strcmp(entry->d_name, LOCK) == 0;
+    int beside = empty ? look_beside(entries, LOCK) : -1;
     if (entries)
         (void)closedir(entries);
-    return free;
-}
-
-static cst_status refuse(cst_context *context, const char *path) {
+    if (beside == 0)
+        return CST_OK;
+    errno = beside;
+    if (beside > 0)
+        return failed(context, path, "listing it");
     return cst_fail(context, CST_ERROR_INPUT,
                     "work folder: %s has files in it and no soup made it; name a new or an empty "
                     "folder",
@@ -78,8 +89,9 @@ static cst_status put_mark(cst_context *context, const cst_soup_folder *folder, 
     bool empty = false;
     if (has_mark(folder->at, &empty))
         return CST_OK;
-    if (!may_use(folder->at))
-        return refuse(context, path);
+    cst_status status = check_use(context, folder->at, path);
+    if (status != CST_OK)
+        return status;
     size_t done = 0;
     for (ssize_t wrote = 0; wrote >= 0 && done < sizeof MARK - 1;) {
         wrote = write(folder->lock, MARK + done, sizeof MARK - 1 - done);
@@ -91,7 +103,7 @@ static cst_status put_mark(cst_context *context, const cst_soup_folder *folder, 
         (void)cst_fsync(folder->at); /* not every file system can */
         return CST_OK;
     }
-    cst_status status = failed(context, path, "marking it");
+    status = failed(context, path, "marking it");
     return ftruncate(folder->lock, 0) == 0 ? status : CST_ERROR_IO;
 }
 
@@ -123,7 +135,9 @@ cst_status cst_soup_folder_open(cst_context *context, cst_soup_folder *out, cons
                         "work folder: %s is there and no folder; name another", path);
     if (out->at < 0)
         return failed(context, path, "opening it");
-    cst_status status = may_use(out->at) ? take_lock(context, out, path) : refuse(context, path);
+    cst_status status = check_use(context, out->at, path);
+    if (status == CST_OK)
+        status = take_lock(context, out, path);
     if (status == CST_OK)
         status = put_mark(context, out, path);
     if (status != CST_OK)
@@ -143,9 +157,7 @@ void cst_soup_folder_close(cst_soup_folder *folder) {
 void cst_soup_folder_remove(const cst_soup_folder *folder, const char *path) {
     (void)unlinkat(folder->at, "steps.jsonl", 0);
     DIR *entries = cst_open_entries(folder->at, ".", O_NOFOLLOW);
-    bool alone = entries != NULL;
-    for (const struct dirent *entry; alone && (entry = readdir(entries)) != NULL;)
-        alone = is_self(entry->d_name) || strcmp(entry->d_name, LOCK) == 0;
+    bool alone = look_beside(entries, LOCK) == 0;
     if (entries)
         (void)closedir(entries);
     if (!alone)
@@ -165,7 +177,7 @@ static void empty_folder(DIR *entries, const char *but, int levels) {
         return;
     for (int turn = 0; turn < 2; turn++) {
         rewinddir(entries);
-        for (const struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+        for (const struct dirent *entry; (entry = cst_next_entry(entries)) != NULL;) {
             const char *name = entry->d_name;
             if (is_self(name) || (but && strcmp(name, but) == 0) ||
                 unlinkat(dirfd(entries), name, 0) == 0 || levels == 0)
@@ -226,10 +238,7 @@ void cst_soup_run_remove(int at, const char *name) {
     if (faccessat(dirfd(entries), RUN_MARK, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
         empty_folder(entries, RUN_MARK, DEEPEST);
         rewinddir(entries);
-        bool alone = true;
-        for (const struct dirent *entry; alone && (entry = readdir(entries)) != NULL;)
-            alone = is_self(entry->d_name) || strcmp(entry->d_name, RUN_MARK) == 0;
-        if (alone)
+        if (look_beside(entries, RUN_MARK) == 0)
             (void)unlinkat(dirfd(entries), RUN_MARK, 0);
     }
     (void)closedir(entries);
@@ -238,7 +247,7 @@ void cst_soup_run_remove(int at, const char *name) {
 
 void cst_soup_runs_remove(const cst_soup_folder *folder) {
     DIR *entries = cst_open_entries(folder->at, ".", O_NOFOLLOW);
-    for (const struct dirent *entry; entries && (entry = readdir(entries)) != NULL;)
+    for (const struct dirent *entry; entries && (entry = cst_next_entry(entries)) != NULL;)
         cst_soup_run_remove(folder->at, entry->d_name);
     if (entries)
         (void)closedir(entries);

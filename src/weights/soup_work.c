@@ -61,7 +61,7 @@ static bool is_kept(const char *name) {
 /* Removes the predictions that are kept, and their folder if it is empty then. */
 static void remove_cache(int at) {
     DIR *entries = cst_open_entries(at, "cache", O_NOFOLLOW);
-    for (const struct dirent *entry; entries && (entry = readdir(entries)) != NULL;)
+    for (const struct dirent *entry; entries && (entry = cst_next_entry(entries)) != NULL;)
         if (is_kept(entry->d_name))
             (void)unlinkat(dirfd(entries), entry->d_name, 0);
     if (entries)

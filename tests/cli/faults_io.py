@@ -19,9 +19,9 @@ EACH = 40 if LONG else 2  # places of each kind of fault in each command
 
 # What may only delay, and what must be said.
 HARMLESS = ("open=EINTR", "read=EINTR", "read=short", "write=EINTR", "write=short", "fsync=EINTR", "link=EINTR",
-            "rename=EINTR", "make=EINTR", "link=EPERM", "close=EIO", "fsync=EINVAL", "fsync=ENOTSUP")
+            "rename=EINTR", "make=EINTR", "list=EINTR", "link=EPERM", "close=EIO", "fsync=EINVAL", "fsync=ENOTSUP")
 HARMFUL = ("open=EMFILE", "open=EACCES", "read=EIO", "write=ENOSPC", "write=EIO", "fsync=EIO", "rename=EIO", "link=ENOSPC",
-           "make=ENOSPC")
+           "make=ENOSPC", "list=EIO")
 
 # What is said where the fit's own split, which a score does not need, cannot be read.
 UNSEEN = "whether rows of the fit are among them was not looked at in split 'oof'"
@@ -105,10 +105,13 @@ class Faults(PoolCase):
         chosen = random.Random(repr(arguments))
         prepare()
         self.assertGreater(self.run_with(arguments, "open=none:0")[1], 0, "the library of faults sees no call")
+        counts = {}
         for kind in HARMLESS + HARMFUL:
-            prepare()
             call = kind.split("=")[0]
-            _, calls = self.run_with(arguments, call + "=none:0")
+            if call not in counts:
+                prepare()
+                _, counts[call] = self.run_with(arguments, call + "=none:0")
+            calls = counts[call]
             if call in kinds and (call != "link" or nameless(self.out)):
                 self.assertGreater(calls, 0, f"{arguments[0]} makes no call of the kind {call}")
             places = sorted({0, calls - 1, *chosen.sample(range(calls), min(calls, EACH))}) if calls else []
@@ -191,6 +194,24 @@ class Faults(PoolCase):
         self.write_manifest()
         self.sweep(["inspect", self.pool, "--json"], everywhere=("open=EINTR", "read=EINTR", "read=short"))
 
+    def test_folders(self):
+        """A folder that cannot be read to its end has no less files than it has."""
+        import numpy as np
+
+        os.mkdir(self.path("pool"))
+        for name in ("ada.oof.npy", "bob.oof.npy", "cyd.oof.npy"):
+            os.rename(self.path(name), self.path(f"pool/{name}"))
+        inspect = ["inspect", self.path("pool"), "-l", self.path("oof_labels.npy"), "--json"]
+        self.sweep(inspect, kinds=READS | {"list"}, everywhere=("list=EIO",))
+        self.make_maps(5, 6)
+        for name, cases in (("masks", np.load(self.path("masks.npy"))),
+                            ("maps", np.load(self.path("a.npy")).transpose(0, 3, 1, 2))):
+            os.mkdir(self.path(name))
+            for i, case in enumerate(cases):
+                self.save(f"{name}/case{i}.npy", case)
+        self.sweep(["evaluate", self.path("maps"), "--labels", self.path("masks"), "--task", "segmentation", "--classes", "3",
+                    "--json"], kinds=READS | {"list"}, everywhere=("list=EIO",))
+
     def checkpoints(self):
         import numpy as np
 
@@ -241,7 +262,7 @@ class Faults(PoolCase):
         self.sweep(["soup", "uniform", *files, "-o", out, "--json"], old=out, kinds=WRITES)
         hook = f"env -u LD_PRELOAD {os.path.join(os.path.dirname(TOOL), 'tests', 'linear_hook')} {self.path('x.f64')}"
         self.sweep(["soup", "greedy", *files, "--eval", hook, "--labels", labels, "--work", self.scratch, "-o", out,
-                    "--json"], old=out, kinds=WRITES | {"make"})
+                    "--json"], old=out, kinds=WRITES | {"make", "list"})
 
     def test_swag(self):
         out = os.path.join(self.out, "swag.safetensors")

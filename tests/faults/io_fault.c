@@ -2,13 +2,14 @@
  * Disks that fail: a library to be loaded before libc (LD_PRELOAD) that makes one call of one kind
  * fail, or many of them short. Only files below the folders of CST_IO_UNDER (separated by ':') are
  * touched. CST_IO_FAULT is KIND=WHAT:N: KIND open, read, write, fsync, rename, link, map, reserve,
- * close, make; WHAT an errno by name, `short` (half of what was asked for), `kill` (the process is
- * gone before the call), `interrupt` (SIGINT comes before the call) or `none`; N the number, from
- * 0, of the first call that fails. Of EINTR one call fails, of all others every later one too, or
- * none where `:once` stands behind N. At the end the number of calls of the kind goes to the file
- * CST_IO_COUNT.
+ * close, make, list (entries of folders), remove; WHAT an errno by name, `short` (half of what was
+ * asked for), `kill` (the process is gone before the call), `interrupt` (SIGINT comes before the
+ * call) or `none`; N the number, from 0, of the first call that fails. Of EINTR one call fails, of
+ * all others every later one too, or none where `:once` stands behind N. At the end the number of
+ * calls of the kind goes to the file CST_IO_COUNT.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -217,6 +218,18 @@ int mkdir(const char *path, mode_t mode) {
 
 int mkdirat(int folder, const char *path, mode_t mode) {
     return is_under_at(folder, path) && fails("make") ? -1 : NEXT(mkdirat)(folder, path, mode);
+}
+
+struct dirent *readdir(DIR *folder) {
+    return is_open_under(dirfd(folder)) && fails("list") ? NULL : NEXT(readdir)(folder);
+}
+
+struct dirent64 *readdir64(DIR *folder) {
+    return is_open_under(dirfd(folder)) && fails("list") ? NULL : NEXT(readdir64)(folder);
+}
+
+int unlink(const char *path) {
+    return is_under(path) && fails("remove") ? -1 : NEXT(unlink)(path);
 }
 
 int fsync(int fd) {

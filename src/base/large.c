@@ -1,6 +1,7 @@
 /*
  * Large arrays in mapped temporary files. Behind cst_alloc.
  */
+#define _GNU_SOURCE /* O_TMPFILE, madvise */
 #include "base/large.h"
 
 #include "base/retry.h"
@@ -12,12 +13,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-/* madvise is not in POSIX; the number is the kernel's, the same on every architecture. */
-#ifndef MADV_DONTNEED
-#define MADV_DONTNEED 4
-#endif
-int madvise(void *address, size_t length, int advice);
 
 static const double LOOK_EVERY = 0.02;
 
@@ -54,6 +49,25 @@ void cst_large_release(cst_large *large, size_t bytes) {
     (void)pthread_mutex_unlock(&large->lock);
 }
 
+/* A file without a name where the system has such: else a program that is killed between making and
+ * removing the name would leave it. -1 with errno set where there is none. */
+static int open_temporary(const char *folder, char *name) {
+    int file = -1;
+#ifdef O_TMPFILE
+    file = cst_open_file(folder, O_RDWR | O_TMPFILE | O_EXCL | O_CLOEXEC, 0600);
+    if (file >= 0)
+        return file;
+#endif
+    do
+        file = mkstemp(name);
+    while (file < 0 && errno == EINTR);
+    if (file >= 0) {
+        (void)unlink(name);
+        (void)fcntl(file, F_SETFD, FD_CLOEXEC);
+    }
+    return file;
+}
+
 cst_status cst_temporary_file(cst_context *context, size_t bytes, int *fd) {
     const char *folder = getenv("TMPDIR");
     if (!folder || !*folder)
@@ -62,16 +76,8 @@ cst_status cst_temporary_file(cst_context *context, size_t bytes, int *fd) {
     char *path = cst_format(context, "%s/corestack.XXXXXX", folder);
     if (!path)
         return CST_ERROR_MEMORY;
-    int file = -1;
-    do
-        file = mkstemp(path);
-    while (file < 0 && errno == EINTR);
-    int reason = errno;
-    if (file >= 0) {
-        (void)unlink(path);
-        (void)fcntl(file, F_SETFD, FD_CLOEXEC);
-        reason = cst_reserve(file, (off_t)bytes);
-    }
+    int file = open_temporary(folder, path);
+    int reason = file >= 0 ? cst_reserve(file, (off_t)bytes) : errno;
     cst_free(context, path);
     if (file < 0 || reason != 0) {
         if (file >= 0)

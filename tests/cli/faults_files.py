@@ -8,7 +8,7 @@ import time
 import unittest
 
 import numpy as np
-from support import TIMEOUT, TOOL, PoolCase, run
+from support import TIMEOUT, TOOL, PoolCase, nameless, run
 
 FAULTS = os.environ["CORESTACK_IO_FAULT"]
 
@@ -280,6 +280,10 @@ class Changing(PoolCase):
         self.fails(*self.arguments, env=env, says=["TMPDIR", "No space"])
         self.assertEqual(os.listdir(self.path("temporary")), [])
         self.fails(*self.arguments, file_limit=1 << 20, says=["TMPDIR"])
+        if nameless(self.path("temporary")):  # there is no moment at which a file has a name
+            self.works(*self.arguments, env={**env, "CST_IO_FAULT": "remove=kill:0"})
+        self.works(*self.arguments, env={**env, "CST_IO_FAULT": "open=ENOTSUP:0:once"})
+        self.assertEqual(os.listdir(self.path("temporary")), [])
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ MOST = 5  # times as many runs, until enough of them were killed in time
 
 # docs/reliability.md, "Killed runs".
 LEFT = re.compile(r"(m\.cstack|p\.npy|maps)(\.new\.[0-9a-f]{16})?(\.tmp\.[0-9]+\.[0-9]+)?")
+TEMPORARY = re.compile(r"corestack\.[0-9A-Za-z]{6}")
 
 
 class Killed(PoolCase):
@@ -28,13 +29,16 @@ class Killed(PoolCase):
         super().setUp()
         self.out = self.path("out")
         os.mkdir(self.out)
+        self.tmp = self.path("tmp")
+        os.mkdir(self.tmp)
         self.left = 0
         self.kills = 0
         self.nameless = nameless(self.out)
 
     def kill(self, arguments, after):
         process = subprocess.Popen(
-            [TOOL, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            [TOOL, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env={**os.environ, "TMPDIR": self.tmp})
         time.sleep(after)
         process.send_signal(signal.SIGKILL)
         killed = process.wait() == -signal.SIGKILL
@@ -42,7 +46,8 @@ class Killed(PoolCase):
         return killed
 
     def look(self, name):
-        """Everything in the folder but `name` is a left-over with a known name."""
+        """Everything in the folder but `name`, and in TMPDIR, is a left-over with a known name."""
+        self.assertEqual([entry for entry in os.listdir(self.tmp) if self.nameless or not TEMPORARY.fullmatch(entry)], [])
         for entry in os.listdir(self.out):
             if entry == name:
                 continue
@@ -112,7 +117,7 @@ class Killed(PoolCase):
                     file.write(whole[0])
                 env = {"LD_PRELOAD": os.environ["CORESTACK_IO_FAULT"], "CST_IO_UNDER": self.out,
                        "CST_IO_FAULT": f"{kind}=kill:{place}",
-                       "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+                       "TMPDIR": self.tmp, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
                 result = run(*versions[1], env=env)
                 self.assertIn(self.read(model), whole)
                 replaced += self.read(model) == whole[1]
@@ -133,18 +138,21 @@ class Killed(PoolCase):
         out = os.path.join(self.out, "p.npy")
         self.overwrite(out, [["predict", self.model, self.pool, "--split", s, "-o", out] for s in ("oof", "test")], OTHERS)
 
+    def maps(self, folder):
+        return {name: self.read(os.path.join(folder, name)) for name in os.listdir(folder)}
+
     def test_maps(self):
         self.make_maps(8, 40)
         maps = os.path.join(self.out, "maps")
         arguments = ["predict", self.model, self.pool, "--split", "oof", "-o", maps, "--format", "png"]
         last = self.length(arguments)
-        wanted = sorted(os.listdir(maps))
+        wanted = self.maps(maps)
         chosen = random.Random(5)
         for i in self.until_killed(OTHERS):
             shutil.rmtree(maps, ignore_errors=True)
             last *= 1.15 if self.kill(arguments, chosen.uniform(0.3, 1.1) * last) else 0.8
             if os.path.exists(maps):
-                self.assertEqual(sorted(os.listdir(maps)), wanted)
+                self.assertEqual(self.maps(maps), wanted)
             self.look("maps")
         print(f"{i + 1} runs that write maps: {self.kills} killed in time, {self.left} left-over names")
 

@@ -220,9 +220,78 @@ static void calls_from_a_callback_keep_to_themselves(void **state) {
     cst_context_leave(&entered);
 }
 
-/* ---- freed ----------------------------------------------------------------------------------- */
-
 enum { ROWS = 60, CLASSES = 3, MEMBERS = 2, KEPT_MAX = 1 << 16 };
+
+typedef struct listener {
+    cst_context *context;
+    int calls;
+} listener;
+
+/* Makes a call that leaves a notice. */
+static cst_status listen(void *user, const char *method, const char *split,
+                         const float *predictions, int64_t rows, int32_t columns) {
+    listener *l = user;
+    cst_context *entered = NULL;
+    (void)method;
+    (void)split;
+    assert_true(predictions && rows == ROWS && columns > 0);
+    l->calls++;
+    assert_int_equal(cst_context_enter(l->context, &entered), CST_OK);
+    cst_notice(entered, "said inside");
+    cst_context_leave(&entered);
+    return CST_OK;
+}
+
+static void check_report(cst_context *context, cst_status status, cst_report *report,
+                         listener *heard) {
+    char *text = NULL;
+    assert_int_equal(status, CST_OK);
+    assert_true(heard->calls > 0);
+    heard->calls = 0;
+    assert_int_equal(cst_report_json(context, report, &text), CST_OK);
+    assert_null(strstr(text, "said inside"));
+    cst_free(context, text);
+    cst_report_free(context, report);
+}
+
+static void calls_from_predicted_keep_to_themselves(void **state) {
+    static float p[MEMBERS][ROWS * CLASSES];
+    static const char *const names[MEMBERS] = {"a", "b"};
+    static const char *const methods[] = {"average"};
+    const float *const data[MEMBERS] = {p[0], p[1]};
+    cst_context *context = *state;
+    listener heard = {.context = context};
+    const cst_compare_options options = {
+        .methods = methods, .method_count = 1, .predicted = listen, .user = &heard};
+    int32_t labels[ROWS];
+    double targets[ROWS];
+    cst_report *report = NULL;
+    cst_pool *pool = NULL;
+    for (int i = 0; i < ROWS; i++) {
+        labels[i] = i % CLASSES;
+        targets[i] = i % 7 + 0.1 * i;
+        for (int k = 0; k < MEMBERS; k++)
+            for (int c = 0; c < CLASSES; c++)
+                p[k][i * CLASSES + c] =
+                    c == (i % (5 + k) ? labels[i] : (i + 1) % CLASSES) ? 0.5f : 0.25f;
+    }
+    assert_int_equal(cst_pool_from_memory(context, &pool, "oof", data, names, MEMBERS, ROWS,
+                                          CLASSES, labels, CST_OUTPUT_PROBABILITY),
+                     CST_OK);
+    cst_status status = cst_compare(context, pool, &options, &report);
+    check_report(context, status, report, &heard);
+    status = cst_ablate(context, pool, &options, &report);
+    check_report(context, status, report, &heard);
+    cst_pool_free(context, pool);
+    assert_int_equal(
+        cst_pool_from_values(context, &pool, "oof", data, names, MEMBERS, ROWS, 1, targets),
+        CST_OK);
+    status = cst_compare(context, pool, &options, &report);
+    check_report(context, status, report, &heard);
+    cst_pool_free(context, pool);
+}
+
+/* ---- freed ----------------------------------------------------------------------------------- */
 
 /* Memory that is given back only at the end, so that looking at a freed handle is no fault of the
  * test's own. */
@@ -467,6 +536,7 @@ int main(void) {
         cmocka_unit_test(second_thread_is_refused),
         cmocka_unit_test(threads_may_take_turns),
         cmocka_unit_test(calls_from_a_callback_keep_to_themselves),
+        cmocka_unit_test(calls_from_predicted_keep_to_themselves),
         cmocka_unit_test(seeds_beyond_documents),
         cmocka_unit_test(resamples_that_are_none),
         cmocka_unit_test(handles_without_checks),

@@ -61,6 +61,10 @@ static cst_status predict(cst_context *context, void *user, const char *candidat
     double bias[SOUP_CLASSES];
     float out[SOUP_ROWS * SOUP_CLASSES];
     cst_safetensors *file = NULL;
+    cst_context *entered = NULL;
+    assert_int_equal(cst_context_enter(context, &entered), CST_OK);
+    cst_notice(entered, "said by the hook");
+    cst_context_leave(&entered);
     if (k->calls + 1 == k->change_at)
         change_files(k);
     if (++k->calls == k->fail_at)
@@ -199,6 +203,7 @@ static void greedy_is_recipe_1(void **state) {
             assert_int_equal(at != NULL && at < chosen + length, wanted[m][i]);
         }
         assert_close(number_of(text, "score"), scores[m], 1e-6);
+        assert_null(strstr(text, "said by the hook")); /* its calls have notices of their own */
         cst_free(k->context, text);
     }
     assert_true(k->calls < 2 * (2 * SOUP_MODELS - 1)); /* the second asked for what is new */

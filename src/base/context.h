@@ -6,13 +6,14 @@
 #define CST_BASE_CONTEXT_H
 
 #include "base/base.h"
+#include "base/calling.h"
 #include "base/large.h"
 
 enum { CST_ERROR_CHARS = 2048, CST_STAGE_CHARS = 64 };
 
 /* What belongs to one call: notices, and what the progress callback is told. A call from a callback
  * has one of its own, so that the call around it finds its own as it left it; kept for the next. */
-typedef struct cst_run {
+struct cst_run {
     struct cst_run *outer;       /* of the call around this one; NULL: of the outermost */
     struct cst_run *inner;       /* NULL until there is a call from a callback */
     int depth;                   /* of the owner when the call entered */
@@ -29,7 +30,7 @@ typedef struct cst_run {
     char **notices;
     size_t notice_count;
     bool notice_lost; /* there was no memory for one since they were cleared */
-} cst_run;
+};
 
 struct cst_context {
     cst_mark mark;

@@ -11,25 +11,31 @@ enum { NOTICES_MAX = 256 };
 /* Seconds between two questions to the progress callback inside a loop. */
 static const double POLL_EVERY = 0.05;
 
+cst_run *cst_calling_begin(cst_context *context) {
+    context->run->calling = true;
+    return context->run;
+}
+
+void cst_calling_end(cst_context *context, cst_run *run) {
+    run->calling = false;
+    context->run = run; /* also where a call from the function was left by longjmp */
+}
+
 static void emit(cst_context *context, cst_log_level level, const char *message) {
-    cst_run *run = context->run;
     if (!context->log_fn)
         return;
-    run->calling = true;
+    cst_run *run = cst_calling_begin(context);
     context->log_fn(context->log_user, level, message);
-    run->calling = false;
-    context->run = run;
+    cst_calling_end(context, run);
 }
 
 /* Whoever is asked may divide: the total is at least 1, and no more than that is done. */
 static bool ask(cst_context *context, const char *stage, int64_t done, int64_t total) {
-    cst_run *run = context->run;
     total = total > 0 ? total : 1;
     done = done < total ? done : total;
-    run->calling = true;
+    cst_run *run = cst_calling_begin(context);
     bool stop = context->progress_fn(context->progress_user, stage, done, total) != 0;
-    run->calling = false;
-    context->run = run;
+    cst_calling_end(context, run);
     return stop;
 }
 

@@ -81,9 +81,9 @@ static cst_status run(cst_context *context, cst_pool *pool, const cst_compare_op
             status = stage_method(context, options, s, &method);
         if (status == CST_OK)
             status = run_stage(context, &scene, &method, &entries[s]);
-        if (status == CST_OK && options->predicted)
-            status = options->predicted(options->user, STAGE[s].name, scene.split,
-                                        entries[s].probabilities, scene.samples, scene.classes);
+        if (status == CST_OK)
+            status = cst_rows_tell(context, options, STAGE[s].name, scene.split,
+                                   entries[s].probabilities, scene.samples, scene.classes);
     }
     if (status == CST_OK)
         status = cst_scene_intervals(context, &scene, entries, STAGES, options->resamples, -1,

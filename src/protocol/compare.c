@@ -125,13 +125,13 @@ static cst_status list_methods(cst_context *context, comparison *c,
 /* ---- running ----------------------------------------------------------------------------------
  */
 
-static cst_status tell(const cst_compare_options *options, const cst_scene *scene,
-                       const cst_entry *entry) {
+static cst_status tell(cst_context *context, const cst_compare_options *options,
+                       const cst_scene *scene, const cst_entry *entry) {
     cst_status status = CST_OK;
-    for (int32_t t = 0; options->predicted && status == CST_OK && t < scene->targets.count; t++) {
+    for (int32_t t = 0; status == CST_OK && t < scene->targets.count; t++) {
         const cst_target *target = &scene->targets.list[t];
-        status = options->predicted(options->user, entry->method.name, target->split,
-                                    entry->predicted[t], target->samples, scene->classes);
+        status = cst_rows_tell(context, options, entry->method.name, target->split,
+                               entry->predicted[t], target->samples, scene->classes);
     }
     return status;
 }
@@ -176,7 +176,7 @@ static cst_status run_methods(cst_context *context, comparison *c,
             status = give_up(context, c, m, status);
             continue;
         }
-        status = tell(options, &c->scene, &c->entries[m++]);
+        status = tell(context, options, &c->scene, &c->entries[m++]);
     }
     c->seconds_methods = cst_seconds() - start;
     start = cst_seconds();

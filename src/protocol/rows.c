@@ -3,6 +3,8 @@
  */
 #include "protocol/rows.h"
 
+#include "base/calling.h"
+
 #include <stddef.h>
 
 /* Every score: its key and where it stands. */
@@ -91,6 +93,18 @@ cst_status cst_rows_finish(cst_context *context, cst_status status, cst_report *
         status = cst_report_finish(context, *report);
     }
     return cst_report_settle(context, status, report);
+}
+
+cst_status cst_rows_tell(cst_context *context, const cst_compare_options *options,
+                         const char *method, const char *split, const float *predictions,
+                         int64_t rows, int32_t columns) {
+    if (!options->predicted)
+        return CST_OK;
+    cst_run *run = cst_calling_begin(context);
+    cst_status status =
+        options->predicted(options->user, method, split, predictions, rows, columns);
+    cst_calling_end(context, run);
+    return status;
 }
 
 cst_compare_options cst_rows_options(const cst_compare_options *options) {

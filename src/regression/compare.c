@@ -218,9 +218,9 @@ static cst_status run_methods(cst_context *context, comparison *c,
             status = cst_value_metrics_weighted(context, &entry->result.values, c->rows.targets,
                                                 c->rows.weights, &c->scores[m],
                                                 c->each + (size_t)m * outputs);
-        if (status == CST_OK && options->predicted)
-            status = options->predicted(options->user, c->methods[m].name, c->split,
-                                        entry->result.mean, c->rows.rows, c->rows.classes);
+        if (status == CST_OK)
+            status = cst_rows_tell(context, options, c->methods[m].name, c->split,
+                                   entry->result.mean, c->rows.rows, c->rows.classes);
     }
     return status;
 }

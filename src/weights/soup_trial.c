@@ -4,6 +4,7 @@
  */
 #include "weights/soup_trial.h"
 
+#include "base/calling.h"
 #include "io/bytes.h"
 #include "io/hash.h"
 #include "weights/checkpoints.h"
@@ -186,7 +187,9 @@ static cst_status ask_hook(cst_context *context, cst_soup *soup, const char *kep
     const char *predictions = cst_soup_work_predictions(soup->work);
     /* For a hook that says nothing of its failure. */
     (void)cst_fail(context, CST_ERROR_INTERNAL, "the hook of the soup failed and did not say why");
+    cst_run *run = cst_calling_begin(context);
     cst_status status = soup->config->hook(context, soup->config->user, candidate, predictions);
+    cst_calling_end(context, run);
     if (status != CST_OK)
         return status;
     struct stat info;

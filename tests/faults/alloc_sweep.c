@@ -251,8 +251,8 @@ static void judge(const sweep_call *call, const trial *t, const trial *good, int
 
 /* Allocation `after` fails; every second time those behind it as well. */
 static void sweep_call_all(world *w, const sweep_call *call, int64_t most, totals *sum) {
+    (void)go(w, call, -1, false); /* what is made once in a process or context is made here */
     int64_t held = live;
-    (void)go(w, call, -1, false); /* what is made once in a process is made here */
     trial good = go(w, call, -1, false);
     if (good.status != CST_OK) {
         complain(call, &good, sum, "does not work at all");

@@ -313,6 +313,49 @@ static void hooks_that_fail(void **state) {
     assert_int_equal(cst_soup_fail(k->context, (cst_status)99, "x"), CST_ERROR_INTERNAL);
 }
 
+typedef struct pantry {
+    int64_t given;
+    int64_t fail_at; /* the allocation that fails; -1: none does */
+} pantry;
+
+static void *give(void *user, void *pointer, size_t bytes) {
+    pantry *p = user;
+    if (bytes == 0) {
+        free(pointer);
+        return NULL;
+    }
+    return p->given++ == p->fail_at ? NULL : realloc(pointer, bytes);
+}
+
+static cst_status refuse(cst_context *context, void *user, const char *candidate,
+                         const char *predictions) {
+    (void)user;
+    (void)candidate;
+    (void)predictions;
+    return cst_soup_fail(context, CST_ERROR_LIMIT, "no gas");
+}
+
+/* Up to the first prediction nothing is worth keeping, also where memory runs out. */
+static void no_work_folder_is_left(void **state) {
+    kitchen *k = *state;
+    pantry p = {.fail_at = -1};
+    k->config.hook = refuse;
+    int64_t all = 0; /* allocations of a call in which none fails */
+    for (int64_t n = -1; n < all; n++) {
+        cst_context *context = NULL;
+        p.fail_at = -1;
+        assert_int_equal(cst_context_create_with(&context, give, &p), CST_OK);
+        assert_int_equal(cst_context_set_threads(context, 1), CST_OK);
+        p = (pantry){.fail_at = n};
+        cst_status status = cst_soup_greedy(context, k->list, 2, &k->config, k->out, NULL);
+        assert_true(status == CST_ERROR_LIMIT || (n >= 0 && status == CST_ERROR_MEMORY));
+        all = n < 0 ? p.given : all;
+        assert_int_equal(access(k->work, F_OK), -1);
+        cst_context_free(context);
+    }
+    assert_true(all > 20);
+}
+
 /* What is written is what was scored: files under new names do not matter, new bytes do. */
 static void files_that_change(void **state) {
     kitchen *k = *state;
@@ -415,6 +458,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(learned_is_never_worse_than_the_corners, setup, teardown),
         cmocka_unit_test_setup_teardown(one_file_is_a_soup, setup, teardown),
         cmocka_unit_test_setup_teardown(hooks_that_fail, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_work_folder_is_left, setup, teardown),
         cmocka_unit_test_setup_teardown(files_that_change, setup, teardown),
         cmocka_unit_test_setup_teardown(a_candidate_without_a_score, setup, teardown),
         cmocka_unit_test_setup_teardown(few_descriptors, setup, teardown),

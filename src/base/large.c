@@ -58,9 +58,7 @@ static int open_temporary(const char *folder, char *name) {
     if (file >= 0)
         return file;
 #endif
-    do
-        file = mkstemp(name);
-    while (file < 0 && errno == EINTR);
+    file = cst_make_new_file(name);
     if (file >= 0) {
         (void)unlink(name);
         (void)fcntl(file, F_SETFD, FD_CLOEXEC);

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,6 +52,26 @@ static inline const struct dirent *cst_next_entry(DIR *entries) {
         entry = readdir(entries);
     } while (!entry && errno == EINTR);
     return entry;
+}
+
+/* A new file, or folder, in the place of XXXXXX at the end of a path. A call that failed may have
+ * put letters there, which the next one would refuse. */
+static inline void cst_again_new(char *path) {
+    memset(path + strlen(path) - 6, 'X', 6);
+}
+
+static inline int cst_make_new_file(char *path) {
+    int fd = mkstemp(path);
+    for (; fd < 0 && errno == EINTR; fd = mkstemp(path))
+        cst_again_new(path);
+    return fd;
+}
+
+static inline bool cst_make_new_folder(char *path) {
+    bool made = mkdtemp(path) != NULL;
+    for (; !made && errno == EINTR; made = mkdtemp(path) != NULL)
+        cst_again_new(path);
+    return made;
 }
 
 static inline ssize_t cst_read(int fd, void *out, size_t bytes) {

@@ -2,7 +2,7 @@
  * A folder that soups may write to and remove from. A mark says that it is theirs, so that a folder
  * of something else is refused before anything in it changes. Under soup_work.c. Paper: none.
  */
-#define _DEFAULT_SOURCE /* flock, mkdtemp */
+#define _DEFAULT_SOURCE /* flock */
 #include "weights/soup_folder.h"
 
 #include "base/retry.h"
@@ -123,25 +123,37 @@ static cst_status take_lock(cst_context *context, cst_soup_folder *folder, const
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
+static cst_status open_there(cst_context *context, cst_soup_folder *out, const char *path) {
+    out->at = cst_open_file(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (out->at >= 0)
+        return CST_OK;
+    if (errno == ENOTDIR)
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "work folder: %s is there and no folder; name another", path);
+    return failed(context, path, "opening it");
+}
+
 cst_status cst_soup_folder_open(cst_context *context, cst_soup_folder *out, const char *path,
                                 bool make) {
     *out = (cst_soup_folder){.at = -1, .lock = -1};
     out->made = make && cst_make_folder(path, 0777) == 0;
     if (make && !out->made && errno != EEXIST)
         return failed(context, path, "making it");
-    out->at = cst_open_file(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    if (out->at < 0 && errno == ENOTDIR)
-        return cst_fail(context, CST_ERROR_INPUT,
-                        "work folder: %s is there and no folder; name another", path);
-    if (out->at < 0)
-        return failed(context, path, "opening it");
-    cst_status status = check_use(context, out->at, path);
+    cst_status status = open_there(context, out, path);
+    if (status == CST_OK)
+        status = check_use(context, out->at, path);
     if (status == CST_OK)
         status = take_lock(context, out, path);
+    bool locked = status == CST_OK;
     if (status == CST_OK)
         status = put_mark(context, out, path);
-    if (status != CST_OK)
-        cst_soup_folder_close(out);
+    if (status == CST_OK)
+        return CST_OK;
+    if (out->made && locked)
+        (void)unlinkat(out->at, LOCK, 0);
+    if (out->made)
+        (void)rmdir(path); /* if nothing else is in it by now */
+    cst_soup_folder_close(out);
     return status;
 }
 
@@ -216,7 +228,7 @@ cst_status cst_soup_run_make(cst_context *context, const char *path, char **run,
     char *made = cst_format(context, "%s/%sXXXXXX", path, RUN);
     if (!made)
         return CST_ERROR_MEMORY;
-    if (!mkdtemp(made)) {
+    if (!cst_make_new_folder(made)) {
         cst_status status = failed(context, path, "making a folder in it");
         cst_free(context, made);
         return status;

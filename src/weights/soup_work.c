@@ -111,14 +111,20 @@ cst_status cst_soup_work_open(cst_context *context, cst_soup_work **out, const c
     return CST_OK;
 }
 
+/* Removes what the call made, if the folder is its own and nothing is kept. */
+static void unfurnish(const cst_soup_work *work) {
+    if (work->run)
+        cst_soup_run_remove(work->folder.at, strrchr(work->run, '/') + 1);
+    if (!work->folder.made || work->folder.at < 0)
+        return;
+    if (unlinkat(work->folder.at, "cache", AT_REMOVEDIR) == 0 || errno == ENOENT)
+        cst_soup_folder_remove(&work->folder, work->path);
+}
+
 void cst_soup_work_close(cst_context *context, cst_soup_work *work) {
     if (!work)
         return;
-    if (work->run) {
-        cst_soup_run_remove(work->folder.at, strrchr(work->run, '/') + 1);
-        if (work->folder.made && unlinkat(work->folder.at, "cache", AT_REMOVEDIR) == 0)
-            cst_soup_folder_remove(&work->folder, work->path); /* nothing is kept */
-    }
+    unfurnish(work);
     if (work->log >= 0)
         (void)close(work->log);
     if (work->run_at >= 0)

@@ -298,6 +298,8 @@ class Changing(PoolCase):
             self.works(*self.arguments, env={**env, "CST_IO_FAULT": "remove=kill:0"})
         self.works(*self.arguments, env={**env, "CST_IO_FAULT": "open=ENOTSUP:0:once"})
         self.assertEqual(os.listdir(self.path("temporary")), [])
+        # A signal while a file is made that needs a name.
+        self.works(*self.arguments, env={**env, "CST_IO_FAULT": "open=EINTR:0", "CST_IO_NAMED": "1"})
 
 
 if __name__ == "__main__":

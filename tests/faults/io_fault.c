@@ -6,7 +6,8 @@
  * asked for), `kill` (the process is gone before the call), `interrupt` (SIGINT comes before the
  * call) or `none`; N the number, from 0, of the first call that fails. Of EINTR one call fails, of
  * all others every later one too, or none where `:once` stands behind N. At the end the number of
- * calls of the kind goes to the file CST_IO_COUNT.
+ * calls of the kind goes to the file CST_IO_COUNT. With CST_IO_NAMED no file is made without a
+ * name.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -184,16 +185,26 @@ static bool is_under_at(int folder, const char *path) {
     return *path == '/' || folder == AT_FDCWD ? is_under(path) : is_open_under(folder);
 }
 
+/* Whether the file is to have no name, where every one needs one. */
+static bool nameless(int flags) {
+    if ((flags & O_TMPFILE) != O_TMPFILE || !getenv("CST_IO_NAMED"))
+        return false;
+    errno = ENOTSUP;
+    return true;
+}
+
 int openat(int folder, const char *path, int flags, ...) {
     MODE_OF(flags, mode)
-    return is_under_at(folder, path) && fails("open") ? -1
-                                                      : NEXT(openat)(folder, path, flags, mode);
+    if (is_under_at(folder, path) && (nameless(flags) || fails("open")))
+        return -1;
+    return NEXT(openat)(folder, path, flags, mode);
 }
 
 int openat64(int folder, const char *path, int flags, ...) {
     MODE_OF(flags, mode)
-    return is_under_at(folder, path) && fails("open") ? -1
-                                                      : NEXT(openat64)(folder, path, flags, mode);
+    if (is_under_at(folder, path) && (nameless(flags) || fails("open")))
+        return -1;
+    return NEXT(openat64)(folder, path, flags, mode);
 }
 
 FILE *fopen(const char *path, const char *how) {
@@ -204,12 +215,24 @@ FILE *fopen64(const char *path, const char *how) {
     return is_under(path) && fails("open") ? NULL : NEXT(fopen64)(path, how);
 }
 
+/* As of libc: a path that could not be taken has letters at its end. */
+static bool fails_new(const char *what, char *path) {
+    if (!is_under(path) || !fails(what))
+        return false;
+    memset(path + strlen(path) - 6, 'a', 6);
+    return true;
+}
+
 int mkstemp(char *path) {
-    return is_under(path) && fails("open") ? -1 : NEXT(mkstemp)(path);
+    return fails_new("open", path) ? -1 : NEXT(mkstemp)(path);
 }
 
 int mkstemp64(char *path) {
-    return is_under(path) && fails("open") ? -1 : NEXT(mkstemp64)(path);
+    return fails_new("open", path) ? -1 : NEXT(mkstemp64)(path);
+}
+
+char *mkdtemp(char *path) {
+    return fails_new("make", path) ? NULL : NEXT(mkdtemp)(path);
 }
 
 int mkdir(const char *path, mode_t mode) {

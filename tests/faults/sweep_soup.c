@@ -4,6 +4,7 @@
  */
 #include "sweep.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -67,6 +68,25 @@ static bool missing(const char *path) {
     return access(path, F_OK) != 0;
 }
 
+/* Whether a folder has an entry that begins so; no dot stands at the beginning. */
+static bool has(const char *path, const char *start) {
+    DIR *entries = opendir(path);
+    bool found = false;
+    for (const struct dirent *entry; entries && (entry = readdir(entries)) != NULL;)
+        found =
+            found || (entry->d_name[0] != '.' && strncmp(entry->d_name, start, strlen(start)) == 0);
+    if (entries)
+        (void)closedir(entries);
+    return found;
+}
+
+/* Whether the work folder is gone, or there for nothing but the predictions that it keeps. */
+static bool tidy(const kitchen *k) {
+    char cache[520];
+    (void)snprintf(cache, sizeof cache, "%s/cache", k->work);
+    return missing(k->work) || (has(cache, "") && !has(k->work, "run-"));
+}
+
 static void end(trial *t, const kitchen *k) {
     if (!missing(k->work))
         must(t->w->quiet, cst_soup_clear(t->w->quiet, k->work), "work folder");
@@ -91,7 +111,7 @@ static void greedy(trial *t) {
     cst_report *report = NULL;
     begin(t, &k);
     TRY(t, cst_soup_greedy(t->c, k.list, FILES, &k.config, k.out, &report),
-        missing(k.out) && !report);
+        missing(k.out) && tidy(&k) && !report);
     cst_report_free(t->c, report);
     end(t, &k);
 }
@@ -101,7 +121,7 @@ static void learned(trial *t) {
     cst_report *report = NULL;
     begin(t, &k);
     TRY(t, cst_soup_learned(t->c, k.list, FILES, &k.config, k.out, &report),
-        missing(k.out) && !report);
+        missing(k.out) && tidy(&k) && !report);
     cst_report_free(t->c, report);
     end(t, &k);
 }

@@ -26,7 +26,7 @@ struct cst_mapping {
 enum { HEAD_BYTES = 4096 };
 
 void cst_large_init(cst_large *large) {
-    *large = (cst_large){0};
+    *large = (cst_large){.least = CST_LARGE_BYTES};
     (void)pthread_mutex_init(&large->lock, NULL);
 }
 

@@ -18,6 +18,7 @@ typedef struct cst_mapping cst_mapping;
 /* Part of the root context. */
 typedef struct cst_large {
     pthread_mutex_t lock;
+    size_t least;      /* CST_LARGE_BYTES; tests take smaller arrays for large ones */
     size_t held;       /* bytes of large arrays in memory proper */
     cst_mapping *maps; /* those in files */
     size_t mapped;     /* their bytes */
@@ -27,7 +28,7 @@ typedef struct cst_large {
 void cst_large_init(cst_large *large);
 void cst_large_destroy(cst_large *large);
 
-/* Counts `bytes` (at least CST_LARGE_BYTES) into memory if the sum stays at or below `limit`. */
+/* Counts `bytes` (of a large array) into memory if the sum stays at or below `limit`. */
 bool cst_large_hold(cst_large *large, size_t bytes, size_t limit);
 void cst_large_release(cst_large *large, size_t bytes);
 

@@ -39,7 +39,7 @@ static block_head head_of(const void *pointer) {
     return head;
 }
 
-/* An array of at least CST_LARGE_BYTES that no longer fits in three eighths of the budget. */
+/* A large array that no longer fits in three eighths of the budget. */
 static void *alloc_mapped(cst_context *context, size_t bytes) {
     cst_context *root = cst_context_root(context);
     char *user = cst_large_map(context, &root->large, bytes);
@@ -61,8 +61,8 @@ void *cst_alloc(cst_context *context, size_t count, size_t size) {
         return NULL;
     }
     /* A caller with an allocator of its own wants every byte from there. */
-    if (bytes >= CST_LARGE_BYTES && context->realloc_fn == cst_default_realloc) {
-        cst_context *root = cst_context_root(context);
+    cst_context *root = cst_context_root(context);
+    if (bytes >= root->large.least && context->realloc_fn == cst_default_realloc) {
         if (!cst_large_hold(&root->large, bytes, root->memory / 8 * 3))
             return alloc_mapped(context, bytes);
         head = (block_head){.held = bytes, .large = &root->large};

@@ -251,14 +251,14 @@ cst_status cst_options_create(cst_context *context, cst_options **out) {
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_options_create: no place for the result");
     *out = cst_alloc(context, 1, sizeof **out);
     if (!*out)
-        return CST_ERROR_MEMORY;
+        return cst_why(context, CST_ERROR_MEMORY);
     (*out)->mark = CST_MARK_OPTIONS;
     cst_status status = cst_options_preset(context, *out, "default");
     if (status != CST_OK) {
         cst_options_free(context, *out);
         *out = NULL;
     }
-    return status;
+    return cst_why(context, status);
 }
 
 void cst_options_free(cst_context *context, cst_options *options) {

@@ -54,5 +54,5 @@ cst_status cst_evaluate_detections(cst_context *context, const char *detections,
     cst_ap_matches_free(context, matches);
     cst_coco_boxes_free(context, boxes);
     cst_coco_free(context, truth);
-    return cst_report_settle(context, status, report);
+    return cst_why(context, cst_report_settle(context, status, report));
 }

@@ -134,5 +134,5 @@ cst_status cst_model_predict_detections(cst_context *context, const cst_model *m
         cst_coco_writer_abort(context, writer);
     cst_coco_boxes_free(context, boxes);
     cst_box_split_close(context, &files);
-    return status;
+    return cst_why(context, status);
 }

@@ -274,7 +274,7 @@ cst_status cst_csv_open(cst_context *context, cst_csv **out, const char *path) {
     cst_status status = CST_OK;
     csv->chunk = cst_alloc(context, CHUNK_BYTES, 1);
     if (!csv->chunk)
-        status = cst_fail(context, CST_ERROR_MEMORY, "%s: out of memory for reading it", path);
+        status = CST_ERROR_MEMORY;
     if (status == CST_OK)
         status = cst_bytes_open(context, &csv->source, path, 0);
     if (status == CST_OK)

@@ -88,7 +88,7 @@ cst_status cst_write_predictions_csv(cst_context *context, const char *path,
         status = put_row(context, output, probabilities + (size_t)i * (size_t)classes, classes,
                          ids ? ids[i] : NULL);
     if (status == CST_OK)
-        return cst_output_commit(context, output);
+        return cst_why(context, cst_output_commit(context, output));
     cst_output_abort(context, output);
-    return status;
+    return cst_why(context, status);
 }

@@ -48,7 +48,7 @@ cst_status cst_read_groups(cst_context *context, const char *path, int64_t **out
     CST_ENTER(context);
     if (!path || !out || !rows)
         return nothing_given(context);
-    return read_numbers(context, path, wanted, out, rows);
+    return cst_why(context, read_numbers(context, path, wanted, out, rows));
 }
 
 cst_status cst_read_labels(cst_context *context, const char *path, int32_t **out, int64_t *rows) {
@@ -63,7 +63,7 @@ cst_status cst_read_labels(cst_context *context, const char *path, int32_t **out
         return nothing_given(context);
     cst_status status = read_numbers(context, path, wanted, &values, rows);
     if (status != CST_OK)
-        return status;
+        return cst_why(context, status);
     int32_t *labels = cst_alloc(context, (size_t)*rows, sizeof *labels);
     if (!labels)
         status = CST_ERROR_MEMORY;
@@ -83,7 +83,7 @@ cst_status cst_read_labels(cst_context *context, const char *path, int32_t **out
         *rows = 0;
     }
     *out = labels;
-    return status;
+    return cst_why(context, status);
 }
 
 /* An open file's shape, as far as it is one of targets. */
@@ -140,7 +140,7 @@ cst_status cst_read_targets(cst_context *context, const char *path, double **out
     cst_free(context, values);
     cst_strings_free(context, ids);
     cst_rows_close(context, file);
-    return status;
+    return cst_why(context, status);
 }
 
 cst_status cst_write_predictions(cst_context *context, const char *path, const float *probabilities,
@@ -150,7 +150,7 @@ cst_status cst_write_predictions(cst_context *context, const char *path, const f
     if (!path || !probabilities || rows < 0 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "writing predictions: a path, data and a shape are needed");
-    return cst_npy_write_f32(context, path, probabilities, rows, classes);
+    return cst_why(context, cst_npy_write_f32(context, path, probabilities, rows, classes));
 }
 
 cst_status cst_write_predictions_conditions(cst_context *context, const char *path,
@@ -161,7 +161,8 @@ cst_status cst_write_predictions_conditions(cst_context *context, const char *pa
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "writing predictions of conditions: a path, data and a shape are needed");
     CST_FITS(context, rows, conditions, sizeof(*probabilities) * (size_t)classes);
-    return cst_npy_write_pages_f32(context, path, probabilities, conditions, rows, classes);
+    return cst_why(
+        context, cst_npy_write_pages_f32(context, path, probabilities, conditions, rows, classes));
 }
 
 cst_status cst_write_folds(cst_context *context, const char *path, const int32_t *folds,
@@ -171,5 +172,5 @@ cst_status cst_write_folds(cst_context *context, const char *path, const int32_t
     if (!path || !folds || rows < 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "writing folds: a path, data and a length are needed");
-    return cst_npy_write_i32(context, path, folds, rows);
+    return cst_why(context, cst_npy_write_i32(context, path, folds, rows));
 }

@@ -46,7 +46,7 @@ cst_status cst_safetensors_open(cst_context *context, cst_safetensors **out, con
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "opening a safetensors file: a path and a place for the file are needed");
     cst_status status = cst_bytes_open_file(context, &source, path);
-    return status == CST_OK ? open_source(context, out, source) : status;
+    return cst_why(context, status == CST_OK ? open_source(context, out, source) : status);
 }
 
 cst_status cst_safetensors_open_memory(cst_context *context, cst_safetensors **out,
@@ -194,7 +194,7 @@ cst_status cst_safetensors_read(cst_context *context, const cst_safetensors *fil
                           cst_bytes_name(file->source), start + (uint64_t)bad,
                           cst_quote(quoted, cst_strings_at(file->names, t->name)), first + bad,
                           ((const unsigned char *)out)[bad]);
-    return status;
+    return cst_why(context, status);
 }
 
 bool cst_dtype_element(cst_dtype dtype, cst_npy *out) {
@@ -283,7 +283,7 @@ static cst_status read_numbers(cst_context *context, const cst_safetensors *file
     }
     cst_free(context, raw);
     cst_free(context, scratch);
-    return status;
+    return cst_why(context, status);
 }
 
 cst_status cst_safetensors_read_f32(cst_context *context, const cst_safetensors *file,
@@ -312,7 +312,7 @@ cst_status cst_safetensors_map(cst_context *context, cst_safetensors *file, int6
     status = cst_bytes_map(context, file->source, &bytes);
     if (status == CST_OK)
         *out = bytes + file->data_offset + file->tensors[tensor].begin;
-    return status;
+    return cst_why(context, status);
 }
 
 /* ---- a tensor as an array --------------------------------------------------------------------

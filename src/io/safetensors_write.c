@@ -25,7 +25,7 @@ cst_status cst_safetensors_writer_open(cst_context *context, cst_safetensors_wri
                         "are needed");
     cst_safetensors_writer *writer = cst_alloc(context, 1, sizeof *writer);
     if (!writer)
-        return CST_ERROR_MEMORY;
+        return cst_why(context, CST_ERROR_MEMORY);
     writer->mark = CST_MARK_TENSOR_WRITER;
     writer->order = order;
     writer->path = cst_strdup(context, path);
@@ -38,7 +38,7 @@ cst_status cst_safetensors_writer_open(cst_context *context, cst_safetensors_wri
         status = cst_output_open(context, &writer->output, path);
     if (status != CST_OK) {
         cst_safetensors_writer_abandon(context, writer);
-        return status;
+        return cst_why(context, status);
     }
     *out = writer;
     return CST_OK;
@@ -152,7 +152,7 @@ cst_status cst_safetensors_writer_add(cst_context *context, cst_safetensors_writ
     if (status == CST_OK)
         status = cst_strings_add(context, writer->names, name, strlen(name));
     if (status != CST_OK)
-        return status;
+        return cst_why(context, status);
     if (axes > 0)
         memcpy(writer->lengths + writer->length_count, shape, (size_t)axes * sizeof *shape);
     writer->length_count += (size_t)axes;
@@ -171,7 +171,7 @@ cst_status cst_safetensors_writer_metadata(cst_context *context, cst_safetensors
         status = cst_strings_add(context, writer->metadata, key, strlen(key));
     if (status == CST_OK)
         status = cst_strings_add(context, writer->metadata, value, strlen(value));
-    return status;
+    return cst_why(context, status);
 }
 
 static cst_status write_bytes(cst_context *context, cst_safetensors_writer *writer,
@@ -195,7 +195,7 @@ cst_status cst_safetensors_writer_start(cst_context *context, cst_safetensors_wr
     cst_free(context, header);
     writer->started = status == CST_OK;
     writer->header_bytes = size;
-    return status;
+    return cst_why(context, status);
 }
 
 int64_t cst_safetensors_writer_at(const cst_safetensors_writer *writer, int64_t place) {
@@ -277,7 +277,7 @@ cst_status cst_safetensors_writer_put(cst_context *context, cst_safetensors_writ
     status = write_bytes(context, writer, data, (size_t)count);
     if (status == CST_OK)
         writer->written += (uint64_t)count;
-    return status;
+    return cst_why(context, status);
 }
 
 /* Of narrow or wide, whichever is not NULL. */
@@ -305,9 +305,11 @@ static cst_status put_numbers(cst_context *context, cst_safetensors_writer *writ
     if (!cst_dtype_size(dtype, count, &bytes))
         return cst_fail(context, CST_ERROR_ARGUMENT, "%s: too many values", writer->path);
     if (!SWAPPED && narrow && dtype == CST_DTYPE_F32)
-        return cst_safetensors_writer_put(context, writer, tensor, narrow, (int64_t)bytes);
+        return cst_why(context,
+                       cst_safetensors_writer_put(context, writer, tensor, narrow, (int64_t)bytes));
     if (!SWAPPED && wide && dtype == CST_DTYPE_F64)
-        return cst_safetensors_writer_put(context, writer, tensor, wide, (int64_t)bytes);
+        return cst_why(context,
+                       cst_safetensors_writer_put(context, writer, tensor, wide, (int64_t)bytes));
     status = check_turn(context, writer, tensor, bytes);
     int64_t item = cst_dtype_bits(dtype) / 8;
     for (int64_t at = 0; status == CST_OK && at < count; at += PIECE) {
@@ -318,7 +320,7 @@ static cst_status put_numbers(cst_context *context, cst_safetensors_writer *writ
             cst_dtype_store_f64(dtype, wide + at, part, raw);
         status = cst_safetensors_writer_put(context, writer, tensor, raw, part * item);
     }
-    return status;
+    return cst_why(context, status);
 }
 
 cst_status cst_safetensors_writer_put_f32(cst_context *context, cst_safetensors_writer *writer,
@@ -388,5 +390,5 @@ cst_status cst_safetensors_writer_finish(cst_context *context, cst_safetensors_w
         writer->output = NULL;
     }
     cst_safetensors_writer_abandon(context, writer);
-    return status;
+    return cst_why(context, status);
 }

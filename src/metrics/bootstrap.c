@@ -423,8 +423,9 @@ cst_status cst_bootstrap_compare(cst_context *context, const float *const *proba
                                  cst_metric_intervals *out, cst_metric_intervals *differences) {
     CST_ENTER(context);
     CST_FITS(context, rows, classes, sizeof(float));
-    return cst_bootstrap_weighted(context, probabilities, methods, rows, classes, labels, NULL,
-                                  bins, resamples, seed, scores, reference, out, differences);
+    return cst_why(context, cst_bootstrap_weighted(context, probabilities, methods, rows, classes,
+                                                   labels, NULL, bins, resamples, seed, scores,
+                                                   reference, out, differences));
 }
 
 cst_status cst_bootstrap_weighted(cst_context *context, const float *const *probabilities,
@@ -498,5 +499,5 @@ cst_status cst_bootstrap_difference(cst_context *context, const float *a, const 
                               CST_BOOTSTRAP_BASIC, 1, NULL, differences);
     if (status == CST_OK)
         *out = differences[0];
-    return status;
+    return cst_why(context, status);
 }

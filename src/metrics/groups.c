@@ -62,5 +62,5 @@ cst_status cst_group_accuracy_evaluate(cst_context *context, const float *probab
                                 .accuracy_tail = accuracy[TAIL]};
 cleanup:
     cst_samples_free(context, &samples);
-    return status;
+    return cst_why(context, status);
 }

@@ -145,7 +145,8 @@ cst_status cst_metrics_evaluate(cst_context *context, const float *probabilities
                          "cst_metrics_evaluate: a context and a place for the scores are needed");
     if (status != CST_OK)
         return status;
-    return cst_metrics_weighted(context, probabilities, rows, classes, labels, NULL, bins, out);
+    return cst_why(context, cst_metrics_weighted(context, probabilities, rows, classes, labels,
+                                                 NULL, bins, out));
 }
 
 cst_status cst_metrics_weighted(cst_context *context, const float *probabilities, int64_t rows,

@@ -62,7 +62,7 @@ cst_status cst_ood_scores(cst_context *context, const float *probabilities, int6
                         "(entropy)",
                         (int)score);
     score_job job = {probabilities, rows, classes, score, out};
-    return cst_parallel_for(context, cst_block_count(rows), score_block, &job);
+    return cst_why(context, cst_parallel_for(context, cst_block_count(rows), score_block, &job));
 }
 
 /* ---- separation -------------------------------------------------------------------------------
@@ -207,5 +207,5 @@ cst_status cst_ood_evaluate(cst_context *context, const double *in_scores, int64
     if (status == CST_OK)
         cst_ood_separate(sorted, in_samples, out_samples, NULL, NULL, out);
     cst_free(context, sorted);
-    return status;
+    return cst_why(context, status);
 }

@@ -193,7 +193,8 @@ cst_status cst_value_metrics_evaluate(cst_context *context, const cst_predicted_
                         "cst_value_metrics_evaluate: predictions, targets and a place for the "
                         "scores are needed");
     CST_FITS(context, predicted->rows, predicted->outputs, sizeof(double));
-    return cst_value_metrics_weighted(context, predicted, targets, NULL, average, each);
+    return cst_why(context,
+                   cst_value_metrics_weighted(context, predicted, targets, NULL, average, each));
 }
 
 cst_status cst_value_metrics_weighted(cst_context *context, const cst_predicted_values *predicted,

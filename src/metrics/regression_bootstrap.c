@@ -240,8 +240,9 @@ cst_status cst_value_bootstrap(cst_context *context, const cst_predicted_values 
                                uint64_t seed, int32_t reference, cst_value_intervals *intervals,
                                cst_value_intervals *differences) {
     CST_ENTER(context);
-    return cst_value_bootstrap_weighted(context, predicted, methods, targets, NULL, resamples, seed,
-                                        reference, intervals, differences);
+    return cst_why(context, cst_value_bootstrap_weighted(context, predicted, methods, targets, NULL,
+                                                         resamples, seed, reference, intervals,
+                                                         differences));
 }
 
 cst_status cst_value_bootstrap_weighted(cst_context *context, const cst_predicted_values *predicted,

@@ -56,7 +56,8 @@ cst_status cst_metrics_reliability(cst_context *context, const float *probabilit
                          "cst_metrics_reliability: a context and a place for the bins are needed");
     if (status != CST_OK)
         return status;
-    return cst_reliability_weighted(context, probabilities, rows, classes, labels, NULL, bins, out);
+    return cst_why(context, cst_reliability_weighted(context, probabilities, rows, classes, labels,
+                                                     NULL, bins, out));
 }
 
 cst_status cst_reliability_weighted(cst_context *context, const float *probabilities, int64_t rows,

@@ -216,7 +216,8 @@ cst_status cst_metrics_per_sample(cst_context *context, const float *probabiliti
     CST_FITS(context, rows, classes, sizeof(*probabilities));
     cst_samples samples = {
         .nll = nll, .brier = brier, .confidence = confidence, .correct = correct};
-    return cst_samples_fill(context, probabilities, rows, classes, labels, &samples);
+    return cst_why(context,
+                   cst_samples_fill(context, probabilities, rows, classes, labels, &samples));
 }
 
 cst_status cst_scores_check(cst_context *context, const void *out, const float *probabilities,

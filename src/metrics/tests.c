@@ -89,7 +89,7 @@ cst_status cst_holm(cst_context *context, const double *p, int64_t tests, double
         return status;
     cst_ranked *sorted = cst_alloc(context, (size_t)tests, sizeof *sorted);
     if (!sorted)
-        return CST_ERROR_MEMORY;
+        return cst_why(context, CST_ERROR_MEMORY);
     cst_rank_sort(p, tests, sorted);
     double largest = 0;
     for (int64_t i = 0; i < tests; i++) { /* no p is smaller than one before it */
@@ -220,5 +220,5 @@ cst_status cst_spearman(cst_context *context, const double *x, const double *y, 
         correlate(x_ranks, y_ranks, samples, out);
     cst_free(context, x_ranks);
     cst_free(context, y_ranks);
-    return status;
+    return cst_why(context, status);
 }

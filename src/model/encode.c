@@ -237,7 +237,7 @@ cst_status cst_stack_encode(cst_context *context, const cst_model *model, uint8_
         /* What the reader would refuse must not be written. */
         status = cst_stack_decode(context, "the model to be saved", (const uint8_t *)w.bytes,
                                   w.used, &again);
-        if (status != CST_OK && status != CST_ERROR_MEMORY)
+        if (status != CST_OK && status != CST_ERROR_MEMORY && status != CST_ERROR_IO)
             status = CST_ERROR_ARGUMENT;
     }
     cst_model_free(context, again);

@@ -142,7 +142,7 @@ cst_status cst_model_load(cst_context *context, cst_model **out, const char *pat
     if (status == CST_OK)
         status = cst_stack_decode(context, path, bytes, size, out);
     cst_free(context, bytes);
-    return status;
+    return cst_why(context, status);
 }
 
 cst_status cst_model_load_memory(cst_context *context, cst_model **out, const void *bytes,
@@ -155,5 +155,5 @@ cst_status cst_model_load_memory(cst_context *context, cst_model **out, const vo
                         "cst_model_load_memory: no place for the result");
     if (!bytes && size > 0)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_load_memory: no bytes are given");
-    return cst_stack_decode(context, "model in memory", bytes, size, out);
+    return cst_why(context, cst_stack_decode(context, "model in memory", bytes, size, out));
 }

@@ -534,7 +534,7 @@ cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const
         *out = made;
     else
         cst_predictor_free(context, made);
-    return status;
+    return cst_why(context, status);
 }
 
 void cst_predictor_free(cst_context *context, cst_predictor *predictor) {

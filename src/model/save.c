@@ -25,7 +25,7 @@ cst_status cst_model_save(cst_context *context, const cst_model *model, const ch
     else
         cst_output_abort(context, output);
     cst_free(context, bytes);
-    return status;
+    return cst_why(context, status);
 }
 
 cst_status cst_model_save_memory(cst_context *context, const cst_model *model, void **bytes,
@@ -43,7 +43,7 @@ cst_status cst_model_save_memory(cst_context *context, const cst_model *model, v
     size_t count = 0;
     cst_status status = cst_stack_encode(context, model, &encoded, &count);
     if (status != CST_OK)
-        return status;
+        return cst_why(context, status);
     *bytes = encoded;
     *size = count;
     return CST_OK;

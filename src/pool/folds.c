@@ -138,7 +138,7 @@ cst_status cst_folds_stratified(cst_context *context, const int32_t *labels, int
 cleanup:
     cst_free(context, order);
     cst_free(context, sorted);
-    return status;
+    return cst_why(context, status);
 }
 
 /* ---- grouped ----------------------------------------------------------------------------------
@@ -347,7 +347,7 @@ cst_status cst_folds_grouped(cst_context *context, const int32_t *labels, const 
 cleanup:
     cst_free(context, sorted);
     grouping_free(context, &g);
-    return status;
+    return cst_why(context, status);
 }
 
 /* ---- the check of given folds ------------------------------------------------------------------
@@ -438,5 +438,5 @@ cst_status cst_folds_check(cst_context *context, const int32_t *folds, const int
 cleanup:
     cst_free(context, last_seen);
     cst_free(context, sorted);
-    return status;
+    return cst_why(context, status);
 }

@@ -74,5 +74,5 @@ cst_status cst_folds_quantile(cst_context *context, const double *targets, int32
     }
     cst_free(context, order);
     cst_free(context, stretch);
-    return status;
+    return cst_why(context, status);
 }

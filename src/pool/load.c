@@ -508,10 +508,10 @@ cst_status cst_pool_load(cst_context *context, cst_pool *pool, const char *split
     int32_t count = pool->manifest->member_count;
     int32_t *members = cst_alloc(context, (size_t)count, sizeof *members);
     if (!members)
-        return CST_ERROR_MEMORY;
+        return cst_why(context, CST_ERROR_MEMORY);
     for (int32_t k = 0; k < count; k++)
         members[k] = k;
     cst_status status = cst_pool_load_members(context, pool, split, members, count);
     cst_free(context, members);
-    return status;
+    return cst_why(context, status);
 }

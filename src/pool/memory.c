@@ -358,7 +358,7 @@ cst_status cst_pool_from_arrays(cst_context *context, cst_pool **out,
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_pool_from_arrays: predictions and names of at least one member, and a "
                         "place for the pool, are needed");
-    return from_arrays(context, out, "cst_pool_from_arrays", arrays, false);
+    return cst_why(context, from_arrays(context, out, "cst_pool_from_arrays", arrays, false));
 }
 
 /* ---- float32 in C order -----------------------------------------------------------------------
@@ -373,7 +373,7 @@ static cst_status from_memory(cst_context *context, cst_pool **out, const char *
                         call);
     cst_array *arrays = cst_alloc(context, (size_t)a.members, sizeof *arrays);
     if (!arrays)
-        return CST_ERROR_MEMORY;
+        return cst_why(context, CST_ERROR_MEMORY);
     for (int32_t k = 0; k < a.members; k++)
         arrays[k] = (cst_array){.data = predictions[k],
                                 .row_step = (int64_t)sizeof(float) * a.classes,
@@ -381,7 +381,7 @@ static cst_status from_memory(cst_context *context, cst_pool **out, const char *
     a.predictions = arrays;
     cst_status status = from_arrays(context, out, call, &a, true);
     cst_free(context, arrays);
-    return status;
+    return cst_why(context, status);
 }
 
 cst_status cst_pool_from_memory(cst_context *context, cst_pool **out, const char *split,

@@ -440,15 +440,15 @@ cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
                             "%s: is a prediction file; a pool is a manifest or a folder (or give "
                             "labels and a list of files)",
                             path);
-        return open_manifest(context, out, path, config);
+        return cst_why(context, open_manifest(context, out, path, config));
     }
     char *manifest = cst_format(context, "%s/pool.json", path);
     if (!manifest)
-        return CST_ERROR_MEMORY;
+        return cst_why(context, CST_ERROR_MEMORY);
     status = stat(manifest, &info) == 0 ? open_found_manifest(context, out, manifest, path, config)
                                         : open_folder(context, out, path, config);
     cst_free(context, manifest);
-    return status;
+    return cst_why(context, status);
 }
 
 /* ---- a list of files ------------------------------------------------------------------------- */
@@ -490,7 +490,7 @@ cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char 
         status = put_config(context, manifest, config);
     if (status != CST_OK) {
         cst_manifest_free(context, manifest);
-        return status;
+        return cst_why(context, status);
     }
-    return finish(context, out, manifest, config);
+    return cst_why(context, finish(context, out, manifest, config));
 }

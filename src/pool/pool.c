@@ -469,5 +469,5 @@ cst_status cst_pool_read(cst_context *context, const cst_pool *pool, const char 
         status = cst_view_rows(context, &view, 0, first, count, out, &rows);
     if (status == CST_OK && rows != out && count > 0)
         memcpy(out, rows, (size_t)count * (size_t)view.classes * sizeof *out);
-    return status;
+    return cst_why(context, status);
 }

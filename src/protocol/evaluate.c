@@ -132,7 +132,7 @@ cst_status cst_evaluate(cst_context *context, const float *probabilities, int64_
     cst_notices_clear(context);
     cst_view view = {
         .rows = rows, .classes = classes, .members = 1, .data = &probabilities, .labels = labels};
-    return evaluate_view(context, &view, resamples, seed, report);
+    return cst_why(context, evaluate_view(context, &view, resamples, seed, report));
 }
 
 cst_status cst_classification_evaluate_member(cst_context *context, const cst_pool *pool,

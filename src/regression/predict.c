@@ -35,7 +35,8 @@ cst_status cst_model_predict_values(cst_context *context, const cst_model *model
         status = cst_model_predict(context, model, predictions, rows, mean);
     cst_view view = {
         .rows = rows, .classes = model->classes, .members = model->members, .data = predictions};
-    return status == CST_OK ? cst_stack_variance(context, model, &view, variance) : status;
+    return cst_why(context,
+                   status == CST_OK ? cst_stack_variance(context, model, &view, variance) : status);
 }
 
 cst_status cst_model_predict_values_pool(cst_context *context, const cst_model *model,
@@ -80,7 +81,7 @@ cst_status cst_model_predict_values_pool(cst_context *context, const cst_model *
     cst_free(context, means);
     cst_free(context, variances);
     cst_free(context, pointers);
-    return status;
+    return cst_why(context, status);
 }
 
 cst_status cst_model_intervals(cst_context *context, const cst_model *model, double level,
@@ -112,5 +113,5 @@ cst_status cst_model_intervals(cst_context *context, const cst_model *model, dou
                                   i, d, (double)mean[at], (double)variance[at]);
         }
     }
-    return status;
+    return cst_why(context, status);
 }

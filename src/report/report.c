@@ -237,7 +237,7 @@ cst_status cst_report_new(cst_context *context, const char *command, cst_report 
                         "cst_report_new: a command and a place for the report are needed");
     for (size_t kind = 0; command && kind < sizeof KINDS / sizeof KINDS[0]; kind++)
         if (strcmp(KINDS[kind], command) == 0)
-            return cst_report_create(context, (cst_report_kind)kind, out);
+            return cst_why(context, cst_report_create(context, (cst_report_kind)kind, out));
     return cst_fail(context, CST_ERROR_ARGUMENT, "cst_report_new: there is no command '%s'",
                     command ? command : "");
 }
@@ -337,5 +337,5 @@ cst_status cst_report_json(cst_context *context, const cst_report *report, char 
         return cst_fail(context, CST_ERROR_MEMORY, "out of memory while writing the report");
     *out = cst_strdup(context, text);
     free(text);
-    return *out ? CST_OK : CST_ERROR_MEMORY;
+    return cst_why(context, *out ? CST_OK : CST_ERROR_MEMORY);
 }

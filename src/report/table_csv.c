@@ -204,5 +204,5 @@ cst_status cst_report_csv(cst_context *context, const cst_report *report, char *
         *out = page->text.bytes;
     else
         cst_free(context, page->text.bytes);
-    return page->text.status;
+    return cst_why(context, page->text.status);
 }

@@ -169,5 +169,5 @@ cst_status cst_report_markdown(cst_context *context, const cst_report *report, c
         *out = page.text.bytes;
     else
         cst_free(context, page.text.bytes);
-    return page.text.status;
+    return cst_why(context, page.text.status);
 }

@@ -74,14 +74,14 @@ static cst_status render(cst_context *context, const cst_report *report, int col
 cst_status cst_report_text(cst_context *context, const cst_report *report, int color, char **out) {
     CST_ENTER(context);
     CST_CHECK(context, report, REPORT, "report");
-    return render(context, report, color, false, out);
+    return cst_why(context, render(context, report, color, false, out));
 }
 
 cst_status cst_report_text_full(cst_context *context, const cst_report *report, int color,
                                 char **out) {
     CST_ENTER(context);
     CST_CHECK(context, report, REPORT, "report");
-    return render(context, report, color, true, out);
+    return cst_why(context, render(context, report, color, true, out));
 }
 
 /* ---- shared ---------------------------------------------------------------------------------- */

@@ -127,7 +127,8 @@ cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path
     own.task = CST_TASK_SEGMENTATION;
     cst_status status = find_kind(context, path, own.zip_limit, &labels);
     if (status == CST_OK && labels)
-        return score_labels(context, path, &own, boundary, resamples, seed, report);
+        return cst_why(context,
+                       score_labels(context, path, &own, boundary, resamples, seed, report));
     if (status == CST_OK)
         status = cst_pool_open_files(context, &pool, &path, 1, &own);
     if (status == CST_OK)
@@ -136,5 +137,5 @@ cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path
         status = cst_segmentation_score_member(context, pool, "oof", 0, boundary, resamples, seed,
                                                report);
     cst_pool_free(context, pool);
-    return status;
+    return cst_why(context, status);
 }

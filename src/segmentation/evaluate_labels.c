@@ -46,7 +46,7 @@ cst_status cst_segmentation_from_confusion(cst_context *context, const int64_t *
                         "scores are needed");
     double *tally = cst_alloc(context, cst_tally_width(classes), sizeof *tally);
     if (!tally)
-        return CST_ERROR_MEMORY;
+        return cst_why(context, CST_ERROR_MEMORY);
     cst_status status = CST_OK;
     for (int32_t a = 0; status == CST_OK && a < classes; a++)
         for (int32_t b = 0; b < classes; b++) {
@@ -73,7 +73,7 @@ cst_status cst_segmentation_from_confusion(cst_context *context, const int64_t *
         }
     }
     cst_free(context, tally);
-    return status;
+    return cst_why(context, status);
 }
 
 /* Labels as the tally takes them, checked: -1 for those that do not count. */
@@ -127,5 +127,5 @@ cst_status cst_segmentation_evaluate_labels(cst_context *context, const int32_t 
         cst_tally_scores(tally, classes, false, out);
     cst_free(context, inside);
     cst_free(context, tally);
-    return status;
+    return cst_why(context, status);
 }

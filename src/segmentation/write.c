@@ -233,5 +233,5 @@ cst_status cst_segmentation_predict(cst_context *context, const cst_model *model
     cst_free(context, w.scratch);
     cst_free(context, w.offsets);
     cst_free(context, pointers);
-    return status;
+    return cst_why(context, status);
 }

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import struct
 import subprocess
 import threading
 import time
@@ -300,6 +301,15 @@ class Changing(PoolCase):
         self.assertEqual(os.listdir(self.path("temporary")), [])
         # A signal while a file is made that needs a name.
         self.works(*self.arguments, env={**env, "CST_IO_FAULT": "open=EINTR:0", "CST_IO_NAMED": "1"})
+
+    def test_no_room_for_a_model(self):
+        size = 20 << 20
+        model = self.path("large.cstack")
+        with open(model, "wb") as file:
+            file.write(b"\x89CST\r\n\x1a\n" + struct.pack("<IIQ", 1, 5, size))
+            file.truncate(size)
+        self.fails("predict", model, self.pool, "-o", self.path("p.npy"), "--memory", "64MiB", env={"TMPDIR": "/nonexistent"},
+                   says=["/nonexistent", "TMPDIR"])
 
 
 if __name__ == "__main__":

@@ -5,9 +5,11 @@
  * nothing (AddressSanitizer's leak checker sees what the counts here do not), and works when it is
  * made again. Arguments: how many failures to try for each call at most (0: all), and a part of the
  * name of the calls to try. With "locale" in place of the number nothing fails: every call is made
- * in the C locale and in one with a decimal comma, and has to give the same results.
+ * in the C locale and in one with a decimal comma, and has to give the same results. With "room"
+ * arrays of 1 MiB, then half of that and so on are taken for large ones, for which there are no
+ * temporary files: CST_ERROR_IO and a message that names TMPDIR.
  */
-#include "base/base.h"
+#include "base/context.h"
 #include "comma_locale.h"
 #include "public_functions.h"
 #include "sweep.h"
@@ -130,7 +132,9 @@ static const char *const QUIET[] = {
     "cst_pool_predictions",
 };
 
-enum { SKIPPED = 77 }; /* exit status of a test that could not be made */
+enum { SKIPPED = 77 };                /* exit status of a test that could not be made */
+enum { LOCALE = -1, ROOM = -2 };      /* in place of a number of failures */
+enum { LARGE = 1 << 20, SMALL = 64 }; /* bytes of an array */
 
 /* ---- a context that counts what it holds ----------------------------------------------------- */
 
@@ -151,11 +155,19 @@ static void *counting(void *user, void *pointer, size_t bytes) {
 }
 
 void trial_begin(trial *t) {
+    if (t->least > 0) {
+        t->c->large.least = t->least;
+        t->c->large.held = SIZE_MAX / 2;
+    }
     malloc_fault_arm(t->after < 0 ? INT64_MAX : t->after, t->all);
 }
 
 void trial_end(trial *t, cst_status status) {
     t->seen = malloc_fault_disarm(&t->failed);
+    if (t->least > 0) {
+        t->c->large.least = CST_LARGE_BYTES;
+        t->c->large.held = 0;
+    }
     t->status = status;
     (void)snprintf(t->message, sizeof t->message, "%s", cst_last_error(t->c));
 }
@@ -210,17 +222,25 @@ typedef struct totals {
     int64_t wrong;
 } totals;
 
-static trial go(world *w, const sweep_call *call, int64_t after, bool all) {
-    trial t = {.w = w, .c = w->tried, .after = after, .all = all, .digest = 14695981039346656037u};
+static trial go_as(trial t, const sweep_call *call) {
+    t.c = t.w->tried;
+    t.digest = 14695981039346656037u;
     call->run(&t);
-    cst_notices_clear(w->tried);
+    cst_notices_clear(t.c);
     return t;
 }
 
+static trial go(world *w, const sweep_call *call, int64_t after, bool all) {
+    return go_as((trial){.w = w, .after = after, .all = all}, call);
+}
+
 static void complain(const sweep_call *call, const trial *t, totals *sum, const char *what) {
-    (void)printf("%s (%s), allocation %lld%s of %lld: %s; %s: %s\n", call->name, call->what,
-                 (long long)t->after, t->all ? " and on" : "", (long long)t->seen, what,
-                 cst_status_name(t->status), t->message);
+    if (t->least > 0)
+        (void)printf("%s (%s), no room for %zu bytes: ", call->name, call->what, t->least);
+    else
+        (void)printf("%s (%s), allocation %lld%s of %lld: ", call->name, call->what,
+                     (long long)t->after, t->all ? " and on" : "", (long long)t->seen);
+    (void)printf("%s; %s: %s\n", what, cst_status_name(t->status), t->message);
     sum->wrong++;
 }
 
@@ -237,10 +257,11 @@ static void judge(const sweep_call *call, const trial *t, const trial *good, int
         complain(call, t, sum, "the result differs");
     if (t->status == CST_OK)
         return;
-    if (t->status != CST_ERROR_MEMORY)
+    if (t->status != (t->least > 0 ? CST_ERROR_IO : CST_ERROR_MEMORY))
         complain(call, t, sum, "the status is wrong");
     bool makes_context = strncmp(call->name, "cst_context_create", 18) == 0;
-    bool says = strstr(t->message, "memory") && !strchr(t->message, '\n');
+    bool says =
+        strstr(t->message, t->least > 0 ? "set TMPDIR" : "memory") && !strchr(t->message, '\n');
     if (!makes_context && !says && strcmp(call->name, "cst_predictor_predict") != 0)
         complain(call, t, sum, "the message does not say so");
     if (!t->untouched)
@@ -270,6 +291,22 @@ static void sweep_call_all(world *w, const sweep_call *call, int64_t most, total
             trial t = go(w, call, at, all != 0 || (most > 0 && (n / stride) % 2 == 1));
             judge(call, &t, &good, held, sum);
         }
+    }
+}
+
+/* Arrays of fewer and fewer bytes find no room on disk; from 64 on, since the path of the temporary
+ * file takes some itself. */
+static void without_room(world *w, const sweep_call *call, totals *sum) {
+    int64_t held = live;
+    trial good = go(w, call, -1, false);
+    if (good.status != CST_OK)
+        complain(call, &good, sum, "does not work at all");
+    sum->calls++;
+    sum->allocations += good.seen;
+    for (size_t least = LARGE; good.status == CST_OK && least >= SMALL; least /= 2) {
+        trial t = go_as((trial){.w = w, .after = -1, .least = least}, call);
+        t.failed = t.status != CST_OK;
+        judge(call, &t, &good, held, sum);
     }
 }
 
@@ -348,12 +385,14 @@ static int check_complete(void) {
 }
 
 static void sweep_list(world *w, const sweep_call *calls, size_t count, int64_t most,
-                       const char *part, totals *sum) {
+                       const char *part, totals *sum) { /* most: a number, or LOCALE, or ROOM */
     for (size_t i = 0; i < count; i++) {
         if (part && !strstr(calls[i].name, part) && !strstr(calls[i].what, part))
             continue;
-        if (most < 0)
+        if (most == LOCALE)
             in_both_locales(w, &calls[i], sum);
+        else if (most == ROOM)
+            without_room(w, &calls[i], sum);
         else
             sweep_call_all(w, &calls[i], most, sum);
     }
@@ -367,13 +406,18 @@ int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "locale") == 0) {
         if (!comma_locale())
             return SKIPPED;
-        most = -1;
+        most = LOCALE;
         (void)setlocale(LC_NUMERIC, "C");
     }
+    if (argc > 1 && strcmp(argv[1], "room") == 0)
+        most = ROOM;
     (void)setvbuf(stdout, NULL, _IOLBF, 4096);
     sum.wrong = check_complete();
     world_make(&w);
-    must(NULL, cst_context_create_with(&w.tried, counting, NULL), "context");
+    /* With an allocator of the caller's no array is a file. */
+    must(NULL, cst_context_create_with(&w.tried, most == ROOM ? NULL : counting, NULL), "context");
+    if (most == ROOM && setenv("TMPDIR", "/nonexistent", 1) != 0)
+        return 1;
     must(w.tried, cst_context_set_threads(w.tried, 1), "threads");
     sweep_list(&w, SWEEP_SMALL, SWEEP_SMALL_COUNT, most, part, &sum);
     sweep_list(&w, SWEEP_FILES, SWEEP_FILES_COUNT, most, part, &sum);

@@ -48,6 +48,7 @@ typedef struct trial {
     cst_context *c; /* w->tried */
     int64_t after;  /* which allocation fails; -1: none */
     bool all;       /* and every one behind it */
+    size_t least;   /* arrays from so many bytes on find no room on disk; 0: none does */
     int64_t seen;   /* allocations of the call */
     int64_t failed; /* of these */
     cst_status status;

@@ -411,6 +411,29 @@ static void keys_of_other_tasks(void **state) {
     cst_manifest_free(f->context, m);
 }
 
+/* Where the manifest does not say the task, the caller's decides which keys there may be. */
+static void keys_of_the_callers_task(void **state) {
+    fixture *f = *state;
+    cst_manifest *m = NULL;
+    const cst_task segmentation = CST_TASK_SEGMENTATION;
+    const cst_task regression = CST_TASK_REGRESSION;
+    put_manifest(f, OF_SPLIT("'conditions': [{}, {}]"));
+    expect_error(f, cst_manifest_read_as(f->context, &m, at(f, "pool.json"), false, &segmentation),
+                 CST_ERROR_INPUT,
+                 ": splits.oof.conditions does not belong to a pool of task 'segmentation'", NULL);
+    expect_error(f, cst_manifest_read_as(f->context, &m, at(f, "pool.json"), false, &regression),
+                 CST_ERROR_INPUT, ": classes does not belong to a pool of task 'regression'", NULL);
+    put_manifest(f, POOL("'outputs': 2, ", "{'oof': {'targets': 't.npy'}}", MODEL));
+    expect_ok(f, cst_manifest_read_as(f->context, &m, at(f, "pool.json"), false, &regression));
+    assert_true(m->task == CST_TASK_REGRESSION && !m->task_given && m->outputs == 2);
+    cst_manifest_free(f->context, m);
+    m = NULL;
+    put_manifest(f, POOL("'task': 'detection', ", SPLIT, MODEL));
+    expect_error(f, cst_manifest_read_as(f->context, &m, at(f, "pool.json"), false, &regression),
+                 CST_ERROR_INPUT, ": its task is detection, and regression was asked for", NULL);
+    assert_null(m);
+}
+
 /* A hole of more than 64 MiB: its length alone is looked at. */
 static void a_manifest_that_is_too_long(void **state) {
     fixture *f = *state;
@@ -531,6 +554,7 @@ int main(void) {
         TEST(a_path_without_a_folder),
         TEST(every_key_of_a_classification),
         TEST(keys_of_other_tasks),
+        TEST(keys_of_the_callers_task),
         TEST(a_manifest_that_is_too_long),
         TEST(names),
         TEST(folders_to_stay_in),

@@ -401,6 +401,34 @@ static void no_key_of_a_manifest_leads_out(void **state) {
         }
 }
 
+/* What the caller says of the task goes for the manifest's keys too. */
+static void keys_that_the_callers_task_lacks(void **state) {
+    fixture *f = *state;
+    cst_pool *pool = NULL;
+    cst_pool_config config = {.task_given = 1, .task = CST_TASK_SEGMENTATION};
+    put_pool(f, "\"classes\": 3,", ", \"conditions\": [{}, {}]", "\"a.npy\"");
+    expect_error(f, cst_pool_open(f->context, &pool, at(f, "pool.json"), &config), CST_ERROR_INPUT,
+                 "splits.oof.conditions does not belong to a pool of task 'segmentation'", NULL);
+    config.task = CST_TASK_REGRESSION;
+    expect_error(f, cst_pool_open(f->context, &pool, at(f, "pool.json"), &config), CST_ERROR_INPUT,
+                 "classes does not belong to a pool of task 'regression'", NULL);
+    assert_null(pool);
+}
+
+/* A file of one column holds the probability of class 1 of two, never of one class. */
+static void one_class_is_none(void **state) {
+    fixture *f = *state;
+    cst_pool *pool = NULL;
+    char path[256];
+    const char *paths[] = {path};
+    cst_pool_config config = {.classes = 1};
+    put_f32(f, "a.npy", (const float[ROWS]){1, 1, 1, 1}, ROWS, 1);
+    (void)strcpy(path, at(f, "a.npy"));
+    expect_error(f, cst_pool_open_files(f->context, &pool, paths, 1, &config), CST_ERROR_ARGUMENT,
+                 "1 class was asked for; a classification has at least 2", NULL);
+    assert_null(pool);
+}
+
 static void opening_what_is_no_pool(void **state) {
     fixture *f = *state;
     cst_pool *pool = NULL;
@@ -510,6 +538,8 @@ int main(void) {
         TEST(links_out_of_a_folder),
         TEST(a_manifest_that_leads_out),
         TEST(no_key_of_a_manifest_leads_out),
+        TEST(keys_that_the_callers_task_lacks),
+        TEST(one_class_is_none),
         TEST(memory_that_is_not_usable),
         TEST(the_first_bad_member_is_named),
     };

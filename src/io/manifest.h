@@ -86,6 +86,10 @@ typedef struct cst_manifest {
  * not exist yet, but none may point out of the folder. */
 cst_status cst_manifest_read(cst_context *context, cst_manifest **out, const char *path,
                              bool outside);
+/* The same where the caller says the task (or NULL): it holds where the manifest does not say it,
+ * and decides which keys there may be; another one than the manifest's is CST_ERROR_INPUT. */
+cst_status cst_manifest_read_as(cst_context *context, cst_manifest **out, const char *path,
+                                bool outside, const cst_task *task);
 
 /* An empty description to be filled with the next two. */
 cst_status cst_manifest_create(cst_context *context, cst_manifest **out, const char *path);

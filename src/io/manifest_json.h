@@ -19,6 +19,7 @@ typedef struct cst_manifest_reader {
     const char *path; /* of the manifest */
     size_t folder;    /* length of the folder part of `path`, with its slash */
     bool outside;
+    const cst_task *task; /* what the caller says, or NULL */
 } cst_manifest_reader;
 
 /* `place` is the object that is read, as messages call it: "splits.oof"; "" is the manifest. */

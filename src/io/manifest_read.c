@@ -108,13 +108,19 @@ static cst_status read_count(const cst_manifest_reader *r, const json_t *root, c
 static cst_status read_task(const cst_manifest_reader *r, const json_t *root) {
     const json_t *task = json_object_get(root, "task");
     const char *word = json_is_string(task) ? json_string_value(task) : "";
+    if (!task && r->task)
+        r->manifest->task = *r->task;
     if (!task)
         return CST_OK;
     for (int i = CST_TASK_CLASSIFICATION; i <= CST_TASK_DETECTION; i++)
         if (strcmp(word, cst_task_name((cst_task)i)) == 0) {
             r->manifest->task = (cst_task)i;
             r->manifest->task_given = true;
-            return CST_OK;
+            return !r->task || *r->task == r->manifest->task
+                       ? CST_OK
+                       : cst_fail(r->context, CST_ERROR_INPUT,
+                                  "%s: its task is %s, and %s was asked for", r->path, word,
+                                  cst_task_name(*r->task));
         }
     return cst_manifest_wrong(
         r, "", "task", "\"classification\", \"regression\", \"segmentation\" or \"detection\"");
@@ -229,13 +235,19 @@ static cst_status set_folder(const cst_manifest_reader *r) {
 
 cst_status cst_manifest_read(cst_context *context, cst_manifest **out, const char *path,
                              bool outside) {
+    return cst_manifest_read_as(context, out, path, outside, NULL);
+}
+
+cst_status cst_manifest_read_as(cst_context *context, cst_manifest **out, const char *path,
+                                bool outside, const cst_task *task) {
     *out = NULL;
     json_t *root = NULL;
     const char *slash = strrchr(path, '/');
     cst_manifest_reader r = {.context = context,
                              .path = path,
                              .folder = slash ? (size_t)(slash - path) + 1 : 0,
-                             .outside = outside};
+                             .outside = outside,
+                             .task = task};
     cst_status status = parse(context, path, &root);
     if (status == CST_OK)
         status = cst_manifest_create(context, &r.manifest, path);

@@ -247,7 +247,8 @@ static cst_status open_manifest(cst_context *context, cst_pool **out, const char
                         "%s: a manifest names its own labels, ids, folds, groups and weights; "
                         "change them there",
                         path);
-    cst_status status = cst_manifest_read(context, &manifest, path, config && config->outside);
+    cst_status status = cst_manifest_read_as(context, &manifest, path, config && config->outside,
+                                             config && config->task_given ? &config->task : NULL);
     return status == CST_OK ? finish(context, out, manifest, config) : status;
 }
 

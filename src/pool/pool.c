@@ -26,20 +26,21 @@ static cst_status index_classes(cst_context *context, cst_pool *pool) {
     return status;
 }
 
-/* What the caller says goes before the manifest's word, except that tasks must agree. */
+/* What the caller says goes before the manifest's word. A manifest was read for the caller's task
+ * already: its keys belong to it. */
 static cst_status apply_config(cst_context *context, cst_pool *pool,
                                const cst_pool_config *config) {
     const cst_manifest *m = pool->manifest;
-    if (config->task_given && !cst_task_name(config->task))
-        return cst_fail(context, CST_ERROR_ARGUMENT, "task %d is not one", (int)config->task);
-    if (config->task_given && m->task_given && config->task != m->task)
-        return cst_fail(context, CST_ERROR_INPUT, "%s: its task is %s, and %s was asked for",
-                        m->path, cst_task_name(m->task), cst_task_name(config->task));
     if (config->task_given)
         pool->task = config->task;
     if (config->classes > 0 && pool->classes > 0 && config->classes != pool->classes)
         return cst_fail(context, CST_ERROR_INPUT, "%s: it has %d classes, and %d were asked for",
                         m->path, pool->classes, config->classes);
+    if (config->classes == 1 &&
+        (pool->task == CST_TASK_CLASSIFICATION || pool->task == CST_TASK_SEGMENTATION))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%s: 1 class was asked for; a %s has at least 2", m->path,
+                        cst_task_name(pool->task));
     if (config->classes > 0)
         pool->classes = config->classes;
     if (config->output_given && pool->task == CST_TASK_REGRESSION)

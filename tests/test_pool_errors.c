@@ -339,6 +339,16 @@ static void a_manifest_that_leads_out(void **state) {
                  "cellar", NULL);
     expect_error(f, cst_pool_open(f->context, &pool, at(f, "found/pool.json"), NULL),
                  CST_ERROR_INPUT, "pool.json", "cellar", NULL);
+    /* one that cannot be followed is not passed over for the files beside it */
+    put_f32(f, "found/a.npy", good, ROWS, CLASSES);
+    assert_int_equal(unlink(at(f, "found/pool.json")), 0);
+    assert_int_equal(symlink("gone.json", at(f, "found/pool.json")), 0);
+    expect_error(f, cst_pool_open(f->context, &pool, folder, NULL), CST_ERROR_IO,
+                 "found/pool.json: cannot be opened", NULL);
+    assert_int_equal(unlink(at(f, "found/pool.json")), 0);
+    assert_int_equal(symlink("pool.json", at(f, "found/pool.json")), 0);
+    expect_error(f, cst_pool_open(f->context, &pool, folder, NULL), CST_ERROR_IO,
+                 "found/pool.json: cannot be found", NULL);
     /* inside, a link is a file like others */
     assert_int_equal(unlink(at(f, "found/pool.json")), 0);
     assert_int_equal(symlink("mine.json", at(f, "found/pool.json")), 0);
@@ -399,6 +409,39 @@ static void no_key_of_a_manifest_leads_out(void **state) {
                          CST_ERROR_INPUT, "leaves the", "folder", NULL);
             assert_null(pool);
         }
+}
+
+/* "x.npz#y" names an array, and may also be what a file or folder is called as a whole. */
+static void no_name_of_an_array_leads_out(void **state) {
+    static const char *const pools[] = {"\"task\": \"segmentation\", \"classes\": 2, \"splits\": "
+                                        "{\"oof\": {\"labels\": \"%s\"}}",
+                                        "\"task\": \"detection\", \"splits\": {\"oof\": "
+                                        "{\"annotations\": \"%s\"}}"};
+    static const char *const ways[] = {"m.npz#d", "m.npz#/../../"};
+    fixture *f = *state;
+    for (size_t i = 0; i < 4; i++) {
+        char text[512];
+        char splits[256];
+        cst_pool *pool = NULL;
+        (void)snprintf(splits, sizeof splits, pools[i % 2], ways[i / 2]);
+        (void)snprintf(text, sizeof text,
+                       "{\"corestack_pool\": 1, %s, \"models\": [{\"name\": \"m\", "
+                       "\"predictions\": {\"oof\": \"a\"}}]}",
+                       splits);
+        put_text(f, "pool.json", text);
+        expect_ok(f, cst_pool_open(f->context, &pool, at(f, "pool.json"), NULL));
+        if (i < 2)
+            assert_int_equal(symlink("/etc", at(f, "m.npz#d")), 0);
+        else
+            assert_int_equal(mkdir(at(f, "m.npz#"), 0700), 0);
+        if (i % 2 == 0)
+            expect_error(f, cst_pool_load(f->context, pool, "oof"), CST_ERROR_INPUT,
+                         "leaves the folder", NULL);
+        cst_pool_free(f->context, pool);
+        expect_error(f, cst_pool_open(f->context, &pool, at(f, "pool.json"), NULL), CST_ERROR_INPUT,
+                     "leaves the folder", NULL);
+        assert_int_equal(remove(at(f, i < 2 ? "m.npz#d" : "m.npz#")), 0);
+    }
 }
 
 /* What the caller says of the task goes for the manifest's keys too. */
@@ -538,6 +581,7 @@ int main(void) {
         TEST(links_out_of_a_folder),
         TEST(a_manifest_that_leads_out),
         TEST(no_key_of_a_manifest_leads_out),
+        TEST(no_name_of_an_array_leads_out),
         TEST(keys_that_the_callers_task_lacks),
         TEST(one_class_is_none),
         TEST(memory_that_is_not_usable),

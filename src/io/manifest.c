@@ -260,6 +260,17 @@ static bool is_given(const cst_manifest *manifest, const char *path) {
     return false;
 }
 
+/* Whether `real`, which `path` leads to, is in the manifest's folder. */
+static cst_status check_inside(cst_context *context, const cst_manifest *manifest, const char *path,
+                               const char *real) {
+    if (strcmp(real, manifest->folder) == 0 || is_inside(manifest->folder, real))
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: leaves the folder of %s (it leads to %s); move the file into the "
+                    "folder, or allow files outside it",
+                    path, manifest->path, real);
+}
+
 cst_status cst_manifest_confine(cst_context *context, const cst_manifest *manifest,
                                 const char *path) {
     if (!manifest->folder || is_given(manifest, path))
@@ -271,15 +282,15 @@ cst_status cst_manifest_confine(cst_context *context, const cst_manifest *manife
     if (member)
         copy[member] = '\0';
     char *real = nearest_real_path(copy);
-    cst_status status = CST_OK;
-    if (!real)
-        status = cst_fail(context, CST_ERROR_IO, "%s: cannot be found: %s", path, strerror(errno));
-    else if (strcmp(real, manifest->folder) != 0 && !is_inside(manifest->folder, real))
-        status = cst_fail(context, CST_ERROR_INPUT,
-                          "%s: leaves the folder of %s (it leads to %s); move the file into the "
-                          "folder, or allow files outside it",
-                          path, manifest->path, real);
+    cst_status status =
+        real ? check_inside(context, manifest, path, real)
+             : cst_fail(context, CST_ERROR_IO, "%s: cannot be found: %s", path, strerror(errno));
     free(real);
     cst_free(context, copy);
+    /* Something may be called "x.npz#y" as a whole, and not every reader looks into archives. */
+    real = status == CST_OK && member ? realpath(path, NULL) : NULL;
+    if (real)
+        status = check_inside(context, manifest, path, real);
+    free(real);
     return status;
 }

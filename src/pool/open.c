@@ -446,8 +446,13 @@ cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
     char *manifest = cst_format(context, "%s/pool.json", path);
     if (!manifest)
         return cst_why(context, CST_ERROR_MEMORY);
-    status = stat(manifest, &info) == 0 ? open_found_manifest(context, out, manifest, path, config)
-                                        : open_folder(context, out, path, config);
+    if (lstat(manifest, &info) == 0) /* a link that leads nowhere is a manifest as well */
+        status = open_found_manifest(context, out, manifest, path, config);
+    else if (errno == ENOENT)
+        status = open_folder(context, out, path, config);
+    else
+        status =
+            cst_fail(context, CST_ERROR_IO, "%s: cannot be opened: %s", manifest, strerror(errno));
     cst_free(context, manifest);
     return cst_why(context, status);
 }

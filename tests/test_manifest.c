@@ -131,7 +131,8 @@ static void splits(void **state) {
     static const fault faults[] = {
         {POOL("", "{'oof': 3}", MODEL), CST_ERROR_INPUT, ": splits.oof must be an object {...}"},
         {POOL("", "{'': {}}", MODEL), CST_ERROR_INPUT,
-         ": the split name '' is empty, longer than 255 bytes or has control characters; rename "
+         ": the split name '' is empty, longer than 255 bytes, no UTF-8 or has control characters; "
+         "rename "
          "it"},
         {OF_SPLIT("'lables': 'y.npy'"), CST_ERROR_INPUT,
          ": unknown key 'lables' in splits.oof; the keys there are labels, targets, annotations, "
@@ -216,7 +217,8 @@ static void models(void **state) {
         {POOL("", SPLIT, "[{'name': 3}]"), CST_ERROR_INPUT,
          ": models[0].name must be the model's name"},
         {POOL("", SPLIT, "[{'name': ''}]"), CST_ERROR_INPUT,
-         ": the model name '' is empty, longer than 255 bytes or has control characters; rename "
+         ": the model name '' is empty, longer than 255 bytes, no UTF-8 or has control characters; "
+         "rename "
          "it"},
         {POOL("", SPLIT, "[{'name': 'a', 'predictions': {}}, {'name': 'a'}]"), CST_ERROR_INPUT,
          ": models[1] has the name 'a' of models[0]; names must differ"},
@@ -446,19 +448,21 @@ static void a_manifest_that_is_too_long(void **state) {
     assert_null(manifest);
 }
 
-/* Names go into messages and files: of 1 to 255 bytes, without control characters. */
+/* Names go into messages and files: of 1 to 255 bytes, UTF-8, without control characters. */
 static void names(void **state) {
     fixture *f = *state;
-    static const char *const bad[] = {"a\x07", "a\x7f", ""};
+    static const char *const bad[] = {"a\x07", "a\x7f", "a\xff", ""};
     char name[300];
     int32_t index = -1;
     cst_manifest *m = NULL;
     expect_ok(f, cst_manifest_create(f->context, &m, "P"));
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         expect_error(f, cst_manifest_add_split(f->context, m, bad[i], &index), CST_ERROR_INPUT,
-                     "P: the split name '", "is empty, longer than 255 bytes or has control", NULL);
+                     "P: the split name '",
+                     "is empty, longer than 255 bytes, no UTF-8 or has control", NULL);
         expect_error(f, cst_manifest_add_member(f->context, m, bad[i], &index), CST_ERROR_INPUT,
-                     "P: the model name '", "is empty, longer than 255 bytes or has control", NULL);
+                     "P: the model name '",
+                     "is empty, longer than 255 bytes, no UTF-8 or has control", NULL);
     }
     memset(name, 'n', sizeof name);
     name[256] = '\0';

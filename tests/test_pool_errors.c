@@ -56,6 +56,15 @@ static void shapes_that_do_not_go_together(void **state) {
     expect_error(f, load(f), CST_ERROR_MISMATCH, "b.npy", "(4, 2)", "a.npy", "(4, 3)", NULL);
     put_f32(f, "a.npy", good, 3, 3);
     expect_error(f, load(f), CST_ERROR_MISMATCH, "a.npy", "(3, 3)", "y.npy", "4", NULL);
+    /* a table, whose rows are counted when it is read, is not compared with itself */
+    put_pool(f, "\"classes\": 3,", "", "\"a.csv\"");
+    put_text(f, "a.csv", "0.5,0.25,0.25\n0.5,0.25,0.25\n0.5,0.25,0.25\n");
+    expect_error(f, load(f), CST_ERROR_MISMATCH, "a.csv: shape (", ") has 3 rows where ",
+                 "y.npy has 4", NULL);
+    put_f32(f, "b.npy", good, 2, 3);
+    expect_error(f, load(f), CST_ERROR_MISMATCH, "b.npy: shape (2, 3) has 2 rows where ",
+                 "y.npy has 4", NULL);
+    put_pool(f, "\"classes\": 3,", "", "\"a.npy\"");
     put_f32(f, "a.npy", good, 4, 2);
     expect_error(f, load(f), CST_ERROR_MISMATCH, "a.npy", "(4, 2)", "2 classes", "3 classes", NULL);
     put_npy(f, "a.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2, 3)}", good,
@@ -472,6 +481,32 @@ static void one_class_is_none(void **state) {
     assert_null(pool);
 }
 
+/* Before anything is computed: a model file holds names as UTF-8. */
+static void names_that_no_model_holds(void **state) {
+    fixture *f = *state;
+    cst_pool *pool = NULL;
+    char path[256];
+    const char *paths[] = {path};
+    put_f32(f, "a\xff.npy", good, ROWS, CLASSES);
+    (void)strcpy(path, at(f, "a\xff.npy"));
+    expect_error(f, cst_pool_open(f->context, &pool, f->folder, NULL), CST_ERROR_INPUT,
+                 "/a?.npy: a member is called after its file", "no UTF-8", "rename", NULL);
+    expect_error(f, cst_pool_open_files(f->context, &pool, paths, 1, NULL), CST_ERROR_INPUT,
+                 "/a?.npy: a member is called after its file", NULL);
+    static const char *const classes[] = {"cat", "dog", "\xc3"};
+    static const char *const names[] = {"a"};
+    cst_array array = {.data = good, .row_step = 12, .column_step = 4};
+    cst_pool_arrays arrays = {.members = 1,
+                              .rows = ROWS,
+                              .classes = CLASSES,
+                              .predictions = &array,
+                              .names = names,
+                              .class_names = classes};
+    expect_error(f, cst_pool_from_arrays(f->context, &pool, &arrays), CST_ERROR_INPUT,
+                 "class_names[2]", "no UTF-8", NULL);
+    assert_null(pool);
+}
+
 static void opening_what_is_no_pool(void **state) {
     fixture *f = *state;
     cst_pool *pool = NULL;
@@ -584,6 +619,7 @@ int main(void) {
         TEST(no_name_of_an_array_leads_out),
         TEST(keys_that_the_callers_task_lacks),
         TEST(one_class_is_none),
+        TEST(names_that_no_model_holds),
         TEST(memory_that_is_not_usable),
         TEST(the_first_bad_member_is_named),
     };

@@ -4,6 +4,7 @@
  */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "io/manifest.h"
+#include "base/utf8.h"
 #include "io/bytes.h"
 #include "io/strings.h"
 
@@ -98,18 +99,19 @@ int32_t cst_manifest_find_member(const cst_manifest *manifest, const char *name)
     return -1;
 }
 
-/* Names go into messages, reports and model files: short, and without control characters. */
+bool cst_manifest_is_name(const char *name) {
+    size_t length = strlen(name);
+    return length > 0 && length <= NAME_MAX_BYTES &&
+           cst_utf8_text((const uint8_t *)name, length) == length;
+}
+
 static cst_status check_name(cst_context *context, const cst_manifest *manifest, const char *what,
                              const char *name) {
-    size_t length = strlen(name);
-    bool fit = length > 0 && length <= NAME_MAX_BYTES;
-    for (size_t i = 0; i < length && fit; i++)
-        fit = (unsigned char)name[i] >= 0x20 && name[i] != 0x7f;
     char quoted[CST_QUOTE_CHARS];
-    if (fit)
+    if (cst_manifest_is_name(name))
         return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: the %s name '%s' is empty, longer than %d bytes or has control "
+                    "%s: the %s name '%s' is empty, longer than %d bytes, no UTF-8 or has control "
                     "characters; rename it",
                     manifest->path, what, cst_quote(quoted, name), NAME_MAX_BYTES);
 }

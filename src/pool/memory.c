@@ -2,6 +2,7 @@
  * A pool from arrays in memory: small ones are converted once, large ones are read where they lie,
  * block by block. The first call of programs that bring no files. Method, section 0.
  */
+#include "base/utf8.h"
 #include "pool/pieces.h"
 
 #include <inttypes.h>
@@ -231,6 +232,10 @@ static cst_status describe_classes(cst_context *context, cst_manifest *manifest,
     for (int32_t c = 0; names && c < a->classes; c++) {
         if (!a->class_names[c])
             return cst_fail(context, CST_ERROR_ARGUMENT, "class_names[%d] is NULL", c);
+        size_t length = strlen(a->class_names[c]);
+        if (cst_utf8_text((const uint8_t *)a->class_names[c], length) < length)
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "class_names[%d] is no UTF-8 or has control characters; rename it", c);
         names[c] = cst_strdup(context, a->class_names[c]);
         if (!names[c])
             return CST_ERROR_MEMORY;

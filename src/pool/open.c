@@ -238,6 +238,17 @@ static cst_status put_config(cst_context *context, cst_manifest *manifest,
     return status;
 }
 
+/* The member that a file is named after: added, or found where it is there already. */
+static cst_status add_member(cst_context *context, cst_manifest *manifest, const char *path,
+                             const char *name, int32_t *member) {
+    if (cst_manifest_is_name(name))
+        return cst_manifest_add_member(context, manifest, name, member);
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: a member is called after its file, and this name is no UTF-8 or has "
+                    "control characters; rename the file, or give a manifest",
+                    path);
+}
+
 static cst_status open_manifest(cst_context *context, cst_pool **out, const char *path,
                                 const cst_pool_config *config) {
     cst_manifest *manifest = NULL;
@@ -347,7 +358,7 @@ static cst_status place_file(cst_context *context, cst_manifest *manifest, const
         break;
     }
     int32_t member = -1;
-    cst_status status = cst_manifest_add_member(context, manifest, name.stem, &member);
+    cst_status status = add_member(context, manifest, path, name.stem, &member);
     return status == CST_OK ? put_path(context, &manifest->members[member].paths[split], path)
                             : status;
 }
@@ -468,7 +479,7 @@ static cst_status add_file(cst_context *context, cst_manifest *manifest, const c
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s and %s would both be member '%s'; rename one, or give a manifest",
                         manifest->members[before].paths[0], path, name.stem);
-    cst_status status = cst_manifest_add_member(context, manifest, name.stem, &member);
+    cst_status status = add_member(context, manifest, path, name.stem, &member);
     return status == CST_OK ? put_path(context, &manifest->members[member].paths[0], path) : status;
 }
 

@@ -436,6 +436,23 @@ static void keys_of_the_callers_task(void **state) {
     assert_null(m);
 }
 
+/* Only rows are joined by ids of a member's own. */
+static void ids_of_members_that_are_no_rows(void **state) {
+    static const fault faults[] = {
+        {POOL("'task': 'segmentation', 'classes': 2, ", SPLIT,
+              "[{'name': 'm', 'predictions': {'oof': {'path': 'm.npy', 'ids': 'i.npy'}}}]"),
+         CST_ERROR_INPUT,
+         ": models[0].predictions.oof.ids does not belong to a pool of task 'segmentation': the "
+         "cases of an array go by position, those of a folder by the names of the files; put the "
+         "array in the order of the split, or make a folder of it, and leave the ids out"},
+        {POOL("'task': 'detection', ", SPLIT,
+              "[{'name': 'm', 'predictions': {'oof': {'path': 'm.json', 'ids': 'i.npy'}}}]"),
+         CST_ERROR_INPUT,
+         ": models[0].predictions.oof.ids does not belong to a pool of task 'detection': boxes go "
+         "by their image ids; leave it out"}};
+    EXPECT(*state, faults);
+}
+
 /* A hole of more than 64 MiB: its length alone is looked at. */
 static void a_manifest_that_is_too_long(void **state) {
     fixture *f = *state;
@@ -559,6 +576,7 @@ int main(void) {
         TEST(every_key_of_a_classification),
         TEST(keys_of_other_tasks),
         TEST(keys_of_the_callers_task),
+        TEST(ids_of_members_that_are_no_rows),
         TEST(a_manifest_that_is_too_long),
         TEST(names),
         TEST(folders_to_stay_in),

@@ -104,6 +104,50 @@ static void rows_are_pixels(void **state) {
     cst_pool_free(f->context, pool);
 }
 
+static cst_status load_test(fixture *f, cst_pool **pool, const char *split, const char *file) {
+    char text[512];
+    (void)snprintf(text, sizeof text,
+                   "{\"corestack_pool\": 1, \"task\": \"segmentation\", \"classes\": 5, "
+                   "\"splits\": {\"test\": {%s}}, \"models\": [{\"name\": \"a\", "
+                   "\"predictions\": {\"test\": \"%s\"}}]}",
+                   split, file);
+    put_text(f, "pool.json", text);
+    cst_pool_free(f->context, *pool);
+    *pool = NULL;
+    expect_ok(f, cst_pool_open(f->context, pool, at(f, "pool.json"), NULL));
+    return cst_pool_load(f->context, *pool, "test");
+}
+
+/* What stands beside the cases is read where there are no masks, too. */
+static void cases_without_masks_have_names_and_groups(void **state) {
+    fixture *f = *state;
+    cst_pool *pool = NULL;
+    char text[64 * map_images] = "";
+    char name[CST_CASE_CHARS];
+    write_pool(f);
+    for (int i = 0; i < map_images; i++)
+        (void)sprintf(text + strlen(text), "c%03d\n", i);
+    put_text(f, "ids.csv", text);
+    put_text(f, "few.csv", "a\nb\n");
+    (void)strcpy(text, "id,group\n");
+    for (int i = map_images - 1; i >= 0; i--)
+        (void)sprintf(text + strlen(text), "c%03d,%d\n", i, 10 * i);
+    put_text(f, "groups.csv", text);
+    expect_ok(f, load_test(f, &pool, "\"ids\": \"ids.csv\", \"groups\": \"groups.csv\"", "a.npy"));
+    const cst_cases *cases = cst_pool_cases(pool, "test");
+    assert_string_equal(cst_case_name(cases, 2, name), "c002");
+    assert_int_equal(cases->groups[2], 20);
+    expect_error(f, load_test(f, &pool, "\"folds\": \"gone.npy\"", "a.npy"), CST_ERROR_IO,
+                 "gone.npy", NULL);
+    expect_error(f, load_test(f, &pool, "\"ids\": \"few.csv\"", "a.npy"), CST_ERROR_MISMATCH,
+                 "few.csv: has 2 ids where ", "a.npy", NULL);
+    assert_int_equal(mkdir(at(f, "maps"), 0700), 0);
+    put_text(f, "maps/c.npy", "");
+    expect_error(f, load_test(f, &pool, "\"ids\": \"ids.csv\"", "maps"), CST_ERROR_INPUT,
+                 "ids.csv: ids name the cases of an array", "maps are named by their files", NULL);
+    cst_pool_free(f->context, pool);
+}
+
 /* Each pixel that counts is drawn as often as its class says, and no other ever. */
 static void pixels_have_equal_chances(void **state) {
     fixture *f = *state;
@@ -404,6 +448,7 @@ int main(void) {
         cmocka_unit_test(sizes_are_numpys),
         cmocka_unit_test(halves_are_numpys),
         cmocka_unit_test(rows_are_pixels),
+        cmocka_unit_test(cases_without_masks_have_names_and_groups),
         cmocka_unit_test(pixels_have_equal_chances),
         cmocka_unit_test(prior_is_corrected_exactly),
         cmocka_unit_test(intervals_are_of_resampled_cases),

@@ -41,6 +41,23 @@ static cst_status read_ensemble(const cst_manifest_reader *r, const char *place,
     return status;
 }
 
+/* Rows are joined by ids; what other tasks predict has names of its own. */
+static cst_status check_ids(const cst_manifest_reader *r, const char *place,
+                            const json_t *predictions) {
+    cst_task task = r->manifest->task;
+    if (!json_object_get(predictions, "ids") ||
+        (task != CST_TASK_SEGMENTATION && task != CST_TASK_DETECTION))
+        return CST_OK;
+    return cst_fail(r->context, CST_ERROR_INPUT,
+                    "%s: %s.ids does not belong to a pool of task '%s': %s", r->path, place,
+                    cst_task_name(task),
+                    task == CST_TASK_DETECTION
+                        ? "boxes go by their image ids; leave it out"
+                        : "the cases of an array go by position, those of a folder by the names "
+                          "of the files; put the array in the order of the split, or make a folder "
+                          "of it, and leave the ids out");
+}
+
 /* predictions: {split: "file"} or {split: {"path": "file", "ids": "file"}}. */
 static cst_status read_predictions(const cst_manifest_reader *r, const char *place, json_t *object,
                                    cst_manifest_member *member) {
@@ -68,6 +85,8 @@ static cst_status read_predictions(const cst_manifest_reader *r, const char *pla
             continue;
         }
         status = cst_manifest_check_keys(r, at, value, keys);
+        if (status == CST_OK)
+            status = check_ids(r, at, value);
         if (status == CST_OK)
             status = cst_manifest_resolve(r, at, "path", json_object_get(value, "path"),
                                           &member->paths[split]);

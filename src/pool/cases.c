@@ -227,9 +227,9 @@ static cst_status array_shapes(cst_context *context, const cst_npy *npy, int64_t
     return shapes ? CST_OK : CST_ERROR_MEMORY;
 }
 
-/* The names that ids give the cases of an array; NULL without. */
-static cst_status read_names(cst_context *context, const cst_pool *pool,
-                             const cst_manifest_split *spec, int64_t count, cst_strings **out) {
+cst_status cst_cases_read_names(cst_context *context, const cst_pool *pool,
+                                const cst_manifest_split *spec, const char *path, int64_t count,
+                                cst_strings **out) {
     *out = NULL;
     if (!spec->ids)
         return CST_OK;
@@ -240,8 +240,18 @@ static cst_status read_names(cst_context *context, const cst_pool *pool,
         status = cst_fail(context, CST_ERROR_MISMATCH,
                           "%s: has %" PRId64 " ids where %s has %" PRId64
                           " cases; an id of a segmentation names a case",
-                          spec->ids, (*out)->count, spec->labels, count);
+                          spec->ids, (*out)->count, path, count);
     return status;
+}
+
+cst_status cst_cases_refuse_ids(cst_context *context, const cst_manifest_split *spec,
+                                const char *path) {
+    if (!spec->ids)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: ids name the cases of an array, and those in %s are named by their files; "
+                    "leave the ids out",
+                    spec->ids, path);
 }
 
 /* One array for all cases. */
@@ -263,7 +273,7 @@ static cst_status read_array(cst_context *context, cst_pool *pool, int32_t split
     if (status == CST_OK)
         status = array_shapes(context, npy, &shapes);
     if (status == CST_OK)
-        status = read_names(context, pool, spec, npy->shape[0], &names);
+        status = cst_cases_read_names(context, pool, spec, spec->labels, npy->shape[0], &names);
     if (status == CST_OK)
         status = cst_cases_adopt(context, pool, split, spec->labels, npy->shape[0],
                                  (const int64_t(*)[3])shapes, npy->dims == 4, &names);
@@ -296,9 +306,8 @@ cst_status cst_cases_check_counted(cst_context *context, const cst_pool *pool, c
                     pool->ignore);
 }
 
-/* Folds and groups have one entry for each case. */
-static cst_status read_by_case(cst_context *context, const cst_pool *pool,
-                               const cst_manifest_split *spec, cst_cases *cases) {
+cst_status cst_cases_read_beside(cst_context *context, const cst_pool *pool,
+                                 const cst_manifest_split *spec, cst_cases *cases) {
     cst_pool_split by_case = {.rows = cases->count, .rows_source = cases->where};
     cst_status status = CST_OK;
     if (cases->names) {
@@ -321,16 +330,14 @@ cst_status cst_cases_describe(cst_context *context, cst_pool *pool, int32_t spli
     if (state->described || !spec->labels)
         return CST_OK;
     cst_status status = cst_manifest_confine(context, pool->manifest, spec->labels);
-    if (status == CST_OK && spec->ids && cst_is_folder(spec->labels))
-        status = cst_fail(context, CST_ERROR_INPUT,
-                          "%s: ids name the cases of an array, and the masks in %s are named by "
-                          "their files; leave the ids out",
-                          spec->ids, spec->labels);
+    bool folder = cst_is_folder(spec->labels);
+    if (status == CST_OK && folder)
+        status = cst_cases_refuse_ids(context, spec, spec->labels);
     if (status == CST_OK)
-        status = cst_is_folder(spec->labels) ? read_folder(context, pool, split, spec->labels)
-                                             : read_array(context, pool, split, spec);
+        status = folder ? read_folder(context, pool, split, spec->labels)
+                        : read_array(context, pool, split, spec);
     if (status == CST_OK)
-        status = read_by_case(context, pool, spec, state->cases);
+        status = cst_cases_read_beside(context, pool, spec, state->cases);
     if (status == CST_OK)
         state->labels_path = spec->labels;
     return status;

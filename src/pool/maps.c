@@ -144,7 +144,10 @@ static cst_status survey_folder(cst_context *context, cst_pool *pool, int32_t sp
     int64_t(*shapes)[3] = NULL;
     bool volumes = false;
     const cst_cases *cases = pool->splits[split].cases;
-    cst_status status = list_member(context, pool, split, path, &files);
+    cst_status status =
+        cases ? CST_OK : cst_cases_refuse_ids(context, &pool->manifest->splits[split], path);
+    if (status == CST_OK)
+        status = list_member(context, pool, split, path, &files);
     if (status == CST_OK && !cases) {
         shapes = cst_alloc(context, (size_t)files.count, sizeof *shapes);
         status = shapes ? CST_OK : CST_ERROR_MEMORY;
@@ -193,6 +196,9 @@ static cst_status survey_array(cst_context *context, cst_pool *pool, int32_t spl
         status =
             cst_fail(context, CST_ERROR_MISMATCH, "%s: has %" PRId64 " cases, and %s has %" PRId64,
                      path, count, cases->where, cases->count);
+    if (status == CST_OK && !cases)
+        status = cst_cases_read_names(context, pool, &pool->manifest->splits[split], path, count,
+                                      &names);
     if (status == CST_OK && !cases) {
         shapes = cst_alloc(context, (size_t)count, sizeof *shapes);
         status = shapes ? CST_OK : CST_ERROR_MEMORY;
@@ -208,6 +214,7 @@ static cst_status survey_array(cst_context *context, cst_pool *pool, int32_t spl
     if (status == CST_OK && !cases)
         status = cst_cases_adopt(context, pool, split, path, count, (const int64_t(*)[3])shapes,
                                  rows->npy->dims == 5, &names);
+    cst_strings_free(context, names);
     cst_free(context, shapes);
     cst_rows_close(context, rows);
     return status;
@@ -216,6 +223,7 @@ static cst_status survey_array(cst_context *context, cst_pool *pool, int32_t spl
 cst_status cst_maps_survey(cst_context *context, cst_pool *pool, int32_t split,
                            const int32_t *members, int32_t count) {
     cst_status status = CST_OK;
+    bool known = pool->splits[split].cases != NULL;
     for (int32_t i = 0; status == CST_OK && i < count; i++) {
         const cst_manifest_member *spec = &pool->manifest->members[members[i]];
         const char *path = spec->paths[split];
@@ -228,6 +236,10 @@ cst_status cst_maps_survey(cst_context *context, cst_pool *pool, int32_t split,
         if (status == CST_OK)
             status = cst_is_folder(path) ? survey_folder(context, pool, split, path)
                                          : survey_array(context, pool, split, path);
+        if (status == CST_OK && !known)
+            status = cst_cases_read_beside(context, pool, &pool->manifest->splits[split],
+                                           pool->splits[split].cases);
+        known = true;
     }
     return status;
 }

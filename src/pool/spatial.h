@@ -38,8 +38,22 @@ const char *cst_case_name(const cst_cases *cases, int64_t index, char buffer[CST
 const char *cst_pixel_where(const cst_cases *cases, int64_t row, int64_t value,
                             char buffer[CST_WHERE_CHARS]);
 
-/* Reads masks, folds and groups of a split. */
+/* Reads masks, folds and groups of a split. Without masks the first member says the cases: their
+ * names are read then, and after cst_cases_adopt folds and groups. */
 cst_status cst_cases_describe(cst_context *context, cst_pool *pool, int32_t split);
+
+/* The names that the split's ids give `count` cases of the array at `path`; NULL without ids. */
+cst_status cst_cases_read_names(cst_context *context, const cst_pool *pool,
+                                const cst_manifest_split *spec, const char *path, int64_t count,
+                                cst_strings **out);
+
+/* Refuses ids beside the folder at `path`, whose files name the cases. */
+cst_status cst_cases_refuse_ids(cst_context *context, const cst_manifest_split *spec,
+                                const char *path);
+
+/* Reads folds and groups, which have one entry for each case. */
+cst_status cst_cases_read_beside(cst_context *context, const cst_pool *pool,
+                                 const cst_manifest_split *spec, cst_cases *cases);
 
 /* Fails where the split has masks and none of their pixels counts: nothing to fit on or to score.
  * Predictions need no labels. */

@@ -285,6 +285,121 @@ static void classes_of_models_are_bounded(void **state) {
     cst_model_free(f->context, model);
 }
 
+/* ---- memory by what is claimed ---------------------------------------------------------------
+ */
+
+enum { MOST = 1 << 20 };
+
+/* Refuses blocks of more than MOST bytes. */
+static void *small_blocks(void *user, void *pointer, size_t bytes) {
+    (void)user;
+    if (bytes == 0) {
+        free(pointer);
+        return NULL;
+    }
+    return bytes > MOST ? NULL : realloc(pointer, bytes);
+}
+
+/* What loading "oof" of the pool in the folder gives where large blocks are refused. */
+static void expect_small(fixture *f, cst_status code, const char *says, const char *more) {
+    cst_context *all = f->context;
+    cst_pool *pool = NULL;
+    assert_int_equal(cst_context_create_with(&f->context, small_blocks, NULL), CST_OK);
+    cst_status status = cst_pool_open(f->context, &pool, at(f, "pool.json"), NULL);
+    if (status == CST_OK)
+        status = cst_pool_load(f->context, pool, "oof");
+    cst_pool_free(f->context, pool);
+    expect_error(f, status, code, says, more, NULL);
+    cst_context_free(f->context);
+    f->context = all;
+}
+
+static void arrays_without_pixels_take_no_memory(void **state) {
+    fixture *f = *state;
+    static const char *const splits[] = {"{\"labels\": \"masks.npy\"}", "{}"};
+    put_npy(f, "masks.npy",
+            "{'descr': '|u1', 'fortran_order': False, 'shape': (10000000000000, 0, 5)}", "", 0);
+    put_npy(f, "a.npy",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (10000000000000, 0, 5, 2)}", "", 0);
+    for (int i = 0; i < 2; i++) {
+        char text[256];
+        (void)snprintf(text, sizeof text,
+                       "{\"corestack_pool\": 1, \"task\": \"segmentation\", \"classes\": 2, "
+                       "\"splits\": {\"oof\": %s}, \"models\": [{\"name\": \"a\", "
+                       "\"predictions\": {\"oof\": \"a.npy\"}}]}",
+                       splits[i]);
+        put_text(f, "pool.json", text);
+        expect_small(f, CST_ERROR_INPUT, i ? "a.npy: has shape" : "masks.npy: has shape",
+                     "which has no pixels");
+    }
+}
+
+/* Labels are repeated for conditions that a member has, not for those that a manifest claims. */
+static void conditions_without_predictions_take_no_memory(void **state) {
+    enum { ROWS = 4000, CONDITIONS = 2000 };
+    fixture *f = *state;
+    static int32_t labels[ROWS];
+    static char text[256 + 4 * CONDITIONS];
+    size_t used = (size_t)sprintf(text, "{\"corestack_pool\": 1, \"classes\": 2, \"splits\": "
+                                        "{\"oof\": {\"labels\": \"y.npy\", \"conditions\": [{}");
+    for (int i = 1; i < CONDITIONS; i++)
+        used += (size_t)sprintf(text + used, ", {}");
+    (void)sprintf(text + used, "]}}, \"models\": [{\"name\": \"a\", \"predictions\": "
+                               "{\"oof\": \"a.npy\"}}]}");
+    put_text(f, "pool.json", text);
+    put_i32(f, "y.npy", labels, ROWS);
+    put_f32(f, "a.npy", (const float[]){0.5f, 0.5f}, 1, 2);
+    expect_small(f, CST_ERROR_MISMATCH, "a.npy: has shape (1, 2)", "2000 conditions");
+}
+
+/* A table of two rows takes two rows' memory, however many columns it has. */
+static void columns_of_weights_take_what_they_hold(void **state) {
+    enum { COLUMNS = 5000 };
+    fixture *f = *state;
+    static char text[6 * COLUMNS + 64];
+    size_t used = (size_t)sprintf(text, "weight");
+    for (int i = 1; i < COLUMNS; i++)
+        used += (size_t)sprintf(text + used, ",w");
+    for (int row = 0; row < 2; row++) {
+        used += (size_t)sprintf(text + used, "\n1");
+        for (int i = 1; i < COLUMNS; i++)
+            used += (size_t)sprintf(text + used, ",1");
+    }
+    put_text(f, "w.csv", text);
+    put_text(f, "pool.json",
+             "{\"corestack_pool\": 1, \"classes\": 2, \"splits\": {\"oof\": {\"weights\": "
+             "\"w.csv\"}}, \"models\": [{\"name\": \"a\", \"predictions\": {\"oof\": "
+             "\"gone.npy\"}}]}");
+    expect_small(f, CST_ERROR_IO, "gone.npy", "cannot be opened");
+}
+
+/* The parser's memory is not the context's: documents of too many values are not parsed. */
+static void values_of_manifests_are_bounded(void **state) {
+    enum { OBJECTS = 150000 };
+    fixture *f = *state;
+    char *text = malloc(3 * OBJECTS + 64);
+    assert_non_null(text);
+    for (int quoted = 0; quoted < 2; quoted++) {
+        cst_manifest *manifest = NULL;
+        size_t used = (size_t)sprintf(text, "{\"many\": %s", quoted ? "\"\\\"" : "[{}");
+        for (int i = 1; i < OBJECTS; i++) {
+            memcpy(text + used, ",{}", 3);
+            used += 3;
+        }
+        (void)strcpy(text + used, quoted ? "\"}" : "]}");
+        put_text(f, "pool.json", text);
+        expect_ok(f, cst_context_set_memory(f->context, (size_t)64 << 20));
+        cst_status status = cst_manifest_read(f->context, &manifest, at(f, "pool.json"), false);
+        if (quoted)
+            expect_error(f, status, CST_ERROR_INPUT, "unknown key 'many'", NULL);
+        else
+            expect_error(f, status, CST_ERROR_LIMIT, "pool.json", "take 48 MiB", "at most 32",
+                         NULL);
+        assert_null(manifest);
+    }
+    free(text);
+}
+
 int main(void) {
 #define FILES_TEST(name) cmocka_unit_test_setup_teardown(name, files_setup, files_teardown)
     const struct CMUnitTest tests[] = {
@@ -298,6 +413,10 @@ int main(void) {
         FILES_TEST(endless_texts_of_coco_files_are_refused),
         FILES_TEST(long_texts_of_coco_files_are_read),
         FILES_TEST(classes_of_models_are_bounded),
+        FILES_TEST(arrays_without_pixels_take_no_memory),
+        FILES_TEST(conditions_without_predictions_take_no_memory),
+        FILES_TEST(columns_of_weights_take_what_they_hold),
+        FILES_TEST(values_of_manifests_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

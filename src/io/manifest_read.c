@@ -3,6 +3,7 @@
  * say where. Before anything else is opened. Method: the pool manifest.
  */
 #include "io/bytes.h"
+#include "io/json_room.h"
 #include "io/manifest_json.h"
 #include "io/strings.h"
 
@@ -206,6 +207,8 @@ static cst_status parse(cst_context *context, const char *path, json_t **root) {
                           cst_bytes_size(source), MANIFEST_BYTES_MAX);
     if (status == CST_OK)
         status = cst_bytes_slurp(context, source, &text);
+    if (status == CST_OK)
+        status = cst_json_check_room(context, path, text, (size_t)cst_bytes_size(source));
     if (status == CST_OK) {
         char quoted[CST_QUOTE_CHARS];
         cst_c_locale locale = cst_c_locale_enter();

@@ -5,6 +5,7 @@
 #include "io/reference_errors.h"
 
 #include "io/bytes.h"
+#include "io/json_room.h"
 #include "io/strings.h"
 
 #include <math.h>
@@ -144,6 +145,8 @@ static cst_status load_json(cst_context *context, const char *path, json_t **roo
                      "%s: has %zu bytes; reference errors have at most %d", path, size, FILE_MAX);
     if (status == CST_OK)
         status = cst_bytes_slurp(context, source, &text);
+    if (status == CST_OK)
+        status = cst_json_check_room(context, path, text, size);
     if (status == CST_OK) {
         cst_c_locale locale = cst_c_locale_enter();
         *root = json_loadb((const char *)text, size, JSON_REJECT_DUPLICATES, &error);

@@ -214,9 +214,22 @@ static cst_status read_folder(cst_context *context, cst_pool *pool, int32_t spli
     return status;
 }
 
+cst_status cst_cases_check_axes(cst_context *context, const cst_npy *npy) {
+    char shape[CST_NPY_SHAPE_CHARS];
+    for (int d = 1; d < npy->dims; d++)
+        if (npy->shape[d] == 0)
+            return cst_fail(context, CST_ERROR_INPUT, "%s: has shape %s, which has no pixels",
+                            cst_bytes_name(npy->source), cst_npy_shape_text(npy, shape));
+    return CST_OK;
+}
+
 /* Shapes of all cases of an array [cases, (depth,) height, width]; *out is the caller's. */
 static cst_status array_shapes(cst_context *context, const cst_npy *npy, int64_t (**out)[3]) {
     bool volumes = npy->dims == 4;
+    *out = NULL;
+    cst_status status = cst_cases_check_axes(context, npy);
+    if (status != CST_OK)
+        return status;
     int64_t(*shapes)[3] = cst_alloc(context, (size_t)npy->shape[0], sizeof *shapes);
     *out = shapes;
     for (int64_t i = 0; shapes && i < npy->shape[0]; i++) {

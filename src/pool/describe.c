@@ -177,11 +177,10 @@ static void note_numeric_names(cst_context *context, const cst_pool *pool, const
     }
 }
 
-/* Labels for each condition, for views over all of them. */
-static cst_status repeat_labels(cst_context *context, cst_pool_split *split, int32_t conditions) {
+cst_status cst_pool_repeat_labels(cst_context *context, cst_pool_split *split, int32_t conditions) {
     size_t rows = (size_t)split->rows;
     size_t total = 0;
-    if (conditions == 0)
+    if (conditions == 0 || !split->labels || split->repeated)
         return CST_OK;
     if (!cst_size_mul(rows, (size_t)conditions, &total))
         return cst_fail(context, CST_ERROR_LIMIT, "%s: too many rows", split->rows_source);
@@ -212,8 +211,6 @@ static cst_status read_labels(cst_context *context, const cst_pool *pool, cst_po
     }
     if (status == CST_OK && column.numbers)
         note_numeric_names(context, pool, spec->labels);
-    if (status == CST_OK)
-        status = repeat_labels(context, split, spec->condition_count);
     cst_free(context, target);
     cst_column_clear(context, &column);
     return status;

@@ -441,6 +441,9 @@ static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t spl
         status = pool->task == CST_TASK_SEGMENTATION
                      ? cst_maps_survey(context, pool, split, members, count)
                      : survey(context, pool, split, members, count);
+    if (status == CST_OK)
+        status = cst_pool_repeat_labels(context, &pool->splits[split],
+                                        pool->manifest->splits[split].condition_count);
     bool stream = status == CST_OK && is_too_large(context, pool, split, count);
     cst_pool_split *state = &pool->splits[split];
     if (stream && !state->store)

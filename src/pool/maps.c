@@ -197,6 +197,8 @@ static cst_status survey_array(cst_context *context, cst_pool *pool, int32_t spl
             cst_fail(context, CST_ERROR_MISMATCH, "%s: has %" PRId64 " cases, and %s has %" PRId64,
                      path, count, cases->where, cases->count);
     if (status == CST_OK && !cases)
+        status = cst_cases_check_axes(context, rows->npy);
+    if (status == CST_OK && !cases)
         status = cst_cases_read_names(context, pool, &pool->manifest->splits[split], path, count,
                                       &names);
     if (status == CST_OK && !cases) {

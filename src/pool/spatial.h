@@ -59,6 +59,10 @@ cst_status cst_cases_read_beside(cst_context *context, const cst_pool *pool,
  * Predictions need no labels. */
 cst_status cst_cases_check_counted(cst_context *context, const cst_pool *pool, const char *split);
 
+/* Refuses an array of no pixels, whatever number of cases it claims, before its cases are counted
+ * out. */
+cst_status cst_cases_check_axes(cst_context *context, const cst_npy *npy);
+
 /* Makes `count` cases of the given shapes those of the split; takes `names` (NULL: numbers) also on
  * failure. */
 cst_status cst_cases_adopt(cst_context *context, cst_pool *pool, int32_t split, const char *where,

@@ -15,8 +15,7 @@ typedef struct cst_pool_split {
     int64_t rows;            /* of each condition; -1: not known yet */
     char *rows_source;       /* what says so, for messages */
     int32_t *labels;         /* [rows], or NULL */
-    double *targets;         /* regression: [rows][outputs], or NULL; with conditions [conditions *
-                                rows][outputs] */
+    double *targets;         /* regression, which has no conditions: [rows][outputs], or NULL */
     const char *labels_path; /* of the manifest, where labels were read from a file; else NULL */
     int32_t *repeated;       /* [conditions * rows] labels, where there are conditions and labels */
     int32_t *folds;          /* [rows], or NULL */
@@ -63,6 +62,10 @@ void cst_pool_split_clear(cst_context *context, cst_pool *pool, cst_pool_split *
 
 /* Reads ids, labels, folds and groups of a split. */
 cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t split);
+
+/* Labels for each condition, for views over all of them. After the shapes of members were looked
+ * at: until then the number of conditions is a claim. */
+cst_status cst_pool_repeat_labels(cst_context *context, cst_pool_split *split, int32_t conditions);
 
 /* Reads folds and groups of the rows of `split`, where `spec` names files of them. */
 cst_status cst_pool_describe_folds(cst_context *context, const cst_pool *pool,

@@ -6,7 +6,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 /* Values read at a time. */
 enum { TARGET_VALUES = 1 << 16 };
@@ -79,22 +78,15 @@ static cst_status read_rows(cst_context *context, const targets_file *file, int3
     return status;
 }
 
-/* The file's rows in the split's order, once for each condition. */
+/* The file's rows in the split's order. */
 static cst_status store(cst_context *context, const cst_pool *pool, cst_pool_split *split,
-                        const targets_file *file, int32_t conditions) {
-    size_t times = conditions > 0 ? (size_t)conditions : 1;
-    size_t each = 0;
+                        const targets_file *file) {
     size_t total = 0;
-    if (!cst_size_mul((size_t)split->rows, (size_t)pool->classes, &each) ||
-        !cst_size_mul(each, times, &total))
+    if (!cst_size_mul((size_t)split->rows, (size_t)pool->classes, &total))
         return cst_fail(context, CST_ERROR_LIMIT, "%s: too many targets", file->path);
     split->targets = cst_alloc(context, total, sizeof *split->targets);
-    if (!split->targets)
-        return CST_ERROR_MEMORY;
-    cst_status status = read_rows(context, file, pool->classes, split->targets);
-    for (size_t t = 1; status == CST_OK && t < times; t++)
-        memcpy(split->targets + t * each, split->targets, each * sizeof *split->targets);
-    return status;
+    return split->targets ? read_rows(context, file, pool->classes, split->targets)
+                          : CST_ERROR_MEMORY;
 }
 
 cst_status cst_pool_read_targets(cst_context *context, const cst_pool *pool, cst_pool_split *split,
@@ -116,7 +108,7 @@ cst_status cst_pool_read_targets(cst_context *context, const cst_pool *pool, cst
         status = cst_pool_match_columns(context, pool, file.rows->table, pool->classes, file.path,
                                         &file.column);
     if (status == CST_OK)
-        status = store(context, pool, split, &file, spec->condition_count);
+        status = store(context, pool, split, &file);
     if (status == CST_OK)
         split->labels_path = spec->labels;
     cst_strings_free(context, ids);

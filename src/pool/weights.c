@@ -86,10 +86,11 @@ cst_status cst_pool_check_weights(cst_context *context, const double *weights, i
 static cst_status read_values(cst_context *context, const weights_file *file, double *out) {
     int64_t total = file->rows->row_count;
     int64_t width = file->rows->width;
-    double *values = cst_alloc(context, (size_t)(CST_BLOCK_ROWS * width), sizeof *values);
+    int64_t block = total < CST_BLOCK_ROWS ? total : CST_BLOCK_ROWS;
+    double *values = cst_alloc(context, (size_t)(block * width), sizeof *values);
     cst_status status = values ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t first = 0; status == CST_OK && first < total; first += CST_BLOCK_ROWS) {
-        int64_t part = total - first < CST_BLOCK_ROWS ? total - first : CST_BLOCK_ROWS;
+    for (int64_t first = 0; status == CST_OK && first < total; first += block) {
+        int64_t part = total - first < block ? total - first : block;
         status = cst_rows_read(context, file->rows, part, values);
         for (int64_t i = 0; status == CST_OK && i < part; i++) {
             char place[CST_WHERE_CHARS];

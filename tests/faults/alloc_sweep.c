@@ -3,9 +3,10 @@
  * it: this library, jansson, libzip, libpng, yajl, LAPACKE, libc. Each time the call either works
  * with the same result or gives CST_ERROR_MEMORY and a message, leaves its results alone, loses
  * nothing (AddressSanitizer's leak checker sees what the counts here do not), and works when it is
- * made again. Arguments: how many failures to try for each call at most (0: all), and a part of the
- * name of the calls to try. With "locale" in place of the number nothing fails: every call is made
- * in the C locale and in one with a decimal comma, and has to give the same results. With "room"
+ * made again. Arguments: how many failures to try for each call at most (0: all allocations, each
+ * of them alone and with all behind it; "alone": all, each of them alone), and a part of the name
+ * of the calls to try. With "locale" in place of the number nothing fails: every call is made in
+ * the C locale and in one with a decimal comma, and has to give the same results. With "room"
  * arrays of 1 MiB, then half of that and so on are taken for large ones, for which there are no
  * temporary files: CST_ERROR_IO and a message that names TMPDIR.
  */
@@ -132,9 +133,9 @@ static const char *const QUIET[] = {
     "cst_pool_predictions",
 };
 
-enum { SKIPPED = 77 };                /* exit status of a test that could not be made */
-enum { LOCALE = -1, ROOM = -2 };      /* in place of a number of failures */
-enum { LARGE = 1 << 20, SMALL = 64 }; /* bytes of an array */
+enum { SKIPPED = 77 };                       /* exit status of a test that could not be made */
+enum { LOCALE = -1, ROOM = -2, ALONE = -3 }; /* in place of a number of failures */
+enum { LARGE = 1 << 20, SMALL = 64 };        /* bytes of an array */
 
 /* ---- a context that counts what it holds ----------------------------------------------------- */
 
@@ -287,7 +288,7 @@ static void sweep_call_all(world *w, const sweep_call *call, int64_t most, total
     int64_t stride = most > 0 && good.seen > most ? good.seen / most + 1 : 1;
     for (int64_t n = 0; n < good.seen; n += stride) {
         int64_t at = stride > 1 && n > 0 ? n - (n * 7919 + sum->calls * 31) % stride : n;
-        for (int all = 0; all < (most > 0 ? 1 : 2); all++) {
+        for (int all = 0; all < (most == 0 ? 2 : 1); all++) {
             trial t = go(w, call, at, all != 0 || (most > 0 && (n / stride) % 2 == 1));
             judge(call, &t, &good, held, sum);
         }
@@ -385,7 +386,7 @@ static int check_complete(void) {
 }
 
 static void sweep_list(world *w, const sweep_call *calls, size_t count, int64_t most,
-                       const char *part, totals *sum) { /* most: a number, or LOCALE, or ROOM */
+                       const char *part, totals *sum) { /* most: a number, or LOCALE, ROOM, ALONE */
     for (size_t i = 0; i < count; i++) {
         if (part && !strstr(calls[i].name, part) && !strstr(calls[i].what, part))
             continue;
@@ -411,6 +412,8 @@ int main(int argc, char **argv) {
     }
     if (argc > 1 && strcmp(argv[1], "room") == 0)
         most = ROOM;
+    if (argc > 1 && strcmp(argv[1], "alone") == 0)
+        most = ALONE;
     (void)setvbuf(stdout, NULL, _IOLBF, 4096);
     sum.wrong = check_complete();
     world_make(&w);

@@ -18,7 +18,7 @@ part() {
     case $1 in
     failing_memory) $build/tests/alloc_sweep 0 ;;
     failing_memory_asan)
-        ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1 build-asan-ubsan/tests/alloc_sweep 60
+        ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1 build-asan-ubsan/tests/alloc_sweep alone
         ;;
     faults_*) tests/cli/run.sh "$sources/$build/corestack" "$sources" "$1" ;;
     numbers) $build/tests/test_numbers long && $build/tests/test_number_values long ;;

@@ -8,10 +8,10 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
-from . import _frames, _tensors, _values, io
+from . import _frames, _npy, _tensors, _values, io
 from . import _library as c
-from ._convert import as_array
-from ._errors import ArgumentError, ArrayTypeError, FileError, FormatError, InputError, MismatchError
+from ._convert import as_array, in_c_order
+from ._errors import ArgumentError, ArrayTypeError, FormatError, InputError, MismatchError
 from ._types import Array, Column, Flops
 
 _TYPES = {np.dtype(np.float32): c.FLOAT32, np.dtype(np.float64): c.FLOAT64, np.dtype(np.float16): c.FLOAT16}
@@ -42,7 +42,7 @@ def number_of(word: Optional[str], known: Mapping[str, int], what: str) -> Optio
 
 
 def loaded(value: Any, what: str = "the array") -> Any:
-    """An npy file as a memory map, a tensor of a safetensors file, a tensor on the CPU as an array; else as it is."""
+    """An npy file or a tensor of a safetensors file as an array in memory, a tensor on the CPU as an array; else as it is."""
     if not is_path(value):
         return _tensors.plain(value, what)
     if io.is_safetensors(os.fspath(value)):
@@ -52,12 +52,7 @@ def loaded(value: Any, what: str = "the array") -> Any:
             f"{os.fspath(value)}: in place of an array goes an npy file or a tensor (file.safetensors#name); a list of paths of "
             "predictions, with y the path of the labels, is read as the command line reads files"
         )
-    try:
-        return np.load(value, mmap_mode="r", allow_pickle=False)
-    except OSError as error:
-        raise FileError(f"{os.fspath(value)}: cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise FormatError(f"{os.fspath(value)}: is not an npy file of numbers ({error})") from error
+    return _npy.read(value)
 
 
 def default_names(count: int) -> list[str]:
@@ -66,7 +61,7 @@ def default_names(count: int) -> list[str]:
 
 
 def _numbers(array: Any, name: str) -> Array:
-    """A float array that is used where it is, or a converted copy. A path is an npy file, which is mapped, or a tensor."""
+    """A float array that is used where it is, or a converted copy. A path is an npy file or a tensor."""
     array = loaded(array, name)
     if hasattr(array, "toarray") and hasattr(array, "nnz"):
         raise ArrayTypeError(f"{name}: is a sparse matrix; predictions are dense: use .toarray()")
@@ -167,7 +162,7 @@ def labels(y: Any, classes: Optional[Sequence[Any]], of_model: bool = False) -> 
     if found.size and (found.min() < 0 or found.max() > np.iinfo(np.int32).max):
         row = int(np.flatnonzero((found < 0) | (found > np.iinfo(np.int32).max))[0])
         raise InputError(f"y: row {row} is label {found[row]}; labels are numbered from 0")
-    return np.ascontiguousarray(found, np.int32)
+    return in_c_order(found, np.int32)
 
 
 def refuse_beyond(found: Array) -> None:
@@ -204,6 +199,11 @@ def _are_names(found: Array, classes: Sequence[Any], of_model: bool) -> bool:
     return True
 
 
+def _columns(found: Array) -> Array:
+    """One column where there is one axis; also of no rows, whose columns NumPy would not count."""
+    return found[:, None] if found.ndim == 1 else found
+
+
 def targets(y: Any, outputs: Optional[int] = None) -> Array:
     """float64 targets (rows, outputs) in C order; the library looks at the numbers."""
     found = as_array(y, "y")
@@ -211,7 +211,7 @@ def targets(y: Any, outputs: Optional[int] = None) -> Array:
         raise ArrayTypeError(f"y: has dtype {found.dtype}; targets of a regression are numbers")
     if found.ndim not in (1, 2):
         raise MismatchError(f"y: has shape {found.shape}; targets are (rows,) or (rows, outputs)")
-    matrix = np.ascontiguousarray(found.reshape(len(found), -1), np.float64)
+    matrix = in_c_order(_columns(found), np.float64)
     if outputs is not None and matrix.shape[1] != outputs:
         raise MismatchError(f"y: has {matrix.shape[1]} outputs where the predictions have {outputs}")
     return matrix
@@ -239,7 +239,7 @@ def numbered(values: Any, what: str, rows: int) -> Optional[Array]:
     elif found.size and int(found.max()) > _values.INT64:
         row = int(np.argmax(found))
         raise InputError(f"{what}: row {row} is {found[row]}; {what} are whole numbers of 64 bits")
-    return np.ascontiguousarray(found, np.int64)
+    return in_c_order(found, np.int64)
 
 
 def row_weights(values: Any, rows: int) -> Optional[Array]:
@@ -251,7 +251,7 @@ def row_weights(values: Any, rows: int) -> Optional[Array]:
         raise MismatchError(f"sample_weight: has shape {found.shape} where there are {rows} rows")
     if found.dtype.kind not in "fiub":
         raise ArrayTypeError(f"sample_weight: has dtype {found.dtype}; weights are numbers")
-    return np.ascontiguousarray(found, np.float64)
+    return in_c_order(found, np.float64)
 
 
 def texts(values: Sequence[str], what: str) -> Any:
@@ -369,7 +369,7 @@ class Arrays:
             raise ArgumentError(f"flops: is {_values.shown(flops)}; it is a number for each member") from None
         if costs.shape != (len(self.names),):
             raise MismatchError(f"flops: has shape {costs.shape} where there are {len(self.names)} members")
-        return np.ascontiguousarray(costs)
+        return in_c_order(costs, np.float64)
 
 
 def distribution(probabilities: Any) -> Array:
@@ -380,7 +380,7 @@ def distribution(probabilities: Any) -> Array:
         found = np.stack([1 - one, one], axis=1)
     if found.ndim != 2:
         raise MismatchError(f"probabilities: has shape {found.shape}; they are (rows, classes)")
-    return np.ascontiguousarray(found, np.float32)
+    return in_c_order(found, np.float32)
 
 
 def values(predicted: Any, name: str = "values") -> Array:
@@ -388,4 +388,4 @@ def values(predicted: Any, name: str = "values") -> Array:
     found = _numbers(predicted, name)
     if found.ndim not in (1, 2):
         raise MismatchError(f"{name}: has shape {found.shape}; they are (rows,) or (rows, outputs)")
-    return np.ascontiguousarray(found.reshape(len(found), -1), np.float32)
+    return in_c_order(_columns(found), np.float32)

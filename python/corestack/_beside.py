@@ -70,7 +70,8 @@ def _column(name: str, value: Any, values: bool, classes: Any) -> Array:
     if name == "y":
         return _arrays.targets(value) if values else _arrays.labels(value, classes)
     found = as_array(value, name)
-    known = _arrays.row_weights(found, len(found)) if name == "sample_weight" else _arrays.numbered(found, name, len(found))
+    rows = len(found) if found.ndim else 0
+    known = _arrays.row_weights(found, rows) if name == "sample_weight" else _arrays.numbered(found, name, rows)
     assert known is not None
     return known
 

@@ -5,6 +5,7 @@ import numbers
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from . import _tensors
 from ._errors import ArrayTypeError, InputError
@@ -34,6 +35,12 @@ def as_array(value: Any, what: str) -> Array:
     return _of_objects(found, what) if found.dtype == object and found.size else found
 
 
+def in_c_order(array: Any, kind: npt.DTypeLike) -> Array:
+    """As the library takes a pointer: of that type, in C order, and at addresses that the type may have."""
+    found: Array = np.ascontiguousarray(array, kind)
+    return found if found.flags.aligned else found.copy()
+
+
 def _of_frame(frame: Any, what: str) -> Array:
     if all(isinstance(kind, np.dtype) and kind != object for kind in frame.dtypes):
         plain: Array = frame.to_numpy()
@@ -56,7 +63,7 @@ def _of_objects(found: Array, what: str) -> Array:
     flat = found.ravel().tolist()
     for place, one in enumerate(flat):
         if one is None or type(one).__name__ in ("NAType", "NaTType", "MaskedConstant"):
-            raise InputError(f"{what}: row {place * len(found) // len(flat)} has no value ({one}); every value must be there")
+            raise InputError(f"{what}: row {place * len(found) // len(flat) if found.ndim else 0} has no value ({one}); every value must be there")
     if not all(isinstance(one, (numbers.Real, np.bool_)) for one in flat):
         return found
     try:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from . import _arrays, _frames, _values
 from . import _library as c
-from ._convert import as_array
+from ._convert import as_array, in_c_order
 from ._errors import ArgumentError, InputError, MismatchError
 from ._pools import config, member_names, open_pool
 from ._report import Report, made
@@ -51,7 +51,7 @@ def fit(
     preds: a list or dict (by name) of arrays (rows, classes), one array (members, rows, classes), or the path of a pool
     (a manifest or a folder; docs/pool.md), whose files then say everything up to `output`. Of two classes an array may
     be (rows,), the probability of class 1. float16, float32 and float64 of any strides, memory-mapped or not, are read
-    where they are; other types are converted. In place of an array, the path of an npy file is mapped. A list of paths
+    where they are; other types are converted. In place of an array, the path of an npy file is read. A list of paths
     is read as `corestack fit a.npy b.csv` does. A pandas DataFrame has a column for each member, the probability of class
     1 of two or the value of a regression; DataFrames in a dict or list have a column for each class or output. Rows of
     pandas objects are joined by index.
@@ -300,7 +300,7 @@ def folds(
     found = as_array(y, "y")
     if values is None and found.ndim != 1 and not (found.ndim == 2 and found.shape[1] == 1):
         raise MismatchError(f"y: has shape {found.shape}; labels are one for each row")
-    labels = np.ascontiguousarray(np.unique(found, return_inverse=True)[1].reshape(-1), np.int32)
+    labels = in_c_order(np.unique(found, return_inverse=True)[1].reshape(-1), np.int32)
     count_of_rows = len(found)
     out = np.empty(count_of_rows, np.int32)
     rows = _arrays.numbered(groups, "groups", count_of_rows)

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import _library as c
 from . import _values
-from ._convert import as_array
+from ._convert import as_array, in_c_order
 from ._errors import BY_STATUS, ArgumentError, ArrayTypeError, Error, MismatchError
 from ._pools import task_name
 from ._report import Report
@@ -221,7 +221,7 @@ class Predictor:
         if len(given) != len(self._kept):
             raise MismatchError(f"predictions: {len(given)} arrays; give those of the {len(self._kept)} kept members")
         try:
-            arrays = [np.ascontiguousarray(as_array(a, name), np.float32) for a, name in zip(given, self._kept)]
+            arrays = [in_c_order(as_array(a, name), np.float32) for a, name in zip(given, self._kept)]
         except (TypeError, ValueError) as error:
             if isinstance(error, Error):
                 raise

@@ -231,8 +231,8 @@ def option_text(value: Any) -> str:
         return value
     if isinstance(value, (list, tuple, set, frozenset)):
         return ",".join(option_text(v) for v in value)
-    if hasattr(value, "item"):  # a NumPy scalar
-        return option_text(value.item())
+    if hasattr(value, "tolist"):  # of NumPy
+        return option_text(value.tolist())
     return repr(value)
 
 

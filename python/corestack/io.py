@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from . import _library as c
 from . import _tensors, _values
-from ._convert import as_array
+from ._convert import as_array, in_c_order
 from ._errors import ArgumentError, ArrayTypeError, InputError
 from ._session import Session
 from ._types import Array, Path
@@ -224,7 +224,7 @@ def _write(s: Session, writer: Any, tensor: int, array: Array, put: Any) -> None
         if put is None:
             _check(s, c.lib.cst_safetensors_writer_put, writer, tensor, piece.ctypes.data, piece.nbytes)
         else:
-            part = piece.astype(np.float32) if piece.dtype == np.float16 else piece
+            part = in_c_order(piece, np.float32 if piece.dtype == np.float16 else piece.dtype)
             _check(s, put, writer, tensor, part.ctypes.data, part.size)
 
 

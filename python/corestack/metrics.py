@@ -15,17 +15,20 @@ import numpy as np
 
 from . import _arrays, _frames, _values
 from . import _library as c
-from ._convert import as_array
-from ._errors import ArgumentError, MismatchError
+from ._convert import as_array, in_c_order
+from ._errors import ArgumentError, MismatchError, OutOfMemoryError
 from ._functions import scored
 from ._session import Session
-from ._types import Column, Matrix, Path, SupportsArray, Targets
+from ._types import Array, Column, Matrix, Path, SupportsArray, Targets
 
 __all__ = [
     "scores", "reliability", "value_scores", "map_scores", "definition",
     "top1", "nll", "brier", "ece", "ece_mass", "ece_classwise", "ece_debiased", "corp",
     "rmse", "mae", "median_ae", "r2", "nll_gaussian",
 ]  # fmt: skip
+
+
+_BINS_MAX = 10_000  # that the library takes
 
 
 def scores(
@@ -54,8 +57,8 @@ def reliability(
     bins = _values.integer(bins, "bins", least=-_values.INT32 - 1)
     p, labels = scored(probabilities, y, classes)
     with Session() as s:
-        # The library says what is wrong with a number of bins that makes no array.
-        out = (c.ReliabilityBin * max(int(bins) or 15, 1))()
+        # The library says what is wrong with any other number of bins, before it writes any.
+        out = (c.ReliabilityBin * (bins or 15 if 0 <= bins <= _BINS_MAX else 1))()
         s.check(
             c.lib.cst_metrics_reliability(
                 s.context, p.ctypes.data, p.shape[0], p.shape[1], labels.ctypes.data, bins, out
@@ -179,10 +182,10 @@ def map_scores(
             )
         if found.size and (found.min() < -(2**31) or found.max() >= 2**31):
             raise ArgumentError(f"{name}: has labels that are no classes: {found.min()} to {found.max()}")
-        maps.append(np.ascontiguousarray(found[None] if found.ndim == 2 else found, np.int32))
+        maps.append(in_c_order(found[None] if found.ndim == 2 else found, np.int32))
     if maps[0].shape != maps[1].shape:
         raise MismatchError(f"predicted: has shape {maps[0].shape} where labels have {maps[1].shape}")
-    out, confusion = c.SegmentationScores(), np.zeros((max(classes, 1),) * 2, np.int64)
+    out, confusion = c.SegmentationScores(), _square(max(classes, 1))
     with Session() as s:
         s.check(
             c.lib.cst_segmentation_evaluate_labels(
@@ -193,6 +196,15 @@ def map_scores(
     of_probabilities = ("nll", "brier", "ece")
     scores = {name: getattr(out, name) for name, _ in c.SegmentationScores._fields_ if name not in of_probabilities}
     return {**scores, "confusion": confusion}
+
+
+def _square(classes: int) -> Array:
+    try:
+        return np.zeros((classes, classes), np.int64)
+    except (MemoryError, ValueError):  # it is the latter where no memory could ever hold it
+        raise OutOfMemoryError(
+            f"classes: is {classes}; there is no memory for their confusion matrix of {8 * classes * classes} bytes"
+        ) from None
 
 
 def definition(name: str) -> str:

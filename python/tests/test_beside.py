@@ -68,6 +68,11 @@ class Beside(Folder):
         scores = stack.evaluate(self.path / "tables", self.y, split="oof")
         self.assertEqual(scores["nll"], stack.evaluate(self.preds, self.y)["nll"])
 
+    def test_one_number(self):
+        for name in ("folds", "sample_weight"):
+            with self.subTest(name), self.assertRaisesRegex(corestack.MismatchError, rf"{name}: has shape \(\)"):
+                corestack.fit(self.path / "tables", self.y, **{name: 3}, **QUICK)
+
     @unittest.skipIf(pd is None, "pandas is not installed")
     def test_series_are_joined_by_id(self):
         y, folds = pd.Series(self.y, self.ids), pd.Series(self.folds, self.ids)

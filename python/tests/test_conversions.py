@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 import unittest
+from unittest import mock
 
 import numpy as np
 from common import QUICK, Folder, toy
 
 import corestack
-from corestack import metrics
+from corestack import _arrays, _prediction, metrics
 
 try:
     import pandas as pd
@@ -65,6 +66,32 @@ class Conversions(Folder):
                 call()
         free = np.ma.array(y, mask=np.zeros(len(y), bool))
         self.assertEqual(corestack.fit(p, free, **QUICK).to_bytes(), self.stack.to_bytes())
+
+    def test_addresses(self):
+        """Numbers between the addresses that their type may have, as in a buffer behind a header, are copied."""
+
+        def between(array):
+            found = np.frombuffer(b"-" + array.tobytes(), array.dtype, offset=1).reshape(array.shape)
+            self.assertFalse(found.flags.aligned)
+            return found
+
+        p, y = {n: between(a) for n, a in self.preds.items()}, between(self.y.astype(np.int32))
+        folds, weights = between(np.arange(len(y)) % 5), between(self.weights)
+        given = [
+            _arrays.labels(y, None), _arrays.targets(weights), _arrays.numbered(folds, "folds", len(y)),
+            _arrays.row_weights(weights, len(y)), _arrays.distribution(p["model0"]), _arrays.values(p["model0"][:, 0]),
+        ]  # fmt: skip
+        for array in given:
+            self.assertTrue(array.flags.aligned and array.flags.c_contiguous)
+        self.assertEqual(corestack.fit(p, y, **QUICK).to_bytes(), self.stack.to_bytes())
+        predict = self.stack.predictor()
+        np.testing.assert_array_equal(predict(p), predict(self.preds))
+        with mock.patch.object(_prediction.c.lib, "cst_predictor_predict", return_value=0) as call:
+            predict(p)
+        self.assertEqual([at % 4 for at in call.call_args[0][1]], [0] * len(self.stack.kept))
+        path = self.path / "p.safetensors"
+        corestack.io.write_safetensors(path, {"a": weights}, dtype="F32")
+        np.testing.assert_array_equal(corestack.io.read_safetensors(path)["a"], self.weights.astype(np.float32))
 
     @unittest.skipIf(pd is None, "pandas is not installed")
     def test_nullable_types_and_objects(self):

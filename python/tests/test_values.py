@@ -147,6 +147,30 @@ class Others(Refused):
         self.refused("task is", corestack.fit, PREDS, Y, task=["a"])
         self.refused("options: is 5", corestack.fit, PREDS, Y, options=5)
 
+    def test_no_rows(self):
+        for function in (metrics.rmse, metrics.mae):
+            self.refused("at least one row", function, np.zeros(0), np.zeros(0))
+            self.refused("at least one row", function, np.zeros((0, 2)), np.zeros((0, 2)))
+        for y in (np.zeros(0), np.zeros((0, 2))):
+            self.refused("0 rows cannot be", corestack.folds, y, task="regression", error=corestack.InputError)
+
+    def test_one_that_is_none(self):
+        for call in (metrics.rmse, metrics.nll, corestack.fit):
+            self.refused("row 0 has no value", call, None if call is not corestack.fit else {"a": None}, Y, error=corestack.InputError)
+
+    def test_sizes(self):
+        self.refused("2147483647 calibration bins", metrics.reliability, P, Y, bins=2**31 - 1)
+        for bins in (10_001, -1):
+            self.refused(f"{bins} calibration bins", metrics.reliability, P, Y, bins=bins)
+        self.assertEqual(len(metrics.reliability(P, Y, bins=10_000)), 10_000)
+        self.assertEqual(len(metrics.reliability(P, Y, bins=0)), 15)
+        label = np.zeros((2, 2), int)
+        for classes in (1 << 24, 2**31 - 1):
+            self.refused("no memory for", metrics.map_scores, label, label, classes, error=corestack.OutOfMemoryError)
+
+    def test_options_that_are_arrays(self):
+        self.refused("cka.threshold: '1,2' is not", corestack.fit, PREDS, Y, cka_threshold=np.array([1, 2]))
+
     def test_flops(self):
         for flops in ("abc", ["a"] * 4, {"model0": "x"}):
             self.refused("flops: is", corestack.fit, PREDS, Y, flops=flops)

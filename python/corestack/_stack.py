@@ -11,6 +11,7 @@ from . import _arrays, _frames, _prediction, _values
 from . import _library as c
 from ._convert import as_array
 from ._errors import ArgumentError, MismatchError, UnsupportedError
+from ._outputs import refuse_inputs
 from ._pools import config, filed, of_files, open_files, predicted_split, task_name
 from ._report import Report, made
 from ._session import Progress, Session
@@ -358,6 +359,7 @@ class Stack:
                 return _prediction.loaded(s, self._model, pool, split, format)
             if format is not None:
                 raise ArgumentError("format: is for maps of a segmentation; leave it out")
+                refuse_inputs(_values.path(out, "out"), preds, pool)
             if return_variance:
                 mean, variance, rows = _prediction.values(s, self._model, pool, split)
                 return self._shaped(mean, pool, split, rows), self._shaped(variance, pool, split, rows)

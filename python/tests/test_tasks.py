@@ -2,16 +2,19 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import shutil
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from common import EXAMPLES, FAST, QUICK, Folder, needs_tool, printed, run_tool, toy, without_times
 
 import corestack
+from corestack import _outputs
 
 try:
     import pandas as pd
@@ -363,6 +366,38 @@ class Classification(Folder):
         self.assertEqual(dict(corestack.evaluate(self.path / "model0.test.npy", self.path / "y.npy")), document)
 
     @needs_tool
+    def test_outputs_that_are_read(self):
+        preds, y = toy(rows=60)
+        np.save(self.path / "oof_labels.npy", y)
+        for name, p in preds.items():
+            np.save(self.path / f"oof_{name}.npy", p)
+            np.save(self.path / f"test_{name}.npy", p)
+        stack = corestack.fit(self.path, **QUICK)
+        member = f"test_{stack.kept[0]}.npy"
+        before = (self.path / member).read_bytes()
+        (self.path / "link.npy").symlink_to(member)
+        paths = {name: self.path / f"test_{name}.npy" for name in preds}
+        for given in (self.path, paths, list(paths.values())):
+            for out in (member, "link.npy"):
+                with self.assertRaisesRegex(corestack.ArgumentError, "which is read here; name another"):
+                    stack.predict(given, out=self.path / out)
+            out = self.path / "new.npy"
+            self.assertEqual(stack.predict(given, out=out)["samples"], 60)
+            np.testing.assert_array_equal(np.load(out), stack.predict(preds))
+            out.unlink()
+        self.assertEqual((self.path / member).read_bytes(), before)
+        # An archive, and a folder of cases, that a manifest leads to.
+        (self.path / "maps").mkdir()
+        (self.path / "a.npz").write_bytes(b"")
+        (self.path / "to").symlink_to("maps")
+        files = [os.fsencode(self.path / name) for name in ("a.npz#x", "maps")] + [None]
+        with mock.patch.object(_outputs.c.lib, "cst_pool_file", lambda _, place: files[place]):
+            for out, text in (("a.npz", "which is read"), ("maps/a.npy", "lies in the folder"), ("to/a.npy", "lies in")):
+                with self.assertRaisesRegex(corestack.ArgumentError, text):
+                    _outputs.refuse_inputs(os.fsencode(self.path / out), self.path, None)
+            for out in ("b.npz", "maps.npy"):
+                _outputs.refuse_inputs(os.fsencode(self.path / out), self.path, None)
+
     def test_sample_weight(self):
         for (preds, y), task in ((toy(rows=150), "classification"), (toy_values(rows=150, outputs=1), "regression")):
             preds = {name: p.astype(np.float32) for name, p in preds.items()}

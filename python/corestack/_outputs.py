@@ -1,0 +1,51 @@
+"""What no output may be: a file that is read for it, or a name in a folder of cases that is."""
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from . import _arrays
+from . import _library as c
+from ._errors import ArgumentError
+
+_CONTAINER = re.compile(r"(.*?\.(?:safetensors|npz))[#:]", re.S)
+
+
+def refuse_inputs(out: bytes, preds: Any, pool: ctypes.c_void_p) -> None:
+    """preds: what the pool was made of."""
+    path = os.fsdecode(out)
+    files = list(_files(pool))
+    for file in [*_given(preds), *files]:
+        inside = _CONTAINER.match(file)
+        read = inside[1] if inside else file
+        if _same(path, read) and os.path.isfile(read):
+            raise ArgumentError(f"out: {path} is {read}, which is read here; name another file")
+    for folder in filter(os.path.isdir, files):
+        if any(_same(os.path.dirname(at) or ".", folder) for at in (path, os.path.realpath(path))):
+            raise ArgumentError(f"out: {path} lies in the folder {folder}, whose files are read here; name one in another folder")
+
+
+def _given(preds: Any) -> Iterator[str]:
+    """Paths that the caller named: a pool's, or some in place of arrays."""
+    if _arrays.is_path(preds):
+        yield from (os.fsdecode(preds), os.path.join(os.fsdecode(preds), "pool.json"))
+    several = preds.values() if isinstance(preds, Mapping) else preds if isinstance(preds, (list, tuple)) else ()
+    yield from (os.fsdecode(one) for one in several if _arrays.is_path(one))
+
+
+def _files(pool: ctypes.c_void_p) -> Iterator[str]:
+    """Files, and folders of cases, that a pool leads to."""
+    place = 0
+    while (file := c.lib.cst_pool_file(pool, place)) is not None:
+        yield os.fsdecode(file)
+        place += 1
+
+
+def _same(a: str, b: str) -> bool:
+    try:
+        return os.path.samefile(a, b)
+    except OSError:
+        return False

@@ -37,10 +37,10 @@ def as_files(
     weakref.finalize(s, shutil.rmtree, folder, True)
     found = dict(given)
     for name, value in arrays.items():
-        column = _column(name, _joined(_arrays.loaded(value, name), ids, name), values, classes or _names(pool))
+        column = s.run(_column_of, name, value, ids, values, classes or _names(pool))
         if ids is not None and len(column) != len(ids):
             raise MismatchError(f"{name}: has {len(column)} rows where the files have {len(ids)}")
-        found[name] = _written(os.path.join(folder, name), column, ids if name == "y" else None)
+        found[name] = s.run(_written, os.path.join(folder, name), column, ids if name == "y" else None)
     return found
 
 
@@ -66,7 +66,8 @@ def _joined(value: Any, ids: Optional[list[str]], name: str) -> Any:
     return _frames.joined(named, type(named.index)(ids), name)
 
 
-def _column(name: str, value: Any, values: bool, classes: Any) -> Array:
+def _column_of(name: str, given: Any, ids: Optional[list[str]], values: bool, classes: Any) -> Array:
+    value = _joined(_arrays.loaded(given, name), ids, name)
     if name == "y":
         return _arrays.targets(value) if values else _arrays.labels(value, classes)
     found = as_array(value, name)

@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Optional, TextIO, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -219,6 +219,10 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"detections: {type(value).__name__} is not a number, text, list or dict")
 
 
+def _dump(document: Any, file: TextIO) -> None:
+    json.dump(document, file, default=_plain)
+
+
 def _evaluate_boxes(s: Session, detections: Any, annotations: Any, resamples: int, seed: int) -> Report:
     with tempfile.TemporaryDirectory() as folder:
         files = []
@@ -227,7 +231,7 @@ def _evaluate_boxes(s: Session, detections: Any, annotations: Any, resamples: in
             if not _arrays.is_path(given):
                 path = os.path.join(folder, f"{name}.json")
                 with open(path, "w", encoding="utf-8") as file:
-                    json.dump(list(given) if isinstance(given, tuple) else given, file, default=_plain)
+                    s.run(_dump, list(given) if isinstance(given, tuple) else given, file)
             files.append(_values.path(path, name))
         return made(s, lambda context, o: c.lib.cst_evaluate_detections(context, *files, resamples, seed, o))
 

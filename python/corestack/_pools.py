@@ -25,7 +25,7 @@ def open_pool(
     _values.text(split, "split")  # before anything looks for it
     if not _arrays.is_path(preds) and not _arrays.are_paths(preds):
         of_files(outside)
-        arrays = _arrays.Arrays(preds, y, split=split, task=task, output=output, **about)
+        arrays = s.run(lambda: _arrays.Arrays(preds, y, split=split, task=task, output=output, **about))
         s.arrays = arrays  # read until the pool is freed
         return s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
     files = {"y": y, **{name: about.pop(name, None) for name in ("folds", "groups", "sample_weight")}}

@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -23,13 +23,15 @@ from ._types import Array
 FORMATS = {"maps": 0, "maps-float16": 1, "labels": 2, "png": 3}
 
 
-def _taken(s: Session, pointer: ctypes.c_void_p, count: int) -> Array:
-    """A copy of floats that the library allocated, which are freed."""
+def _taken(s: Session, status: int, pointers: Sequence[ctypes.c_void_p], count: int) -> list[Array]:
+    """Copies of floats that the library allocated, which are freed, also where a handler of a signal has raised."""
     try:
-        flat: Any = (ctypes.c_float * count).from_address(pointer.value or 0)
-        return np.array(np.frombuffer(flat, np.float32))
+        s.check(status)
+        places: list[Any] = [(ctypes.c_float * count).from_address(pointer.value or 0) for pointer in pointers]
+        return [np.array(np.frombuffer(flat, np.float32)) for flat in places]
     finally:
-        c.lib.cst_free(s.context, pointer)
+        for pointer in pointers:
+            c.lib.cst_free(s.context, pointer)
 
 
 def shaped(flat: Array, rows: int, columns: int, conditions: int, values: bool) -> Array:
@@ -41,22 +43,21 @@ def shaped(flat: Array, rows: int, columns: int, conditions: int, values: bool) 
 def probabilities(s: Session, model: Any, pool: Any, split: str) -> tuple[Array, int]:
     """Probabilities, or values of a regression, flat, and how many rows."""
     rows, out = ctypes.c_int64(), ctypes.c_void_p()
-    s.check(
-        c.lib.cst_model_predict_pool(s.context, model, pool, split.encode(), ctypes.byref(out), ctypes.byref(rows))
+    status = c.lib.cst_model_predict_pool(
+        s.context, model, pool, split.encode(), ctypes.byref(out), ctypes.byref(rows)
     )
-    return _taken(s, out, rows.value * c.lib.cst_model_classes(model)), rows.value
+    (flat,) = _taken(s, status, [out], rows.value * c.lib.cst_model_classes(model))
+    return flat, rows.value
 
 
 def values(s: Session, model: Any, pool: Any, split: str) -> tuple[Array, Array, int]:
     """Values and variances of a regression, flat, and how many rows."""
     rows, mean, variance = ctypes.c_int64(), ctypes.c_void_p(), ctypes.c_void_p()
-    s.check(
-        c.lib.cst_model_predict_values_pool(
-            s.context, model, pool, split.encode(), ctypes.byref(mean), ctypes.byref(variance), ctypes.byref(rows)
-        )
+    status = c.lib.cst_model_predict_values_pool(
+        s.context, model, pool, split.encode(), ctypes.byref(mean), ctypes.byref(variance), ctypes.byref(rows)
     )
-    count = rows.value * c.lib.cst_model_classes(model)
-    return _taken(s, mean, count), _taken(s, variance, count), rows.value
+    found = _taken(s, status, [mean, variance], rows.value * c.lib.cst_model_classes(model))
+    return found[0], found[1], rows.value
 
 
 def intervals(s: Session, model: Any, mean: Array, variance: Array, rows: int, level: float) -> Array:
@@ -161,12 +162,12 @@ def loaded(s: Session, model: Any, pool: Any, split: str, form: Optional[str]) -
             path = os.path.join(folder, "detections.json")
             write(s, model, pool, split, path, form)
             with open(path, encoding="utf-8") as file:
-                return json.load(file)
+                return s.run(json.load, file)
         if form == "png":
             raise ArgumentError("format: PNGs are files; give out=FOLDER, or format='labels' for an array")
         path = os.path.join(folder, "maps.npy")
         write(s, model, pool, split, path, form)
-        return np.load(path)
+        return s.run(np.load, path)
 
 
 # ---- services --------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import re
 import signal
 import threading
 from collections.abc import Mapping
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Optional, TypeVar, Union
 
 from . import _library as c
 from . import _values
@@ -20,6 +20,7 @@ _getsignal: Any = __import__("_signal").getsignal
 _C_NAME = re.compile(r"^cst_\w+: ")  # of the function of C, which a user of Python did not call
 _LEVELS = {0: logging.DEBUG, 1: logging.INFO, 2: logging.WARNING}
 
+T = TypeVar("T")
 ProgressFunction = Callable[[str, int, int], Any]
 Progress = Union[None, bool, ProgressFunction]
 
@@ -60,6 +61,7 @@ class Session:
     ) -> None:
         self._interrupts = interrupts
         self._handlers: dict[int, tuple[Any, Any]] = {}  # by signal: the one that was there, and what stands for it
+        self._keeps = False  # whether what a handler raises is kept until the library is back
         self._threads = 0 if threads is None else _values.integer(threads, "threads")
         self._memory = 0 if memory is None else _bytes(memory)
         self._close_bars: Callable[[], None] = lambda: None
@@ -78,12 +80,12 @@ class Session:
         self.arrays: Any = None  # what a pool of the session reads
 
     def __enter__(self) -> "Session":
-        status = c.lib.cst_context_create(ctypes.byref(self.context))
-        if status != 0:
-            raise BY_STATUS.get(status, Error)(c.lib.cst_status_text(status).decode())
-        if self._interrupts and threading.current_thread() is threading.main_thread():
-            self._watch_signals()
         try:
+            if self._interrupts and threading.current_thread() is threading.main_thread():
+                self._watch_signals()
+            status = c.lib.cst_context_create(ctypes.byref(self.context))
+            if status != 0:
+                raise BY_STATUS.get(status, Error)(c.lib.cst_status_text(status).decode())
             # The callbacks must live as long as the context.
             self._log = c.LOG(self._on_log)
             c.lib.cst_context_set_log(self.context, self._log, None)
@@ -97,60 +99,98 @@ class Session:
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
-        for free, pointer in reversed(self._to_free):
-            free(self.context, pointer)
-        self._to_free.clear()
-        c.lib.cst_context_free(self.context)
-        self.context = ctypes.c_void_p()
-        self._log = self._progress = None
-        self._close_bars()
-        for number, (before, ours) in self._handlers.items():
-            if signal.getsignal(number) is ours:  # else someone has set another since
-                signal.signal(number, before)
-        self._handlers.clear()
+    def __exit__(self, *of: object) -> None:
+        try:
+            for free, pointer in reversed(self._to_free):
+                free(self.context, pointer)
+            self._to_free.clear()
+            c.lib.cst_context_free(self.context)
+            self.context = ctypes.c_void_p()
+            self._log = self._progress = None
+            self._passing(self._close_bars)
+        except BaseException as error:
+            # Bars that cannot be closed are the lesser evil where the call fails; a handler is always heard.
+            if not isinstance(error, Exception) or not of or of[0] is None:
+                self.keep_error(error)
+        finally:
+            self._put_back()
         raised, self._raised = self._raised, None
-        if raised is not None and (not _ or _[0] is None):
+        if raised is not None:
             raise raised
+
+    def _put_back(self) -> None:
+        """The handlers that were there. One that is back already may raise meanwhile: SIGINT's is the last."""
+        for number in sorted(self._handlers, key=lambda one: one == signal.SIGINT):
+            before, ours = self._handlers[number]
+            try:
+                if _getsignal(number) is ours:  # else someone has set another since
+                    signal.signal(number, before)
+            except BaseException as error:
+                self.keep_error(error)
+        self._handlers.clear()
+        self._keeps = False  # who still holds on to one of ours gets what it stood for
 
     def _watch_signals(self) -> None:
         """Has handlers of signals run as before, but what they raise kept until the library is back.
 
         Python runs them where it enters a callback, before any `try` of it, and what they raise there would be lost.
         """
+        self._keeps = True
         for number in range(1, signal.NSIG):
             handler: Any = _getsignal(number)
             if not callable(handler):  # ignored, the system's, or not Python's
                 continue
             ours = self._keeping(handler)
+            self._handlers[number] = handler, ours
             try:
                 signal.signal(number, ours)
             except (ValueError, OSError):  # not the main interpreter, or a signal that is not to be set
-                continue
-            self._handlers[number] = handler, ours
+                del self._handlers[number]
 
     def _keeping(self, handler: Any) -> Callable[[int, Any], None]:
         def keep(number: int, frame: Any) -> None:
             try:
                 handler(number, frame)
             except BaseException as error:
-                self._raised = self._raised or error
+                if not self._keeps:
+                    raise
+                self.keep_error(error)
 
         return keep
 
+    def _passing(self, function: Callable[..., T], *arguments: Any) -> T:
+        """The function's result; meanwhile what a handler raises is raised there."""
+        kept, self._keeps = self._keeps, False
+        try:
+            return function(*arguments)
+        finally:
+            self._keeps = kept
+
+    def run(self, function: Callable[..., T], *arguments: Any) -> T:
+        """The result of a function that is the user's, or may take long in Python.
+
+        Handlers of signals are as they were without us: the library is not at work, or called us and asks for an answer.
+        """
+
+        def unless_stopped() -> T:
+            self.check(0)
+            return function(*arguments)
+
+        return self._passing(unless_stopped)
+
     def _on_log(self, _user: object, level: int, message: bytes) -> None:
         try:
-            logger.log(_LEVELS.get(level, logging.INFO), "%s", message.decode("utf-8", "replace"))
-        except BaseException as error:  # raised again when the call is back
-            self._raised = self._raised or error
+            self.run(logger.log, _LEVELS.get(level, logging.INFO), "%s", message.decode("utf-8", "replace"))
+        except BaseException as error:
+            self.keep_error(error)
 
     def _on_progress(self, _user: object, stage: bytes, done: int, total: int) -> int:
         # Python runs the handlers of signals as it enters this, so that they run while the library works.
         try:
-            if self._raised is None and self._tell is not None and self._tell(stage.decode(), done, total):
+            if self._tell is not None and self.run(self._tell, stage.decode(), done, total):
                 return 1
         except BaseException as error:
-            self._raised = self._raised or error
+            self.keep_error(error)
         return 0 if self._raised is None else 1
 
     def keep_error(self, error: BaseException) -> None:
@@ -196,10 +236,8 @@ class Session:
         """A report as JSON and as text; the report is freed with the session."""
         texts = []
         for function, more in ((c.lib.cst_report_json, ()), (c.lib.cst_report_text, (0,))):
-            out = ctypes.c_void_p()
-            self.check(function(self.context, pointer, *more, ctypes.byref(out)))
+            out = self.make_with(c.lib.cst_free, lambda context, o: function(context, pointer, *more, o))
             texts.append(ctypes.string_at(out).decode("utf-8", "replace"))
-            c.lib.cst_free(self.context, out)
         return texts[0], texts[1]
 
 

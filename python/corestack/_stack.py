@@ -192,6 +192,15 @@ class Stack:
         of_files(outside)
         if self.task in ("segmentation", "detection"):
             raise ArgumentError(f"predictions: a stack of {self.task} predicts a pool of files; give its path")
+        arrays = s.run(self._in_memory, preds, y, names, output, sample_weight)
+        self._needed(arrays)
+        pool = s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
+        s.arrays = arrays  # read until the pool is freed
+        return pool
+
+    def _in_memory(
+        self, preds: Any, y: Any, names: Optional[Sequence[str]], output: Optional[str], sample_weight: Any
+    ) -> "_arrays.Arrays":
         preds = self._only_needed(preds)
         if y is not None and self.task == "classification" and self.classes is None:
             if not _arrays.is_path(y) and as_array(y, "y").dtype.kind in "USO":
@@ -200,7 +209,7 @@ class Stack:
                     "y: labels are text, and the stack knows no names of classes; give columns from 0 on, or fit it with "
                     "classes=[...]"
                 )
-        arrays = _arrays.Arrays(
+        return _arrays.Arrays(
             preds,
             y,
             split="test",
@@ -210,10 +219,6 @@ class Stack:
             sample_weight=sample_weight,
             output=output,
         )
-        self._needed(arrays)
-        pool = s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
-        s.arrays = arrays  # read until the pool is freed
-        return pool
 
     def _only_needed(self, preds: Any) -> Any:
         """Of a frame of members those columns that are kept; others may hold anything."""
@@ -354,12 +359,12 @@ class Stack:
             if return_variance and (self.task != "regression" or out is not None):
                 raise ArgumentError("return_variance: is of a regression, whose values are returned")
             if out is not None:
+                refuse_inputs(_values.path(out, "out"), preds, pool)
                 return _prediction.write(s, self._model, pool, split, out, format)
             if self.task in ("segmentation", "detection"):
                 return _prediction.loaded(s, self._model, pool, split, format)
             if format is not None:
                 raise ArgumentError("format: is for maps of a segmentation; leave it out")
-                refuse_inputs(_values.path(out, "out"), preds, pool)
             if return_variance:
                 mean, variance, rows = _prediction.values(s, self._model, pool, split)
                 return self._shaped(mean, pool, split, rows), self._shaped(variance, pool, split, rows)
@@ -494,10 +499,8 @@ class Stack:
 
 def model_bytes(s: Session, model: ctypes.c_void_p) -> bytes:
     """The model's file as bytes."""
-    out = ctypes.c_void_p()
     size = ctypes.c_size_t()
-    s.check(c.lib.cst_model_save_memory(s.context, model, ctypes.byref(out), ctypes.byref(size)))
-    try:
-        return ctypes.string_at(out, size.value)
-    finally:
-        c.lib.cst_free(s.context, out)
+    out = s.make_with(
+        c.lib.cst_free, lambda context, o: c.lib.cst_model_save_memory(context, model, o, ctypes.byref(size))
+    )
+    return ctypes.string_at(out, size.value)

@@ -29,7 +29,7 @@ _NATIVE = {
 }  # fmt: skip
 _NUMBERS = {c.lib.cst_dtype_name(number).decode(): number for number in range(c.DTYPE_COUNT)}
 _OF_NUMPY = {np.dtype(kind): _NUMBERS[name] for name, kind in _NATIVE.items()}
-_PIECE = 1 << 24  # bytes written at a time
+_PIECE = 1 << 24  # bytes read or written at a time
 _SHOWN = 8  # names in a message
 
 
@@ -89,16 +89,23 @@ class _File:
             mapped.flags.writeable = False
             return mapped
         out: Array = np.empty(shape, kind)
-        self.session.check(
-            c.lib.cst_safetensors_read(self.session.context, self.pointer, tensor, 0, size, out.ctypes.data)
-        )
+        self._fill(c.lib.cst_safetensors_read, tensor, out.ctypes.data, size, 1)
         return out
 
     def converted(self, tensor: int, dtype: "np.dtype[Any]") -> Array:
         out: Array = np.empty(self.shape(tensor), dtype)
         read = c.lib.cst_safetensors_read_f32 if dtype == np.float32 else c.lib.cst_safetensors_read_f64
-        self.session.check(read(self.session.context, self.pointer, tensor, 0, out.size, out.ctypes.data))
+        self._fill(read, tensor, out.ctypes.data, out.size, out.itemsize)
         return out
+
+    def _fill(self, read: Any, tensor: int, address: int, count: int, item: int) -> None:
+        """Reads `count` bytes or elements of `item` bytes in pieces, between which handlers of signals run."""
+        step = _PIECE // item
+        for first in range(0, count, step):
+            part = min(step, count - first)
+            self.session.check(
+                read(self.session.context, self.pointer, tensor, first, part, address + first * item)
+            )
 
     def read(self, tensor: int, dtype: Optional["np.dtype[Any]"], stored: bool, mmap: bool) -> Array:
         kind = _NATIVE.get(self.dtype(tensor))
@@ -247,10 +254,10 @@ def write_safetensors(
         raise ArgumentError(f"dtype is '{dtype}'; it is 'F64', 'F32', 'F16' or 'BF16'")
     found = {name: _bits_of(value, str(name)) for name, value in arrays.items()}
     kind = c.TENSOR_ORDER_SORTED if order == "sorted" else c.TENSOR_ORDER_GIVEN
-    with Session(interrupts=False) as s:
+    with Session() as s:
         writer = ctypes.c_void_p()
-        _check(s, c.lib.cst_safetensors_writer_open, ctypes.byref(writer), _values.path(path), kind)
         try:
+            _check(s, c.lib.cst_safetensors_writer_open, ctypes.byref(writer), _values.path(path), kind)
             for key, value in (metadata or {}).items():
                 texts = _values.text(key, "metadata"), _values.text(value, "metadata")
                 _check(s, c.lib.cst_safetensors_writer_metadata, writer, *texts)

@@ -31,11 +31,14 @@ def _paths(paths: Sequence[Path]) -> tuple[Any, int]:
 def _hook(s: Session, predict: Predict) -> Any:
     """`predict` as the library calls it; what it raises is kept until the library is back."""
 
+    def answer(candidate: bytes, predictions: bytes) -> None:
+        found = np.asarray(predict(os.fsdecode(candidate)))
+        with open(predictions, "wb") as file:
+            np.save(file, found, allow_pickle=False)
+
     def ask(context: int, _user: object, candidate: bytes, predictions: bytes) -> int:
         try:
-            found = np.asarray(predict(os.fsdecode(candidate)))
-            with open(predictions, "wb") as file:
-                np.save(file, found, allow_pickle=False)
+            s.run(answer, candidate, predictions)
             return 0
         except BaseException as error:
             s.keep_error(error)
@@ -104,7 +107,7 @@ def soup(
                 hook=hook,
                 identity=_values.text(identity, "identity"),
                 work=os.fsencode(os.path.join(folder, "work")) if work is None else _values.path(work, "work"),
-                labels=_labels(y, folder),
+                labels=s.run(_labels, y, folder),
                 task=_arrays.number_of(task, {"classification": 0, "regression": 1}, "task"),
                 output=_arrays.number_of(output, _OUTPUTS, "output"),
                 metric=_values.text_or_none(metric, "metric"),

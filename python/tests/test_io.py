@@ -8,6 +8,7 @@ import os
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from common import ROOT, digits, needs_tool, run_tool, toy
@@ -116,6 +117,15 @@ class Writing(Case):
             turned["int"] = np.repeat(arrays["int"], 2)[::2]
             io.write_safetensors(self.path, turned, metadata, order=order)
             self.assertEqual(self.path.read_bytes(), wanted)
+
+    def test_read_in_pieces(self):
+        arrays = {"a": np.arange(100.0), "b": np.arange(33, dtype=np.float32), "c": np.zeros((0, 3))}
+        io.write_safetensors(self.path, arrays)
+        with mock.patch.object(io, "_PIECE", 64):
+            for name, found in io.read_safetensors(self.path).items():
+                np.testing.assert_array_equal(found, arrays[name])
+            for name, found in io.read_safetensors(self.path, dtype="float32").items():
+                np.testing.assert_array_equal(found, arrays[name].astype(np.float32))
 
     def test_large_arrays_go_in_pieces(self):
         large = np.random.default_rng(2).normal(size=(3, 1000, 1000)).astype(np.float32)

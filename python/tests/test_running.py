@@ -8,16 +8,18 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
 
 import numpy as np
 from common import toy
 
 import corestack
-from corestack import _session
+from corestack import _prediction, _session, _stack
 from corestack import _library as c
 
 # Fits of a second or less, in which every stage is still longer than a moment.
@@ -149,6 +151,157 @@ class Signals(unittest.TestCase):
         self.addCleanup(signal.signal, signal.SIGUSR1, before)
         corestack.fit(preds, y, evaluate_nested=False, progress=lambda *_: signal.signal(signal.SIGUSR1, other) and None)
         self.assertIs(signal.getsignal(signal.SIGUSR1), other)
+
+
+class Handlers(unittest.TestCase):
+    """Whatever becomes of a call, handlers are back after it; while the user's own code runs they are in force."""
+
+    def setUp(self):
+        for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, lambda *_: None)):
+            self.addCleanup(signal.signal, number, signal.signal(number, handler))
+        self.before = self.now()
+
+    def now(self):
+        return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+    def ends(self, error, **how):
+        preds, y = SMALL
+        with self.assertRaises(error) as caught:
+            corestack.fit(preds, y, evaluate_nested=False, **how)
+        self.assertEqual(self.now(), self.before)
+        with self.assertRaises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+        return caught.exception
+
+    def bars(self, show, close):
+        self.addCleanup(mock.patch.stopall)
+        mock.patch.object(_session, "_tqdm_progress", lambda: (show, close)).start()
+
+    def test_bars_that_cannot_be_drawn(self):
+        def broken(*where):
+            raise BrokenPipeError("drawn" if where else "closed")
+
+        self.bars(broken, broken)
+        self.assertEqual(str(self.ends(BrokenPipeError, progress=True)), "drawn")
+        self.bars(lambda *_: None, broken)
+        self.assertEqual(str(self.ends(BrokenPipeError, progress=True)), "closed")
+
+    def test_interrupted_at_the_end(self):
+        self.bars(lambda *_: None, lambda: os.kill(os.getpid(), signal.SIGINT))
+        self.ends(KeyboardInterrupt, progress=True)
+
+    def test_interrupted_while_handlers_are_put_back(self):
+        before, put = list(self.before), signal.signal
+
+        def interrupted(number, handler):
+            found = put(number, handler)
+            if handler in before:
+                before.remove(handler)
+                os.kill(os.getpid(), signal.SIGINT)
+            return found
+
+        with mock.patch.object(signal, "signal", interrupted):
+            self.ends(KeyboardInterrupt)
+
+    def test_one_that_was_kept_elsewhere(self):
+        preds, y = SMALL
+        found = []
+        corestack.fit(preds, y, evaluate_nested=False, progress=lambda *_: found.append(signal.getsignal(signal.SIGINT)))
+        signal.signal(signal.SIGINT, found[0])  # as a function does that puts back what it found
+        with self.assertRaises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def soon(self, call):
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+        began = time.monotonic()
+        timer.start()
+        with self.assertRaises(KeyboardInterrupt):
+            call()
+        timer.join()
+        self.assertLess(time.monotonic() - began, 1.2)
+        self.assertEqual(self.now(), self.before)
+
+    def test_functions_that_hang(self):
+        class Slow:
+            def __array__(self, dtype=None):
+                time.sleep(5)
+                return y
+
+            def __len__(self):
+                return len(y)
+
+        class Handler(logging.Handler):
+            def emit(self, record):
+                time.sleep(5)
+
+        preds, y = SMALL
+        stack = corestack.fit(preds, y, evaluate_nested=False)
+        self.soon(lambda: corestack.fit(preds, y, progress=lambda *_: time.sleep(5)))
+        self.soon(lambda: corestack.fit(preds, Slow()))
+        self.soon(lambda: stack.evaluate(preds, Slow()))
+        with tempfile.TemporaryDirectory() as folder:
+            files = [f"{folder}/{k}.safetensors" for k in range(2)]
+            for file in files:
+                corestack.io.write_safetensors(file, {"w": np.ones(3, np.float32)})
+            out = f"{folder}/out.safetensors"
+            self.soon(lambda: corestack.soup(files, out, kind="greedy", predict=lambda _: time.sleep(5), y=[0, 1] * 9))
+            self.assertFalse(os.path.exists(out))
+            os.mkfifo(f"{folder}/pipe")
+            self.soon(lambda: corestack.io.write_safetensors(f"{folder}/pipe", {"w": np.ones(3, np.float32)}))
+        logger = logging.getLogger("corestack")
+        self.addCleanup(logger.removeHandler, handler := Handler())
+        logger.addHandler(handler)
+        few = np.where(np.arange(60) == 0, 2, np.arange(60) % 2)  # fewer rows than folds: a warning
+        self.soon(lambda: corestack.fit(toy(rows=60)[0], few))
+
+    def test_results_are_freed(self):
+        """What a handler raises after the last look at it comes when the result is there already."""
+
+        class Stopped(Exception):
+            pass
+
+        preds, y = SMALL
+        numbers = {name: p[:, 0] for name, p in preds.items()}
+        stack = corestack.fit(preds, y, evaluate_nested=False)
+        values = corestack.fit(numbers, y.astype(float), task="regression", evaluate_nested=False)
+        free = c.lib.cst_free
+        given = []
+
+        def freed(context, pointer):
+            given.append(bool(pointer.value))
+            free(context, pointer)
+
+        def probabilities(s):
+            _prediction.probabilities(s, stack._model, stack._pool(s, preds, None, None, None, False), "test")
+
+        def two_values(s):
+            _prediction.values(s, values._model, values._pool(s, numbers, None, None, None, False), "test")
+
+        def report(s):
+            s.report(s.make(c.lib.cst_report_free, lambda context, o: c.lib.cst_report_new(context, b"fit", o)))
+
+        for name, call, count in (
+            ("cst_model_predict_pool", probabilities, 1),
+            ("cst_model_predict_values_pool", two_values, 2),
+            ("cst_model_save_memory", lambda s: _stack.model_bytes(s, stack._model), 1),
+            ("cst_report_json", report, 1),
+            ("cst_report_text", report, 2),
+        ):
+            given.clear()
+            function = getattr(c.lib, name)
+            with self.subTest(name), self.assertRaises(Stopped), _session.Session() as s:
+
+                def then_raises(*arguments):
+                    status = function(*arguments)
+                    s.keep_error(Stopped())
+                    return status
+
+                with mock.patch.object(c.lib, "cst_free", freed), mock.patch.object(c.lib, name, then_raises):
+                    call(s)
+            self.assertEqual(given, [True] * count)
 
 
 class Threads(unittest.TestCase):

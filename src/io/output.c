@@ -312,8 +312,11 @@ static cst_status copy_to_named(cst_context *context, cst_output_file *output) {
     struct stat info;
     int from = output->fd;
     output->fd = -1;
-    mode_t mode = fstat(from, &info) == 0 ? info.st_mode & 0777 : 0600;
-    cst_status status = name_temporary(context, output, -1, mode);
+    cst_status status =
+        fstat(from, &info) == 0 ? CST_OK : failed(context, output, "copying", errno);
+    mode_t mode = status == CST_OK ? info.st_mode & 0777 : 0;
+    if (status == CST_OK)
+        status = name_temporary(context, output, -1, mode);
     if (status == CST_OK)
         (void)fchmod(output->fd, mode);
     for (off_t at = 0; status == CST_OK && at < info.st_size;) {

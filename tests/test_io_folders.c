@@ -250,6 +250,53 @@ static void a_folder_appears_whole_or_not_at_all(void **state) {
     cst_output_folder_abort(f->context, NULL);
 }
 
+static mode_t mode_of(const char *path) {
+    struct stat info;
+    assert_int_equal(stat(path, &info), 0);
+    return info.st_mode & 07777;
+}
+
+/* One in the place of an empty folder is private from the start where that is, and has its
+ * permissions at the end. */
+static void a_folder_takes_permissions(void **state) {
+    static const mode_t MODES[] = {0700, 0750, 0500, 01777};
+    fixture *f = *state;
+    cst_output_folder *out = NULL;
+    char *path = NULL;
+    for (size_t i = 0; i < sizeof MODES / sizeof MODES[0]; i++) {
+        assert_int_equal(mkdir(at(f, "out"), 0777), 0);
+        assert_int_equal(chmod(at(f, "out"), MODES[i]), 0);
+        assert_int_equal(cst_output_folder_open(f->context, &out, at(f, "out")), CST_OK);
+        assert_int_equal(cst_output_folder_file(f->context, out, "a", ".npy", &path), CST_OK);
+        put(path, "x", 1);
+        *strrchr(path, '/') = '\0';
+        assert_int_equal(mode_of(path) & 077 & ~MODES[i], 0);
+        cst_free(f->context, path);
+        assert_int_equal(cst_output_folder_commit(f->context, out), CST_OK);
+        assert_int_equal(mode_of(at(f, "out")), MODES[i]);
+        assert_int_equal(chmod(at(f, "out"), 0700), 0);
+        assert_int_equal(unlink(at(f, "out/a.npy")), 0);
+        assert_int_equal(rmdir(at(f, "out")), 0);
+    }
+}
+
+static void a_folder_has_a_name_of_its_own(void **state) {
+    fixture *f = *state;
+    cst_output_folder *out = NULL;
+    assert_int_equal(mkdir(at(f, "empty"), 0777), 0);
+    static const char *const NAMES[] = {"empty/.", "empty/./", "empty/..", "empty/..//"};
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
+        assert_says(f, cst_output_folder_open(f->context, &out, at(f, NAMES[i])), CST_ERROR_IO,
+                    "cannot get such a name");
+    assert_says(f, cst_output_folder_open(f->context, &out, "."), CST_ERROR_IO,
+                "cannot get such a name");
+    assert_int_equal(cst_output_folder_open(f->context, &out, at(f, "a..")), CST_OK);
+    cst_output_folder_abort(f->context, out);
+    assert_int_equal(cst_output_folder_open(f->context, &out, at(f, "...")), CST_OK);
+    cst_output_folder_abort(f->context, out);
+    assert_int_equal(rmdir(at(f, "empty")), 0);
+}
+
 static void no_folder_is_left_when_memory_fails(void **state) {
     fixture *f = *state;
     int64_t base = f->memory.live;
@@ -351,6 +398,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(cases_come_in_the_order_of_their_names, setup, teardown),
         cmocka_unit_test_setup_teardown(masks_are_images_and_volumes, setup, teardown),
         cmocka_unit_test_setup_teardown(a_folder_appears_whole_or_not_at_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_folder_takes_permissions, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_folder_has_a_name_of_its_own, setup, teardown),
         cmocka_unit_test_setup_teardown(no_folder_is_left_when_memory_fails, setup, teardown),
         cmocka_unit_test_setup_teardown(names_that_are_taken_are_passed_over, setup, teardown),
         cmocka_unit_test_setup_teardown(reference_errors_are_read_or_refused, setup, teardown),

@@ -19,6 +19,8 @@ enum { NAME_TRIES = 100 };
 struct cst_output_folder {
     char *path;
     char *temporary;
+    bool replaces; /* an empty folder, whose permissions are `mode` */
+    mode_t mode;
 };
 
 /* Whether a folder is known to hold nothing. */
@@ -33,24 +35,41 @@ static bool is_empty(const char *path) {
     return empty;
 }
 
+/* A finished folder cannot get the name "." or "..", whatever stands before it. */
+static bool can_be_named(const char *path, size_t length) {
+    size_t dots = 0;
+    while (dots < length && path[length - dots - 1] == '.')
+        dots++;
+    bool alone = dots == length || path[length - dots - 1] == '/';
+    return dots == 0 || dots > 2 || !alone;
+}
+
 cst_status cst_output_folder_open(cst_context *context, cst_output_folder **out, const char *path) {
     struct stat info;
     *out = NULL;
-    if (lstat(path, &info) == 0 && (!S_ISDIR(info.st_mode) || !is_empty(path)))
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    if (!can_be_named(path, length))
+        return cst_fail(context, CST_ERROR_IO,
+                        "%s: a finished folder cannot get such a name; name a new one", path);
+    bool exists = lstat(path, &info) == 0;
+    if (exists && (!S_ISDIR(info.st_mode) || !is_empty(path)))
         return cst_fail(context, CST_ERROR_IO,
                         "%s: exists already and is not an empty folder; name a new one", path);
     cst_output_folder *folder = cst_alloc(context, 1, sizeof *folder);
     if (!folder)
         return CST_ERROR_MEMORY;
-    size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/')
-        length--;
+    folder->replaces = exists;
+    folder->mode = exists ? info.st_mode & 07777 : 0777;
     folder->path = cst_format(context, "%.*s", (int)length, path);
     int made = -1;
     for (int attempt = 0; folder->path && made != 0 && attempt < NAME_TRIES; attempt++) {
         cst_free(context, folder->temporary);
         folder->temporary = cst_output_temporary(context, folder->path, attempt);
-        made = folder->temporary ? cst_make_folder(folder->temporary, 0777) : -1;
+        made = folder->temporary
+                   ? cst_make_folder(folder->temporary, (folder->mode & 0777) | S_IRWXU)
+                   : -1;
         if (made != 0 && errno != EEXIST)
             break;
     }
@@ -90,6 +109,8 @@ cst_status cst_output_folder_commit(cst_context *context, cst_output_folder *fol
         (void)cst_fsync(fd); /* the files are synced; some file systems cannot sync a folder */
         (void)close(fd);
     }
+    if (folder->replaces)
+        (void)chmod(folder->temporary, folder->mode);
     if (cst_rename(folder->temporary, folder->path) != 0) {
         cst_status status =
             cst_fail(context, CST_ERROR_IO, "%s: renaming the finished folder failed: %s",
@@ -104,6 +125,7 @@ cst_status cst_output_folder_commit(cst_context *context, cst_output_folder *fol
 void cst_output_folder_abort(cst_context *context, cst_output_folder *folder) {
     if (!folder)
         return;
+    (void)chmod(folder->temporary, S_IRWXU);
     DIR *open = cst_open_entries(AT_FDCWD, folder->temporary, 0);
     for (const struct dirent *entry; open && (entry = cst_next_entry(open)) != NULL;)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)

@@ -44,7 +44,7 @@ typedef struct cst_compare_options {
     cst_status (*predicted)(void *user, const char *method, const char *split,
                             const float *probabilities, int64_t rows, int32_t classes);
     void *user;
-    /* Of cst_compare alone. */
+    /* Of cst_compare of a classification alone; refused by that of other tasks. */
     const char *clean; /* the split without conditions that one with conditions is compared with;
                           NULL: the manifest's, if any */
     const char *reference_errors; /* by which errors under conditions are divided: a JSON file

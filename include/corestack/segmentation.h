@@ -76,10 +76,10 @@ typedef enum cst_map_format {
 } cst_map_format;
 
 /* Predicts every case of a split and writes the maps as they are made; memory does not grow with
- * the number of cases. A path that ends in .npy becomes one array [cases, height, width(,
- * classes)], for cases of one size; any other path a folder, new or empty, with CASE.npy or
- * CASE.png for each case. Nothing is left at the path after a failure. *cases and *pixels may be
- * NULL. */
+ * the number of cases. A path that ends in .npy, a pipe, a device or an open descriptor becomes one
+ * array [cases, height, width(, classes)], for cases of one size; any other path a folder, new or
+ * empty, with CASE.npy or CASE.png for each case. No file or folder is left at the path after a
+ * failure. *cases and *pixels may be NULL. */
 CST_API cst_status cst_segmentation_predict(cst_context *context, const cst_model *model,
                                             cst_pool *pool, const char *split,
                                             cst_map_format format, const char *path, int64_t *cases,

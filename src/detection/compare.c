@@ -284,6 +284,10 @@ static cst_status open_scene(cst_context *context, comparison *c) {
     c->split = c->options->split ? c->options->split : "oof";
     c->nested = strcmp(c->split, "oof") == 0;
     c->files = c->nested ? &c->train : &c->other;
+    if (c->options->predicted)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "a comparison of detections does not keep the boxes of every method; fit, "
+                        "then predict");
     cst_status status = c->options->ood
                             ? cst_fail(context, CST_ERROR_UNSUPPORTED,
                                        "out-of-distribution splits are not for detection")

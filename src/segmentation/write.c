@@ -9,7 +9,9 @@
 #include "segmentation/decide.h"
 #include "segmentation/score.h"
 
+#include <corestack/files.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { PIECE_VALUES = 1 << 20, LABELS_8 = 256, LABELS_16 = 65536 };
 
@@ -188,6 +190,14 @@ static cst_status make_buffers(cst_context *context, writing *w) {
     return w->probabilities && w->index && w->labels && w->scratch ? CST_OK : CST_ERROR_MEMORY;
 }
 
+/* Whether all maps go to one array: where the name says so, and to what takes bytes in their order.
+ */
+static bool is_array(const char *path) {
+    struct stat info;
+    return ends_with(path, ".npy") || cst_path_is_descriptor(path) ||
+           (stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode));
+}
+
 cst_status cst_segmentation_predict(cst_context *context, const cst_model *model, cst_pool *pool,
                                     const char *split, cst_map_format format, const char *path,
                                     int64_t *cases, int64_t *pixels) {
@@ -205,7 +215,7 @@ cst_status cst_segmentation_predict(cst_context *context, const cst_model *model
                         cst_task_name(model->task), cst_task_name(cst_pool_task(pool)));
     writing w = {.model = model, .format = format};
     const float **pointers = NULL;
-    bool array = ends_with(path, ".npy");
+    bool array = is_array(path);
     w.type = format == CST_MAP_FLOAT32    ? CST_NPY_F32
              : format == CST_MAP_FLOAT16  ? CST_NPY_F16
              : model->classes <= LABELS_8 ? CST_NPY_U8

@@ -40,6 +40,16 @@ static cst_status check_task(cst_context *context, const cst_model *model, const
                     cst_task_name(cst_model_task(model)), cst_task_name(cst_pool_task(pool)));
 }
 
+/* Settings that speak of classes. */
+static cst_status check_shift(cst_context *context, const cst_pool *pool, bool given) {
+    if (!given || cst_pool_task(pool) == CST_TASK_CLASSIFICATION)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                    "splits out of distribution, clean ones, reference errors and training counts "
+                    "are of classification, and the pool's task is %s",
+                    cst_task_name(cst_pool_task(pool)));
+}
+
 /* The status is the one to return. */
 static cst_status finish(cst_context *context, cst_status status, cst_report **report) {
     return cst_why(context, cst_report_settle(context, status, report));
@@ -155,11 +165,8 @@ cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_
     if (status == CST_OK && cst_pool_task(pool) == CST_TASK_CLASSIFICATION)
         return finish(context, cst_classification_evaluate_stack(context, model, pool, &o, report),
                       report);
-    if (status == CST_OK && more)
-        status = cst_fail(context, CST_ERROR_UNSUPPORTED,
-                          "splits out of distribution, clean ones, reference errors and training "
-                          "counts are of classification, and the pool's task is %s",
-                          cst_task_name(cst_pool_task(pool)));
+    if (status == CST_OK)
+        status = check_shift(context, pool, more);
     return status == CST_OK ? cst_evaluate_model(context, model, pool, o.split, o.baselines,
                                                  o.resamples, o.seed, report)
                             : status;
@@ -204,6 +211,9 @@ cst_status cst_compare(cst_context *context, cst_pool *pool, const cst_compare_o
     if (!pool)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_compare: the pool is NULL");
     status = find_calls(context, pool, "compare", offsetof(cst_task_calls, compare), &calls);
+    if (status == CST_OK)
+        status = check_shift(context, pool,
+                             own.clean || own.reference_errors || own.head_above || own.tail_below);
     if (status == CST_OK)
         status = calls->compare(context, pool, options, report);
     return finish(context, status, report);

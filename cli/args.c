@@ -5,6 +5,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ static int edit_distance(const char *a, const char *b) {
     int rows = (int)strlen(a);
     int columns = (int)strlen(b);
     if (rows > WORD_CHARS || columns > WORD_CHARS)
-        return WORD_CHARS;
+        return INT_MAX; /* nobody mistypes that */
     for (int i = 0; i <= rows; i++)
         for (int j = 0; j <= columns; j++) {
             if (i == 0 || j == 0) {

@@ -222,6 +222,10 @@ const char *cli_base_name(const char *path);
 /* The folder of a path, "." where none is named; false where it does not fit. */
 bool cli_folder_of(const char *path, char folder[CLI_PATH_CHARS]);
 
+/* Whether two paths lead to one file, by whatever names. Where neither is there yet, whether they
+ * are the same name in the same folder. */
+bool cli_same_file(const char *a, const char *b);
+
 /* Whether what is written to one shows up in the other: one file, pipe or device but /dev/null. */
 bool cli_same_place(const struct stat *a, const struct stat *b);
 
@@ -236,6 +240,9 @@ int cli_check_named_inputs(cli_call *call);
 /* Refuses outputs that are a file which the pool names, or lie in a folder of cases that it names,
  * where a new file would be a case. */
 int cli_check_pool_file(cli_call *call, const char *input);
+
+/* Refuses outputs that would be members of a folder without a manifest the next time. */
+int cli_check_pool_folder(cli_call *call, const char *folder);
 
 /* ---- target.c -------------------------------------------------------------------------------- */
 
@@ -262,6 +269,10 @@ int cli_open_target(cli_call *call, const char *what, cli_target *target);
 /* The same for the file of another option, by its name. */
 int cli_open_target_of(cli_call *call, const char *name, const char *what, cli_target *target);
 
+/* Where a file goes that the command names by itself, for `option`: beside what is there, links
+ * followed. What is there must be a file, or nothing. */
+int cli_place_target(cli_call *call, const char *option, const char *path, cli_target *target);
+
 /* The same for a folder of files, which must be new or empty. instead: what else could be named,
  * for the message, as ", or ..."; or "". */
 int cli_open_folder_target(cli_call *call, const char *what, const char *instead,
@@ -270,11 +281,20 @@ int cli_open_folder_target(cli_call *call, const char *what, const char *instead
 /* Whether the name ends so, in capitals or not. */
 bool cli_target_ends(const cli_target *target, const char *extension);
 
+/* Whether an npy goes there: its name says so, or nothing of a pipe, device or descriptor. */
+bool cli_target_is_npy(const cli_target *target);
+
+/* Takes back, for a program that is to be started, that new files are private where an output takes
+ * the place of a private one. Safe between fork and exec. */
+void cli_usual_permissions(void);
+
 /* Makes the names in a folder last through a loss of power, as far as its file system can: a name
  * that was given stays given, so nothing is said when it cannot. */
 void cli_sync_folder(const char *folder);
-/* rename(), which a signal only delays; false and errno where it fails. */
-bool cli_rename(const char *from, const char *to);
+
+/* Gives what is finished the permissions of what it replaces, and its name; false and errno where
+ * that fails. */
+bool cli_name_target(const cli_target *target);
 
 /* Ends the command: sees that standard output took the report and only then gives the file its
  * name; on a failure, also an earlier one (`code`), the file is removed. Returns the exit code. */

@@ -199,7 +199,7 @@ int cli_open_comparison(cli_call *call, int32_t usual, cli_comparison *c) {
     if (code == CLI_OK)
         code = cli_open_pool(call, 0, &c->pool);
     if (code == CLI_OK)
-        code = cli_open_save(call, c->pool, c->options.split, c->options.ood, &c->save);
+        code = cli_open_save(call, c->pool, &c->options, &c->save);
     if (code == CLI_OK && c->save.folder) {
         c->options.predicted = cli_save_predictions;
         c->options.user = &c->save;
@@ -210,7 +210,7 @@ int cli_open_comparison(cli_call *call, int32_t usual, cli_comparison *c) {
 int cli_check_comparison(cli_call *call, cli_comparison *c, cst_status status) {
     if (status != CST_OK)
         cli_drop_save(&c->save);
-    return cli_check(call, status);
+    return c->save.said ? CLI_BAD_INPUT : cli_check(call, status);
 }
 
 int cli_close_comparison(cli_call *call, cli_comparison *c, cst_report *report, int code) {

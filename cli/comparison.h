@@ -13,10 +13,10 @@
 typedef struct cli_save {
     cli_call *call;
     const cst_pool *pool;
-    const char *folder;            /* as given; NULL: nothing is saved */
-    char suffix[32];               /* of a file that has not got its name yet */
-    bool made;                     /* the folder is ours */
-    char (*names)[CLI_PATH_CHARS]; /* [count], as they will be */
+    const char *folder; /* as given; NULL: nothing is saved */
+    bool made;          /* the folder is ours */
+    bool said;          /* why a file has no place stands on stderr already */
+    cli_target *files;  /* [count], as they will be */
     int count;
     int size;
 } cli_save;
@@ -56,9 +56,9 @@ int cli_list_methods(cli_call *call);
 
 /* ---- save.c ---------------------------------------------------------------------------------- */
 
-/* Looks at --save before any work is done: the folder is there or can be made, and holds no input.
- * `split` and `ood` (or NULL) are what will be saved. */
-int cli_open_save(cli_call *call, const cst_pool *pool, const char *split, const char *ood,
+/* Looks at --save before any work is done: the folder is there or can be made and holds no input,
+ * and each file of the options' methods and splits can have its name, which is its own. */
+int cli_open_save(cli_call *call, const cst_pool *pool, const cst_compare_options *options,
                   cli_save *save);
 
 /* cst_compare_options.predicted; user: the cli_save. */

@@ -27,7 +27,28 @@ static bool holds_predictions(const cli_call *call) {
            ends_with(path, ".csv") || ends_with(path, ".safetensors") || cli_member(path) > 0;
 }
 
+/* The first option given that is neither among [count] names nor for every form of the command;
+ * NULL where there is none. */
+static const char *other_option(const cli_call *call, const char *const *taken, size_t count) {
+    static const char *const always[] = {"resamples", "seed", "csv", "markdown"};
+    for (int i = 0; i < call->given_count; i++) {
+        const char *name = call->given[i].option->name;
+        bool known = false;
+        for (size_t j = 0; j < count; j++)
+            known = known || strcmp(name, taken[j]) == 0;
+        for (size_t j = 0; j < sizeof always / sizeof always[0]; j++)
+            known = known || strcmp(name, always[j]) == 0;
+        for (const cli_option *common = CLI_COMMON_OPTIONS; common->name; common++)
+            known = known || strcmp(name, common->name) == 0;
+        if (!known)
+            return name;
+    }
+    return NULL;
+}
+
 static int score_file(cli_call *call, int32_t resamples, uint64_t seed, cst_report **report) {
+    static const char *const taken[] = {"labels", "ids",    "weights", "values",       "task",
+                                        "ignore", "layout", "classes", "allow-outside"};
     cst_pool *pool = NULL;
     if (call->argument_count > 1)
         return cli_fail(call, "%s holds predictions: give it alone, with --labels",
@@ -35,15 +56,12 @@ static int score_file(cli_call *call, int32_t resamples, uint64_t seed, cst_repo
     if (!cli_value(call, "labels"))
         return cli_fail(call, "%s holds predictions: give the labels with --labels L.npy",
                         call->arguments[0]);
-    static const char *const of_models[] = {"baselines",        "split", "folds",
-                                            "groups",           "ood",   "clean",
-                                            "reference-errors", "head",  "tail"};
-    for (size_t i = 0; i < sizeof of_models / sizeof of_models[0]; i++)
-        if (cli_flag(call, of_models[i]))
-            return cli_fail(call,
-                            "--%s applies to a model and a pool, and %s holds predictions: leave "
-                            "it out",
-                            of_models[i], call->arguments[0]);
+    const char *other = other_option(call, taken, sizeof taken / sizeof taken[0]);
+    if (other)
+        return cli_fail(call,
+                        "--%s applies to a model and a pool, and %s holds predictions: leave "
+                        "it out",
+                        other, call->arguments[0]);
     const char *split = "oof"; /* what the one split of a list of files is called */
     int code = cli_open_pool(call, 0, &pool);
     call->notices_held = false; /* the report holds those of the scoring, not of the reading */
@@ -81,10 +99,8 @@ static int score_model(cli_call *call, int32_t resamples, uint64_t seed, cst_rep
 
 /* Detections: a results file against an annotation file. */
 static int score_detections(cli_call *call, int32_t resamples, uint64_t seed, cst_report **report) {
-    static const char *const others[] = {
-        "labels",           "baselines",     "split",   "folds",  "groups", "ids", "weights",
-        "values",           "allow-outside", "classes", "ignore", "layout", "ood", "clean",
-        "reference-errors", "head",          "tail"};
+    static const char *const taken[] = {"annotations", "task"};
+    const char *other = other_option(call, taken, sizeof taken / sizeof taken[0]);
     const char *task = cli_value(call, "task");
     if (task && strcmp(task, "detection") != 0)
         return cli_fail(call,
@@ -94,9 +110,8 @@ static int score_detections(cli_call *call, int32_t resamples, uint64_t seed, cs
     if (call->argument_count > 1)
         return cli_fail(call, "%s holds detections: give it alone, with --annotations",
                         call->arguments[0]);
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (cli_flag(call, others[i]))
-            return cli_fail(call, "--%s does not go with --annotations: leave it out", others[i]);
+    if (other)
+        return cli_fail(call, "--%s does not go with --annotations: leave it out", other);
     return cli_check(call, cst_evaluate_detections(call->context, call->arguments[0],
                                                    cli_value(call, "annotations"), resamples, seed,
                                                    report));
@@ -118,14 +133,15 @@ static int read_boundary(cli_call *call, double *out) {
 
 /* Maps of a segmentation against masks: the kinds of both are in the files. */
 static int score_maps(cli_call *call, int32_t resamples, uint64_t seed, cst_report **report) {
-    static const char *const others[] = {"baselines", "split", "folds", "groups"};
+    static const char *const taken[] = {"labels", "task",   "boundary", "values",
+                                        "ignore", "layout", "classes",  "allow-outside"};
+    const char *other = other_option(call, taken, sizeof taken / sizeof taken[0]);
     cst_pool_config config;
     double boundary = 0;
     if (call->argument_count > 1)
         return cli_fail(call, "%s holds maps: give it alone, with --labels", call->arguments[0]);
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (cli_flag(call, others[i]))
-            return cli_fail(call, "--%s does not go with a file of maps: leave it out", others[i]);
+    if (other)
+        return cli_fail(call, "--%s does not go with a file of maps: leave it out", other);
     int code = cli_read_config(call, &config);
     if (code == CLI_OK)
         code = read_boundary(call, &boundary);

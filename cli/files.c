@@ -76,6 +76,26 @@ int cli_read_config(cli_call *call, cst_pool_config *config) {
     return read_task(call, config);
 }
 
+/* Options that say what is in other tasks' files. */
+static int check_task(cli_call *call, const cst_pool *pool) {
+    cst_task task = cst_pool_task(pool);
+    static const char *const of_maps[] = {"ignore", "layout"};
+    for (size_t i = 0; task != CST_TASK_SEGMENTATION && i < sizeof of_maps / sizeof *of_maps; i++)
+        if (cli_flag(call, of_maps[i]))
+            return cli_fail(call,
+                            "option --%s is for a segmentation, and the task is %s: leave it out",
+                            of_maps[i], cst_task_name(task));
+    static const char *const of_classes[] = {"values", "classes"};
+    for (size_t i = 0; task == CST_TASK_DETECTION && i < sizeof of_classes / sizeof *of_classes;
+         i++)
+        if (cli_flag(call, of_classes[i]))
+            return cli_fail(call,
+                            "option --%s is for classes of rows or pixels, and the task is "
+                            "detection: leave it out",
+                            of_classes[i]);
+    return CLI_OK;
+}
+
 int cli_open_pool(cli_call *call, int first, cst_pool **out) {
     *out = NULL;
     int count = call->argument_count - first;
@@ -93,9 +113,11 @@ int cli_open_pool(cli_call *call, int first, cst_pool **out) {
             ? cli_check(call, cst_pool_open_files(call->context, out, call->arguments + first,
                                                   (size_t)count, &config))
             : cli_check(call, cst_pool_open(call->context, out, call->arguments[first], &config));
+    if (code == CLI_OK)
+        code = check_task(call, *out);
     for (size_t i = 0; code == CLI_OK && cst_pool_file(*out, i); i++)
         code = cli_check_pool_file(call, cst_pool_file(*out, i));
-    return code;
+    return code == CLI_OK ? cli_check_pool_folder(call, call->arguments[first]) : code;
 }
 
 const char *cli_split(const cli_call *call, int first, const char *usual) {

@@ -106,7 +106,7 @@ static int run(cli_call *call) {
         code = cli_integer(call, "seed", 0, CLI_WHOLE_MOST, &seed);
     if (code == CLI_OK)
         code = cli_open_target(call, "the fold vector", &request.target);
-    if (code == CLI_OK && !request.target.direct && !cli_target_ends(&request.target, ".npy"))
+    if (code == CLI_OK && !cli_target_is_npy(&request.target))
         code = cli_fail(call, "-o %s: folds are written as .npy; name the file so",
                         request.target.path);
     request.folds = (int32_t)folds;

@@ -159,6 +159,7 @@ static void become(const start *s, int nothing) {
         (void)signal(usual[i], SIG_DFL);
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    cli_usual_permissions();
     if (dup2(nothing, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         _exit(126);
     for (int i = 0; i < s->descriptor_count; i++)

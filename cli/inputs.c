@@ -51,9 +51,7 @@ bool cli_same_place(const struct stat *a, const struct stat *b) {
     return same(a, b) && !swallowed;
 }
 
-/* Whether two paths lead to one file, by whatever names. Where neither is there yet, whether they
- * are the same name in the same folder. */
-static bool same_file(const char *a, const char *b) {
+bool cli_same_file(const char *a, const char *b) {
     char folders[2][CLI_PATH_CHARS];
     struct stat first;
     struct stat second;
@@ -71,7 +69,7 @@ static bool same_file(const char *a, const char *b) {
 static bool same_output(const char *a, const char *b) {
     struct stat first;
     struct stat second;
-    return same_file(a, b) ||
+    return cli_same_file(a, b) ||
            (stat(a, &first) == 0 && stat(b, &second) == 0 && cli_same_place(&first, &second));
 }
 
@@ -97,7 +95,7 @@ static int check_input(cli_call *call, const char *input) {
     }
     for (int i = 0; input && i < CLI_TARGETS; i++) {
         const char *output = cli_value(call, OUTPUTS[i].name);
-        if (output && same_file(output, input))
+        if (output && cli_same_file(output, input))
             return cli_fail(call, "%s %s: that is %s, which is read here; name another file",
                             OUTPUTS[i].shown, output, input);
     }
@@ -127,6 +125,29 @@ int cli_check_pool_file(cli_call *call, const char *input) {
         free(real);
     }
     return code;
+}
+
+int cli_check_pool_folder(cli_call *call, const char *folder) {
+    static const char *const endings[] = {".npy", ".npz", ".csv", ".tsv", ".safetensors"};
+    char manifest[CLI_PATH_CHARS];
+    struct stat info;
+    int length = snprintf(manifest, sizeof manifest, "%s/pool.json", folder);
+    if (length < 0 || (size_t)length >= sizeof manifest || stat(manifest, &info) == 0 ||
+        stat(folder, &info) != 0 || !S_ISDIR(info.st_mode))
+        return CLI_OK;
+    for (int i = 0; i < CLI_TARGETS; i++) {
+        const char *output = cli_value(call, OUTPUTS[i].name);
+        const cli_target named = {.path = output};
+        if (!output || !lies_in(output, &info) || *cli_base_name(output) == '.')
+            continue;
+        for (size_t e = 0; e < sizeof endings / sizeof endings[0]; e++)
+            if (cli_target_ends(&named, endings[e]))
+                return cli_fail(call,
+                                "%s %s: every %s in the folder %s is read, so that it would be a "
+                                "member the next time; name one in another folder",
+                                OUTPUTS[i].shown, output, endings[e], folder);
+    }
+    return CLI_OK;
 }
 
 /* Two options must not name one file to write. */

@@ -59,15 +59,15 @@ static int report(cli_call *call, const prediction *p) {
 }
 
 static bool as_csv(const prediction *p) {
-    return !p->target.direct && cli_target_ends(&p->target, ".csv");
+    return cli_target_ends(&p->target, ".csv");
 }
 
 static bool as_json(const prediction *p) {
-    return !p->target.direct && cli_target_ends(&p->target, ".json");
+    return cli_target_ends(&p->target, ".json");
 }
 
 static int check_kind(cli_call *call, const prediction *p) {
-    if (p->target.direct || as_csv(p) || as_json(p) || cli_target_ends(&p->target, ".npy"))
+    if (as_csv(p) || as_json(p) || cli_target_is_npy(&p->target))
         return CLI_OK;
     return cli_fail(call,
                     "-o %s: predictions are written as .npy or .csv, detections as .json; name the "
@@ -133,7 +133,8 @@ static int write_boxes(cli_call *call, prediction *p) {
     p->boxes = true;
     if (cli_value(call, "format"))
         return cli_fail(call, "option --format is for maps of a segmentation: leave it out");
-    if (!p->target.direct && !as_json(p))
+    bool named = as_csv(p) || cli_target_ends(&p->target, ".npy");
+    if (!as_json(p) && (named || !p->target.direct))
         return cli_fail(call,
                         "-o %s: detections are written as COCO results; name the file with .json "
                         "at its end",
@@ -167,11 +168,6 @@ static int write_rows(cli_call *call, prediction *p) {
 /* ---- values of a regression -------------------------------------------------------------------
  */
 
-static bool is_npy(const char *path) {
-    size_t length = strlen(path);
-    return length > 4 && strcmp(path + length - 4, ".npy") == 0;
-}
-
 /* --level; 0.9 where it is not given. */
 static int read_level(cli_call *call, double *level) {
     const char *text = cli_value(call, "level");
@@ -188,13 +184,14 @@ static int open_doubt(cli_call *call, prediction *p) {
     const char *intervals = cli_value(call, "intervals");
     if (cli_value(call, "level") && !intervals)
         return cli_fail(call, "option --level goes with --intervals");
-    if ((variances && !is_npy(variances)) || (intervals && !is_npy(intervals)))
-        return cli_fail(call, "variances and intervals are written as .npy; name the files so");
     int code = read_level(call, &p->level);
     if (code == CLI_OK && variances)
         code = cli_open_target_of(call, "variance", "the variance", &p->variance);
     if (code == CLI_OK && intervals)
         code = cli_open_target_of(call, "intervals", "the array of intervals", &p->intervals);
+    if (code == CLI_OK && ((variances && !cli_target_is_npy(&p->variance)) ||
+                           (intervals && !cli_target_is_npy(&p->intervals))))
+        code = cli_fail(call, "variances and intervals are written as .npy; name the files so");
     return code;
 }
 
@@ -281,7 +278,7 @@ static int check_written(cli_call *call, const prediction *p, cst_status status)
 static int write_maps(cli_call *call, prediction *p) {
     cst_map_format format = CST_MAP_FLOAT32;
     int code = read_format(call, &format);
-    if (code == CLI_OK && !p->target.direct && names_other_file(&p->target))
+    if (code == CLI_OK && names_other_file(&p->target))
         code = cli_fail(call,
                         "-o %s: maps are written as one .npy, or to a folder with a file for each "
                         "case; name one without such an ending",

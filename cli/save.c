@@ -7,14 +7,13 @@
 
 #include <corestack/files.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { METHOD_CHARS = 128 }; /* room for a method's name and what stands around it */
+enum { SPLITS_MAX = 128 }; /* the library takes 64 */
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
@@ -31,18 +30,35 @@ static bool lies_in(const char *path, const struct stat *folder) {
            info.st_ino == folder->st_ino;
 }
 
+/* The i-th of what the command reads; NULL past the end. */
+static const char *input_at(const cli_call *call, const cst_pool *pool, int i) {
+    static const char *const options[] = {"labels", "ids", "folds", "groups", "weights"};
+    if (i < call->argument_count)
+        return call->arguments[i];
+    i -= call->argument_count;
+    for (size_t o = 0; o < sizeof options / sizeof options[0]; o++)
+        if (cli_value(call, options[o]) && i-- == 0)
+            return cli_value(call, options[o]);
+    return cst_pool_file(pool, (size_t)i);
+}
+
+/* The file of an input, which may be an array in it. */
+static void cut_member(const char *input, char file[CLI_PATH_CHARS]) {
+    (void)snprintf(file, CLI_PATH_CHARS, "%s", input);
+    size_t member = cli_member(file);
+    if (member)
+        file[member] = '\0';
+}
+
 /* Refuses a folder that holds something that is read: a pool found in a folder would take what is
  * saved there for members the next time. */
 static int check_input(cli_call *call, const cli_save *save, const char *input) {
     char archive[CLI_PATH_CHARS];
     struct stat folder;
     struct stat info;
-    if (!input || stat(save->folder, &folder) != 0)
+    if (stat(save->folder, &folder) != 0)
         return CLI_OK;
-    (void)snprintf(archive, sizeof archive, "%s", input);
-    size_t member = cli_member(archive);
-    if (member)
-        archive[member] = '\0'; /* an array of an archive */
+    cut_member(input, archive);
     char *real = realpath(archive, NULL);
     bool inside = lies_in(archive, &folder) || (real && lies_in(real, &folder));
     bool is_folder = stat(archive, &info) == 0 && S_ISDIR(info.st_mode);
@@ -55,16 +71,28 @@ static int check_input(cli_call *call, const cli_save *save, const char *input) 
     return CLI_OK;
 }
 
-static int check_inputs(cli_call *call, const cli_save *save, const cst_pool *pool) {
-    static const char *const options[] = {"labels", "ids", "folds", "groups", "weights"};
+static int check_inputs(cli_call *call, const cli_save *save) {
     int code = CLI_OK;
-    for (int i = 0; code == CLI_OK && i < call->argument_count; i++)
-        code = check_input(call, save, call->arguments[i]);
-    for (size_t i = 0; code == CLI_OK && i < sizeof options / sizeof options[0]; i++)
-        code = check_input(call, save, cli_value(call, options[i]));
-    for (size_t i = 0; code == CLI_OK && cst_pool_file(pool, i); i++)
-        code = check_input(call, save, cst_pool_file(pool, i));
+    const char *input = input_at(call, save->pool, 0);
+    for (int i = 0; code == CLI_OK && input; input = input_at(call, save->pool, ++i))
+        code = check_input(call, save, input);
     return code;
+}
+
+/* The folder holds none, but a link in it may lead to one. */
+static int check_link(cli_call *call, const cli_save *save, const char *path) {
+    char archive[CLI_PATH_CHARS];
+    struct stat info;
+    if (lstat(path, &info) != 0 || !S_ISLNK(info.st_mode))
+        return CLI_OK;
+    const char *input = input_at(call, save->pool, 0);
+    for (int i = 0; input; input = input_at(call, save->pool, ++i)) {
+        cut_member(input, archive);
+        if (cli_same_file(path, archive))
+            return cli_fail(call, "--save: %s leads to %s, which is read here; name another folder",
+                            path, archive);
+    }
+    return CLI_OK;
 }
 
 /* Also where a signal comes between. */
@@ -93,24 +121,8 @@ static int make_folder(cli_call *call, cli_save *save) {
     return CLI_OK;
 }
 
-int cli_open_save(cli_call *call, const cst_pool *pool, const char *split, const char *ood,
-                  cli_save *save) {
-    const char *folder = cli_value(call, "save");
-    *save = (cli_save){.call = call, .pool = pool};
-    if (!folder)
-        return CLI_OK;
-    if (!*folder)
-        return cli_fail(call, "option --save: name a folder");
-    (void)snprintf(save->suffix, sizeof save->suffix, ".new.%016" PRIx64, cli_draw_name());
-    size_t chars = strlen(split) + strlen(ood ? ood : ""); /* of the longer one, and some */
-    if (strlen(folder) + chars + METHOD_CHARS >= CLI_PATH_CHARS)
-        return cli_fail(call, "--save: the path is too long");
-    save->folder = folder;
-    int code = check_inputs(call, save, pool);
-    return code == CLI_OK ? make_folder(call, save) : code;
-}
-
-/* ---- files ----------------------------------------------------------------------------------- */
+/* ---- names -----------------------------------------------------------------------------------
+ */
 
 /* DIR/METHOD.SPLIT.npy; what a file name should not hold becomes '_'. False where it is too long.
  */
@@ -118,7 +130,7 @@ static bool name_file(const cli_save *save, const char *method, const char *spli
                       char out[CLI_PATH_CHARS]) {
     int start = snprintf(out, CLI_PATH_CHARS, "%s/", save->folder);
     int length = snprintf(out, CLI_PATH_CHARS, "%s/%s.%s.npy", save->folder, method, split);
-    if (length < 0 || (size_t)length + sizeof save->suffix >= CLI_PATH_CHARS)
+    if (length < 0 || length >= CLI_PATH_CHARS)
         return false;
     for (char *at = out + start; *at; at++) {
         bool letter = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z');
@@ -129,45 +141,173 @@ static bool name_file(const cli_save *save, const char *method, const char *spli
     return true;
 }
 
+/* The i-th method that can be among those compared; NULL past the end. All of the library where
+ * `all` is asked for, of which some may not apply. */
+static const char *method_at(const cst_compare_options *options, int i) {
+    static const char *const calibrated[] = {"average+temperature", "average+vector",
+                                             "average+isotonic", "average+platt"};
+    int count = 0;
+    bool all = options->method_count < 1;
+    for (int m = 0; m < options->method_count; m++)
+        all = all || strcmp(options->methods[m], "all") == 0;
+    if (i < options->method_count)
+        return options->methods[i];
+    i -= options->method_count;
+    while (all && cst_method_name((size_t)count))
+        count++;
+    if (all && i < count)
+        return cst_method_name((size_t)i);
+    i -= count;
+    return all && i < 4 ? calibrated[i] : NULL;
+}
+
+/* Looks at every file of a split before any work is done. */
+static int check_files(cli_call *call, const cli_save *save, const cst_compare_options *options,
+                       const char *split) {
+    char path[CLI_PATH_CHARS];
+    cli_target target;
+    int code = CLI_OK;
+    const char *method = method_at(options, 0);
+    for (int i = 0; code == CLI_OK && method; method = method_at(options, ++i)) {
+        if (!name_file(save, method, split, path))
+            return cli_fail(call, "--save: the path is too long");
+        code = check_link(call, save, path);
+        if (code == CLI_OK)
+            code = cli_place_target(call, "--save", path, &target);
+    }
+    return code;
+}
+
+/* Fails where files of two splits would have one name. */
+static int check_apart(cli_call *call, const cli_save *save, const char *first,
+                       const char *second) {
+    char names[2][CLI_PATH_CHARS];
+    if (strcmp(first, second) != 0 && name_file(save, "", first, names[0]) &&
+        name_file(save, "", second, names[1]) && strcmp(names[0], names[1]) == 0)
+        return cli_fail(call,
+                        "--save: the files of splits '%s' and '%s' would have one name (%s), as "
+                        "other characters than letters, digits and +-_. become '_': rename one",
+                        first, second, cli_base_name(names[0]) + 1);
+    return CLI_OK;
+}
+
+/* The pieces of a list of splits, which is cut up; a split whose name has the commas itself is one.
+ */
+static int cut_splits(const cst_pool *pool, char *at, const char *splits[SPLITS_MAX], int count) {
+    bool whole = cst_pool_has_split(pool, at) != 0;
+    while (at && count < SPLITS_MAX) {
+        char *comma = whole ? NULL : strchr(at, ',');
+        if (comma)
+            *comma = '\0';
+        splits[count++] = at;
+        at = comma ? comma + 1 : NULL;
+    }
+    return count;
+}
+
+/* Looks at the names of all files before any work is done. */
+static int check_names(cli_call *call, const cli_save *save, const cst_compare_options *options) {
+    const char *const lists[] = {options->split, options->clean, options->ood};
+    const char *splits[SPLITS_MAX];
+    char *copies[3] = {NULL};
+    int count = 0;
+    int code = CLI_OK;
+    for (int i = 0; code == CLI_OK && i < 3; i++) {
+        copies[i] = lists[i] ? strdup(lists[i]) : NULL;
+        if (lists[i] && !copies[i])
+            code = cli_check(call, CST_ERROR_MEMORY);
+        else if (lists[i])
+            count = cut_splits(save->pool, copies[i], splits, count);
+    }
+    for (int i = 0; code == CLI_OK && i < count; i++) {
+        code = check_files(call, save, options, splits[i]);
+        for (int j = 0; code == CLI_OK && j < i; j++)
+            code = check_apart(call, save, splits[j], splits[i]);
+    }
+    for (int i = 0; i < 3; i++)
+        free(copies[i]);
+    return code;
+}
+
+int cli_open_save(cli_call *call, const cst_pool *pool, const cst_compare_options *options,
+                  cli_save *save) {
+    const char *folder = cli_value(call, "save");
+    *save = (cli_save){.call = call, .pool = pool};
+    if (!folder)
+        return CLI_OK;
+    if (!*folder)
+        return cli_fail(call, "option --save: name a folder");
+    save->folder = folder;
+    int code = check_inputs(call, save);
+    if (code == CLI_OK)
+        code = make_folder(call, save);
+    return code == CLI_OK ? check_names(call, save, options) : code;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
 static bool reserve(cli_save *save) {
     if (save->count < save->size)
         return true;
     int size = save->size * 2 + 16;
-    void *grown = realloc(save->names, (size_t)size * sizeof *save->names);
+    void *grown = realloc(save->files, (size_t)size * sizeof *save->files);
     if (!grown)
         return false;
-    save->names = grown;
+    save->files = grown;
     save->size = size;
     return true;
+}
+
+/* Whether a file before the last one goes to the same place: then nothing could tell them apart. */
+static bool is_taken(const cli_save *save, const char *final) {
+    for (int i = 0; i < save->count; i++)
+        if (strcmp(save->files[i].final, final) == 0)
+            return true;
+    return false;
+}
+
+/* What can be seen before was; this is for what came since, and for splits that the manifest names.
+ */
+static cst_status place(cli_save *save, const char *method, const char *split, cli_target *target) {
+    char path[CLI_PATH_CHARS];
+    cli_call *call = save->call;
+    save->said = true;
+    if (!name_file(save, method, split, path)) {
+        (void)cli_fail(call, "--save: the path is too long");
+        return CST_ERROR_LIMIT;
+    }
+    if (cli_place_target(call, "--save", path, target) != CLI_OK)
+        return CST_ERROR_IO;
+    if (is_taken(save, target->final)) {
+        (void)cli_fail(call, "--save: %s would hold what two methods or splits predict", path);
+        return CST_ERROR_IO;
+    }
+    save->said = false;
+    target->path = "";
+    return CST_OK;
 }
 
 cst_status cli_save_predictions(void *user, const char *method, const char *split,
                                 const float *probabilities, int64_t rows, int32_t classes) {
     cli_save *save = user;
     cst_context *context = save->call->context;
-    char path[CLI_PATH_CHARS + 32];
     if (!reserve(save))
         return CST_ERROR_MEMORY;
-    if (!name_file(save, method, split, save->names[save->count]))
-        return CST_ERROR_LIMIT;
-    (void)snprintf(path, sizeof path, "%s%s", save->names[save->count], save->suffix);
+    cli_target *target = &save->files[save->count];
+    cst_status status = place(save, method, split, target);
+    if (status != CST_OK)
+        return status;
     save->count++;
     int32_t conditions = cst_pool_conditions(save->pool, split);
-    return conditions > 0 ? cst_write_predictions_conditions(context, path, probabilities,
-                                                             conditions, rows, classes)
-                          : cst_write_predictions(context, path, probabilities, rows, classes);
-}
-
-/* The i-th file under the name that it has until all are written. */
-static const char *unnamed(const cli_save *save, int i, char path[CLI_PATH_CHARS + 32]) {
-    (void)snprintf(path, CLI_PATH_CHARS + 32, "%s%s", save->names[i], save->suffix);
-    return path;
+    return conditions > 0
+               ? cst_write_predictions_conditions(context, target->write_to, probabilities,
+                                                  conditions, rows, classes)
+               : cst_write_predictions(context, target->write_to, probabilities, rows, classes);
 }
 
 void cli_drop_save(cli_save *save) {
-    char path[CLI_PATH_CHARS + 32];
     for (int i = 0; i < save->count; i++)
-        (void)unlink(unnamed(save, i, path));
+        (void)unlink(save->files[i].write_to);
     save->count = 0;
     if (save->made)
         (void)rmdir(save->folder); /* only where nothing is in it */
@@ -175,23 +315,28 @@ void cli_drop_save(cli_save *save) {
 
 /* Gives every file its name, or takes back those that were not there before. */
 static int name_files(cli_call *call, cli_save *save) {
-    char path[CLI_PATH_CHARS + 32];
+    char folder[CLI_PATH_CHARS];
+    char synced[CLI_PATH_CHARS] = "";
     int code = CLI_OK;
     int named = 0;
     bool *fresh = calloc((size_t)save->count + 1, sizeof *fresh);
     if (!fresh)
         return cli_check(call, CST_ERROR_MEMORY);
     for (; code == CLI_OK && named < save->count; named += code == CLI_OK) {
-        fresh[named] = access(save->names[named], F_OK) != 0;
-        if (!cli_rename(unnamed(save, named, path), save->names[named]))
-            code = cli_fail(call, "--save: %s could not get its name: %s", save->names[named],
+        fresh[named] = access(save->files[named].final, F_OK) != 0;
+        if (!cli_name_target(&save->files[named]))
+            code = cli_fail(call, "--save: %s could not get its name: %s", save->files[named].final,
                             strerror(errno));
     }
-    if (code == CLI_OK)
-        cli_sync_folder(save->folder);
+    for (int i = 0; code == CLI_OK && i < named; i++) {
+        if (!cli_folder_of(save->files[i].final, folder) || strcmp(folder, synced) == 0)
+            continue;
+        cli_sync_folder(folder);
+        memcpy(synced, folder, sizeof synced);
+    }
     for (int i = 0; code != CLI_OK && i < named; i++)
         if (fresh[i])
-            (void)unlink(save->names[i]);
+            (void)unlink(save->files[i].final);
     free(fresh);
     return code;
 }
@@ -205,7 +350,7 @@ int cli_close_save(cli_call *call, cli_save *save, int code) {
         code = name_files(call, save);
     if (code != CLI_OK)
         cli_drop_save(save);
-    free(save->names);
-    save->names = NULL;
+    free(save->files);
+    save->files = NULL;
     return code;
 }

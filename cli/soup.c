@@ -31,6 +31,9 @@ static int read_kind(cli_call *call, cst_soup_config *config) {
     bool logit = values && strcmp(values, "logit") == 0;
     if (values && !logit && strcmp(values, "probability") != 0)
         return cli_fail(call, "option --values: '%s' is not probability or logit", values);
+    if (values && regression)
+        return cli_fail(call, "option --values is of classes, and the task is regression: leave it "
+                              "out");
     config->output = logit ? CST_OUTPUT_LOGIT : CST_OUTPUT_PROBABILITY;
     config->metric = cli_value(call, "metric");
     return CLI_OK;

@@ -3,7 +3,7 @@
  * report got out as well.
  * First and last step of the commands that write a file. Paper: none.
  */
-#define _XOPEN_SOURCE 700 /* realpath */
+#define _GNU_SOURCE /* realpath, statx */
 #include "cli.h"
 #include <corestack/files.h>
 
@@ -22,6 +22,53 @@
 
 /* Of a name, so that what is added here and in src/io/output.c still makes a legal one. */
 enum { NAME_BYTES = 200, NAME_TRIES = 100 };
+
+/* ---- permissions -------------------------------------------------------------------------------
+ */
+
+static const mode_t OTHERS = S_IRWXG | S_IRWXO;
+
+static mode_t usual_mask; /* of new files, as the tool was started with */
+static bool narrowed;
+
+/* From here on no new file gives others more than `mode` does: what takes the place of a private
+ * file is private while it is written, too. */
+static void narrow(mode_t mode) {
+    mode_t mask = umask(OTHERS);
+    if (!narrowed)
+        usual_mask = mask;
+    narrowed = true;
+    (void)umask(mask | (~mode & OTHERS));
+}
+
+void cli_usual_permissions(void) {
+    if (narrowed)
+        (void)umask(usual_mask);
+}
+
+/* Gives what is finished the permissions of what it replaces, or those of a new file. */
+static void settle_permissions(const cli_target *target) {
+    struct stat before;
+    if (stat(target->final, &before) == 0)
+        (void)chmod(target->write_to, before.st_mode & (target->folder ? 07777 : 0777));
+    else if (narrowed && !target->folder)
+        (void)chmod(target->write_to, 0666 & ~usual_mask);
+}
+
+/* ---- places ------------------------------------------------------------------------------------
+ */
+
+/* Whether something is mounted at this very path: it cannot be renamed away. */
+static bool is_mount(const char *path) {
+#ifdef STATX_ATTR_MOUNT_ROOT
+    struct statx info;
+    return statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, 0, &info) == 0 &&
+           (info.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+#else
+    (void)path;
+    return false;
+#endif
+}
 
 static int check_folder(cli_call *call, const char *option, const char *path) {
     char folder[CLI_PATH_CHARS];
@@ -47,6 +94,11 @@ static int check_folder(cli_call *call, const char *option, const char *path) {
     if (lstat(path, &info) != 0 && errno == ENAMETOOLONG)
         return cli_fail(call, "%s: the file system takes no such name: %s: %s", option,
                         strerror(errno), path);
+    if (is_mount(path))
+        return cli_fail(call,
+                        "%s %s: it is mounted by itself, so that nothing new can take its place; "
+                        "name another in a folder",
+                        option, path);
     return CLI_OK;
 }
 
@@ -94,7 +146,7 @@ static int choose_new_name(cli_call *call, cli_target *target) {
                     strerror(errno));
 }
 
-/* Where to write: beside the file that -o leads to, links followed. */
+/* Where to write: beside the file that the path leads to, links followed. */
 static int choose_place(cli_call *call, cli_target *target) {
     struct stat info;
     char *real = NULL;
@@ -109,7 +161,11 @@ static int choose_place(cli_call *call, cli_target *target) {
     if (length < 0 || (size_t)length >= sizeof target->final)
         return cli_fail(call, "%s: the path is too long", target->option);
     int code = check_folder(call, target->option, target->final);
-    return code == CLI_OK ? choose_new_name(call, target) : code;
+    if (code == CLI_OK)
+        code = choose_new_name(call, target);
+    if (code == CLI_OK && stat(target->final, &info) == 0)
+        narrow(info.st_mode);
+    return code;
 }
 
 /* Whether the report would stand among what is written there: it is standard output, by whatever
@@ -150,6 +206,14 @@ int cli_open_target_of(cli_call *call, const char *name, const char *what, cli_t
     return choose_place(call, target);
 }
 
+int cli_place_target(cli_call *call, const char *option, const char *path, cli_target *target) {
+    struct stat info;
+    *target = (cli_target){.option = option, .path = path};
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        return cli_fail(call, "%s: %s is there already and is no file", option, path);
+    return choose_place(call, target);
+}
+
 int cli_open_target(cli_call *call, const char *what, cli_target *target) {
     return cli_open_target_of(call, "output", what, target);
 }
@@ -184,6 +248,22 @@ static bool is_empty(const char *path) {
     return empty;
 }
 
+/* Makes the folder to write to with the permissions of the one that it will replace, which the
+ * library gives to what it puts there. */
+static int make_alike(cli_call *call, cli_target *target, mode_t mode) {
+    int made = 0;
+    do
+        made = mkdir(target->write_to, (mode & 0777) | S_IRWXU);
+    while (made != 0 && errno == EINTR);
+    if (made != 0) {
+        *target->write_to = '\0'; /* not ours to remove */
+        return cli_fail(call, "-o %s: no folder can be made beside it: %s", target->path,
+                        strerror(errno));
+    }
+    (void)chmod(target->write_to, mode & 07777);
+    return CLI_OK;
+}
+
 int cli_open_folder_target(cli_call *call, const char *what, const char *instead,
                            cli_target *target) {
     char path[CLI_PATH_CHARS];
@@ -197,18 +277,27 @@ int cli_open_folder_target(cli_call *call, const char *what, const char *instead
     if (length >= sizeof path)
         return cli_fail(call, "-o: the path is too long");
     (void)snprintf(path, sizeof path, "%.*s", (int)length, target->path);
-    if (lstat(path, &info) == 0 && !S_ISDIR(info.st_mode))
+    const char *base = cli_base_name(path);
+    if (strcmp(base, ".") == 0 || strcmp(base, "..") == 0)
+        return cli_fail(call, "-o %s: a finished folder cannot get the name '%s'; name a new one",
+                        target->path, base);
+    bool exists = lstat(path, &info) == 0;
+    if (exists && !S_ISDIR(info.st_mode))
         return cli_fail(call, "-o %s: it is not a folder, as %s goes to one; name a new folder%s",
                         target->path, what, instead);
-    if (lstat(path, &info) == 0 && !is_empty(path))
+    if (exists && !is_empty(path))
         return cli_fail(call, "-o %s: the folder is not empty; name a new one", target->path);
     (void)snprintf(target->final, sizeof target->final, "%s", path);
     int code = check_folder(call, "-o", path);
-    return code == CLI_OK ? choose_new_name(call, target) : code;
+    if (code == CLI_OK)
+        code = choose_new_name(call, target);
+    return code == CLI_OK && exists ? make_alike(call, target, info.st_mode) : code;
 }
 
 /* Removes what a command wrote, if it got so far: a file, or a folder of files. */
 static void remove_target(const cli_target *target) {
+    if (target->folder)
+        (void)chmod(target->write_to, S_IRWXU);
     DIR *folder = target->folder ? open_folder(target->write_to) : NULL;
     for (const struct dirent *entry; folder && (entry = next_entry(folder)) != NULL;)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
@@ -224,14 +313,6 @@ bool cli_target_ends(const cli_target *target, const char *extension) {
     return length >= tail && strcasecmp(target->path + length - tail, extension) == 0;
 }
 
-bool cli_rename(const char *from, const char *to) {
-    int renamed = 0;
-    do
-        renamed = rename(from, to);
-    while (renamed != 0 && errno == EINTR);
-    return renamed == 0;
-}
-
 void cli_sync_folder(const char *folder) {
     int descriptor = -1;
     do
@@ -244,12 +325,23 @@ void cli_sync_folder(const char *folder) {
     (void)close(descriptor);
 }
 
+bool cli_name_target(const cli_target *target) {
+    int renamed = 0;
+    settle_permissions(target);
+    do
+        renamed = rename(target->write_to, target->final);
+    while (renamed != 0 && errno == EINTR);
+    return renamed == 0;
+}
+
+bool cli_target_is_npy(const cli_target *target) {
+    bool other = cli_target_ends(target, ".csv") || cli_target_ends(target, ".json");
+    return cli_target_ends(target, ".npy") || (target->direct && !other);
+}
+
 /* Gives a finished file its name. */
 static int name_target(cli_call *call, const cli_target *target) {
-    struct stat before;
-    if (stat(target->final, &before) == 0)
-        (void)chmod(target->write_to, before.st_mode & 0777);
-    if (cli_rename(target->write_to, target->final))
+    if (cli_name_target(target))
         return CLI_OK;
     return cli_fail(call,
                     "%s %s: renaming the finished file failed: %s; nothing was changed "

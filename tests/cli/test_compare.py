@@ -5,6 +5,7 @@ import io
 import json
 import os
 import signal
+import stat
 import subprocess
 import time
 import unittest
@@ -561,6 +562,48 @@ class Refused(CompareCase):
         self.works("compare", self.pool, "--methods", "average", "--save", folder)
         self.assertEqual(np.load(old).shape, (120, 3))
 
+
+    def test_saved_over_what_is_there(self):
+        """Links and permissions stay, as those of -o do."""
+        os.mkdir(self.path("saved"))
+        os.mkdir(self.path("store"))
+        words = ("--methods", "average,best-single,ridge", "--split", "test", "--save", self.path("saved"))
+        for name, mode in (("saved/average.test.npy", 0o600), ("store/real.npy", 0o640)):
+            with open(self.path(name), "wb") as file:
+                file.write(b"older")
+            os.chmod(self.path(name), mode)
+        link = self.path("saved/best-single.test.npy")
+        os.symlink("../store/real.npy", link)
+        self.compare(*words, "-r", "0")
+        self.assertTrue(os.path.islink(link))
+        names = ("saved/average.test.npy", "store/real.npy", "saved/ridge.test.npy")
+        usual = 0o666 & ~os.umask(os.umask(0o22))
+        self.assertEqual([stat.S_IMODE(os.stat(self.path(n)).st_mode) for n in names], [0o600, 0o640, usual])
+        np.testing.assert_array_equal(np.load(self.path("store/real.npy")), self.saved(self.path("saved"), "best-single", "test"))
+        self.assertEqual((sorted(os.listdir(self.path("store"))), len(os.listdir(self.path("saved")))), (["real.npy"], 3))
+        for target, says in (("nowhere", "leads to no file"), ("../ada.oof.npy", "which is read here"), (".", "is no file")):
+            os.remove(link)
+            os.symlink(target, link)
+            self.compare_fails(*words, says=["--save", "best-single.test.npy", says])
+            self.compare_fails("--split", "test", "--save", self.path("saved"), says=["best-single.test.npy", says])
+
+    def test_names_that_would_be_one(self):
+        """Refused before anything is computed, as what is too long for a name is."""
+        most = os.pathconf(self.folder, "PC_NAME_MAX")
+        for name in ("a b", "a_b", "a/b", "l" * (most - len("average.") - 3)):
+            self.manifest["splits"][name] = self.manifest["splits"]["test"]
+            for model in self.manifest["models"]:
+                model["predictions"][name] = model["predictions"]["test"]
+        self.write_manifest()
+        os.mkdir(self.path("saved"))
+        words = ("--methods", "average", "--save", self.path("saved"))
+        for pair in (("a b", "a_b"), ("a/b", "a b")):
+            self.compare_fails(*words, "--split", ",".join(pair), says=[*pair, "would have one name (a_b.npy)"])
+        self.compare_fails(*words, "--split", "test", "--ood", "a b,a_b", says=["would have one name"])
+        self.compare_fails(*words, "--split", "test," + name, says=["is too long for the file system", str(most)])
+        self.assertEqual(os.listdir(self.path("saved")), [])
+        self.compare(*words, "-r", "0", "--split", "a b,test")
+        self.assertEqual(sorted(os.listdir(self.path("saved"))), ["average.a_b.npy", "average.test.npy"])
 
     def test_an_interrupt_leaves_nothing(self):
         folder = self.path("new")

@@ -45,7 +45,7 @@ class Evaluation(unittest.TestCase):
         self.assertEqual(result.code, 2)
         self.assertIn("--annotations", result.err)
         for option in (["--task", "segmentation"], ["--classes", "3"], ["--ignore", "7"], ["--layout", "channels-first"],
-                       ["--ood", "far"], ["--head", "5"]):
+                       ["--ood", "far"], ["--head", "5"], ["--boundary", "3"], ["--weights", "nofile.npy"]):
             result = run("evaluate", case + ".dt.json", "--annotations", case + ".gt.json", *option)
             self.assertEqual(result.code, 2, option)
             self.assertIn(" ".join(option[:2] if option[0] == "--task" else option[:1]), result.err)
@@ -84,6 +84,13 @@ class Commands(PoolCase):
                 for name in FIGURES:
                     self.assertAlmostEqual(float(row[name]), figures[name], places=8, msg=name)
                 self.assertIn(f"{100 * figures['AP']:.2f}", line)
+
+    def test_what_detections_do_not_take(self):
+        for words in (["--values", "logit"], ["--classes", "3"], ["--ignore", "3"], ["--layout", "channels-last"]):
+            self.fails("inspect", POOL, *words, says=[words[0], "the task is detection"])
+        for words in (["--head", "5"], ["--tail", "5"], ["--clean", "oof"], ["--reference-errors", "alexnet"]):
+            self.fails("compare", POOL, *words, says=["are of classification, and the pool's task is detection"])
+        self.fails("compare", POOL, "--save", self.path("saved"), says=["does not keep the boxes"])
 
     def test_annotations_are_never_an_output(self):
         model, copy = self.path("cells.cstack"), self.path("det")

@@ -1,8 +1,11 @@
 """The file behind -o: never an input, all of it or nothing, and of the kind that its name says."""
 
 import os
+import shutil
 import stat
 import subprocess
+import threading
+import time
 import unittest
 
 import numpy as np
@@ -46,6 +49,18 @@ class NeverAnInput(PoolCase):
             os.remove(self.path(name))
         for name in ("ada.oof.npy", "ada.test.npy", "oof_labels.npy", "folds.npy"):
             self.refuses(self.path(name), "fit", self.folder)
+
+    def test_a_member_of_the_next_time(self):
+        """A folder without a manifest is its files: a new one there would change the pool."""
+        os.remove(self.pool)
+        for name in ("all.npz", "cyd_ids.npy"):
+            os.remove(self.path(name))
+        for name in ("out.npy", "out.csv", "./new.test.npy"):
+            self.refuses(os.path.join(self.folder, name), "predict", self.model, self.folder)
+        self.fails("predict", self.model, ".", "-o", "out.npy", cwd=self.folder, says=["-o out.npy", "a member the next time"])
+        self.works("fit", self.folder, "-o", self.path("other.cstack"))
+        os.mkdir(self.path("results"))
+        self.works("predict", self.model, self.folder, "-o", self.path("results/out.npy"))
 
     def test_listed_files(self):
         files = [self.path(f"{name}.oof.npy") for name in ("ada", "bob")]
@@ -162,6 +177,108 @@ class WholeOrNothing(PoolCase):
         self.works("fit", self.pool, "-o", self.path(long[1:]))
 
 
+    def test_folders_that_cannot_get_a_name(self):
+        """Said before anything is computed."""
+        self.make_maps(8, 8)
+        os.mkdir(self.path("empty"))
+        words = ["predict", self.model, self.pool, "--split", "oof", "--format", "png", "-o"]
+        for name in (".", "..", "./", self.path("empty/."), self.path("empty/./"), self.path("empty/..")):
+            self.fails(*words, name, cwd=self.path("empty"), says=[f"-o {name}: a finished folder cannot get the name"])
+
+    @unittest.skipIf(subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode
+                     if shutil.which("unshare") else True, "needs a namespace of mounts")
+    def test_what_is_mounted(self):
+        """A file that is mounted by itself, as containers do it, cannot be replaced."""
+        self.make_maps(8, 8)
+        os.mkdir(self.path("maps"))
+        with open(self.path("out.npy"), "wb"):
+            pass
+        for name, more in (("out.npy", []), ("maps", ["--format", "png"])):
+            words = ["predict", self.model, self.pool, "--split", "oof", "-o", self.path(name), *more]
+            done = subprocess.run(["unshare", "-rm", "sh", "-c", 'mount --bind "$1" "$1" || exit 77; shift; exec "$@"', "sh",
+                                   self.path(name), TOOL, *words], stdin=subprocess.DEVNULL, capture_output=True,
+                                  timeout=TIMEOUT, check=False)
+            if done.returncode == 77:
+                self.skipTest("nothing can be mounted")
+            self.assertEqual((done.returncode, done.stderr.count(b"\n")), (2, 1), done.stderr)
+            self.assertIn(b"is mounted by itself", done.stderr)
+
+
+class Permissions(PoolCase):
+    """What takes the place of something private is private from its first byte on, and has exactly its permissions at the end."""
+
+    def while_it_waits(self, *words):
+        """The new file or folder while the report waits for a pipe that nobody reads."""
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        try:
+            while True:
+                os.write(writer, b"x" * 4096)
+        except BlockingIOError:
+            os.set_blocking(writer, True)
+        with subprocess.Popen([TOOL, *words], stdin=subprocess.DEVNULL, stdout=writer, stderr=subprocess.DEVNULL) as process:
+            deadline = time.monotonic() + TIMEOUT
+            found = []
+            while not found and process.poll() is None and time.monotonic() < deadline:
+                found = [n for n in self.listing() if ".new." in n]
+                time.sleep(0.01)
+            while found and ".tmp." in found[0]:  # on its way to its name
+                found = [n for n in self.listing() if ".new." in n]
+            modes = [self.mode(n) for n in found]
+            process.kill()
+        os.close(reader)
+        os.close(writer)
+        for name in found:
+            shutil.rmtree(self.path(name)) if os.path.isdir(self.path(name)) else os.remove(self.path(name))
+        return modes
+
+    def mode(self, name):
+        return stat.S_IMODE(os.stat(self.path(name)).st_mode)
+
+    def put(self, name, mode):
+        with open(self.path(name), "wb") as file:
+            file.write(b"older")
+        os.chmod(self.path(name), mode)
+        return self.path(name)
+
+    def test_files(self):
+        self.fit()
+        usual = 0o666 & ~os.umask(os.umask(0o22))
+        for mode in (0o600, 0o640, 0o666, 0o400):
+            out = self.put("out.npy", mode)
+            words = ["predict", self.model, self.pool, "-o", out]
+            new, = self.while_it_waits(*words)
+            self.assertEqual(new & 0o077 & ~mode, 0, (oct(mode), oct(new)))
+            self.works(*words)
+            self.assertEqual(self.mode("out.npy"), mode)
+            os.remove(out)
+        self.works(*words)
+        self.assertEqual(self.mode("out.npy"), usual)
+
+    def test_several_files(self):
+        """One that is private makes no other so."""
+        values = [self.save(f"{n}.npy", np.arange(40) + k * np.sin(np.arange(40.0))) for k, n in enumerate("tab")]
+        self.works("fit", *values[1:], "--labels", values[0], "--task", "regression", "-o", self.model)
+        usual = 0o666 & ~os.umask(os.umask(0o22))
+        self.works("predict", self.model, *values[1:], "--labels", values[0], "--task", "regression", "-o", self.put("o.npy", 0o600),
+                   "--variance", self.path("v.npy"), "--intervals", self.put("i.npy", 0o646))
+        self.assertEqual([self.mode(f"{n}.npy") for n in "ovi"], [0o600, usual, 0o646])
+
+    def test_folders(self):
+        self.make_maps(8, 8)
+        words = ["predict", self.model, self.pool, "--split", "oof", "--format", "png", "-o", self.path("maps")]
+        for mode in (0o700, 0o750, 0o1777):
+            os.mkdir(self.path("maps"))
+            os.chmod(self.path("maps"), mode)
+            new, = self.while_it_waits(*words)
+            self.assertEqual(new & 0o077 & ~mode, 0, (oct(mode), oct(new)))
+            self.works(*words)
+            self.assertEqual((self.mode("maps"), len(os.listdir(self.path("maps")))), (mode, 8))
+            shutil.rmtree(self.path("maps"))
+        self.works(*words)
+        self.assertEqual(self.mode("maps"), 0o777 & ~os.umask(os.umask(0o22)))
+
+
 class SeveralOutputs(PoolCase):
     """--variance and --intervals of a regression name outputs as -o does."""
 
@@ -213,6 +330,19 @@ class SeveralOutputs(PoolCase):
                 self.assertEqual(self.read(self.path(name)), b"older " + name.encode())
         self.works(*given)
         self.assertEqual([np.load(self.path(n)).shape for n in names], [(80,), (2, 80, 1), (80,)])
+
+    def test_descriptors(self):
+        """Each may be an open descriptor."""
+        self.works(*self.words, "-o", self.out, "--variance", self.variance, "--intervals", self.ends)
+        script = 'exec "$@" 3>"$OUT/3" 4>"$OUT/4" 5>"$OUT/5"'
+        done = subprocess.run(["sh", "-c", script, "sh", TOOL, *self.words, "-o", "/dev/fd/3", "--variance", "/dev/fd/4", "--intervals",
+                               "/dev/fd/5"], env={**os.environ, "OUT": self.folder}, stdin=subprocess.DEVNULL, capture_output=True,
+                              timeout=TIMEOUT, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for number, path in (("3", self.out), ("4", self.variance), ("5", self.ends)):
+            self.assertEqual(self.read(self.path(number)), self.read(path))
+        os.mkfifo(self.path("v.csv"))
+        self.fails(*self.words, "-o", self.out, "--variance", self.path("v.csv"), says=["written as .npy"])
 
     def test_what_cannot_be_written(self):
         """It is said before anything is read, each under the name of its option."""
@@ -294,6 +424,19 @@ class Csv(PoolCase):
         labels = self.path("oof_labels.npy")
         self.fails("folds", "-l", labels, "-o", self.path("f.csv"), says=["f.csv", ".npy"])
         self.fails("predict", self.model, self.pool, "-o", self.out, file_limit=1100, says=["out.csv"])
+
+    def test_the_ending_of_a_pipe(self):
+        """It says what is written, as that of a file does."""
+        os.mkfifo(self.out)
+        got = []
+        thread = threading.Thread(target=lambda: got.append(self.read(self.out)))
+        thread.start()
+        self.predict()
+        thread.join(TIMEOUT)
+        self.assertEqual(got[0].decode().splitlines()[0], "class_0,class_1,class_2")
+        os.mkfifo(self.path("pipe.json"))
+        self.fails("predict", self.model, self.pool, "-o", self.path("pipe.json"), says=["only detections are a .json"])
+        self.fails("folds", "-l", self.path("oof_labels.npy"), "-o", self.out, says=["folds are written as .npy"])
 
     def test_conditions(self):
         for name in ("ada", "bob", "cyd"):

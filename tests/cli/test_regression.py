@@ -161,6 +161,12 @@ class Made(PoolCase):
         for path in (out, ends, variance):
             self.assertFalse(os.path.exists(path), path)
 
+    def test_settings_of_classes(self):
+        for words in (["--head", "5"], ["--tail", "5"], ["--clean", "oof"], ["--reference-errors", "alexnet"]):
+            self.fails("compare", EXAMPLE, *words, says=["are of classification, and the pool's task is regression"])
+        self.fails("soup", "greedy", "a", "b", "-o", self.path("s"), "--eval", "true", "--labels", "y.npy", "--task", "regression",
+                   "--values", "logit", says=["--values", "the task is regression"])
+
     def test_options_of_other_tasks(self):
         self.make()
         foreign = ["fit.balance=1", "loglinear.bias=false", "probability.map=simplex", "detect.iou=0.6"]

@@ -4,11 +4,13 @@ and one clear line for what is wrong."""
 import json
 import os
 import struct
+import subprocess
+import threading
 import zlib
 
 import numpy as np
 
-from support import SOURCES, PoolCase, run, softmax
+from support import SOURCES, TIMEOUT, TOOL, PoolCase, run, softmax
 
 CASES, HEIGHT, WIDTH, CLASSES = 6, 12, 15, 4
 IGNORE = 255
@@ -545,6 +547,25 @@ class Segmentation(PoolCase):
                          "segmentation", "--classes", CLASSES)):
             self.refused("every pixel has label 255, which does not count", *command)
 
+    def test_pipes_and_descriptors(self):
+        """They get one array, whatever they are called; a name that ends otherwise is refused."""
+        self.fit()
+        words = ("predict", self.path("m.cstack"), self.pool, "-o")
+        self.works(*words, self.path("out.npy"))
+        done = subprocess.run(["sh", "-c", 'exec "$@" 3>"$0"', self.path("got"), TOOL, *words, "/dev/fd/3"], stdin=subprocess.DEVNULL,
+                              capture_output=True, timeout=TIMEOUT, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        got = []
+        os.mkfifo(self.path("pipe"))
+        thread = threading.Thread(target=lambda: got.append(self.read(self.path("pipe"))))
+        thread.start()
+        self.works(*words, self.path("pipe"))
+        thread.join(TIMEOUT)
+        self.assertEqual([got[0], self.read(self.path("got"))], [self.read(self.path("out.npy"))] * 2)
+        os.mkfifo(self.path("pipe.csv"))
+        self.refused("maps are written as one .npy", *words, self.path("pipe.csv"))
+        self.refused("label maps as PNG are a folder", *words, "/dev/null", "--format", "png")
+
     def test_volumes_are_no_png(self):
         for split in ("oof", "test"):
             self.save(f"{split}_masks.npy", self.masks[split][:, None].repeat(2, 1))
@@ -573,6 +594,15 @@ class Segmentation(PoolCase):
         for word in ("mIoU", "pixel", "4 cases"):
             self.assertIn(word, text)
         self.assertNotIn("nan", text)
+
+    def test_options_that_maps_do_not_take(self):
+        np.save(self.path("labels.npy"), np.minimum(self.masks["test"], CLASSES - 1))
+        command = ("evaluate", self.path("labels.npy"), "--labels", self.path("test_masks.npy"), "--task", "segmentation", "--classes",
+                   CLASSES)
+        self.assertEqual(run(*command, "--ignore", IGNORE, "--allow-outside").code, 0)
+        for option in ("--weights", "--ids", "--ood", "--clean", "--reference-errors", "--head", "--tail", "--split", "--groups"):
+            self.refused(f"{option} does not go with a file of maps: leave it out", *command, option, "5")
+        self.refused("are of classification, and the pool's task is segmentation", "compare", self.pool, "--head", 5)
 
     def test_a_method_that_cannot_be_fitted(self):
         for name in ("ada", "bob", "cyd"):

@@ -217,6 +217,17 @@ class Soups(PoolCase):
         self.soup("greedy", "--work", self.work, "--metric", "nll", command=command)
         self.assertLess(calls(), 22)
 
+    def test_the_program_has_the_permissions_of_the_caller(self):
+        """Also where the soup takes the place of a private file, and is private meanwhile."""
+        with open(self.out, "wb"):
+            pass
+        os.chmod(self.out, 0o600)
+        self.soup("greedy", command=f"umask >>{self.path('masks')}; {self.command}")
+        usual = os.umask(0o22)
+        os.umask(usual)
+        self.assertEqual({int(line, 8) for line in self.read(self.path("masks")).split()}, {usual})
+        self.assertEqual(stat.S_IMODE(os.stat(self.out).st_mode), 0o600)
+
     def test_what_changes_is_asked_again(self):
         command, calls = self.calls()
         self.soup("greedy", "--work", self.work, command=command)

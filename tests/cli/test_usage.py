@@ -64,8 +64,8 @@ class Usage(PoolCase):
         self.fails("inspect", self.pool, "--threads", "99999999999999999999", says=["--threads", "from 0 to 1024"])
         for value in ("+1", "--1", "-", " -1"):
             self.fails("inspect", self.pool, f"--ignore={value}", says=["--ignore", f"'{value}'"])
-        for option in ("--seed=007", "--ignore=-1"):
-            self.works("inspect", self.pool, option)
+        self.works("inspect", self.pool, "--seed=007")
+        self.fails("inspect", self.pool, "--ignore=-1", says=["--ignore is for a segmentation"])  # it is a number
 
     def test_mistyped_words(self):
         self.fails(says=["corestack help"])
@@ -112,6 +112,21 @@ class Usage(PoolCase):
         self.fails("evaluate", self.path("ada.oof.npy"), says=["--labels"])
         self.fails("folds", "-o", "f.npy", says=["--labels"])
         self.fails("folds", "extra", "-o", "f.npy", says=["'extra'"])
+
+    def test_words_that_nobody_mistypes(self):
+        for length in (49, 150):
+            result = self.fails("x" * length, says=["`corestack help` lists them"])
+            self.assertNotIn("did you mean", result.err)
+
+    def test_options_of_a_segmentation(self):
+        """Said where the task has no such thing, instead of being passed over."""
+        for words in (["--ignore", "3"], ["--layout", "channels-first"]):
+            says = [words[0], "is for a segmentation, and the task is classification"]
+            self.fails("inspect", self.pool, *words, says=says)
+            self.fails("fit", self.pool, "-o", self.model, *words, says=says)
+            self.fails("evaluate", self.path("ada.oof.npy"), "--labels", self.path("oof_labels.npy"), *words, says=says)
+        self.fails("evaluate", self.path("ada.oof.npy"), "--labels", self.path("oof_labels.npy"), "--boundary", "3",
+                   says=["--boundary"])
 
     def test_control_characters_do_not_reach_the_terminal(self):
         result = self.fails("fit", "a\033[2Jb\nc.json", "-o", self.model)

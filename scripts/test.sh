@@ -8,6 +8,7 @@
 #   cppcheck   cppcheck                                             tsan       clang's build without warnings, with
 #   tidy       clang-tidy, its analyzer kept shallow                           ThreadSanitizer: unit tests but values
 #   python     the Python package, installed, and its tests         valgrind   unit tests that are not slow
+#   same       the same objects in the builds of gcc and python
 #
 # Parts of the long checks alone:
 #
@@ -162,6 +163,7 @@ part() {
     asan) check "asan: build" build asan-ubsan && short tests "asan: tests" build-asan-ubsan -LE long ;;
     tsan) check "tsan: build by clang without warnings" build tsan && short tests "tsan: tests" build-tsan -LE values ;;
     python) check "python: package and its tests" scripts/test_python.sh ;;
+    same) check "same: the same objects in two builds" scripts/check_reproducible.sh --built build-gcc build-python/cmake ;;
     valgrind) short run_valgrind -L unit -LE slow ;;
     oracles) check "oracles: reference computations" scripts/check_oracles.sh ;;
     tidy-deep) check "tidy-deep: clang-tidy and its analyzer" scripts/tidy.sh ;;
@@ -193,7 +195,11 @@ esac
 for name_of_part in "$@"; do
     part "$name_of_part"
 done
-[ -z "$beside" ] || end_beside
+if [ -n "$beside" ]; then
+    end_beside
+    # gcc's build follows neither, the package's both.
+    [ -n "${CC:-}${CFLAGS:-}" ] || part same
+fi
 if [ -n "$failures" ]; then
     printf 'What failed:%s\n' "$failures"
 fi

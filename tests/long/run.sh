@@ -43,7 +43,7 @@ if [ "${1:-}" = --one ]; then
     cat "$log"
     exit $status
 fi
-build() { # preset, arguments of the build
+bring_up() { # preset, arguments of the build
     preset=$1
     shift
     log=$(mktemp)
@@ -55,8 +55,8 @@ build() { # preset, arguments of the build
     rm "$log"
 }
 # What is there may be of former sources.
-build gcc
-[ ! -d build-asan-ubsan ] || build asan-ubsan --target alloc_sweep corestack_shared
+bring_up gcc
+[ ! -d build-asan-ubsan ] || bring_up asan-ubsan --target alloc_sweep corestack_shared
 if [ $# = 0 ]; then # the longest first
     set -- failing_memory python_memory bounds faults_io faults_killed properties faults_interrupted faults_files numbers weight_space
     if [ -d build-asan-ubsan ]; then

@@ -506,6 +506,45 @@ static void a_full_disk_leaves_the_old_file(void **state) {
     assert_int_equal(count_files(f), 1);
 }
 
+/* Bytes that were not written are never passed over, whatever the caller tries afterwards. */
+static void output_that_failed_once_stays_failed(void **state) {
+    fixture *f = *state;
+    static const unsigned char bytes[40000];
+    struct rlimit before;
+    struct rlimit small;
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = before;
+    small.rlim_cur = 50000;
+    put_text(f, "out", "before");
+    for (int ending = 0; ending < 3; ending++) {
+        cst_output_file *output = NULL;
+        expect_ok(f, cst_output_open(f->context, &output, at(f, "out")));
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+        cst_status status =
+            ending < 2 ? CST_OK
+                       : cst_output_write_at(f->context, output, 20000, bytes, sizeof bytes);
+        for (int i = 0; status == CST_OK && i < 4; i++)
+            status = cst_output_write(f->context, output, bytes, sizeof bytes);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0); /* there is room again */
+        expect_error(f, status, CST_ERROR_IO, "out: writing failed", strerror(EFBIG), NULL);
+        for (int i = 0; ending > 0 && i < 4; i++) {
+            expect_error(f, cst_output_write(f->context, output, bytes, sizeof bytes), CST_ERROR_IO,
+                         "out: cannot be finished: a part of it could not be written", NULL);
+            expect_error(f, cst_output_write_at(f->context, output, 0, bytes, 1), CST_ERROR_IO,
+                         "out: cannot be finished", NULL);
+        }
+        expect_error(f, cst_output_commit(f->context, output), CST_ERROR_IO,
+                     "out: cannot be finished", NULL);
+        size_t size = 0;
+        unsigned char *text = contents(at(f, "out"), &size);
+        assert_int_equal(size, 6);
+        free(text);
+        assert_int_equal(count_files(f), 1);
+    }
+    (void)signal(SIGXFSZ, handler);
+}
+
 static void a_link_stays_a_link(void **state) {
     fixture *f = *state;
     static const int32_t data[3] = {1, 2, 3};
@@ -623,6 +662,7 @@ int main(void) {
         TEST(what_is_written_is_read_back),
         TEST(nothing_appears_before_commit),
         TEST(a_full_disk_leaves_the_old_file),
+        TEST(output_that_failed_once_stays_failed),
         TEST(a_link_stays_a_link),
         TEST(csv_of_any_names),
         TEST(devices_are_written_directly),

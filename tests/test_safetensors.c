@@ -594,6 +594,29 @@ static void failing_allocations(void **state) {
     }
 }
 
+/* A start that fails may come again, as part of the end, and leaves nothing. */
+static void started_twice(void **state) {
+    fixture *f = *state;
+    static const int64_t shape[1] = {INT64_MAX / 4 * 3};
+    failing memory = {.left = INT64_MAX};
+    cst_context *context = NULL;
+    cst_safetensors_writer *writer = NULL;
+    assert_int_equal(cst_context_create_with(&context, failing_realloc, &memory), CST_OK);
+    int64_t before = memory.live;
+    assert_int_equal(cst_safetensors_writer_open(context, &writer, at(f, "f.safetensors"),
+                                                 CST_TENSOR_ORDER_SORTED),
+                     CST_OK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(
+            cst_safetensors_writer_add(context, writer, i ? "a" : "b", CST_DTYPE_U8, shape, 1),
+            CST_OK);
+    assert_int_equal(cst_safetensors_writer_start(context, writer), CST_ERROR_LIMIT);
+    assert_int_equal(cst_safetensors_writer_put(context, writer, 0, "x", 1), CST_ERROR_LIMIT);
+    assert_int_equal(cst_safetensors_writer_finish(context, writer), CST_ERROR_LIMIT);
+    assert_int_equal(memory.live, before);
+    cst_context_free(context);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_types),
@@ -609,6 +632,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(published_bytes, files_setup, files_teardown),
         cmocka_unit_test_setup_teardown(written_numbers, files_setup, files_teardown),
         cmocka_unit_test_setup_teardown(misuse_of_the_writer, files_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(started_twice, files_setup, files_teardown),
         cmocka_unit_test_setup_teardown(many_tensors, files_setup, files_teardown),
         cmocka_unit_test_setup_teardown(failing_allocations, files_setup, files_teardown),
     };

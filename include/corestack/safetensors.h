@@ -123,7 +123,8 @@ CST_API cst_status cst_safetensors_map(cst_context *context, cst_safetensors *fi
  */
 
 /* A file that is being written: first its tensors are declared, then their data given in pieces.
- * One thread at a time. After an error it can only be abandoned. */
+ * One thread at a time. After an error it can only be abandoned; where bytes could not be written,
+ * every further call with data fails, and the finish. */
 typedef struct cst_safetensors_writer cst_safetensors_writer;
 
 typedef enum cst_tensor_order {

@@ -28,6 +28,7 @@ struct cst_output_file {
     int fd;
     size_t used;
     unsigned char *buffer;
+    cst_status failure; /* of a write, after which the file can only be given up; atomic */
 };
 
 static cst_status failed(cst_context *context, const cst_output_file *output, const char *what,
@@ -231,6 +232,23 @@ cst_status cst_output_open(cst_context *context, cst_output_file **out, const ch
     return CST_OK;
 }
 
+/* Notes what became of a write. */
+static cst_status wrote(cst_output_file *output, cst_status status) {
+    if (status != CST_OK)
+        __atomic_store_n(&output->failure, status, __ATOMIC_RELAXED);
+    return status;
+}
+
+/* What comes after bytes that were not written would stand in their place. */
+static cst_status check_whole(cst_context *context, const cst_output_file *output) {
+    cst_status failure = __atomic_load_n(&output->failure, __ATOMIC_RELAXED);
+    if (failure == CST_OK)
+        return CST_OK;
+    return cst_fail(context, failure,
+                    "%s: cannot be finished: a part of it could not be written before",
+                    output->path);
+}
+
 static cst_status write_all(cst_context *context, cst_output_file *output,
                             const unsigned char *data, size_t bytes) {
     const size_t most = output->waits ? PIECE_BYTES : (size_t)1 << 30;
@@ -241,13 +259,13 @@ static cst_status write_all(cst_context *context, cst_output_file *output,
             if (status != CST_OK)
                 return status;
         }
-        ssize_t wrote = write(output->fd, data, chunk);
-        if (wrote < 0 && errno == EINTR)
+        ssize_t done = write(output->fd, data, chunk);
+        if (done < 0 && errno == EINTR)
             continue;
-        if (wrote < 0)
+        if (done < 0)
             return failed(context, output, "writing", errno);
-        data += wrote;
-        bytes -= (size_t)wrote;
+        data += done;
+        bytes -= (size_t)done;
     }
     return CST_OK;
 }
@@ -255,18 +273,18 @@ static cst_status write_all(cst_context *context, cst_output_file *output,
 static cst_status flush(cst_context *context, cst_output_file *output) {
     cst_status status = write_all(context, output, output->buffer, output->used);
     output->used = 0;
-    return status;
+    return wrote(output, status);
 }
 
 cst_status cst_output_write(cst_context *context, cst_output_file *output, const void *data,
                             size_t bytes) {
-    if (bytes > BUFFER_BYTES - output->used) {
-        cst_status status = flush(context, output);
-        if (status != CST_OK)
-            return status;
-    }
+    cst_status status = check_whole(context, output);
+    if (status == CST_OK && bytes > BUFFER_BYTES - output->used)
+        status = flush(context, output);
+    if (status != CST_OK)
+        return status;
     if (bytes >= BUFFER_BYTES)
-        return write_all(context, output, data, bytes);
+        return wrote(output, write_all(context, output, data, bytes));
     memcpy(output->buffer + output->used, data, bytes);
     output->used += bytes;
     return CST_OK;
@@ -276,19 +294,22 @@ bool cst_output_is_file(const cst_output_file *output) {
     return !output->direct;
 }
 
-cst_status cst_output_write_at(cst_context *context, const cst_output_file *output, uint64_t offset,
+cst_status cst_output_write_at(cst_context *context, cst_output_file *output, uint64_t offset,
                                const void *data, size_t bytes) {
     const unsigned char *from = data;
+    cst_status status = check_whole(context, output);
+    if (status != CST_OK)
+        return status;
     while (bytes > 0) {
         size_t chunk = bytes < ((size_t)1 << 30) ? bytes : (size_t)1 << 30;
-        ssize_t wrote = pwrite(output->fd, from, chunk, (off_t)offset);
-        if (wrote < 0 && errno == EINTR)
+        ssize_t done = pwrite(output->fd, from, chunk, (off_t)offset);
+        if (done < 0 && errno == EINTR)
             continue;
-        if (wrote < 0)
-            return failed(context, output, "writing", errno);
-        from += wrote;
-        offset += (uint64_t)wrote;
-        bytes -= (size_t)wrote;
+        if (done < 0)
+            return wrote(output, failed(context, output, "writing", errno));
+        from += done;
+        offset += (uint64_t)done;
+        bytes -= (size_t)done;
     }
     return CST_OK;
 }
@@ -357,7 +378,9 @@ static cst_status put_in_place(cst_context *context, cst_output_file *output) {
 }
 
 cst_status cst_output_commit(cst_context *context, cst_output_file *output) {
-    cst_status status = flush(context, output);
+    cst_status status = check_whole(context, output);
+    if (status == CST_OK)
+        status = flush(context, output);
     if (status == CST_OK && !output->direct && !cst_synced(output->fd))
         status = failed(context, output, "syncing", errno);
     if (status == CST_OK && !output->direct)

@@ -17,6 +17,7 @@ char *cst_output_temporary(cst_context *context, const char *path, int attempt);
  * link is followed and stays one. A device, a pipe and an open descriptor (/dev/stdout, /dev/fd/N,
  * whatever it leads to) are written directly, a descriptor at its own offset. */
 cst_status cst_output_open(cst_context *context, cst_output_file **out, const char *path);
+/* After a failure every further write fails, and the commit. */
 cst_status cst_output_write(cst_context *context, cst_output_file *output, const void *data,
                             size_t bytes);
 /* Whether the output is a file that can be written at any place, not a device, pipe or descriptor.
@@ -24,7 +25,7 @@ cst_status cst_output_write(cst_context *context, cst_output_file *output, const
 bool cst_output_is_file(const cst_output_file *output);
 /* Bytes at a place of such a file, counted from its first; what cst_output_write gives goes to the
  * beginning, whenever it comes. Any number of threads, each with a context of its own. */
-cst_status cst_output_write_at(cst_context *context, const cst_output_file *output, uint64_t offset,
+cst_status cst_output_write_at(cst_context *context, cst_output_file *output, uint64_t offset,
                                const void *data, size_t bytes);
 /* Finishes and frees the output. On failure nothing at the final name has changed and the temporary
  * file is gone. */

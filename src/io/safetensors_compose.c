@@ -47,6 +47,7 @@ static cst_status check_unique(cst_context *context, const cst_safetensors_write
 
 /* Settles which tensor stands where. */
 static cst_status arrange(cst_context *context, cst_safetensors_writer *writer) {
+    cst_free(context, writer->places); /* of a start that failed */
     writer->places = cst_alloc(context, (size_t)writer->count, sizeof *writer->places);
     ranked *ranks = cst_alloc(context, (size_t)writer->count, sizeof *ranks);
     cst_status status = writer->places && ranks ? CST_OK : CST_ERROR_MEMORY;

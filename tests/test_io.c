@@ -197,6 +197,57 @@ static void integers_must_be_integral(void **state) {
 
 /* ---- what nobody should write ---------------------------------------------------------------- */
 
+/* What is neither 0 nor 1 is no bool, in npy files as in tensors. */
+static void bools_are_0_or_1(void **state) {
+    fixture *f = *state;
+    static const unsigned char good[6] = {0, 1, 1, 0, 1, 0};
+    static const char header[] = "{\"y\":{\"dtype\":\"BOOL\",\"shape\":[6,1],"
+                                 "\"data_offsets\":[0,6]}}";
+    static const struct {
+        const char *name;
+        const char *dict; /* NULL: a tensor */
+        const char *says;
+    } cases[] = {
+        {"c.npy", "{'descr': '|b1', 'fortran_order': False, 'shape': (6, 1)}",
+         "element 4 is 3, and its dtype |b1 has 0 and 1 only"},
+        {"f.npy", "{'descr': '|b1', 'fortran_order': True, 'shape': (6, 1)}", "element 4 is 3"},
+        {"y.safetensors", NULL, "element 4 is 3, and its dtype BOOL has 0 and 1 only"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++)
+        for (int bad = 0; bad < 2; bad++) {
+            const char *name = cases[k].name;
+            unsigned char all[8 + sizeof header - 1 + 6] = {sizeof header - 1};
+            unsigned char *values = all + sizeof all - 6;
+            cst_status code = bad ? CST_ERROR_FORMAT : CST_OK;
+            const char *says = bad ? cases[k].says : NULL;
+            cst_npy *npy = NULL;
+            int64_t *whole = NULL;
+            cst_strings *texts = NULL;
+            int64_t count = 0;
+            float narrow[6];
+            double wide[6];
+            unsigned char raw[6];
+            memcpy(all + 8, header, sizeof header - 1);
+            memcpy(values, good, 6);
+            values[4] = bad ? 3 : values[4];
+            if (cases[k].dict)
+                put_npy(f, name, cases[k].dict, values, 6);
+            else
+                put_bytes(f, name, all, sizeof all);
+            expect_ok(f, cst_npy_open(f->context, &npy, at(f, name), 0));
+            expect_ok(f, cst_npy_read_rows_f64(f->context, npy, 0, 4, wide));
+            expect_error(f, cst_npy_read_rows_f64(f->context, npy, 2, 4, wide), code, says, NULL);
+            expect_error(f, cst_npy_read_rows_f32(f->context, npy, 4, 1, narrow), code, says, NULL);
+            expect_error(f, cst_npy_read_i64(f->context, npy, &whole, &count), code, says, NULL);
+            expect_error(f, cst_npy_read_strings(f->context, npy, &texts), code, says, NULL);
+            if (cst_npy_streams(npy))
+                expect_error(f, cst_npy_fetch(f->context, npy, 3, 2, raw), code, says, NULL);
+            cst_free(f->context, whole);
+            cst_strings_free(f->context, texts);
+            cst_npy_close(f->context, npy);
+        }
+}
+
 static void objects_are_never_unpickled(void **state) {
     fixture *f = *state;
     expect_error(f, open_npy(f, DATA "object.npy"), CST_ERROR_UNSUPPORTED, "object.npy", "|O",
@@ -650,6 +701,7 @@ int main(void) {
         TEST(strings_become_utf8),
         TEST(strings_with_bad_characters_are_refused),
         TEST(integers_must_be_integral),
+        TEST(bools_are_0_or_1),
         TEST(objects_are_never_unpickled),
         TEST(empty_missing_and_odd_files),
         TEST(truncated_and_overlong_files),

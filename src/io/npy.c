@@ -148,6 +148,18 @@ static cst_status read_raw(cst_context *context, cst_npy *npy, int64_t first, in
     return gather_columns(context, npy, first, count, out);
 }
 
+/* Bytes of BOOL other than 0 and 1 mean nothing. raw: the elements of rows `first`, ... */
+static cst_status check_bools(cst_context *context, const cst_npy *npy, int64_t first,
+                              const unsigned char *raw, int64_t elements) {
+    int64_t bad = npy->kind == CST_NPY_BOOL ? cst_dtype_bad_bool(raw, elements) : -1;
+    if (bad < 0)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_FORMAT,
+                    "%s: element %" PRId64 " is %d, and its dtype %s has 0 and 1 only",
+                    cst_bytes_name(npy->source), first * cst_npy_width(npy) + bad, raw[bad],
+                    npy->descr);
+}
+
 bool cst_npy_streams(const cst_npy *npy) {
     return !cst_npy_is_text(npy) && (!npy->fortran || npy->dims < 2) &&
            cst_bytes_seekable(npy->source);
@@ -156,8 +168,11 @@ bool cst_npy_streams(const cst_npy *npy) {
 cst_status cst_npy_fetch(cst_context *context, const cst_npy *npy, int64_t first, int64_t count,
                          unsigned char *raw) {
     uint64_t row = (uint64_t)cst_npy_width(npy) * npy->item;
-    return cst_bytes_read(context, npy->source, npy->data_offset + (uint64_t)first * row, raw,
-                          (size_t)((uint64_t)count * row));
+    cst_status status =
+        cst_bytes_read(context, npy->source, npy->data_offset + (uint64_t)first * row, raw,
+                       (size_t)((uint64_t)count * row));
+    return status == CST_OK ? check_bools(context, npy, first, raw, count * cst_npy_width(npy))
+                            : status;
 }
 
 /* read_raw into the array's own scratch. */
@@ -175,7 +190,9 @@ static cst_status read_scratch(cst_context *context, cst_npy *npy, int64_t first
             return CST_ERROR_MEMORY;
         npy->raw_bytes = bytes;
     }
-    return read_raw(context, npy, first, count, npy->raw);
+    cst_status status = read_raw(context, npy, first, count, npy->raw);
+    return status == CST_OK ? check_bools(context, npy, first, npy->raw, count * cst_npy_width(npy))
+                            : status;
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */

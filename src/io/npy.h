@@ -50,7 +50,8 @@ const char *cst_npy_shape_text(const cst_npy *npy, char buffer[CST_NPY_SHAPE_CHA
 
 /* Rows first..first+count-1 as [count][width], C order, whatever the order in the file. C order is
  * streamed; Fortran order is gathered column by column, and first read whole where the file cannot
- * be read at any offset (deflated) or rows count over several axes. */
+ * be read at any offset (deflated) or rows count over several axes. Bytes of BOOL other than 0 and
+ * 1 are CST_ERROR_FORMAT, here and in what follows. */
 cst_status cst_npy_read_rows_f32(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
                                  float *out);
 cst_status cst_npy_read_rows_f64(cst_context *context, cst_npy *npy, int64_t first, int64_t count,

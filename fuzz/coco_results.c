@@ -21,7 +21,7 @@ static void write_back(cst_context *context, const cst_coco *coco, const cst_coc
                    cst_coco_write(context, writer, boxes->box, boxes->count) == CST_OK &&
                    cst_coco_writer_commit(context, writer) == CST_OK,
                "boxes that were read can be written");
-    FUZZ_CHECK(cst_coco_read_boxes(context, &again, path, coco, false) == CST_OK &&
+    FUZZ_CHECK(cst_coco_read_boxes(context, &again, path, 0, coco, false) == CST_OK &&
                    again->count == boxes->count,
                "boxes that were written are read back");
     for (int64_t i = 0; i < boxes->count; i++) {
@@ -41,8 +41,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         cst_context *context = fuzz_begin(size, 64);
         cst_coco *coco = NULL;
         cst_coco_boxes *boxes = NULL;
-        FUZZ_CHECK(cst_coco_read(context, &coco, annotations) == CST_OK, "the annotations");
-        cst_status status = cst_coco_read_boxes(context, &boxes, path, coco, probabilities);
+        FUZZ_CHECK(cst_coco_read(context, &coco, annotations, 0) == CST_OK, "the annotations");
+        cst_status status = cst_coco_read_boxes(context, &boxes, path, 0, coco, probabilities);
         if (fuzz_good(context, status, false)) {
             for (int64_t i = 0; i < boxes->count; i++)
                 FUZZ_CHECK(isfinite(boxes->box[i].score) && boxes->box[i].w >= 0, "finite boxes");

@@ -28,7 +28,7 @@ static const char TRUTH[] =
 static cst_coco *truth_of(fixture *f) {
     cst_coco *coco = NULL;
     put_text(f, "gt.json", TRUTH);
-    assert_int_equal(cst_coco_read(f->context, &coco, at(f, "gt.json")), CST_OK);
+    assert_int_equal(cst_coco_read(f->context, &coco, at(f, "gt.json"), 0), CST_OK);
     return coco;
 }
 
@@ -67,7 +67,8 @@ static void results_are_read_and_written(void **state) {
         "  \"segmentation\": {\"counts\": [[1, {}]]}, \"id\": \"no matter\"},\n"
         " {\"image_id\": 7, \"category_id\": 9, \"bbox\": [1,2,3,4], \"score\":\n"
         "0.30000000000000004}]");
-    assert_int_equal(cst_coco_read_boxes(f->context, &boxes, at(f, "dt.json"), coco, true), CST_OK);
+    assert_int_equal(cst_coco_read_boxes(f->context, &boxes, at(f, "dt.json"), 0, coco, true),
+                     CST_OK);
     assert_int_equal(boxes->count, 3);
     assert_int_equal(boxes->first[1], 1);
     assert_true(boxes->box[0].score == 0.125 && boxes->box[0].x == 0.1);
@@ -79,14 +80,14 @@ static void results_are_read_and_written(void **state) {
     assert_int_equal(cst_coco_write(f->context, writer, boxes->box, 2), CST_OK);
     assert_int_equal(cst_coco_write(f->context, writer, boxes->box + 2, 1), CST_OK);
     assert_int_equal(cst_coco_writer_commit(f->context, writer), CST_OK);
-    assert_int_equal(cst_coco_read_boxes(f->context, &again, copy, coco, true), CST_OK);
+    assert_int_equal(cst_coco_read_boxes(f->context, &again, copy, 0, coco, true), CST_OK);
     assert_int_equal(again->count, 3);
     assert_memory_equal(again->box, boxes->box, 3 * sizeof *boxes->box);
     cst_coco_boxes_free(f->context, again);
 
     assert_int_equal(cst_coco_writer_open(f->context, &writer, copy, coco), CST_OK);
     assert_int_equal(cst_coco_writer_commit(f->context, writer), CST_OK);
-    assert_int_equal(cst_coco_read_boxes(f->context, &again, copy, coco, true), CST_OK);
+    assert_int_equal(cst_coco_read_boxes(f->context, &again, copy, 0, coco, true), CST_OK);
     assert_int_equal(again->count, 0);
     assert_int_equal(again->first[2], 0);
     cst_coco_boxes_free(f->context, again);
@@ -102,7 +103,7 @@ static void results_are_read_and_written(void **state) {
         cst_coco_writer_abort(f->context, writer);
         *parts[i] = before;
     }
-    assert_int_equal(cst_coco_read_boxes(f->context, &again, copy, coco, true), CST_OK);
+    assert_int_equal(cst_coco_read_boxes(f->context, &again, copy, 0, coco, true), CST_OK);
     assert_int_equal(again->count, 0); /* the file is as it was */
     cst_coco_boxes_free(f->context, again);
     cst_coco_boxes_free(f->context, boxes);
@@ -173,7 +174,8 @@ static void long_files_are_read_whole(void **state) {
     text[used++] = ']';
     put_bytes(f, "dt.json", text, used);
     free(text);
-    assert_int_equal(cst_coco_read_boxes(f->context, &boxes, at(f, "dt.json"), coco, true), CST_OK);
+    assert_int_equal(cst_coco_read_boxes(f->context, &boxes, at(f, "dt.json"), 0, coco, true),
+                     CST_OK);
     assert_int_equal(boxes->count, BOXES);
     for (int64_t i = 1; i < boxes->count; i++) {
         const cst_coco_box *a = &boxes->box[i - 1];
@@ -274,17 +276,18 @@ static void faults_of_results_are_named(void **state) {
     for (size_t i = 0; i < sizeof RESULT_FAULTS / sizeof RESULT_FAULTS[0]; i++) {
         const fault *one = &RESULT_FAULTS[i];
         put_text(f, "dt.json", one->text);
-        cst_status status = cst_coco_read_boxes(f->context, &boxes, at(f, "dt.json"), coco, true);
+        cst_status status =
+            cst_coco_read_boxes(f->context, &boxes, at(f, "dt.json"), 0, coco, true);
         expect_error(f, status, one->code, "dt.json", one->says[0], one->says[1], NULL);
         assert_null(boxes);
     }
     /* Scores of an evaluation need only be finite. */
     put_text(f, "dt.json", ONE("\"bbox\": [0,0,1,1], \"score\": -7.5"));
-    assert_int_equal(cst_coco_read_boxes(f->context, &boxes, at(f, "dt.json"), coco, false),
+    assert_int_equal(cst_coco_read_boxes(f->context, &boxes, at(f, "dt.json"), 0, coco, false),
                      CST_OK);
     assert_true(boxes->box[0].score == -7.5);
     cst_coco_boxes_free(f->context, boxes);
-    assert_int_equal(cst_coco_read_boxes(f->context, &boxes, at(f, "none.json"), coco, false),
+    assert_int_equal(cst_coco_read_boxes(f->context, &boxes, at(f, "none.json"), 0, coco, false),
                      CST_ERROR_IO);
     cst_coco_free(f->context, coco);
 }
@@ -375,7 +378,7 @@ static void faults_of_annotations_are_named(void **state) {
     for (size_t i = 0; i < sizeof TRUTH_FAULTS / sizeof TRUTH_FAULTS[0]; i++) {
         const fault *one = &TRUTH_FAULTS[i];
         put_text(f, "gt.json", one->text);
-        cst_status status = cst_coco_read(f->context, &coco, at(f, "gt.json"));
+        cst_status status = cst_coco_read(f->context, &coco, at(f, "gt.json"), 0);
         expect_error(f, status, one->code, "gt.json", one->says[0], one->says[1], NULL);
         assert_null(coco);
     }
@@ -386,18 +389,18 @@ static void images_without_annotations(void **state) {
     fixture *f = *state;
     cst_coco *coco = NULL;
     put_text(f, "gt.json", "{\"images\": [" IMAGE "], \"categories\": [" KIND "]}");
-    expect_ok(f, cst_coco_read_images(f->context, &coco, at(f, "gt.json")));
+    expect_ok(f, cst_coco_read_images(f->context, &coco, at(f, "gt.json"), 0));
     assert_true(coco->images == 1 && coco->categories == 1 && coco->count == 0);
     cst_coco_free(f->context, coco);
     put_text(f, "gt.json", "{\"images\": [" IMAGE "]}");
-    expect_error(f, cst_coco_read_images(f->context, &coco, at(f, "gt.json")), CST_ERROR_FORMAT,
+    expect_error(f, cst_coco_read_images(f->context, &coco, at(f, "gt.json"), 0), CST_ERROR_FORMAT,
                  "gt.json", "there is no list of categories", NULL);
     /* ids of powers of ten, and crowds as true and false */
     put_text(f, "gt.json",
              FILE_OF("{\"id\": 1e3}", "{\"id\": -20.0e-1}",
                      "{\"image_id\": 1000, \"category_id\": -2, \"bbox\": [0,0,1,1], \"iscrowd\": "
                      "false}"));
-    expect_ok(f, cst_coco_read(f->context, &coco, at(f, "gt.json")));
+    expect_ok(f, cst_coco_read(f->context, &coco, at(f, "gt.json"), 0));
     assert_true(coco->image_id[0] == 1000 && coco->category_id[0] == -2 && !coco->box[0].crowd);
     cst_coco_free(f->context, coco);
 }
@@ -414,7 +417,7 @@ static void nesting_is_bounded(void **state) {
     memcpy(text, start, sizeof start - 1);
     put_bytes(f, "dt.json", text, DEEP);
     free(text);
-    cst_status status = cst_coco_read_boxes(f->context, &boxes, at(f, "dt.json"), coco, true);
+    cst_status status = cst_coco_read_boxes(f->context, &boxes, at(f, "dt.json"), 0, coco, true);
     expect_error(f, status, CST_ERROR_FORMAT, "dt.json: byte 8", "nested deeper than 64", NULL);
     cst_coco_free(f->context, coco);
 }
@@ -431,7 +434,7 @@ static void categories_must_agree(void **state) {
     cst_coco *other = NULL;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         put_text(f, "other.json", others[i]);
-        assert_int_equal(cst_coco_read(f->context, &other, at(f, "other.json")), CST_OK);
+        assert_int_equal(cst_coco_read(f->context, &other, at(f, "other.json"), 0), CST_OK);
         expect_error(f, cst_coco_same_categories(f->context, coco, other), CST_ERROR_MISMATCH,
                      "other.json", says[i], NULL);
         cst_coco_free(f->context, other);

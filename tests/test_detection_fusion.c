@@ -22,11 +22,11 @@ enum { MEMBERS = 3 };
 static cst_box_split open_case(cst_context *context) {
     cst_box_split split = {.members = MEMBERS};
     char path[512];
-    assert_int_equal(cst_coco_read(context, &split.coco, DATA "fusion.gt.json"), CST_OK);
+    assert_int_equal(cst_coco_read(context, &split.coco, DATA "fusion.gt.json", 0), CST_OK);
     split.boxes = cst_alloc(context, MEMBERS, sizeof *split.boxes);
     for (int k = 0; k < MEMBERS; k++) {
         (void)snprintf(path, sizeof path, DATA "fusion.%d.json", k);
-        assert_int_equal(cst_coco_read_boxes(context, &split.boxes[k], path, split.coco, true),
+        assert_int_equal(cst_coco_read_boxes(context, &split.boxes[k], path, 0, split.coco, true),
                          CST_OK);
     }
     return split;
@@ -55,7 +55,8 @@ static void fusion_without_a_fit_equals_numpy(void **state) {
         cst_coco_boxes *expected = NULL;
         cst_coco_boxes *found = NULL;
         (void)snprintf(path, sizeof path, DATA "fusion.%s.json", files[rule]);
-        assert_int_equal(cst_coco_read_boxes(context, &expected, path, split.coco, true), CST_OK);
+        assert_int_equal(cst_coco_read_boxes(context, &expected, path, 0, split.coco, true),
+                         CST_OK);
         assert_int_equal(cst_suppress(context, split.coco,
                                       (const cst_coco_boxes *const *)split.boxes, MEMBERS,
                                       (cst_suppression)rule, NULL, &found),
@@ -81,7 +82,7 @@ static void clusters_and_targets_equal_numpy(void **state) {
         assert_int_equal(cst_box_rows_make(context, &split, &PLAIN, NULL, NULL, &rows), CST_OK);
         assert_int_equal(rows.clusters->rows, FUSION_ROWS);
         assert_int_equal(
-            cst_coco_read_boxes(context, &expected, DATA "fusion.rows.json", split.coco, true),
+            cst_coco_read_boxes(context, &expected, DATA "fusion.rows.json", 0, split.coco, true),
             CST_OK);
         assert_int_equal(
             cst_cluster_targets(context, rows.clusters, split.coco, NULL, 0.5, targets, taken),

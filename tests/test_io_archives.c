@@ -1,13 +1,21 @@
 /*
- * Archives made by hand: which member is read, and what lies in its headers. Beside test_io.c,
- * whose archives another program wrote. Under npz files of a pool.
+ * Archives made by hand: which member is read, what lies in its headers, limits; and readers of all
+ * formats that are stopped. Beside test_io.c, whose archives another program wrote. Under npz files
+ * of a pool.
  */
 #include "test_io_files.h"
 
-#include "io/npy.h"
+#include "detection/scene.h"
+#include "io/coco.h"
+#include "io/hash.h"
+#include "io/png.h"
+#include "io/rows.h"
 #include "pool/pool.h"
 
+#include <corestack/files.h>
+#include <corestack/pool.h>
 #include <fcntl.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A member as an archive describes it; 0: as it is. */
@@ -325,11 +333,269 @@ static void pools_keep_to_their_limit(void **state) {
     }
 }
 
+/* ---- limits ------------------------------------------------------------------------------------
+ */
+
+/* A file that an archive holds as it is. */
+static member text_called(const char *name, const char *text) {
+    return (member){.name = name, .data = text, .bytes = strlen(text)};
+}
+
+static const char BOXES[] = "[]";
+static const char TRUTH[] = "{\"images\": [{\"id\": 1}], \"annotations\": [], \"categories\": []}";
+
+static const char *put_texts(fixture *f) {
+    const member members[] = {
+        text_called("y.csv", "label\n0\n1\n"), text_called("p.csv", "0.25,0.75\n0.5,0.5\n"),
+        text_called("ids.csv", "id\na\nb\n"),  text_called("gt.json", TRUTH),
+        text_called("dt.json", BOXES),         array_called("a", 2)};
+    return put_archive(f, "z.npz", members, sizeof members / sizeof members[0]);
+}
+
+/* What is read of an archive, whatever it is, is within the caller's limit. */
+static void limits_hold_for_every_format(void **state) {
+    fixture *f = *state;
+    (void)put_texts(f);
+    for (int limit = 0; limit < 2; limit++) {
+        uint64_t most = limit ? 1 : 1000;
+        cst_rows *rows = NULL;
+        cst_column column;
+        cst_strings *ids = NULL;
+        cst_coco *coco = NULL;
+        cst_coco_boxes *boxes = NULL;
+        cst_npy *npy = NULL;
+        int64_t size[2];
+        expect_ok(f, cst_coco_read_images(f->context, &coco, at(f, "z.npz#gt.json"), 0));
+        cst_status all[] = {
+            cst_rows_open(f->context, &rows, at(f, "z.npz#p.csv"), most),
+            cst_column_read(f->context, &column, at(f, "z.npz#y.csv"), NULL, most),
+            cst_ids_read(f->context, &ids, at(f, "z.npz#ids.csv"), most),
+            cst_coco_read_boxes(f->context, &boxes, at(f, "z.npz#dt.json"), most, coco, true),
+            cst_npy_open(f->context, &npy, at(f, "z.npz#a"), most),
+        };
+        for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+            assert_int_equal(all[i], limit ? CST_ERROR_LIMIT : CST_OK);
+        cst_rows_close(f->context, rows);
+        cst_column_clear(f->context, &column);
+        cst_strings_free(f->context, ids);
+        cst_coco_boxes_free(f->context, boxes);
+        cst_npy_close(f->context, npy);
+        cst_coco_free(f->context, coco);
+        coco = NULL;
+        assert_int_equal(cst_coco_read(f->context, &coco, at(f, "z.npz#gt.json"), most),
+                         limit ? CST_ERROR_LIMIT : CST_OK);
+        cst_coco_free(f->context, coco);
+        /* which is no PNG in either case */
+        assert_int_equal(cst_png_size(f->context, at(f, "z.npz#gt.json"), most, &size[0], &size[1]),
+                         limit ? CST_ERROR_LIMIT : CST_ERROR_FORMAT);
+    }
+}
+
+/* zip_limit of a pool's settings reaches tables and COCO files. */
+static void tables_of_a_pool_keep_to_its_limit(void **state) {
+    fixture *f = *state;
+    static const float matrix[4] = {0.25F, 0.75F, 0.5F, 0.5F};
+    cst_pool_config config = {.zip_limit = 1};
+    cst_pool *pool = NULL;
+    cst_box_split boxes = {0};
+    (void)put_texts(f);
+    put_f32(f, "a.npy", matrix, 2, 2);
+    put_text(f, "pool.json",
+             "{\"corestack_pool\": 1, \"splits\": {\"oof\": {\"labels\": \"z.npz#y.csv\"}}, "
+             "\"models\": [{\"name\": \"a\", \"predictions\": {\"oof\": \"a.npy\"}}]}");
+    for (int limit = 0; limit < 2; limit++) {
+        expect_ok(f, cst_pool_open(f->context, &pool, f->folder, limit ? &config : NULL));
+        cst_status status = cst_pool_load(f->context, pool, "oof");
+        if (limit)
+            expect_error(f, status, CST_ERROR_LIMIT, "z.npz#y.csv: declares 10 bytes", NULL);
+        else
+            expect_ok(f, status);
+        cst_pool_free(f->context, pool);
+    }
+    put_text(f, "pool.json",
+             "{\"corestack_pool\": 1, \"task\": \"detection\", "
+             "\"splits\": {\"oof\": {\"annotations\": \"z.npz#gt.json\"}}, "
+             "\"models\": [{\"name\": \"a\", \"predictions\": {\"oof\": \"z.npz#dt.json\"}}]}");
+    for (int limit = 0; limit < 3; limit++) {
+        config.zip_limit = limit ? sizeof TRUTH - 2 : 0;
+        expect_ok(f, cst_pool_open(f->context, &pool, f->folder, &config));
+        cst_status status = cst_box_split_open(f->context, pool, "oof", NULL, 0, &boxes);
+        if (limit)
+            expect_error(f, status, CST_ERROR_LIMIT, "z.npz#gt.json: declares", NULL);
+        else
+            expect_ok(f, status);
+        cst_box_split_close(f->context, &boxes);
+        cst_pool_free(f->context, pool);
+    }
+}
+
+/* An array that is there by the usual name is the one that is meant, also where it is no good. */
+static void the_usual_array(void **state) {
+    fixture *f = *state;
+    member bad = array_called("usual.npy", 2);
+    char copy[80];
+    cst_npy *npy = NULL;
+    double value = 0;
+    memcpy(copy, bad.data, bad.bytes);
+    memcpy(strchr(copy + 10, '<'), "<c8", 3);
+    bad.data = copy;
+    const member usual[] = {array_called("x.npy", 3), array_called("usual.npy", 2)};
+    const member useless[] = {array_called("x.npy", 3), bad};
+    const member other[] = {array_called("x.npy", 3), array_called("y.npy", 4)};
+    expect_ok(f,
+              cst_npy_open_usual(f->context, &npy, put_archive(f, "a.npz", usual, 2), "usual", 0));
+    expect_ok(f, cst_npy_read_rows_f64(f->context, npy, 1, 1, &value));
+    assert_true(value == 2);
+    cst_npy_close(f->context, npy);
+    expect_ok(f,
+              cst_npy_open_usual(f->context, &npy, put_archive(f, "a.npz", other, 1), "usual", 0));
+    expect_ok(f, cst_npy_read_rows_f64(f->context, npy, 1, 1, &value));
+    assert_true(value == 3);
+    cst_npy_close(f->context, npy);
+    const char *path = put_archive(f, "a.npz", useless, 2);
+    expect_error(f, cst_npy_open_usual(f->context, &npy, path, "usual", 0), CST_ERROR_UNSUPPORTED,
+                 "a.npz#usual: dtype <c8 is not read", NULL);
+    assert_null(npy);
+    expect_error(f, cst_npy_open_usual(f->context, &npy, path, "usual", 8), CST_ERROR_LIMIT,
+                 "a.npz#usual.npy: declares", NULL);
+    expect_error(
+        f, cst_npy_open_usual(f->context, &npy, put_archive(f, "a.npz", other, 2), "usual", 0),
+        CST_ERROR_INPUT, "a.npz: has 2 arrays (x.npy, y.npy)", NULL);
+}
+
+/* ---- who reads asks whether to stop ------------------------------------------------------------
+ */
+
+static int stop_later(void *user, const char *stage, int64_t done, int64_t total) {
+    int *calls = user;
+    assert_string_equal(stage, "work");
+    assert_true(done == 3 && total == 7);
+    return ++*calls > 1;
+}
+
+static cst_status read_rows(fixture *f, const char *path) {
+    cst_rows *rows = NULL;
+    cst_status status = cst_rows_open(f->context, &rows, path, 0);
+    cst_rows_close(f->context, rows);
+    return status;
+}
+
+static cst_status read_column(fixture *f, const char *path) {
+    cst_column column;
+    cst_status status = cst_column_read(f->context, &column, path, NULL, 0);
+    cst_column_clear(f->context, &column);
+    return status;
+}
+
+static cst_status read_ids(fixture *f, const char *path) {
+    cst_strings *ids = NULL;
+    cst_status status = cst_ids_read(f->context, &ids, path, 0);
+    cst_strings_free(f->context, ids);
+    return status;
+}
+
+static cst_status read_labels(fixture *f, const char *path) {
+    int32_t *labels = NULL;
+    int64_t size[2];
+    cst_status status = cst_png_read_labels(f->context, path, 0, &labels, &size[0], &size[1]);
+    cst_free(f->context, labels);
+    return status;
+}
+
+static cst_status read_truth(fixture *f, const char *path) {
+    cst_coco *coco = NULL;
+    cst_status status = cst_coco_read(f->context, &coco, path, 0);
+    cst_coco_free(f->context, coco);
+    return status;
+}
+
+static cst_status read_hash(fixture *f, const char *path) {
+    uint64_t hash[2];
+    return cst_hash_file(f->context, path, hash);
+}
+
+static void every_reader_asks_whether_to_stop(void **state) {
+    fixture *f = *state;
+    static const int32_t labels[4] = {0, 1, 1, 0};
+    static const char tensor[] = "{\"y\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}";
+    static const struct {
+        const char *name;
+        cst_status (*read)(fixture *, const char *);
+    } cases[] = {
+        {"p.csv", read_rows},        {"y.npy", read_column},  {"z.npz#y.csv", read_column},
+        {"z.npz#ids.csv", read_ids}, {"z.npz#a", read_rows},  {"y.safetensors", read_column},
+        {"y.png", read_labels},      {"gt.json", read_truth}, {"gt.json", read_hash}};
+    unsigned char file[8 + sizeof tensor + 1] = {sizeof tensor - 1};
+    (void)put_texts(f);
+    put_text(f, "p.csv", "0.25,0.75\n0.5,0.5\n");
+    put_text(f, "gt.json", TRUTH);
+    put_i32(f, "y.npy", labels, 4);
+    memcpy(file + 8, tensor, sizeof tensor - 1);
+    put_bytes(f, "y.safetensors", file, sizeof file);
+    expect_ok(f, cst_png_write_labels(f->context, at(f, "y.png"), labels, 2, 2, 8));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        static const struct timespec pause = {.tv_nsec = 60000000};
+        int calls = 0;
+        expect_ok(f, cases[i].read(f, at(f, cases[i].name)));
+        cst_context_set_progress(f->context, stop_later, &calls);
+        expect_ok(f, cst_progress(f->context, "work", 3, 7));
+        expect_ok(f, cases[i].read(f, at(f, cases[i].name))); /* it was asked a moment ago */
+        (void)nanosleep(&pause, NULL);
+        expect_error(f, cases[i].read(f, at(f, cases[i].name)), CST_ERROR_CANCELLED,
+                     "stopped on request during work", NULL);
+        assert_int_equal(calls, 2);
+        cst_context_set_progress(f->context, NULL, NULL);
+        expect_ok(f, cases[i].read(f, at(f, cases[i].name)));
+    }
+}
+
+static int stop_at_once(void *user, const char *stage, int64_t done, int64_t total) {
+    int *calls = user;
+    assert_string_equal(stage, "reading");
+    assert_true(done == 0 && total == 1);
+    ++*calls;
+    return 1;
+}
+
+/* A call that has no stage can be stopped while it reads, and tells nothing where that is soon
+ * done. */
+static void long_tables_can_be_left(void **state) {
+    fixture *f = *state;
+    enum { BYTES = 24 << 20 };
+    char *text = malloc(BYTES);
+    int32_t *labels = NULL;
+    int64_t rows = 0;
+    int calls = 0;
+    assert_non_null(text);
+    for (size_t i = 0; i < BYTES; i++)
+        text[i] = i % 2 ? '\n' : '1';
+    put_bytes(f, "long.csv", text, BYTES);
+    free(text);
+    put_text(f, "short.csv", "1\n2\n");
+    cst_context_set_progress(f->context, stop_at_once, &calls);
+    for (int again = 1; again <= 2; again++) {
+        expect_error(f, cst_read_labels(f->context, at(f, "long.csv"), &labels, &rows),
+                     CST_ERROR_CANCELLED, "stopped on request during reading", NULL);
+        assert_int_equal(calls, again);
+        expect_ok(f, cst_read_labels(f->context, at(f, "short.csv"), &labels, &rows));
+        assert_int_equal(rows, 2);
+        cst_free(f->context, labels);
+    }
+    cst_context_set_progress(f->context, NULL, NULL);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, files_setup, files_teardown)
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(the_member_that_is_named), TEST(archives_without_one_array), TEST(members_that_lie),
-        TEST(archives_that_fail_while_read), TEST(pools_keep_to_their_limit)};
+    const struct CMUnitTest tests[] = {TEST(the_member_that_is_named),
+                                       TEST(archives_without_one_array),
+                                       TEST(members_that_lie),
+                                       TEST(archives_that_fail_while_read),
+                                       TEST(pools_keep_to_their_limit),
+                                       TEST(limits_hold_for_every_format),
+                                       TEST(tables_of_a_pool_keep_to_its_limit),
+                                       TEST(the_usual_array),
+                                       TEST(every_reader_asks_whether_to_stop),
+                                       TEST(long_tables_can_be_left)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

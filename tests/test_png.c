@@ -55,8 +55,8 @@ static void every_kind_is_read(void **state) {
         int32_t *labels = NULL;
         int64_t height = 0;
         int64_t width = 0;
-        cst_status status = cst_png_read_labels(f->context, data_path(pngs[i].name, path), &labels,
-                                                &height, &width);
+        cst_status status = cst_png_read_labels(f->context, data_path(pngs[i].name, path), 0,
+                                                &labels, &height, &width);
         if (status != CST_OK)
             print_error("%s\n", cst_last_error(f->context));
         assert_int_equal(status, CST_OK);
@@ -71,7 +71,7 @@ static void refused(const fixture *f, const char *path, cst_status expected, con
     int32_t *labels = NULL;
     int64_t height = 0;
     int64_t width = 0;
-    cst_status status = cst_png_read_labels(f->context, path, &labels, &height, &width);
+    cst_status status = cst_png_read_labels(f->context, path, 0, &labels, &height, &width);
     if (status != expected || !strstr(cst_last_error(f->context), says))
         print_error("%s\n", cst_last_error(f->context));
     assert_int_equal(status, expected);
@@ -112,7 +112,7 @@ static void broken_files_are_refused(void **state) {
         int64_t height = 0;
         int64_t width = 0;
         spoil(f, "grey8", bytes, SIZE_MAX);
-        assert_int_not_equal(cst_png_read_labels(f->context, f->path, &labels, &height, &width),
+        assert_int_not_equal(cst_png_read_labels(f->context, f->path, 0, &labels, &height, &width),
                              CST_OK);
         assert_null(labels);
     }
@@ -137,7 +137,8 @@ static void what_is_written_is_read(void **state) {
             labels[i] = (i * 7919) % (1 << bits);
         assert_int_equal(cst_png_write_labels(f->context, f->path, labels, HEIGHT, WIDTH, bits),
                          CST_OK);
-        assert_int_equal(cst_png_read_labels(f->context, f->path, &back, &height, &width), CST_OK);
+        assert_int_equal(cst_png_read_labels(f->context, f->path, 0, &back, &height, &width),
+                         CST_OK);
         assert_int_equal(height, HEIGHT);
         assert_int_equal(width, WIDTH);
         assert_memory_equal(back, labels, sizeof labels);
@@ -183,7 +184,7 @@ static void sizes_are_bounded(void **state) {
         assert_int_equal(fwrite(head, 1, sizeof head, out), sizeof head);
         (void)fclose(out);
         assert_int_equal(truncate(f->path, 70000), 0);
-        cst_status status = cst_png_size(f->context, f->path, &height, &width);
+        cst_status status = cst_png_size(f->context, f->path, 0, &height, &width);
         assert_int_equal(status, cases[i].good ? CST_OK : CST_ERROR_FORMAT);
         if (cases[i].good)
             assert_true(width == cases[i].width && height == cases[i].height);
@@ -203,7 +204,7 @@ static void sizes_are_bounded(void **state) {
     assert_non_null(out);
     assert_int_equal(fwrite(head, 1, sizeof head, out), sizeof head);
     (void)fclose(out);
-    assert_int_equal(cst_png_size(f->context, f->path, &height, &width), CST_ERROR_FORMAT);
+    assert_int_equal(cst_png_size(f->context, f->path, 0, &height, &width), CST_ERROR_FORMAT);
     assert_non_null(strstr(cst_last_error(f->context), "says that it has 1 x 1000000 pixels, more "
                                                        "than its 25 bytes can hold"));
     static const int32_t label = 0;

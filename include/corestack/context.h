@@ -33,8 +33,9 @@ typedef void (*cst_log_fn)(void *user, cst_log_level level, const char *message)
 
 /* Called with the stage's name and how much of it is done (0 <= done <= total, 1 <= total), and
  * again at most every 50 ms while the stage lasts; always on the thread that called the library.
- * While a pipe is waited for, outside of any stage, that is "reading" or "writing", 0 of 1.
- * Non-zero asks to stop: the call returns CST_ERROR_CANCELLED soon after. */
+ * Outside of any stage that is "reading", 0 of 1, while files are read or a pipe is waited for, and
+ * "writing", 0 of 1, while a pipe is waited for. Non-zero asks to stop: the call returns
+ * CST_ERROR_CANCELLED soon after. */
 typedef int (*cst_progress_fn)(void *user, const char *stage, int64_t done, int64_t total);
 
 /* realloc_fn(user, NULL, n) allocates, realloc_fn(user, p, 0) frees and returns NULL. Called from

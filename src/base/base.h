@@ -73,6 +73,13 @@ void cst_count_end(cst_context *context);
  * stop: on the caller's thread, on others it tells what was answered there. CST_ERROR_CANCELLED as
  * cst_progress. The loops below do so before every task. */
 cst_status cst_poll(cst_context *context);
+/* The same for readers of files, also where there is no stage: "reading", 0 of 1, is told then,
+ * once they take longer than those 50 ms. cst_bytes_read does so. */
+cst_status cst_poll_reading(cst_context *context);
+/* For item i = 0, 1, ... of a loop over many small things that were read: at every 4,096th. */
+static inline cst_status cst_poll_item(cst_context *context, int64_t i) {
+    return i % 4096 == 0 ? cst_poll_reading(context) : CST_OK;
+}
 /* The same at once, while a file or a pipe is waited for; where there is no stage, `what` is at 0
  * of 1. On another thread than the caller's it asks nobody. */
 cst_status cst_poll_waiting(cst_context *context, const char *what);

@@ -120,7 +120,7 @@ cst_status cst_progress(cst_context *context, const char *stage, int64_t done, i
         return CST_OK;
     bool over = done >= total; /* what comes next is no part of this stage */
     (void)cst_snprintf(run->stage, sizeof run->stage, "%s", over ? "" : stage);
-    run->polled = cst_seconds();
+    run->polled = over ? 0 : cst_seconds();
     __atomic_store_n(&run->done, done, __ATOMIC_RELAXED);
     run->total = total;
     run->named = false;
@@ -130,8 +130,11 @@ cst_status cst_progress(cst_context *context, const char *stage, int64_t done, i
 }
 
 void cst_stage_none(cst_context *context) {
-    context->run->stage[0] = 0;
-    context->run->named = false;
+    cst_run *run = context->run;
+    run->stage[0] = 0;
+    run->named = false;
+    run->polled = 0;
+    __atomic_store_n(&run->stopped, 0, __ATOMIC_RELAXED);
 }
 
 cst_status cst_stage(cst_context *context, const char *stage) {
@@ -163,18 +166,22 @@ void cst_count_end(cst_context *context) {
     context->run->counting = false;
 }
 
-cst_status cst_poll(cst_context *context) {
+/* `otherwise`: what the callback is told where there is no stage; NULL: it is not asked then. */
+static cst_status poll(cst_context *context, const char *otherwise) {
     cst_context *root = cst_context_root(context);
     cst_run *run = cst_context_told(context);
-    cst_large_trim(&root->large, root->memory);
-    if (!root->progress_fn || !*run->stage)
+    bool within = *run->stage != 0;
+    const char *stage = within ? run->stage : otherwise;
+    if (!root->progress_fn || !stage)
         return CST_OK;
     if (context == root || context->on_caller) {
         double now = cst_seconds();
-        if (now - run->polled > POLL_EVERY) {
+        if (!within && run->polled == 0) {
+            run->polled = now; /* what is short tells nothing */
+        } else if (now - run->polled > POLL_EVERY) {
             run->polled = now;
-            int64_t done = __atomic_load_n(&run->done, __ATOMIC_RELAXED);
-            if (ask(root, run->stage, done, run->total))
+            int64_t done = within ? __atomic_load_n(&run->done, __ATOMIC_RELAXED) : 0;
+            if (ask(root, stage, done, within ? run->total : 1))
                 __atomic_store_n(&run->stopped, 1, __ATOMIC_RELAXED);
         }
     }
@@ -182,7 +189,17 @@ cst_status cst_poll(cst_context *context) {
         return CST_OK;
     if (context == root) /* nobody is left to be told: the next call starts afresh */
         __atomic_store_n(&run->stopped, 0, __ATOMIC_RELAXED);
-    return cst_fail(context, CST_ERROR_CANCELLED, "stopped on request during %s", run->stage);
+    return cst_fail(context, CST_ERROR_CANCELLED, "stopped on request during %s", stage);
+}
+
+cst_status cst_poll(cst_context *context) {
+    cst_context *root = cst_context_root(context);
+    cst_large_trim(&root->large, root->memory);
+    return poll(context, NULL);
+}
+
+cst_status cst_poll_reading(cst_context *context) {
+    return poll(context, "reading");
 }
 
 cst_status cst_poll_waiting(cst_context *context, const char *what) {

@@ -23,9 +23,9 @@ cst_status cst_evaluate_detections(cst_context *context, const char *detections,
     cst_ap_intervals intervals;
     double start = cst_seconds();
     cst_notices_clear(context);
-    cst_status status = cst_coco_read(context, &truth, annotations);
+    cst_status status = cst_coco_read(context, &truth, annotations, 0);
     if (status == CST_OK)
-        status = cst_coco_read_boxes(context, &boxes, detections, truth, false);
+        status = cst_coco_read_boxes(context, &boxes, detections, 0, truth, false);
     double read = cst_seconds() - start;
     if (status == CST_OK)
         status = cst_ap_match(context, truth, boxes, &matches);

@@ -74,8 +74,8 @@ static cst_status open_annotations(cst_context *context, const cst_pool *pool, c
                         m->path, name);
     cst_status status = cst_manifest_confine(context, m, path);
     if (status == CST_OK)
-        status =
-            labelled ? cst_coco_read(context, out, path) : cst_coco_read_images(context, out, path);
+        status = labelled ? cst_coco_read(context, out, path, pool->zip_limit)
+                          : cst_coco_read_images(context, out, path, pool->zip_limit);
     if (status == CST_OK && m->classes > 0 && m->classes != (*out)->categories)
         status = cst_fail(context, CST_ERROR_MISMATCH,
                           "%s: 'classes' says %d, and %s has %d categories; leave 'classes' out",
@@ -93,7 +93,8 @@ static cst_status open_member(cst_context *context, const cst_pool *pool, const 
                         "%s: member '%s' has no detections for split '%s'", m->path,
                         m->members[member].name, name);
     cst_status status = cst_manifest_confine(context, m, path);
-    return status == CST_OK ? cst_coco_read_boxes(context, out, path, coco, true) : status;
+    return status == CST_OK ? cst_coco_read_boxes(context, out, path, pool->zip_limit, coco, true)
+                            : status;
 }
 
 static cst_status open_split(cst_context *context, const cst_pool *pool, const char *split,

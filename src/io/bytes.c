@@ -202,7 +202,10 @@ static cst_status read_plain(cst_context *context, cst_bytes *source, uint64_t o
                              unsigned char *out, size_t bytes) {
     size_t done = 0;
     while (done < bytes) {
-        size_t want = bytes - done < ((size_t)1 << 30) ? bytes - done : (size_t)1 << 30;
+        size_t want = bytes - done < CST_PIECE_BYTES ? bytes - done : CST_PIECE_BYTES;
+        cst_status status = cst_poll_reading(context);
+        if (status != CST_OK)
+            return status;
         ssize_t got = cst_pread(source->fd, out + done, want, (off_t)(offset + done));
         if (got < 0)
             return cst_fail(context, CST_ERROR_IO, "%s: reading at byte %llu failed: %s",

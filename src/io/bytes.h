@@ -11,13 +11,17 @@
 /* Largest uncompressed size of a zip member that is accepted when the caller gives 0. */
 #define CST_ZIP_LIMIT_DEFAULT ((uint64_t)64 << 30)
 
+/* Bytes read or inflated at most between two questions whether to stop. */
+#define CST_PIECE_BYTES ((size_t)1 << 22)
+
 typedef struct cst_bytes cst_bytes;
 
 /* Opens `path`. "a.npz#name" and "a.npz:name" choose a member of an archive ("name" finds
  * "name.npy" as well); "a.npz" alone is its only member. Of "a.safetensors#name" the whole file is
  * opened and keeps that name for messages. An empty file is an error of its own. `zip_limit` caps
- * the declared uncompressed size of a member (0: CST_ZIP_LIMIT_DEFAULT). A source serves one thread
- * at a time. */
+ * the declared uncompressed size of a member (0: CST_ZIP_LIMIT_DEFAULT). CST_ERROR_INPUT is an
+ * archive without the member that is meant, and nothing else. A source serves one thread at a time.
+ */
 cst_status cst_bytes_open(cst_context *context, cst_bytes **out, const char *path,
                           uint64_t zip_limit);
 /* The same of a plain file, whatever it is called. */
@@ -34,7 +38,8 @@ uint64_t cst_bytes_size(const cst_bytes *source);
 const char *cst_bytes_name(const cst_bytes *source);
 
 /* Reads exactly `bytes` bytes at `offset`; fewer is an error that says how many were found. For a
- * zip member, going back inflates again from its beginning. */
+ * zip member, going back inflates again from its beginning. Asks whether to stop on the way, unless
+ * all is in memory. */
 cst_status cst_bytes_read(cst_context *context, cst_bytes *source, uint64_t offset, void *out,
                           size_t bytes);
 

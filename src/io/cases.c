@@ -162,7 +162,7 @@ cst_status cst_mask_shape(cst_context *context, const char *path, uint64_t zip_l
     shape[0] = 1;
     *axes = 2;
     if (is_png(path))
-        return cst_png_size(context, path, &shape[1], &shape[2]);
+        return cst_png_size(context, path, zip_limit, &shape[1], &shape[2]);
     cst_status status = open_mask(context, path, zip_limit, &npy);
     if (status != CST_OK)
         return status;
@@ -180,7 +180,7 @@ cst_status cst_mask_read(cst_context *context, const char *path, uint64_t zip_li
     int64_t height = 0;
     int64_t width = 0;
     if (is_png(path)) {
-        cst_status read = cst_png_read_labels(context, path, &labels, &height, &width);
+        cst_status read = cst_png_read_labels(context, path, zip_limit, &labels, &height, &width);
         if (read == CST_OK && height * width != pixels)
             read = cst_fail(context, CST_ERROR_IO, "%s: changed while it was read", path);
         if (read == CST_OK)

@@ -244,7 +244,7 @@ static cst_status put_boxes(cst_context *context, const gather *g, cst_coco *out
 }
 
 static cst_status read_file(cst_context *context, cst_coco **out, const char *path,
-                            cst_coco_kind kind) {
+                            uint64_t zip_limit, cst_coco_kind kind) {
     gather g = {.path = path};
     *out = NULL;
     cst_coco *coco = cst_alloc(context, 1, sizeof *coco);
@@ -253,7 +253,7 @@ static cst_status read_file(cst_context *context, cst_coco **out, const char *pa
     coco->path = cst_strdup(context, path);
     cst_status status = coco->path ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK)
-        status = cst_coco_scan(context, path, kind, take, &g);
+        status = cst_coco_scan(context, path, zip_limit, kind, take, &g);
     if (status == CST_OK)
         status = put_images(context, &g, coco);
     if (status == CST_OK)
@@ -272,12 +272,14 @@ static cst_status read_file(cst_context *context, cst_coco **out, const char *pa
     return status;
 }
 
-cst_status cst_coco_read(cst_context *context, cst_coco **out, const char *path) {
-    return read_file(context, out, path, CST_COCO_KIND_ANNOTATIONS);
+cst_status cst_coco_read(cst_context *context, cst_coco **out, const char *path,
+                         uint64_t zip_limit) {
+    return read_file(context, out, path, zip_limit, CST_COCO_KIND_ANNOTATIONS);
 }
 
-cst_status cst_coco_read_images(cst_context *context, cst_coco **out, const char *path) {
-    return read_file(context, out, path, CST_COCO_KIND_IMAGES);
+cst_status cst_coco_read_images(cst_context *context, cst_coco **out, const char *path,
+                                uint64_t zip_limit) {
+    return read_file(context, out, path, zip_limit, CST_COCO_KIND_IMAGES);
 }
 
 void cst_coco_free(cst_context *context, cst_coco *coco) {

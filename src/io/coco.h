@@ -49,10 +49,13 @@ typedef struct cst_coco_boxes {
 
 /* Reads an annotation file. Unknown keys are skipped, polygons and masks as well. An error names
  * file and byte: what is not JSON, ids that stand twice or that no image or category has, sizes
- * that are negative, not finite or above ten million pixels, boxes wholly outside their image. */
-cst_status cst_coco_read(cst_context *context, cst_coco **out, const char *path);
+ * that are negative, not finite or above ten million pixels, boxes wholly outside their image. Path
+ * and zip_limit as of cst_bytes_open. */
+cst_status cst_coco_read(cst_context *context, cst_coco **out, const char *path,
+                         uint64_t zip_limit);
 /* The same of a file that need not have a list of annotations (image_info_test of COCO). */
-cst_status cst_coco_read_images(cst_context *context, cst_coco **out, const char *path);
+cst_status cst_coco_read_images(cst_context *context, cst_coco **out, const char *path,
+                                uint64_t zip_limit);
 void cst_coco_free(cst_context *context, cst_coco *coco);
 
 /* Positions by id, or -1. */
@@ -67,7 +70,7 @@ cst_status cst_coco_same_categories(cst_context *context, const cst_coco *a, con
  * categories of `coco`. Memory: 48 bytes for each box, and 8 more while they are put in order.
  * probabilities: a score outside [0, 1] is an error; otherwise it need only be finite. */
 cst_status cst_coco_read_boxes(cst_context *context, cst_coco_boxes **out, const char *path,
-                               const cst_coco *coco, bool probabilities);
+                               uint64_t zip_limit, const cst_coco *coco, bool probabilities);
 /* Boxes made in memory ([count], any order), taken on success. */
 cst_status cst_coco_boxes_take(cst_context *context, cst_coco_boxes **out, cst_coco_box *box,
                                int64_t count, int32_t images, int32_t categories);

@@ -101,10 +101,10 @@ cst_status cst_coco_boxes_take(cst_context *context, cst_coco_boxes **out, cst_c
 }
 
 cst_status cst_coco_read_boxes(cst_context *context, cst_coco_boxes **out, const char *path,
-                               const cst_coco *coco, bool probabilities) {
+                               uint64_t zip_limit, const cst_coco *coco, bool probabilities) {
     gather g = {.path = path, .coco = coco, .probabilities = probabilities, .image = -1};
     *out = NULL;
-    cst_status status = cst_coco_scan(context, path, CST_COCO_KIND_RESULTS, take, &g);
+    cst_status status = cst_coco_scan(context, path, zip_limit, CST_COCO_KIND_RESULTS, take, &g);
     if (status == CST_OK && !g.box) {
         g.box = cst_alloc(context, 1, sizeof *g.box);
         status = g.box ? CST_OK : CST_ERROR_MEMORY;

@@ -323,8 +323,6 @@ static cst_status run(scan *s, cst_bytes *source, unsigned char *chunk) {
     while (s->status == CST_OK && parsed == yajl_status_ok && at < s->size) {
         length = s->size - at < CHUNK_BYTES ? (size_t)(s->size - at) : CHUNK_BYTES;
         s->status = cst_bytes_read(s->context, source, at, chunk, length);
-        if (s->status == CST_OK)
-            s->status = cst_poll(s->context);
         if (s->status != CST_OK)
             return s->status;
         s->chunk_at = at;
@@ -358,8 +356,8 @@ static cst_status run(scan *s, cst_bytes *source, unsigned char *chunk) {
     return s->status;
 }
 
-cst_status cst_coco_scan(cst_context *context, const char *path, cst_coco_kind kind,
-                         cst_coco_record_fn told, void *user) {
+cst_status cst_coco_scan(cst_context *context, const char *path, uint64_t zip_limit,
+                         cst_coco_kind kind, cst_coco_record_fn told, void *user) {
     static const yajl_callbacks callbacks = {.yajl_null = got_null,
                                              .yajl_boolean = got_boolean,
                                              .yajl_number = got_number,
@@ -381,7 +379,7 @@ cst_status cst_coco_scan(cst_context *context, const char *path, cst_coco_kind k
               .corner = -1,
               .told = told,
               .user = user};
-    cst_status status = cst_bytes_open(context, &source, path, 0);
+    cst_status status = cst_bytes_open(context, &source, path, zip_limit);
     if (status != CST_OK)
         return status;
     s.size = cst_bytes_size(source);

@@ -60,8 +60,8 @@ typedef enum cst_coco_kind {
 
 /* Reads `path`: a list of records (results), or an object with the lists images, annotations and
  * categories, which may stand in any order. */
-cst_status cst_coco_scan(cst_context *context, const char *path, cst_coco_kind kind,
-                         cst_coco_record_fn told, void *user);
+cst_status cst_coco_scan(cst_context *context, const char *path, uint64_t zip_limit,
+                         cst_coco_kind kind, cst_coco_record_fn told, void *user);
 
 /* An error about a record: "PATH: byte N: detection 7 (counted from 0): ...". Returns `code`. */
 cst_status cst_coco_refuse(cst_context *context, const char *path, cst_status code,

@@ -266,7 +266,7 @@ static char find_delimiter(const cst_csv *csv) {
     return candidates[best];
 }
 
-cst_status cst_csv_open(cst_context *context, cst_csv **out, const char *path) {
+cst_status cst_csv_open(cst_context *context, cst_csv **out, const char *path, uint64_t zip_limit) {
     *out = NULL;
     cst_csv *csv = cst_alloc(context, 1, sizeof *csv);
     if (!csv)
@@ -276,7 +276,7 @@ cst_status cst_csv_open(cst_context *context, cst_csv **out, const char *path) {
     if (!csv->chunk)
         status = CST_ERROR_MEMORY;
     if (status == CST_OK)
-        status = cst_bytes_open(context, &csv->source, path, 0);
+        status = cst_bytes_open(context, &csv->source, path, zip_limit);
     if (status == CST_OK)
         status = cst_csv_rewind(context, csv);
     if (status != CST_OK) {

@@ -11,10 +11,11 @@
 /* ---- records --------------------------------------------------------------------------------- */
 
 /* A reader of records: comma, semicolon or tab (found from the first line), double quotes, LF, CRLF
- * or CR, a UTF-8 byte order mark skipped. Empty lines are accepted at the end only. */
+ * or CR, a UTF-8 byte order mark skipped. Empty lines are accepted at the end only. Path and
+ * zip_limit as of cst_bytes_open. */
 typedef struct cst_csv cst_csv;
 
-cst_status cst_csv_open(cst_context *context, cst_csv **out, const char *path);
+cst_status cst_csv_open(cst_context *context, cst_csv **out, const char *path, uint64_t zip_limit);
 void cst_csv_close(cst_context *context, cst_csv *csv);
 const char *cst_csv_name(const cst_csv *csv);
 
@@ -58,7 +59,7 @@ typedef struct cst_table {
 
 /* `wanted` (NULL-terminated, or NULL) are the names of the column that is meant, for COLUMN. */
 cst_status cst_table_open(cst_context *context, cst_table **out, const char *path,
-                          cst_table_use use, const char *const *wanted);
+                          cst_table_use use, const char *const *wanted, uint64_t zip_limit);
 void cst_table_close(cst_context *context, cst_table *table);
 /* Back to the first row of data. */
 cst_status cst_table_rewind(cst_context *context, cst_table *table);

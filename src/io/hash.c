@@ -55,9 +55,7 @@ cst_status cst_hash_file(cst_context *context, const char *path, uint64_t out[2]
     uint64_t size = status == CST_OK ? cst_bytes_size(source) : 0;
     for (uint64_t at = 0; status == CST_OK && at < size; at += CHUNK_BYTES) {
         size_t part = size - at < CHUNK_BYTES ? (size_t)(size - at) : CHUNK_BYTES;
-        status = cst_poll(context);
-        if (status == CST_OK)
-            status = cst_bytes_read(context, source, at, chunk, part);
+        status = cst_bytes_read(context, source, at, chunk, part);
         if (status == CST_OK)
             cst_hash_add(hash, chunk, part);
     }

@@ -18,7 +18,20 @@
 
 enum { CHUNK = 4096 /* elements converted at a time where no row structure is needed */ };
 
-cst_status cst_npy_open(cst_context *context, cst_npy **out, const char *path, uint64_t zip_limit) {
+/* The array `usual` (NULL: none) of the archive `path`, where it has one, else what `path` names.
+ */
+static cst_status open_source(cst_context *context, cst_bytes **out, const char *path,
+                              const char *usual, uint64_t zip_limit) {
+    if (!usual)
+        return cst_bytes_open(context, out, path, zip_limit);
+    char *inner = cst_format(context, "%s#%s", path, usual);
+    cst_status status = inner ? cst_bytes_open(context, out, inner, zip_limit) : CST_ERROR_MEMORY;
+    cst_free(context, inner);
+    return status == CST_ERROR_INPUT ? cst_bytes_open(context, out, path, zip_limit) : status;
+}
+
+cst_status cst_npy_open_usual(cst_context *context, cst_npy **out, const char *path,
+                              const char *usual, uint64_t zip_limit) {
     *out = NULL;
     cst_npy *npy = cst_alloc(context, 1, sizeof *npy);
     if (!npy)
@@ -28,7 +41,7 @@ cst_status cst_npy_open(cst_context *context, cst_npy **out, const char *path, u
     if (cst_path_is_safetensors(path))
         status = cst_safetensors_as_npy(context, npy, path);
     else
-        status = cst_bytes_open(context, &npy->source, path, zip_limit);
+        status = open_source(context, &npy->source, path, usual, zip_limit);
     if (status == CST_OK && !cst_path_is_safetensors(path))
         status = cst_npy_read_header(context, npy);
     if (status != CST_OK) {
@@ -37,6 +50,10 @@ cst_status cst_npy_open(cst_context *context, cst_npy **out, const char *path, u
     }
     *out = npy;
     return CST_OK;
+}
+
+cst_status cst_npy_open(cst_context *context, cst_npy **out, const char *path, uint64_t zip_limit) {
+    return cst_npy_open_usual(context, out, path, NULL, zip_limit);
 }
 
 void cst_npy_close(cst_context *context, cst_npy *npy) {
@@ -108,10 +125,12 @@ static cst_status gather_from_memory(cst_context *context, cst_npy *npy, int64_t
     uint64_t width = (uint64_t)cst_npy_width(npy);
     uint64_t begin = (uint64_t)first * width;
     uint64_t elements = (uint64_t)count * width;
-    for (uint64_t i = 0; i < elements; i++)
+    for (uint64_t i = 0; status == CST_OK && i < elements; i++) {
+        status = cst_poll_item(context, (int64_t)i);
         memcpy(out + i * npy->item,
                memory + npy->data_offset + fortran_offset(npy, begin + i) * npy->item, npy->item);
-    return CST_OK;
+    }
+    return status;
 }
 
 /* One axis of rows in Fortran order: the rows of one column lie together. */

@@ -40,6 +40,9 @@ typedef struct cst_npy {
 /* Reads the header and checks it against the size of the file; nothing of the data is read. `path`
  * may choose a member of an npz, see cst_bytes_open, or a tensor of a safetensors file. */
 cst_status cst_npy_open(cst_context *context, cst_npy **out, const char *path, uint64_t zip_limit);
+/* The same of an archive that may have an array `usual`, which is meant then; else its only one. */
+cst_status cst_npy_open_usual(cst_context *context, cst_npy **out, const char *path,
+                              const char *usual, uint64_t zip_limit);
 void cst_npy_close(cst_context *context, cst_npy *npy);
 
 bool cst_npy_is_text(const cst_npy *npy);

@@ -170,14 +170,16 @@ static cst_status make_rows(image *m) {
 static cst_status convert(image *m) {
     size_t width = m->width;
     m->labels = cst_alloc(m->context, m->height, width * sizeof *m->labels);
-    if (!m->labels)
-        return CST_ERROR_MEMORY;
-    for (size_t y = 0; y < m->height; y++)
+    cst_status status = m->labels ? CST_OK : CST_ERROR_MEMORY;
+    for (size_t y = 0; status == CST_OK && y < m->height; y++) {
+        if (y % 64 == 0)
+            status = cst_poll_reading(m->context);
         for (size_t x = 0; x < width; x++) {
             const unsigned char *at = m->rows[y] + x * (m->bits == 16 ? 2 : 1);
             m->labels[y * width + x] = m->bits == 16 ? at[0] << 8 | at[1] : at[0];
         }
-    return CST_OK;
+    }
+    return status;
 }
 
 /* What the file begins with, without libpng, which goes on where another chunk comes first. */
@@ -203,11 +205,11 @@ static cst_status read_size(cst_context *context, cst_bytes *source, const char 
                       cst_bytes_size(source));
 }
 
-cst_status cst_png_read_labels(cst_context *context, const char *path, int32_t **out,
-                               int64_t *height, int64_t *width) {
+cst_status cst_png_read_labels(cst_context *context, const char *path, uint64_t zip_limit,
+                               int32_t **out, int64_t *height, int64_t *width) {
     image m = {.context = context, .path = path};
     *out = NULL;
-    cst_status status = cst_bytes_open(context, &m.source, path, 0);
+    cst_status status = cst_bytes_open(context, &m.source, path, zip_limit);
     if (status != CST_OK)
         return status;
     m.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &m, on_error, on_warning, &m, on_malloc,
@@ -226,7 +228,9 @@ cst_status cst_png_read_labels(cst_context *context, const char *path, int32_t *
         status = guard(&m, read_rows);
     if (status == CST_OK)
         status = convert(&m);
-    if (status == CST_OK) {
+    if (status != CST_OK) {
+        cst_free(context, m.labels);
+    } else {
         *out = m.labels;
         *height = (int64_t)m.height;
         *width = (int64_t)m.width;
@@ -239,9 +243,10 @@ cst_status cst_png_read_labels(cst_context *context, const char *path, int32_t *
     return status;
 }
 
-cst_status cst_png_size(cst_context *context, const char *path, int64_t *height, int64_t *width) {
+cst_status cst_png_size(cst_context *context, const char *path, uint64_t zip_limit, int64_t *height,
+                        int64_t *width) {
     cst_bytes *source = NULL;
-    cst_status status = cst_bytes_open(context, &source, path, 0);
+    cst_status status = cst_bytes_open(context, &source, path, zip_limit);
     if (status == CST_OK)
         status = read_size(context, source, path, height, width);
     cst_bytes_close(context, source);

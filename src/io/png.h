@@ -9,12 +9,13 @@
 
 /* Labels [height][width] of a grey image (1 to 16 bits, not scaled) or the indices of a palette
  * image. Other kinds (RGB, an alpha channel) are CST_ERROR_INPUT, since a colour is no class.
- * *out is the caller's (cst_free). */
-cst_status cst_png_read_labels(cst_context *context, const char *path, int32_t **out,
-                               int64_t *height, int64_t *width);
+ * *out is the caller's (cst_free). Path and zip_limit as of cst_bytes_open. */
+cst_status cst_png_read_labels(cst_context *context, const char *path, uint64_t zip_limit,
+                               int32_t **out, int64_t *height, int64_t *width);
 
 /* Its size alone, from the first bytes. */
-cst_status cst_png_size(cst_context *context, const char *path, int64_t *height, int64_t *width);
+cst_status cst_png_size(cst_context *context, const char *path, uint64_t zip_limit, int64_t *height,
+                        int64_t *width);
 
 /* A grey image of `bits` 8 or 16; labels [height][width] must fit. Through io/output.h: all or
  * nothing. */

@@ -24,7 +24,7 @@ static bool has_extension(const char *path, const char *extension) {
 }
 
 /* Whether a file is delimited text: by its extension, else by what it begins with. */
-static cst_status is_text(cst_context *context, const char *path, bool *text) {
+static cst_status is_text(cst_context *context, const char *path, uint64_t zip_limit, bool *text) {
     *text =
         has_extension(path, ".csv") || has_extension(path, ".tsv") || has_extension(path, ".txt");
     if (*text || cst_path_member(path) || has_extension(path, ".npy") ||
@@ -32,7 +32,7 @@ static cst_status is_text(cst_context *context, const char *path, bool *text) {
         return CST_OK;
     cst_bytes *source = NULL;
     unsigned char begin[PEEK_BYTES];
-    cst_status status = cst_bytes_open(context, &source, path, 0);
+    cst_status status = cst_bytes_open(context, &source, path, zip_limit);
     if (status != CST_OK)
         return status;
     size_t bytes =
@@ -53,9 +53,9 @@ cst_status cst_rows_open(cst_context *context, cst_rows **out, const char *path,
     if (!rows)
         return CST_ERROR_MEMORY;
     rows->path = cst_strdup(context, path);
-    cst_status status = rows->path ? is_text(context, path, &text) : CST_ERROR_MEMORY;
+    cst_status status = rows->path ? is_text(context, path, zip_limit, &text) : CST_ERROR_MEMORY;
     if (status == CST_OK && text) {
-        status = cst_table_open(context, &rows->table, path, CST_TABLE_MATRIX, NULL);
+        status = cst_table_open(context, &rows->table, path, CST_TABLE_MATRIX, NULL, zip_limit);
         rows->row_count = -1;
         rows->width = status == CST_OK ? rows->table->width : 0;
     } else if (status == CST_OK) {
@@ -219,14 +219,23 @@ bool cst_text_integer(const char *text, int64_t *out) {
 /* Turns a column of texts into numbers where every one of them is an integer. */
 static cst_status texts_to_numbers(cst_context *context, cst_column *column) {
     int64_t value = 0;
-    for (int64_t i = 0; i < column->count; i++)
+    cst_status status = CST_OK;
+    for (int64_t i = 0; status == CST_OK && i < column->count; i++) {
+        status = cst_poll_item(context, i);
         if (!cst_text_integer(cst_strings_at(column->texts, i), &value))
-            return CST_OK;
+            return status;
+    }
+    if (status != CST_OK)
+        return status;
     column->numbers = cst_alloc(context, (size_t)column->count, sizeof *column->numbers);
     if (!column->numbers)
         return CST_ERROR_MEMORY;
-    for (int64_t i = 0; i < column->count; i++)
+    for (int64_t i = 0; status == CST_OK && i < column->count; i++) {
+        status = cst_poll_item(context, i);
         (void)cst_text_integer(cst_strings_at(column->texts, i), &column->numbers[i]);
+    }
+    if (status != CST_OK)
+        return status;
     cst_strings_free(context, column->texts);
     column->texts = NULL;
     return CST_OK;
@@ -255,9 +264,9 @@ cst_status cst_column_read(cst_context *context, cst_column *out, const char *pa
     cst_npy *npy = NULL;
     cst_table *table = NULL;
     bool text = false;
-    cst_status status = is_text(context, path, &text);
+    cst_status status = is_text(context, path, zip_limit, &text);
     if (status == CST_OK && text) {
-        status = cst_table_open(context, &table, path, CST_TABLE_COLUMN, wanted);
+        status = cst_table_open(context, &table, path, CST_TABLE_COLUMN, wanted, zip_limit);
         if (status == CST_OK)
             status = read_table_column(context, out, table);
     } else if (status == CST_OK) {
@@ -289,9 +298,9 @@ cst_status cst_ids_read(cst_context *context, cst_strings **out, const char *pat
     cst_table *table = NULL;
     bool text = false;
     bool end = false;
-    cst_status status = is_text(context, path, &text);
+    cst_status status = is_text(context, path, zip_limit, &text);
     if (status == CST_OK && text) {
-        status = cst_table_open(context, &table, path, CST_TABLE_IDS, NULL);
+        status = cst_table_open(context, &table, path, CST_TABLE_IDS, NULL, zip_limit);
         if (status == CST_OK)
             status = cst_strings_create(context, out);
         while (status == CST_OK && !end) {

@@ -34,6 +34,7 @@ typedef struct reading {
     size_t length;
     yajl_handle parser;
     cst_status status;
+    int64_t keys; /* so far */
     place place;
     bool named;        /* IN_HEADER: a name was given, its value comes */
     bool metadata;     /* ... which is __metadata__ */
@@ -219,6 +220,8 @@ static int got_field(reading *r, const char *text, size_t length) {
 static int got_key(void *user, const unsigned char *bytes, size_t length) {
     reading *r = user;
     const char *text = (const char *)bytes;
+    if (!went(r, cst_poll_item(r->context, r->keys++)))
+        return 0;
     if (r->place == IN_HEADER)
         return got_name(r, text, length);
     if (r->place == IN_TENSOR)

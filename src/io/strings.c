@@ -167,8 +167,9 @@ cst_status cst_id_index_build(cst_context *context, cst_id_index **out, const cs
     *out = NULL;
     cst_status status = create_index(context, &index, ids, where);
     for (int64_t i = 0; status == CST_OK && i < ids->count; i++) {
+        status = cst_poll_item(context, i);
         size_t slot = find_slot(index, cst_strings_at(ids, i));
-        if (index->slots[slot]) {
+        if (status == CST_OK && index->slots[slot]) {
             twice[0] = index->slots[slot] - 1;
             twice[1] = i;
             status = CST_ERROR_INPUT;
@@ -188,6 +189,7 @@ cst_status cst_strings_number(cst_context *context, const cst_strings *strings, 
     int64_t next = 0;
     cst_status status = create_index(context, &index, strings, "");
     for (int64_t i = 0; status == CST_OK && i < strings->count; i++) {
+        status = cst_poll_item(context, i);
         size_t slot = find_slot(index, cst_strings_at(strings, i));
         if (index->slots[slot])
             out[i] = out[index->slots[slot] - 1];
@@ -241,6 +243,9 @@ cst_status cst_id_join(cst_context *context, const cst_id_index *reference, cons
     for (int64_t i = 0; status == CST_OK && i < ids->count; i++) {
         const char *id = cst_strings_at(ids, i);
         int64_t row = cst_id_index_find(reference, id);
+        status = cst_poll_item(context, i);
+        if (status != CST_OK)
+            break;
         if (row < 0)
             status = cst_fail(context, CST_ERROR_MISMATCH,
                               "%s: id '%s' (row %" PRId64 ") is extra: it is not among the %" PRId64

@@ -153,14 +153,14 @@ static cst_status find_columns(cst_context *context, cst_table *table, const sam
 }
 
 cst_status cst_table_open(cst_context *context, cst_table **out, const char *path,
-                          cst_table_use use, const char *const *wanted) {
+                          cst_table_use use, const char *const *wanted, uint64_t zip_limit) {
     *out = NULL;
     sample s = {NULL, NULL};
     bool end = false;
     cst_table *table = cst_alloc(context, 1, sizeof *table);
     if (!table)
         return CST_ERROR_MEMORY;
-    cst_status status = cst_csv_open(context, &table->csv, path);
+    cst_status status = cst_csv_open(context, &table->csv, path, zip_limit);
     if (status == CST_OK)
         status = cst_csv_next(context, table->csv, &end);
     if (status == CST_OK && end)

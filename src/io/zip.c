@@ -22,9 +22,11 @@ struct cst_zip_member {
     uint64_t bytes; /* of the archive, when it was opened */
     uint64_t at;    /* libzip's place in it */
     zip_error_t error;
-    int failure;        /* errno of a read of ours that failed; 0: none */
-    bool ended;         /* the file ended before `bytes` */
-    uint64_t failed_at; /* where either happened */
+    cst_context *context; /* of the call that libzip reads for */
+    int failure;          /* errno of a read of ours that failed; 0: none */
+    bool ended;           /* the file ended before `bytes` */
+    bool stopped;         /* the caller said so: the context has the message */
+    uint64_t failed_at;   /* where one of them happened */
     zip_t *archive;
     zip_file_t *file;
     zip_uint64_t index;
@@ -40,12 +42,14 @@ static bool is_npy_entry(const char *entry, const char *name) {
 }
 
 static bool reading_failed(const cst_zip_member *member) {
-    return member->failure != 0 || member->ended;
+    return member->failure != 0 || member->ended || member->stopped;
 }
 
 /* In the words that plain files have (bytes.c): the archive may be a good one. */
 static cst_status fail_reading(cst_context *context, const cst_zip_member *member,
                                const char *name) {
+    if (member->stopped)
+        return CST_ERROR_CANCELLED;
     if (member->failure)
         return cst_fail(context, CST_ERROR_IO, "%s: reading at byte %llu failed: %s", name,
                         (unsigned long long)member->failed_at, strerror(member->failure));
@@ -150,9 +154,11 @@ static zip_int64_t fill(cst_zip_member *member, unsigned char *out, zip_uint64_t
     zip_uint64_t done = 0;
     while (done < bytes) {
         zip_uint64_t left = bytes - done;
-        size_t want = left < ((zip_uint64_t)1 << 24) ? (size_t)left : (size_t)1 << 24;
-        ssize_t got = cst_pread(member->fd, out + done, want, (off_t)member->at);
-        member->failure = got < 0 ? errno : 0;
+        size_t want = left < CST_PIECE_BYTES ? (size_t)left : CST_PIECE_BYTES;
+        member->stopped = cst_poll_reading(member->context) != CST_OK;
+        ssize_t got =
+            member->stopped ? -1 : cst_pread(member->fd, out + done, want, (off_t)member->at);
+        member->failure = got < 0 && !member->stopped ? errno : 0;
         member->ended = got == 0 && member->at < member->bytes;
         if (reading_failed(member)) {
             member->failed_at = member->at;
@@ -239,6 +245,7 @@ cst_status cst_zip_open(cst_context *context, cst_zip_member **out, const char *
         (void)close(fd);
         return CST_ERROR_MEMORY;
     }
+    member->context = context;
     member->fd = fd;
     member->bytes = bytes;
     zip_error_init(&member->error);
@@ -323,8 +330,10 @@ cst_status cst_zip_read(cst_context *context, cst_zip_member *member, uint64_t o
         (void)zip_fclose(member->file);
         member->file = NULL;
     }
+    member->context = context;
     member->failure = 0;
     member->ended = false;
+    member->stopped = false;
     if (!member->file) {
         member->position = 0;
         member->file = zip_fopen_index(member->archive, member->index, 0);

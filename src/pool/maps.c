@@ -92,19 +92,12 @@ static cst_status check_shape(cst_context *context, const cst_cases *cases, int6
 static cst_status open_case(cst_context *context, const cst_pool *pool, const char *path,
                             cst_npy **out) {
     size_t length = strlen(path);
+    bool archive = length > 4 && strcmp(path + length - 4, ".npz") == 0;
     cst_status status = cst_manifest_confine(context, pool->manifest, path);
     if (status != CST_OK)
         return status;
-    if (length > 4 && strcmp(path + length - 4, ".npz") == 0) {
-        char *inner = cst_format(context, "%s#probabilities", path);
-        if (!inner)
-            return CST_ERROR_MEMORY;
-        status = cst_npy_open(context, out, inner, pool->zip_limit);
-        cst_free(context, inner);
-        if (status == CST_OK || status == CST_ERROR_MEMORY)
-            return status;
-    }
-    return cst_npy_open(context, out, path, pool->zip_limit);
+    return cst_npy_open_usual(context, out, path, archive ? "probabilities" : NULL,
+                              pool->zip_limit);
 }
 
 /* Lists a member's folder; its cases must be the split's, which they become where there are none

@@ -476,6 +476,10 @@ class Segmentation(PoolCase):
         os.rename(self.path("ada_oof_cases/case7.npy"), self.path("ada_oof_cases/case2.npy"))
         self.refused("are both of case 'case2'")
         os.remove(self.path("ada_oof_cases/case2.npy"))
+        whole = self.path("ada_oof_cases/case2.npz")
+        np.savez(whole, probabilities=self.maps["ada", "oof"][2].astype(complex), extra=np.zeros(3))
+        self.refused("case2.npz#probabilities: dtype <c16 is not read")
+        np.savez(whole, probabilities=np.moveaxis(self.maps["ada", "oof"][2], -1, 0), extra=np.zeros(3))
         with open(self.path("oof_mask_cases/case1.png"), "wb") as file:
             file.write(b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + b"IHDR" + struct.pack(">II", 15, 12))
         self.refused("case1.png")

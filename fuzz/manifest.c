@@ -1,24 +1,26 @@
 /*
  * Fuzz target: pool manifests. No file that an accepted manifest names lies outside its folder,
- * also not through the link that stands there. src/io/manifest.h.
+ * also not through the links that stand there, whose names look like those of archives and their
+ * arrays. src/io/manifest.h.
  */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "io/manifest.h"
 #include "common/fuzz.h"
+#include "io/bytes.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* A path of the manifest: inside the folder, whatever of it exists. */
-static void check_path(const cst_manifest *manifest, const char *path) {
+/* The first `part` bytes of a path: inside the folder, whatever of it exists. */
+static void check_part(const cst_manifest *manifest, const char *path, size_t part) {
     char real[PATH_MAX];
     char whole[PATH_MAX];
-    if (!path)
-        return;
-    FUZZ_CHECK(strlen(path) < sizeof whole, "paths are not longer than the system's");
-    (void)strcpy(whole, path);
+    FUZZ_CHECK(part < sizeof whole, "paths are not longer than the system's");
+    memcpy(whole, path, part);
+    whole[part] = '\0';
     /* The longest part that exists: what is missing below it cannot lead elsewhere. */
     while (!realpath(whole, real)) {
         char *slash = strrchr(whole, '/');
@@ -29,6 +31,15 @@ static void check_path(const cst_manifest *manifest, const char *path) {
     FUZZ_CHECK(strncmp(real, manifest->folder, length) == 0 &&
                    (real[length] == '/' || real[length] == '\0'),
                "files stay in the manifest's folder");
+}
+
+/* A path of the manifest, and the archive in it. */
+static void check_path(const cst_manifest *manifest, const char *path) {
+    if (!path)
+        return;
+    check_part(manifest, path, strlen(path));
+    if (cst_path_member(path))
+        check_part(manifest, path, cst_path_member(path));
 }
 
 static void check(const cst_manifest *m) {
@@ -59,19 +70,41 @@ static void check(const cst_manifest *m) {
                "counts");
 }
 
+/* Ways out of the folder, one of each kind, and one that stays inside. */
+static const char *const LINKS[][2] = {
+    {"out", "/etc"}, {"out.npz#", "/etc"}, {"out.npz", "/etc/passwd"}, {"in", "in.npz#"}};
+enum { LINK_COUNT = sizeof LINKS / sizeof LINKS[0] };
+
+static const char *link_path(int link, char path[PATH_MAX]) {
+    (void)snprintf(path, PATH_MAX, "%s/%s", fuzz_folder(), LINKS[link][0]);
+    return path;
+}
+
+static void remove_links(void) {
+    char path[PATH_MAX];
+    for (int i = 0; i < LINK_COUNT; i++)
+        (void)unlink(link_path(i, path));
+}
+
+static void make_links(void) {
+    static bool made;
+    char path[PATH_MAX];
+    for (int i = 0; !made && i < LINK_COUNT; i++)
+        FUZZ_CHECK(symlink(LINKS[i][1], link_path(i, path)) == 0, "a link");
+    if (!made)
+        (void)atexit(remove_links); /* before the folder, which was made earlier */
+    made = true;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const char *path = fuzz_file("pool.json", data, size);
-    char link[600];
-    (void)strcpy(link, fuzz_folder());
-    (void)strcat(link, "/out");
-    if (access(link, F_OK) != 0)
-        FUZZ_CHECK(symlink("/etc", link) == 0, "a link that leads out of the folder");
+    (void)fuzz_file("in.npz#/x.npy", "", 0);
+    make_links();
     cst_context *context = fuzz_begin(size, 256);
     cst_manifest *manifest = NULL;
     if (fuzz_good(context, cst_manifest_read(context, &manifest, path, false), false))
         check(manifest);
     cst_manifest_free(context, manifest);
     fuzz_end(context);
-    (void)unlink(link);
     return 0;
 }

@@ -1,7 +1,8 @@
 /*
  * Fuzz target: whole folders, a manifest and the files that it names. An input is a bundle of lines
  * "file NAME BYTES", each followed by that many bytes and a line end; the mutator changes one file
- * of it. Whatever opens is loaded and checked. include/corestack/pool.h.
+ * of it. A file "config" is not put into the folder: its bytes are what the caller says of the
+ * pool. Whatever opens is loaded and checked. include/corestack/pool.h.
  */
 #include "common/fuzz.h"
 #include "detection/scene.h"
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILES_MAX = 24, NAME_CHARS = 48, ROWS_MAX = 1 << 16 };
+enum { FILES_MAX = 24, NAME_CHARS = 48, ROWS_MAX = 1 << 16, PATH_CHARS = 300 };
 
 typedef struct part {
     char name[NAME_CHARS];
@@ -54,7 +55,52 @@ static int unpack(const uint8_t *data, size_t size, part *parts) {
     return count;
 }
 
+/* ---- what the caller says ---------------------------------------------------------------------
+ */
+
+enum { SET_TASK, SET_OUTPUT, SET_LAYOUT, SET_IGNORE, SET_CLASSES, SET_LIMIT, SET_FILES, SETTINGS };
+
+static const char *path_of(char buffer[PATH_CHARS], const char *name) {
+    (void)snprintf(buffer, PATH_CHARS, "%s/%s", fuzz_folder(), name);
+    return buffer;
+}
+
+/* A byte for each setting, 0 where it is left alone, as are those that are missing. */
+static cst_pool_config settings(const uint8_t *bytes, size_t size) {
+    static char paths[5][PATH_CHARS];
+    uint8_t set[SETTINGS] = {0};
+    cst_pool_config config = {0};
+    memcpy(set, bytes, size < SETTINGS ? size : SETTINGS);
+    config.task_given = set[SET_TASK] > 0;
+    config.task = set[SET_TASK] ? (cst_task)((set[SET_TASK] - 1) % 4) : CST_TASK_CLASSIFICATION;
+    config.output_given = set[SET_OUTPUT] > 0;
+    config.output = set[SET_OUTPUT] > 1 ? CST_OUTPUT_LOGIT : CST_OUTPUT_PROBABILITY;
+    config.layout = (cst_layout)(set[SET_LAYOUT] % 3);
+    config.ignore_given = set[SET_IGNORE] > 0;
+    config.ignore = set[SET_IGNORE] - 1;
+    config.classes = set[SET_CLASSES];
+    config.zip_limit = (uint64_t)set[SET_LIMIT] * 16;
+    config.labels = set[SET_FILES] & 1 ? path_of(paths[0], "y.npy") : NULL;
+    config.ids = set[SET_FILES] & 2 ? path_of(paths[1], "ids.csv") : NULL;
+    config.folds = set[SET_FILES] & 4 ? path_of(paths[2], "f.npy") : NULL;
+    config.groups = set[SET_FILES] & 8 ? path_of(paths[3], "g.npy") : NULL;
+    config.weights = set[SET_FILES] & 16 ? path_of(paths[4], "w.npy") : NULL;
+    return config;
+}
+
 /* ---- what is loaded -------------------------------------------------------------------------- */
+
+static void check_values(const float *out, int64_t rows, int32_t classes, bool values) {
+    for (int64_t i = 0; i < rows; i++) {
+        double sum = 0;
+        for (int32_t c = 0; c < classes; c++) {
+            float value = out[i * classes + c];
+            FUZZ_CHECK(isfinite(value) && (values || (value >= 0 && value <= 1)), "in range");
+            sum += (double)value;
+        }
+        FUZZ_CHECK(values || fabs(sum - 1) < 1e-5, "rows sum to 1");
+    }
+}
 
 static void check_rows(cst_context *context, const cst_pool *pool, const char *split) {
     int64_t rows = cst_pool_rows(pool, split);
@@ -64,34 +110,34 @@ static void check_rows(cst_context *context, const cst_pool *pool, const char *s
     FUZZ_CHECK(rows >= 0 && classes >= 1, "a loaded split has rows and classes");
     for (int64_t i = 0; labels && cst_pool_task(pool) == CST_TASK_CLASSIFICATION && i < rows; i++)
         FUZZ_CHECK(labels[i] >= 0 && labels[i] < classes, "labels are classes");
-    if (rows > ROWS_MAX / classes)
+    int32_t conditions = cst_pool_conditions(pool, split);
+    conditions = conditions > 0 ? conditions : 1;
+    if (rows > ROWS_MAX / classes / conditions)
         return;
     float *out = cst_alloc(context, (size_t)rows * (size_t)classes, sizeof *out);
     FUZZ_CHECK(out != NULL, "room for the rows");
-    for (int32_t k = 0; k < cst_pool_members(pool); k++) {
-        FUZZ_CHECK(cst_pool_read(context, pool, split, k, 0, rows, out) == CST_OK, "rows");
-        for (int64_t i = 0; i < rows; i++) {
-            double sum = 0;
-            for (int32_t c = 0; c < classes; c++) {
-                float value = out[i * classes + c];
-                FUZZ_CHECK(isfinite(value) && (values || (value >= 0 && value <= 1)), "in range");
-                sum += (double)value;
-            }
-            FUZZ_CHECK(values || fabs(sum - 1) < 1e-5, "rows sum to 1");
+    for (int32_t k = 0; k < cst_pool_members(pool); k++)
+        for (int32_t n = 0; n < conditions; n++) {
+            FUZZ_CHECK(cst_pool_read(context, pool, split, k, n * rows, rows, out) == CST_OK,
+                       "rows of every condition");
+            check_values(out, rows, classes, values);
         }
-    }
+    FUZZ_CHECK(rows == 0 || cst_pool_read(context, pool, split, 0, conditions * rows, 1, out) ==
+                                CST_ERROR_ARGUMENT,
+               "no rows behind the last");
     cst_free(context, out);
 }
 
-static void load(cst_context *context, cst_pool *pool) {
+/* argument: the caller said something of the pool, which may not go with it. */
+static void load(cst_context *context, cst_pool *pool, bool argument) {
     for (int32_t s = 0; s < cst_pool_splits(pool); s++) {
         const char *split = cst_pool_split_name(pool, s);
         cst_box_split boxes = {0};
         if (cst_pool_task(pool) == CST_TASK_DETECTION) {
             (void)fuzz_good(context, cst_box_split_open(context, pool, split, NULL, 0, &boxes),
-                            false);
+                            argument);
             cst_box_split_close(context, &boxes);
-        } else if (fuzz_good(context, cst_pool_load(context, pool, split), false)) {
+        } else if (fuzz_good(context, cst_pool_load(context, pool, split), argument)) {
             check_rows(context, pool, split);
         }
     }
@@ -102,7 +148,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     part parts[FILES_MAX];
     int count = unpack(data, size, parts);
     size_t factor = 256;
+    cst_pool_config config;
+    const cst_pool_config *said = NULL;
     for (int i = 0; i < count; i++) {
+        if (strcmp(parts[i].name, "config") == 0) {
+            config = settings(data + parts[i].at, parts[i].size);
+            said = &config;
+            continue;
+        }
         (void)fuzz_file(parts[i].name, data + parts[i].at, parts[i].size);
         for (size_t p = 0; p < 2; p++)
             if (strstr(parts[i].name, packed[p]))
@@ -110,8 +163,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     cst_context *context = fuzz_begin(size, factor);
     cst_pool *pool = NULL;
-    if (fuzz_good(context, cst_pool_open(context, &pool, fuzz_folder(), NULL), false))
-        load(context, pool);
+    if (fuzz_good(context, cst_pool_open(context, &pool, fuzz_folder(), said), said != NULL))
+        load(context, pool, said != NULL);
     cst_pool_free(context, pool);
     fuzz_end(context);
     fuzz_clear();

@@ -191,6 +191,10 @@ def manifests():
     put("reference_errors", "odd.json", '{"a": 0.5, "a": 0.25, "\\u00e9\\u000a": [0], "b": {"c": []}}')
     put("manifest", "outside.json", json.dumps({**MANIFEST, "splits": {"oof": {"labels": "out/passwd"},
                                                                        "test": {"labels": "../../x.npy"}}}))
+    for name, path in [("archives_inside", "in.npz#/x.npy"), ("archives_folder", "out.npz#"), ("archives_outside", "out.npz#a")]:
+        put("manifest", name + ".json", json.dumps({
+            "corestack_pool": 1, "classes": 2, "splits": {"oof": {"labels": path, "ids": "in/x.npy"}},
+            "models": [{"name": "a", "predictions": {"oof": "a.npz#b"}}]}))
 
 
 # ---- whole pools -------------------------------------------------------------------------------------------------
@@ -270,6 +274,20 @@ def pools(whole, results):
              "models": [{"name": "a", "predictions": {"oof": "a.json"}}]}
     put("pool", "detection", bundle({"pool.json": json.dumps(boxes), "gt.json": json.dumps(whole),
                                      "a.json": json.dumps(results[:2])}))
+    # What the caller says (fuzz/pool.c): task, output, layout, ignore, classes, zip_limit, files.
+    even = npy(np.full((2, 2, 3, 2), 0.5, "f4"))
+    put("pool", "config_maps", bundle({"config": bytes([3, 0, 1, 2, 2]), "oof_a.npy": even,
+                                       "oof_labels.npy": npy(np.arange(12).reshape(2, 2, 3).astype("u1") % 2)}))
+    unsaid = {"corestack_pool": 1, "classes": 2, "splits": {"oof": {"conditions": [{"kind": "fog"}, {"kind": "snow"}]}},
+              "models": [{"name": "a", "predictions": {"oof": "a.npy"}}]}
+    rows = npy(np.full((2, 6, 2), 0.5, "f4"))
+    for name, config, array in [("maps", [3, 0, 1], even), ("values", [2], rows), ("classes", [1, 2], rows)]:
+        put("pool", "config_task_" + name, bundle({"config": bytes(config), "pool.json": json.dumps(unsaid), "a.npy": array}))
+    put("pool", "config_files", bundle({"config": bytes([1, 2, 0, 0, 3, 0, 31]), "a.npy": npy(np.eye(4, 3, dtype="f4")),
+                                        "y.npy": npy(y), "ids.csv": "id\ni0\ni1\ni2\ni3\n", "f.npy": npy(y % 2),
+                                        "g.npy": npy(y), "w.npy": npy(np.ones(4, "f4"))}))
+    put("pool", "config_limit", bundle({"config": bytes([0, 0, 0, 0, 0, 1]), "pool.json": json.dumps(packed),
+                                        "p.npz": archive.getvalue()}))
 
 
 # ---- models ------------------------------------------------------------------------------------------------------

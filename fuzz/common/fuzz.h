@@ -38,8 +38,8 @@ cst_context *fuzz_begin(size_t size, size_t factor);
 void fuzz_end(cst_context *context);
 
 /* Aborts unless a failure is one that a hostile file may cause (not CST_ERROR_INTERNAL, nor
- * CST_ERROR_ARGUMENT unless `argument`), with a message of one printable line. Returns whether the
- * call succeeded. */
+ * CST_ERROR_ARGUMENT unless `argument`), with a message of one line of UTF-8 in which nothing
+ * controls a terminal or turns the direction of text. Returns whether the call succeeded. */
 bool fuzz_good(cst_context *context, cst_status status, bool argument);
 
 /* Aborts with the text when a promise does not hold. */

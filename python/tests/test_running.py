@@ -221,13 +221,13 @@ class Handlers(unittest.TestCase):
         with self.assertRaises(KeyboardInterrupt):
             call()
         timer.join()
-        self.assertLess(time.monotonic() - began, 1.2)
+        self.assertLess(time.monotonic() - began, 10)  # long before what hangs ends, also on a busy machine
         self.assertEqual(self.now(), self.before)
 
     def test_functions_that_hang(self):
         class Slow:
             def __array__(self, dtype=None):
-                time.sleep(5)
+                time.sleep(20)
                 return y
 
             def __len__(self):
@@ -235,11 +235,11 @@ class Handlers(unittest.TestCase):
 
         class Handler(logging.Handler):
             def emit(self, record):
-                time.sleep(5)
+                time.sleep(20)
 
         preds, y = SMALL
         stack = corestack.fit(preds, y, evaluate_nested=False)
-        self.soon(lambda: corestack.fit(preds, y, progress=lambda *_: time.sleep(5)))
+        self.soon(lambda: corestack.fit(preds, y, progress=lambda *_: time.sleep(20)))
         self.soon(lambda: corestack.fit(preds, Slow()))
         self.soon(lambda: stack.evaluate(preds, Slow()))
         with tempfile.TemporaryDirectory() as folder:
@@ -247,7 +247,7 @@ class Handlers(unittest.TestCase):
             for file in files:
                 corestack.io.write_safetensors(file, {"w": np.ones(3, np.float32)})
             out = f"{folder}/out.safetensors"
-            self.soon(lambda: corestack.soup(files, out, kind="greedy", predict=lambda _: time.sleep(5), y=[0, 1] * 9))
+            self.soon(lambda: corestack.soup(files, out, kind="greedy", predict=lambda _: time.sleep(20), y=[0, 1] * 9))
             self.assertFalse(os.path.exists(out))
             os.mkfifo(f"{folder}/pipe")
             self.soon(lambda: corestack.io.write_safetensors(f"{folder}/pipe", {"w": np.ones(3, np.float32)}))

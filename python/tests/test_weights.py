@@ -111,6 +111,10 @@ class Weights(unittest.TestCase):
             np.testing.assert_array_equal(io.read_safetensors(file)["weight"], found["mean.weight"])
         drawn = corestack.swag_sample(model, self.folder / "drawn", samples=2, seed=4)
         self.assertFalse(np.array_equal(*[io.read_safetensors(f)["weight"] for f in drawn]))
+        private = self.folder / "private"
+        private.mkdir(mode=0o700)
+        corestack.swag_sample(model, private, samples=1)
+        self.assertEqual((private.stat().st_mode & 0o777, len(os.listdir(private))), (0o700, 1))
 
 
 if __name__ == "__main__":

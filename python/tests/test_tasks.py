@@ -365,7 +365,6 @@ class Classification(Folder):
         document = printed("evaluate", self.path / "model0.test.npy", "--labels", self.path / "y.npy")
         self.assertEqual(dict(corestack.evaluate(self.path / "model0.test.npy", self.path / "y.npy")), document)
 
-    @needs_tool
     def test_outputs_that_are_read(self):
         preds, y = toy(rows=60)
         np.save(self.path / "oof_labels.npy", y)
@@ -394,10 +393,42 @@ class Classification(Folder):
         with mock.patch.object(_outputs.c.lib, "cst_pool_file", lambda _, place: files[place]):
             for out, text in (("a.npz", "which is read"), ("maps/a.npy", "lies in the folder"), ("to/a.npy", "lies in")):
                 with self.assertRaisesRegex(corestack.ArgumentError, text):
-                    _outputs.refuse_inputs(os.fsencode(self.path / out), self.path, None)
+                    _outputs.refuse_inputs(os.fsencode(self.path / out), self.path / "pool.json", None)
             for out in ("b.npz", "maps.npy"):
-                _outputs.refuse_inputs(os.fsencode(self.path / out), self.path, None)
+                _outputs.refuse_inputs(os.fsencode(self.path / out), self.path / "pool.json", None)
 
+    def test_outputs_that_would_be_members(self):
+        preds, y = toy(rows=60)
+        marked, plain, described = (self.path / name for name in ("marked", "plain", "described"))
+        for folder in (marked, plain, described):
+            folder.mkdir()
+            np.save(folder / "oof_labels.npy", y)
+        for name, p in preds.items():
+            np.save(marked / f"{name}.oof.npy", p)
+            np.save(plain / f"{name}.npy", p)
+            np.save(described / f"oof_{name}.npy", p)
+        models = [{"name": name, "predictions": {"oof": f"oof_{name}.npy"}} for name in preds]
+        about = {"corestack_pool": 1, "task": "classification", "classes": 3, "output": "probability"}
+        splits = {"oof": {"labels": "oof_labels.npy"}}
+        (described / "pool.json").write_text(json.dumps({**about, "splits": splits, "models": models}))
+        stack = corestack.fit(preds, y, **QUICK)
+        (self.path / "link.npy").symlink_to(plain / "new.npy")
+        for folder, names in (
+            (marked, ("oof_new.npy", "new.oof.csv", "test_new.npy", "new_test.npy", "new.test.npy", "oof.new.npy")),
+            (plain, ("new.npy", "new.csv", "oof_new.npy", "../link.npy")),
+        ):
+            for out in names:
+                with self.subTest(out, folder=folder), self.assertRaisesRegex(corestack.ArgumentError, "a member .* next time"):
+                    stack.predict(folder, split="oof", out=folder / out)
+        for folder, names in (
+            (marked, ("new.npy", "oof_.npy", ".oof_new.npy")), (plain, (".new.npy", "../new.npy")), (described, ("oof_new.npy",))
+        ):  # fmt: skip
+            for out in names:
+                with self.subTest(out, folder=folder):
+                    stack.predict(folder, split="oof", out=folder / out)
+                    self.assertEqual(stack.predict(folder, split="oof").tobytes(), stack.predict(preds).tobytes())
+
+    @needs_tool
     def test_sample_weight(self):
         for (preds, y), task in ((toy(rows=150), "classification"), (toy_values(rows=150, outputs=1), "regression")):
             preds = {name: p.astype(np.float32) for name, p in preds.items()}

@@ -107,14 +107,16 @@ def members(
     if not arrays:
         raise InputError("predictions: there are no members")
     _different(found, "names")
-    matrices = [_numbers(array, name) for name, array in zip(found, arrays)]
-    for name, matrix in zip(found, matrices):
+    matrices: list[Array] = []
+    for name, array in zip(found, arrays):
+        matrix = _numbers(array, name)
         if matrix.ndim not in (1, 2):
             raise MismatchError(f"{name}: has shape {matrix.shape}; a member's predictions are (rows, {columns})")
-        if matrix.shape != matrices[0].shape:
+        if matrices and matrix.shape != matrices[0].shape:  # said before further files are read
             raise MismatchError(
                 f"{name}: shape {matrix.shape} does not go with shape {matrices[0].shape} of {found[0]}"
             )
+        matrices.append(matrix)
     if matrices[0].shape[0] == 0:
         raise InputError("predictions: there are no rows")
     return found, matrices

@@ -60,7 +60,7 @@ def _names(pool: Any) -> Optional[list[str]]:
 
 def _joined(value: Any, ids: Optional[list[str]], name: str) -> Any:
     """A Series or frame in the order of the ids, which are text; anything else as it is."""
-    if ids is None or not (_frames.is_series(value) or _frames.is_frame(value)):
+    if ids is None or not _frames.is_indexed(value):
         return value
     named = value.set_axis(value.index.map(str), axis=0)
     return _frames.joined(named, type(named.index)(ids), name)
@@ -71,7 +71,9 @@ def _column_of(name: str, given: Any, ids: Optional[list[str]], values: bool, cl
     if name == "y":
         return _arrays.targets(value) if values else _arrays.labels(value, classes)
     found = as_array(value, name)
-    rows = len(found) if found.ndim else 0
+    if found.ndim != 1:  # how many rows the files have is not known here
+        raise MismatchError(f"{name}: has shape {found.shape}; give one for each row")
+    rows = len(found)
     known = _arrays.row_weights(found, rows) if name == "sample_weight" else _arrays.numbered(found, name, rows)
     assert known is not None
     return known

@@ -17,9 +17,13 @@ def is_series(value: Any) -> bool:
     return hasattr(value, "iloc") and hasattr(value, "index") and not hasattr(value, "columns")
 
 
+def is_indexed(value: Any) -> bool:
+    return is_frame(value) or is_series(value)
+
+
 def joined(value: Any, index: Any, where: str) -> Any:
     """A series or frame in the order of `index`: each id of it once, and no other. Anything else as it is."""
-    if index is None or not (is_series(value) or is_frame(value)):
+    if index is None or not is_indexed(value):
         return value
     for ids, owner in ((value.index, where), (index, "the first data frame")):
         if not ids.is_unique:
@@ -79,7 +83,7 @@ def unframed(
     items = list(preds.items()) if isinstance(preds, Mapping) else None
     if items is None and isinstance(preds, (list, tuple)):
         items = [(f"predictions[{k}]", value) for k, value in enumerate(preds)]
-    first = next((value for _, value in items or [] if is_frame(value) or is_series(value)), None)
+    first = next((value for _, value in items or [] if is_indexed(value)), None)
     if first is None:
         return preds, None, classes
     frame = next((value for _, value in items or [] if is_frame(value)), None)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Optional, Union, overload
 
 import numpy as np
@@ -221,16 +221,21 @@ class Stack:
         )
 
     def _only_needed(self, preds: Any) -> Any:
-        """Of a frame of members those columns that are kept; others may hold anything."""
-        if not _frames.is_frame(preds):
+        """Of members by name those that are kept: others may be anything, and files of theirs are not read. Data frames
+        in a dict stay, since the first of them says the order of the rows."""
+        framed = _frames.is_frame(preds)
+        if not framed and not isinstance(preds, Mapping):
             return preds
-        names = [str(name) for name in preds.columns]
-        if not set(self._kept) <= set(names):
+        kept = set(self._kept)
+        names = [str(name) for name in (preds.columns if framed else preds)]
+        if not kept <= set(names):
             return preds  # it is told what is missing
-        return preds.iloc[:, [k for k, name in enumerate(names) if name in set(self._kept)]]
+        if framed:
+            return preds.iloc[:, [k for k, name in enumerate(names) if name in kept]]
+        return {name: one for name, one in preds.items() if str(name) in kept or _frames.is_indexed(one)}
 
     def _needed(self, arrays: "_arrays.Arrays") -> None:
-        """Leaves only the members that prediction runs, so that others are not even looked at."""
+        """Leaves only the members that prediction runs, of those that are in memory."""
         kept = set(self._kept)
         keep = [k for k, name in enumerate(arrays.names) if name in kept]
         if not keep or len(keep) == len(arrays.names):

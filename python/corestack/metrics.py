@@ -111,7 +111,7 @@ def value_scores(
     variance: of the values, in their shape: gives `nll_gaussian`. half_width: {level: half widths of the intervals around
     the values}: gives `coverage` and `width` by level. each: a list, a dict for each output, instead.
     """
-    index = getattr(values, "index", None) if _frames.is_frame(values) or _frames.is_series(values) else None
+    index = getattr(values, "index", None) if _frames.is_indexed(values) else None
     mean = _arrays.values(values)
     y = _frames.joined(y, index, "y")
     variance = _frames.joined(variance, index, "variance")

@@ -68,10 +68,12 @@ class Beside(Folder):
         scores = stack.evaluate(self.path / "tables", self.y, split="oof")
         self.assertEqual(scores["nll"], stack.evaluate(self.preds, self.y)["nll"])
 
-    def test_one_number(self):
-        for name in ("folds", "sample_weight"):
-            with self.subTest(name), self.assertRaisesRegex(corestack.MismatchError, rf"{name}: has shape \(\)"):
-                corestack.fit(self.path / "tables", self.y, **{name: 3}, **QUICK)
+    def test_no_column(self):
+        for name in ("folds", "groups", "sample_weight"):
+            for value, shape in ((3, r"\(\)"), (np.ones((2, 240)), r"\(2, 240\)")):
+                text = rf"^{name}: has shape {shape}; give one for each row$"
+                with self.subTest(name, value=value), self.assertRaisesRegex(corestack.MismatchError, text):
+                    corestack.fit(self.path / "tables", self.y, **{name: value}, **QUICK)
 
     @unittest.skipIf(pd is None, "pandas is not installed")
     def test_series_are_joined_by_id(self):

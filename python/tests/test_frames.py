@@ -106,6 +106,16 @@ class Frames(unittest.TestCase):
         np.testing.assert_array_equal(stack.predict(more), stack.predict(table))
         self.assertEqual(stack.evaluate(more, y), stack.evaluate(table, y))
 
+    def test_members_without_use_say_the_order(self):
+        preds, y = toy()
+        expected = corestack.fit(preds, y, options={"keep.max": 1}, **QUICK)
+        (kept,) = expected.kept
+        frames = {n: pd.DataFrame(p) for n, p in preds.items()}
+        other = next(n for n in frames if n != kept)
+        order = self.shuffled(frames[other]).index
+        given = {other: frames[other].loc[order], kept: frames[kept]}
+        np.testing.assert_array_equal(expected.predict(given), expected.predict(preds)[order])
+
     def test_ids_that_are_there_twice(self):
         preds, y = toy(classes=2)
         ids = [0, *range(len(y) - 1)]

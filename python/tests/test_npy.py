@@ -122,6 +122,31 @@ class Reading(Folder):
             with self.assertRaisesRegex(corestack.OutOfMemoryError, "a.npy: .* 2400 bytes; give the path of a pool"):
                 _npy.read(path)
 
+    def test_members_without_use(self):
+        preds, y = toy()
+        stack = corestack.fit(preds, y, options={"keep.max": 1}, **QUICK)
+        (kept,) = stack.kept
+        paths = {name: self.path / f"{name}.npy" for name in preds}
+        np.save(paths[kept], preds[kept])  # alone: files of the others are not even there
+        with mock.patch.object(_npy, "read", wraps=_npy.read) as read:
+            np.testing.assert_array_equal(stack.predict(paths), stack.predict(preds))
+        read.assert_called_once_with(paths[kept])
+        self.assertEqual(stack.evaluate(paths, y)["nll"], stack.evaluate(preds, y)["nll"])
+        del paths[kept]
+        with self.assertRaisesRegex(corestack.FileError, "No such file"):
+            stack.predict({f"{name} of another": path for name, path in paths.items()})
+
+    def test_shapes_are_compared_as_files_are_read(self):
+        preds, y = toy()
+        paths = {name: self.path / f"{name}.npy" for name in preds}
+        first, second, third, _ = preds
+        for name, rows in ((first, 240), (second, 239), (third, 240)):
+            np.save(paths[name], preds[name][:rows])
+        with mock.patch.object(_npy, "read", wraps=_npy.read) as read:
+            with self.assertRaisesRegex(corestack.MismatchError, rf"{second}: shape \(239, 3\) does not go with .* of {first}"):
+                corestack.fit(paths, y, **QUICK)
+        self.assertEqual(read.call_count, 2)
+
     def test_pieces(self):
         preds, y = toy()
         for name, p in preds.items():

@@ -166,12 +166,14 @@ void cst_count_end(cst_context *context) {
     context->run->counting = false;
 }
 
-/* `otherwise`: what the callback is told where there is no stage; NULL: it is not asked then. */
+/* Keeps to the memory budget and asks whether to stop. `otherwise`: what the callback is told where
+ * there is no stage; NULL: it is not asked then. */
 static cst_status poll(cst_context *context, const char *otherwise) {
     cst_context *root = cst_context_root(context);
     cst_run *run = cst_context_told(context);
     bool within = *run->stage != 0;
     const char *stage = within ? run->stage : otherwise;
+    cst_large_trim(&root->large, root->memory);
     if (!root->progress_fn || !stage)
         return CST_OK;
     if (context == root || context->on_caller) {
@@ -193,8 +195,6 @@ static cst_status poll(cst_context *context, const char *otherwise) {
 }
 
 cst_status cst_poll(cst_context *context) {
-    cst_context *root = cst_context_root(context);
-    cst_large_trim(&root->large, root->memory);
     return poll(context, NULL);
 }
 

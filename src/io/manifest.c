@@ -290,9 +290,12 @@ cst_status cst_manifest_confine(cst_context *context, const cst_manifest *manife
     free(real);
     cst_free(context, copy);
     /* Something may be called "x.npz#y" as a whole, and not every reader looks into archives. */
+    errno = 0;
     real = status == CST_OK && member ? realpath(path, NULL) : NULL;
     if (real)
         status = check_inside(context, manifest, path, real);
+    else if (errno == ENOMEM)
+        status = cst_fail(context, CST_ERROR_MEMORY, "out of memory");
     free(real);
     return status;
 }

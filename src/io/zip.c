@@ -152,6 +152,8 @@ static cst_status check_member(cst_context *context, cst_zip_member *member, uin
  * become shorter. */
 static zip_int64_t fill(cst_zip_member *member, unsigned char *out, zip_uint64_t bytes) {
     zip_uint64_t done = 0;
+    if (reading_failed(member)) /* once and for all */
+        return -1;
     while (done < bytes) {
         zip_uint64_t left = bytes - done;
         size_t want = left < CST_PIECE_BYTES ? (size_t)left : CST_PIECE_BYTES;

@@ -334,6 +334,10 @@ cst_status cst_cases_read_beside(cst_context *context, const cst_pool *pool,
     cases->folds = by_case.folds;
     cases->groups = by_case.groups;
     cst_id_index_free(context, by_case.index);
+    if (by_case.ids != cases->names) { /* those that the folds or groups brought */
+        cst_strings_free(context, by_case.ids);
+        cst_free(context, by_case.ids_where);
+    }
     return status;
 }
 

@@ -100,8 +100,38 @@ static cst_status open_case(cst_context *context, const cst_pool *pool, const ch
                               pool->zip_limit);
 }
 
-/* Lists a member's folder; its cases must be the split's, which they become where there are none
- * yet or only numbers. */
+/* Files of a member's folder in the order of the split's cases, each of which must have one. */
+static cst_status match_cases(cst_context *context, const cst_cases *cases, const char *path,
+                              cst_case_files *files) {
+    cst_id_index *index = NULL;
+    char quoted[CST_QUOTE_CHARS];
+    char **ordered = cst_alloc(context, (size_t)cases->count, sizeof *ordered);
+    cst_status status = ordered ? cst_id_index_create(context, &index, cases->names, cases->where)
+                                : CST_ERROR_MEMORY;
+    for (int64_t i = 0; status == CST_OK && i < files->count; i++) {
+        const char *name = cst_strings_at(files->names, i);
+        int64_t row = cst_id_index_find(index, name);
+        if (row >= 0)
+            ordered[row] = files->paths[i];
+        else
+            status = cst_fail(context, CST_ERROR_MISMATCH,
+                              "%s: has a file for case '%s', which %s does not have", path,
+                              cst_quote(quoted, name), cases->where);
+    }
+    for (int64_t i = 0; status == CST_OK && i < cases->count; i++)
+        if (!ordered[i])
+            status =
+                cst_fail(context, CST_ERROR_MISMATCH, "%s: has no file for case '%s', which %s has",
+                         path, cst_quote(quoted, cst_strings_at(cases->names, i)), cases->where);
+    if (status == CST_OK) /* as many as there are cases: names in a folder differ */
+        memcpy(files->paths, ordered, (size_t)cases->count * sizeof *ordered);
+    cst_id_index_free(context, index);
+    cst_free(context, ordered);
+    return status;
+}
+
+/* Lists a member's folder; its cases must be the split's, in whose order the paths then are, and
+ * which they become where there are none yet or only numbers. */
 static cst_status list_member(cst_context *context, const cst_pool *pool, int32_t split,
                               const char *path, cst_case_files *files) {
     const cst_cases *cases = pool->splits[split].cases;
@@ -112,23 +142,7 @@ static cst_status list_member(cst_context *context, const cst_pool *pool, int32_
         return cst_fail(context, CST_ERROR_MISMATCH,
                         "%s: has %" PRId64 " cases, and %s has %" PRId64, path, files->count,
                         cases->where, cases->count);
-    if (!cases->names)
-        return CST_OK;
-    for (int64_t i = 0; i < files->count || i < cases->count; i++) {
-        const char *theirs = i < files->count ? cst_strings_at(files->names, i) : NULL;
-        const char *ours = i < cases->count ? cst_strings_at(cases->names, i) : NULL;
-        int order = !theirs ? 1 : !ours ? -1 : strcmp(theirs, ours);
-        char quoted[CST_QUOTE_CHARS];
-        if (order > 0)
-            return cst_fail(context, CST_ERROR_MISMATCH,
-                            "%s: has no file for case '%s', which %s has", path,
-                            cst_quote(quoted, ours), cases->where);
-        if (order < 0)
-            return cst_fail(context, CST_ERROR_MISMATCH,
-                            "%s: has a file for case '%s', which %s does not have", path,
-                            cst_quote(quoted, theirs), cases->where);
-    }
-    return CST_OK;
+    return cases->names ? match_cases(context, cases, path, files) : CST_OK;
 }
 
 static cst_status survey_folder(cst_context *context, cst_pool *pool, int32_t split,

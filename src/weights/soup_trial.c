@@ -206,19 +206,27 @@ static cst_status ask_hook(cst_context *context, cst_soup *soup, const char *kep
     return status;
 }
 
+/* Whether the file is to blame, and not the machine or who wants to stop. */
+static bool is_of_file(cst_status status) {
+    return status != CST_ERROR_MEMORY && status != CST_ERROR_CANCELLED && status != CST_ERROR_IO;
+}
+
 /* Whether the predictions can be read as numbers at all: then it is how they are to be taken that
  * does not fit, and they stay. */
-static bool is_sound(cst_context *context, const cst_soup *soup, const char *kept) {
+static cst_status try_sound(cst_context *context, const cst_soup *soup, const char *kept,
+                            bool *sound) {
     cst_soup_config free = *soup->config;
     double score = 0;
     int64_t rows = 0;
+    *sound = false;
     if (free.task != CST_TASK_CLASSIFICATION || free.output == CST_OUTPUT_LOGIT)
-        return false;
+        return CST_OK;
     free.output = CST_OUTPUT_LOGIT;
     cst_mute(context, true);
     cst_status status = cst_soup_score_file(context, &free, soup->metric, kept, &score, &rows);
     cst_mute(context, false);
-    return status == CST_OK;
+    *sound = status == CST_OK;
+    return is_of_file(status) ? CST_OK : status;
 }
 
 /* Scores what was kept, if anything was. What is no file of predictions any more is evaluated
@@ -237,12 +245,14 @@ static cst_status use_kept(cst_context *context, cst_soup *soup, const char *kep
     }
     cst_status status = score_file(context, soup, kept, score);
     *found = status == CST_OK;
-    if (status == CST_OK || status == CST_ERROR_MEMORY || status == CST_ERROR_CANCELLED)
+    if (status == CST_OK || !is_of_file(status))
         return status;
+    bool sound = false;
     char *why = cst_strdup(context, cst_last_error(context));
-    if (!why)
-        return CST_ERROR_MEMORY;
-    if (is_sound(context, soup, kept))
+    cst_status tried = why ? try_sound(context, soup, kept, &sound) : CST_ERROR_MEMORY;
+    if (tried != CST_OK)
+        status = tried;
+    else if (sound)
         status = cst_fail(context, status, "the predictions kept cannot be scored: %s", why);
     else
         status = unlink(kept) == 0 ? CST_OK : status;

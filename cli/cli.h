@@ -241,8 +241,9 @@ int cli_check_named_inputs(cli_call *call);
  * where a new file would be a case. */
 int cli_check_pool_file(cli_call *call, const char *input);
 
-/* Refuses outputs that would be members of a folder without a manifest the next time. */
-int cli_check_pool_folder(cli_call *call, const char *folder);
+/* Refuses outputs that would be read as part of a folder without a manifest, which is the pool, the
+ * next time. */
+int cli_check_pool_folder(cli_call *call, const cst_pool *pool, const char *folder);
 
 /* ---- target.c -------------------------------------------------------------------------------- */
 

@@ -117,7 +117,7 @@ int cli_open_pool(cli_call *call, int first, cst_pool **out) {
         code = check_task(call, *out);
     for (size_t i = 0; code == CLI_OK && cst_pool_file(*out, i); i++)
         code = cli_check_pool_file(call, cst_pool_file(*out, i));
-    return code == CLI_OK ? cli_check_pool_folder(call, call->arguments[first]) : code;
+    return code == CLI_OK ? cli_check_pool_folder(call, *out, call->arguments[first]) : code;
 }
 
 const char *cli_split(const cli_call *call, int first, const char *usual) {

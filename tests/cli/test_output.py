@@ -55,10 +55,22 @@ class NeverAnInput(PoolCase):
         os.remove(self.pool)
         for name in ("all.npz", "cyd_ids.npy"):
             os.remove(self.path(name))
-        for name in ("out.npy", "out.csv", "./new.test.npy"):
+        for name in ("test_out.npy", "out.oof.csv", "./new.test.npy", "groups.npy", "test.y.csv"):
             self.refuses(os.path.join(self.folder, name), "predict", self.model, self.folder)
-        self.fails("predict", self.model, ".", "-o", "out.npy", cwd=self.folder, says=["-o out.npy", "a member the next time"])
-        self.works("fit", self.folder, "-o", self.path("other.cstack"))
+        self.fails("predict", self.model, ".", "-o", "out_test.npy", cwd=self.folder,
+                   says=["-o out_test.npy", "a part of the pool the next time"])
+        fitted = self.works("fit", self.folder, "-o", self.path("other.cstack"), "--json").json()["members"]
+        for name in ("out.npy", "out.csv", "testing.npy", "oof.csv"):  # which say no split, as the members do
+            self.works("predict", self.model, self.folder, "-o", self.path(name))
+        again = self.works("fit", self.folder, "-o", self.path("other.cstack"), "--json").json()["members"]
+        self.assertEqual([m["name"] for m in again], [m["name"] for m in fitted])
+        plain = self.path("plain")
+        os.mkdir(plain)
+        for name in ("ada.oof.npy", "bob.oof.npy", "oof_labels.npy"):
+            shutil.copy(self.path(name), os.path.join(plain, name.replace(".oof", "").replace("oof_", "")))
+        model = self.path("plain.cstack")
+        self.works("fit", plain, "-o", model)
+        self.fails("predict", model, plain, "-o", os.path.join(plain, "out.npy"), says=["a part of the pool the next time"])
         os.mkdir(self.path("results"))
         self.works("predict", self.model, self.folder, "-o", self.path("results/out.npy"))
 

@@ -285,8 +285,11 @@ bool cli_target_ends(const cli_target *target, const char *extension);
 /* Whether an npy goes there: its name says so, or nothing of a pipe, device or descriptor. */
 bool cli_target_is_npy(const cli_target *target);
 
-/* Takes back, for a program that is to be started, that new files are private where an output takes
- * the place of a private one. Safe between fork and exec. */
+/* Until cli_usual_permissions no new file gives others more than the file that the target replaces:
+ * around what writes the target, so that it is private from its first byte on. */
+void cli_narrow_permissions(const cli_target *target);
+
+/* Takes that back. Safe between fork and exec. */
 void cli_usual_permissions(void);
 
 /* Makes the names in a folder last through a loss of power, as far as its file system can: a name

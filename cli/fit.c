@@ -6,6 +6,13 @@
 
 #include <corestack/report.h>
 
+static int save(cli_call *call, const cst_model *model, const cli_target *target) {
+    cli_narrow_permissions(target);
+    cst_status status = cst_model_save(call->context, model, target->write_to);
+    cli_usual_permissions();
+    return cli_check(call, status);
+}
+
 static int run(cli_call *call) {
     cst_pool *pool = NULL;
     cst_options *options = NULL;
@@ -21,7 +28,7 @@ static int run(cli_call *call) {
         code = cli_check(call, cst_fit(call->context, pool, cli_split(call, 0, "oof"), options,
                                        &model, &report));
     if (code == CLI_OK)
-        code = cli_check(call, cst_model_save(call->context, model, target.write_to));
+        code = save(call, model, &target);
     if (code == CLI_OK)
         code = cli_check(call, cst_report_set_string(call->context, report, "model", target.path));
     code = cli_end_report(call, report, code);

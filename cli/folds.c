@@ -83,8 +83,10 @@ static int make(cli_call *call, folds_request *request) {
                                               request->rows, request->folds, request->seed, fold)
                           : cst_folds_stratified(context, request->labels, request->rows,
                                                  request->folds, request->seed, fold);
+    cli_narrow_permissions(&request->target);
     if (status == CST_OK)
         status = cst_write_folds(context, request->target.write_to, fold, request->rows);
+    cli_usual_permissions();
     code = cli_check(call, status);
     if (code == CLI_OK)
         code = report(call, request, fold);

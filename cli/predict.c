@@ -93,26 +93,37 @@ static int write_csv(cli_call *call, const prediction *p) {
         const char *name = cst_model_class_name(p->model, c);
         names[c] = name ? name : cst_pool_class_name(p->pool, c);
     }
-    code = cli_check(call, cst_write_predictions_csv(call->context, p->target.write_to,
-                                                     p->probabilities, p->rows, classes,
-                                                     has_ids ? ids : NULL, named ? names : NULL));
+    cli_narrow_permissions(&p->target);
+    cst_status status =
+        cst_write_predictions_csv(call->context, p->target.write_to, p->probabilities, p->rows,
+                                  classes, has_ids ? ids : NULL, named ? names : NULL);
+    cli_usual_permissions();
+    code = cli_check(call, status);
 cleanup:
     free(ids);
     free(names);
     return code;
 }
 
-/* [samples, classes], or [conditions, samples, classes] as the members' own files. */
-static int write_npy(cli_call *call, const prediction *p) {
-    int32_t classes = cst_model_classes(p->model);
-    int32_t conditions = cst_pool_conditions(p->pool, p->split);
+/* [samples, classes], or [conditions, samples, classes]; conditions: 0: none. */
+static int write_array(cli_call *call, const cli_target *target, const float *values,
+                       int32_t conditions, int64_t rows, int32_t classes) {
+    cli_narrow_permissions(target);
     cst_status status =
         conditions > 0
-            ? cst_write_predictions_conditions(call->context, p->target.write_to, p->probabilities,
-                                               conditions, p->rows / conditions, classes)
-            : cst_write_predictions(call->context, p->target.write_to, p->probabilities, p->rows,
-                                    classes);
+            ? cst_write_predictions_conditions(call->context, target->write_to, values, conditions,
+                                               rows, classes)
+            : cst_write_predictions(call->context, target->write_to, values, rows, classes);
+    cli_usual_permissions();
     return cli_check(call, status);
+}
+
+/* In the form of the members' own files. */
+static int write_npy(cli_call *call, const prediction *p) {
+    int32_t conditions = cst_pool_conditions(p->pool, p->split);
+    return write_array(call, &p->target, p->probabilities, conditions,
+                       conditions > 0 ? p->rows / conditions : p->rows,
+                       cst_model_classes(p->model));
 }
 
 static int open_inputs(cli_call *call, prediction *p) {
@@ -139,9 +150,11 @@ static int write_boxes(cli_call *call, prediction *p) {
                         "-o %s: detections are written as COCO results; name the file with .json "
                         "at its end",
                         p->target.path);
-    return cli_check(call,
-                     cst_model_predict_detections(call->context, p->model, p->pool, p->split,
-                                                  p->target.write_to, &p->rows, &p->detections));
+    cli_narrow_permissions(&p->target);
+    cst_status status = cst_model_predict_detections(call->context, p->model, p->pool, p->split,
+                                                     p->target.write_to, &p->rows, &p->detections);
+    cli_usual_permissions();
+    return cli_check(call, status);
 }
 
 static int write_rows(cli_call *call, prediction *p) {
@@ -210,11 +223,11 @@ static int write_intervals(cli_call *call, const prediction *p, const float *var
         return cli_check(call, CST_ERROR_MEMORY);
     cst_status status = cst_model_intervals(call->context, p->model, p->level, p->probabilities,
                                             variance, p->rows, ends, ends + cells);
-    if (status == CST_OK)
-        status = cst_write_predictions_conditions(call->context, p->intervals.write_to, ends, 2,
-                                                  p->rows, cst_model_classes(p->model));
+    int code = cli_check(call, status);
+    if (code == CLI_OK)
+        code = write_array(call, &p->intervals, ends, 2, p->rows, cst_model_classes(p->model));
     free(ends);
-    return cli_check(call, status);
+    return code;
 }
 
 /* Beside the values: their variances and intervals. */
@@ -227,8 +240,7 @@ static int write_doubt(cli_call *call, const prediction *p) {
     int code = cli_check(call, cst_model_predict_values_pool(call->context, p->model, p->pool,
                                                              p->split, &mean, &variance, &rows));
     if (code == CLI_OK && p->variance.path)
-        code = cli_check(call, cst_write_predictions(call->context, p->variance.write_to, variance,
-                                                     rows, cst_model_classes(p->model)));
+        code = write_array(call, &p->variance, variance, 0, rows, cst_model_classes(p->model));
     if (code == CLI_OK && p->intervals.path)
         code = write_intervals(call, p, variance);
     cst_free(call->context, mean);
@@ -296,9 +308,11 @@ static int write_maps(cli_call *call, prediction *p) {
             return cli_fail(call, "-o: the path is too long");
         (void)snprintf(p->target.write_to + length, 5, ".npy");
     }
-    return check_written(call, p,
-                         cst_segmentation_predict(call->context, p->model, p->pool, p->split,
-                                                  format, p->target.write_to, &p->cases, &p->rows));
+    cli_narrow_permissions(&p->target);
+    cst_status status = cst_segmentation_predict(call->context, p->model, p->pool, p->split, format,
+                                                 p->target.write_to, &p->cases, &p->rows);
+    cli_usual_permissions();
+    return check_written(call, p, status);
 }
 
 /* Whether -o names no file of ours, so that only the task says what it may be. */

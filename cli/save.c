@@ -142,10 +142,14 @@ static bool name_file(const cli_save *save, const char *method, const char *spli
 }
 
 /* The i-th method that can be among those compared; NULL past the end. All of the library where
- * `all` is asked for, of which some may not apply. */
-static const char *method_at(const cst_compare_options *options, int i) {
+ * `all` is asked for, of which some may not apply. An ablation has its own. */
+static const char *method_at(const cli_call *call, const cst_compare_options *options, int i) {
+    static const char *const stages[] = {"prototype",   "+S1 CKA",     "+S2 gate",
+                                         "+S3 lambda*", "+S4 Laplace", NULL};
     static const char *const calibrated[] = {"average+temperature", "average+vector",
                                              "average+isotonic", "average+platt"};
+    if (strcmp(call->command->name, "ablate") == 0)
+        return stages[i];
     int count = 0;
     bool all = options->method_count < 1;
     for (int m = 0; m < options->method_count; m++)
@@ -167,8 +171,8 @@ static int check_files(cli_call *call, const cli_save *save, const cst_compare_o
     char path[CLI_PATH_CHARS];
     cli_target target;
     int code = CLI_OK;
-    const char *method = method_at(options, 0);
-    for (int i = 0; code == CLI_OK && method; method = method_at(options, ++i)) {
+    const char *method = method_at(call, options, 0);
+    for (int i = 0; code == CLI_OK && method; method = method_at(call, options, ++i)) {
         if (!name_file(save, method, split, path))
             return cli_fail(call, "--save: the path is too long");
         code = check_link(call, save, path);
@@ -205,6 +209,48 @@ static int cut_splits(const cst_pool *pool, char *at, const char *splits[SPLITS_
     return count;
 }
 
+/* Fails where the link `path` leads where a name of the split leads, too. */
+static int check_leads_apart(cli_call *call, const cli_save *save,
+                             const cst_compare_options *options, const char *split,
+                             const char *path) {
+    char other[CLI_PATH_CHARS];
+    int code = CLI_OK;
+    char *real = realpath(path, NULL);
+    const char *method = method_at(call, options, 0);
+    for (int i = 0; code == CLI_OK && real && method; method = method_at(call, options, ++i)) {
+        char *found = name_file(save, method, split, other) ? realpath(other, NULL) : NULL;
+        if (found && strcmp(path, other) != 0 && strcmp(real, found) == 0)
+            code = cli_fail(call, "--save: %s and %s lead to one file", path, other);
+        free(found);
+    }
+    free(real);
+    return code;
+}
+
+/* The same of all links among the files of one of the splits. */
+static int check_links(cli_call *call, const cli_save *save, const cst_compare_options *options,
+                       const char *split, const char *const *splits, int count) {
+    char path[CLI_PATH_CHARS];
+    struct stat info;
+    int code = CLI_OK;
+    const char *method = method_at(call, options, 0);
+    for (int i = 0; code == CLI_OK && method; method = method_at(call, options, ++i)) {
+        bool linked = name_file(save, method, split, path) && lstat(path, &info) == 0 &&
+                      S_ISLNK(info.st_mode);
+        for (int s = 0; code == CLI_OK && linked && s < count; s++)
+            code = check_leads_apart(call, save, options, splits[s], path);
+    }
+    return code;
+}
+
+/* The split that the manifest has the first one compared with, where no other is named. */
+static const char *named_clean(const cli_call *call, const cli_save *save,
+                               const cst_compare_options *options, const char *first) {
+    if (options->clean || strcmp(call->command->name, "compare") != 0)
+        return NULL;
+    return cst_pool_clean_split(save->pool, first);
+}
+
 /* Looks at the names of all files before any work is done. */
 static int check_names(cli_call *call, const cli_save *save, const cst_compare_options *options) {
     const char *const lists[] = {options->split, options->clean, options->ood};
@@ -219,11 +265,16 @@ static int check_names(cli_call *call, const cli_save *save, const cst_compare_o
         else if (lists[i])
             count = cut_splits(save->pool, copies[i], splits, count);
     }
+    const char *clean = count > 0 ? named_clean(call, save, options, splits[0]) : NULL;
+    if (clean && count < SPLITS_MAX)
+        splits[count++] = clean;
     for (int i = 0; code == CLI_OK && i < count; i++) {
         code = check_files(call, save, options, splits[i]);
         for (int j = 0; code == CLI_OK && j < i; j++)
             code = check_apart(call, save, splits[j], splits[i]);
     }
+    for (int i = 0; code == CLI_OK && i < count; i++)
+        code = check_links(call, save, options, splits[i], splits, count);
     for (int i = 0; i < 3; i++)
         free(copies[i]);
     return code;
@@ -266,8 +317,7 @@ static bool is_taken(const cli_save *save, const char *final) {
     return false;
 }
 
-/* What can be seen before was; this is for what came since, and for splits that the manifest names.
- */
+/* What can be seen before was; this is for what came since. */
 static cst_status place(cli_save *save, const char *method, const char *split, cli_target *target) {
     char path[CLI_PATH_CHARS];
     cli_call *call = save->call;
@@ -276,7 +326,8 @@ static cst_status place(cli_save *save, const char *method, const char *split, c
         (void)cli_fail(call, "--save: the path is too long");
         return CST_ERROR_LIMIT;
     }
-    if (cli_place_target(call, "--save", path, target) != CLI_OK)
+    if (check_link(call, save, path) != CLI_OK ||
+        cli_place_target(call, "--save", path, target) != CLI_OK)
         return CST_ERROR_IO;
     if (is_taken(save, target->final)) {
         (void)cli_fail(call, "--save: %s would hold what two methods or splits predict", path);
@@ -299,10 +350,13 @@ cst_status cli_save_predictions(void *user, const char *method, const char *spli
         return status;
     save->count++;
     int32_t conditions = cst_pool_conditions(save->pool, split);
-    return conditions > 0
-               ? cst_write_predictions_conditions(context, target->write_to, probabilities,
-                                                  conditions, rows, classes)
-               : cst_write_predictions(context, target->write_to, probabilities, rows, classes);
+    cli_narrow_permissions(target);
+    status = conditions > 0
+                 ? cst_write_predictions_conditions(context, target->write_to, probabilities,
+                                                    conditions, rows, classes)
+                 : cst_write_predictions(context, target->write_to, probabilities, rows, classes);
+    cli_usual_permissions();
+    return status;
 }
 
 void cli_drop_save(cli_save *save) {

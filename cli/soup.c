@@ -109,10 +109,14 @@ static int run_uniform(cli_call *call) {
     int code = cli_open_target(call, "the soup", &target);
     if (code == CLI_OK)
         code = check_files(call, 1);
-    if (code == CLI_OK)
-        code = cli_check(call,
-                         cst_soup_uniform(call->context, call->arguments,
-                                          (int32_t)call->argument_count, target.write_to, &report));
+    if (code == CLI_OK) {
+        cli_narrow_permissions(&target);
+        cst_status status =
+            cst_soup_uniform(call->context, call->arguments, (int32_t)call->argument_count,
+                             target.write_to, &report);
+        cli_usual_permissions();
+        code = cli_check(call, status);
+    }
     return finish(call, &target, report, code);
 }
 
@@ -131,9 +135,13 @@ static int run_scored(cli_call *call, soup_function *cook) {
         code = check_files(call, 2);
     if (code == CLI_OK)
         code = read_config(call, &target, &hook, work, &config);
-    if (code == CLI_OK)
-        code = cli_check(call, cook(call->context, call->arguments, (int32_t)call->argument_count,
-                                    &config, target.write_to, &report));
+    if (code == CLI_OK) { /* candidates and what is kept are no more open than the soup */
+        cli_narrow_permissions(&target);
+        cst_status status = cook(call->context, call->arguments, (int32_t)call->argument_count,
+                                 &config, target.write_to, &report);
+        cli_usual_permissions();
+        code = cli_check(call, status);
+    }
     if (code == CLI_OK && cli_flag(call, "work"))
         code = cli_check(call, cst_report_set_string(call->context, report, "work", config.work));
     code = finish(call, &target, report, code);

@@ -46,10 +46,13 @@ static int run(cli_call *call) {
     if (code == CLI_OK)
         code = cli_check(call, cst_report_set_integer(call->context, report, "checkpoints",
                                                       before + call->argument_count));
-    if (code == CLI_OK)
-        code =
-            cli_check(call, cst_swa_average(call->context, call->arguments,
-                                            (int32_t)call->argument_count, from, target.write_to));
+    if (code == CLI_OK) {
+        cli_narrow_permissions(&target);
+        cst_status status = cst_swa_average(call->context, call->arguments,
+                                            (int32_t)call->argument_count, from, target.write_to);
+        cli_usual_permissions();
+        code = cli_check(call, status);
+    }
     return cli_end_files(call, &target, report, code);
 }
 

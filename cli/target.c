@@ -31,28 +31,29 @@ static const mode_t OTHERS = S_IRWXG | S_IRWXO;
 static mode_t usual_mask; /* of new files, as the tool was started with */
 static bool narrowed;
 
-/* From here on no new file gives others more than `mode` does: what takes the place of a private
- * file is private while it is written, too. */
-static void narrow(mode_t mode) {
-    mode_t mask = umask(OTHERS);
-    if (!narrowed)
-        usual_mask = mask;
+void cli_narrow_permissions(const cli_target *target) {
+    struct stat before;
+    if (target->direct || target->folder || narrowed || stat(target->final, &before) != 0)
+        return;
+    mode_t allowed = before.st_mode & OTHERS;
+    allowed |= (allowed & (S_IRGRP | S_IROTH)) >> 2; /* folders are entered by who reads */
+    usual_mask = umask(OTHERS);
     narrowed = true;
-    (void)umask(mask | (~mode & OTHERS));
+    (void)umask(usual_mask | (~allowed & OTHERS));
 }
 
 void cli_usual_permissions(void) {
     if (narrowed)
         (void)umask(usual_mask);
+    narrowed = false;
 }
 
-/* Gives what is finished the permissions of what it replaces, or those of a new file. */
+/* Gives what is finished the permissions of what it replaces. A new file has its own already, which
+ * are not the umask's where the folder has a default ACL. */
 static void settle_permissions(const cli_target *target) {
     struct stat before;
     if (stat(target->final, &before) == 0)
         (void)chmod(target->write_to, before.st_mode & (target->folder ? 07777 : 0777));
-    else if (narrowed && !target->folder)
-        (void)chmod(target->write_to, 0666 & ~usual_mask);
 }
 
 /* ---- places ------------------------------------------------------------------------------------
@@ -161,11 +162,7 @@ static int choose_place(cli_call *call, cli_target *target) {
     if (length < 0 || (size_t)length >= sizeof target->final)
         return cli_fail(call, "%s: the path is too long", target->option);
     int code = check_folder(call, target->option, target->final);
-    if (code == CLI_OK)
-        code = choose_new_name(call, target);
-    if (code == CLI_OK && stat(target->final, &info) == 0)
-        narrow(info.st_mode);
-    return code;
+    return code == CLI_OK ? choose_new_name(call, target) : code;
 }
 
 /* Whether the report would stand among what is written there: it is standard output, by whatever
@@ -211,6 +208,9 @@ int cli_place_target(cli_call *call, const char *option, const char *path, cli_t
     *target = (cli_target){.option = option, .path = path};
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
         return cli_fail(call, "%s: %s is there already and is no file", option, path);
+    if (takes_report(path))
+        return cli_fail(call, "%s: %s takes the report already; send the report elsewhere", option,
+                        path);
     return choose_place(call, target);
 }
 

@@ -577,7 +577,9 @@ class Refused(CompareCase):
         self.compare(*words, "-r", "0")
         self.assertTrue(os.path.islink(link))
         names = ("saved/average.test.npy", "store/real.npy", "saved/ridge.test.npy")
-        usual = 0o666 & ~os.umask(os.umask(0o22))
+        mask = os.umask(0o22)
+        os.umask(mask)
+        usual = 0o666 & ~mask
         self.assertEqual([stat.S_IMODE(os.stat(self.path(n)).st_mode) for n in names], [0o600, 0o640, usual])
         np.testing.assert_array_equal(np.load(self.path("store/real.npy")), self.saved(self.path("saved"), "best-single", "test"))
         self.assertEqual((sorted(os.listdir(self.path("store"))), len(os.listdir(self.path("saved")))), (["real.npy"], 3))
@@ -586,6 +588,51 @@ class Refused(CompareCase):
             os.symlink(target, link)
             self.compare_fails(*words, says=["--save", "best-single.test.npy", says])
             self.compare_fails("--split", "test", "--save", self.path("saved"), says=["best-single.test.npy", says])
+
+    def test_links_to_what_is_read(self):
+        """Those of an ablation and of the clean split that the manifest names, too: before anything is computed."""
+        os.mkdir(self.path("saved"))
+        read = self.path("ada.test.npy")
+        before = self.read(read)
+        both = np.stack([self.members["ada", "test"]] * 2)
+        for model in self.manifest["models"]:
+            model["predictions"]["corr"] = "corr.npy"
+        self.save("corr.npy", both)
+        conditions = [{"shift": "noise", "kind": "x", "severity": s} for s in (1, 2)]
+        self.manifest["splits"]["corr"] = {"labels": "test_labels.npy", "conditions": conditions, "clean": "test"}
+        self.write_manifest()
+        for name, words in (("+S1_CKA.test.npy", ("ablate", self.pool, "--split", "test")), ("+S4_Laplace.oof.npy", ("ablate", self.pool)),
+                            ("average.test.npy", ("compare", self.pool, "--methods", "average", "--split", "corr"))):
+            link = self.path("saved/" + name)
+            os.symlink("../ada.test.npy", link)
+            self.fails(*words, "--save", self.path("saved"), says=["--save", name, "leads to", "which is read here"])
+            self.assertEqual((os.listdir(self.path("saved")), self.read(read)), ([name], before))
+            os.remove(link)
+        os.mkdir(self.path("saved/average.test.npy"))  # which an ablation does not write
+        self.works("ablate", self.pool, "--split", "test", "-r", "0", "--set", "gate.epochs=1", "--save", self.path("saved"))
+
+    def test_links_to_one_file(self):
+        os.mkdir(self.path("saved"))
+        words = ("--split", "test", "--save", self.path("saved"), "--methods")
+        link = self.path("saved/average.test.npy")
+        for target in ("best-single.test.npy", "../else.npy"):
+            with open(self.path(os.path.join("saved", target)), "wb") as file:
+                file.write(b"older")
+            os.symlink(target, link)
+            if target.startswith(".."):
+                os.remove(self.path("saved/best-single.test.npy"))
+                os.symlink(target, self.path("saved/best-single.test.npy"))
+            self.compare_fails(*words, "average,best-single", says=["average.test.npy", "best-single.test.npy", "lead to one file"])
+            self.compare(*words, "average", "-r", "0")
+            os.remove(link)
+
+    def test_the_report_in_the_place_of_a_file(self):
+        os.mkdir(self.path("saved"))
+        place = self.path("saved/average.test.npy")
+        with open(place, "wb") as file:
+            result = run("compare", self.pool, "--methods", "average", "--split", "test", "-r", "0", "--save", self.path("saved"), stdout=file)
+        self.assertEqual((result.code, result.err.count("\n"), self.read(place)), (2, 1, b""), result.err)
+        self.assertIn("takes the report", result.err)
 
     def test_names_that_would_be_one(self):
         """Refused before anything is computed, as what is too long for a name is."""

@@ -1,8 +1,10 @@
 """The file behind -o: never an input, all of it or nothing, and of the kind that its name says."""
 
+import ctypes
 import os
 import shutil
 import stat
+import struct
 import subprocess
 import threading
 import time
@@ -11,6 +13,14 @@ import unittest
 import numpy as np
 
 from support import TIMEOUT, TOOL, PoolCase, run
+
+
+def kernel_tells_mounts():
+    """Whether statx says of a path that something is mounted there, as it does since Linux 5.8."""
+    answer = ctypes.create_string_buffer(256)
+    statx = getattr(ctypes.CDLL(None), "statx", None)
+    known = statx is not None and statx(-100, b"/", 0, 0, answer) == 0
+    return known and struct.unpack_from("=Q", answer, 56)[0] & 0x2000 != 0  # stx_attributes_mask, STATX_ATTR_MOUNT_ROOT
 
 
 class NeverAnInput(PoolCase):
@@ -199,6 +209,7 @@ class WholeOrNothing(PoolCase):
 
     @unittest.skipIf(subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode
                      if shutil.which("unshare") else True, "needs a namespace of mounts")
+    @unittest.skipUnless(kernel_tells_mounts(), "the kernel does not tell what is mounted")
     def test_what_is_mounted(self):
         """A file that is mounted by itself, as containers do it, cannot be replaced."""
         self.make_maps(8, 8)
@@ -219,8 +230,17 @@ class WholeOrNothing(PoolCase):
 class Permissions(PoolCase):
     """What takes the place of something private is private from its first byte on, and has exactly its permissions at the end."""
 
-    def while_it_waits(self, *words):
-        """The new file or folder while the report waits for a pipe that nobody reads."""
+    def setUp(self):
+        super().setUp()
+        mask = os.umask(0o22)
+        os.umask(mask)
+        self.usual = 0o777 & ~mask
+
+    def news(self):
+        return [n for n in self.listing() if ".new." in n]
+
+    def while_it_waits(self, *words, files=None):
+        """The permissions of the new file, or folder of so many files, while the report waits for a pipe that nobody reads."""
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         try:
@@ -230,19 +250,24 @@ class Permissions(PoolCase):
             os.set_blocking(writer, True)
         with subprocess.Popen([TOOL, *words], stdin=subprocess.DEVNULL, stdout=writer, stderr=subprocess.DEVNULL) as process:
             deadline = time.monotonic() + TIMEOUT
-            found = []
-            while not found and process.poll() is None and time.monotonic() < deadline:
-                found = [n for n in self.listing() if ".new." in n]
-                time.sleep(0.01)
-            while found and ".tmp." in found[0]:  # on its way to its name
-                found = [n for n in self.listing() if ".new." in n]
-            modes = [self.mode(n) for n in found]
+            mode = None
+            while mode is None and process.poll() is None and time.monotonic() < deadline:
+                found = self.news()
+                if len(found) == 1 and ".tmp." not in found[0] and self.is_whole(self.path(found[0]), files):
+                    mode = self.mode(found[0])
+                else:
+                    time.sleep(0.01)
             process.kill()
         os.close(reader)
         os.close(writer)
-        for name in found:
+        for name in self.news():
             shutil.rmtree(self.path(name)) if os.path.isdir(self.path(name)) else os.remove(self.path(name))
-        return modes
+        self.assertIsNotNone(mode, "nothing new came")
+        return mode
+
+    @staticmethod
+    def is_whole(path, files):
+        return files is None or sum(".tmp." not in name for name in os.listdir(path)) == files
 
     def mode(self, name):
         return stat.S_IMODE(os.stat(self.path(name)).st_mode)
@@ -255,26 +280,38 @@ class Permissions(PoolCase):
 
     def test_files(self):
         self.fit()
-        usual = 0o666 & ~os.umask(os.umask(0o22))
         for mode in (0o600, 0o640, 0o666, 0o400):
             out = self.put("out.npy", mode)
             words = ["predict", self.model, self.pool, "-o", out]
-            new, = self.while_it_waits(*words)
+            new = self.while_it_waits(*words)
             self.assertEqual(new & 0o077 & ~mode, 0, (oct(mode), oct(new)))
             self.works(*words)
             self.assertEqual(self.mode("out.npy"), mode)
             os.remove(out)
         self.works(*words)
-        self.assertEqual(self.mode("out.npy"), usual)
+        self.assertEqual(self.mode("out.npy"), self.usual & 0o666)
 
     def test_several_files(self):
         """One that is private makes no other so."""
         values = [self.save(f"{n}.npy", np.arange(40) + k * np.sin(np.arange(40.0))) for k, n in enumerate("tab")]
         self.works("fit", *values[1:], "--labels", values[0], "--task", "regression", "-o", self.model)
-        usual = 0o666 & ~os.umask(os.umask(0o22))
         self.works("predict", self.model, *values[1:], "--labels", values[0], "--task", "regression", "-o", self.put("o.npy", 0o600),
                    "--variance", self.path("v.npy"), "--intervals", self.put("i.npy", 0o646))
-        self.assertEqual([self.mode(f"{n}.npy") for n in "ovi"], [0o600, usual, 0o646])
+        self.assertEqual([self.mode(f"{n}.npy") for n in "ovi"], [0o600, self.usual & 0o666, 0o646])
+
+    def test_default_permissions_of_the_folder(self):
+        """What an ACL of the folder gives new files, it gives them beside a private file, too."""
+        values = [self.save(f"{n}.npy", np.arange(40) + k * np.sin(np.arange(40.0))) for k, n in enumerate("tab")]
+        self.works("fit", *values[1:], "--labels", values[0], "--task", "regression", "-o", self.model)
+        entries = ((1, 7), (4, 5), (32, 0))  # rwx for the owner, r-x for the group, nothing for others
+        acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", tag, bits, 0xFFFFFFFF) for tag, bits in entries)
+        try:
+            os.setxattr(self.folder, "system.posix_acl_default", acl)
+        except OSError:
+            self.skipTest("the file system has no ACLs")
+        self.works("predict", self.model, *values[1:], "--labels", values[0], "--task", "regression", "-o", self.put("o.npy", 0o600),
+                   "--variance", self.path("v.npy"))
+        self.assertEqual([self.mode(f"{n}.npy") for n in "ov"], [0o600, 0o640])
 
     def test_folders(self):
         self.make_maps(8, 8)
@@ -282,13 +319,13 @@ class Permissions(PoolCase):
         for mode in (0o700, 0o750, 0o1777):
             os.mkdir(self.path("maps"))
             os.chmod(self.path("maps"), mode)
-            new, = self.while_it_waits(*words)
+            new = self.while_it_waits(*words, files=8)
             self.assertEqual(new & 0o077 & ~mode, 0, (oct(mode), oct(new)))
             self.works(*words)
             self.assertEqual((self.mode("maps"), len(os.listdir(self.path("maps")))), (mode, 8))
             shutil.rmtree(self.path("maps"))
         self.works(*words)
-        self.assertEqual(self.mode("maps"), 0o777 & ~os.umask(os.umask(0o22)))
+        self.assertEqual(self.mode("maps"), self.usual)
 
 
 class SeveralOutputs(PoolCase):

@@ -6,6 +6,7 @@ import os
 import pty
 import resource
 import select
+import shutil
 import signal
 import stat
 import subprocess
@@ -227,6 +228,20 @@ class Soups(PoolCase):
         os.umask(usual)
         self.assertEqual({int(line, 8) for line in self.read(self.path("masks")).split()}, {usual})
         self.assertEqual(stat.S_IMODE(os.stat(self.out).st_mode), 0o600)
+
+    def test_folders_that_are_kept_can_be_entered(self):
+        """By whoever may read the file that the soup replaces."""
+        with open(self.out, "wb"):
+            pass
+        mask = os.umask(0o22)
+        os.umask(mask)
+        for mode in (0o644, 0o640):
+            os.chmod(self.out, mode)
+            self.soup("greedy", "--work", self.work)
+            for folder in (self.work, os.path.join(self.work, "cache")):
+                entered = mode & 0o044
+                self.assertEqual(stat.S_IMODE(os.stat(folder).st_mode), (0o700 | entered | entered >> 2) & ~mask)
+            shutil.rmtree(self.work)
 
     def test_what_changes_is_asked_again(self):
         command, calls = self.calls()

@@ -197,8 +197,9 @@ for name_of_part in "$@"; do
 done
 if [ -n "$beside" ]; then
     end_beside
-    # gcc's build follows neither, the package's both.
-    [ -n "${CC:-}${CFLAGS:-}" ] || part same
+    # gcc's build follows neither of these, the package's all.
+    usual=$(readlink -f "$(command -v cc)")
+    [ -n "${CC:-}${CFLAGS:-}" ] || [ "$usual" != "$(readlink -f "$(command -v gcc)")" ] || part same
 fi
 if [ -n "$failures" ]; then
     printf 'What failed:%s\n' "$failures"

@@ -77,6 +77,7 @@ static void files_that_are_no_cases(void **state) {
     cst_pool_free(f->context, pool);
     float maps[CELLS];
     make_maps(1, maps);
+    put_maps(f, "b/y.npy", "1, 2, 2", maps, 1);
     put_maps(f, "b/w.npy", "1, 2, 2", maps, 1);
     expect_ok(f, cst_pool_open(f->context, &pool, at(f, "pool.json"), NULL));
     expect_error(f, cst_pool_load(f->context, pool, "oof"), CST_ERROR_MISMATCH,

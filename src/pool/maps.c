@@ -108,21 +108,24 @@ static cst_status match_cases(cst_context *context, const cst_cases *cases, cons
     char **ordered = cst_alloc(context, (size_t)cases->count, sizeof *ordered);
     cst_status status = ordered ? cst_id_index_create(context, &index, cases->names, cases->where)
                                 : CST_ERROR_MEMORY;
+    const char *extra = NULL;
     for (int64_t i = 0; status == CST_OK && i < files->count; i++) {
         const char *name = cst_strings_at(files->names, i);
         int64_t row = cst_id_index_find(index, name);
         if (row >= 0)
             ordered[row] = files->paths[i];
-        else
-            status = cst_fail(context, CST_ERROR_MISMATCH,
-                              "%s: has a file for case '%s', which %s does not have", path,
-                              cst_quote(quoted, name), cases->where);
+        else if (!extra)
+            extra = name;
     }
     for (int64_t i = 0; status == CST_OK && i < cases->count; i++)
         if (!ordered[i])
             status =
                 cst_fail(context, CST_ERROR_MISMATCH, "%s: has no file for case '%s', which %s has",
                          path, cst_quote(quoted, cst_strings_at(cases->names, i)), cases->where);
+    if (status == CST_OK && extra)
+        status = cst_fail(context, CST_ERROR_MISMATCH,
+                          "%s: has a file for case '%s', which %s does not have", path,
+                          cst_quote(quoted, extra), cases->where);
     if (status == CST_OK) /* as many as there are cases: names in a folder differ */
         memcpy(files->paths, ordered, (size_t)cases->count * sizeof *ordered);
     cst_id_index_free(context, index);

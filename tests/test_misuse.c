@@ -454,6 +454,14 @@ static void freed_handles_are_refused(void **state) {
 }
 #endif
 
+/* An argument error that says `wanted`. */
+#define REFUSED(call)                                                                              \
+    do {                                                                                           \
+        assert_int_equal((call), CST_ERROR_ARGUMENT);                                              \
+        if (!strstr(cst_last_error(context), wanted))                                              \
+            fail_msg("%s: %s", #call, cst_last_error(context));                                    \
+    } while (0)
+
 /* Documents hold a seed as a number: every call that writes one refuses what readers would round.
  */
 static void seeds_beyond_documents(void **state) {
@@ -468,12 +476,6 @@ static void seeds_beyond_documents(void **state) {
         const cst_soup_config soup = {.seed = seed};
         char wanted[32];
         (void)snprintf(wanted, sizeof wanted, "got %llu", (unsigned long long)seed);
-#define REFUSED(call)                                                                              \
-    do {                                                                                           \
-        assert_int_equal((call), CST_ERROR_ARGUMENT);                                              \
-        if (!strstr(cst_last_error(context), wanted))                                              \
-            fail_msg("%s: %s", #call, cst_last_error(context));                                    \
-    } while (0)
         REFUSED(cst_evaluate(context, NULL, 1, 1, NULL, 0, seed, NULL));
         REFUSED(cst_evaluate_member(context, NULL, "oof", 0, 0, seed, NULL));
         REFUSED(cst_evaluate_model(context, NULL, NULL, "test", 0, 0, seed, NULL));
@@ -485,7 +487,6 @@ static void seeds_beyond_documents(void **state) {
         REFUSED(cst_sweep(context, NULL, &sweep, &compare, NULL));
         REFUSED(cst_bound(context, NULL, NULL, &bound, NULL));
         REFUSED(cst_soup_learned(context, NULL, 0, &soup, NULL, NULL));
-#undef REFUSED
     }
 }
 
@@ -502,12 +503,6 @@ static void resamples_that_are_none(void **state) {
         const cst_sweep_options sweep = {0};
         char wanted[32];
         (void)snprintf(wanted, sizeof wanted, "got %d", (int)resamples);
-#define REFUSED(call)                                                                              \
-    do {                                                                                           \
-        assert_int_equal((call), CST_ERROR_ARGUMENT);                                              \
-        if (!strstr(cst_last_error(context), wanted))                                              \
-            fail_msg("%s: %s", #call, cst_last_error(context));                                    \
-    } while (0)
         REFUSED(cst_evaluate(context, NULL, 1, 1, NULL, resamples, 0, NULL));
         REFUSED(cst_evaluate_member(context, NULL, "oof", 0, resamples, 0, NULL));
         REFUSED(cst_evaluate_model(context, NULL, NULL, "test", 0, resamples, 0, NULL));
@@ -517,7 +512,6 @@ static void resamples_that_are_none(void **state) {
         REFUSED(cst_compare(context, NULL, &compare, NULL));
         REFUSED(cst_ablate(context, NULL, &compare, NULL));
         REFUSED(cst_sweep(context, NULL, &sweep, &compare, NULL));
-#undef REFUSED
     }
 }
 

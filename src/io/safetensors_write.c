@@ -305,11 +305,9 @@ static cst_status put_numbers(cst_context *context, cst_safetensors_writer *writ
     if (!cst_dtype_size(dtype, count, &bytes))
         return cst_fail(context, CST_ERROR_ARGUMENT, "%s: too many values", writer->path);
     if (!SWAPPED && narrow && dtype == CST_DTYPE_F32)
-        return cst_why(context,
-                       cst_safetensors_writer_put(context, writer, tensor, narrow, (int64_t)bytes));
+        return cst_safetensors_writer_put(context, writer, tensor, narrow, (int64_t)bytes);
     if (!SWAPPED && wide && dtype == CST_DTYPE_F64)
-        return cst_why(context,
-                       cst_safetensors_writer_put(context, writer, tensor, wide, (int64_t)bytes));
+        return cst_safetensors_writer_put(context, writer, tensor, wide, (int64_t)bytes);
     status = check_turn(context, writer, tensor, bytes);
     int64_t item = cst_dtype_bits(dtype) / 8;
     for (int64_t at = 0; status == CST_OK && at < count; at += PIECE) {

@@ -292,6 +292,9 @@ void cli_narrow_permissions(const cli_target *target);
 /* Takes that back. Safe between fork and exec. */
 void cli_usual_permissions(void);
 
+/* The same, and cli_check of what became of the writing. */
+int cli_check_written(cli_call *call, cst_status status);
+
 /* Makes the names in a folder last through a loss of power, as far as its file system can: a name
  * that was given stays given, so nothing is said when it cannot. */
 void cli_sync_folder(const char *folder);

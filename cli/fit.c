@@ -8,9 +8,7 @@
 
 static int save(cli_call *call, const cst_model *model, const cli_target *target) {
     cli_narrow_permissions(target);
-    cst_status status = cst_model_save(call->context, model, target->write_to);
-    cli_usual_permissions();
-    return cli_check(call, status);
+    return cli_check_written(call, cst_model_save(call->context, model, target->write_to));
 }
 
 static int run(cli_call *call) {

@@ -86,8 +86,7 @@ static int make(cli_call *call, folds_request *request) {
     cli_narrow_permissions(&request->target);
     if (status == CST_OK)
         status = cst_write_folds(context, request->target.write_to, fold, request->rows);
-    cli_usual_permissions();
-    code = cli_check(call, status);
+    code = cli_check_written(call, status);
     if (code == CLI_OK)
         code = report(call, request, fold);
     free(fold);

@@ -94,11 +94,9 @@ static int write_csv(cli_call *call, const prediction *p) {
         names[c] = name ? name : cst_pool_class_name(p->pool, c);
     }
     cli_narrow_permissions(&p->target);
-    cst_status status =
-        cst_write_predictions_csv(call->context, p->target.write_to, p->probabilities, p->rows,
-                                  classes, has_ids ? ids : NULL, named ? names : NULL);
-    cli_usual_permissions();
-    code = cli_check(call, status);
+    code = cli_check_written(call, cst_write_predictions_csv(
+                                       call->context, p->target.write_to, p->probabilities, p->rows,
+                                       classes, has_ids ? ids : NULL, named ? names : NULL));
 cleanup:
     free(ids);
     free(names);
@@ -114,8 +112,7 @@ static int write_array(cli_call *call, const cli_target *target, const float *va
             ? cst_write_predictions_conditions(call->context, target->write_to, values, conditions,
                                                rows, classes)
             : cst_write_predictions(call->context, target->write_to, values, rows, classes);
-    cli_usual_permissions();
-    return cli_check(call, status);
+    return cli_check_written(call, status);
 }
 
 /* In the form of the members' own files. */
@@ -151,10 +148,9 @@ static int write_boxes(cli_call *call, prediction *p) {
                         "at its end",
                         p->target.path);
     cli_narrow_permissions(&p->target);
-    cst_status status = cst_model_predict_detections(call->context, p->model, p->pool, p->split,
-                                                     p->target.write_to, &p->rows, &p->detections);
-    cli_usual_permissions();
-    return cli_check(call, status);
+    return cli_check_written(call, cst_model_predict_detections(call->context, p->model, p->pool,
+                                                                p->split, p->target.write_to,
+                                                                &p->rows, &p->detections));
 }
 
 static int write_rows(cli_call *call, prediction *p) {

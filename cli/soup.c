@@ -111,11 +111,9 @@ static int run_uniform(cli_call *call) {
         code = check_files(call, 1);
     if (code == CLI_OK) {
         cli_narrow_permissions(&target);
-        cst_status status =
-            cst_soup_uniform(call->context, call->arguments, (int32_t)call->argument_count,
-                             target.write_to, &report);
-        cli_usual_permissions();
-        code = cli_check(call, status);
+        code = cli_check_written(call, cst_soup_uniform(call->context, call->arguments,
+                                                        (int32_t)call->argument_count,
+                                                        target.write_to, &report));
     }
     return finish(call, &target, report, code);
 }
@@ -137,10 +135,9 @@ static int run_scored(cli_call *call, soup_function *cook) {
         code = read_config(call, &target, &hook, work, &config);
     if (code == CLI_OK) { /* candidates and what is kept are no more open than the soup */
         cli_narrow_permissions(&target);
-        cst_status status = cook(call->context, call->arguments, (int32_t)call->argument_count,
-                                 &config, target.write_to, &report);
-        cli_usual_permissions();
-        code = cli_check(call, status);
+        code = cli_check_written(call,
+                                 cook(call->context, call->arguments, (int32_t)call->argument_count,
+                                      &config, target.write_to, &report));
     }
     if (code == CLI_OK && cli_flag(call, "work"))
         code = cli_check(call, cst_report_set_string(call->context, report, "work", config.work));

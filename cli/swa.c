@@ -48,10 +48,9 @@ static int run(cli_call *call) {
                                                       before + call->argument_count));
     if (code == CLI_OK) {
         cli_narrow_permissions(&target);
-        cst_status status = cst_swa_average(call->context, call->arguments,
-                                            (int32_t)call->argument_count, from, target.write_to);
-        cli_usual_permissions();
-        code = cli_check(call, status);
+        code = cli_check_written(call, cst_swa_average(call->context, call->arguments,
+                                                       (int32_t)call->argument_count, from,
+                                                       target.write_to));
     }
     return cli_end_files(call, &target, report, code);
 }

@@ -37,11 +37,9 @@ static int run_fit(cli_call *call) {
         code = cli_check(call, cst_report_set_integer(call->context, report, "rank", kept));
     if (code == CLI_OK) {
         cli_narrow_permissions(&target);
-        cst_status status =
-            cst_swag_fit(call->context, call->arguments, (int32_t)call->argument_count,
-                         (int32_t)rank, target.write_to);
-        cli_usual_permissions();
-        code = cli_check(call, status);
+        code = cli_check_written(call, cst_swag_fit(call->context, call->arguments,
+                                                    (int32_t)call->argument_count, (int32_t)rank,
+                                                    target.write_to));
     }
     return cli_end_files(call, &target, report, code);
 }

@@ -48,6 +48,11 @@ void cli_usual_permissions(void) {
     narrowed = false;
 }
 
+int cli_check_written(cli_call *call, cst_status status) {
+    cli_usual_permissions();
+    return cli_check(call, status);
+}
+
 /* Gives what is finished the permissions of what it replaces. A new file has its own already, which
  * are not the umask's where the folder has a default ACL. */
 static void settle_permissions(const cli_target *target) {

@@ -140,6 +140,44 @@ static void simplex_projection_is_optimal(void **state) {
     }
 }
 
+/* Where 1 is lost beside the scores, and where rounding would bring dropped classes back for ever.
+ */
+static void simplex_projection_of_huge_scores_is_optimal(void **state) {
+    (void)state;
+    cst_rng rng;
+    cst_rng_init(&rng, 9, CST_STREAM_TEST, 0);
+    for (int32_t trial = 0; trial < 100000; trial++) {
+        double x[8];
+        double p[8];
+        int32_t classes = 2 + trial % 7;
+        double size = pow(10, 6 + trial % 302);
+        double largest = -HUGE_VAL;
+        for (int32_t c = 0; c < classes; c++) { /* some equal, some next to each other */
+            uint32_t drawn = cst_rng_u32(&rng);
+            x[c] = c > 0 && drawn % 2 == 0 ? nextafter(x[c - 1], HUGE_VAL)
+                                           : size * ((double)(drawn % 7) - 4);
+            p[c] = x[c];
+            largest = fmax(largest, x[c]);
+        }
+        cst_simplex_project(classes, p);
+        double sum = 0;
+        for (int32_t c = 0; c < classes; c++) {
+            assert_true(p[c] >= 0);
+            assert_true(p[c] == 0 || largest - x[c] < 1);
+            sum += p[c];
+        }
+        assert_relative(sum, 1, 1e-9, 1);
+    }
+    double endless[3] = {HUGE_VAL, -HUGE_VAL, (double)NAN};
+    double lowest[3] = {-1e308, -1e308, -1e308};
+    cst_simplex_project(3, endless);
+    cst_simplex_project(3, lowest);
+    for (int32_t c = 0; c < 3; c++) {
+        assert_relative(endless[c], 1 / 3.0, 1e-15, 1);
+        assert_relative(lowest[c], 1 / 3.0, 1e-15, 1);
+    }
+}
+
 static void probabilities_are_floored_and_sum_to_one(void **state) {
     (void)state;
     double clip[6] = {0.5, -0.25, 1.5, 0.2, 0.3, 0.5};
@@ -168,6 +206,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(regression_has_no_entropy, la_setup, la_teardown),
         cmocka_unit_test(names_are_in_order),
         cmocka_unit_test(simplex_projection_is_optimal),
+        cmocka_unit_test(simplex_projection_of_huge_scores_is_optimal),
         cmocka_unit_test(probabilities_are_floored_and_sum_to_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

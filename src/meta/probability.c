@@ -9,11 +9,14 @@
 
 #include <math.h>
 
+#define MODERATE 1e6 /* a threshold that has ten digits behind the point */
+
 /* Michelot's algorithm: p_c = max(x_c - t, 0), where t makes the positive part sum to 1. Start from
- * all classes and drop those at or below t until none is; at most `classes` rounds. */
-void cst_simplex_project(int32_t classes, double *row) {
+ * all classes and drop those at or below t until none is; at most `classes` rounds, since a class
+ * that rounding brings back ends it too. Returns t. */
+static double simplex_threshold(int32_t classes, const double *row) {
     double threshold = -HUGE_VAL;
-    int32_t active = -1;
+    int32_t active = INT32_MAX;
     for (;;) {
         double sum = 0;
         int32_t above = 0;
@@ -23,10 +26,25 @@ void cst_simplex_project(int32_t classes, double *row) {
                 above++;
             }
         }
-        if (above == active || above == 0)
-            break;
+        if (above >= active || above == 0)
+            return threshold;
         active = above;
         threshold = (sum - 1.0) / (double)above;
+    }
+}
+
+/* A constant added to the row changes nothing but the rounding: beside scores of 1e16, which a
+ * model file may ask for, the 1 is lost. Then the largest score is moved to 0, and those below -1,
+ * which get nothing, to -1. */
+void cst_simplex_project(int32_t classes, double *row) {
+    double threshold = simplex_threshold(classes, row);
+    if (!(fabs(threshold) < MODERATE)) {
+        double largest = -HUGE_VAL;
+        for (int32_t c = 0; c < classes; c++)
+            largest = row[c] > largest ? row[c] : largest;
+        for (int32_t c = 0; c < classes; c++)
+            row[c] = row[c] - largest > -1 ? row[c] - largest : -1;
+        threshold = simplex_threshold(classes, row);
     }
     for (int32_t c = 0; c < classes; c++)
         row[c] = row[c] > threshold ? row[c] - threshold : 0;

@@ -108,8 +108,8 @@ static void compare_boxes(trial *t) {
 }
 
 static void ablate(trial *t) {
-    static const char *const settings[] = {"folds.count=2"};
-    const cst_compare_options options = {.split = "test", .settings = settings, .setting_count = 1};
+    static const char *const settings[] = {"folds.count=2", "gate.epochs=2"};
+    const cst_compare_options options = {.split = "test", .settings = settings, .setting_count = 2};
     cst_report *report = NULL;
     TRY(t, cst_ablate(t->c, t->w->files, &options, &report), report == NULL);
     add_report(t, report);

@@ -107,6 +107,7 @@ run_valgrind() { # ctest's choice of tests
             --errors-for-leak-kinds=definite,indirect --suppressions=scripts/valgrind.supp \
             --log-file="$0/$1.valgrind" build-gcc/tests/"$1" >"$0/$1.output" 2>&1
         then touch "$0/$1.good"; fi' "$work" <"$work/names"
+    [ -s "$work/names" ] || check "valgrind: its folder is still there" false
     while read -r test; do
         if [ ! -e "$work/$test.good" ]; then
             echo "---- valgrind: $test"

@@ -5,18 +5,17 @@
 #ifndef COMMA_LOCALE_H
 #define COMMA_LOCALE_H
 
+#include "temporary.h"
+
 #include <locale.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-static char comma_folder[] = "/tmp/corestack-locale-XXXXXX";
+static char comma_folder[TEMPORARY_CHARS];
 
 static inline void comma_remove(void) {
     char command[128];
-    (void)snprintf(command, sizeof command, "rm -rf %s", comma_folder);
+    (void)snprintf(command, sizeof command, "rm -rf '%s'", comma_folder);
     (void)!system(command);
 }
 
@@ -37,7 +36,7 @@ static inline void comma_make(void) {
                 "thousands_sep \".\"\ngrouping 3;3\nEND LC_NUMERIC\n",
                 source);
     (void)fclose(source);
-    (void)snprintf(text, sizeof text, "cd %s && localedef -c -i source ./comma >/dev/null 2>&1",
+    (void)snprintf(text, sizeof text, "cd '%s' && localedef -c -i source ./comma >/dev/null 2>&1",
                    comma_folder);
     (void)!system(text);
 }
@@ -50,7 +49,10 @@ static inline bool comma_locale(void) {
         for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
             if (comma_set(NAMES[i]))
                 return true;
-        if (tried || !mkdtemp(comma_folder))
+        if (tried)
+            break;
+        temporary_path(comma_folder, sizeof comma_folder, "locale");
+        if (!mkdtemp(comma_folder))
             break;
         tried = true;
         comma_make();

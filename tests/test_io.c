@@ -467,7 +467,7 @@ static void archives_that_are_refused(void **state) {
 
 static int count_files(fixture *f) {
     char command[128];
-    (void)snprintf(command, sizeof command, "ls -A %s | wc -l", f->folder);
+    (void)snprintf(command, sizeof command, "ls -A '%s' | wc -l", f->folder);
     FILE *pipe = popen(command, "r");
     int count = -1;
     assert_non_null(pipe);

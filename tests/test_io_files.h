@@ -7,6 +7,7 @@
 
 #define _XOPEN_SOURCE 700
 #include "base/base.h"
+#include "temporary.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +26,7 @@ enum { NOTICES_KEPT = 16, NOTICE_CHARS = 512 };
 
 typedef struct fixture {
     cst_context *context;
-    char folder[64];
+    char folder[TEMPORARY_CHARS];
     char path[512]; /* of the last call of at() */
     int notices;    /* where listen() hears them */
     char said[NOTICES_KEPT][NOTICE_CHARS];
@@ -37,16 +38,10 @@ static inline void listen(void *user, cst_log_level level, const char *message) 
         (void)snprintf(f->said[f->notices++], NOTICE_CHARS, "%s", message);
 }
 
-/* TMPDIR, unless its name leaves little room for those of files. */
-static inline const char *temporary_folder(void) {
-    const char *given = getenv("TMPDIR");
-    return given && *given && strlen(given) <= 40 ? given : "/tmp";
-}
-
 static int files_setup(void **state) {
     fixture *f = calloc(1, sizeof *f);
     *state = f;
-    (void)snprintf(f->folder, sizeof f->folder, "%s/cst_test_XXXXXX", temporary_folder());
+    temporary_path(f->folder, sizeof f->folder, "test");
     return !mkdtemp(f->folder) || cst_context_create(&f->context) != CST_OK;
 }
 

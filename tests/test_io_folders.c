@@ -7,6 +7,7 @@
 #include "io/output_folder.h"
 #include "io/png.h"
 #include "io/reference_errors.h"
+#include "temporary.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -33,9 +34,7 @@ typedef struct fixture {
 
 static int setup(void **state) {
     static fixture f;
-    const char *temporary = getenv("TMPDIR");
-    (void)snprintf(f.folder, sizeof f.folder, "%s/cst-folders-XXXXXX",
-                   temporary ? temporary : "/tmp");
+    temporary_path(f.folder, sizeof f.folder, "folders");
     f.memory = (failing){.left = -1};
     *state = &f;
     if (!mkdtemp(f.folder))

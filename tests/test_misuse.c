@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "check.h"
+#include "temporary.h"
 
 static bool is_in(const char *name, const char *const *list) {
     for (; *list; list++)
@@ -324,8 +325,9 @@ typedef struct handles {
 static void make_file(cst_context *context, handles *h) {
     static const float numbers[2] = {1, 2};
     const int64_t shape[] = {2};
-    char folder[] = "/tmp/corestack-misuse-XXXXXX";
-    char path[64];
+    char folder[TEMPORARY_CHARS];
+    char path[TEMPORARY_CHARS + 16];
+    temporary_path(folder, sizeof folder, "misuse");
     assert_non_null(mkdtemp(folder));
     (void)snprintf(path, sizeof path, "%s/x.safetensors", folder);
     assert_int_equal(cst_safetensors_writer_open(context, &h->writer, path, 0), CST_OK);

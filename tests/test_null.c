@@ -4,6 +4,7 @@
  * (corestack/metrics.h, corestack/statistics.h) are tested where they are.
  */
 #include "base/base.h"
+#include "temporary.h"
 
 #include <corestack/corestack.h>
 #include <corestack/files.h>
@@ -218,7 +219,8 @@ static void tensors(void **state) {
     cst_safetensors_writer_abandon(NULL, NULL);
 
     /* The same with a writer and a file that are there. */
-    char path[] = "/tmp/cst_null_XXXXXX";
+    char path[TEMPORARY_CHARS];
+    temporary_path(path, sizeof path, "null");
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     assert_int_equal(close(fd), 0);
@@ -282,7 +284,8 @@ static void checkpoints(void **state) {
     REFUSED(cst_swag_sample(f->context, "a", 1, 0.5, 0, -1, NULL));
 
     /* The same with checkpoints that are there. */
-    char path[] = "/tmp/cst_null_XXXXXX";
+    char path[TEMPORARY_CHARS];
+    temporary_path(path, sizeof path, "null");
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     assert_int_equal(close(fd), 0);

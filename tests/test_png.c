@@ -4,6 +4,7 @@
  */
 #include "data/segmentation.h"
 #include "io/png.h"
+#include "temporary.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,8 +27,7 @@ typedef struct fixture {
 
 static int setup(void **state) {
     static fixture f;
-    const char *temporary = getenv("TMPDIR");
-    (void)snprintf(f.folder, sizeof f.folder, "%s/cst-png-XXXXXX", temporary ? temporary : "/tmp");
+    temporary_path(f.folder, sizeof f.folder, "png");
     *state = &f;
     if (!mkdtemp(f.folder))
         return 1;

@@ -22,6 +22,7 @@
 #include <cmocka.h>
 
 #include "check.h"
+#include "temporary.h"
 
 enum {
     ROWS = 180,
@@ -39,7 +40,7 @@ typedef struct fixture {
     const float *data[MEMBERS];
     int32_t labels[ROWS];
     int32_t folds[ROWS];
-    char folder[64];
+    char folder[TEMPORARY_CHARS];
 } fixture;
 
 static fixture shared;
@@ -68,7 +69,7 @@ static int setup(void **state) {
                 f->predictions[k][i * CLASSES + c] = (float)(p[c] / sum);
         }
     }
-    (void)snprintf(f->folder, sizeof f->folder, "/tmp/corestack-protocol-XXXXXX");
+    temporary_path(f->folder, sizeof f->folder, "protocol");
     *state = f;
     return mkdtemp(f->folder) == NULL;
 }

@@ -8,6 +8,7 @@
 #include "la/la.h"
 #include "regression/methods.h"
 #include "regression/pool.h"
+#include "temporary.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -292,7 +293,7 @@ static void models_are_the_same_from_disk_and_for_any_number_of_threads(void **s
     enum { CELLS = POOL_ROWS * POOL_OUTPUTS };
     static const char *const presets[] = {"default", "prototype", "paper"};
     for (int p = 0; p < 3; p++) {
-        char path[2][64];
+        char path[2][TEMPORARY_CHARS];
         unsigned char *bytes[2];
         long size[2];
         float mean[2][CELLS];
@@ -302,8 +303,9 @@ static void models_are_the_same_from_disk_and_for_any_number_of_threads(void **s
             cst_predictor *predictor = NULL;
             assert_int_equal(cst_context_set_threads(f->context, t ? 3 : 1), CST_OK);
             fit_stack(f, presets[p], NULL, &model, NULL);
-            (void)snprintf(path[t], sizeof path[t], "/tmp/cst_regression_%d_%d.cstack",
-                           (int)getpid(), t);
+            temporary_path(path[t], sizeof path[t], "regression");
+            int fd = mkstemp(path[t]);
+            assert_true(fd >= 0 && close(fd) == 0);
             assert_int_equal(cst_model_save(f->context, model, path[t]), CST_OK);
             cst_model_free(f->context, model);
             assert_int_equal(cst_model_load(f->context, &model, path[t]), CST_OK);

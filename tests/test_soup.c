@@ -23,6 +23,7 @@
 #include <cmocka.h>
 
 #include "check.h"
+#include "temporary.h"
 
 enum { PATH_CHARS = 256 };
 
@@ -133,7 +134,7 @@ static int setup(void **state) {
         return 1;
     /* In memory where there is such a folder: candidates are many. */
     (void)snprintf(k->folder, sizeof k->folder, "%s/cst_soup_XXXXXX",
-                   access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+                   access("/dev/shm", W_OK) == 0 ? "/dev/shm" : temporary_folder());
     if (!mkdtemp(k->folder))
         return 1;
     for (int i = 0; i < SOUP_MODELS; i++) {

@@ -6,6 +6,7 @@
 #define SWEEP_H
 
 #include "malloc_fault.h"
+#include "temporary.h"
 
 #include <corestack/corestack.h>
 #include <corestack/files.h>
@@ -19,7 +20,7 @@ enum { ROWS = 48, CLASSES = 3, MEMBERS = 3, OUTPUTS = 2 };
 typedef struct world {
     cst_context *quiet; /* allocations on it are never made while one fails */
     cst_context *tried; /* that of the calls */
-    char folder[64];
+    char folder[TEMPORARY_CHARS];
     char path[512]; /* of the last call of in_folder */
     float p[MEMBERS][ROWS * CLASSES];
     float v[MEMBERS][ROWS * OUTPUTS];

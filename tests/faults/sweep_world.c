@@ -212,7 +212,7 @@ static void open_pools(world *w) {
 
 void world_make(world *w) {
     cst_context *q = NULL;
-    (void)strcpy(w->folder, "/tmp/cst_sweep_XXXXXX");
+    temporary_path(w->folder, sizeof w->folder, "sweep");
     if (!mkdtemp(w->folder) || mkdir(in_folder(w, "plain"), 0777) != 0)
         exit(1);
     must(NULL, cst_context_create(&w->quiet), "context");

@@ -247,8 +247,8 @@ class Faults(PoolCase):
             with self.subTest(place=place):
                 self.judge(f"read=EIO:{place}:once", arguments, before, wanted, good)
 
-    def test_soup(self):
-        """The program that is called reads and writes without faults."""
+    def soup(self):
+        """A greedy soup with a work folder; the program that is called reads and writes without faults."""
         import numpy as np
 
         files = self.checkpoints()
@@ -261,10 +261,40 @@ class Faults(PoolCase):
         self.scratch = os.path.join(place, "work")
         self.under = f"{self.folder}:{place}"
         out = os.path.join(self.out, "soup.safetensors")
-        self.sweep(["soup", "uniform", *files, "-o", out, "--json"], old=out, kinds=WRITES)
         hook = f"env -u LD_PRELOAD {os.path.join(os.path.dirname(TOOL), 'tests', 'linear_hook')} {self.path('x.f64')}"
-        self.sweep(["soup", "greedy", *files, "--eval", hook, "--labels", labels, "--work", self.scratch, "-o", out,
-                    "--json"], old=out, kinds=WRITES | {"make", "list"}, everywhere=("make=EINTR", "make=ENOSPC"))
+        return files, out, ["soup", "greedy", *files, "--eval", hook, "--labels", labels, "--work", self.scratch, "-o", out,
+                            "--json"]
+
+    def test_soup(self):
+        files, out, greedy = self.soup()
+        self.sweep(["soup", "uniform", *files, "-o", out, "--json"], old=out, kinds=WRITES)
+        self.sweep(greedy, old=out, kinds=WRITES | {"make", "list"}, everywhere=("make=EINTR", "make=ENOSPC"))
+
+    def test_soup_keeps_what_it_cannot_read(self):
+        _, out, greedy = self.soup()
+        self.works(*greedy)
+
+        def kept():
+            names = [os.path.join(folder, name) for folder, _, files in os.walk(self.scratch) for name in files]
+            return {name: self.read(name) for name in names if name.endswith(".npy")}
+
+        before = kept()
+        self.assertGreater(len(before), 3)
+        self.under = self.scratch
+        for kind in ("read=EIO", "open=EMFILE", "open=EACCES"):
+            good, calls = self.run_with(greedy, kind.split("=")[0] + "=none:0")
+            self.assertEqual(good.code, 0, good.err)
+            self.assertGreater(calls, 3)
+            refused = 0
+            for place in range(calls) if LONG else random.Random(kind).sample(range(calls), 4):
+                with self.subTest(fault=kind, place=place):
+                    result, _ = self.run_with(greedy, f"{kind}:{place}:once")
+                    self.assertIn(result.code, (0, 2), result.err)
+                    refused += result.code == 2
+                    if result.code == 0:  # with nothing evaluated anew
+                        self.assertEqual(without_seconds(result.out), without_seconds(good.out))
+                    self.assertEqual(kept(), before)
+            self.assertGreater(refused, 0, kind)
 
     def test_swag(self):
         out = os.path.join(self.out, "swag.safetensors")

@@ -30,15 +30,30 @@ passed=0
 failed=0
 failures=
 
-say() { # good?, name, seconds
+# Seconds since here, and those of processor that what was waited for took. `times` is no command of its own: it tells the shell's.
+processor() {
+    times >"$work/times"
+    awk 'NR == 2 { split($0, t, /[ms ]+/); printf "%d", t[1] * 60 + t[2] + t[3] * 60 + t[4] }' "$work/times"
+}
+begin_time() {
+    start=$(date +%s)
+    processor >"$work/cpu"
+    start_cpu=$(cat "$work/cpu")
+}
+took() { # "12 s, 20 s of processor"
+    processor >"$work/cpu"
+    printf '%d s, %d s of processor' $(($(date +%s) - start)) $(($(cat "$work/cpu") - start_cpu))
+}
+
+say() { # good?, name, time
     if [ "$1" = yes ]; then
         passed=$((passed + 1))
-        printf 'ok      %s (%d s)\n' "$2" "$3"
+        printf 'ok      %s (%s)\n' "$2" "$3"
     else
         failed=$((failed + 1))
         failures="$failures
   $2"
-        printf 'FAILED  %s (%d s)\n' "$2" "$3"
+        printf 'FAILED  %s (%s)\n' "$2" "$3"
     fi
 }
 
@@ -46,7 +61,7 @@ say() { # good?, name, seconds
 check() { # name, command...
     name=$1
     shift
-    start=$(date +%s)
+    begin_time
     if "$@" >"$work/log" 2>&1; then
         good=yes
     else
@@ -55,7 +70,8 @@ check() { # name, command...
         cat "$work/log"
         echo "----"
     fi
-    say $good "$name" $(($(date +%s) - start))
+    took >"$work/took"
+    say $good "$name" "$(cat "$work/took")"
     [ $good = yes ]
 }
 
@@ -69,7 +85,7 @@ tests() { # name, build folder, ctest arguments...
     name=$1
     folder=$2
     shift 2
-    start=$(date +%s)
+    begin_time
     rm -f "$work/junit.xml"
     ctest --test-dir "$folder" --parallel "$JOBS" --output-on-failure --no-tests=error \
         --output-junit "$work/junit.xml" "$@" >"$work/log" 2>&1
@@ -80,6 +96,7 @@ tests() { # name, build folder, ctest arguments...
     # shellcheck disable=SC2086 # words of their own
     set -- ${counts:-1 1 0 0}
     bad=$(($2 + $3 + $4))
+    took >"$work/took"
     [ $status = 0 ] || [ $bad -gt 0 ] || bad=1
     passed=$((passed + $1 - bad))
     failed=$((failed + bad))
@@ -89,9 +106,9 @@ tests() { # name, build folder, ctest arguments...
         echo "----"
         failures="$failures
   $name: $bad of $1"
-        printf 'FAILED  %s: %d of %d tests (%d s)\n' "$name" $bad "$1" $(($(date +%s) - start))
+        printf 'FAILED  %s: %d of %d tests (%s)\n' "$name" $bad "$1" "$(cat "$work/took")"
     else
-        printf 'ok      %s: %d tests (%d s)\n' "$name" "$1" $(($(date +%s) - start))
+        printf 'ok      %s: %d tests (%s)\n' "$name" "$1" "$(cat "$work/took")"
     fi
 }
 
@@ -99,7 +116,7 @@ run_valgrind() { # ctest's choice of tests
     check "valgrind: build" build gcc || return # what is there may be of former sources
     ctest --test-dir build-gcc -N "$@" | sed -n 's/^ *Test *#[0-9]*: //p' >"$work/names"
     [ -s "$work/names" ] || check "valgrind: tests to run" false
-    start=$(date +%s)
+    begin_time
     # OpenBLAS is told its kernels, since it would judge them by a processor that valgrind only imitates: those without fused
     # multiplications, each of which valgrind takes several times as long for.
     OPENBLAS_CORETYPE=Sandybridge OPENBLAS_NUM_THREADS=1 xargs -n 1 -P "$JOBS" sh -c '
@@ -107,6 +124,7 @@ run_valgrind() { # ctest's choice of tests
             --errors-for-leak-kinds=definite,indirect --suppressions=scripts/valgrind.supp \
             --log-file="$0/$1.valgrind" build-gcc/tests/"$1" >"$0/$1.output" 2>&1
         then touch "$0/$1.good"; fi' "$work" <"$work/names"
+    took >"$work/took"
     [ -s "$work/names" ] || check "valgrind: its folder is still there" false
     while read -r test; do
         if [ ! -e "$work/$test.good" ]; then
@@ -114,12 +132,12 @@ run_valgrind() { # ctest's choice of tests
             tail -n 40 "$work/$test.output"
             head -n 120 "$work/$test.valgrind"
             echo "----"
-            say no "valgrind: $test" $(($(date +%s) - start))
+            say no "valgrind: $test" "$(cat "$work/took")"
         else
             passed=$((passed + 1))
         fi
     done <"$work/names"
-    printf '        valgrind: %d tests (%d s)\n' "$(wc -l <"$work/names")" $(($(date +%s) - start))
+    printf '        valgrind: %d tests (%s)\n' "$(wc -l <"$work/names")" "$(cat "$work/took")"
 }
 
 # Tests of statistics repeat a few times only (tests/short_tests.h).

@@ -79,19 +79,25 @@ static int check_inputs(cli_call *call, const cli_save *save) {
     return code;
 }
 
-/* The folder holds none, but a link in it may lead to one. */
+/* The folder holds none, but a link in it may lead to one, or to the file of reference errors. */
 static int check_link(cli_call *call, const cli_save *save, const char *path) {
     char archive[CLI_PATH_CHARS];
     struct stat info;
+    const char *errors = cli_value(call, "reference-errors");
+    const char *read = NULL;
     if (lstat(path, &info) != 0 || !S_ISLNK(info.st_mode))
         return CLI_OK;
     const char *input = input_at(call, save->pool, 0);
-    for (int i = 0; input; input = input_at(call, save->pool, ++i)) {
+    for (int i = 0; !read && input; input = input_at(call, save->pool, ++i)) {
         cut_member(input, archive);
         if (cli_same_file(path, archive))
-            return cli_fail(call, "--save: %s leads to %s, which is read here; name another folder",
-                            path, archive);
+            read = archive;
     }
+    if (!read && errors && cli_same_file(path, errors))
+        read = errors;
+    if (read)
+        return cli_fail(call, "--save: %s leads to %s, which is read here; name another folder",
+                        path, read);
     return CLI_OK;
 }
 

@@ -1,6 +1,7 @@
 """Corruption, several splits, long tails, groups and out-of-distribution rows: figures recomputed from saved predictions."""
 
 import json
+import os
 import unittest
 
 import numpy as np
@@ -191,6 +192,16 @@ class Corruption(ShiftCase):
         document, notices = self.relative({**reference, "clean": 0.74})
         self.assertEqual(notices, [])
         self.assertTrue(all("mce_relative" in row for row in document["rows"]))
+
+    def test_saved_over_the_reference(self):
+        self.add_corrupted(True)
+        self.save_text("reference.json", '{"gaussian_noise": 0.9}')
+        before = self.read(self.path("reference.json"))
+        os.mkdir(self.path("saved"))
+        os.symlink("../reference.json", self.path("saved/average.corrupted.npy"))
+        self.fails("compare", self.pool, "--methods", "average", "--split", "corrupted", "--reference-errors",
+                   self.path("reference.json"), "--save", self.path("saved"), says=["--save", "reference.json", "which is read here"])
+        self.assertEqual(self.read(self.path("reference.json")), before)
 
     def test_reference_kinds_that_the_split_lacks(self):
         self.add_corrupted(True)

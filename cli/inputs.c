@@ -127,72 +127,13 @@ int cli_check_pool_file(cli_call *call, const char *input) {
     return code;
 }
 
-/* ---- folders without a manifest ----------------------------------------------------------------
- * What is a part of the pool there, its name says: src/pool/open.c.
- */
-
-/* The length of a file's name without the ending of predictions; 0 where it has none. */
-static size_t cut_ending(const char *name) {
-    static const char *const endings[] = {".npy", ".npz", ".csv", ".tsv", ".safetensors"};
-    size_t length = strlen(name);
-    for (size_t e = 0; e < sizeof endings / sizeof endings[0]; e++) {
-        size_t tail = strlen(endings[e]);
-        if (length > tail && strcmp(name + length - tail, endings[e]) == 0)
-            return length - tail;
-    }
-    return 0;
-}
-
-/* Whether the name, of so many bytes, says the split of a member. */
-static bool is_marked(const char *name, size_t length) {
-    static const char *const starts[] = {"oof_", "oof.", "test_", "test."};
-    static const char *const ends[] = {"_oof", ".oof", "_test", ".test"};
-    for (size_t i = 0; i < 4; i++) {
-        size_t mark = strlen(ends[i]);
-        if (length > mark && (strncmp(name, starts[i], mark) == 0 ||
-                              strncmp(name + length - mark, ends[i], mark) == 0))
-            return true;
-    }
-    return false;
-}
-
-/* Whether the name, of so many bytes, is one of labels and the like, which need no mark. */
-static bool is_column(const char *name, size_t length) {
-    static const char *const words[] = {
-        "labels", "label",   "y",      "targets",       "target",
-        "ids",    "id",      "folds",  "fold",          "groups",
-        "group",  "weights", "weight", "sample_weight", "sample_weights"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strlen(words[i]) == length && strncmp(name, words[i], length) == 0)
-            return true;
-    return false;
-}
-
-/* Whether the members' names say their splits: then the first is no file of its bare name. */
-static bool has_marks(const cst_pool *pool) {
-    const char *member = cst_pool_members(pool) > 0 ? cst_pool_member_name(pool, 0) : "";
-    for (size_t i = 0; cst_pool_file(pool, i); i++) {
-        const char *name = cli_base_name(cst_pool_file(pool, i));
-        if (cut_ending(name) == strlen(member) && strncmp(name, member, strlen(member)) == 0)
-            return false;
-    }
-    return true;
-}
-
 int cli_check_pool_folder(cli_call *call, const cst_pool *pool, const char *folder) {
-    char manifest[CLI_PATH_CHARS];
     struct stat info;
-    int length = snprintf(manifest, sizeof manifest, "%s/pool.json", folder);
-    if (length < 0 || (size_t)length >= sizeof manifest || stat(manifest, &info) == 0 ||
-        stat(folder, &info) != 0 || !S_ISDIR(info.st_mode))
+    if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode))
         return CLI_OK;
     for (int i = 0; i < CLI_TARGETS; i++) {
         const char *output = cli_value(call, OUTPUTS[i].name);
-        const char *name = output ? cli_base_name(output) : "";
-        size_t stem = cut_ending(name);
-        if (*name == '.' || stem == 0 || !lies_in(output, &info))
-            continue;
-        if (!has_marks(pool) || is_marked(name, stem) || is_column(name, stem))
+        if (output && cst_pool_takes_name(pool, cli_base_name(output)) && lies_in(output, &info))
             return cli_fail(call,
                             "%s %s: in the folder %s a file of that name would be read as a part "
                             "of the pool the next time; name one in another folder",

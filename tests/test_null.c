@@ -439,6 +439,8 @@ static void opening_pools(void **state) {
 static void asking_pools(void **state) {
     fixture *f = *state;
     assert_null(cst_pool_file(NULL, 0));
+    assert_int_equal(cst_pool_takes_name(NULL, "a.npy"), 0);
+    assert_int_equal(cst_pool_takes_name(f->pool, NULL), 0);
     assert_null(cst_pool_file(f->pool, 0)); /* in memory */
     assert_int_equal(cst_pool_task(NULL), CST_TASK_CLASSIFICATION);
     assert_null(cst_task_name((cst_task)9));

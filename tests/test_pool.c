@@ -433,6 +433,15 @@ static void folders_by_naming_convention(void **state) {
     assert_true(cst_pool_weights(pool, "oof")[5] == 6);
     assert_int_equal(cst_notice_count(f->context), 1);
     assert_non_null(strstr(cst_notice_at(f->context, 0), "stray.npy"));
+    static const char *const taken[] = {"new.oof.npy",        "test_new.csv", "oof.new.npz",
+                                        "groups.npy",         "weights.csv",  "y.test.tsv",
+                                        "ant_oof.safetensors"};
+    static const char *const left[] = {"new.npy",   "oof_.npy", ".oof_new.npy", "oof_new.txt",
+                                       "pool.json", "oof_new",  ".npy",         ""};
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++)
+        assert_int_equal(cst_pool_takes_name(pool, taken[i]), 1);
+    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++)
+        assert_int_equal(cst_pool_takes_name(pool, left[i]), 0);
     cst_pool_free(f->context, pool);
 }
 
@@ -448,6 +457,8 @@ static void folders_without_marks(void **state) {
     expect_ok(f, cst_pool_load(f->context, pool, "oof"));
     expect_member(pool, "oof", 1, 2);
     assert_non_null(cst_pool_labels(pool, "oof"));
+    assert_int_equal(cst_pool_takes_name(pool, "new.npy"), 1);
+    assert_int_equal(cst_pool_takes_name(pool, "new.txt"), 0);
     cst_pool_free(f->context, pool);
 }
 
@@ -466,6 +477,7 @@ static void lists_of_files_keep_their_order(void **state) {
     expect_ok(f, cst_pool_load(f->context, pool, "oof"));
     expect_member(pool, "oof", 0, 2);
     expect_member(pool, "oof", 1, 1);
+    assert_int_equal(cst_pool_takes_name(pool, "oof_b.npy"), 0);
     cst_pool_free(f->context, pool);
     const char *archive[] = {CST_TEST_DATA "/io/deflated.npz#first"};
     config = (cst_pool_config){.output_given = 1, .output = CST_OUTPUT_LOGIT};

@@ -270,6 +270,7 @@ FUNCTIONS = {
     "cst_pool_load": (_STATUS, [c_void_p, c_void_p, c_char_p]),
     "cst_pool_free": (None, [c_void_p, c_void_p]),
     "cst_pool_file": (c_char_p, [c_void_p, c_size_t]),
+    "cst_pool_takes_name": (c_int, [c_void_p, c_char_p]),
     "cst_pool_task": (c_int, [c_void_p]),
     "cst_pool_members": (c_int32, [c_void_p]),
     "cst_pool_conditions": (c_int32, [c_void_p, c_char_p]),

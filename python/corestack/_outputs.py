@@ -4,15 +4,13 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Optional
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from . import _arrays
 from . import _library as c
 from ._errors import ArgumentError
-from ._pools import member_names
 
-_MEMBERS = (".npy", ".npz", ".csv", ".tsv", ".safetensors")
 _CONTAINER = re.compile(r"(.*?\.(?:safetensors|npz))[#:]", re.S)
 
 
@@ -29,10 +27,11 @@ def refuse_inputs(out: bytes, preds: Any, pool: ctypes.c_void_p) -> None:
     for folder in filter(os.path.isdir, files):
         if any(_lies_in(at, folder) for at in places):
             raise ArgumentError(f"out: {path} lies in the folder {folder}, whose files are read here; name one in another folder")
-    if _arrays.is_path(preds) and os.path.isdir(preds) and not os.path.lexists(os.path.join(preds, "pool.json")):
-        folder, marked = os.fsdecode(preds), _marked(files, set(member_names(pool)))
-        if any(_lies_in(at, folder) and _is_member(os.path.basename(at), marked) for at in places):
-            raise ArgumentError(f"out: {path} would be a member of the folder {folder} the next time; name one in another folder")
+    if _arrays.is_path(preds) and os.path.isdir(preds):
+        folder = os.fsdecode(preds)
+        if any(_lies_in(at, folder) and c.lib.cst_pool_takes_name(pool, os.fsencode(os.path.basename(at))) for at in places):
+            raise ArgumentError(f"out: {path} would be a part of the pool of the folder {folder} the next time; "
+                                "name one in another folder")
 
 
 def _given(preds: Any) -> Iterator[str]:
@@ -53,29 +52,6 @@ def _files(pool: ctypes.c_void_p) -> Iterator[str]:
 
 def _lies_in(path: str, folder: str) -> bool:
     return _same(os.path.dirname(path) or ".", folder)
-
-
-def _is_member(name: str, marked: bool) -> bool:
-    """Whether a folder's file of this name is read. marked: names of the members there say their split."""
-    stem, ending = os.path.splitext(name)
-    return ending in _MEMBERS and not name.startswith(".") and (not marked or _without_mark(stem) is not None)
-
-
-def _marked(files: Iterable[str], members: set[str]) -> bool:
-    stems = (os.path.splitext(os.path.basename(file))[0] for file in files)
-    return any(_without_mark(stem) in members for stem in stems)
-
-
-def _without_mark(stem: str) -> Optional[str]:
-    """The name of a member whose file says its split; None of another. As the library's src/pool/open.c has it."""
-    for split in ("oof", "test"):
-        for separator in "_.":
-            if len(stem) > len(split) + 1:
-                if stem.startswith(split + separator):
-                    return stem[len(split) + 1 :]
-                if stem.endswith(separator + split):
-                    return stem[: -len(split) - 1]
-    return None
 
 
 def _same(a: str, b: str) -> bool:

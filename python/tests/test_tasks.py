@@ -414,11 +414,11 @@ class Classification(Folder):
         stack = corestack.fit(preds, y, **QUICK)
         (self.path / "link.npy").symlink_to(plain / "new.npy")
         for folder, names in (
-            (marked, ("oof_new.npy", "new.oof.csv", "test_new.npy", "new_test.npy", "new.test.npy", "oof.new.npy")),
+            (marked, ("oof_new.npy", "new.oof.csv", "test_new.npy", "new_test.npy", "new.test.npy", "oof.new.npy", "groups.npy")),
             (plain, ("new.npy", "new.csv", "oof_new.npy", "../link.npy")),
         ):
             for out in names:
-                with self.subTest(out, folder=folder), self.assertRaisesRegex(corestack.ArgumentError, "a member .* next time"):
+                with self.subTest(out, folder=folder), self.assertRaisesRegex(corestack.ArgumentError, "a part of the pool .* next time"):
                     stack.predict(folder, split="oof", out=folder / out)
         for folder, names in (
             (marked, ("new.npy", "oof_.npy", ".oof_new.npy")), (plain, (".new.npy", "../new.npy")), (described, ("oof_new.npy",))

@@ -60,6 +60,8 @@ typedef struct cst_manifest {
     char *folder; /* real path that files must stay in; NULL: they may be anywhere */
     char *given[CST_MANIFEST_GIVEN_MAX]; /* paths that the caller named: they may be anywhere */
     int32_t given_count;
+    bool by_names; /* made of the files of a folder, by their names */
+    bool marked;   /* where by_names: those of members say their split */
     bool task_given;
     cst_task task;
     char **class_names;  /* [classes], or NULL */

@@ -269,6 +269,11 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* Whether a file of this name in a folder is one of a pool. */
+static bool is_taken(const char *entry, file_name *out) {
+    return entry[0] != '.' && understand(entry, out);
+}
+
 /* Paths of the prediction files of a folder, sorted. */
 static cst_status list_folder(cst_context *context, const char *path, char ***out, size_t *count) {
     DIR *folder = cst_open_entries(AT_FDCWD, path, 0);
@@ -282,7 +287,7 @@ static cst_status list_folder(cst_context *context, const char *path, char ***ou
     for (const struct dirent *entry;
          status == CST_OK && (entry = cst_next_entry(folder)) != NULL;) {
         file_name name;
-        if (entry->d_name[0] == '.' || !understand(entry->d_name, &name))
+        if (!is_taken(entry->d_name, &name))
             continue;
         char **grown = cst_grow(context, *out, *count, *count + 1, sizeof *grown);
         status = grown ? CST_OK : CST_ERROR_MEMORY;
@@ -310,7 +315,7 @@ static void free_paths(cst_context *context, char **paths, size_t count) {
 /* The splits that the names of the members speak of: "oof" first, and alone where none is marked.
  */
 static cst_status add_folder_splits(cst_context *context, cst_manifest *manifest, char **paths,
-                                    size_t count, bool *marked) {
+                                    size_t count) {
     bool oof = false;
     bool test = false;
     int32_t index = 0;
@@ -322,7 +327,8 @@ static cst_status add_folder_splits(cst_context *context, cst_manifest *manifest
         oof = oof || strcmp(name.split, "oof") == 0;
         test = test || strcmp(name.split, "test") == 0;
     }
-    *marked = oof || test;
+    manifest->by_names = true;
+    manifest->marked = oof || test;
     cst_status status = CST_OK;
     if (oof || !test)
         status = cst_manifest_add_split(context, manifest, "oof", &index);
@@ -331,13 +337,12 @@ static cst_status add_folder_splits(cst_context *context, cst_manifest *manifest
     return status;
 }
 
-/* Puts one file of a folder where its name says. `marked`: members' names say their split. */
-static cst_status place_file(cst_context *context, cst_manifest *manifest, const char *path,
-                             bool marked) {
+/* Puts one file of a folder where its name says. */
+static cst_status place_file(cst_context *context, cst_manifest *manifest, const char *path) {
     file_name name;
     (void)understand(path, &name);
     int32_t split = name.split ? cst_manifest_find_split(manifest, name.split) : 0;
-    if (split < 0 || (name.role == ROLE_MEMBER && marked && !name.split)) {
+    if (split < 0 || (name.role == ROLE_MEMBER && manifest->marked && !name.split)) {
         cst_notice(context, "%s is not used: its name does not say which split it belongs to",
                    path);
         return CST_OK;
@@ -367,7 +372,6 @@ static cst_status open_folder(cst_context *context, cst_pool **out, const char *
                               const cst_pool_config *config) {
     char **paths = NULL;
     size_t count = 0;
-    bool marked = false;
     cst_manifest *manifest = NULL;
     cst_status status = list_folder(context, path, &paths, &count);
     if (status == CST_OK)
@@ -377,9 +381,9 @@ static cst_status open_folder(cst_context *context, cst_pool **out, const char *
     for (size_t i = 0; status == CST_OK && i < count; i++)
         status = cst_manifest_confine(context, manifest, paths[i]);
     if (status == CST_OK)
-        status = add_folder_splits(context, manifest, paths, count, &marked);
+        status = add_folder_splits(context, manifest, paths, count);
     for (size_t i = 0; status == CST_OK && i < count; i++)
-        status = place_file(context, manifest, paths[i], marked);
+        status = place_file(context, manifest, paths[i]);
     if (status == CST_OK && manifest->member_count == 0)
         status =
             cst_fail(context, CST_ERROR_INPUT,
@@ -394,6 +398,14 @@ static cst_status open_folder(cst_context *context, cst_pool **out, const char *
         return status;
     }
     return finish(context, out, manifest, config);
+}
+
+int cst_pool_takes_name(const cst_pool *pool, const char *name) {
+    file_name parts;
+    pool = CST_ALIVE(pool, POOL);
+    if (!pool || !name || !pool->manifest->by_names || !is_taken(name, &parts))
+        return 0;
+    return !pool->manifest->marked || parts.split || parts.role != ROLE_MEMBER;
 }
 
 /* The pool.json of a folder that was named: it may not lead out of that folder, and is not read

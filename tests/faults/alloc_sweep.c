@@ -100,6 +100,7 @@ static const char *const QUIET[] = {
     "cst_model_class_name",
     "cst_model_setting",
     "cst_pool_file",
+    "cst_pool_takes_name",
     "cst_pool_task",
     "cst_pool_members",
     "cst_pool_member_index",

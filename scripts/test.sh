@@ -30,19 +30,21 @@ passed=0
 failed=0
 failures=
 
-# Seconds since here, and those of processor that what was waited for took. `times` is no command of its own: it tells the shell's.
-processor() {
-    times >"$work/times"
-    awk 'NR == 2 { split($0, t, /[ms ]+/); printf "%d", t[1] * 60 + t[2] + t[3] * 60 + t[4] }' "$work/times"
-}
-begin_time() {
+# A command; "12 s, 20 s of processor" goes to a file. In a shell of its own, whose `times` are those of this command alone.
+timed() {
     start=$(date +%s)
-    processor >"$work/cpu"
-    start_cpu=$(cat "$work/cpu")
-}
-took() { # "12 s, 20 s of processor"
-    processor >"$work/cpu"
-    printf '%d s, %d s of processor' $(($(date +%s) - start)) $(($(cat "$work/cpu") - start_cpu))
+    (
+        "$@"
+        status=$?
+        times >"$work/times"
+        exit $status
+    )
+    status=$?
+    awk -v wall=$(($(date +%s) - start)) 'NR == 2 {
+        split($0, t, /[ms ]+/)
+        printf "%d s, %d s of processor", wall, t[1] * 60 + t[2] + t[3] * 60 + t[4]
+    }' "$work/times" >"$work/took"
+    return $status
 }
 
 say() { # good?, name, time
@@ -61,8 +63,7 @@ say() { # good?, name, time
 check() { # name, command...
     name=$1
     shift
-    begin_time
-    if "$@" >"$work/log" 2>&1; then
+    if timed "$@" >"$work/log" 2>&1; then
         good=yes
     else
         good=no
@@ -70,7 +71,6 @@ check() { # name, command...
         cat "$work/log"
         echo "----"
     fi
-    took >"$work/took"
     say $good "$name" "$(cat "$work/took")"
     [ $good = yes ]
 }
@@ -85,9 +85,8 @@ tests() { # name, build folder, ctest arguments...
     name=$1
     folder=$2
     shift 2
-    begin_time
     rm -f "$work/junit.xml"
-    ctest --test-dir "$folder" --parallel "$JOBS" --output-on-failure --no-tests=error \
+    timed ctest --test-dir "$folder" --parallel "$JOBS" --output-on-failure --no-tests=error \
         --output-junit "$work/junit.xml" "$@" >"$work/log" 2>&1
     status=$?
     # The first tag holds the totals. A test that did not run counts as failed.
@@ -96,7 +95,6 @@ tests() { # name, build folder, ctest arguments...
     # shellcheck disable=SC2086 # words of their own
     set -- ${counts:-1 1 0 0}
     bad=$(($2 + $3 + $4))
-    took >"$work/took"
     [ $status = 0 ] || [ $bad -gt 0 ] || bad=1
     passed=$((passed + $1 - bad))
     failed=$((failed + bad))
@@ -112,11 +110,7 @@ tests() { # name, build folder, ctest arguments...
     fi
 }
 
-run_valgrind() { # ctest's choice of tests
-    check "valgrind: build" build gcc || return # what is there may be of former sources
-    ctest --test-dir build-gcc -N "$@" | sed -n 's/^ *Test *#[0-9]*: //p' >"$work/names"
-    [ -s "$work/names" ] || check "valgrind: tests to run" false
-    begin_time
+under_valgrind() {
     # OpenBLAS is told its kernels, since it would judge them by a processor that valgrind only imitates: those without fused
     # multiplications, each of which valgrind takes several times as long for.
     OPENBLAS_CORETYPE=Sandybridge OPENBLAS_NUM_THREADS=1 xargs -n 1 -P "$JOBS" sh -c '
@@ -124,7 +118,13 @@ run_valgrind() { # ctest's choice of tests
             --errors-for-leak-kinds=definite,indirect --suppressions=scripts/valgrind.supp \
             --log-file="$0/$1.valgrind" build-gcc/tests/"$1" >"$0/$1.output" 2>&1
         then touch "$0/$1.good"; fi' "$work" <"$work/names"
-    took >"$work/took"
+}
+
+run_valgrind() { # ctest's choice of tests
+    check "valgrind: build" build gcc || return # what is there may be of former sources
+    ctest --test-dir build-gcc -N "$@" | sed -n 's/^ *Test *#[0-9]*: //p' >"$work/names"
+    [ -s "$work/names" ] || check "valgrind: tests to run" false
+    timed under_valgrind
     [ -s "$work/names" ] || check "valgrind: its folder is still there" false
     while read -r test; do
         if [ ! -e "$work/$test.good" ]; then

@@ -79,25 +79,24 @@ static int check_inputs(cli_call *call, const cli_save *save) {
     return code;
 }
 
-/* The folder holds none, but a link in it may lead to one, or to the file of reference errors. */
-static int check_link(cli_call *call, const cli_save *save, const char *path) {
+/* The folder holds none, but a link in it may lead to one. The file of reference errors may lie in
+ * it, under a name of its own. */
+static int check_not_read(cli_call *call, const cli_save *save, const char *path) {
     char archive[CLI_PATH_CHARS];
     struct stat info;
     const char *errors = cli_value(call, "reference-errors");
-    const char *read = NULL;
-    if (lstat(path, &info) != 0 || !S_ISLNK(info.st_mode))
+    if (lstat(path, &info) != 0)
         return CLI_OK;
-    const char *input = input_at(call, save->pool, 0);
+    const char *read = errors && cli_same_file(path, errors) ? errors : NULL;
+    const char *input = S_ISLNK(info.st_mode) ? input_at(call, save->pool, 0) : NULL;
     for (int i = 0; !read && input; input = input_at(call, save->pool, ++i)) {
         cut_member(input, archive);
         if (cli_same_file(path, archive))
             read = archive;
     }
-    if (!read && errors && cli_same_file(path, errors))
-        read = errors;
     if (read)
-        return cli_fail(call, "--save: %s leads to %s, which is read here; name another folder",
-                        path, read);
+        return cli_fail(call, "--save: %s %s %s, which is read here; name another folder", path,
+                        S_ISLNK(info.st_mode) ? "leads to" : "is", read);
     return CLI_OK;
 }
 
@@ -181,7 +180,7 @@ static int check_files(cli_call *call, const cli_save *save, const cst_compare_o
     for (int i = 0; code == CLI_OK && method; method = method_at(call, options, ++i)) {
         if (!name_file(save, method, split, path))
             return cli_fail(call, "--save: the path is too long");
-        code = check_link(call, save, path);
+        code = check_not_read(call, save, path);
         if (code == CLI_OK)
             code = cli_place_target(call, "--save", path, &target);
     }
@@ -332,7 +331,7 @@ static cst_status place(cli_save *save, const char *method, const char *split, c
         (void)cli_fail(call, "--save: the path is too long");
         return CST_ERROR_LIMIT;
     }
-    if (check_link(call, save, path) != CLI_OK ||
+    if (check_not_read(call, save, path) != CLI_OK ||
         cli_place_target(call, "--save", path, target) != CLI_OK)
         return CST_ERROR_IO;
     if (is_taken(save, target->final)) {

@@ -123,9 +123,9 @@ under_valgrind() {
 run_valgrind() { # ctest's choice of tests
     check "valgrind: build" build gcc || return # what is there may be of former sources
     ctest --test-dir build-gcc -N "$@" | sed -n 's/^ *Test *#[0-9]*: //p' >"$work/names"
-    [ -s "$work/names" ] || check "valgrind: tests to run" false
+    [ -s "$work/names" ] || check "valgrind: tests to run" false || return
     timed under_valgrind
-    [ -s "$work/names" ] || check "valgrind: its folder is still there" false
+    [ -s "$work/names" ] || check "valgrind: its folder is still there" false || return
     while read -r test; do
         if [ ! -e "$work/$test.good" ]; then
             echo "---- valgrind: $test"

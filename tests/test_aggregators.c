@@ -111,32 +111,49 @@ static void names_are_in_order(void **state) {
 
 /* The projection p of x is optimal when p >= 0, sum p = 1, and x - p equals one t where p > 0 and
  * is at most t where p = 0. */
+static void expect_optimal(int32_t classes, const double *x) {
+    double p[40];
+    double sum = 0;
+    double multiplier = -HUGE_VAL;
+    memcpy(p, x, (size_t)classes * sizeof *p);
+    cst_simplex_project(classes, p);
+    for (int32_t c = 0; c < classes; c++) {
+        assert_true(p[c] >= 0);
+        sum += p[c];
+        if (p[c] > 0)
+            multiplier = fmax(multiplier, x[c] - p[c]);
+    }
+    assert_relative(sum, 1, 1e-12, 1);
+    for (int32_t c = 0; c < classes; c++) {
+        if (p[c] > 0)
+            assert_relative(x[c] - p[c], multiplier, 1e-12, 1);
+        else
+            assert_true(x[c] <= multiplier + 1e-12);
+    }
+}
+
 static void simplex_projection_is_optimal(void **state) {
     (void)state;
     cst_rng rng;
     cst_rng_init(&rng, 8, CST_STREAM_TEST, 0);
     for (int32_t trial = 0; trial < 500; trial++) {
         double x[40];
-        double p[40];
         int32_t classes = 2 + trial % 39;
         for (int32_t c = 0; c < classes; c++)
-            x[c] = p[c] = (trial % 3 + 0.05) * cst_rng_normal(&rng);
-        cst_simplex_project(classes, p);
-        double sum = 0;
-        double multiplier = -HUGE_VAL;
-        for (int32_t c = 0; c < classes; c++) {
-            assert_true(p[c] >= 0);
-            sum += p[c];
-            if (p[c] > 0)
-                multiplier = fmax(multiplier, x[c] - p[c]);
-        }
-        assert_relative(sum, 1, 1e-12, 1);
-        for (int32_t c = 0; c < classes; c++) {
-            if (p[c] > 0)
-                assert_relative(x[c] - p[c], multiplier, 1e-12, 1);
-            else
-                assert_true(x[c] <= multiplier + 1e-12);
-        }
+            x[c] = (trial % 3 + 0.05) * cst_rng_normal(&rng);
+        expect_optimal(classes, x);
+    }
+}
+
+/* Scores that lie on the threshold but for rounding, which puts them above and below in turns. */
+static void simplex_projection_of_tenths_is_optimal(void **state) {
+    (void)state;
+    for (int32_t number = 0; number < 21 * 21 * 21 * 21; number++) {
+        double x[4];
+        for (int32_t c = 0, rest = number; c < 4; c++, rest /= 21)
+            x[c] = (rest % 21 - 10) / 10.0;
+        expect_optimal(3, x);
+        expect_optimal(4, x);
     }
 }
 
@@ -206,6 +223,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(regression_has_no_entropy, la_setup, la_teardown),
         cmocka_unit_test(names_are_in_order),
         cmocka_unit_test(simplex_projection_is_optimal),
+        cmocka_unit_test(simplex_projection_of_tenths_is_optimal),
         cmocka_unit_test(simplex_projection_of_huge_scores_is_optimal),
         cmocka_unit_test(probabilities_are_floored_and_sum_to_one),
     };

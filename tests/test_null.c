@@ -441,7 +441,8 @@ static void asking_pools(void **state) {
     assert_null(cst_pool_file(NULL, 0));
     assert_int_equal(cst_pool_takes_name(NULL, "a.npy"), 0);
     assert_int_equal(cst_pool_takes_name(f->pool, NULL), 0);
-    assert_null(cst_pool_file(f->pool, 0)); /* in memory */
+    assert_int_equal(cst_pool_takes_name(f->pool, "oof_a.npy"), 0); /* in memory */
+    assert_null(cst_pool_file(f->pool, 0));                         /* in memory */
     assert_int_equal(cst_pool_task(NULL), CST_TASK_CLASSIFICATION);
     assert_null(cst_task_name((cst_task)9));
     assert_int_equal(cst_pool_members(NULL), 0);

@@ -66,6 +66,7 @@ static void a_manifest_pool(void **state) {
     assert_string_equal(cst_pool_class_name(pool, 2), "bird");
     assert_null(cst_pool_class_name(pool, 3));
     assert_string_equal(cst_pool_member_name(pool, 1), "b");
+    assert_int_equal(cst_pool_takes_name(pool, "oof_c.npy"), 0);
     assert_null(cst_pool_member_name(pool, 2));
     assert_null(cst_pool_member_family(pool, 0));
     assert_true(isnan(cst_pool_member_flops(pool, 0)) && cst_pool_member_flops(pool, 1) == 7);
@@ -458,6 +459,9 @@ static void folders_without_marks(void **state) {
     expect_member(pool, "oof", 1, 2);
     assert_non_null(cst_pool_labels(pool, "oof"));
     assert_int_equal(cst_pool_takes_name(pool, "new.npy"), 1);
+    assert_int_equal(cst_pool_takes_name(pool, "new.test.npy"), 1);
+    assert_int_equal(cst_pool_takes_name(pool, "groups.oof.npy"), 1);
+    assert_int_equal(cst_pool_takes_name(pool, "groups.test.npy"), 0);
     assert_int_equal(cst_pool_takes_name(pool, "new.txt"), 0);
     cst_pool_free(f->context, pool);
 }

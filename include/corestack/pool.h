@@ -171,8 +171,9 @@ CST_API const char *cst_pool_file(const cst_pool *pool, size_t index);
 
 /* Whether a file of this name (without a path), put into the folder that the pool was opened from,
  * would be a part of it the next time: 1, or 0. Only folders without a manifest take files by their
- * names: it is 0 for the pool of a manifest, of files that were named or of arrays. For programs
- * that write beside what they read. */
+ * names: it is 0 for the pool of a manifest, of files that were named or of arrays; and for
+ * "pool.json" itself, which would be the manifest. For programs that write beside what they read.
+ */
 CST_API int cst_pool_takes_name(const cst_pool *pool, const char *name);
 
 CST_API cst_task cst_pool_task(const cst_pool *pool);

@@ -9,15 +9,18 @@
 
 #include <math.h>
 
-#define MODERATE 1e6 /* a threshold that has ten digits behind the point */
+#define MODERATE 1e6 /* of a threshold times the classes: then their sum is 1 to nine digits */
+
+enum { ROUNDS_MAX = 1000 };
 
 /* Michelot's algorithm: p_c = max(x_c - t, 0), where t makes the positive part sum to 1. Start from
- * all classes and drop those at or below t until none is; at most `classes` rounds, since a class
- * that rounding brings back ends it too. Returns t. */
+ * all classes and drop those at or below t until none is, or rounding brings one back. A few
+ * rounds; the hundreds that doubles could ask for are never met, and rounding can be made to drop
+ * classes one by one. Returns t. */
 static double simplex_threshold(int32_t classes, const double *row) {
     double threshold = -HUGE_VAL;
     int32_t active = INT32_MAX;
-    for (;;) {
+    for (int32_t round = 0; round < ROUNDS_MAX; round++) {
         double sum = 0;
         int32_t above = 0;
         for (int32_t c = 0; c < classes; c++) {
@@ -27,10 +30,11 @@ static double simplex_threshold(int32_t classes, const double *row) {
             }
         }
         if (above >= active || above == 0)
-            return threshold;
+            break;
         active = above;
         threshold = (sum - 1.0) / (double)above;
     }
+    return threshold;
 }
 
 /* A constant added to the row changes nothing but the rounding: beside scores of 1e16, which a
@@ -38,7 +42,7 @@ static double simplex_threshold(int32_t classes, const double *row) {
  * which get nothing, to -1. */
 void cst_simplex_project(int32_t classes, double *row) {
     double threshold = simplex_threshold(classes, row);
-    if (!(fabs(threshold) < MODERATE)) {
+    if (!(fabs(threshold) * (double)classes < MODERATE)) {
         double largest = -HUGE_VAL;
         for (int32_t c = 0; c < classes; c++)
             largest = row[c] > largest ? row[c] : largest;

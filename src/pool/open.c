@@ -405,7 +405,9 @@ int cst_pool_takes_name(const cst_pool *pool, const char *name) {
     pool = CST_ALIVE(pool, POOL);
     if (!pool || !name || !pool->manifest->by_names || !is_taken(name, &parts))
         return 0;
-    return !pool->manifest->marked || parts.split || parts.role != ROLE_MEMBER;
+    if (parts.role == ROLE_MEMBER)
+        return !pool->manifest->marked || parts.split; /* which brings its split */
+    return !parts.split || cst_manifest_find_split(pool->manifest, parts.split) >= 0;
 }
 
 /* The pool.json of a folder that was named: it may not lead out of that folder, and is not read

@@ -25,8 +25,9 @@ void cst_soup_folder_remove(const cst_soup_folder *folder, const char *path);
 /* Makes a folder in it for the candidates of this run, of a new name. *run: its path, for cst_free;
  * *at: its descriptor. */
 cst_status cst_soup_run_make(cst_context *context, const char *path, char **run, int *at);
-/* Removes the folder of a run with all that is in it, if it is one; links are not followed. */
-void cst_soup_run_remove(int at, const char *name);
+/* Removes the folder of a run with all that is in it, if it is one; links are not followed. run_at:
+ * its descriptor, which is closed, or -1. */
+void cst_soup_run_remove(int at, const char *name, int run_at);
 /* The same for every run; the folder must be locked. */
 void cst_soup_runs_remove(const cst_soup_folder *folder);
 

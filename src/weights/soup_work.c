@@ -112,9 +112,10 @@ cst_status cst_soup_work_open(cst_context *context, cst_soup_work **out, const c
 }
 
 /* Removes what the call made, if the folder is its own and nothing is kept. */
-static void unfurnish(const cst_soup_work *work) {
+static void unfurnish(cst_soup_work *work) {
     if (work->run)
-        cst_soup_run_remove(work->folder.at, strrchr(work->run, '/') + 1);
+        cst_soup_run_remove(work->folder.at, strrchr(work->run, '/') + 1, work->run_at);
+    work->run_at = -1;
     if (!work->folder.made || work->folder.at < 0)
         return;
     if (unlinkat(work->folder.at, "cache", AT_REMOVEDIR) == 0 || errno == ENOENT)
@@ -127,8 +128,6 @@ void cst_soup_work_close(cst_context *context, cst_soup_work *work) {
     unfurnish(work);
     if (work->log >= 0)
         (void)close(work->log);
-    if (work->run_at >= 0)
-        (void)close(work->run_at);
     cst_soup_folder_close(&work->folder);
     cst_free(context, work->predictions);
     cst_free(context, work->candidate);

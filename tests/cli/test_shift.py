@@ -195,13 +195,22 @@ class Corruption(ShiftCase):
 
     def test_saved_over_the_reference(self):
         self.add_corrupted(True)
-        self.save_text("reference.json", '{"gaussian_noise": 0.9}')
+        self.save_text("reference.json", '{"gaussian_noise": 0.9, "shot_noise": 0.8, "zoom_blur": 0.7}')
         before = self.read(self.path("reference.json"))
         os.mkdir(self.path("saved"))
-        os.symlink("../reference.json", self.path("saved/average.corrupted.npy"))
-        self.fails("compare", self.pool, "--methods", "average", "--split", "corrupted", "--reference-errors",
-                   self.path("reference.json"), "--save", self.path("saved"), says=["--save", "reference.json", "which is read here"])
+        output = self.path("saved/average.corrupted.npy")
+        words = ("compare", self.pool, "--methods", "average", "--split", "corrupted", "-r", "0", "--save", self.path("saved"),
+                 "--reference-errors")
+        os.symlink("../reference.json", output)
+        self.fails(*words, self.path("reference.json"), says=["--save", "leads to", "reference.json, which is read here"])
         self.assertEqual(self.read(self.path("reference.json")), before)
+        os.remove(output)
+        os.rename(self.path("reference.json"), output)
+        self.fails(*words, output, says=["--save", "average.corrupted.npy, which is read here"])
+        self.assertEqual(self.read(output), before)
+        os.rename(output, self.path("saved/reference.json"))
+        self.works(*words, self.path("saved/reference.json"))
+        self.assertEqual(self.read(self.path("saved/reference.json")), before)
 
     def test_reference_kinds_that_the_split_lacks(self):
         self.add_corrupted(True)

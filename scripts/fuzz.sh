@@ -52,9 +52,16 @@ run_one() { # seconds, target
     # Fewest inputs with the same coverage.
     if [ $status = 0 ]; then
         mkdir -p "$inputs/$name.least"
-        "build-fuzz/fuzz/fuzz_$name" -merge=1 -rss_limit_mb=2048 "$inputs/$name.least" "fuzz/corpus/$name" "$inputs/$name" \
-            >"$log.merge" 2>&1 && rm -r "${inputs:?}/$name" && mv "$inputs/$name.least" "$inputs/$name"
+        if "build-fuzz/fuzz/fuzz_$name" -merge=1 -rss_limit_mb=2048 -artifact_prefix="build-fuzz/finds/$name-" \
+            "$inputs/$name.least" "fuzz/corpus/$name" "$inputs/$name" >"$log.merge" 2>&1; then
+            rm -r "${inputs:?}/$name"
+            mv "$inputs/$name.least" "$inputs/$name"
+        else
+            status=1
+            rm -r "$inputs/$name.least"
+        fi
     fi
+    [ "${executions:-0}" -gt 0 ] || status=1
     printf '%s\t%s\t%s\n' "${executions:-0}" "${cpu%% *}" "${edges:-0}" >>"build-fuzz/figures/$name"
     printf '%-18s %12s executions %8s s of CPU %7s edges %6s inputs%s\n' "$name" "${executions:-0}" "${cpu%% *}" \
         "${edges:-0}" "$(find "$inputs/$name" -type f | wc -l)" "$([ $status = 0 ] || echo "   FOUND: $log")"

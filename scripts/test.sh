@@ -17,11 +17,14 @@
 #   tidy-deep      clang-tidy with the whole of its analyzer        coverage       lines and branches that tests reach
 #   asan-long      AddressSanitizer and UBSan, everything           reproducible   the same bytes from two builds
 #   tsan-long      ThreadSanitizer, tests in full length            sdist          the Python package from its sources
-#   valgrind-slow  the slow unit tests                              long           tests/long/run.sh
+#   valgrind-long  unit tests, the slow ones too                    long           tests/long/run.sh
 set -u
 cd "$(dirname "$0")/.." || exit 2
 : "${JOBS:=$(nproc 2>/dev/null || echo 2)}"
 export JOBS LC_ALL=C
+# What would change the tests, or leave some out.
+unset CST_SHORT_TESTS CORESTACK_LONG CORESTACK_LIBRARY CORESTACK_BUILD CORESTACK_TOOL CORESTACK_IO_FAULT PYTHONPATH \
+    ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS LSAN_OPTIONS OPENBLAS_NUM_THREADS OMP_NUM_THREADS
 work=$(mktemp -d)
 beside=
 # shellcheck disable=SC2086,SC2154 # numbers of processes
@@ -114,7 +117,7 @@ under_valgrind() {
     # OpenBLAS is told its kernels, since it would judge them by a processor that valgrind only imitates: those without fused
     # multiplications, each of which valgrind takes several times as long for.
     OPENBLAS_CORETYPE=Sandybridge OPENBLAS_NUM_THREADS=1 xargs -n 1 -P "$JOBS" sh -c '
-        if valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite,indirect \
+        if timeout 1800 valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite,indirect \
             --errors-for-leak-kinds=definite,indirect --suppressions=scripts/valgrind.supp \
             --log-file="$0/$1.valgrind" build-gcc/tests/"$1" >"$0/$1.output" 2>&1
         then touch "$0/$1.good"; fi' "$work" <"$work/names"
@@ -124,6 +127,12 @@ run_valgrind() { # ctest's choice of tests
     check "valgrind: build" build gcc || return # what is there may be of former sources
     ctest --test-dir build-gcc -N "$@" | sed -n 's/^ *Test *#[0-9]*: //p' >"$work/names"
     [ -s "$work/names" ] || check "valgrind: tests to run" false || return
+    costs=build-gcc/Testing/Temporary/CTestCostData.txt # the longest first, where ctest knows
+    if [ -f $costs ]; then
+        awk 'NR == FNR { cost[$1] = $3; next } { print cost[$1] + 0, $0 }' $costs "$work/names" | sort -rn |
+            cut -d ' ' -f 2 >"$work/sorted"
+        mv "$work/sorted" "$work/names"
+    fi
     timed under_valgrind
     [ -s "$work/names" ] || check "valgrind: its folder is still there" false || return
     while read -r test; do
@@ -188,7 +197,7 @@ part() {
     tidy-deep) check "tidy-deep: clang-tidy and its analyzer" scripts/tidy.sh ;;
     asan-long) check "asan: build" build asan-ubsan && tests "asan: tests" build-asan-ubsan --parallel $((JOBS + 1)) ;;
     tsan-long) check "tsan: build by clang without warnings" build tsan && tests "tsan: tests" build-tsan ;;
-    valgrind-slow) short run_valgrind -L slow ;;
+    valgrind-long) short run_valgrind -L unit ;;
     sdist) check "sdist: the Python package from its sources" scripts/test_python.sh --sdist ;;
     fuzz) check "fuzz: every target" scripts/fuzz.sh "${FUZZ_SECONDS:-300}" ;;
     coverage) check "coverage: lines and branches" scripts/coverage.sh ;;
@@ -207,13 +216,16 @@ case ${1:-} in
     start_beside python
     ;;
 --long)
-    set -- tree includes format cppcheck oracles gcc clang valgrind valgrind-slow asan-long tsan-long tidy-deep sdist \
-        reproducible coverage fuzz long
+    set -- tree includes format cppcheck oracles gcc clang valgrind-long asan-long tsan-long tidy-deep reproducible coverage \
+        fuzz long
+    git status --porcelain >"$work/status" # no part changes what git holds
+    start_beside sdist
     ;;
 esac
 for name_of_part in "$@"; do
     part "$name_of_part"
 done
+[ ! -f "$work/status" ] || check "tree: as it was" sh -c 'git status --porcelain | diff "$0" -' "$work/status"
 if [ -n "$beside" ]; then
     end_beside
     # gcc's build follows neither of these, the package's all.

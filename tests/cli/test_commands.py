@@ -460,7 +460,6 @@ class SameBytes(PoolCase):
     def test_small_pool(self):
         self.check(self.pool, (1, 2, 4, 0))
 
-    @unittest.skipIf(os.environ.get("CORESTACK_QUICK"), "the example is slow under sanitizers")
     def test_example(self):
         self.check(DIGITS, (2, 4))
 

@@ -51,5 +51,5 @@ builds() { # presets, command...
 }
 builds 'gcc asan-ubsan' "$work/tests/long/run.sh" numbers
 builds 'gcc asan-ubsan' "$work/tests/long/python_memory.sh"
-builds gcc "$work/scripts/test.sh" valgrind-slow
+builds gcc "$work/scripts/test.sh" valgrind-long
 exit $failed

@@ -31,10 +31,9 @@ static inline int cst_open_file(const char *path, int flags, mode_t mode) {
     return cst_open_at(AT_FDCWD, path, flags, mode);
 }
 
-/* A folder's entries, to be read by cst_next_entry; flags: O_NOFOLLOW, or 0. NULL where it is none.
- */
-static inline DIR *cst_open_entries(int folder, const char *name, int flags) {
-    int fd = cst_open_at(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags, 0);
+/* The entries of an open folder, to be read by cst_next_entry, whose descriptor is theirs from here
+ * on; NULL where it is -1 or there is no memory. */
+static inline DIR *cst_entries_of(int fd) {
     DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
     if (!entries && fd >= 0) {
         int reason = errno;
@@ -42,6 +41,11 @@ static inline DIR *cst_open_entries(int folder, const char *name, int flags) {
         errno = reason;
     }
     return entries;
+}
+
+/* The same of a folder by its name; flags: O_NOFOLLOW, or 0. NULL where it is none. */
+static inline DIR *cst_open_entries(int folder, const char *name, int flags) {
+    return cst_entries_of(cst_open_at(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags, 0));
 }
 
 /* NULL at the end, where errno is 0, and where the folder cannot be read, where it is not. */

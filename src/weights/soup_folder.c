@@ -243,12 +243,7 @@ cst_status cst_soup_run_make(cst_context *context, const char *path, char **run,
 }
 
 /* The mark goes last: a removal that is stopped can go on. */
-void cst_soup_run_remove(int at, const char *name, int run_at) {
-    DIR *entries = run_at >= 0    ? fdopendir(run_at)
-                   : is_run(name) ? cst_open_entries(at, name, O_NOFOLLOW)
-                                  : NULL;
-    if (!entries && run_at >= 0)
-        (void)close(run_at);
+void cst_soup_run_remove(int at, const char *name, DIR *entries) {
     if (!entries)
         return;
     if (faccessat(dirfd(entries), RUN_MARK, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
@@ -264,7 +259,9 @@ void cst_soup_run_remove(int at, const char *name, int run_at) {
 void cst_soup_runs_remove(const cst_soup_folder *folder) {
     DIR *entries = cst_open_entries(folder->at, ".", O_NOFOLLOW);
     for (const struct dirent *entry; entries && (entry = cst_next_entry(entries)) != NULL;)
-        cst_soup_run_remove(folder->at, entry->d_name, -1);
+        if (is_run(entry->d_name))
+            cst_soup_run_remove(folder->at, entry->d_name,
+                                cst_open_entries(folder->at, entry->d_name, O_NOFOLLOW));
     if (entries)
         (void)closedir(entries);
 }

@@ -7,6 +7,8 @@
 
 #include "base/base.h"
 
+#include <dirent.h>
+
 typedef struct cst_soup_folder {
     int at;    /* descriptor of the folder; -1: not open */
     int lock;  /* of its lock, which goes with it: also a process that is killed gives it back */
@@ -25,9 +27,9 @@ void cst_soup_folder_remove(const cst_soup_folder *folder, const char *path);
 /* Makes a folder in it for the candidates of this run, of a new name. *run: its path, for cst_free;
  * *at: its descriptor. */
 cst_status cst_soup_run_make(cst_context *context, const char *path, char **run, int *at);
-/* Removes the folder of a run with all that is in it, if it is one; links are not followed. run_at:
- * its descriptor, which is closed, or -1. */
-void cst_soup_run_remove(int at, const char *name, int run_at);
+/* Removes the folder of a run with all that is in it, if it has the mark of one; links are not
+ * followed. entries: its own, which are closed; NULL: nothing is removed. */
+void cst_soup_run_remove(int at, const char *name, DIR *entries);
 /* The same for every run; the folder must be locked. */
 void cst_soup_runs_remove(const cst_soup_folder *folder);
 

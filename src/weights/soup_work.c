@@ -113,8 +113,13 @@ cst_status cst_soup_work_open(cst_context *context, cst_soup_work **out, const c
 
 /* Removes what the call made, if the folder is its own and nothing is kept. */
 static void unfurnish(cst_soup_work *work) {
-    if (work->run)
-        cst_soup_run_remove(work->folder.at, strrchr(work->run, '/') + 1, work->run_at);
+    if (work->run) { /* by the descriptor, which is there also where no other can be had */
+        const char *name = strrchr(work->run, '/') + 1;
+        cst_soup_run_remove(work->folder.at, name,
+                            work->run_at >= 0
+                                ? cst_entries_of(work->run_at)
+                                : cst_open_entries(work->folder.at, name, O_NOFOLLOW));
+    }
     work->run_at = -1;
     if (!work->folder.made || work->folder.at < 0)
         return;

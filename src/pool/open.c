@@ -401,13 +401,13 @@ static cst_status open_folder(cst_context *context, cst_pool **out, const char *
 }
 
 int cst_pool_takes_name(const cst_pool *pool, const char *name) {
+    const cst_manifest *manifest = CST_ALIVE(pool, POOL) ? pool->manifest : NULL;
     file_name parts;
-    pool = CST_ALIVE(pool, POOL);
-    if (!pool || !name || !pool->manifest->by_names || !is_taken(name, &parts))
+    if (!manifest || !name || !manifest->by_names || !is_taken(name, &parts))
         return 0;
     if (parts.role == ROLE_MEMBER)
-        return !pool->manifest->marked || parts.split; /* which brings its split */
-    return !parts.split || cst_manifest_find_split(pool->manifest, parts.split) >= 0;
+        return !manifest->marked || parts.split; /* which brings its split */
+    return !parts.split || cst_manifest_find_split(manifest, parts.split) >= 0;
 }
 
 /* The pool.json of a folder that was named: it may not lead out of that folder, and is not read

@@ -214,16 +214,17 @@ static const char *path_at(const cst_manifest *m, size_t place) {
 }
 
 const char *cst_pool_file(const cst_pool *pool, size_t index) {
-    pool = CST_ALIVE(pool, POOL);
-    size_t places = pool ? (size_t)pool->manifest->split_count *
-                               (SPLIT_PATHS + 2 * (size_t)pool->manifest->member_count)
-                         : 0;
+    const cst_manifest *manifest = CST_ALIVE(pool, POOL) ? pool->manifest : NULL;
+    if (!manifest)
+        return NULL;
+    size_t places =
+        (size_t)manifest->split_count * (SPLIT_PATHS + 2 * (size_t)manifest->member_count);
     for (size_t place = 0; place < places; place++) {
-        const char *path = path_at(pool->manifest, place);
+        const char *path = path_at(manifest, place);
         if (path && index-- == 0)
             return path;
     }
-    return pool && index == 0 ? pool->manifest->training_counts_file : NULL;
+    return index == 0 ? manifest->training_counts_file : NULL;
 }
 
 cst_task cst_pool_task(const cst_pool *pool) {

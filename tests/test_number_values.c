@@ -84,6 +84,13 @@ static pool_case constant_targets(void) {
         c.targets[i] = 3;
     return c;
 }
+/* 40 of which sum to more than 4. */
+static pool_case targets_of_a_tenth(void) {
+    pool_case c = plain();
+    for (int64_t i = 0; i < c.rows; i++)
+        c.targets[i] = 0.1;
+    return c;
+}
 static pool_case targets_of_zero(void) {
     pool_case c = plain();
     memset(c.targets, 0, case_cells(&c) * sizeof *c.targets);
@@ -190,6 +197,7 @@ static const edge EDGES[] = {
     REFUSED_COMPARED(one_target_beyond_float32, EVERYBODY, "in another unit"),
     REFUSED_COMPARED(members_of_other_units, EVERYBODY, "member 3 (counting from 0)"),
     EDGE(constant_targets),
+    EDGE(targets_of_a_tenth),
     EDGE(targets_of_zero),
     REFUSED_COMPARED(everything_constant, LINEAR, "nothing to fit"),
     EDGE(a_constant_output),

@@ -232,6 +232,41 @@ static void variance_is_noise_and_what_the_weights_are_not_sure_of(void **state)
     cst_value_stages_free(f->context, &stages);
 }
 
+/* A sum of equal targets rounds; their mean is the target all the same, and what is left to fit is
+ * 0 to the last bit, whoever the members are and in whatever order. */
+static void equal_targets_leave_nothing_to_fit(void **state) {
+    static const char *const presets[] = {"default", "paper", "prototype"};
+    static double targets[POOL_ROWS * POOL_OUTPUTS];
+    static float mean[POOL_ROWS * POOL_OUTPUTS];
+    const fixture *own = *state;
+    fixture f = *own;
+    f.view.targets = targets;
+    for (int step = 1; step <= 40; step++) {
+        double target = 0.1 * step - 2.05;
+        for (int i = 0; i < POOL_ROWS * POOL_OUTPUTS; i++)
+            targets[i] = target;
+        assert_int_equal(cst_scaling_make(f.context, &f.view, &f.scaling), CST_OK);
+        for (int d = 0; d < POOL_OUTPUTS; d++)
+            assert_true(f.scaling.location[d] == target && f.scaling.scale[d] == 1);
+        cst_scaling_free(f.context, &f.scaling);
+    }
+    for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
+        cst_value_stages stages;
+        const float *kept[POOL_MEMBERS];
+        stages_with(&f, presets[i], NULL, &stages);
+        for (int32_t j = 0; j < stages.base.kept_count; j++)
+            kept[j] = f.data[stages.base.kept[j]];
+        assert_int_equal(cst_model_predict(f.context, stages.base.fit.model, kept, POOL_ROWS, mean),
+                         CST_OK);
+        for (int j = 0; j < POOL_ROWS * POOL_OUTPUTS; j++)
+            assert_true(mean[j] == (float)targets[j]);
+        const cst_learner *ridge = &stages.base.fit.model->learner[0];
+        for (int32_t j = 0; strcmp(presets[i], "default") != 0 && j < stages.base.kept_count; j++)
+            assert_true(ridge->weights[j] == 0);
+        cst_value_stages_free(f.context, &stages);
+    }
+}
+
 static void the_prototype_agrees_with_numpy(void **state) {
     fixture *f = *state;
     enum { CELLS = POOL_ROWS * POOL_OUTPUTS };
@@ -568,6 +603,7 @@ int main(void) {
         cmocka_unit_test(baselines_agree_with_scikit_learn),
         cmocka_unit_test(tagged_baselines_need_a_group),
         cmocka_unit_test(variance_is_noise_and_what_the_weights_are_not_sure_of),
+        cmocka_unit_test(equal_targets_leave_nothing_to_fit),
         cmocka_unit_test(weights_are_what_a_member_adds),
         cmocka_unit_test(the_prototype_agrees_with_numpy),
         cmocka_unit_test(models_are_the_same_from_disk_and_for_any_number_of_threads),

@@ -7,6 +7,7 @@
 
 #include "data/regression.h"
 #include "metrics/resample.h"
+#include "metrics/weighted.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -77,6 +78,34 @@ static void a_constant_target_has_r2_of_1_or_0(void **state) {
     mean[2] = 3;
     assert_int_equal(cst_value_metrics_evaluate(*state, &p, target, &m, NULL), CST_OK);
     assert_true(m.r2 == 0);
+}
+
+/* The same where the sum of the targets rounds, and in every resample. */
+static void a_constant_target_is_one_whatever_sums_round_to(void **state) {
+    enum { ROWS = 40 };
+    float mean[ROWS] = {0};
+    double target[ROWS];
+    double weights[ROWS];
+    cst_predicted_values p = {.rows = ROWS, .outputs = 1, .mean = mean};
+    cst_value_metrics m;
+    cst_value_intervals intervals;
+    for (int step = 1; step <= 40; step++) {
+        for (int i = 0; i < ROWS; i++) {
+            target[i] = 0.1 * step;
+            weights[i] = 0.1 * (1 + i % 7);
+        }
+        for (int weighted = 0; weighted < 2; weighted++) {
+            assert_int_equal(
+                cst_value_metrics_weighted(*state, &p, target, weighted ? weights : NULL, &m, NULL),
+                CST_OK);
+            assert_true(m.r2 == 0);
+            assert_int_equal(cst_value_bootstrap_weighted(*state, &p, 1, target,
+                                                          weighted ? weights : NULL, 64, 0, 0,
+                                                          &intervals, NULL),
+                             CST_OK);
+            assert_true(intervals.r2.value == 0 && intervals.r2.low == 0 && intervals.r2.high == 0);
+        }
+    }
 }
 
 /* ---- bootstrap ------------------------------------------------------------------------------- */
@@ -246,6 +275,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_agree_with_scikit_learn),
         cmocka_unit_test(a_constant_target_has_r2_of_1_or_0),
+        cmocka_unit_test(a_constant_target_is_one_whatever_sums_round_to),
         cmocka_unit_test(intervals_are_percentiles_of_scored_resamples),
         cmocka_unit_test(any_number_of_threads_gives_the_same_bytes),
         cmocka_unit_test(bad_numbers_are_refused),

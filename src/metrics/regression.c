@@ -131,9 +131,16 @@ static void score_output(const score_job *job, int32_t output, cst_value_metrics
     double deviations = 0;
     double sum = 0;
     double nll = 0;
-    for (size_t i = 0; i < rows; i++)
-        total += (job->weights ? job->weights[i] : 1) * targets[i * width + (size_t)output];
-    double mean = total / n;
+    double least = INFINITY;
+    double most = -INFINITY;
+    for (size_t i = 0; i < rows; i++) {
+        double weight = job->weights ? job->weights[i] : 1;
+        double y = targets[i * width + (size_t)output];
+        total += weight * y;
+        least = weight > 0 ? fmin(least, y) : least;
+        most = weight > 0 ? fmax(most, y) : most;
+    }
+    double mean = fmin(fmax(total / n, least), most); /* of equal targets that target, unrounded */
     double inside[CST_LEVELS_MAX] = {0};
     double half[CST_LEVELS_MAX] = {0};
     for (size_t i = 0; i < rows; i++) {

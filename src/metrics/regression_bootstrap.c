@@ -32,6 +32,9 @@ typedef struct value_bootstrap {
     double *drawn;  /* [methods][SCORES][resamples] */
 } value_bootstrap;
 
+/* Share of the squares around the center below which deviations are rounding: equal targets. */
+static const double EQUAL_BELOW = 1e-12;
+
 /* ---- one resample from its sums ---------------------------------------------------------------
  */
 
@@ -46,7 +49,9 @@ static void score(const value_bootstrap *job, const double *sums, size_t stride,
             size_t first = (size_t)d * (2 + LOSSES * (size_t)job->methods);
             const double *y = sums + first * stride;
             const double *loss = sums + (first + 2 + LOSSES * (size_t)m) * stride;
-            double deviation = fmax(y[stride] - y[0] * y[0] / n, 0);
+            double deviation = y[stride] - y[0] * y[0] / n;
+            if (deviation <= EQUAL_BELOW * y[stride])
+                deviation = 0;
             scores[0] += share * sqrt(loss[0] / n);
             scores[1] += share * loss[stride] / n;
             scores[2] += share * cst_r2_of(loss[0], deviation);

@@ -35,6 +35,22 @@ static cst_status scaling_block(cst_context *context, void *user, int64_t block,
     return CST_OK;
 }
 
+/* A mean is not outside the targets that count. That of equal targets is then that target to the
+ * last bit, and no fit is one to what rounding leaves of them. */
+static void keep_inside(const cst_view *view, double *location) {
+    for (int32_t d = 0; d < view->classes; d++) {
+        double least = INFINITY;
+        double most = -INFINITY;
+        for (int64_t i = 0; i < view->rows; i++) {
+            double y = cst_view_target(view, i)[d];
+            bool counts = cst_view_weight(view, i) > 0;
+            least = counts ? fmin(least, y) : least;
+            most = counts ? fmax(most, y) : most;
+        }
+        location[d] = fmin(fmax(location[d], least), most);
+    }
+}
+
 cst_status cst_scaling_make(cst_context *context, const cst_view *view, cst_scaling *out) {
     size_t outputs = (size_t)view->classes;
     *out = (cst_scaling){.outputs = view->classes};
@@ -50,6 +66,8 @@ cst_status cst_scaling_make(cst_context *context, const cst_view *view, cst_scal
         status = cst_reduce_blocks(context, blocks, outputs, scaling_block, &job, out->location);
     for (size_t d = 0; status == CST_OK && d < outputs; d++)
         out->location[d] /= total;
+    if (status == CST_OK)
+        keep_inside(view, out->location);
     job.center = out->location;
     if (status == CST_OK)
         status = cst_reduce_blocks(context, blocks, outputs, scaling_block, &job, out->scale);

@@ -25,8 +25,6 @@ export JOBS LC_ALL=C
 # What would change the tests, or leave some out.
 unset CST_SHORT_TESTS CORESTACK_LONG CORESTACK_LIBRARY CORESTACK_BUILD CORESTACK_TOOL CORESTACK_IO_FAULT PYTHONPATH \
     ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS LSAN_OPTIONS OPENBLAS_NUM_THREADS OMP_NUM_THREADS
-# Tests run side by side: a thread that waits for others leaves its processor to another test instead of spinning.
-export OMP_WAIT_POLICY=passive
 work=$(mktemp -d)
 beside=
 # shellcheck disable=SC2086,SC2154 # numbers of processes
@@ -91,7 +89,8 @@ tests() { # name, build folder, ctest arguments...
     folder=$2
     shift 2
     rm -f "$work/junit.xml"
-    timed ctest --test-dir "$folder" --parallel "$JOBS" --output-on-failure --no-tests=error \
+    # A thread that waits for others leaves its processor to another test instead of spinning.
+    timed env OMP_WAIT_POLICY=passive ctest --test-dir "$folder" --parallel "$JOBS" --output-on-failure --no-tests=error \
         --output-junit "$work/junit.xml" "$@" >"$work/log" 2>&1
     status=$?
     # The first tag holds the totals. A test that did not run counts as failed.

@@ -108,6 +108,45 @@ static void a_constant_target_is_one_whatever_sums_round_to(void **state) {
     }
 }
 
+/* A resample without the only target that differs has equal ones, whose sums round the more rows
+ * there are. */
+static void a_constant_resample_has_r2_of_0(void **state) {
+    enum { MANY = 100000 };
+    float *mean = malloc(MANY * sizeof *mean);
+    double *target = calloc(MANY, sizeof *target);
+    assert_true(mean && target);
+    for (int i = 0; i < MANY; i++)
+        mean[i] = 0.01F;
+    target[MANY / 2] = 1;
+    cst_predicted_values p = {.rows = MANY, .outputs = 1, .mean = mean};
+    cst_value_intervals got;
+    assert_int_equal(cst_value_bootstrap(*state, &p, 1, target, 64, 0, 0, &got, NULL), CST_OK);
+    assert_true(got.r2.high == 0 && got.r2.low > -20);
+    free(mean);
+    free(target);
+}
+
+/* Errors are in units of the target's variance, but those of equal targets, whatever sums round to.
+ */
+static void errors_of_equal_targets_are_squares(void **state) {
+    enum { ROWS = 40 };
+    float mean[2 * ROWS];
+    double target[2 * ROWS];
+    double errors[ROWS];
+    cst_predicted_values p = {.rows = ROWS, .outputs = 2, .mean = mean};
+    for (int step = 1; step <= 40; step++) {
+        for (int i = 0; i < ROWS; i++) {
+            target[2 * i] = 0.1 * step;
+            mean[2 * i] = 0;
+            target[2 * i + 1] = i % 2;
+            mean[2 * i + 1] = 0;
+        }
+        assert_int_equal(cst_value_errors(*state, &p, target, errors), CST_OK);
+        for (int i = 0; i < ROWS; i++) /* the second output's variance is 1/4 */
+            assert_near(errors[i], 0.5 * pow(0.1 * step, 2) + 0.5 * 4 * (i % 2));
+    }
+}
+
 /* ---- bootstrap ------------------------------------------------------------------------------- */
 
 enum { RESAMPLES = 40 };
@@ -276,6 +315,8 @@ int main(void) {
         cmocka_unit_test(scores_agree_with_scikit_learn),
         cmocka_unit_test(a_constant_target_has_r2_of_1_or_0),
         cmocka_unit_test(a_constant_target_is_one_whatever_sums_round_to),
+        cmocka_unit_test(a_constant_resample_has_r2_of_0),
+        cmocka_unit_test(errors_of_equal_targets_are_squares),
         cmocka_unit_test(intervals_are_percentiles_of_scored_resamples),
         cmocka_unit_test(any_number_of_threads_gives_the_same_bytes),
         cmocka_unit_test(bad_numbers_are_refused),

@@ -109,6 +109,25 @@ double cst_r2_of(double squared_error, double squared_deviation) {
     return squared_error > 0 ? 0 : 1;
 }
 
+/* The mean of targets `stride` apart, by weights above 0 (NULL: all), no further than the targets
+ * are: rounding takes that of equal ones beside them, and leaves a deviation where there is none.
+ */
+static double mean_within(double mean, const double *targets, const double *weights, size_t rows,
+                          size_t stride) {
+    double least = INFINITY;
+    double most = -INFINITY;
+    for (size_t i = 0; i < rows; i++) {
+        double y = targets[i * stride];
+        if (weights && !(weights[i] > 0))
+            continue;
+        least = y < least ? y : least;
+        most = y > most ? y : most;
+    }
+    if (mean < least)
+        return least;
+    return mean > most ? most : mean;
+}
+
 /* What is scored. */
 typedef struct score_job {
     const cst_predicted_values *predicted;
@@ -131,16 +150,9 @@ static void score_output(const score_job *job, int32_t output, cst_value_metrics
     double deviations = 0;
     double sum = 0;
     double nll = 0;
-    double least = INFINITY;
-    double most = -INFINITY;
-    for (size_t i = 0; i < rows; i++) {
-        double weight = job->weights ? job->weights[i] : 1;
-        double y = targets[i * width + (size_t)output];
-        total += weight * y;
-        least = weight > 0 ? fmin(least, y) : least;
-        most = weight > 0 ? fmax(most, y) : most;
-    }
-    double mean = fmin(fmax(total / n, least), most); /* of equal targets that target, unrounded */
+    for (size_t i = 0; i < rows; i++)
+        total += (job->weights ? job->weights[i] : 1) * targets[i * width + (size_t)output];
+    double mean = mean_within(total / n, targets + output, job->weights, rows, width);
     double inside[CST_LEVELS_MAX] = {0};
     double half[CST_LEVELS_MAX] = {0};
     for (size_t i = 0; i < rows; i++) {
@@ -252,6 +264,7 @@ cst_status cst_value_errors(cst_context *context, const cst_predicted_values *pr
         double variance = 0;
         for (size_t i = 0; i < rows; i++)
             mean += targets[i * width + d] / (double)rows;
+        mean = mean_within(mean, targets + d, NULL, rows, width);
         for (size_t i = 0; i < rows; i++) {
             double deviation = targets[i * width + d] - mean;
             variance += deviation * deviation / (double)rows;

@@ -6,6 +6,7 @@
 #include "metrics/resample.h"
 #include "metrics/weighted.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -32,8 +33,9 @@ typedef struct value_bootstrap {
     double *drawn;  /* [methods][SCORES][resamples] */
 } value_bootstrap;
 
-/* Share of the squares around the center below which deviations are rounding: equal targets. */
-static const double EQUAL_BELOW = 1e-12;
+/* The share of the squares around the center, per row, that rounding of their sums may leave as a
+ * deviation; below it targets are equal. */
+static const double ROUNDING = 4 * DBL_EPSILON;
 
 /* ---- one resample from its sums ---------------------------------------------------------------
  */
@@ -50,7 +52,7 @@ static void score(const value_bootstrap *job, const double *sums, size_t stride,
             const double *y = sums + first * stride;
             const double *loss = sums + (first + 2 + LOSSES * (size_t)m) * stride;
             double deviation = y[stride] - y[0] * y[0] / n;
-            if (deviation <= EQUAL_BELOW * y[stride])
+            if (deviation <= ROUNDING * (double)job->rows * y[stride])
                 deviation = 0;
             scores[0] += share * sqrt(loss[0] / n);
             scores[1] += share * loss[stride] / n;

@@ -35,20 +35,18 @@ static cst_status scaling_block(cst_context *context, void *user, int64_t block,
     return CST_OK;
 }
 
-/* A mean is not outside the targets that count. That of equal targets is then that target to the
- * last bit, and no fit is one to what rounding leaves of them. */
-static void keep_inside(const cst_view *view, double *location) {
-    for (int32_t d = 0; d < view->classes; d++) {
-        double least = INFINITY;
-        double most = -INFINITY;
-        for (int64_t i = 0; i < view->rows; i++) {
-            double y = cst_view_target(view, i)[d];
-            bool counts = cst_view_weight(view, i) > 0;
-            least = counts ? fmin(least, y) : least;
-            most = counts ? fmax(most, y) : most;
-        }
-        location[d] = fmin(fmax(location[d], least), most);
-    }
+/* The target that every row which counts has in one output; `mean` where they differ. */
+static double equal_target(const cst_view *view, int32_t output, double mean) {
+    int64_t first = 0;
+    while (first < view->rows && !(cst_view_weight(view, first) > 0))
+        first++;
+    if (first == view->rows)
+        return mean;
+    double target = cst_view_target(view, first)[output];
+    for (int64_t i = first + 1; i < view->rows; i++)
+        if (cst_view_weight(view, i) > 0 && cst_view_target(view, i)[output] != target)
+            return mean;
+    return target;
 }
 
 cst_status cst_scaling_make(cst_context *context, const cst_view *view, cst_scaling *out) {
@@ -66,8 +64,6 @@ cst_status cst_scaling_make(cst_context *context, const cst_view *view, cst_scal
         status = cst_reduce_blocks(context, blocks, outputs, scaling_block, &job, out->location);
     for (size_t d = 0; status == CST_OK && d < outputs; d++)
         out->location[d] /= total;
-    if (status == CST_OK)
-        keep_inside(view, out->location);
     job.center = out->location;
     if (status == CST_OK)
         status = cst_reduce_blocks(context, blocks, outputs, scaling_block, &job, out->scale);
@@ -75,8 +71,11 @@ cst_status cst_scaling_make(cst_context *context, const cst_view *view, cst_scal
         double deviation = sqrt(out->scale[d] / total);
         bool varies = deviation > 1e-12 * fabs(out->location[d]) && deviation > 0;
         out->scale[d] = varies ? deviation : 1;
-        if (!varies)
-            cst_notice(context, "output %zu has the same target in every row", d);
+        if (varies)
+            continue;
+        /* To the last bit, so that no fit is one to what rounding leaves of equal targets. */
+        out->location[d] = equal_target(view, (int32_t)d, out->location[d]);
+        cst_notice(context, "output %zu has the same target in every row", d);
     }
     if (status != CST_OK)
         cst_scaling_free(context, out);

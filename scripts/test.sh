@@ -89,8 +89,7 @@ tests() { # name, build folder, ctest arguments...
     folder=$2
     shift 2
     rm -f "$work/junit.xml"
-    # A thread that waits for others leaves its processor to another test instead of spinning.
-    timed env OMP_WAIT_POLICY=passive ctest --test-dir "$folder" --parallel "$JOBS" --output-on-failure --no-tests=error \
+    timed ctest --test-dir "$folder" --parallel "$JOBS" --output-on-failure --no-tests=error \
         --output-junit "$work/junit.xml" "$@" >"$work/log" 2>&1
     status=$?
     # The first tag holds the totals. A test that did not run counts as failed.

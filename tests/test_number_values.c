@@ -78,23 +78,21 @@ static pool_case members_of_other_units(void) {
             case_row(&c, k, i)[0] *= pow(10, 12 * k - 18);
     return c;
 }
-static pool_case constant_targets(void) {
+static pool_case equal_targets(double value) {
     pool_case c = plain();
     for (int64_t i = 0; i < c.rows; i++)
-        c.targets[i] = 3;
+        c.targets[i] = value;
     return c;
+}
+static pool_case constant_targets(void) {
+    return equal_targets(3);
 }
 /* 40 of which sum to more than 4. */
 static pool_case targets_of_a_tenth(void) {
-    pool_case c = plain();
-    for (int64_t i = 0; i < c.rows; i++)
-        c.targets[i] = 0.1;
-    return c;
+    return equal_targets(0.1);
 }
 static pool_case targets_of_zero(void) {
-    pool_case c = plain();
-    memset(c.targets, 0, case_cells(&c) * sizeof *c.targets);
-    return c;
+    return equal_targets(0);
 }
 static void make_constant(pool_case *c, int32_t k, double value) {
     for (size_t i = 0; i < case_cells(c); i++)

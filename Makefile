@@ -5,8 +5,8 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 export JOBS
 
 .DEFAULT_GOAL := build
-.PHONY: help build dependencies demo test install check-long fuzz bench experiments claims format lint clean
-.PHONY: test-tree test-includes test-format test-gcc test-clang test-asan test-tsan test-valgrind test-tidy test-python test-cppcheck coverage
+.PHONY: help build dependencies demo test check install check-long fuzz bench experiments claims format lint clean
+.PHONY: test-tree test-includes test-format test-gcc test-faults test-clang test-asan test-tsan test-valgrind test-tidy test-python test-cppcheck coverage
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -25,12 +25,16 @@ demo: ## Installs what is missing, builds, then fits, predicts and scores the ex
 	@$(MAKE) --no-print-directory build
 	@scripts/demo.sh
 
-test: ## Installs what is missing, then every check: build, tests, sanitizers, valgrind, lint
+test: ## Installs what is missing, builds, and runs the everyday tests
 	@scripts/dependencies.sh build test
 	@scripts/test.sh
 
-# One part of `make test`, for example `make test-asan`.
-test-tree test-includes test-format test-cppcheck test-gcc test-clang test-asan test-tsan test-valgrind test-tidy test-python: test-%:
+check: ## The rest of what a change must pass: faults and limits, sanitizers, valgrind, lint
+	@scripts/dependencies.sh build test
+	@scripts/test.sh --check
+
+# One part of `make test` or `make check`, for example `make test-asan`.
+test-tree test-includes test-format test-cppcheck test-gcc test-faults test-clang test-asan test-tsan test-valgrind test-tidy test-python: test-%:
 	@scripts/test.sh $*
 
 lint: ## clang-tidy, clang-format and the include graph

@@ -1,6 +1,9 @@
 #!/bin/sh
-# What `make test` and `make check-long` run. Arguments: parts, by name; none for those of `make test`, --long for those of
-# `make check-long`. The last line is "N passed, N failed": checks and tests together. Exit status 1 when anything failed.
+# What `make test`, `make check` and `make check-long` run. Arguments: parts by name, or one of
+#   (none)     what `make test` runs: the build, every everyday test, the Python package
+#   --check    what `make check` runs: the other tests a change must pass, sanitizers, valgrind, static analysis
+#   --long     what `make check-long` runs: everything, in full
+# The last line is "N passed, N failed": checks and tests together. The exit status is 1 when anything failed.
 #
 #   tree       files in the repository: white space, sizes          gcc        build without warnings, all tests
 #   includes   include graph of docs/architecture.md                asan       AddressSanitizer and UBSan: unit tests, and
@@ -8,7 +11,7 @@
 #   cppcheck   cppcheck                                             tsan       clang's build without warnings, with
 #   tidy       clang-tidy, its analyzer kept shallow                           ThreadSanitizer: unit tests but values
 #   python     the Python package, installed, and its tests         valgrind   unit tests that are not slow
-#   same       the same objects in the builds of gcc and python
+#   same       the same objects in the builds of gcc and python   faults     gcc's build: tests labelled `check`
 #
 # Parts of the long checks alone:
 #
@@ -186,7 +189,8 @@ part() {
     format) check "format: clang-format" scripts/format.sh ;;
     cppcheck) check "cppcheck: sources" scripts/cppcheck.sh ;;
     tidy) check "tidy: clang-tidy" scripts/tidy.sh --shallow ;;
-    gcc) check "gcc: build without warnings" build gcc && tests "gcc: tests" build-gcc --parallel $((JOBS + 1)) ;; # some wait
+    gcc) check "gcc: build without warnings" build gcc && tests "gcc: tests" build-gcc -LE check --parallel $((JOBS + 1)) ;; # some wait
+    faults) check "faults: build" build gcc && tests "faults: tests" build-gcc -L check --parallel $((JOBS + 1)) ;;
     clang) check "clang: build without warnings" build clang && short tests "clang: unit tests" build-clang -L unit ;;
     asan) check "asan: build" build asan-ubsan && short tests "asan: tests" build-asan-ubsan -LE long ;;
     tsan) check "tsan: build by clang without warnings" build tsan && short tests "tsan: tests" build-tsan -LE values ;;
@@ -214,11 +218,12 @@ part() {
 
 case ${1:-} in
 '')
-    set -- tree includes format gcc asan tsan valgrind tidy cppcheck
+    set -- tree includes format gcc
     start_beside python
     ;;
+--check) set -- faults asan tsan valgrind tidy cppcheck ;;
 --long)
-    set -- tree includes format cppcheck oracles gcc clang valgrind-long asan-long tsan-long tidy-deep reproducible coverage \
+    set -- tree includes format cppcheck oracles gcc faults clang valgrind-long asan-long tsan-long tidy-deep reproducible coverage \
         fuzz long
     git status --porcelain >"$work/status" # no part changes what git holds
     start_beside sdist

@@ -8,7 +8,10 @@
  * of the calls to try. With "locale" in place of the number nothing fails: every call is made in
  * the C locale and in one with a decimal comma, and has to give the same results. With "room"
  * arrays of 1 MiB, then half of that and so on are taken for large ones, for which there are no
- * temporary files: CST_ERROR_IO and a message that names TMPDIR.
+ * temporary files: CST_ERROR_IO and a message that names TMPDIR. With "orders", then a seed and a
+ * number of calls, the calls come in a random order on contexts of random settings that other calls
+ * have used, some of them interrupted by a failed allocation: each has to give the result that it
+ * gives in a fresh context.
  */
 #include "base/context.h"
 #include "comma_locale.h"
@@ -326,8 +329,6 @@ static void in_both_locales(world *w, const sweep_call *call, totals *sum) {
         complain(call, &t, sum, "the result depends on the locale");
 }
 
-/* ---- every function -------------------------------------------------------------------------- */
-
 /* What is called in the sweep of another: write_tensors and read_tensors of sweep_files.c. */
 static const char *const TOGETHER[][2] = {
     {"cst_safetensors_writer_add", "cst_safetensors_writer_open"},
@@ -341,6 +342,80 @@ static const char *const TOGETHER[][2] = {
     {"cst_safetensors_read_f64", "cst_safetensors_read"},
     {"cst_safetensors_map", "cst_safetensors_read"},
 };
+
+/* ---- random orders --------------------------------------------------------------------------- */
+
+static const sweep_call *const *all_calls(size_t *count) {
+    static const sweep_call *list[512];
+    const sweep_call *const tables[] = {SWEEP_SMALL, SWEEP_FILES, SWEEP_TASKS, SWEEP_WEIGHTS,
+                                        SWEEP_SOUPS};
+    const size_t counts[] = {SWEEP_SMALL_COUNT, SWEEP_FILES_COUNT, SWEEP_TASKS_COUNT,
+                             SWEEP_WEIGHTS_COUNT, SWEEP_SOUPS_COUNT};
+    *count = 0;
+    for (size_t t = 0; t < sizeof counts / sizeof counts[0]; t++)
+        for (size_t i = 0; i < counts[t] && *count < sizeof list / sizeof list[0]; i++)
+            list[(*count)++] = &tables[t][i];
+    return list;
+}
+
+/* A context for the calls: the one there is with other settings, or a new one. */
+static void change_context(world *w, cst_rng *rng) {
+    if (cst_rng_below(rng, 16) == 0) {
+        cst_context_free(w->tried);
+        if (live != 0) {
+            (void)printf("%lld blocks stay behind a freed context\n", (long long)live);
+            exit(1);
+        }
+        must(NULL, cst_context_create_with(&w->tried, counting, NULL), "context");
+    }
+    int threads = 1 + (int)cst_rng_below(rng, 4);
+    size_t memory = (size_t)(64 + cst_rng_below(rng, 512)) << 20;
+    must(w->tried, cst_context_set_threads(w->tried, threads), "threads");
+    must(w->tried, cst_context_set_memory(w->tried, memory), "memory");
+}
+
+/* The call with a random allocation failing, on one thread: what it leaves must not matter to the
+ * calls behind it. */
+static void disturb(world *w, cst_rng *rng, const sweep_call *call, int64_t allocations) {
+    must(w->tried, cst_context_set_threads(w->tried, 1), "threads");
+    (void)go(w, call, cst_rng_below(rng, allocations), cst_rng_below(rng, 2) == 0);
+}
+
+static void in_random_orders(world *w, uint64_t seed, int64_t steps, totals *sum) {
+    static uint64_t wanted[512];
+    static int64_t allocations[512];
+    size_t count = 0;
+    cst_rng rng;
+    const sweep_call *const *calls = all_calls(&count);
+    for (size_t i = 0; i < count; i++) {
+        trial good = go(w, calls[i], -1, false);
+        wanted[i] = good.digest;
+        allocations[i] = good.seen;
+        if (good.status != CST_OK)
+            complain(calls[i], &good, sum, "does not work at all");
+    }
+    cst_rng_init(&rng, seed, CST_STREAM_TEST, 0);
+    for (int64_t n = 0; n < steps && sum->wrong == 0; n++) {
+        size_t i = (size_t)cst_rng_below(&rng, (int64_t)count);
+        change_context(w, &rng);
+        if (allocations[i] > 0 && cst_rng_below(&rng, 4) == 0) {
+            disturb(w, &rng, calls[i], allocations[i]);
+            sum->injected++;
+            change_context(w, &rng);
+        }
+        trial t = go(w, calls[i], -1, false);
+        sum->calls++;
+        sum->allocations += t.seen;
+        if (t.status != CST_OK)
+            complain(calls[i], &t, sum, "fails behind other calls");
+        else if (t.digest != wanted[i])
+            complain(calls[i], &t, sum, "the result depends on the calls before it");
+        if (sum->wrong > 0)
+            (void)printf("seed %llu, call %lld\n", (unsigned long long)seed, (long long)n);
+    }
+}
+
+/* ---- every public function ------------------------------------------------------------------- */
 
 static bool swept(const char *name, const sweep_call *calls, size_t count) {
     for (size_t i = 0; i < sizeof TOGETHER / sizeof TOGETHER[0]; i++)
@@ -405,6 +480,7 @@ int main(int argc, char **argv) {
     totals sum = {0};
     int64_t most = argc > 1 ? strtoll(argv[1], NULL, 10) : 12;
     const char *part = argc > 2 ? argv[2] : NULL;
+    bool orders = argc > 3 && strcmp(argv[1], "orders") == 0;
     if (argc > 1 && strcmp(argv[1], "locale") == 0) {
         if (!comma_locale())
             return SKIPPED;
@@ -423,11 +499,15 @@ int main(int argc, char **argv) {
     if (most == ROOM && setenv("TMPDIR", "/nonexistent", 1) != 0)
         return 1;
     must(w.tried, cst_context_set_threads(w.tried, 1), "threads");
-    sweep_list(&w, SWEEP_SMALL, SWEEP_SMALL_COUNT, most, part, &sum);
-    sweep_list(&w, SWEEP_FILES, SWEEP_FILES_COUNT, most, part, &sum);
-    sweep_list(&w, SWEEP_TASKS, SWEEP_TASKS_COUNT, most, part, &sum);
-    sweep_list(&w, SWEEP_WEIGHTS, SWEEP_WEIGHTS_COUNT, most, part, &sum);
-    sweep_list(&w, SWEEP_SOUPS, SWEEP_SOUPS_COUNT, most, part, &sum);
+    if (orders) {
+        in_random_orders(&w, strtoull(argv[2], NULL, 10), strtoll(argv[3], NULL, 10), &sum);
+    } else {
+        sweep_list(&w, SWEEP_SMALL, SWEEP_SMALL_COUNT, most, part, &sum);
+        sweep_list(&w, SWEEP_FILES, SWEEP_FILES_COUNT, most, part, &sum);
+        sweep_list(&w, SWEEP_TASKS, SWEEP_TASKS_COUNT, most, part, &sum);
+        sweep_list(&w, SWEEP_WEIGHTS, SWEEP_WEIGHTS_COUNT, most, part, &sum);
+        sweep_list(&w, SWEEP_SOUPS, SWEEP_SOUPS_COUNT, most, part, &sum);
+    }
     cst_context_free(w.tried);
     world_free(&w);
     (void)printf("%lld calls with %lld allocations: %lld failures injected, %lld of them without "

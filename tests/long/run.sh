@@ -1,7 +1,7 @@
 #!/bin/sh
 # The long forms of tests that `make test` has short: failing memory at every allocation, failing disks at many places
-# of every command, 200 fits that are killed, comparisons on extreme pools, 3,000 random pools, coverage of bounds, a
-# small run of experiments/weight-space. Part of `make check-long`. Builds the preset gcc, and asan-ubsan for the sweep under
+# of every command, 200 fits that are killed, comparisons on extreme pools, 3,000 random pools, 3,000 random series of
+# commands, 50,000 calls in a random order, coverage of bounds, a small run of experiments/weight-space. Part of `make check-long`. Builds the preset gcc, and asan-ubsan for the sweep under
 # AddressSanitizer where its folder is there, as far as they are older than the sources.
 #   tests/long/run.sh [PART...]        all of them, or those named, JOBS at a time; what each says comes when it ends
 set -eu
@@ -20,6 +20,7 @@ part() {
     failing_memory_asan)
         ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1 build-asan-ubsan/tests/alloc_sweep alone
         ;;
+    call_orders) $build/tests/alloc_sweep orders 2 50000 ;;
     faults_*) tests/cli/run.sh "$sources/$build/corestack" "$sources" "$1" ;;
     numbers) $build/tests/test_numbers long && $build/tests/test_number_values long ;;
     properties) $build/tests/test_properties 1 3000 ;;
@@ -62,7 +63,7 @@ bring_up() { # preset, arguments of the build
 bring_up gcc
 [ ! -d build-asan-ubsan ] || bring_up asan-ubsan --target alloc_sweep corestack_shared
 if [ $# = 0 ]; then # the longest first
-    set -- failing_memory python_memory bounds faults_io faults_killed properties faults_interrupted numbers weight_space
+    set -- failing_memory python_memory bounds faults_io faults_killed properties faults_interrupted faults_random call_orders numbers weight_space
     if [ -d build-asan-ubsan ]; then
         set -- failing_memory_asan "$@"
     else

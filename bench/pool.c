@@ -17,7 +17,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
-#include <omp.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +39,7 @@ typedef struct member {
 } member;
 
 typedef struct pool {
+    int threads;
     const char *folder;
     int64_t rows, test_rows;
     int classes, members;
@@ -324,6 +325,32 @@ static void write_block(const pool *p, int k, int file, int64_t first, int64_t a
     write_at(file, z, cells * item, HEADER + at * (int64_t)item * p->classes);
 }
 
+/* What the threads of a split share. */
+typedef struct split_work {
+    const pool *p;
+    const int *file;
+    int64_t first;
+    int64_t rows;
+    int64_t next; /* the first block that nobody has taken; atomic */
+} split_work;
+
+static void *write_blocks(void *user) {
+    split_work *w = user;
+    float *x = array((size_t)ROWS * D, sizeof *x);
+    float *z = array((size_t)ROWS * (size_t)w->p->classes, sizeof *z);
+    for (;;) {
+        int64_t at = __atomic_fetch_add(&w->next, 1, __ATOMIC_RELAXED) * ROWS;
+        if (at >= w->rows)
+            break;
+        int64_t left = w->rows - at;
+        for (int k = 0; k < w->p->members; k++)
+            write_block(w->p, k, w->file[k], w->first, at, left < ROWS ? (int)left : ROWS, x, z);
+    }
+    free(x);
+    free(z);
+    return NULL;
+}
+
 static void write_split(const pool *p, const char *split, int64_t first, int64_t rows) {
     int *file = array((size_t)p->members, sizeof *file);
     char name[64];
@@ -334,20 +361,14 @@ static void write_split(const pool *p, const char *split, int64_t first, int64_t
         (void)snprintf(name, sizeof name, "m%02d.%s.npy", k, split);
         file[k] = create(p, name, p->half ? "<f2" : "<f4", shape);
     }
-    int64_t blocks = (rows + ROWS - 1) / ROWS;
-#pragma omp parallel
-    {
-        float *x = array((size_t)ROWS * D, sizeof *x);
-        float *z = array((size_t)ROWS * (size_t)p->classes, sizeof *z);
-#pragma omp for schedule(dynamic)
-        for (int64_t b = 0; b < blocks; b++)
-            for (int k = 0; k < p->members; k++) {
-                int64_t left = rows - b * ROWS;
-                write_block(p, k, file[k], first, b * ROWS, left < ROWS ? (int)left : ROWS, x, z);
-            }
-        free(x);
-        free(z);
-    }
+    split_work work = {.p = p, .file = file, .first = first, .rows = rows};
+    pthread_t *others = array((size_t)p->threads, sizeof *others);
+    for (int t = 1; t < p->threads; t++)
+        need(pthread_create(&others[t], NULL, write_blocks, &work) == 0, "pthread_create");
+    (void)write_blocks(&work);
+    for (int t = 1; t < p->threads; t++)
+        (void)pthread_join(others[t], NULL);
+    free(others);
     for (int k = 0; k < p->members; k++)
         need(close(file[k]) == 0, "close");
     free(file);
@@ -397,12 +418,11 @@ int main(int argc, char **argv) {
               .members = (int)number(argv[4], 1, 10000),
               .half = argc > 5 && strcmp(argv[5], "f16") == 0,
               .seed = argc > 6 ? (uint64_t)number(argv[6], 0, INT64_MAX) : 0,
+              .threads = (int)(argc > 7 ? number(argv[7], 1, 1024) : sysconf(_SC_NPROCESSORS_ONLN)),
               .test_rows = argc > 8 ? number(argv[8], 0, 1LL << 32) : 0};
     need(argc <= 5 || p.half || strcmp(argv[5], "f32") == 0, "neither f16 nor f32");
     need(mkdir(p.folder, 0777) == 0 || errno == EEXIST, p.folder);
     openblas_set_num_threads(1);
-    if (argc > 7)
-        omp_set_num_threads((int)number(argv[7], 1, 1024));
     p.embedding = array((size_t)p.classes * D, sizeof *p.embedding);
     p.member = array((size_t)p.members, sizeof *p.member);
     make_embedding(&p);

@@ -69,6 +69,11 @@ extern const cli_command *const CLI_COMMANDS[]; /* NULL ends it */
 extern const cli_command CLI_FIT, CLI_PREDICT, CLI_EVALUATE, CLI_COMPARE, CLI_ABLATE, CLI_SWEEP,
     CLI_INSPECT, CLI_BOUND, CLI_FOLDS, CLI_SOUP, CLI_SWA, CLI_SWAG, CLI_OPTIONS, CLI_HELP;
 
+/* ---- start.c --------------------------------------------------------------------------------- */
+
+/* Gives programs that the tool starts the environment that the user gave the tool. */
+void cli_restore_environment(void);
+
 /* ---- args.c ---------------------------------------------------------------------------------- */
 
 /* Reads argv (after the command's name) into `call`; an exit code other than 0 after a message. */

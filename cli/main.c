@@ -2,16 +2,12 @@
  * corestack: the command-line tool. Chooses the command and runs it.
  * Paper: none.
  */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "cli.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 /* A standard stream that the caller closed would lend its number to the first file opened, and our
@@ -20,30 +16,6 @@ static void guard_standard_streams(void) {
     for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)
         if (fcntl(stream, F_GETFD) < 0)
             (void)open("/dev/null", stream == STDOUT_FILENO ? O_RDONLY : O_RDWR);
-}
-
-/* Where the address space is limited (ulimit -v), OpenBLAS must not have threads of its own: they
- * take 128 MiB each from their start on, at moments of their own, so that the same command would
- * fail at times and at times not. Where there is less than one takes, it waits for room for ever,
- * also at the end of the process: that is said here, and the process is left without its functions
- * of exit. */
-static void guard_address_space(char **argv) {
-    const size_t room = (size_t)192 << 20;
-    struct rlimit limit;
-    cli_call nobody = {0};
-    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
-        return;
-    const char *threads = getenv("OPENBLAS_NUM_THREADS");
-    if ((!threads || strcmp(threads, "1") != 0) && setenv("OPENBLAS_NUM_THREADS", "1", 1) == 0)
-        (void)execv("/proc/self/exe", argv); /* goes on where there is no such file */
-    void *found = mmap(NULL, room, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (found == MAP_FAILED)
-        _exit(cli_fail(&nobody,
-                       "the address space is limited to %llu MiB (ulimit -v), of which OpenBLAS "
-                       "takes 128 MiB: raise the limit",
-                       (unsigned long long)limit.rlim_cur >> 20));
-    (void)munmap(found, room);
 }
 
 static int run_command(const cli_command *command, int argc, char **argv) {
@@ -93,7 +65,7 @@ static int run_part(const cli_command *command, int argc, char **argv) {
 
 int main(int argc, char **argv) {
     guard_standard_streams();
-    guard_address_space(argv);
+    cli_restore_environment();
     /* A closed pipe and a file beyond the size limit show as failed writes. */
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN);

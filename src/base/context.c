@@ -4,6 +4,8 @@
  */
 #include "base/context.h"
 
+#include "base/threads.h"
+
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -70,6 +72,7 @@ cst_status cst_context_child(cst_context **out, cst_context *parent, bool same_t
 void cst_context_free(cst_context *context) {
     if (!CST_ALIVE(context, CONTEXT))
         return;
+    cst_threads_free(context);
     for (cst_run *run = &context->outermost; run; run = run->inner) {
         context->run = run;
         cst_notices_clear(context);

@@ -51,6 +51,7 @@ struct cst_context {
     cst_status error_status; /* of the last message */
     cst_large large;         /* of the root */
     cst_owner owner;
+    struct cst_threads *threads_of_loops; /* of the root; NULL until a loop wants them */
 };
 
 static inline cst_context *cst_context_root(cst_context *context) {

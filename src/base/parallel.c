@@ -3,11 +3,10 @@
  * their own, and sums are taken in block order.
  */
 #include "base/base.h"
+#include "base/threads.h"
 
-#include <omp.h>
-#include <stdatomic.h>
+#include <pthread.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Memory of the budget that a thread's scratch is given. */
 #define BYTES_OF_A_THREAD ((size_t)32 << 20)
@@ -16,24 +15,113 @@
  * matter of memory and of how often threads meet, not of the sum's value. */
 enum { WAVE_LEAST = 16, WAVE_MOST = 1024, WAVE_DOUBLES = 1 << 20 };
 
-/* The process that has OpenMP's threads of this library, or 0. They do not live on in a child that
- * it forks, where the OpenMP library would wait for them for good: there every loop runs on the
- * thread that comes to it. */
-static atomic_long process_with_threads;
-
-static bool threads_are_elsewhere(void) {
-    long process = atomic_load(&process_with_threads);
-    return process != 0 && process != (long)getpid();
-}
-
 /* Threads have scratch of their own, so a small memory budget allows few of them. Results do not
- * depend on how many there are. */
+ * depend on how many there are. A worker's context has one: loops inside tasks are serial. */
 static int affordable_threads(const cst_context *context) {
-    if (threads_are_elsewhere())
-        return 1;
     size_t most = cst_context_memory(context) / BYTES_OF_A_THREAD;
     int threads = cst_context_threads(context);
     return most < (size_t)threads ? (int)most : threads;
+}
+
+/* How many threads are there for `tasks` tasks. Where the system starts fewer than the context may
+ * have, that is said once for each call: the work goes on, but takes longer. */
+static int threads_for(cst_context *context, int64_t tasks) {
+    int affordable = affordable_threads(context);
+    int threads = affordable < tasks ? affordable : (int)tasks;
+    if (threads <= 1)
+        return 1;
+    const char *why = NULL;
+    int ready = cst_threads_ready(context, threads, &why);
+    if (why)
+        cst_notice(context,
+                   "the system starts no more than %d of %d threads: %s; results are the same, "
+                   "with %d thread%s",
+                   ready, affordable, why, ready, ready == 1 ? "" : "s");
+    return ready;
+}
+
+/* A parallel loop, as its threads see it. */
+typedef struct loop {
+    cst_context *context;
+    cst_context **workers; /* a context for each thread */
+    cst_task_fn task;
+    void *user;
+    int64_t count;
+    bool counts; /* the tasks are the progress of the stage */
+    unsigned generation;
+    int64_t next;   /* the first task that nobody has taken; atomic */
+    int64_t failed; /* the lowest failing task so far, later ones are skipped; atomic */
+    cst_status failure;
+    pthread_mutex_t lock; /* of the failure */
+} loop;
+
+static void keep_failure(loop *l, cst_context *worker, int64_t task, cst_status result) {
+    (void)pthread_mutex_lock(&l->lock);
+    if (task < l->failed) {
+        __atomic_store_n(&l->failed, task, __ATOMIC_RELAXED);
+        l->failure = cst_adopt_error(l->context, worker, result);
+    }
+    (void)pthread_mutex_unlock(&l->lock);
+}
+
+static void take_tasks(void *user, int number) {
+    loop *l = user;
+    cst_context *worker = l->workers[number];
+    for (;;) {
+        int64_t i = __atomic_fetch_add(&l->next, 1, __ATOMIC_RELAXED);
+        if (i >= l->count || i > __atomic_load_n(&l->failed, __ATOMIC_RELAXED))
+            return;
+        cst_status result = cst_poll(worker);
+        if (result == CST_OK)
+            result = l->task(worker, l->user, i);
+        /* A callback forked: this is the child, and whatever the other threads had is locked. */
+        if (cst_process_generation() != l->generation)
+            return;
+        if (l->counts)
+            cst_count_one(worker);
+        if (result != CST_OK)
+            keep_failure(l, worker, i, result);
+    }
+}
+
+static cst_status run_side_by_side(loop *l, int threads) {
+    cst_context *context = l->context;
+    l->workers = cst_alloc(context, (size_t)threads, sizeof(cst_context *));
+    cst_status status = l->workers ? CST_OK : CST_ERROR_MEMORY;
+    for (int t = 0; status == CST_OK && t < threads; t++)
+        status = cst_context_child(&l->workers[t], context, t == 0);
+    if (status == CST_OK) {
+        l->failed = l->count;
+        l->generation = cst_process_generation();
+        (void)pthread_mutex_init(&l->lock, NULL);
+        if (cst_threads_work(context, threads, take_tasks, l)) {
+            (void)pthread_mutex_destroy(&l->lock);
+            status = l->failure;
+        } else {
+            status = cst_fail(context, CST_ERROR_CANCELLED,
+                              "the process was forked inside this call, which the child cannot go "
+                              "on with; end the child, or call again");
+        }
+        cst_poll_done(context);
+    }
+    for (int t = 0; l->workers && t < threads; t++)
+        cst_context_free(l->workers[t]);
+    cst_free(context, l->workers);
+    return status;
+}
+
+static cst_status run_in_turn(const loop *l) {
+    cst_status status = CST_OK;
+    cst_mute(l->context, true);
+    for (int64_t i = 0; status == CST_OK && i < l->count; i++) {
+        status = cst_poll(l->context);
+        if (status == CST_OK)
+            status = l->task(l->context, l->user, i);
+        if (l->counts)
+            cst_count_one(l->context);
+    }
+    cst_mute(l->context, false);
+    return status;
 }
 
 /* `counts`: the tasks are the progress of the stage. */
@@ -41,62 +129,9 @@ static cst_status run_tasks(cst_context *context, int64_t count, cst_task_fn tas
                             bool counts) {
     if (count <= 0)
         return CST_OK;
-    int threads = affordable_threads(context);
-    if (threads > count)
-        threads = (int)count;
-    if (threads == 1 || omp_in_parallel()) {
-        cst_status status = CST_OK;
-        cst_mute(context, true);
-        for (int64_t i = 0; status == CST_OK && i < count; i++) {
-            status = cst_poll(context);
-            if (status == CST_OK)
-                status = task(context, user, i);
-            if (counts)
-                cst_count_one(context);
-        }
-        cst_mute(context, false);
-        return status;
-    }
-    cst_context **workers = cst_alloc(context, (size_t)threads, sizeof(cst_context *));
-    cst_status status = workers ? CST_OK : CST_ERROR_MEMORY;
-    for (int t = 0; status == CST_OK && t < threads; t++)
-        status = cst_context_child(&workers[t], context, t == 0);
-    if (status == CST_OK) {
-        atomic_store(&process_with_threads, (long)getpid());
-        int64_t failed = count; /* the lowest failing task so far; later tasks are skipped */
-        cst_status failure = CST_OK;
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1) default(none)                   \
-    shared(count, task, user, workers, failed, failure, context, counts)
-        for (int64_t i = 0; i < count; i++) {
-            int64_t lowest = 0;
-#pragma omp atomic read
-            lowest = failed;
-            if (i > lowest)
-                continue;
-            cst_context *worker = workers[omp_get_thread_num()];
-            cst_status result = cst_poll(worker);
-            if (result == CST_OK)
-                result = task(worker, user, i);
-            if (counts)
-                cst_count_one(worker);
-            if (result != CST_OK) {
-#pragma omp critical(cst_parallel_failure)
-                {
-                    if (i < failed) {
-#pragma omp atomic write
-                        failed = i;
-                        failure = cst_adopt_error(context, worker, result);
-                    }
-                }
-            }
-        }
-        status = failure;
-        cst_poll_done(context);
-    }
-    for (int t = 0; workers && t < threads; t++)
-        cst_context_free(workers[t]);
-    cst_free(context, workers);
-    return status;
+    loop l = {.context = context, .task = task, .user = user, .count = count, .counts = counts};
+    int threads = threads_for(context, count);
+    return threads == 1 ? run_in_turn(&l) : run_side_by_side(&l, threads);
 }
 
 cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn task, void *user) {
@@ -108,8 +143,8 @@ cst_status cst_parallel_for(cst_context *context, int64_t count, cst_task_fn tas
 }
 
 cst_status cst_parallel_long(cst_context *context, int64_t count, cst_task_fn task, void *user) {
-    int threads = affordable_threads(context);
-    if (threads == 1 || omp_in_parallel())
+    int threads = threads_for(context, affordable_threads(context));
+    if (threads == 1)
         return cst_parallel_for(context, count, task, user);
     bool counts = cst_count_begin(context, count);
     int64_t together = count / threads * threads;

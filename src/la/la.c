@@ -1,7 +1,7 @@
 /*
  * Dense linear algebra over CBLAS and LAPACKE.
  */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#define _GNU_SOURCE /* MAP_ANONYMOUS, PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP */
 #include "la/la.h"
 
 #include <cblas.h>
@@ -11,83 +11,129 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
+
+/* A writer must not wait for good while calls of other threads overlap. */
+#ifdef PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
+#define FAIR_LOCK PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
+#else
+#define FAIR_LOCK PTHREAD_RWLOCK_INITIALIZER
+#endif
 
 /* OpenBLAS keeps its thread count per process; this counter restores it when the last user leaves.
  */
 static pthread_mutex_t blas_mutex = PTHREAD_MUTEX_INITIALIZER;
 static int blas_users;
+static _Thread_local int blas_entered; /* how many of them are this thread's */
 static int blas_threads_before;
-static bool blas_limited; /* the address space has a limit (ulimit -v) that may be met; atomic */
+static bool blas_restore_due; /* the last user was a thread of the process that forked this one */
+static bool blas_limited;     /* memory has a limit that may be met; atomic */
 
-/* Addresses for the buffers of 256 threads, and as many for all else. */
+/* Held by every call of OpenBLAS: for reading, or for writing where the call has to be alone. A
+ * fork waits for all of them, since the child would find OpenBLAS's own locks taken for good. */
+static pthread_rwlock_t blas_calls = FAIR_LOCK;
+
+/* Buffers of 256 threads, and as much for all else. */
 #define PLENTY ((size_t)64 << 30)
 
-static bool has_room(size_t bytes, int protection) {
-    void *room = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+/* Asks for memory instead of looking at limits, for there are several: of addresses (ulimit -v), of
+ * data (ulimit -d), of what the system promises in all (strict overcommit, where MAP_NORESERVE has
+ * no effect). Nothing is touched, so nothing is used. */
+static bool has_room(size_t bytes, int flags) {
+    void *room =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
     return room != MAP_FAILED && munmap(room, bytes) == 0;
 }
 
-static bool address_space_is_limited(void) {
-    struct rlimit limit;
-    return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-           !has_room(PLENTY, PROT_NONE);
+/* ---- forks ----------------------------------------------------------------------------------- */
+
+static void before_fork(void) {
+    (void)pthread_mutex_lock(&blas_mutex);
+    (void)pthread_rwlock_wrlock(&blas_calls);
+}
+
+static void after_fork(void) {
+    (void)pthread_rwlock_unlock(&blas_calls);
+    (void)pthread_mutex_unlock(&blas_mutex);
+}
+
+/* Of all users only those of the thread that forked are left. */
+static void after_fork_in_child(void) {
+    blas_calls = (pthread_rwlock_t)FAIR_LOCK;
+    blas_mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    blas_restore_due = blas_restore_due || (blas_users > 0 && blas_entered == 0);
+    blas_users = blas_entered;
+}
+
+static void watch_forks(void) {
+    (void)pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}
+
+/* ---- the number of threads ------------------------------------------------------------------- */
+
+/* Each change of the number makes OpenBLAS look after its threads and their buffers, so a number
+ * that is right is left alone. */
+static void set_blas_threads(int threads) {
+    if (openblas_get_num_threads() != threads)
+        openblas_set_num_threads(threads);
 }
 
 void cst_la_enter(void) {
+    static pthread_once_t watch = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&watch, watch_forks);
     (void)pthread_mutex_lock(&blas_mutex);
     if (blas_users++ == 0) {
-        __atomic_store_n(&blas_limited, address_space_is_limited(), __ATOMIC_RELAXED);
-        blas_threads_before = openblas_get_num_threads();
-        openblas_set_num_threads(1);
+        __atomic_store_n(&blas_limited, !has_room(PLENTY, MAP_NORESERVE), __ATOMIC_RELAXED);
+        if (!blas_restore_due)
+            blas_threads_before = openblas_get_num_threads();
+        blas_restore_due = false;
+        set_blas_threads(1);
     }
+    blas_entered++;
     (void)pthread_mutex_unlock(&blas_mutex);
 }
 
 void cst_la_leave(void) {
     (void)pthread_mutex_lock(&blas_mutex);
+    blas_entered--;
     if (--blas_users == 0)
-        openblas_set_num_threads(blas_threads_before);
+        set_blas_threads(blas_threads_before);
     (void)pthread_mutex_unlock(&blas_mutex);
 }
 
 /* ---- room for OpenBLAS -------------------------------------------------------------------------
  * OpenBLAS keeps a buffer of 128 MiB for each thread that calls it, and where it finds no room for
- * one it asks again for ever. So in a limited address space one thread at a time calls it, and none
+ * one it asks again for ever. So where memory is limited one thread at a time calls it, and none
  * before there is room.
  */
 
 #define BUFFER_ROOM ((size_t)160 << 20)
 
-static pthread_mutex_t buffer_mutex = PTHREAD_MUTEX_INITIALIZER;
-static bool buffer_is_there; /* once a call was made, under buffer_mutex */
+static bool buffer_is_there; /* once a call was made alone; by whoever is alone */
 
-/* Whether this call has to be alone, in which case it is from here on. */
-static bool blas_alone(void) {
+/* Whether this call is alone, as it has to be where memory is limited. */
+static bool blas_enter(void) {
     bool alone = __atomic_load_n(&blas_limited, __ATOMIC_RELAXED);
     if (alone)
-        (void)pthread_mutex_lock(&buffer_mutex);
+        (void)pthread_rwlock_wrlock(&blas_calls);
+    else
+        (void)pthread_rwlock_rdlock(&blas_calls);
     return alone;
 }
 
-static void blas_end(bool alone) {
-    if (alone)
-        (void)pthread_mutex_unlock(&buffer_mutex);
+static void blas_end(void) {
+    (void)pthread_rwlock_unlock(&blas_calls);
 }
 
-static cst_status blas_begin(cst_context *context, bool *alone) {
-    *alone = blas_alone();
-    if (!*alone)
+static cst_status blas_begin(cst_context *context) {
+    if (!blas_enter() || buffer_is_there)
         return CST_OK;
-    if (!buffer_is_there)
-        buffer_is_there = has_room(BUFFER_ROOM, PROT_READ | PROT_WRITE);
+    buffer_is_there = has_room(BUFFER_ROOM, 0);
     if (buffer_is_there)
         return CST_OK;
-    blas_end(true);
+    blas_end();
     return cst_fail(context, CST_ERROR_MEMORY,
-                    "the address space is limited (ulimit -v) and has no %d MiB left for the "
-                    "buffers of linear algebra: raise the limit, or start with "
-                    "OPENBLAS_NUM_THREADS=1",
+                    "memory is limited and there are no %d MiB left for the buffers of linear "
+                    "algebra: raise the limit (ulimit -v, ulimit -d), or free memory",
                     (int)(BUFFER_ROOM >> 20));
 }
 
@@ -108,50 +154,46 @@ static int64_t largest(int64_t a, int64_t b, int64_t c) {
 cst_status cst_gemm_f32(cst_context *context, bool transpose_a, bool transpose_b, int64_t m,
                         int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
                         const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
-    bool alone = false;
     cst_status status = check_dims(context, m, n, k, largest(lda, ldb, ldc));
-    if (status != CST_OK || m == 0 || n == 0 || (status = blas_begin(context, &alone)) != CST_OK)
+    if (status != CST_OK || m == 0 || n == 0 || (status = blas_begin(context)) != CST_OK)
         return status;
     cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans,
                 transpose_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, alpha, a, (int)lda,
                 b, (int)ldb, beta, c, (int)ldc);
-    blas_end(alone);
+    blas_end();
     return CST_OK;
 }
 
 cst_status cst_gemm_f64(cst_context *context, bool transpose_a, bool transpose_b, int64_t m,
                         int64_t n, int64_t k, double alpha, const double *a, int64_t lda,
                         const double *b, int64_t ldb, double beta, double *c, int64_t ldc) {
-    bool alone = false;
     cst_status status = check_dims(context, m, n, k, largest(lda, ldb, ldc));
-    if (status != CST_OK || m == 0 || n == 0 || (status = blas_begin(context, &alone)) != CST_OK)
+    if (status != CST_OK || m == 0 || n == 0 || (status = blas_begin(context)) != CST_OK)
         return status;
     cblas_dgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans,
                 transpose_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, alpha, a, (int)lda,
                 b, (int)ldb, beta, c, (int)ldc);
-    blas_end(alone);
+    blas_end();
     return CST_OK;
 }
 
 cst_status cst_syrk_f64(cst_context *context, int64_t n, int64_t k, double alpha, const double *a,
                         int64_t lda, double beta, double *c, int64_t ldc) {
-    bool alone = false;
     cst_status status = check_dims(context, n, n, k, largest(lda, ldc, k));
-    if (status != CST_OK || n == 0 || (status = blas_begin(context, &alone)) != CST_OK)
+    if (status != CST_OK || n == 0 || (status = blas_begin(context)) != CST_OK)
         return status;
     cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)n, (int)k, alpha, a, (int)lda, beta, c,
                 (int)ldc);
-    blas_end(alone);
+    blas_end();
     return CST_OK;
 }
 
 cst_status cst_eigh(cst_context *context, int64_t n, double *a, double *values) {
-    bool alone = false;
     cst_status status = check_dims(context, n, n, n, n);
-    if (status != CST_OK || n == 0 || (status = blas_begin(context, &alone)) != CST_OK)
+    if (status != CST_OK || n == 0 || (status = blas_begin(context)) != CST_OK)
         return status;
     lapack_int info = LAPACKE_dsyevd(LAPACK_ROW_MAJOR, 'V', 'L', (int)n, a, (int)n, values);
-    blas_end(alone);
+    blas_end();
     if (info != 0)
         return cst_fail(
             context, CST_ERROR_NUMERIC,
@@ -162,12 +204,11 @@ cst_status cst_eigh(cst_context *context, int64_t n, double *a, double *values) 
 }
 
 cst_status cst_cholesky(cst_context *context, int64_t n, double *a) {
-    bool alone = false;
     cst_status status = check_dims(context, n, n, n, n);
-    if (status != CST_OK || n == 0 || (status = blas_begin(context, &alone)) != CST_OK)
+    if (status != CST_OK || n == 0 || (status = blas_begin(context)) != CST_OK)
         return status;
     lapack_int info = LAPACKE_dpotrf(LAPACK_ROW_MAJOR, 'L', (int)n, a, (int)n);
-    blas_end(alone);
+    blas_end();
     if (info != 0)
         return cst_fail(context, CST_ERROR_NUMERIC,
                         "a %lld x %lld matrix is not positive definite (leading minor %d)",
@@ -179,16 +220,15 @@ void cst_cholesky_solve(int64_t n, const double *factor, double *b) {
     if (n <= 0)
         return;
     /* After cst_cholesky there is a buffer. */
-    bool alone = blas_alone();
+    (void)blas_enter();
     cblas_dtrsv(CblasRowMajor, CblasLower, CblasNoTrans, CblasNonUnit, (int)n, factor, (int)n, b,
                 1);
     cblas_dtrsv(CblasRowMajor, CblasLower, CblasTrans, CblasNonUnit, (int)n, factor, (int)n, b, 1);
-    blas_end(alone);
+    blas_end();
 }
 
 cst_status cst_cholesky_inverse_diagonal(cst_context *context, int64_t n, const double *factor,
                                          double *diagonal) {
-    bool alone = false;
     cst_status status = check_dims(context, n, n, n, n);
     if (status != CST_OK || n == 0)
         return status;
@@ -197,11 +237,11 @@ cst_status cst_cholesky_inverse_diagonal(cst_context *context, int64_t n, const 
     if (!inverse)
         return CST_ERROR_MEMORY;
     memcpy(inverse, factor, width * width * sizeof *inverse);
-    status = blas_begin(context, &alone);
+    status = blas_begin(context);
     lapack_int info = 0;
     if (status == CST_OK) {
         info = LAPACKE_dtrtri(LAPACK_ROW_MAJOR, 'L', 'N', (int)n, inverse, (int)n);
-        blas_end(alone);
+        blas_end();
     }
     if (info != 0)
         status = cst_fail(context, CST_ERROR_NUMERIC,

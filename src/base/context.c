@@ -114,6 +114,7 @@ cst_status cst_context_enter(cst_context *context, cst_context **entered) {
     }
     if (refused == context)
         refused = NULL;
+    cst_large_look(&context->large);
     cst_status status = context->run->calling ? begin_inner(context) : CST_OK;
     if (context->owner.depth == 1)
         cst_stage_none(context);

@@ -5,6 +5,7 @@
 #include "base/large.h"
 
 #include "base/retry.h"
+#include "base/threads.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +27,15 @@ struct cst_mapping {
 enum { HEAD_BYTES = 4096 };
 
 void cst_large_init(cst_large *large) {
-    *large = (cst_large){.least = CST_LARGE_BYTES};
+    *large = (cst_large){.least = CST_LARGE_BYTES, .generation = cst_process_generation()};
+    (void)pthread_mutex_init(&large->lock, NULL);
+}
+
+void cst_large_look(cst_large *large) {
+    unsigned generation = cst_process_generation();
+    if (large->generation == generation)
+        return;
+    large->generation = generation;
     (void)pthread_mutex_init(&large->lock, NULL);
 }
 

@@ -18,15 +18,20 @@ typedef struct cst_mapping cst_mapping;
 /* Part of the root context. */
 typedef struct cst_large {
     pthread_mutex_t lock;
-    size_t least;      /* CST_LARGE_BYTES; tests take smaller arrays for large ones */
-    size_t held;       /* bytes of large arrays in memory proper */
-    cst_mapping *maps; /* those in files */
-    size_t mapped;     /* their bytes */
-    double looked;     /* when the resident size was last read, seconds */
+    size_t least;        /* CST_LARGE_BYTES; tests take smaller arrays for large ones */
+    size_t held;         /* bytes of large arrays in memory proper */
+    cst_mapping *maps;   /* those in files */
+    size_t mapped;       /* their bytes */
+    double looked;       /* when the resident size was last read, seconds */
+    unsigned generation; /* of the process that made the lock */
 } cst_large;
 
 void cst_large_init(cst_large *large);
 void cst_large_destroy(cst_large *large);
+
+/* In a child that was forked inside a call, a lock that another thread held would never be free: it
+ * is made anew. For wherever the caller's thread enters the library or comes back to it. */
+void cst_large_look(cst_large *large);
 
 /* Counts `bytes` (of a large array) into memory if the sum stays at or below `limit`. */
 bool cst_large_hold(cst_large *large, size_t bytes, size_t limit);

@@ -74,7 +74,8 @@ static void take_tasks(void *user, int number) {
         cst_status result = cst_poll(worker);
         if (result == CST_OK)
             result = l->task(worker, l->user, i);
-        /* A callback forked: this is the child, and whatever the other threads had is locked. */
+        /* A callback forked and this is the child: the lock of the failure may be taken for good.
+         */
         if (cst_process_generation() != l->generation)
             return;
         if (l->counts)

@@ -17,10 +17,11 @@
  * need, OpenBLAS and LAPACK included; sanitizers make frames larger. */
 #define STACK_BYTES ((size_t)2 << 20)
 
-/* What has to be free before a thread is started: the C library reserves up to 128 MiB of addresses
- * for its allocations, and the caller's work must not fail for want of what it would have had
- * without the thread, 160 MiB for OpenBLAS among it. */
-#define ROOM_BYTES ((size_t)320 << 20)
+/* What has to be free before a thread is started, so that the work does not fail for want of what
+ * it would have had without the thread: OpenBLAS takes 128 MiB, and the C library reserves 64 MiB
+ * of addresses for each thread's allocations, with as much again while it does so. */
+#define ROOM_BYTES ((size_t)256 << 20)
+#define ROOM_OF_A_THREAD ((size_t)66 << 20)
 
 /* Seconds before a system that refused a thread is asked for another one. */
 static const double ASK_AGAIN = 1;
@@ -127,11 +128,12 @@ static int create(worker *w) {
     return failed;
 }
 
-/* Whether there is memory for one more thread: addresses, data, or what the system promises. */
-static bool has_room(void) {
-    void *room = mmap(NULL, ROOM_BYTES, PROT_READ | PROT_WRITE,
+/* Whether there is memory for thread `number`: addresses, data, or what the system promises. */
+static bool has_room(int number) {
+    size_t bytes = ROOM_BYTES + (size_t)number * ROOM_OF_A_THREAD;
+    void *room = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return room != MAP_FAILED && munmap(room, ROOM_BYTES) == 0;
+    return room != MAP_FAILED && munmap(room, bytes) == 0;
 }
 
 static const char *const no_memory =
@@ -206,7 +208,7 @@ static bool make_room(cst_context *root, cst_threads *pool, int count) {
 }
 
 static bool add_worker(cst_context *root, cst_threads *pool) {
-    worker *w = has_room() ? allocate(root, sizeof *w) : NULL;
+    worker *w = has_room(pool->count + 1) ? allocate(root, sizeof *w) : NULL;
     if (!w) {
         pool->refused = no_memory;
         return false;

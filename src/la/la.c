@@ -108,7 +108,7 @@ void cst_la_leave(void) {
 
 #define BUFFER_ROOM ((size_t)160 << 20)
 
-static bool buffer_is_there; /* once a call was made alone; by whoever is alone */
+static bool buffer_is_there; /* once a call was made; atomic */
 
 /* Whether this call is alone, as it has to be where memory is limited. */
 static bool blas_enter(void) {
@@ -121,16 +121,15 @@ static bool blas_enter(void) {
 }
 
 static void blas_end(void) {
+    __atomic_store_n(&buffer_is_there, true, __ATOMIC_RELAXED);
     (void)pthread_rwlock_unlock(&blas_calls);
 }
 
 static cst_status blas_begin(cst_context *context) {
-    if (!blas_enter() || buffer_is_there)
+    if (!blas_enter() || __atomic_load_n(&buffer_is_there, __ATOMIC_RELAXED) ||
+        has_room(BUFFER_ROOM, 0))
         return CST_OK;
-    buffer_is_there = has_room(BUFFER_ROOM, 0);
-    if (buffer_is_there)
-        return CST_OK;
-    blas_end();
+    (void)pthread_rwlock_unlock(&blas_calls);
     return cst_fail(context, CST_ERROR_MEMORY,
                     "memory is limited and there are no %d MiB left for the buffers of linear "
                     "algebra: raise the limit (ulimit -v, ulimit -d), or free memory",

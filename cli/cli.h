@@ -137,10 +137,11 @@ int cli_attach(cli_call *call);
 /* The signal that asked the tool to stop; 0: none did. */
 int cli_interrupted(void);
 
-/* How many such signals there were. */
-int cli_interrupts(void);
+/* Whether another came that was no part of the same stroke: a quarter of a second later. */
+bool cli_interrupted_again(void);
 
-/* While a program of the user's is waited for: the second of them is not the end yet. */
+/* While a program of the user's is waited for: that has an end of its own, so that no signal, however
+ * late, ends the tool before. */
 void cli_hold_signals(bool on);
 
 /* Takes the progress line away, for others who write to the terminal. */
@@ -157,6 +158,18 @@ int cli_print_report(cli_call *call, const cst_report *report);
 
 /* Prints the report where all went well so far (`code`), and frees it. Returns the exit code. */
 int cli_end_report(cli_call *call, cst_report *report, int code);
+
+/* ---- unfinished.c ---------------------------------------------------------------------------- */
+
+/* Notes a name that is drawn for this run: it, and what begins with it in its folder, is removed
+ * where a late signal ends the program at once. */
+void cli_unfinished_name(const char *path);
+
+/* The same for a folder that the run made and others may put files into: removed when empty. */
+void cli_unfinished_folder(const char *path);
+
+/* Removes all of them. Safe in a signal handler that runs once. */
+void cli_unfinished_remove(void);
 
 /* ---- output.c -------------------------------------------------------------------------------- */
 
@@ -303,6 +316,10 @@ int cli_check_written(cli_call *call, cst_status status);
 /* Makes the names in a folder last through a loss of power, as far as its file system can: a name
  * that was given stays given, so nothing is said when it cannot. */
 void cli_sync_folder(const char *folder);
+
+/* Remove a file, or a folder with nothing in it, if it is there. */
+void cli_remove_file(const char *path);
+void cli_remove_folder(const char *path);
 
 /* Gives what is finished the permissions of what it replaces, and its name; false and errno where
  * that fails. */

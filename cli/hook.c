@@ -185,7 +185,7 @@ enum { LAST = 3 };
 /* Sends the program's whole group the next signal when it is time: that which the tool got, then
  * SIGTERM, then SIGKILL, which an impatient user has at once. */
 static void press(pid_t child, ending *e) {
-    bool at_once = cli_interrupts() > 1;
+    bool at_once = cli_interrupted_again();
     if (e->sent == LAST || (e->sent > 0 && !at_once && now_seconds() - e->told <= GRACE))
         return;
 #ifdef __linux__
@@ -216,9 +216,9 @@ static int wait_for(pid_t child, int *how) {
         if (found < 0 && errno != EINTR)
             return errno;
         ended = ended || found == child;
-        if (ended && (cli_interrupts() == 0 || is_over(child, &e)))
+        if (ended && (!cli_interrupted() || is_over(child, &e)))
             return 0;
-        if (cli_interrupts() > 0)
+        if (cli_interrupted())
             press(child, &e);
         struct timespec rest = {.tv_nsec = pause};
         (void)nanosleep(&rest, NULL); /* a signal ends it early */

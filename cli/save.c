@@ -116,6 +116,7 @@ static int make_folder(cli_call *call, cli_save *save) {
             return cli_fail(call, "--save %s: the folder cannot be made: %s", save->folder,
                             strerror(errno));
         save->made = true;
+        cli_unfinished_folder(save->folder);
         return CLI_OK;
     }
     if (!S_ISDIR(info.st_mode))
@@ -366,10 +367,10 @@ cst_status cli_save_predictions(void *user, const char *method, const char *spli
 
 void cli_drop_save(cli_save *save) {
     for (int i = 0; i < save->count; i++)
-        (void)unlink(save->files[i].write_to);
+        cli_remove_file(save->files[i].write_to);
     save->count = 0;
     if (save->made)
-        (void)rmdir(save->folder); /* only where nothing is in it */
+        cli_remove_folder(save->folder); /* only where nothing is in it */
 }
 
 /* Gives every file its name, or takes back those that were not there before. */
@@ -395,7 +396,7 @@ static int name_files(cli_call *call, cli_save *save) {
     }
     for (int i = 0; code != CLI_OK && i < named; i++)
         if (fresh[i])
-            (void)unlink(save->files[i].final);
+            cli_remove_file(save->files[i].final);
     free(fresh);
     return code;
 }

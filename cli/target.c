@@ -142,9 +142,10 @@ static int choose_new_name(cli_call *call, cli_target *target) {
                        (int)((size_t)(base - target->final) + cut), target->final, cli_draw_name());
         errno = EEXIST;
         if (lstat(target->write_to, &info) != 0) {
-            if (errno == ENOENT)
-                return CLI_OK;
-            break;
+            if (errno != ENOENT)
+                break;
+            cli_unfinished_name(target->write_to);
+            return CLI_OK;
         }
     }
     *target->write_to = '\0';
@@ -299,6 +300,19 @@ int cli_open_folder_target(cli_call *call, const char *what, const char *instead
     return code == CLI_OK && exists ? make_alike(call, target, info.st_mode) : code;
 }
 
+static void remove_at(int folder, const char *name, int flags) {
+    while (unlinkat(folder, name, flags) != 0 && errno == EINTR) {
+    }
+}
+
+void cli_remove_file(const char *path) {
+    remove_at(AT_FDCWD, path, 0);
+}
+
+void cli_remove_folder(const char *path) {
+    remove_at(AT_FDCWD, path, AT_REMOVEDIR);
+}
+
 /* Removes what a command wrote, if it got so far: a file, or a folder of files. */
 static void remove_target(const cli_target *target) {
     if (target->folder)
@@ -306,10 +320,10 @@ static void remove_target(const cli_target *target) {
     DIR *folder = target->folder ? open_folder(target->write_to) : NULL;
     for (const struct dirent *entry; folder && (entry = next_entry(folder)) != NULL;)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            (void)unlinkat(dirfd(folder), entry->d_name, 0);
+            remove_at(dirfd(folder), entry->d_name, 0);
     if (folder)
         (void)closedir(folder);
-    (void)(target->folder ? rmdir(target->write_to) : unlink(target->write_to));
+    (target->folder ? cli_remove_folder : cli_remove_file)(target->write_to);
 }
 
 bool cli_target_ends(const cli_target *target, const char *extension) {
@@ -376,7 +390,7 @@ int cli_close_targets(cli_call *call, const cli_target *targets, int count, int 
         else if (code != CLI_OK && i >= named)
             remove_target(target);
         else if (code != CLI_OK && fresh[i])
-            (void)unlink(target->final);
+            cli_remove_file(target->final);
     }
     return code;
 }

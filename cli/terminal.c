@@ -14,29 +14,61 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The things a signal handler may touch. */
-static volatile sig_atomic_t interrupted_by;
-static volatile sig_atomic_t interrupts;
-static volatile sig_atomic_t held;
+/* ---- signals ---------------------------------------------------------------------------------
+ * The first signal asks the call of the library to stop, and what it left unfinished is removed.
+ * More of them come with it where a key is held down, or a process group and its leader are both
+ * told: they change nothing. Whoever still sends one after INSIST seconds has a run that hangs.
+ */
 
-/* The first interrupt asks the call of the library to stop, the second ends the program at once:
- * but while a program of the user's is waited for, it ends that one, and the third us. */
+static const int64_t AGAIN = 250;   /* milliseconds: not the same stroke */
+static const int64_t INSIST = 5000; /* milliseconds */
+
+/* The things a signal handler may touch, in whatever thread it runs. */
+static volatile sig_atomic_t interrupted_by;
+static volatile sig_atomic_t again;
+static volatile sig_atomic_t held;
+static int64_t first_came; /* milliseconds; 0: none yet */
+static int ending;
+
+static int64_t now_milliseconds(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + 1; /* never 0 */
+}
+
+/* Ends the program by the signal, wherever it is blocked. */
+static void end_by(int number) {
+    sigset_t it;
+    (void)signal(number, SIG_DFL);
+    (void)sigemptyset(&it);
+    (void)sigaddset(&it, number);
+    (void)raise(number);
+    (void)pthread_sigmask(SIG_UNBLOCK, &it, NULL);
+}
+
 static void on_signal(int number) {
-    if (!interrupted_by)
+    int reason = errno;
+    int64_t none = 0;
+    int64_t now = now_milliseconds();
+    if (__atomic_compare_exchange_n(&first_came, &none, now, false, __ATOMIC_SEQ_CST,
+                                    __ATOMIC_SEQ_CST))
         interrupted_by = number;
-    interrupts = interrupts + 1;
-    if (interrupts > (held ? 2 : 1)) {
-        (void)signal(number, SIG_DFL);
-        (void)raise(number);
+    else if (now - none >= AGAIN)
+        again = 1;
+    if (none && now - none >= INSIST && !held &&
+        !__atomic_exchange_n(&ending, 1, __ATOMIC_SEQ_CST)) {
+        cli_unfinished_remove();
+        end_by(number);
     }
+    errno = reason;
 }
 
 int cli_interrupted(void) {
     return (int)interrupted_by;
 }
 
-int cli_interrupts(void) {
-    return (int)interrupts;
+bool cli_interrupted_again(void) {
+    return again != 0;
 }
 
 void cli_hold_signals(bool on) {
@@ -99,8 +131,7 @@ int cli_check(cli_call *call, cst_status status) {
 void cli_follow_signal(const cli_call *call) {
     if (!(call->cancelled || cli_output_stopped()) || !interrupted_by)
         return;
-    (void)signal(interrupted_by, SIG_DFL);
-    (void)raise(interrupted_by);
+    end_by(interrupted_by);
 }
 
 /* ---- log and progress ------------------------------------------------------------------------ */
@@ -211,16 +242,21 @@ static int set_memory(cli_call *call) {
     return CLI_OK;
 }
 
-/* What ends a program in a terminal or a job is an interrupt, so that nothing unfinished stays;
- * but what the caller ignores (nohup, a job in the background of a script) stays ignored. */
+/* What ends a program by a user, a terminal, a job or a limit is an interrupt, so that nothing
+ * unfinished stays; but what the caller ignores (nohup, a job in the background of a script) stays
+ * ignored. While one is handled the others wait. */
 static void heed_signals(void) {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    static const int numbers[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
+                                  SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2};
+    const size_t count = sizeof numbers / sizeof *numbers;
     struct sigaction action;
     struct sigaction before;
     memset(&action, 0, sizeof action);
     action.sa_handler = on_signal;
     (void)sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    for (size_t i = 0; i < count; i++)
+        (void)sigaddset(&action.sa_mask, numbers[i]);
+    for (size_t i = 0; i < count; i++) {
         if (sigaction(numbers[i], NULL, &before) != 0 || before.sa_handler != SIG_IGN)
             (void)sigaction(numbers[i], &action, NULL);
     }

@@ -69,7 +69,7 @@ static int open_temporary(const char *folder, char *name) {
 #endif
     file = cst_make_new_file(name);
     if (file >= 0) {
-        (void)unlink(name);
+        (void)cst_remove_file(name);
         (void)fcntl(file, F_SETFD, FD_CLOEXEC);
     }
     return file;

@@ -129,6 +129,23 @@ static inline bool cst_synced(int fd) {
     return cst_fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP;
 }
 
+/* flags: AT_REMOVEDIR for a folder, or 0. */
+static inline int cst_remove_at(int folder, const char *name, int flags) {
+    int result = 0;
+    do
+        result = unlinkat(folder, name, flags);
+    while (result != 0 && errno == EINTR);
+    return result;
+}
+
+static inline int cst_remove_file(const char *path) {
+    return cst_remove_at(AT_FDCWD, path, 0);
+}
+
+static inline int cst_remove_folder(const char *path) {
+    return cst_remove_at(AT_FDCWD, path, AT_REMOVEDIR);
+}
+
 static inline int cst_rename(const char *from, const char *to) {
     int result = 0;
     do

@@ -403,7 +403,7 @@ void cst_output_abort(cst_context *context, cst_output_file *output) {
     if (output->fd >= 0)
         (void)close(output->fd);
     if (output->temporary)
-        (void)unlink(output->temporary);
+        (void)cst_remove_file(output->temporary);
     cst_free(context, output->temporary);
     cst_free(context, output->buffer);
     cst_free(context, output->path);

@@ -129,9 +129,9 @@ void cst_output_folder_abort(cst_context *context, cst_output_folder *folder) {
     DIR *open = cst_open_entries(AT_FDCWD, folder->temporary, 0);
     for (const struct dirent *entry; open && (entry = cst_next_entry(open)) != NULL;)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            (void)unlinkat(dirfd(open), entry->d_name, 0);
+            (void)cst_remove_at(dirfd(open), entry->d_name, 0);
     if (open)
         (void)closedir(open);
-    (void)rmdir(folder->temporary);
+    (void)cst_remove_folder(folder->temporary);
     release(context, folder);
 }

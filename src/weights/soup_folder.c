@@ -150,9 +150,9 @@ cst_status cst_soup_folder_open(cst_context *context, cst_soup_folder *out, cons
     if (status == CST_OK)
         return CST_OK;
     if (out->made && locked)
-        (void)unlinkat(out->at, LOCK, 0);
+        (void)cst_remove_at(out->at, LOCK, 0);
     if (out->made)
-        (void)rmdir(path); /* if nothing else is in it by now */
+        (void)cst_remove_folder(path); /* if nothing else is in it by now */
     cst_soup_folder_close(out);
     return status;
 }
@@ -167,15 +167,15 @@ void cst_soup_folder_close(cst_soup_folder *folder) {
 }
 
 void cst_soup_folder_remove(const cst_soup_folder *folder, const char *path) {
-    (void)unlinkat(folder->at, "steps.jsonl", 0);
+    (void)cst_remove_at(folder->at, "steps.jsonl", 0);
     DIR *entries = cst_open_entries(folder->at, ".", O_NOFOLLOW);
     bool alone = look_beside(entries, LOCK) == 0;
     if (entries)
         (void)closedir(entries);
     if (!alone)
         return; /* something else is in it: the mark stays for the next run */
-    (void)unlinkat(folder->at, LOCK, 0);
-    (void)rmdir(path);
+    (void)cst_remove_at(folder->at, LOCK, 0);
+    (void)cst_remove_folder(path);
 }
 
 /* ---- removing -------------------------------------------------------------------------------- */
@@ -192,27 +192,27 @@ static void empty_folder(DIR *entries, const char *but, int levels) {
         for (const struct dirent *entry; (entry = cst_next_entry(entries)) != NULL;) {
             const char *name = entry->d_name;
             if (is_self(name) || (but && strcmp(name, but) == 0) ||
-                unlinkat(dirfd(entries), name, 0) == 0 || levels == 0)
+                cst_remove_at(dirfd(entries), name, 0) == 0 || levels == 0)
                 continue;
             DIR *deeper = cst_open_entries(dirfd(entries), name, O_NOFOLLOW);
             if (deeper && fstat(dirfd(deeper), &there) == 0 && there.st_dev == here.st_dev)
                 empty_folder(deeper, NULL, levels - 1);
             if (deeper)
                 (void)closedir(deeper);
-            (void)unlinkat(dirfd(entries), name, AT_REMOVEDIR);
+            (void)cst_remove_at(dirfd(entries), name, AT_REMOVEDIR);
         }
     }
 }
 
 void cst_soup_remove_any(int at, const char *name) {
-    if (unlinkat(at, name, 0) == 0)
+    if (cst_remove_at(at, name, 0) == 0)
         return;
     DIR *entries = cst_open_entries(at, name, O_NOFOLLOW);
     if (entries) {
         empty_folder(entries, NULL, DEEPEST);
         (void)closedir(entries);
     }
-    (void)unlinkat(at, name, AT_REMOVEDIR);
+    (void)cst_remove_at(at, name, AT_REMOVEDIR);
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */
@@ -250,10 +250,10 @@ void cst_soup_run_remove(int at, const char *name, DIR *entries) {
         empty_folder(entries, RUN_MARK, DEEPEST);
         rewinddir(entries);
         if (look_beside(entries, RUN_MARK) == 0)
-            (void)unlinkat(dirfd(entries), RUN_MARK, 0);
+            (void)cst_remove_at(dirfd(entries), RUN_MARK, 0);
     }
     (void)closedir(entries);
-    (void)unlinkat(at, name, AT_REMOVEDIR); /* one with files in it stays */
+    (void)cst_remove_at(at, name, AT_REMOVEDIR); /* one with files in it stays */
 }
 
 void cst_soup_runs_remove(const cst_soup_folder *folder) {

@@ -5,6 +5,7 @@
 #include "weights/soup_trial.h"
 
 #include "base/calling.h"
+#include "base/retry.h"
 #include "io/bytes.h"
 #include "io/hash.h"
 #include "weights/checkpoints.h"
@@ -238,7 +239,7 @@ static cst_status use_kept(cst_context *context, cst_soup *soup, const char *kep
     if (lstat(kept, &info) != 0)
         return CST_OK;
     if (!S_ISREG(info.st_mode)) {
-        if ((S_ISDIR(info.st_mode) ? rmdir(kept) : unlink(kept)) == 0)
+        if ((S_ISDIR(info.st_mode) ? cst_remove_folder(kept) : cst_remove_file(kept)) == 0)
             return CST_OK;
         return cst_fail(context, CST_ERROR_INPUT,
                         "work folder: %s is no file of predictions; remove it", kept);
@@ -255,7 +256,7 @@ static cst_status use_kept(cst_context *context, cst_soup *soup, const char *kep
     else if (sound)
         status = cst_fail(context, status, "the predictions kept cannot be scored: %s", why);
     else
-        status = unlink(kept) == 0 ? CST_OK : status;
+        status = cst_remove_file(kept) == 0 ? CST_OK : status;
     cst_free(context, why);
     return status;
 }

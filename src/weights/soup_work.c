@@ -63,10 +63,10 @@ static void remove_cache(int at) {
     DIR *entries = cst_open_entries(at, "cache", O_NOFOLLOW);
     for (const struct dirent *entry; entries && (entry = cst_next_entry(entries)) != NULL;)
         if (is_kept(entry->d_name))
-            (void)unlinkat(dirfd(entries), entry->d_name, 0);
+            (void)cst_remove_at(dirfd(entries), entry->d_name, 0);
     if (entries)
         (void)closedir(entries);
-    (void)unlinkat(at, "cache", AT_REMOVEDIR);
+    (void)cst_remove_at(at, "cache", AT_REMOVEDIR);
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */
@@ -123,7 +123,7 @@ static void unfurnish(cst_soup_work *work) {
     work->run_at = -1;
     if (!work->folder.made || work->folder.at < 0)
         return;
-    if (unlinkat(work->folder.at, "cache", AT_REMOVEDIR) == 0 || errno == ENOENT)
+    if (cst_remove_at(work->folder.at, "cache", AT_REMOVEDIR) == 0 || errno == ENOENT)
         cst_soup_folder_remove(&work->folder, work->path);
 }
 

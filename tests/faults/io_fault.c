@@ -4,7 +4,8 @@
  * touched. CST_IO_FAULT is KIND=WHAT:N: KIND open, read, write, fsync, rename, link, map, reserve,
  * close, make, list (entries of folders), remove; WHAT an errno by name, `short` (half of what was
  * asked for), `kill` (the process is gone before the call), `interrupt` (SIGINT comes before the
- * call) or `none`; N the number, from 0, of the first call that fails. Of EINTR one call fails, of
+ * call), `storm` (so it does, and SIGTERM and SIGINT in turns before every later call of any kind),
+ * `hang` (the call is not made and never returns) or `none`; N the number, from 0, of the first call that fails. Of EINTR one call fails, of
  * all others every later one too, or none where `:once` stands behind N. At the end the number of
  * calls of the kind goes to the file CST_IO_COUNT. With CST_IO_NAMED no file is made without a
  * name. Who opens /dev/urandom for the n-th time gets the n-th eight bytes of the file
@@ -29,9 +30,10 @@
 
 static char kind[16];
 static char under[1024];
-enum { SHORT = -1, KILL = -2, INTERRUPT = -3 };
+enum { SHORT = -1, KILL = -2, INTERRUPT = -3, STORM = -4, HANG = -5 };
 
-static int error; /* 0: none; SHORT; KILL; INTERRUPT */
+static int error; /* an errno, one of these, or 0: none */
+static long storming; /* signals of a storm so far */
 static long first;
 static bool once;
 static long seen;
@@ -47,7 +49,8 @@ __attribute__((constructor)) static void begin(void) {
                   {"EMFILE", EMFILE}, {"EACCES", EACCES},      {"ENOMEM", ENOMEM},
                   {"EPERM", EPERM},   {"EDQUOT", EDQUOT},      {"EROFS", EROFS},
                   {"short", SHORT},   {"kill", KILL},          {"ENOTSUP", ENOTSUP},
-                  {"EINVAL", EINVAL}, {"interrupt", INTERRUPT}};
+                  {"EINVAL", EINVAL}, {"interrupt", INTERRUPT},
+                  {"storm", STORM},   {"hang", HANG}};
     const char *fault = getenv("CST_IO_FAULT");
     const char *folders = getenv("CST_IO_UNDER");
     char what[16] = "";
@@ -98,12 +101,18 @@ static bool is_open_under(int fd) {
 
 /* Whether this call is one that is to fail. */
 static bool hit(const char *what) {
+    if (__atomic_load_n(&storming, __ATOMIC_RELAXED) > 0)
+        (void)raise(__atomic_fetch_add(&storming, 1, __ATOMIC_RELAXED) % 2 ? SIGTERM : SIGINT);
     if (strcmp(kind, what) != 0)
         return false;
     long number = __atomic_fetch_add(&seen, 1, __ATOMIC_RELAXED);
-    bool signals = error == KILL || error == INTERRUPT;
+    bool signals = error < SHORT;
+    while (error == HANG && number == first)
+        (void)pause();
     if (signals && number == first)
         (void)raise(error == KILL ? SIGKILL : SIGINT);
+    if (error == STORM && number == first)
+        __atomic_store_n(&storming, 1, __ATOMIC_RELAXED);
     return error != 0 && !signals && (number == first || (number > first && !once));
 }
 
@@ -116,7 +125,8 @@ static bool fails(const char *what) {
 
 /* Of calls with a count: 0 for failure, else how much to ask for. */
 static size_t allowed(const char *what, int fd, size_t bytes) {
-    if (strcmp(kind, what) != 0 || !is_open_under(fd) || bytes == 0 || !hit(what))
+    bool concerns = strcmp(kind, what) == 0 || storming > 0;
+    if (!concerns || !is_open_under(fd) || bytes == 0 || !hit(what))
         return bytes;
     errno = error;
     return error > 0 ? 0 : (bytes + 1) / 2;
@@ -270,6 +280,14 @@ struct dirent64 *readdir64(DIR *folder) {
 
 int unlink(const char *path) {
     return is_under(path) && fails("remove") ? -1 : NEXT(unlink)(path);
+}
+
+int unlinkat(int folder, const char *name, int flags) {
+    return is_under_at(folder, name) && fails("remove") ? -1 : NEXT(unlinkat)(folder, name, flags);
+}
+
+int rmdir(const char *path) {
+    return is_under(path) && fails("remove") ? -1 : NEXT(rmdir)(path);
 }
 
 int fsync(int fd) {

@@ -63,7 +63,7 @@ bring_up() { # preset, arguments of the build
 bring_up gcc
 [ ! -d build-asan-ubsan ] || bring_up asan-ubsan --target alloc_sweep corestack_shared
 if [ $# = 0 ]; then # the longest first
-    set -- failing_memory python_memory bounds faults_io faults_killed properties faults_interrupted faults_random call_orders numbers weight_space
+    set -- failing_memory python_memory bounds faults_io faults_killed properties faults_interrupted faults_bursts faults_random call_orders numbers weight_space
     if [ -d build-asan-ubsan ]; then
         set -- failing_memory_asan "$@"
     else

@@ -136,6 +136,8 @@ class Bursts(PoolCase):
                 self.assertIn(self.content(at), [whole] if process.returncode == 0 else [before, whole], what)
                 self.clean(name, what)
                 stopped += process.returncode != 0
+            shutil.rmtree(self.out)
+            os.mkdir(self.out)
         self.assertGreater(stopped, 0)
         print(f"{len(commands)} commands, {runs} bursts each: {stopped} runs stopped")
 
@@ -196,7 +198,7 @@ class Bursts(PoolCase):
 
     def test_maps_that_hang(self):
         maps = self.maps()["maps"]
-        self.hang([("write=hang:60", maps), ("make=hang:0", maps)])
+        self.hang([("write=hang:5", maps), ("fsync=hang:20", maps)])
         self.assertEqual(os.listdir(self.out), [])
 
     def test_files_that_hang(self):

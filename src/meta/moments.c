@@ -365,47 +365,99 @@ static cst_status add_block(cst_context *worker, void *user, int64_t block, doub
     return status;
 }
 
-/* Means of a job's gated columns over a few of its samples spread evenly over the view. The
- * members' is 1/C. */
-static cst_status rough_means(cst_context *context, const cst_view *view,
-                              const cst_moments_job *job) {
+/* The rows that a job's rough means are taken from: up to SHIFT_SAMPLES of those that it takes,
+ * spread evenly over the view; a row may come twice. Returns how many. */
+static int64_t spread_rows(const cst_view *view, const cst_moments_job *job,
+                           int64_t rows[SHIFT_SAMPLES]) {
     int64_t samples = view->rows < SHIFT_SAMPLES ? view->rows : SHIFT_SAMPLES;
-    int32_t classes = view->classes;
-    int32_t inputs = view->members;
-    int32_t columns = cst_design_columns(job->gate);
-    double *shift = job->out->shift;
-    for (int32_t k = 0; k < inputs; k++)
-        shift[k] = 1 / (double)classes;
-    if (columns == inputs)
-        return CST_OK;
-    cst_slab slab;
-    double *z = cst_alloc(context, (size_t)columns * (size_t)classes, sizeof *z);
-    double *scratch = cst_alloc(context, cst_design_scratch(job->gate, 1), sizeof *scratch);
-    cst_status status = cst_slab_make(context, view, 1, &slab);
-    if (status == CST_OK && (!z || !scratch))
-        status = CST_ERROR_MEMORY;
     int64_t used = 0;
-    for (int64_t s = 0; status == CST_OK && s < samples; s++) {
+    for (int64_t s = 0; s < samples; s++) {
         /* s * rows / samples without the product overflowing */
         int64_t row = view->rows / samples * s + view->rows % samples * s / samples;
         while (row < view->rows && fold_of(job, row) < 0)
             row++;
         if (row == view->rows)
             break;
-        status = cst_slab_read(context, &slab, row, 1);
-        if (status != CST_OK)
-            break;
-        cst_design_fill(job->gate, slab.rows, 1, classes, z, classes, scratch);
-        for (int32_t j = inputs; j < columns; j++)
-            for (int32_t c = 0; c < classes; c++)
-                shift[j] += z[(int64_t)j * classes + c];
-        used++;
+        rows[used++] = row;
     }
-    for (int32_t j = inputs; used > 0 && j < columns; j++)
-        shift[j] /= (double)used * (double)classes;
-    cst_slab_free(context, &slab);
-    cst_free(context, z);
-    cst_free(context, scratch);
+    return used;
+}
+
+typedef struct spread {
+    cst_slab slab;      /* of one row */
+    int64_t most;       /* samples at a time, so that tiles are full */
+    float *copies;      /* [members][most * classes] */
+    const float **from; /* [members] */
+    double *z;          /* [columns][most * classes] */
+    double *scratch;
+} spread;
+
+static void free_spread(cst_context *context, spread *s) {
+    cst_slab_free(context, &s->slab);
+    cst_free(context, s->copies);
+    cst_free(context, s->from);
+    cst_free(context, s->z);
+    cst_free(context, s->scratch);
+}
+
+static cst_status make_spread(cst_context *context, const cst_view *view, const cst_gate *gate,
+                              spread *s) {
+    *s = (spread){.most = CST_TILE > view->classes ? CST_TILE / view->classes : 1};
+    size_t pairs = (size_t)s->most * (size_t)view->classes;
+    s->copies = cst_alloc(context, (size_t)view->members * pairs, sizeof *s->copies);
+    s->from = cst_alloc(context, (size_t)view->members, sizeof *s->from);
+    s->z = cst_alloc(context, (size_t)cst_design_columns(gate) * pairs, sizeof *s->z);
+    s->scratch = cst_alloc(context, cst_design_scratch(gate, s->most), sizeof *s->scratch);
+    cst_status status = cst_slab_make(context, view, 1, &s->slab);
+    if (status == CST_OK && !(s->copies && s->from && s->z && s->scratch))
+        status = CST_ERROR_MEMORY;
+    return status;
+}
+
+/* Adds the gated columns of `count` <= most rows to the sums, row after row. */
+static cst_status add_spread(cst_context *context, const cst_gate *gate, spread *s,
+                             const int64_t *rows, int64_t count, double *shift) {
+    int32_t classes = s->slab.view->classes;
+    int64_t pairs = count * classes;
+    int32_t columns = cst_design_columns(gate);
+    cst_status status = CST_OK;
+    for (int32_t k = 0; k < gate->inputs; k++)
+        s->from[k] = s->copies + k * pairs;
+    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+        status = cst_slab_read(context, &s->slab, rows[i], 1);
+        for (int32_t k = 0; status == CST_OK && k < gate->inputs; k++)
+            memcpy(s->copies + k * pairs + i * classes, s->slab.rows[k],
+                   (size_t)classes * sizeof *s->copies);
+    }
+    if (status != CST_OK)
+        return status;
+    cst_design_fill(gate, s->from, count, classes, s->z, pairs, s->scratch);
+    for (int32_t j = gate->inputs; j < columns; j++)
+        for (int64_t e = 0; e < pairs; e++)
+            shift[j] += s->z[j * pairs + e];
+    return CST_OK;
+}
+
+/* Means of a job's gated columns over a few of its samples. The members' is 1/C. */
+static cst_status rough_means(cst_context *context, const cst_view *view,
+                              const cst_moments_job *job) {
+    int64_t rows[SHIFT_SAMPLES];
+    int32_t columns = cst_design_columns(job->gate);
+    double *shift = job->out->shift;
+    for (int32_t k = 0; k < view->members; k++)
+        shift[k] = 1 / (double)view->classes;
+    if (columns == view->members)
+        return CST_OK;
+    spread s;
+    int64_t used = spread_rows(view, job, rows);
+    cst_status status = make_spread(context, view, job->gate, &s);
+    for (int64_t first = 0; status == CST_OK && first < used; first += s.most) {
+        int64_t count = used - first < s.most ? used - first : s.most;
+        status = add_spread(context, job->gate, &s, rows + first, count, shift);
+    }
+    for (int32_t j = view->members; used > 0 && j < columns; j++)
+        shift[j] /= (double)used * (double)view->classes;
+    free_spread(context, &s);
     return status;
 }
 
@@ -425,12 +477,14 @@ static cst_status check_job(cst_context *context, const cst_view *view,
 }
 
 static cst_status run_pass(cst_context *context, pass *p) {
+    int64_t blocks = cst_block_count(p->view->rows);
     double *total = cst_alloc(context, p->width, sizeof *total);
-    cst_status status = total ? CST_OK : CST_ERROR_MEMORY;
+    cst_status status = total ? cst_poll(context) : CST_ERROR_MEMORY;
     cst_la_enter();
-    if (status == CST_OK)
-        status = cst_reduce_blocks(context, cst_block_count(p->view->rows), p->width, add_block, p,
-                                   total);
+    if (status == CST_OK && blocks == 1)
+        status = add_block(context, p, 0, total); /* what is 0 plus its sums, and less to move */
+    else if (status == CST_OK)
+        status = cst_reduce_blocks(context, blocks, p->width, add_block, p, total);
     cst_la_leave();
     for (int32_t j = 0; status == CST_OK && j < p->count; j++) {
         cst_moments *out = p->jobs[j].out;

@@ -159,6 +159,9 @@ typedef struct drop_job {
     double se_scale;   /* standard error over all rows / over these */
     double *change;    /* [count]: mean loss without the member minus with it */
     double *change_se; /* [count] */
+    bool *known;       /* [members of the pool]: it was tried on the set that is kept now */
+    double *missed;    /* [2][members of the pool]: what came of that, change and standard error */
+    int32_t members;   /* of the pool */
 } drop_job;
 
 /* Fits without the kept member at `leave`; the mean change of the cross-fitted loss and its paired
@@ -190,9 +193,22 @@ static cst_status fit_without(cst_context *context, const drop_job *job, int32_t
     return status;
 }
 
+/* Remembers what leaving a member out changes, until somebody else goes. */
+static void remember(const drop_job *job, int32_t member, double change, double se) {
+    job->known[member] = true;
+    job->missed[member] = change;
+    job->missed[job->members + member] = se;
+}
+
 static cst_status drop_task(cst_context *context, void *user, int64_t task) {
     const drop_job *job = user;
+    int32_t member = job->kept[task];
     cst_meta_fit fit = {0};
+    if (job->known[member]) {
+        job->change[task] = job->missed[member];
+        job->change_se[task] = job->missed[job->members + member];
+        return CST_OK;
+    }
     cst_status status =
         fit_without(context, job, (int32_t)task, &fit, &job->change[task], &job->change_se[task]);
     cst_meta_fit_free(context, &fit);
@@ -232,8 +248,10 @@ static cst_status try_drop(cst_context *context, drop_job *job, int32_t member, 
     *dropped = status == CST_OK && change < se;
     if (!*dropped) {
         cst_meta_fit_free(context, &fit);
+        remember(job, member, change, se);
         return status;
     }
+    memset(job->known, 0, (size_t)job->members * sizeof *job->known);
     out->because[member] = CST_BECAUSE_REFIT;
     out->refit_change[member] = change;
     memmove(out->kept + at, out->kept + at + 1,
@@ -258,15 +276,20 @@ static cst_status drop_pass(cst_context *context, drop_job *job, int32_t *order,
     return status;
 }
 
-/* Passes until one after which nobody goes; one alone where the rows are a sample. */
+/* Passes until one after which nobody goes; one alone where the rows are a sample. Members that were
+ * tried since the last one went are not fitted without again in the next pass. */
 static cst_status drop_members(cst_context *context, drop_job *job, cst_stages *out) {
-    double *change = cst_alloc(context, 2 * (size_t)out->members, sizeof *change);
-    int32_t *order = cst_alloc(context, (size_t)out->members, sizeof *order);
-    cst_status status = change && order ? CST_OK : CST_ERROR_MEMORY;
+    size_t members = (size_t)out->members;
+    double *change = cst_alloc(context, 4 * members, sizeof *change);
+    int32_t *order = cst_alloc(context, members, sizeof *order);
+    job->known = cst_alloc(context, members, sizeof *job->known);
+    cst_status status = change && order && job->known ? CST_OK : CST_ERROR_MEMORY;
     int32_t before = 0;
     job->kept = out->kept;
+    job->members = out->members;
     job->change = change;
-    job->change_se = change ? change + out->members : NULL;
+    job->change_se = change ? change + members : NULL;
+    job->missed = change ? change + 2 * members : NULL;
     while (status == CST_OK && out->kept_count > 1 && out->kept_count != before) {
         before = out->kept_count;
         status = drop_pass(context, job, order, out);
@@ -275,6 +298,8 @@ static cst_status drop_members(cst_context *context, drop_job *job, cst_stages *
     }
     cst_free(context, change);
     cst_free(context, order);
+    cst_free(context, job->known);
+    job->known = NULL;
     return status;
 }
 

@@ -149,13 +149,19 @@ static void assert_mask(fixture *f, const char *path, const int64_t shape[3], in
     assert_int_equal(cst_mask_shape(f->context, path, 0, found, &dims), CST_OK);
     assert_int_equal(dims, axes);
     assert_memory_equal(found, shape, sizeof found);
-    assert_says(f, cst_mask_read(f->context, path, 0, pixels + 1, labels), CST_ERROR_IO,
-                "changed while it was read");
+    /* As many pixels or not: another shape is another mask. */
+    const int64_t others[][3] = {{shape[0], shape[1], shape[2] + 1},
+                                 {shape[0] + 1, shape[1], shape[2]},
+                                 {shape[0], shape[2], shape[1]},
+                                 {1, 1, pixels}};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        assert_says(f, cst_mask_read(f->context, path, 0, others[i], labels), CST_ERROR_IO,
+                    "had another size when it was opened before");
     int64_t base = f->memory.live;
     cst_status status = CST_ERROR_MEMORY;
     for (int64_t n = 0; status != CST_OK; n++) {
         f->memory.left = n;
-        status = cst_mask_read(f->context, path, 0, pixels, labels);
+        status = cst_mask_read(f->context, path, 0, shape, labels);
         f->memory.left = n;
         cst_status shaped = cst_mask_shape(f->context, path, 0, found, &dims);
         f->memory.left = -1;
@@ -181,21 +187,21 @@ static void masks_are_images_and_volumes(void **state) {
     put_npy(at(f, "m.npy"), "<i4", "(6,)", LABELS, sizeof LABELS);
     assert_says(f, cst_mask_shape(f->context, at(f, "m.npy"), 0, found, &dims), CST_ERROR_INPUT,
                 "[height, width]");
-    assert_says(f, cst_mask_read(f->context, at(f, "m.npy"), 0, 6, labels), CST_ERROR_INPUT,
-                "has shape (6,)");
+    assert_says(f, cst_mask_read(f->context, at(f, "m.npy"), 0, (int64_t[]){1, 2, 3}, labels),
+                CST_ERROR_INPUT, "has shape (6,)");
     static const double WRONG[] = {1.5, -1e300, 1e300, -2147483649.0, 2147483648.0};
     for (size_t i = 0; i <= sizeof WRONG / sizeof WRONG[0]; i++) {
         double pixels[2] = {7, i < sizeof WRONG / sizeof WRONG[0] ? WRONG[i] : (double)NAN};
         put_npy(at(f, "m.npy"), "<f8", "(1, 2)", pixels, sizeof pixels);
-        assert_says(f, cst_mask_read(f->context, at(f, "m.npy"), 0, 2, labels), CST_ERROR_INPUT,
-                    i == 0 ? "element 1 is 1.5, not a class number" : "");
+        assert_says(f, cst_mask_read(f->context, at(f, "m.npy"), 0, (int64_t[]){1, 1, 2}, labels),
+                    CST_ERROR_INPUT, i == 0 ? "element 1 is 1.5, not a class number" : "");
     }
     assert_says(f, cst_mask_shape(f->context, at(f, "gone.npy"), 0, found, &dims), CST_ERROR_IO,
                 "gone.npy");
-    assert_says(f, cst_mask_read(f->context, at(f, "gone.npy"), 0, 6, labels), CST_ERROR_IO,
-                "gone.npy");
-    assert_says(f, cst_mask_read(f->context, at(f, "gone.png"), 0, 6, labels), CST_ERROR_IO,
-                "gone.png");
+    assert_says(f, cst_mask_read(f->context, at(f, "gone.npy"), 0, (int64_t[]){1, 2, 3}, labels),
+                CST_ERROR_IO, "gone.npy");
+    assert_says(f, cst_mask_read(f->context, at(f, "gone.png"), 0, (int64_t[]){1, 2, 3}, labels),
+                CST_ERROR_IO, "gone.png");
     assert_int_equal(unlink(at(f, "m.npy")), 0);
     assert_int_equal(unlink(at(f, "m.PNG")), 0);
 }

@@ -236,6 +236,7 @@ static void reports(void **state) {
     cst_report_free(c, report);
     REFUSED_ALONE(cst_context_set_memory(NULL, 0));
     assert_int_equal(cst_context_memory(NULL), 0);
+    REFUSED_ALONE(cst_context_set_one_run(NULL, 1));
 }
 
 static void predictors(void **state) {

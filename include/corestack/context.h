@@ -64,6 +64,12 @@ CST_API int cst_context_threads(const cst_context *context);
 CST_API cst_status cst_context_set_memory(cst_context *context, size_t bytes);
 CST_API size_t cst_context_memory(const cst_context *context);
 
+/* A call that opens a file more than once fails (CST_ERROR_IO) where the file was replaced or
+ * written to in between. 1: the calls of this context from here on are one run, in which this holds
+ * over all of them; for a program that does one thing and ends. 0 (as a context is made): each call
+ * is a run of its own, and files may change between two calls. */
+CST_API cst_status cst_context_set_one_run(cst_context *context, int on);
+
 CST_API void cst_context_set_log(cst_context *context, cst_log_fn log, void *user);
 CST_API void cst_context_set_progress(cst_context *context, cst_progress_fn progress, void *user);
 

@@ -258,6 +258,7 @@ FUNCTIONS = {
     "cst_context_free": (None, [c_void_p]),
     "cst_context_set_threads": (_STATUS, [c_void_p, c_int]),
     "cst_context_set_memory": (_STATUS, [c_void_p, c_size_t]),
+    "cst_context_set_one_run": (_STATUS, [c_void_p, c_int]),
     "cst_context_set_log": (None, [c_void_p, LOG, c_void_p]),
     "cst_context_set_progress": (None, [c_void_p, PROGRESS, c_void_p]),
     "cst_last_error": (c_char_p, [c_void_p]),

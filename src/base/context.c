@@ -49,6 +49,7 @@ cst_status cst_context_create_with(cst_context **out, cst_realloc_fn realloc_fn,
     context->memory = quarter_of_memory();
     context->run = &context->outermost;
     cst_large_init(&context->large);
+    (void)pthread_mutex_init(&context->seen_lock, NULL);
     *out = context;
     return CST_OK;
 }
@@ -76,6 +77,7 @@ void cst_context_free(cst_context *context) {
     for (cst_run *run = &context->outermost; run; run = run->inner) {
         context->run = run;
         cst_notices_clear(context);
+        cst_seen_clear(context, &run->seen);
     }
     while (context->outermost.inner) {
         cst_run *inner = context->outermost.inner;
@@ -86,6 +88,7 @@ void cst_context_free(cst_context *context) {
     if (refused == context)
         refused = NULL;
     cst_large_destroy(&context->large);
+    (void)pthread_mutex_destroy(&context->seen_lock);
     context->realloc_fn(context->realloc_user, context, 0);
 }
 
@@ -99,9 +102,16 @@ static cst_status begin_inner(cst_context *context) {
     }
     context->run = outer->inner;
     cst_notices_clear(context); /* of one that was left by longjmp */
+    cst_seen_clear(context, &context->run->seen);
     *context->run =
         (cst_run){.outer = outer, .inner = context->run->inner, .depth = context->owner.depth};
     return CST_OK;
+}
+
+/* The outermost call begins, or is over. */
+static void forget_files(cst_context *context) {
+    if (!context->one_run)
+        cst_seen_clear(context, &context->outermost.seen);
 }
 
 cst_status cst_context_enter(cst_context *context, cst_context **entered) {
@@ -116,8 +126,10 @@ cst_status cst_context_enter(cst_context *context, cst_context **entered) {
         refused = NULL;
     cst_large_look(&context->large);
     cst_status status = context->run->calling ? begin_inner(context) : CST_OK;
-    if (context->owner.depth == 1)
+    if (context->owner.depth == 1) {
         cst_stage_none(context);
+        forget_files(context);
+    }
     if (status != CST_OK)
         cst_owner_give(&context->owner);
     else
@@ -132,8 +144,11 @@ void cst_context_leave(cst_context **entered) {
     cst_run *run = context->run;
     if (run->outer && run->depth == context->owner.depth) {
         cst_notices_clear(context);
+        cst_seen_clear(context, &run->seen);
         context->run = run->outer;
     }
+    if (context->owner.depth == 1)
+        forget_files(context);
     cst_owner_give(&context->owner);
 }
 
@@ -158,6 +173,12 @@ cst_status cst_context_set_memory(cst_context *context, size_t bytes) {
                         "bytes",
                         bytes);
     context->memory = bytes == 0 ? quarter_of_memory() : bytes;
+    return CST_OK;
+}
+
+cst_status cst_context_set_one_run(cst_context *context, int on) {
+    CST_ENTER(context);
+    context->one_run = on != 0;
     return CST_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "base/base.h"
 #include "base/calling.h"
 #include "base/large.h"
+#include "base/seen.h"
 
 enum { CST_ERROR_CHARS = 2048, CST_STAGE_CHARS = 64 };
 
@@ -30,6 +31,7 @@ struct cst_run {
     char **notices;
     size_t notice_count;
     bool notice_lost; /* there was no memory for one since they were cleared */
+    cst_seen seen;    /* the files it has opened */
 };
 
 struct cst_context {
@@ -48,8 +50,10 @@ struct cst_context {
     cst_run *run;  /* of the call that is at work */
     cst_run *told; /* of a worker's context: the caller's, whose progress this is; else NULL */
     char error[CST_ERROR_CHARS];
-    cst_status error_status; /* of the last message */
-    cst_large large;         /* of the root */
+    cst_status error_status;   /* of the last message */
+    cst_large large;           /* of the root */
+    pthread_mutex_t seen_lock; /* of the root: for what its runs have seen */
+    bool one_run;              /* what one call has seen, the next one knows */
     cst_owner owner;
     struct cst_threads *threads_of_loops; /* of the root; NULL until a loop wants them */
 };

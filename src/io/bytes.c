@@ -5,6 +5,7 @@
 #include "io/bytes.h"
 
 #include "base/retry.h"
+#include "base/seen.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +16,8 @@
 
 struct cst_bytes {
     char *name;
-    int fd; /* -1 for a zip member */
+    int fd;             /* -1 for a zip member */
+    struct stat opened; /* the file as it was then */
     cst_zip_member *member;
     uint64_t size;
     const unsigned char *memory; /* the whole content, where it was slurped or given */
@@ -55,33 +57,45 @@ bool cst_path_is_safetensors(const char *path) {
     return tensor_separator(path) > 0 || (!cst_path_member(path) && has_suffix(path, TENSORS));
 }
 
-/* Opens a regular, non-empty file for reading. */
-static cst_status open_plain(cst_context *context, const char *path, int *fd, uint64_t *size) {
-    struct stat info;
+/* Opens a regular, non-empty file for reading; *info: what it is. It must be the file that this
+ * call found at the path before. */
+static cst_status open_plain(cst_context *context, const char *path, int *fd, struct stat *info) {
     *fd = -1;
     /* O_NONBLOCK: a named pipe must not hang the caller; it is refused below. */
     int file = cst_open_file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     if (file < 0)
         return cst_fail(context, CST_ERROR_IO, "%s: cannot be opened: %s", path, strerror(errno));
-    if (fstat(file, &info) != 0) {
+    if (fstat(file, info) != 0) {
         int reason = errno;
         (void)close(file);
         return cst_fail(context, CST_ERROR_IO, "%s: cannot be examined: %s", path,
                         strerror(reason));
     }
-    if (!S_ISREG(info.st_mode)) {
+    if (!S_ISREG(info->st_mode)) {
         (void)close(file);
         return cst_fail(context, CST_ERROR_IO, "%s: is %s, not a file; give the file's own path",
-                        path, S_ISDIR(info.st_mode) ? "a folder" : "a device or pipe");
+                        path, S_ISDIR(info->st_mode) ? "a folder" : "a device or pipe");
     }
-    if (info.st_size == 0) {
+    if (info->st_size == 0) {
         (void)close(file);
         return cst_fail(context, CST_ERROR_FORMAT,
                         "%s: the file is empty (0 bytes); was it written to the end?", path);
     }
+    cst_status status = cst_seen_check(context, path, info);
+    if (status != CST_OK) {
+        (void)close(file);
+        return status;
+    }
     *fd = file;
-    *size = (uint64_t)info.st_size;
     return CST_OK;
+}
+
+/* The same as a source's whole content. */
+static cst_status open_source(cst_context *context, cst_bytes *source, const char *path) {
+    cst_status status = open_plain(context, path, &source->fd, &source->opened);
+    if (status == CST_OK)
+        source->size = (uint64_t)source->opened.st_size;
+    return status;
 }
 
 /* The file of a tensor. */
@@ -91,7 +105,7 @@ static cst_status open_container(cst_context *context, cst_bytes *source, const 
     if (!file)
         return CST_ERROR_MEMORY;
     file[separator] = '\0';
-    cst_status status = open_plain(context, file, &source->fd, &source->size);
+    cst_status status = open_source(context, source, file);
     cst_free(context, file);
     return status;
 }
@@ -103,13 +117,12 @@ static cst_status open_member(cst_context *context, cst_bytes *source, const cha
         return CST_ERROR_MEMORY;
     if (separator)
         archive[separator] = '\0';
-    uint64_t bytes = 0;
     int fd = -1;
-    cst_status status = open_plain(context, archive, &fd, &bytes);
+    cst_status status = open_plain(context, archive, &fd, &source->opened);
     if (status == CST_OK)
-        status = cst_zip_open(context, &source->member, archive, fd, bytes,
-                              separator ? path + separator + 1 : NULL,
-                              zip_limit ? zip_limit : CST_ZIP_LIMIT_DEFAULT);
+        status = cst_zip_open(
+            context, &source->member, archive, fd, (uint64_t)source->opened.st_size,
+            separator ? path + separator + 1 : NULL, zip_limit ? zip_limit : CST_ZIP_LIMIT_DEFAULT);
     if (status == CST_OK)
         source->size = cst_zip_size(source->member);
     cst_free(context, archive);
@@ -151,7 +164,7 @@ cst_status cst_bytes_open(cst_context *context, cst_bytes **out, const char *pat
     else if (separator || has_suffix(path, ".npz"))
         status = open_member(context, source, path, separator, zip_limit);
     else
-        status = open_plain(context, path, &source->fd, &source->size);
+        status = open_source(context, source, path);
     return made(context, out, source, status);
 }
 
@@ -160,7 +173,7 @@ cst_status cst_bytes_open_file(cst_context *context, cst_bytes **out, const char
     cst_bytes *source = make(context, path);
     if (!source)
         return CST_ERROR_MEMORY;
-    return made(context, out, source, open_plain(context, path, &source->fd, &source->size));
+    return made(context, out, source, open_source(context, source, path));
 }
 
 cst_status cst_bytes_memory(cst_context *context, cst_bytes **out, const char *name,
@@ -198,6 +211,14 @@ bool cst_bytes_seekable(const cst_bytes *source) {
     return source->fd >= 0 || source->memory;
 }
 
+/* After reading: what was read before and what was read now must be of one state of the file. */
+static cst_status check_unchanged(cst_context *context, const cst_bytes *source) {
+    struct stat now;
+    return fstat(source->fd, &now) != 0 || cst_seen_unchanged(&source->opened, &now)
+               ? CST_OK
+               : cst_seen_refuse(context, source->name);
+}
+
 static cst_status read_plain(cst_context *context, cst_bytes *source, uint64_t offset,
                              unsigned char *out, size_t bytes) {
     size_t done = 0;
@@ -218,7 +239,7 @@ static cst_status read_plain(cst_context *context, cst_bytes *source, uint64_t o
                             (unsigned long long)source->size);
         done += (size_t)got;
     }
-    return CST_OK;
+    return check_unchanged(context, source);
 }
 
 cst_status cst_bytes_read(cst_context *context, cst_bytes *source, uint64_t offset, void *out,

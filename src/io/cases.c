@@ -156,6 +156,12 @@ static cst_status open_mask(cst_context *context, const char *path, uint64_t zip
     return status;
 }
 
+static void mask_shape(const cst_npy *npy, int64_t shape[3]) {
+    shape[0] = 1;
+    for (int i = 0; i < npy->dims; i++)
+        shape[3 - npy->dims + i] = npy->shape[i];
+}
+
 cst_status cst_mask_shape(cst_context *context, const char *path, uint64_t zip_limit,
                           int64_t shape[3], int *axes) {
     cst_npy *npy = NULL;
@@ -167,34 +173,44 @@ cst_status cst_mask_shape(cst_context *context, const char *path, uint64_t zip_l
     if (status != CST_OK)
         return status;
     *axes = npy->dims;
-    for (int i = 0; i < npy->dims; i++)
-        shape[3 - npy->dims + i] = npy->shape[i];
+    mask_shape(npy, shape);
     cst_npy_close(context, npy);
     return CST_OK;
 }
 
-cst_status cst_mask_read(cst_context *context, const char *path, uint64_t zip_limit, int64_t pixels,
-                         int32_t *out) {
+/* The mask that was opened must have the shape that was found before. */
+static cst_status check_mask(cst_context *context, const char *path, const int64_t found[3],
+                             const int64_t shape[3]) {
+    if (memcmp(found, shape, 3 * sizeof *shape) == 0)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_IO,
+                    "%s: had another size when it was opened before; run this again when nothing "
+                    "writes to it",
+                    path);
+}
+
+cst_status cst_mask_read(cst_context *context, const char *path, uint64_t zip_limit,
+                         const int64_t shape[3], int32_t *out) {
     cst_npy *npy = NULL;
     int32_t *labels = NULL;
-    int64_t height = 0;
-    int64_t width = 0;
+    int64_t found[3] = {1, 0, 0};
     if (is_png(path)) {
-        cst_status read = cst_png_read_labels(context, path, zip_limit, &labels, &height, &width);
-        if (read == CST_OK && height * width != pixels)
-            read = cst_fail(context, CST_ERROR_IO, "%s: changed while it was read", path);
+        cst_status read =
+            cst_png_read_labels(context, path, zip_limit, &labels, &found[1], &found[2]);
         if (read == CST_OK)
-            memcpy(out, labels, (size_t)pixels * sizeof *out);
+            read = check_mask(context, path, found, shape);
+        if (read == CST_OK)
+            memcpy(out, labels, (size_t)(shape[1] * shape[2]) * sizeof *out);
         cst_free(context, labels);
         return read;
     }
     cst_status status = open_mask(context, path, zip_limit, &npy);
     if (status == CST_OK) {
-        npy->row_axes = npy->dims;
-        status = cst_npy_rows(npy) == pixels
-                     ? cst_npy_read_all_i32(context, npy, out)
-                     : cst_fail(context, CST_ERROR_IO, "%s: changed while it was read", path);
+        mask_shape(npy, found);
+        status = check_mask(context, path, found, shape);
     }
+    if (status == CST_OK)
+        status = cst_npy_read_all_i32(context, npy, out);
     cst_npy_close(context, npy);
     return status;
 }

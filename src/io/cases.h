@@ -27,9 +27,10 @@ void cst_case_files_clear(cst_context *context, cst_case_files *files);
 cst_status cst_mask_shape(cst_context *context, const char *path, uint64_t zip_limit,
                           int64_t shape[3], int *axes);
 
-/* Reads a mask of that many pixels; `out` [pixels]. */
-cst_status cst_mask_read(cst_context *context, const char *path, uint64_t zip_limit, int64_t pixels,
-                         int32_t *out);
+/* Reads a mask of that shape, as cst_mask_shape gave it; `out` [pixels]. CST_ERROR_IO where the
+ * file has another one by now. */
+cst_status cst_mask_read(cst_context *context, const char *path, uint64_t zip_limit,
+                         const int64_t shape[3], int32_t *out);
 
 /* Every element of an open array, as whole numbers; `out` has as many. CST_ERROR_INPUT for one that
  * is not a whole number or beyond 32 bits. */

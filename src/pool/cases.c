@@ -172,10 +172,10 @@ static cst_status read_mask(cst_context *worker, void *user, int64_t task) {
     const mask_job *job = user;
     const char *path = job->files->paths[task];
     int64_t first = job->cases->first[task];
-    int64_t pixels = job->cases->first[task + 1] - first;
     cst_status status = cst_manifest_confine(worker, job->pool->manifest, path);
     if (status == CST_OK)
-        status = cst_mask_read(worker, path, job->pool->zip_limit, pixels, job->labels + first);
+        status = cst_mask_read(worker, path, job->pool->zip_limit, job->cases->shape[task],
+                               job->labels + first);
     return status == CST_OK
                ? take_labels(worker, job->pool, path, job->cases, task, job->labels + first)
                : status;

@@ -2,6 +2,7 @@
  * Loading the members of a split: headers compared first, then every member read, joined and
  * converted in parallel, block by block. Before redundancy. Method, section 0.
  */
+#include "base/seen.h"
 #include "pool/spatial.h"
 #include "pool/stream.h"
 
@@ -361,6 +362,8 @@ static cst_status join_member(cst_context *worker, cst_pool *pool, int32_t split
     cst_status status = open_member(worker, pool, split, member, file);
     if (status == CST_OK)
         status = read_ids(worker, pool, split, member, file, &ids, &where);
+    if (status == CST_OK && ids && !state->index && !state->labels_path)
+        status = cst_seen_refuse(worker, where); /* the survey found none in it */
     if (status == CST_OK && ids)
         status = cst_pool_order(worker, state, &ids, where, false, &file->target);
     if (status == CST_OK && !ids)

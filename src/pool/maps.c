@@ -88,16 +88,49 @@ static cst_status check_shape(cst_context *context, const cst_cases *cases, int6
 /* ---- files ------------------------------------------------------------------------------------
  */
 
-/* nnU-Net's archives hold the maps as "probabilities"; any archive may hold one array. */
-static cst_status open_case(cst_context *context, const cst_pool *pool, const char *path,
-                            cst_npy **out) {
+/* Opens the file of case `index`, checked in full whenever it is opened: what was looked at before
+ * may be another file by now. cases: NULL where they are not known yet. */
+static cst_status open_case(cst_context *context, const cst_pool *pool, const cst_cases *cases,
+                            int64_t index, const char *path, cst_npy **out, bool *last) {
+    /* nnU-Net's archives hold the maps as "probabilities"; any archive may hold one array. */
     size_t length = strlen(path);
     bool archive = length > 4 && strcmp(path + length - 4, ".npz") == 0;
+    int64_t shape[3];
     cst_status status = cst_manifest_confine(context, pool->manifest, path);
-    if (status != CST_OK)
+    if (status == CST_OK)
+        status = cst_npy_open_usual(context, out, path, archive ? "probabilities" : NULL,
+                                    pool->zip_limit);
+    if (status == CST_OK)
+        status = find_layout(context, pool, *out, path, 0, last);
+    if (status != CST_OK || !cases)
         return status;
-    return cst_npy_open_usual(context, out, path, archive ? "probabilities" : NULL,
-                              pool->zip_limit);
+    spatial_shape(*out, 0, *last, shape);
+    return check_shape(context, cases, index, path, shape);
+}
+
+/* The same of one array for all cases. */
+static cst_status open_array(cst_context *context, const cst_pool *pool, const cst_cases *cases,
+                             const char *path, cst_rows **out, bool *last) {
+    int64_t shape[3];
+    cst_status status = cst_manifest_confine(context, pool->manifest, path);
+    if (status == CST_OK)
+        status = cst_rows_open(context, out, path, pool->zip_limit);
+    if (status == CST_OK && !(*out)->npy)
+        status = cst_fail(context, CST_ERROR_INPUT,
+                          "%s: is a table; maps are npy or npz arrays, or folders of them", path);
+    if (status == CST_OK)
+        status = find_layout(context, pool, (*out)->npy, path, 1, last);
+    if (status != CST_OK || !cases)
+        return status;
+    const cst_npy *npy = (*out)->npy;
+    if (npy->shape[0] != cases->count)
+        return cst_fail(context, CST_ERROR_MISMATCH,
+                        "%s: has %" PRId64 " cases, and %s has %" PRId64, path, npy->shape[0],
+                        cases->where, cases->count);
+    spatial_shape(npy, 1, *last, shape);
+    for (int64_t i = 0; status == CST_OK && i < cases->count; i++)
+        status = check_shape(context, cases, i, path, shape);
+    return status;
 }
 
 /* Files of a member's folder in the order of the split's cases, each of which must have one. */
@@ -165,16 +198,9 @@ static cst_status survey_folder(cst_context *context, cst_pool *pool, int32_t sp
     for (int64_t i = 0; status == CST_OK && i < files.count; i++) {
         cst_npy *npy = NULL;
         bool last = false;
-        int64_t shape[3];
-        status = open_case(context, pool, files.paths[i], &npy);
-        if (status == CST_OK)
-            status = find_layout(context, pool, npy, files.paths[i], 0, &last);
-        if (status == CST_OK)
-            spatial_shape(npy, 0, last, shape);
-        if (status == CST_OK && cases)
-            status = check_shape(context, cases, i, files.paths[i], shape);
+        status = open_case(context, pool, cases, i, files.paths[i], &npy, &last);
         if (status == CST_OK && !cases)
-            memcpy(shapes[i], shape, sizeof shape);
+            spatial_shape(npy, 0, last, shapes[i]);
         volumes = volumes || (npy && npy->dims == 4);
         cst_npy_close(context, npy);
     }
@@ -193,37 +219,23 @@ static cst_status survey_array(cst_context *context, cst_pool *pool, int32_t spl
     int64_t(*shapes)[3] = NULL;
     cst_strings *names = NULL;
     bool last = false;
-    cst_status status = cst_rows_open(context, &rows, path, pool->zip_limit);
-    if (status != CST_OK)
+    cst_status status = open_array(context, pool, cases, path, &rows, &last);
+    if (status != CST_OK || cases) {
+        cst_rows_close(context, rows);
         return status;
-    if (!rows->npy)
-        status = cst_fail(context, CST_ERROR_INPUT,
-                          "%s: is a table; maps are npy or npz arrays, or folders of them", path);
+    }
+    int64_t count = rows->npy->shape[0];
+    status = cst_cases_check_axes(context, rows->npy);
     if (status == CST_OK)
-        status = find_layout(context, pool, rows->npy, path, 1, &last);
-    int64_t count = status == CST_OK ? rows->npy->shape[0] : 0;
-    if (status == CST_OK && cases && count != cases->count)
-        status =
-            cst_fail(context, CST_ERROR_MISMATCH, "%s: has %" PRId64 " cases, and %s has %" PRId64,
-                     path, count, cases->where, cases->count);
-    if (status == CST_OK && !cases)
-        status = cst_cases_check_axes(context, rows->npy);
-    if (status == CST_OK && !cases)
         status = cst_cases_read_names(context, pool, &pool->manifest->splits[split], path, count,
                                       &names);
-    if (status == CST_OK && !cases) {
+    if (status == CST_OK) {
         shapes = cst_alloc(context, (size_t)count, sizeof *shapes);
         status = shapes ? CST_OK : CST_ERROR_MEMORY;
     }
-    for (int64_t i = 0; status == CST_OK && i < count; i++) {
-        int64_t shape[3];
-        spatial_shape(rows->npy, 1, last, shape);
-        if (cases)
-            status = check_shape(context, cases, i, path, shape);
-        else
-            memcpy(shapes[i], shape, sizeof shape);
-    }
-    if (status == CST_OK && !cases)
+    for (int64_t i = 0; status == CST_OK && i < count; i++)
+        spatial_shape(rows->npy, 1, last, shapes[i]);
+    if (status == CST_OK)
         status = cst_cases_adopt(context, pool, split, path, count, (const int64_t(*)[3])shapes,
                                  rows->npy->dims == 5, &names);
     cst_strings_free(context, names);
@@ -364,15 +376,8 @@ static cst_status load_folder(cst_context *context, const cst_pool *pool, int32_
     for (int64_t i = 0; status == CST_OK && i < files.count; i++) {
         cst_npy *npy = NULL;
         bool last = false;
-        int64_t shape[3];
         cst_convert convert = conversion(pool, split, files.paths[i]);
-        status = open_case(context, pool, files.paths[i], &npy);
-        if (status == CST_OK)
-            status = find_layout(context, pool, npy, files.paths[i], 0, &last);
-        if (status == CST_OK) {
-            spatial_shape(npy, 0, last, shape);
-            status = check_shape(context, cases, i, files.paths[i], shape);
-        }
+        status = open_case(context, pool, cases, i, files.paths[i], &npy, &last);
         if (status == CST_OK)
             status = last ? read_last(context, &convert, npy, cases->first[i],
                                       cases->first[i + 1] - cases->first[i], to)
@@ -395,9 +400,7 @@ static cst_status load_array(cst_context *context, const cst_pool *pool, int32_t
     target to = {memory, entry};
     cst_rows *rows = NULL;
     bool last = false;
-    cst_status status = cst_rows_open(context, &rows, path, pool->zip_limit);
-    if (status == CST_OK)
-        status = find_layout(context, pool, rows->npy, path, 1, &last);
+    cst_status status = open_array(context, pool, state->cases, path, &rows, &last);
     if (status == CST_OK)
         convert.rounding = cst_npy_rounding(rows->npy);
     if (status == CST_OK && stream && last && cst_npy_streams(rows->npy)) {

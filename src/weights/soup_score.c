@@ -5,6 +5,8 @@
  */
 #include "weights/soup_trial.h"
 
+#include "base/seen.h"
+
 #include <corestack/metrics.h>
 #include <corestack/regression.h>
 
@@ -91,6 +93,7 @@ cst_status cst_soup_score_file(cst_context *context, const cst_soup_config *conf
                                .task_given = 1,
                                .task = config->task};
     cst_pool *pool = NULL;
+    cst_seen_forget(context, path); /* of the former candidate */
     cst_status status = cst_pool_open_files(context, &pool, &path, 1, &reading);
     if (status == CST_OK)
         status = cst_pool_load(context, pool, "oof");

@@ -5,7 +5,10 @@
  * close, make, list (entries of folders), remove; WHAT an errno by name, `short` (half of what was
  * asked for), `kill` (the process is gone before the call), `interrupt` (SIGINT comes before the
  * call), `storm` (so it does, and SIGTERM and SIGINT in turns before every later call of any kind),
- * `hang` (the call is not made and never returns) or `none`; N the number, from 0, of the first call that fails. Of EINTR one call fails, of
+ * `hang` (the call is not made and never returns), `replace` (before the call the file
+ * CST_IO_OTHER gets the place and name of CST_IO_UNDER, then one path; without the former the
+ * latter is removed), `rewrite` (its bytes are written into the file there, whose time of writing
+ * stays) or `none`; N the number, from 0, of the first call that fails. Of EINTR one call fails, of
  * all others every later one too, or none where `:once` stands behind N. At the end the number of
  * calls of the kind goes to the file CST_IO_COUNT. With CST_IO_NAMED no file is made without a
  * name. Who opens /dev/urandom for the n-th time gets the n-th eight bytes of the file
@@ -30,9 +33,9 @@
 
 static char kind[16];
 static char under[1024];
-enum { SHORT = -1, KILL = -2, INTERRUPT = -3, STORM = -4, HANG = -5 };
+enum { SHORT = -1, KILL = -2, INTERRUPT = -3, STORM = -4, HANG = -5, REPLACE = -6, REWRITE = -7 };
 
-static int error; /* an errno, one of these, or 0: none */
+static int error;     /* an errno, one of these, or 0: none */
 static long storming; /* signals of a storm so far */
 static long first;
 static bool once;
@@ -45,12 +48,12 @@ __attribute__((constructor)) static void begin(void) {
     static const struct {
         const char *name;
         int value;
-    } errors[] = {{"EIO", EIO},       {"ENOSPC", ENOSPC},      {"EINTR", EINTR},
-                  {"EMFILE", EMFILE}, {"EACCES", EACCES},      {"ENOMEM", ENOMEM},
-                  {"EPERM", EPERM},   {"EDQUOT", EDQUOT},      {"EROFS", EROFS},
-                  {"short", SHORT},   {"kill", KILL},          {"ENOTSUP", ENOTSUP},
-                  {"EINVAL", EINVAL}, {"interrupt", INTERRUPT},
-                  {"storm", STORM},   {"hang", HANG}};
+    } errors[] = {{"EIO", EIO},       {"ENOSPC", ENOSPC},       {"EINTR", EINTR},
+                  {"EMFILE", EMFILE}, {"EACCES", EACCES},       {"ENOMEM", ENOMEM},
+                  {"EPERM", EPERM},   {"EDQUOT", EDQUOT},       {"EROFS", EROFS},
+                  {"short", SHORT},   {"kill", KILL},           {"ENOTSUP", ENOTSUP},
+                  {"EINVAL", EINVAL}, {"interrupt", INTERRUPT}, {"storm", STORM},
+                  {"hang", HANG},     {"replace", REPLACE},     {"rewrite", REWRITE}};
     const char *fault = getenv("CST_IO_FAULT");
     const char *folders = getenv("CST_IO_UNDER");
     char what[16] = "";
@@ -99,6 +102,59 @@ static bool is_open_under(int fd) {
     return is_under(path);
 }
 
+/* Another file takes the place of the one at `under`; a link of it, so that it is there again for
+ * the next time, or a folder itself. */
+static void replace(const char *other) {
+    char beside[sizeof under + 8];
+    (void)snprintf(beside, sizeof beside, "%s.beside", under);
+    if (other && link(other, beside) == 0 && NEXT(rename)(beside, under) == 0)
+        return;
+    (void)NEXT(unlink)(beside);
+    (void)NEXT(rename)(under, beside);
+    if (other)
+        (void)NEXT(rename)(other, under);
+}
+
+/* The same bytes in the file that is there, which nobody can tell by its time of writing. */
+static void rewrite(const char *other) {
+    static char bytes[1 << 20];
+    struct stat before;
+    int from = other ? NEXT(open)(other, O_RDONLY | O_CLOEXEC) : -1;
+    int to = NEXT(open)(under, O_WRONLY | O_CLOEXEC);
+    ssize_t got = from >= 0 ? NEXT(read)(from, bytes, sizeof bytes) : 0;
+    if (to >= 0 && got >= 0 && fstat(to, &before) == 0) {
+        (void)!NEXT(pwrite)(to, bytes, (size_t)got, 0);
+        (void)!ftruncate(to, got);
+        (void)futimens(to, (const struct timespec[]){before.st_atim, before.st_mtim});
+    }
+    (void)NEXT(close)(from);
+    (void)NEXT(close)(to);
+}
+
+/* What happens to the whole process or to a file before the call, which is then made. */
+static void act(void) {
+    const char *other = getenv("CST_IO_OTHER");
+    int reason = errno;
+    switch (error) {
+    case KILL:
+        (void)raise(SIGKILL);
+        break;
+    case INTERRUPT:
+        (void)raise(SIGINT);
+        break;
+    case STORM:
+        (void)raise(SIGINT);
+        __atomic_store_n(&storming, 1, __ATOMIC_RELAXED);
+        break;
+    case REPLACE:
+        replace(other);
+        break;
+    default:
+        rewrite(other);
+    }
+    errno = reason;
+}
+
 /* Whether this call is one that is to fail. */
 static bool hit(const char *what) {
     if (__atomic_load_n(&storming, __ATOMIC_RELAXED) > 0)
@@ -106,14 +162,12 @@ static bool hit(const char *what) {
     if (strcmp(kind, what) != 0)
         return false;
     long number = __atomic_fetch_add(&seen, 1, __ATOMIC_RELAXED);
-    bool signals = error < SHORT;
+    bool acts = error < SHORT;
     while (error == HANG && number == first)
         (void)pause();
-    if (signals && number == first)
-        (void)raise(error == KILL ? SIGKILL : SIGINT);
-    if (error == STORM && number == first)
-        __atomic_store_n(&storming, 1, __ATOMIC_RELAXED);
-    return error != 0 && !signals && (number == first || (number > first && !once));
+    if (acts && number == first)
+        act();
+    return error != 0 && !acts && (number == first || (number > first && !once));
 }
 
 static bool fails(const char *what) {

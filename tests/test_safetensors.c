@@ -274,7 +274,9 @@ static void shrinking(void **state) {
     expect_ok(f, cst_safetensors_map(f->context, file, 0, &mapped));
     assert_memory_equal(mapped, values, sizeof values);
     assert_int_equal(truncate(path, cst_safetensors_offset(file, 0) + 8), 0);
-    expect_ok(f, cst_safetensors_read_f32(f->context, file, 0, 0, 2, values));
+    /* What is left of it may be of another file by now. */
+    expect_error(f, cst_safetensors_read_f32(f->context, file, 0, 0, 2, values), CST_ERROR_IO,
+                 "w.safetensors", "changed while it was being read", NULL);
     expect_error(f, cst_safetensors_read_f32(f->context, file, 0, 0, 3, values), CST_ERROR_IO,
                  "w.safetensors", "was it changed meanwhile", NULL);
     cst_safetensors_close(f->context, file);

@@ -383,9 +383,10 @@ static void files_that_change(void **state) {
         k->replace = false;
         assert_int_equal(cst_soup_clear(k->context, k->work), CST_OK);
         (void)unlink(k->out);
-        assert_int_equal((learned ? cst_soup_learned : cst_soup_greedy)(
-                             k->context, k->list, SOUP_MODELS, &k->config, k->out, NULL),
-                         CST_ERROR_INPUT);
+        cst_status status = (learned ? cst_soup_learned : cst_soup_greedy)(
+            k->context, k->list, SOUP_MODELS, &k->config, k->out, NULL);
+        /* By the time of writing; within a tick of the clock, by the bytes. */
+        assert_true(status == CST_ERROR_IO || status == CST_ERROR_INPUT);
         assert_non_null(strstr(cst_last_error(k->context), "changed"));
         assert_int_equal(access(k->out, F_OK), -1);
     }

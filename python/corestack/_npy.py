@@ -78,6 +78,9 @@ def _of(file: io.FileIO, path: str) -> Array:
     except ValueError as error:
         raise FormatError(f"{path}: an array of shape {shape} cannot be ({error})") from error
     _fill(file, path, memory.data)
+    now = os.fstat(file.fileno())
+    if (now.st_size, now.st_mtime_ns) != (status.st_size, status.st_mtime_ns):
+        raise FileError(f"{path}: the file was changed while it was being read; run this again when nothing writes to it")
     return array
 
 

@@ -21,7 +21,7 @@ cst_status cst_seen_check(cst_context *context, const char *path, const struct s
 /* Forgets the file at `path`: it is written again on purpose. */
 void cst_seen_forget(cst_context *context, const char *path);
 
-/* CST_ERROR_IO: the file at `path` was replaced or written to while it was read. */
+/* CST_ERROR_IO: the file at `path` was replaced or changed while it was read. */
 cst_status cst_seen_refuse(cst_context *context, const char *path);
 
 /* ---- for the context itself ------------------------------------------------------------------ */

@@ -75,6 +75,7 @@ static const char *const QUIET[] = {
     "cst_context_threads",
     "cst_context_set_memory",
     "cst_context_memory",
+    "cst_context_set_one_run",
     "cst_context_set_log",
     "cst_context_set_progress",
     "cst_last_error",

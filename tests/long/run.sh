@@ -1,7 +1,8 @@
 #!/bin/sh
 # The long forms of tests that `make test` has short: failing memory at every allocation, failing disks at many places
-# of every command, 200 fits that are killed, comparisons on extreme pools, 3,000 random pools, 3,000 random series of
-# commands, 50,000 calls in a random order, coverage of bounds, a small run of experiments/weight-space. Part of `make check-long`. Builds the preset gcc, and asan-ubsan for the sweep under
+# of every command, every other file at every opening of every command, 200 fits that are killed, comparisons on extreme
+# pools, 3,000 random pools, 3,000 random series of commands, 50,000 calls in a random order, coverage of bounds, a small
+# run of experiments/weight-space. Part of `make check-long`. Builds the preset gcc, and asan-ubsan for the sweeps under
 # AddressSanitizer where its folder is there, as far as they are older than the sources.
 #   tests/long/run.sh [PART...]        all of them, or those named, JOBS at a time; what each says comes when it ends
 set -eu
@@ -21,6 +22,7 @@ part() {
         ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1 build-asan-ubsan/tests/alloc_sweep alone
         ;;
     call_orders) $build/tests/alloc_sweep orders 2 50000 ;;
+    faults_replaced_asan) tests/cli/run.sh "$sources/build-asan-ubsan/corestack" "$sources" faults_replaced ;;
     faults_*) tests/cli/run.sh "$sources/$build/corestack" "$sources" "$1" ;;
     numbers) $build/tests/test_numbers long && $build/tests/test_number_values long ;;
     properties) $build/tests/test_properties 1 3000 ;;
@@ -61,13 +63,14 @@ bring_up() { # preset, arguments of the build
 }
 # What is there may be of former sources.
 bring_up gcc
-[ ! -d build-asan-ubsan ] || bring_up asan-ubsan --target alloc_sweep corestack_shared
+[ ! -d build-asan-ubsan ] || bring_up asan-ubsan --target alloc_sweep corestack_shared corestack linear_hook
 if [ $# = 0 ]; then # the longest first
-    set -- failing_memory python_memory bounds faults_io faults_killed properties faults_interrupted faults_bursts faults_random call_orders numbers weight_space
+    set -- failing_memory python_memory bounds faults_io faults_replaced faults_killed properties faults_interrupted \
+        faults_bursts faults_random call_orders numbers weight_space
     if [ -d build-asan-ubsan ]; then
-        set -- failing_memory_asan "$@"
+        set -- failing_memory_asan faults_replaced_asan "$@"
     else
-        echo "---- failing_memory_asan: left out, build-asan-ubsan is not there (\`make test-asan\` builds it)"
+        echo "---- failing_memory_asan, faults_replaced_asan: left out, build-asan-ubsan is not there (\`make test-asan\` builds it)"
     fi
 fi
 # xargs exits 123 where a part failed.

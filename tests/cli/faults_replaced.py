@@ -509,6 +509,30 @@ class Segmentation(Replaced):
                      "3", "--json"], self.of_npy("a.npy", "masks.npy"))
         self.attack(["compare", self.pool, "--methods", "average", "-r", "0", "--json"], self.of_npy("a.npy", "masks.npy"))
 
+    def test_label_maps(self):
+        """Predicted labels instead of probabilities: one array, and a PNG for each case."""
+        self.save("labels.npy", np.flip(self.masks, 0))
+        for name, masks in (("masks", self.masks), ("labels", np.flip(self.masks, 0))):
+            os.mkdir(self.path(name))
+            for i, mask in enumerate(masks):
+                write_png(self.path(f"{name}/case{i}.png"), mask)
+        more = ["--task", "segmentation", "--classes", "3", "--json"]
+        self.attack(["evaluate", self.path("labels.npy"), "--labels", self.path("masks.npy"), *more],
+                    self.of_npy("labels.npy", "masks.npy"))
+        one = self.path("labels/case2.png")
+        others = [(name, self.png(array)) for name, array in (
+            ("wider", with_one_more(self.masks[2], 1)), ("as many pixels", self.masks[2].reshape(9, 4)),
+            ("large", np.tile(self.masks[2], (7, 7))), ("turned", self.masks[2][::-1]), ("labels beyond", self.masks[2] + 9))]
+        folder = self.content(self.path("labels"))
+        folders = [("fewer", {name: folder[name] for name in list(folder)[1:]}), ("other names", {"x" + n: b for n, b in folder.items()}),
+                   ("none", {}), ("wider", {name: others[0][1] for name in folder})]
+        self.attack(["evaluate", self.path("labels"), "--labels", self.path("masks"), *more],
+                    {one: [*others, *junk(self.read(one))], self.path("labels"): folders})
+
+    def png(self, array):
+        write_png(self.path("made.png"), np.asarray(array))
+        return self.read(self.path("made.png"))
+
     def test_classes_first(self):
         for name, array in self.maps.items():
             self.save(f"{name}.npy", np.moveaxis(array, -1, 1))
@@ -542,10 +566,7 @@ class Segmentation(Replaced):
             model["predictions"]["oof"] = model["name"]
         self.write_manifest()
 
-        def png(array):
-            write_png(self.path("made.png"), np.asarray(array))
-            return self.read(self.path("made.png"))
-
+        png = self.png
         mask = self.masks[1]
         mask_path = self.path("masks/case1.png")
         pngs = [("wider", png(with_one_more(mask, 1))), ("as many pixels", png(mask.reshape(4, 9))), ("large", png(np.tile(mask, (9, 9)))),

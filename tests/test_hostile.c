@@ -12,6 +12,8 @@
 #include "model/format.h"
 #include "model/stack.h"
 
+#include <time.h>
+
 /* ---- sizes that files claim or have ------------------------------------------------------------
  */
 
@@ -21,25 +23,40 @@ static unsigned char *put_number(unsigned char *to, uint64_t value, int bytes) {
     return to;
 }
 
-/* An archive (of zip64, for the count) of so many empty members 00000000, 00000001, ... */
-static void put_members(fixture *f, const char *name, int count) {
-    enum { NAME = 8, LOCAL = 30, CENTRAL = 46, ENDS = 98 };
-    size_t directory = (size_t)count * (LOCAL + NAME);
-    size_t bytes = (size_t)count * (CENTRAL + NAME);
+/* Names of eight characters, one after another. */
+static void number_name(char name[33], int i) {
+    (void)snprintf(name, 33, "%08d", i);
+}
+
+/* Names that times 33 plus the next byte, as libzip hashes, sends to one place: "Az" and "BY" in
+ * 16 places are all the same to it. */
+static void colliding_name(char name[33], int i) {
+    for (int bit = 0; bit < 16; bit++)
+        memcpy(name + 2 * bit, i >> bit & 1 ? "BY" : "Az", 2);
+    name[32] = '\0';
+}
+
+/* An archive (of zip64, for the count) of so many empty members. */
+static void put_members(fixture *f, const char *name, int count, void (*name_of)(char *, int)) {
+    enum { LOCAL = 30, CENTRAL = 46, ENDS = 98 };
+    char text[33];
+    name_of(text, 0);
+    size_t length = strlen(text);
+    size_t directory = (size_t)count * (LOCAL + length);
+    size_t bytes = (size_t)count * (CENTRAL + length);
     unsigned char *all = calloc(directory + bytes + ENDS, 1);
     assert_non_null(all);
     for (int i = 0; i < count; i++) {
-        char text[16];
-        unsigned char *local = all + (size_t)i * (LOCAL + NAME);
-        unsigned char *central = all + directory + (size_t)i * (CENTRAL + NAME);
-        (void)snprintf(text, sizeof text, "%08d", i);
+        unsigned char *local = all + (size_t)i * (LOCAL + length);
+        unsigned char *central = all + directory + (size_t)i * (CENTRAL + length);
+        name_of(text, i);
         (void)put_number(local, 0x04034b50, 4);
-        (void)put_number(local + 26, NAME, 2);
-        memcpy(local + LOCAL, text, NAME);
+        (void)put_number(local + 26, length, 2);
+        memcpy(local + LOCAL, text, length);
         (void)put_number(central, 0x02014b50, 4);
-        (void)put_number(central + 28, NAME, 2);
-        (void)put_number(central + 42, (uint64_t)i * (LOCAL + NAME), 4);
-        memcpy(central + CENTRAL, text, NAME);
+        (void)put_number(central + 28, length, 2);
+        (void)put_number(central + 42, (uint64_t)i * (LOCAL + length), 4);
+        memcpy(central + CENTRAL, text, length);
     }
     unsigned char *end = all + directory + bytes;
     end = put_number(put_number(end, 0x06064b50, 4), 44, 8);
@@ -59,12 +76,71 @@ static void members_of_archives_are_bounded(void **state) {
     enum { MEMBERS_MAX = 100000 };
     fixture *f = *state;
     cst_npy *npy = NULL;
-    put_members(f, "a.npz", MEMBERS_MAX);
+    put_members(f, "a.npz", MEMBERS_MAX, number_name);
     expect_error(f, cst_npy_open(f->context, &npy, at(f, "a.npz#none"), 0), CST_ERROR_INPUT,
                  "a.npz: has no array 'none'; it holds 00000000, 00000001, ", NULL);
-    put_members(f, "a.npz", MEMBERS_MAX + 1);
+    put_members(f, "a.npz", MEMBERS_MAX + 1, number_name);
     expect_error(f, cst_npy_open(f->context, &npy, at(f, "a.npz#00000000"), 0), CST_ERROR_LIMIT,
                  "a.npz: has 100001 members; at most 100000 are read", NULL);
+}
+
+/* Fails where the second took more than 12 times the processor time of the first, which was a
+ * quarter of the work; below 0.3 s nothing is said. */
+static void expect_in_proportion(clock_t first, clock_t second) {
+    double quarter = (double)first / CLOCKS_PER_SEC;
+    double whole = (double)second / CLOCKS_PER_SEC;
+    if (whole > 0.3 && whole > 12 * quarter)
+        fail_msg("%.3f s for n names, %.3f s for 4 n", quarter, whole);
+}
+
+static void names_that_collide_cost_no_time(void **state) {
+    fixture *f = *state;
+    clock_t took[2] = {0, 0};
+    for (int run = 0; run < 2; run++) {
+        cst_npy *npy = NULL;
+        put_members(f, "a.npz", run ? 1 << 16 : 1 << 14, colliding_name);
+        clock_t start = clock();
+        expect_error(f, cst_npy_open(f->context, &npy, at(f, "a.npz#none"), 0), CST_ERROR_INPUT,
+                     "a.npz: has no array 'none'; it holds AzAz", NULL);
+        took[run] = clock() - start;
+    }
+    expect_in_proportion(took[0], took[1]);
+}
+
+/* Long names that differ at their ends: the directory is bounded, and not only its count. */
+static void directories_of_archives_are_bounded(void **state) {
+    enum { RECORD = 46, NAME = 65000, RECORDS = 520 };
+    fixture *f = *state;
+    cst_npy *npy = NULL;
+    size_t bytes = (size_t)RECORDS * (RECORD + NAME);
+    unsigned char *all = calloc(bytes + 22, 1);
+    assert_non_null(all);
+    for (int i = 0; i < RECORDS; i++) {
+        unsigned char *record = all + (size_t)i * (RECORD + NAME);
+        char name[33];
+        (void)snprintf(name, sizeof name, "%032d", i);
+        (void)put_number(record, 0x02014b50, 4);
+        (void)put_number(record + 28, NAME, 2);
+        memset(record + RECORD, 'a', NAME);
+        memcpy(record + RECORD + NAME - 32, name, 32);
+    }
+    for (int records = RECORDS - 10; records <= RECORDS; records += 10) {
+        size_t used = (size_t)records * (RECORD + NAME);
+        unsigned char *end = all + used;
+        memset(end, 0, 22);
+        (void)put_number(end, 0x06054b50, 4);
+        (void)put_number(put_number(end + 8, (uint64_t)records, 2), (uint64_t)records, 2);
+        (void)put_number(end + 12, used, 4);
+        put_bytes(f, "a.npz", all, used + 22);
+        if (records < RECORDS)
+            expect_error(f, cst_npy_open(f->context, &npy, at(f, "a.npz#none"), 0), CST_ERROR_INPUT,
+                         "a.npz: has no array 'none'", NULL);
+        else
+            expect_error(f, cst_npy_open(f->context, &npy, at(f, "a.npz#none"), 0), CST_ERROR_LIMIT,
+                         "a.npz: its directory has 33823920 bytes; at most 33554432 are read",
+                         NULL);
+    }
+    free(all);
 }
 
 /* One member of 64 GiB and a byte, as far as deflate could pack them: into a hole of the file. */
@@ -404,6 +480,8 @@ int main(void) {
 #define FILES_TEST(name) cmocka_unit_test_setup_teardown(name, files_setup, files_teardown)
     const struct CMUnitTest tests[] = {
         FILES_TEST(members_of_archives_are_bounded),
+        FILES_TEST(names_that_collide_cost_no_time),
+        FILES_TEST(directories_of_archives_are_bounded),
         FILES_TEST(sizes_of_members_are_bounded),
         FILES_TEST(cells_of_a_record_are_bounded),
         FILES_TEST(bytes_of_models_are_bounded),

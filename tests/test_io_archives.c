@@ -119,12 +119,13 @@ static member array_called(const char *name, float second) {
 static void the_member_that_is_named(void **state) {
     fixture *f = *state;
     const member members[] = {array_called("xy.npy", 2), array_called("x.npz", 3),
-                              array_called("x", 4), array_called("x.npy", 5),
+                              array_called("x.npy.npy", 4), array_called("x.npy", 5),
                               array_called("folder/x.npy", 6)};
     static const struct {
         const char *after;
         float second;
-    } cases[] = {{"#x", 4}, {":x.npy", 5}, {"#xy", 2}, {"#folder/x", 6}, {"#x.npz", 3}};
+    } cases[] = {{"#x", 5},  {":x.npy", 5},    {"#x.npy.npy", 4},
+                 {"#xy", 2}, {"#folder/x", 6}, {"#x.npz", 3}};
     char path[256];
     (void)strcpy(path, put_archive(f, "a.npz", members, 5));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -158,15 +159,92 @@ static void archives_without_one_array(void **state) {
                    "a.npz: the archive has no members");
     for (int i = 0; i < 10; i++)
         many[i] = array_called(names[i], 2);
-    expect_refused(f, put_archive(f, "a.npz", many, 10), CST_ERROR_INPUT,
-                   "a.npz: has 10 arrays (a.npy, b.npy, c.npy, d.npy, e.npy, f.npy, g.npy, h.npy, "
-                   "...); choose one with FILE.npz#NAME");
+    expect_refused(
+        f, put_archive(f, "a.npz", many, 10), CST_ERROR_INPUT,
+        "a.npz: has 10 arrays (a, b, c, d, e, f, g, h, ...); choose one with FILE.npz#NAME");
     expect_refused(f, put_archive(f, "a.npz", many, 8), CST_ERROR_INPUT,
-                   "a.npz: has 8 arrays (a.npy, b.npy, c.npy, d.npy, e.npy, f.npy, g.npy, h.npy); "
-                   "choose one with FILE.npz#NAME");
+                   "a.npz: has 8 arrays (a, b, c, d, e, f, g, h); choose one with FILE.npz#NAME");
     (void)put_archive(f, "a.npz", many, 2);
     expect_refused(f, at(f, "a.npz#\xc2\x9b"), CST_ERROR_INPUT,
-                   "a.npz: has no array '?\?'; it holds a.npy, b.npy");
+                   "a.npz: has no array '?\?'; it holds a, b");
+}
+
+/* NumPy takes the last of two that have one name, and calls an array x whether the archive calls it
+ * x or x.npy. */
+static void members_with_one_name(void **state) {
+    fixture *f = *state;
+    static const char *const names[][3] = {
+        {"x.npy", "y.npy", "x.npy"}, {"x", "y", "x"}, {"x.npy", "y", "x"}, {"x", "x.npy", "y"}};
+    char path[256];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        member members[3];
+        for (int m = 0; m < 3; m++)
+            members[m] = array_called(names[i][m], (float)m);
+        (void)strcpy(path, put_archive(f, "a.npz", members, 3));
+        expect_refused(f, at(f, "a.npz#y"), CST_ERROR_FORMAT,
+                       i == 3 ? "a.npz: has two arrays called 'x' (members 0 and 1)"
+                              : "a.npz: has two arrays called 'x' (members 0 and 2)");
+        expect_refused(f, at(f, "a.npz#x"), CST_ERROR_FORMAT, "two arrays called 'x'");
+    }
+}
+
+/* Changes bytes of an archive counted from its end. */
+static void change_end(fixture *f, const char *name, long before, uint64_t value, int bytes) {
+    FILE *file = fopen(at(f, name), "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, -before, SEEK_END), 0);
+    for (int i = 0; i < bytes; i++)
+        assert_true(fputc((int)(value >> (8 * i) & 0xff), file) != EOF);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* End records, of which each field stands so many bytes before the end of the file. */
+static void end_records_that_lie(void **state) {
+    static const struct {
+        long before;
+        uint64_t value;
+        int bytes;
+        cst_status code;
+        const char *says;
+    } cases[] = {
+        {14, 0x00030003, 4, CST_ERROR_FORMAT,
+         "its directory has 2 members and its end record says 3"},
+        {14, 0x00010001, 4, CST_ERROR_FORMAT,
+         "its directory has 2 members and its end record says 1"},
+        {12, 1, 2, CST_ERROR_UNSUPPORTED, "is one part of an archive in several files"},
+        {18, 1, 2, CST_ERROR_UNSUPPORTED, "is one part of an archive in several files"},
+        {10, 1, 4, CST_ERROR_FORMAT, "its directory is not where the end record says"},
+        {10, 0xffffffff, 4, CST_ERROR_FORMAT, "its directory is not where the end record says"},
+        {6, 0xfffffff0, 4, CST_ERROR_FORMAT, "its directory is not where the end record says"},
+        {22, 0, 1, CST_ERROR_FORMAT, "it has no end record"},
+        {22 + 50 - 29, 7, 1, CST_ERROR_FORMAT, "of its directory is damaged"},
+        {22 + 4, 0, 1, CST_ERROR_FORMAT, "the name of member 1 has a zero byte"},
+    };
+    fixture *f = *state;
+    const member members[] = {array_called("abcd", 2), array_called("efgh", 3)};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        (void)put_archive(f, "a.npz", members, 2);
+        change_end(f, "a.npz", cases[i].before, cases[i].value, cases[i].bytes);
+        expect_refused(f, at(f, "a.npz#abcd"), cases[i].code, cases[i].says);
+    }
+}
+
+/* A comment that looks like the end of an archive, and one that is longer than the file. */
+static void comments_of_archives(void **state) {
+    fixture *f = *state;
+    cst_npy *npy = NULL;
+    const member members[] = {array_called("abcd", 2), array_called("efgh", 3)};
+    (void)put_archive(f, "a.npz", members, 2);
+    change_end(f, "a.npz", 2, 500, 2);
+    expect_ok(f, cst_npy_open(f->context, &npy, at(f, "a.npz#abcd"), 0));
+    cst_npy_close(f->context, npy);
+    FILE *file = fopen(at(f, "a.npz"), "ab");
+    assert_non_null(file);
+    assert_int_equal(fwrite("PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0 and more", 1, 31, file),
+                     31);
+    assert_int_equal(fclose(file), 0);
+    expect_refused(f, at(f, "a.npz#abcd"), CST_ERROR_FORMAT,
+                   "its directory is not where the end record says");
 }
 
 static void members_that_lie(void **state) {
@@ -460,7 +538,7 @@ static void the_usual_array(void **state) {
                  "a.npz#usual.npy: declares", NULL);
     expect_error(
         f, cst_npy_open_usual(f->context, &npy, put_archive(f, "a.npz", other, 2), "usual", 0),
-        CST_ERROR_INPUT, "a.npz: has 2 arrays (x.npy, y.npy)", NULL);
+        CST_ERROR_INPUT, "a.npz: has 2 arrays (x, y)", NULL);
 }
 
 /* ---- who reads asks whether to stop ------------------------------------------------------------
@@ -589,6 +667,9 @@ static void long_tables_can_be_left(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {TEST(the_member_that_is_named),
                                        TEST(archives_without_one_array),
+                                       TEST(members_with_one_name),
+                                       TEST(end_records_that_lie),
+                                       TEST(comments_of_archives),
                                        TEST(members_that_lie),
                                        TEST(archives_that_fail_while_read),
                                        TEST(pools_keep_to_their_limit),

@@ -219,27 +219,27 @@ static cst_status check_unchanged(cst_context *context, const cst_bytes *source)
                : cst_seen_refuse(context, source->name);
 }
 
-static cst_status read_plain(cst_context *context, cst_bytes *source, uint64_t offset,
-                             unsigned char *out, size_t bytes) {
+cst_status cst_read_plain(cst_context *context, int fd, const char *name, uint64_t size,
+                          uint64_t offset, void *out, size_t bytes) {
+    unsigned char *to = out;
     size_t done = 0;
     while (done < bytes) {
         size_t want = bytes - done < CST_PIECE_BYTES ? bytes - done : CST_PIECE_BYTES;
         cst_status status = cst_poll_reading(context);
         if (status != CST_OK)
             return status;
-        ssize_t got = cst_pread(source->fd, out + done, want, (off_t)(offset + done));
+        ssize_t got = cst_pread(fd, to + done, want, (off_t)(offset + done));
         if (got < 0)
-            return cst_fail(context, CST_ERROR_IO, "%s: reading at byte %llu failed: %s",
-                            source->name, (unsigned long long)(offset + done), strerror(errno));
+            return cst_fail(context, CST_ERROR_IO, "%s: reading at byte %llu failed: %s", name,
+                            (unsigned long long)(offset + done), strerror(errno));
         if (got == 0)
             return cst_fail(context, CST_ERROR_IO,
                             "%s: ends at byte %llu although it had %llu bytes when opened; was it "
                             "changed meanwhile?",
-                            source->name, (unsigned long long)(offset + done),
-                            (unsigned long long)source->size);
+                            name, (unsigned long long)(offset + done), (unsigned long long)size);
         done += (size_t)got;
     }
-    return check_unchanged(context, source);
+    return CST_OK;
 }
 
 cst_status cst_bytes_read(cst_context *context, cst_bytes *source, uint64_t offset, void *out,
@@ -258,7 +258,9 @@ cst_status cst_bytes_read(cst_context *context, cst_bytes *source, uint64_t offs
     }
     if (source->member)
         return cst_zip_read(context, source->member, offset, out, bytes);
-    return read_plain(context, source, offset, out, bytes);
+    cst_status status =
+        cst_read_plain(context, source->fd, source->name, source->size, offset, out, bytes);
+    return status == CST_OK ? check_unchanged(context, source) : status;
 }
 
 cst_status cst_bytes_slurp(cst_context *context, cst_bytes *source, const unsigned char **out) {

@@ -60,6 +60,11 @@ size_t cst_path_member(const char *path);
 /* Whether the file that `path` names, or a tensor in it, is called .safetensors. */
 bool cst_path_is_safetensors(const char *path);
 
+/* Reads exactly `bytes` bytes at `offset` of an open file that had `size` bytes when it was opened.
+ * Asks on the way whether to stop. name: for messages. */
+cst_status cst_read_plain(cst_context *context, int fd, const char *name, uint64_t size,
+                          uint64_t offset, void *out, size_t bytes);
+
 /* ---- zip members, in zip.c ------------------------------------------------------------------- */
 
 typedef struct cst_zip_member cst_zip_member;

@@ -1,10 +1,12 @@
 /*
  * Members of npz archives through libzip: stored or deflated, inflated as they are read, never
- * beyond what the archive promises. Under cst_bytes. Paper: none.
+ * beyond what the archive promises. libzip is shown a directory with this member alone. Under
+ * cst_bytes. Paper: none.
  */
 #include "base/retry.h"
 #include "io/bytes.h"
 #include "io/strings.h"
+#include "io/zip_directory.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,13 +16,14 @@
 
 /* Deflate cannot expand a byte to more than 1032; anything beyond 1100:1 lies about its size. The
  * slack is for tiny members. */
-enum { RATIO_MAX = 1100, RATIO_SLACK = 4096, NAMES_SHOWN = 8, ENTRIES_MAX = 100000 };
+enum { RATIO_MAX = 1100, RATIO_SLACK = 4096 };
 
 struct cst_zip_member {
     char *name; /* archive#member, for messages */
     int fd;
-    uint64_t bytes; /* of the archive, when it was opened */
-    uint64_t at;    /* libzip's place in it */
+    uint64_t bytes;    /* of the archive, when it was opened */
+    cst_zip_tail tail; /* what libzip reads behind it */
+    uint64_t at;       /* libzip's place in both */
     zip_error_t error;
     cst_context *context; /* of the call that libzip reads for */
     int failure;          /* errno of a read of ours that failed; 0: none */
@@ -29,17 +32,9 @@ struct cst_zip_member {
     uint64_t failed_at;   /* where one of them happened */
     zip_t *archive;
     zip_file_t *file;
-    zip_uint64_t index;
     uint64_t size;
     uint64_t position; /* of `file` */
 };
-
-static bool is_npy_entry(const char *entry, const char *name) {
-    size_t length = strlen(name);
-    if (strncmp(entry, name, length) != 0)
-        return false;
-    return entry[length] == '\0' || strcmp(entry + length, ".npy") == 0;
-}
 
 static bool reading_failed(const cst_zip_member *member) {
     return member->failure != 0 || member->ended || member->stopped;
@@ -59,57 +54,11 @@ static cst_status fail_reading(cst_context *context, const cst_zip_member *membe
                     name, (unsigned long long)member->failed_at, (unsigned long long)member->bytes);
 }
 
-/* The first few names of an archive, for a message. */
-static void list_entries(zip_t *archive, zip_int64_t entries, char *text, size_t room) {
-    size_t used = 0;
-    text[0] = '\0';
-    for (zip_int64_t i = 0; i < entries && i < NAMES_SHOWN && used < room; i++) {
-        const char *entry = zip_get_name(archive, (zip_uint64_t)i, 0);
-        char quoted[CST_QUOTE_CHARS];
-        int wrote = cst_snprintf(text + used, room - used, "%s%s", i ? ", " : "",
-                                 cst_quote(quoted, entry ? entry : "?"));
-        used += wrote > 0 ? (size_t)wrote : 0;
-    }
-    if (entries > NAMES_SHOWN && used < room)
-        (void)cst_snprintf(text + used, room - used, ", ...");
-}
-
-/* Finds the member called `name` ("x" finds "x.npy"), or the only one where name is NULL. */
-static cst_status choose(cst_context *context, zip_t *archive, const char *path, const char *name,
-                         zip_uint64_t *index) {
-    zip_int64_t entries = zip_get_num_entries(archive, 0);
-    char list[1024];
-    if (entries > ENTRIES_MAX)
-        return cst_fail(context, CST_ERROR_LIMIT, "%s: has %lld members; at most %d are read", path,
-                        (long long)entries, ENTRIES_MAX);
-    if (entries < 1)
-        return cst_fail(context, CST_ERROR_FORMAT, "%s: the archive has no members", path);
-    if (!name && entries == 1) {
-        *index = 0;
-        return CST_OK;
-    }
-    for (zip_int64_t i = 0; name && i < entries; i++) {
-        const char *entry = zip_get_name(archive, (zip_uint64_t)i, 0);
-        if (entry && is_npy_entry(entry, name)) {
-            *index = (zip_uint64_t)i;
-            return CST_OK;
-        }
-    }
-    list_entries(archive, entries, list, sizeof list);
-    if (!name)
-        return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: has %lld arrays (%s); choose one with FILE.npz#NAME", path,
-                        (long long)entries, list);
-    char quoted[CST_QUOTE_CHARS];
-    return cst_fail(context, CST_ERROR_INPUT, "%s: has no array '%s'; it holds %s", path,
-                    cst_quote(quoted, name), list);
-}
-
 /* Refuses what cannot be read safely before a byte of it is inflated. */
 static cst_status check_member(cst_context *context, cst_zip_member *member, uint64_t limit) {
     zip_stat_t info;
     zip_stat_init(&info);
-    if (zip_stat_index(member->archive, member->index, 0, &info) != 0)
+    if (zip_stat_index(member->archive, 0, 0, &info) != 0)
         return cst_fail(context, CST_ERROR_FORMAT, "%s: %s", member->name,
                         zip_strerror(member->archive));
     const zip_uint64_t needed = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
@@ -148,36 +97,56 @@ static cst_status check_member(cst_context *context, cst_zip_member *member, uin
     return CST_OK;
 }
 
-/* The next bytes for libzip: fewer at the end of the file, -1 where reading fails or the file has
- * become shorter. */
+/* All that libzip sees. */
+static uint64_t bytes_shown(const cst_zip_member *member) {
+    return member->bytes + member->tail.zeros + member->tail.bytes;
+}
+
+/* The next bytes of what stands behind the file, at most `bytes`. */
+static size_t fill_tail(cst_zip_member *member, unsigned char *out, size_t bytes) {
+    uint64_t at = member->at - member->bytes;
+    uint64_t zeros = at < member->tail.zeros ? member->tail.zeros - at : 0;
+    uint64_t left = zeros ? zeros : bytes_shown(member) - member->at;
+    size_t done = left < bytes ? (size_t)left : bytes;
+    if (zeros)
+        memset(out, 0, done);
+    else
+        memcpy(out, member->tail.record + (at - member->tail.zeros), done);
+    return done;
+}
+
+/* The next bytes of the file, at most `bytes`; 0 where reading fails or it has become shorter. */
+static size_t fill_file(cst_zip_member *member, unsigned char *out, size_t bytes) {
+    uint64_t left = member->bytes - member->at;
+    bytes = left < bytes ? (size_t)left : bytes;
+    member->stopped = cst_poll_reading(member->context) != CST_OK;
+    ssize_t got = member->stopped ? -1 : cst_pread(member->fd, out, bytes, (off_t)member->at);
+    member->failure = got < 0 && !member->stopped ? errno : 0;
+    member->ended = got == 0;
+    if (!reading_failed(member))
+        return (size_t)got;
+    member->failed_at = member->at;
+    zip_error_set(&member->error, ZIP_ER_READ, member->failure);
+    return 0;
+}
+
+/* The next bytes for libzip: fewer at the end, -1 where reading fails. */
 static zip_int64_t fill(cst_zip_member *member, unsigned char *out, zip_uint64_t bytes) {
     zip_uint64_t done = 0;
-    if (reading_failed(member)) /* once and for all */
-        return -1;
-    while (done < bytes) {
+    while (done < bytes && member->at < bytes_shown(member) && !reading_failed(member)) {
         zip_uint64_t left = bytes - done;
         size_t want = left < CST_PIECE_BYTES ? (size_t)left : CST_PIECE_BYTES;
-        member->stopped = cst_poll_reading(member->context) != CST_OK;
-        ssize_t got =
-            member->stopped ? -1 : cst_pread(member->fd, out + done, want, (off_t)member->at);
-        member->failure = got < 0 && !member->stopped ? errno : 0;
-        member->ended = got == 0 && member->at < member->bytes;
-        if (reading_failed(member)) {
-            member->failed_at = member->at;
-            zip_error_set(&member->error, ZIP_ER_READ, member->failure);
-            return -1;
-        }
-        if (got == 0)
-            break;
-        member->at += (uint64_t)got;
-        done += (zip_uint64_t)got;
+        size_t got = member->at < member->bytes ? fill_file(member, out + done, want)
+                                                : fill_tail(member, out + done, want);
+        member->at += got;
+        done += got;
     }
-    return (zip_int64_t)done;
+    return reading_failed(member) ? -1 : (zip_int64_t)done; /* once and for all */
 }
 
 static zip_int64_t seek(cst_zip_member *member, void *data, zip_uint64_t length) {
-    zip_int64_t to =
-        zip_source_seek_compute_offset(member->at, member->bytes, data, length, &member->error);
+    zip_int64_t to = zip_source_seek_compute_offset(member->at, bytes_shown(member), data, length,
+                                                    &member->error);
     if (to < 0)
         return -1;
     member->at = (uint64_t)to;
@@ -187,7 +156,7 @@ static zip_int64_t seek(cst_zip_member *member, void *data, zip_uint64_t length)
 static zip_int64_t tell_size(const cst_zip_member *member, zip_stat_t *out) {
     zip_stat_init(out);
     out->valid = ZIP_STAT_SIZE;
-    out->size = member->bytes;
+    out->size = bytes_shown(member);
     return sizeof *out;
 }
 
@@ -251,16 +220,17 @@ cst_status cst_zip_open(cst_context *context, cst_zip_member **out, const char *
     member->fd = fd;
     member->bytes = bytes;
     zip_error_init(&member->error);
-    cst_status status = open_archive(context, member, archive);
-    if (status == CST_OK)
-        status = choose(context, member->archive, archive, name, &member->index);
+    const cst_zip_file file = {.path = archive, .fd = fd, .bytes = bytes};
+    char *entry = NULL;
+    cst_status status = cst_zip_find(context, &file, name, &entry, &member->tail);
     if (status == CST_OK) {
-        const char *entry = zip_get_name(member->archive, member->index, 0);
         char quoted[CST_QUOTE_CHARS];
-        member->name =
-            cst_format(context, "%s#%s", archive, cst_quote(quoted, entry ? entry : "?"));
-        status = member->name ? check_member(context, member, limit) : CST_ERROR_MEMORY;
+        member->name = cst_format(context, "%s#%s", archive, cst_quote(quoted, entry));
+        status = member->name ? open_archive(context, member, archive) : CST_ERROR_MEMORY;
     }
+    if (status == CST_OK)
+        status = check_member(context, member, limit);
+    cst_free(context, entry);
     if (status != CST_OK) {
         cst_zip_close(context, member);
         return status;
@@ -278,6 +248,7 @@ void cst_zip_close(cst_context *context, cst_zip_member *member) {
         zip_discard(member->archive);
     (void)close(member->fd);
     zip_error_fini(&member->error);
+    cst_free(context, member->tail.record);
     cst_free(context, member->name);
     cst_free(context, member);
 }
@@ -338,7 +309,7 @@ cst_status cst_zip_read(cst_context *context, cst_zip_member *member, uint64_t o
     member->stopped = false;
     if (!member->file) {
         member->position = 0;
-        member->file = zip_fopen_index(member->archive, member->index, 0);
+        member->file = zip_fopen_index(member->archive, 0, 0);
         if (!member->file && reading_failed(member))
             return fail_reading(context, member, member->name);
         if (!member->file)

@@ -131,6 +131,9 @@ int cli_check(cli_call *call, cst_status status);
  * that signal. To be called when everything unfinished is removed. */
 void cli_follow_signal(const cli_call *call);
 
+/* For loops of the tool over many files: CLI_INTERNAL, with a message, after an interrupt. */
+int cli_go_on(cli_call *call);
+
 /* Attaches log and progress to the context, as the options say; stops on the first interrupt. */
 int cli_attach(cli_call *call);
 

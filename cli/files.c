@@ -115,8 +115,11 @@ int cli_open_pool(cli_call *call, int first, cst_pool **out) {
             : cli_check(call, cst_pool_open(call->context, out, call->arguments[first], &config));
     if (code == CLI_OK)
         code = check_task(call, *out);
-    for (size_t i = 0; code == CLI_OK && cst_pool_file(*out, i); i++)
-        code = cli_check_pool_file(call, cst_pool_file(*out, i));
+    for (size_t i = 0; code == CLI_OK && cst_pool_file(*out, i); i++) {
+        code = cli_go_on(call);
+        if (code == CLI_OK)
+            code = cli_check_pool_file(call, cst_pool_file(*out, i));
+    }
     return code == CLI_OK ? cli_check_pool_folder(call, *out, call->arguments[first]) : code;
 }
 

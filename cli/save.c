@@ -74,8 +74,11 @@ static int check_input(cli_call *call, const cli_save *save, const char *input) 
 static int check_inputs(cli_call *call, const cli_save *save) {
     int code = CLI_OK;
     const char *input = input_at(call, save->pool, 0);
-    for (int i = 0; code == CLI_OK && input; input = input_at(call, save->pool, ++i))
-        code = check_input(call, save, input);
+    for (int i = 0; code == CLI_OK && input; input = input_at(call, save->pool, ++i)) {
+        code = cli_go_on(call);
+        if (code == CLI_OK)
+            code = check_input(call, save, input);
+    }
     return code;
 }
 
@@ -90,6 +93,9 @@ static int check_not_read(cli_call *call, const cli_save *save, const char *path
     const char *read = errors && cli_same_file(path, errors) ? errors : NULL;
     const char *input = S_ISLNK(info.st_mode) ? input_at(call, save->pool, 0) : NULL;
     for (int i = 0; !read && input; input = input_at(call, save->pool, ++i)) {
+        int code = cli_go_on(call);
+        if (code != CLI_OK)
+            return code;
         cut_member(input, archive);
         if (cli_same_file(path, archive))
             read = archive;

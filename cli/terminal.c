@@ -128,6 +128,14 @@ int cli_check(cli_call *call, cst_status status) {
     }
 }
 
+int cli_go_on(cli_call *call) {
+    if (!interrupted_by)
+        return CLI_OK;
+    call->cancelled = true;
+    (void)cli_fail(call, "stopped on request");
+    return CLI_INTERNAL;
+}
+
 void cli_follow_signal(const cli_call *call) {
     if (!(call->cancelled || cli_output_stopped()) || !interrupted_by)
         return;

@@ -108,6 +108,10 @@ void *cst_alloc(cst_context *context, size_t count, size_t size);
  * zeroed). NULL with the error recorded, and the old array still valid, on failure. */
 void *cst_grow(cst_context *context, void *pointer, size_t old_count, size_t count, size_t size);
 
+/* A list of `count` elements that only grew by this, or NULL, with room for one more: the room
+ * doubles. */
+void *cst_grow_list(cst_context *context, void *list, size_t count, size_t size);
+
 /* A copy of a string; NULL with the error recorded on failure. */
 char *cst_strdup(cst_context *context, const char *text);
 

@@ -110,6 +110,12 @@ void *cst_grow(cst_context *context, void *pointer, size_t old_count, size_t cou
     return grown;
 }
 
+void *cst_grow_list(cst_context *context, void *list, size_t count, size_t size) {
+    if (count & (count - 1))
+        return list;
+    return cst_grow(context, list, count, count ? 2 * count : 1, size);
+}
+
 char *cst_strdup(cst_context *context, const char *text) {
     size_t length = strlen(text);
     char *copy = cst_alloc(context, length + 1, 1);

@@ -82,7 +82,7 @@ void cst_notice(cst_context *context, const char *format, ...) {
     /* A notice that finds no memory is not worth stopping for: it went to the logger, and a report
      * that should hold it fails. */
     size_t count = run->notice_count;
-    char **grown = cst_grow(context, run->notices, count, count + 1, sizeof *grown);
+    char **grown = cst_grow_list(context, run->notices, count, sizeof *grown);
     if (grown) {
         run->notices = grown;
         grown[count] = cst_strdup(context, message);

@@ -77,6 +77,8 @@ void cst_manifest_free(cst_context *context, cst_manifest *manifest) {
     cst_free(context, manifest->training_counts);
     cst_free(context, manifest->training_counts_file);
     cst_free(context, manifest->splits);
+    cst_free(context, manifest->split_order);
+    cst_free(context, manifest->member_order);
     cst_free(context, manifest->members);
     for (int32_t i = 0; i < manifest->given_count; i++)
         cst_free(context, manifest->given[i]);
@@ -85,18 +87,49 @@ void cst_manifest_free(cst_context *context, cst_manifest *manifest) {
     cst_free(context, manifest);
 }
 
+static const char *split_name(const cst_manifest *manifest, int32_t split) {
+    return manifest->splits[split].name;
+}
+
+static const char *member_name(const cst_manifest *manifest, int32_t member) {
+    return manifest->members[member].name;
+}
+
+typedef const char *name_fn(const cst_manifest *manifest, int32_t position);
+
+/* The place in order[count], positions by name, of `name`, or where it belongs. */
+static int32_t place_of(const cst_manifest *manifest, name_fn *name_at, const int32_t *order,
+                        int32_t count, const char *name) {
+    int32_t first = 0;
+    while (first < count) {
+        int32_t middle = first + (count - first) / 2;
+        if (strcmp(name_at(manifest, order[middle]), name) < 0)
+            first = middle + 1;
+        else
+            count = middle;
+    }
+    return first;
+}
+
+static int32_t find(const cst_manifest *manifest, name_fn *name_at, const int32_t *order,
+                    int32_t count, const char *name) {
+    int32_t place = place_of(manifest, name_at, order, count, name);
+    return place < count && strcmp(name_at(manifest, order[place]), name) == 0 ? order[place] : -1;
+}
+
+/* Enters position `count`, whose name is there already, into order[count], which has room. */
+static void enter(const cst_manifest *manifest, name_fn *name_at, int32_t *order, int32_t count) {
+    int32_t place = place_of(manifest, name_at, order, count, name_at(manifest, count));
+    memmove(order + place + 1, order + place, (size_t)(count - place) * sizeof *order);
+    order[place] = count;
+}
+
 int32_t cst_manifest_find_split(const cst_manifest *manifest, const char *name) {
-    for (int32_t s = 0; s < manifest->split_count; s++)
-        if (strcmp(manifest->splits[s].name, name) == 0)
-            return s;
-    return -1;
+    return find(manifest, split_name, manifest->split_order, manifest->split_count, name);
 }
 
 int32_t cst_manifest_find_member(const cst_manifest *manifest, const char *name) {
-    for (int32_t k = 0; k < manifest->member_count; k++)
-        if (strcmp(manifest->members[k].name, name) == 0)
-            return k;
-    return -1;
+    return find(manifest, member_name, manifest->member_order, manifest->member_count, name);
 }
 
 bool cst_manifest_is_name(const char *name) {
@@ -116,7 +149,7 @@ static cst_status check_name(cst_context *context, const cst_manifest *manifest,
                     manifest->path, what, cst_quote(quoted, name), NAME_MAX_BYTES);
 }
 
-/* Names are looked up one after another, and every member has a place for each split. */
+/* Every member has a place for each split. */
 static cst_status check_count(cst_context *context, const cst_manifest *manifest, int64_t splits,
                               int64_t members) {
     if (splits <= CST_MANIFEST_SPLITS_MAX && members <= CST_MANIFEST_MEMBERS_MAX &&
@@ -127,13 +160,6 @@ static cst_status check_count(cst_context *context, const cst_manifest *manifest
                     "(splits times models); make several pools of it",
                     manifest->path, CST_MANIFEST_SPLITS_MAX, CST_MANIFEST_MEMBERS_MAX,
                     CST_MANIFEST_FILES_MAX);
-}
-
-/* An array of `count` entries with room for one more; the room doubles. */
-static void *grow_list(cst_context *context, void *list, size_t count, size_t size) {
-    if (count & (count - 1))
-        return list;
-    return cst_grow(context, list, count, count ? 2 * count : 1, size);
 }
 
 cst_status cst_manifest_add_split(cst_context *context, cst_manifest *manifest, const char *name,
@@ -147,13 +173,18 @@ cst_status cst_manifest_add_split(cst_context *context, cst_manifest *manifest, 
     if (status != CST_OK)
         return status;
     size_t count = (size_t)manifest->split_count;
-    cst_manifest_split *splits = grow_list(context, manifest->splits, count, sizeof *splits);
+    cst_manifest_split *splits = cst_grow_list(context, manifest->splits, count, sizeof *splits);
     if (!splits)
         return CST_ERROR_MEMORY;
     manifest->splits = splits;
+    int32_t *order = cst_grow_list(context, manifest->split_order, count, sizeof *order);
+    if (!order)
+        return CST_ERROR_MEMORY;
+    manifest->split_order = order;
     splits[count] = (cst_manifest_split){.name = cst_strdup(context, name)};
     if (!splits[count].name)
         return CST_ERROR_MEMORY;
+    enter(manifest, split_name, order, manifest->split_count);
     *out = manifest->split_count++;
     return CST_OK;
 }
@@ -169,10 +200,15 @@ cst_status cst_manifest_add_member(cst_context *context, cst_manifest *manifest,
     if (status != CST_OK)
         return status;
     size_t count = (size_t)manifest->member_count;
-    cst_manifest_member *members = grow_list(context, manifest->members, count, sizeof *members);
+    cst_manifest_member *members =
+        cst_grow_list(context, manifest->members, count, sizeof *members);
     if (!members)
         return CST_ERROR_MEMORY;
     manifest->members = members;
+    int32_t *order = cst_grow_list(context, manifest->member_order, count, sizeof *order);
+    if (!order)
+        return CST_ERROR_MEMORY;
+    manifest->member_order = order;
     cst_manifest_member *member = &members[count];
     *member = (cst_manifest_member){.flops = NAN, .params = NAN, .latency_ms = NAN};
     member->name = cst_strdup(context, name);
@@ -184,6 +220,7 @@ cst_status cst_manifest_add_member(cst_context *context, cst_manifest *manifest,
         cst_free(context, member->name);
         return CST_ERROR_MEMORY;
     }
+    enter(manifest, member_name, order, manifest->member_count);
     *out = manifest->member_count++;
     return CST_OK;
 }

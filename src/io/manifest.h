@@ -80,8 +80,10 @@ typedef struct cst_manifest {
     cst_reference_errors reference_errors; /* no kinds: not given */
     cst_manifest_split *splits;
     int32_t split_count;
+    int32_t *split_order; /* [split_count] positions by name, to find one in few steps */
     cst_manifest_member *members;
     int32_t member_count;
+    int32_t *member_order; /* [member_count], the same */
 } cst_manifest;
 
 /* Reads and checks a manifest. `outside`: files may be outside its folder. Files named in it need

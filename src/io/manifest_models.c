@@ -135,7 +135,10 @@ cst_status cst_manifest_read_models(const cst_manifest_reader *r, const json_t *
     if (!json_is_array(models) || json_array_size(models) == 0)
         return cst_manifest_wrong(r, "", "models", "a list with at least one model");
     cst_status status = CST_OK;
-    for (size_t i = 0; i < json_array_size(models) && status == CST_OK; i++)
-        status = read_model(r, i, json_array_get(models, i));
+    for (size_t i = 0; i < json_array_size(models) && status == CST_OK; i++) {
+        status = cst_poll_reading(r->context);
+        if (status == CST_OK)
+            status = read_model(r, i, json_array_get(models, i));
+    }
     return status;
 }

@@ -209,16 +209,12 @@ static cst_status parse(cst_context *context, const char *path, json_t **root) {
         status = cst_bytes_slurp(context, source, &text);
     if (status == CST_OK)
         status = cst_json_check_room(context, path, text, (size_t)cst_bytes_size(source));
-    if (status == CST_OK) {
+    if (status == CST_OK)
+        status = cst_json_parse(context, text, (size_t)cst_bytes_size(source), root, &error);
+    if (status == CST_OK && !*root) {
         char quoted[CST_QUOTE_CHARS];
-        cst_c_locale locale = cst_c_locale_enter();
-        *root = json_loadb((const char *)text, (size_t)cst_bytes_size(source),
-                           JSON_REJECT_DUPLICATES, &error);
-        cst_c_locale_leave(locale);
-        if (!*root)
-            status =
-                cst_fail(context, CST_ERROR_FORMAT, "%s: line %d, column %d (byte %d): %s", path,
-                         error.line, error.column, error.position, cst_quote(quoted, error.text));
+        status = cst_fail(context, CST_ERROR_FORMAT, "%s: line %d, column %d (byte %d): %s", path,
+                          error.line, error.column, error.position, cst_quote(quoted, error.text));
     }
     cst_bytes_close(context, source);
     return status;

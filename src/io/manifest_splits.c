@@ -77,7 +77,9 @@ static cst_status read_conditions(const cst_manifest_reader *r, const char *plac
         (void)cst_snprintf(at, sizeof at, "%s.conditions[%zu]", place, i);
         const json_t *item = json_array_get(list, i);
         cst_manifest_condition *condition = &split->conditions[i];
-        cst_status status = cst_manifest_check_keys(r, at, item, keys);
+        cst_status status = cst_poll_item(r->context, (int64_t)i);
+        if (status == CST_OK)
+            status = cst_manifest_check_keys(r, at, item, keys);
         if (status == CST_OK)
             status = cst_manifest_read_text(r, at, item, "shift", &condition->shift);
         if (status == CST_OK)
@@ -171,7 +173,10 @@ cst_status cst_manifest_read_splits(const cst_manifest_reader *r, const json_t *
                                   "an object with at least one split, such as \"oof\"");
     cst_status status = CST_OK;
     for (void *i = json_object_iter(splits); i && status == CST_OK;
-         i = json_object_iter_next(splits, i))
-        status = read_split(r, json_object_iter_key(i), json_object_iter_value(i));
+         i = json_object_iter_next(splits, i)) {
+        status = cst_poll_reading(r->context);
+        if (status == CST_OK)
+            status = read_split(r, json_object_iter_key(i), json_object_iter_value(i));
+    }
     return status == CST_OK ? check_clean(r) : status;
 }

@@ -147,16 +147,13 @@ static cst_status load_json(cst_context *context, const char *path, json_t **roo
         status = cst_bytes_slurp(context, source, &text);
     if (status == CST_OK)
         status = cst_json_check_room(context, path, text, size);
-    if (status == CST_OK) {
-        cst_c_locale locale = cst_c_locale_enter();
-        *root = json_loadb((const char *)text, size, JSON_REJECT_DUPLICATES, &error);
-        cst_c_locale_leave(locale);
-        if (!*root)
-            status = cst_fail(context, CST_ERROR_INPUT,
-                              "%s: cannot be read as JSON of reference errors (line %d: %s); give "
-                              "a file or the name alexnet",
-                              path, error.line, error.text);
-    }
+    if (status == CST_OK)
+        status = cst_json_parse(context, text, size, root, &error);
+    if (status == CST_OK && !*root)
+        status = cst_fail(context, CST_ERROR_INPUT,
+                          "%s: cannot be read as JSON of reference errors (line %d: %s); give "
+                          "a file or the name alexnet",
+                          path, error.line, error.text);
     cst_bytes_close(context, source);
     return status;
 }

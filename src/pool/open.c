@@ -287,9 +287,10 @@ static cst_status list_folder(cst_context *context, const char *path, char ***ou
     for (const struct dirent *entry;
          status == CST_OK && (entry = cst_next_entry(folder)) != NULL;) {
         file_name name;
-        if (!is_taken(entry->d_name, &name))
+        status = cst_poll_reading(context);
+        if (status != CST_OK || !is_taken(entry->d_name, &name))
             continue;
-        char **grown = cst_grow(context, *out, *count, *count + 1, sizeof *grown);
+        char **grown = cst_grow_list(context, *out, *count, sizeof *grown);
         status = grown ? CST_OK : CST_ERROR_MEMORY;
         if (!grown)
             break;
@@ -378,8 +379,11 @@ static cst_status open_folder(cst_context *context, cst_pool **out, const char *
         status = cst_manifest_create(context, &manifest, path);
     if (status == CST_OK && !(config && config->outside))
         status = cst_manifest_stay_in(context, manifest, path);
-    for (size_t i = 0; status == CST_OK && i < count; i++)
-        status = cst_manifest_confine(context, manifest, paths[i]);
+    for (size_t i = 0; status == CST_OK && i < count; i++) {
+        status = cst_poll_reading(context);
+        if (status == CST_OK)
+            status = cst_manifest_confine(context, manifest, paths[i]);
+    }
     if (status == CST_OK)
         status = add_folder_splits(context, manifest, paths, count);
     for (size_t i = 0; status == CST_OK && i < count; i++)

@@ -72,6 +72,43 @@ static cst_status check_weighted(cst_context *context, const cst_pool *pool) {
     return CST_OK;
 }
 
+enum { SPLIT_PATHS = 6 };
+
+/* The path in place `place` of all there may be; NULL where none is given. */
+static const char *path_at(const cst_manifest *m, size_t place) {
+    size_t splits = (size_t)m->split_count;
+    if (place < SPLIT_PATHS * splits) {
+        const cst_manifest_split *split = &m->splits[place / SPLIT_PATHS];
+        const char *const paths[SPLIT_PATHS] = {split->labels, split->annotations, split->ids,
+                                                split->folds,  split->groups,      split->weights};
+        return paths[place % SPLIT_PATHS];
+    }
+    place -= SPLIT_PATHS * splits;
+    const cst_manifest_member *member = &m->members[place / (2 * splits)];
+    place %= 2 * splits;
+    return place < splits ? member->paths[place] : member->ids[place - splits];
+}
+
+/* The paths that there are, once for all: a caller asks for one after another. */
+static cst_status list_files(cst_context *context, cst_pool *pool) {
+    const cst_manifest *m = pool->manifest;
+    size_t places = (size_t)m->split_count * (SPLIT_PATHS + 2 * (size_t)m->member_count);
+    size_t count = m->training_counts_file ? 1 : 0;
+    for (size_t place = 0; place < places; place++)
+        count += path_at(m, place) != NULL;
+    pool->files = cst_alloc(context, count, sizeof *pool->files);
+    if (!pool->files)
+        return CST_ERROR_MEMORY;
+    for (size_t place = 0; place < places; place++) {
+        const char *path = path_at(m, place);
+        if (path)
+            pool->files[pool->file_count++] = path;
+    }
+    if (m->training_counts_file)
+        pool->files[pool->file_count++] = m->training_counts_file;
+    return CST_OK;
+}
+
 cst_status cst_pool_create(cst_context *context, cst_pool **out, cst_manifest *manifest,
                            const cst_pool_config *config) {
     *out = NULL;
@@ -90,6 +127,8 @@ cst_status cst_pool_create(cst_context *context, cst_pool **out, cst_manifest *m
     cst_status status = config ? apply_config(context, pool, config) : CST_OK;
     if (status == CST_OK)
         status = check_weighted(context, pool);
+    if (status == CST_OK)
+        status = list_files(context, pool);
     if (status != CST_OK) {
         cst_pool_free(context, pool);
         return status;
@@ -163,6 +202,7 @@ void cst_pool_free(cst_context *context, cst_pool *pool) {
         cst_free(context, pool->splits[s].data);
     }
     cst_free(context, pool->splits);
+    cst_free(context, (void *)pool->files);
     cst_id_index_free(context, pool->class_index);
     cst_strings_free(context, pool->class_names);
     cst_manifest_free(context, pool->manifest);
@@ -196,35 +236,8 @@ static const cst_manifest_condition *find_condition(const cst_pool *pool, const 
                : NULL;
 }
 
-enum { SPLIT_PATHS = 6 };
-
-/* The path in place `place` of all there may be; NULL where none is given. */
-static const char *path_at(const cst_manifest *m, size_t place) {
-    size_t splits = (size_t)m->split_count;
-    if (place < SPLIT_PATHS * splits) {
-        const cst_manifest_split *split = &m->splits[place / SPLIT_PATHS];
-        const char *const paths[SPLIT_PATHS] = {split->labels, split->annotations, split->ids,
-                                                split->folds,  split->groups,      split->weights};
-        return paths[place % SPLIT_PATHS];
-    }
-    place -= SPLIT_PATHS * splits;
-    const cst_manifest_member *member = &m->members[place / (2 * splits)];
-    place %= 2 * splits;
-    return place < splits ? member->paths[place] : member->ids[place - splits];
-}
-
 const char *cst_pool_file(const cst_pool *pool, size_t index) {
-    const cst_manifest *manifest = CST_ALIVE(pool, POOL) ? pool->manifest : NULL;
-    if (!manifest)
-        return NULL;
-    size_t places =
-        (size_t)manifest->split_count * (SPLIT_PATHS + 2 * (size_t)manifest->member_count);
-    for (size_t place = 0; place < places; place++) {
-        const char *path = path_at(manifest, place);
-        if (path && index-- == 0)
-            return path;
-    }
-    return index == 0 ? manifest->training_counts_file : NULL;
+    return CST_ALIVE(pool, POOL) && index < pool->file_count ? pool->files[index] : NULL;
 }
 
 cst_task cst_pool_task(const cst_pool *pool) {

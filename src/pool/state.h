@@ -46,6 +46,8 @@ struct cst_pool {
     cst_strings *class_names; /* as a table, where the manifest names the classes */
     cst_id_index *class_index;
     cst_pool_split *splits; /* [manifest->split_count] */
+    const char **files;     /* [file_count] that the manifest names; they are its own */
+    size_t file_count;
 };
 
 /* Bytes of the members' predictions that are in memory, over all splits. */

@@ -22,10 +22,9 @@ static void write_back(cst_context *context, const int32_t *labels, int64_t heig
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    /* A byte holds at most 1,100 * 8 pixels of one bit. Each is a byte, then a label of four, and
-     * of two rows, which may be all, a byte more in libpng; rows of one pixel add their addresses.
-     */
-    cst_context *context = fuzz_begin(size, (size_t)64 * 1100);
+    /* A byte holds at most 1,100 * 8 pixels of one bit. Each is a label of four bytes, and of two
+     * rows, which may be all, a byte more in libpng. */
+    cst_context *context = fuzz_begin(size, (size_t)48 * 1100);
     const char *path = fuzz_file("a.png", data, size);
     int32_t *labels = NULL;
     int64_t height = 0;

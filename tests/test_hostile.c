@@ -328,20 +328,16 @@ static void long_texts_of_coco_files_are_read(void **state) {
     free(text);
 }
 
-/* Classes without names take no bytes of a model file, and prediction takes memory for them. */
-static void classes_of_models_are_bounded(void **state) {
-    enum { MEMBERS = 9 };
-    fixture *f = *state;
+/* A log-linear pool of members without biases: its file has no bytes for the classes. */
+static cst_model *pool_of_members(const fixture *f, int32_t members, int32_t classes) {
     cst_model *model = NULL;
-    uint8_t *bytes = NULL;
-    size_t size = 0;
     expect_ok(f, cst_stack_create(f->context, &model));
     model->task = CST_TASK_CLASSIFICATION;
-    model->classes = CST_MODEL_CLASSES_MAX;
-    model->members = MEMBERS;
-    model->member_names = cst_alloc(f->context, MEMBERS, sizeof *model->member_names);
-    model->mix = cst_alloc(f->context, MEMBERS, sizeof *model->mix);
-    for (int k = 0; k < MEMBERS; k++) {
+    model->classes = classes;
+    model->members = members;
+    model->member_names = cst_alloc(f->context, (size_t)members, sizeof *model->member_names);
+    model->mix = cst_alloc(f->context, (size_t)members, sizeof *model->mix);
+    for (int k = 0; k < members; k++) {
         model->member_names[k] = cst_format(f->context, "m%d", k);
         model->mix[k] = 0.001;
     }
@@ -349,15 +345,68 @@ static void classes_of_models_are_bounded(void **state) {
     model->learner = cst_alloc(f->context, 1, sizeof *model->learner);
     model->learner->kind = CST_LEARNER_LOGLINEAR;
     model->learner->blend = 1;
-    model->learner->coefficients = MEMBERS;
-    model->learner->weights = cst_alloc(f->context, MEMBERS, sizeof(double));
+    model->learner->coefficients = members;
+    model->learner->weights = cst_alloc(f->context, (size_t)members, sizeof(double));
     model->learner->bias = cst_alloc(f->context, 0, sizeof(double));
+    return model;
+}
+
+/* Bytes that were asked for in all, none of them given back before the end. */
+static void *counted_blocks(void *user, void *pointer, size_t bytes) {
+    *(size_t *)user += bytes;
+    if (bytes > 0)
+        return realloc(pointer, bytes);
+    free(pointer);
+    return NULL;
+}
+
+/* Bytes that a model's file, itself of *size bytes, asks for until it can predict. */
+static size_t bytes_of_predictor(const fixture *f, const cst_model *model, size_t *size) {
+    uint8_t *bytes = NULL;
+    cst_context *counting = NULL;
+    cst_model *loaded = NULL;
+    cst_predictor *predictor = NULL;
+    size_t asked = 0;
+    expect_ok(f, cst_stack_encode(f->context, model, &bytes, size));
+    assert_int_equal(cst_context_create_with(&counting, counted_blocks, &asked), CST_OK);
+    assert_int_equal(cst_model_load_memory(counting, &loaded, bytes, *size), CST_OK);
+    assert_int_equal(cst_predictor_create(counting, &predictor, loaded), CST_OK);
+    cst_predictor_free(counting, predictor);
+    cst_model_free(counting, loaded);
+    cst_context_free(counting);
+    cst_free(f->context, bytes);
+    return asked;
+}
+
+/* Classes without names take no bytes of a model file, and prediction takes memory for them. */
+static void classes_of_models_are_bounded(void **state) {
+    enum { MEMBERS = 9, CLASSES = 1400000 };
+    const size_t mebibyte = (size_t)1 << 20;
+    fixture *f = *state;
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    cst_model *model = pool_of_members(f, MEMBERS, CST_MODEL_CLASSES_MAX);
     expect_error(f, cst_stack_encode(f->context, model, &bytes, &size), CST_ERROR_ARGUMENT,
                  "9 members of 16777216 classes are more than 134217728 numbers", NULL);
     model->classes = CST_MODEL_CLASSES_MAX / 2;
-    expect_ok(f, cst_stack_encode(f->context, model, &bytes, &size));
+    expect_error(f, cst_stack_encode(f->context, model, &bytes, &size), CST_ERROR_ARGUMENT,
+                 "a sample of 9 members, 8388608 classes and 1 meta-learners takes 771751936 bytes",
+                 "the file is damaged or made to use up memory", NULL);
+    model->classes = CLASSES;
+    size_t asked = bytes_of_predictor(f, model, &size);
     assert_true(size < 1000);
-    cst_free(f->context, bytes);
+    assert_in_range(asked, 30 * mebibyte, CST_MODEL_SAMPLE_BYTES + mebibyte);
+    cst_model_free(f->context, model);
+}
+
+/* Members take few bytes of a file, and a row of each is worked on at a time. */
+static void members_of_models_take_little(void **state) {
+    enum { MEMBERS = 100000 };
+    fixture *f = *state;
+    size_t size = 0;
+    cst_model *model = pool_of_members(f, MEMBERS, 2);
+    size_t asked = bytes_of_predictor(f, model, &size);
+    assert_in_range(asked, size, CST_MODEL_SAMPLE_RATIO * size);
     cst_model_free(f->context, model);
 }
 

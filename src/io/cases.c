@@ -192,18 +192,10 @@ static cst_status check_mask(cst_context *context, const char *path, const int64
 cst_status cst_mask_read(cst_context *context, const char *path, uint64_t zip_limit,
                          const int64_t shape[3], int32_t *out) {
     cst_npy *npy = NULL;
-    int32_t *labels = NULL;
     int64_t found[3] = {1, 0, 0};
-    if (is_png(path)) {
-        cst_status read =
-            cst_png_read_labels(context, path, zip_limit, &labels, &found[1], &found[2]);
-        if (read == CST_OK)
-            read = check_mask(context, path, found, shape);
-        if (read == CST_OK)
-            memcpy(out, labels, (size_t)(shape[1] * shape[2]) * sizeof *out);
-        cst_free(context, labels);
-        return read;
-    }
+    if (is_png(path))
+        return shape[0] == 1 ? cst_png_read_into(context, path, zip_limit, shape[1], shape[2], out)
+                             : check_mask(context, path, found, shape);
     cst_status status = open_mask(context, path, zip_limit, &npy);
     if (status == CST_OK) {
         mask_shape(npy, found);

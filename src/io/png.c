@@ -14,8 +14,9 @@
 
 enum {
     SIDE_MAX = 1000000,
-    CHUNK_MAX = 1 << 20, /* bytes of a chunk other than the pixels */
-    DEFLATE_RATIO = 1100 /* bytes that one compressed byte can stand for, and some more */
+    CHUNK_MAX = 1 << 20,  /* bytes of a chunk other than the pixels */
+    DEFLATE_RATIO = 1100, /* bytes that one compressed byte can stand for, and some more */
+    POLL_PIXELS = 1 << 18
 };
 
 /* One image being read or written. libpng reports errors by longjmp, so that nothing that is needed
@@ -33,11 +34,11 @@ typedef struct image {
     int bits;
     int channels; /* 1, or what the refused kind has */
     int kind;
+    int passes; /* over the rows: 1, or 7 of an interlaced image */
     size_t row_bytes;
-    unsigned char *raw; /* [height][row_bytes] */
-    png_bytep *rows;    /* [height] into raw */
-    int32_t *labels;    /* [height][width] */
+    int32_t *labels; /* [height][width] */
     const int32_t *given;
+    unsigned char *raw; /* [row_bytes] to be written */
 } image;
 
 /* ---- what libpng calls ------------------------------------------------------------------------
@@ -120,13 +121,39 @@ static void read_header(image *m) {
 /* libpng makes its buffers of rows here, so that this comes after the checks. */
 static void begin_rows(image *m) {
     png_set_packing(m->png); /* 1, 2 and 4 bits to bytes, not scaled */
-    (void)png_set_interlace_handling(m->png);
+    m->passes = png_set_interlace_handling(m->png);
     png_read_update_info(m->png, m->info);
     m->row_bytes = png_get_rowbytes(m->png, m->info);
 }
 
+/* Where a row's bytes are kept until they become labels: at the end of the row's own labels, so
+ * that an image is in memory once. */
+static unsigned char *row_of(image *m, size_t y) {
+    unsigned char *labels = (unsigned char *)(m->labels + y * m->width);
+    return labels + m->width * sizeof *m->labels - m->row_bytes;
+}
+
+/* Bytes to labels from the left: what is written never reaches what is still to be read. */
+static void widen_row(image *m, size_t y) {
+    const unsigned char *from = row_of(m, y);
+    int32_t *to = m->labels + y * m->width;
+    for (size_t x = 0; x < m->width; x++)
+        to[x] = m->bits == 16 ? from[2 * x] << 8 | from[2 * x + 1] : from[x];
+}
+
+/* Rows come whole with the last pass over them. */
 static void read_rows(image *m) {
-    png_read_image(m->png, m->rows);
+    size_t every = 1 + POLL_PIXELS / m->width;
+    for (int pass = 1; pass <= m->passes; pass++)
+        for (size_t y = 0; y < m->height; y++) {
+            if (m->below == CST_OK && y % every == 0)
+                m->below = cst_poll_reading(m->context);
+            if (m->below != CST_OK)
+                png_error(m->png, "stopped");
+            png_read_row(m->png, row_of(m, y), NULL);
+            if (pass == m->passes)
+                widen_row(m, y);
+        }
     png_read_end(m->png, NULL);
 }
 
@@ -157,31 +184,6 @@ static cst_status check_header(image *m) {
     return check_size(m->context, m->path, m->width, m->height, m->bits, cst_bytes_size(m->source));
 }
 
-static cst_status make_rows(image *m) {
-    m->raw = cst_alloc(m->context, m->height, m->row_bytes);
-    m->rows = cst_alloc(m->context, m->height, sizeof *m->rows);
-    if (!m->raw || !m->rows)
-        return CST_ERROR_MEMORY;
-    for (size_t y = 0; y < m->height; y++)
-        m->rows[y] = m->raw + y * m->row_bytes;
-    return CST_OK;
-}
-
-static cst_status convert(image *m) {
-    size_t width = m->width;
-    m->labels = cst_alloc(m->context, m->height, width * sizeof *m->labels);
-    cst_status status = m->labels ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t y = 0; status == CST_OK && y < m->height; y++) {
-        if (y % 64 == 0)
-            status = cst_poll_reading(m->context);
-        for (size_t x = 0; x < width; x++) {
-            const unsigned char *at = m->rows[y] + x * (m->bits == 16 ? 2 : 1);
-            m->labels[y * width + x] = m->bits == 16 ? at[0] << 8 | at[1] : at[0];
-        }
-    }
-    return status;
-}
-
 /* What the file begins with, without libpng, which goes on where another chunk comes first. */
 static cst_status read_size(cst_context *context, cst_bytes *source, const char *path,
                             int64_t *height, int64_t *width) {
@@ -205,29 +207,51 @@ static cst_status read_size(cst_context *context, cst_bytes *source, const char 
                       cst_bytes_size(source));
 }
 
+/* Room for the labels, or the caller's, which is of `height` times `width` pixels. */
+static cst_status make_labels(image *m, int32_t *into, int64_t height, int64_t width) {
+    if (into && ((int64_t)m->height != height || (int64_t)m->width != width))
+        return cst_fail(m->context, CST_ERROR_IO,
+                        "%s: had another size when it was opened before; run this again when "
+                        "nothing writes to it",
+                        m->path);
+    m->labels =
+        into ? into : cst_alloc(m->context, m->height, (size_t)m->width * sizeof *m->labels);
+    return m->labels ? CST_OK : CST_ERROR_MEMORY;
+}
+
+/* into: [rows][columns] of the caller's, or NULL. */
+static cst_status read_labels(image *m, uint64_t zip_limit, int32_t *into, int64_t rows,
+                              int64_t columns) {
+    int64_t height = 0;
+    int64_t width = 0;
+    cst_status status = cst_bytes_open(m->context, &m->source, m->path, zip_limit);
+    if (status != CST_OK)
+        return status;
+    m->png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, m, on_error, on_warning, m, on_malloc,
+                                      on_free);
+    m->info = m->png ? png_create_info_struct(m->png) : NULL;
+    status = m->info ? guard(m, read_header) : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = check_header(m);
+    if (status == CST_OK)
+        status = read_size(m->context, m->source, m->path, &height, &width);
+    if (status == CST_OK)
+        status = guard(m, begin_rows);
+    if (status == CST_OK)
+        status = make_labels(m, into, rows, columns);
+    if (status == CST_OK)
+        status = guard(m, read_rows);
+    if (m->png)
+        png_destroy_read_struct(&m->png, &m->info, NULL);
+    cst_bytes_close(m->context, m->source);
+    return status;
+}
+
 cst_status cst_png_read_labels(cst_context *context, const char *path, uint64_t zip_limit,
                                int32_t **out, int64_t *height, int64_t *width) {
     image m = {.context = context, .path = path};
+    cst_status status = read_labels(&m, zip_limit, NULL, 0, 0);
     *out = NULL;
-    cst_status status = cst_bytes_open(context, &m.source, path, zip_limit);
-    if (status != CST_OK)
-        return status;
-    m.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &m, on_error, on_warning, &m, on_malloc,
-                                     on_free);
-    m.info = m.png ? png_create_info_struct(m.png) : NULL;
-    status = m.info ? guard(&m, read_header) : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = check_header(&m);
-    if (status == CST_OK)
-        status = read_size(context, m.source, path, height, width);
-    if (status == CST_OK)
-        status = guard(&m, begin_rows);
-    if (status == CST_OK)
-        status = make_rows(&m);
-    if (status == CST_OK)
-        status = guard(&m, read_rows);
-    if (status == CST_OK)
-        status = convert(&m);
     if (status != CST_OK) {
         cst_free(context, m.labels);
     } else {
@@ -235,12 +259,13 @@ cst_status cst_png_read_labels(cst_context *context, const char *path, uint64_t 
         *height = (int64_t)m.height;
         *width = (int64_t)m.width;
     }
-    cst_free(context, m.rows);
-    cst_free(context, m.raw);
-    if (m.png)
-        png_destroy_read_struct(&m.png, &m.info, NULL);
-    cst_bytes_close(context, m.source);
     return status;
+}
+
+cst_status cst_png_read_into(cst_context *context, const char *path, uint64_t zip_limit,
+                             int64_t height, int64_t width, int32_t *out) {
+    image m = {.context = context, .path = path};
+    return read_labels(&m, zip_limit, out, height, width);
 }
 
 cst_status cst_png_size(cst_context *context, const char *path, uint64_t zip_limit, int64_t *height,

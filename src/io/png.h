@@ -13,6 +13,10 @@
 cst_status cst_png_read_labels(cst_context *context, const char *path, uint64_t zip_limit,
                                int32_t **out, int64_t *height, int64_t *width);
 
+/* The same into an array of [height][width] labels; CST_ERROR_IO if the image has another size. */
+cst_status cst_png_read_into(cst_context *context, const char *path, uint64_t zip_limit,
+                             int64_t height, int64_t width, int32_t *out);
+
 /* Its size alone, from the first bytes. */
 cst_status cst_png_size(cst_context *context, const char *path, uint64_t zip_limit, int64_t *height,
                         int64_t *width);

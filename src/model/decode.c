@@ -192,6 +192,18 @@ static void check_cells(reader *r, size_t at, const char *what, int64_t count, i
                count, what, classes, CST_MODEL_CELLS_MAX);
 }
 
+/* Whether what prediction takes is in proportion to the file, of `size` bytes. */
+static void check_sample(reader *r, size_t size, const cst_model *model) {
+    size_t bytes = r->status == CST_OK ? cst_stack_sample_bytes(model) : 0;
+    size_t most = CST_MODEL_SAMPLE_BYTES + CST_MODEL_SAMPLE_RATIO * size;
+    if (bytes > most)
+        refuse(r, CST_MODEL_HEADER_BYTES,
+               "a sample of %" PRId32 " members, %" PRId32 " classes and %" PRId32
+               " meta-learners takes %zu bytes to predict, more than the %zu that a file of %zu "
+               "bytes may ask for: the file is damaged or made to use up memory",
+               model->members, model->classes, model->learners, bytes, most, size);
+}
+
 static void get_task(reader *r, cst_model *model) {
     size_t at = r->at;
     model->task = (cst_task)get_int(r, "the task", 0, CST_TASK_DETECTION);
@@ -571,6 +583,7 @@ cst_status cst_stack_decode(cst_context *context, const char *name, const uint8_
                model->classes);
     if (r.status == CST_OK && r.at != r.end)
         refuse(&r, r.at, "%zu bytes follow the last section", r.end - r.at);
+    check_sample(&r, size, model);
     if (r.status == CST_OK)
         *out = model;
     else

@@ -51,9 +51,13 @@ static const cst_section_spec cst_section_info[CST_SECTIONS] = {
 static const size_t CST_MODEL_BYTES_MAX = (size_t)1 << 30;
 static const int32_t CST_MODEL_CLASSES_MAX = 1 << 24;
 static const int32_t CST_MODEL_MEMBERS_MAX = 1 << 20;
-/* Of members times classes, and of meta-learners times classes: what prediction takes for one
- * sample is no more than a gibibyte, whatever a file of a few bytes says. */
+/* Of members times classes, and of meta-learners times classes. */
 static const int64_t CST_MODEL_CELLS_MAX = (int64_t)1 << 27;
+/* A file can say in a few bytes that it has many classes, and prediction takes memory for each of
+ * them. For one sample (cst_stack_sample_bytes) it may take this many bytes, and this many times
+ * the size of the file; a thread takes no more than CHUNK_BYTES (predict.c) or one sample. */
+static const size_t CST_MODEL_SAMPLE_BYTES = (size_t)128 << 20;
+static const size_t CST_MODEL_SAMPLE_RATIO = 64;
 static const int32_t CST_MODEL_HIDDEN_MAX = 1 << 16;
 static const double CST_MODEL_TARGET_MAX = 1e300;     /* location and scale of an output */
 static const double CST_MODEL_COEFFICIENT_MAX = 1e30; /* scores stay finite */

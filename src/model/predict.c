@@ -13,6 +13,7 @@
 
 enum {
     CHUNK_CELLS = 2048, /* (sample, class) pairs worked on at a time: what stays in the cache */
+    CHUNK_BYTES = 16 << 20, /* of scratch for them, unless one sample takes more */
     BATCH_CELLS = 64 * 1024, /* read at a time of a member that has to be copied or read */
     WAVE_BLOCKS = 256        /* blocks between two reports of progress */
 };
@@ -307,6 +308,13 @@ static void free_scratch(cst_context *worker, predict_scratch *s) {
     *s = (predict_scratch){0};
 }
 
+size_t cst_stack_sample_bytes(const cst_model *model) {
+    /* No product overflows: 2^24 classes, 2^20 members, 2^31 learners. */
+    size_t floats = (size_t)model->members * (model->task == CST_TASK_REGRESSION ? 2 : 1);
+    size_t doubles = (size_t)model->learners + 6; /* mixture, and twice two of samples */
+    return (size_t)model->classes * (floats * sizeof(float) + doubles * sizeof(double));
+}
+
 /* Memory of one thread's work, freed with free_scratch also after a failure. */
 static cst_status make_scratch(cst_context *worker, const predict_job *job, predict_scratch *s) {
     const cst_model *model = job->model;
@@ -390,7 +398,10 @@ static void plan(predict_job *job) {
         for (int32_t j = 0; j < learner->coefficients; j++)
             job->gated = job->gated || (j % width >= model->members && learner->weights[j] != 0);
     }
+    int64_t affordable = CHUNK_BYTES / (int64_t)cst_stack_sample_bytes(model);
     job->chunk = block_part(CHUNK_CELLS, model->classes, job->view->rows);
+    if (job->chunk > affordable)
+        job->chunk = affordable > 0 ? affordable : 1;
     job->batch = cst_view_copies(job->view)
                      ? block_part(BATCH_CELLS, model->classes, job->view->rows)
                      : CST_BLOCK_ROWS;

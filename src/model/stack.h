@@ -104,6 +104,9 @@ cst_status cst_stack_encode(cst_context *context, const cst_model *model, uint8_
 cst_status cst_stack_decode(cst_context *context, const char *name, const uint8_t *bytes,
                             size_t size, cst_model **out);
 
+/* Bytes of scratch that prediction takes for one sample. */
+size_t cst_stack_sample_bytes(const cst_model *model);
+
 /* Probabilities of the rows of a view whose members are the model's, in its order. out:
  * [rows][classes]; for a regression, values. Any number of threads, same bytes. The view's
  * numbers are taken as checked. */

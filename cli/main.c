@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* A standard stream that the caller closed would lend its number to the first file opened, and our
@@ -16,6 +17,25 @@ static void guard_standard_streams(void) {
     for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)
         if (fcntl(stream, F_GETFD) < 0)
             (void)open("/dev/null", stream == STDOUT_FILENO ? O_RDONLY : O_RDWR);
+}
+
+/* The least stack that every command gets by with several times over. */
+#define STACK_LEAST ((rlim_t)256 << 10)
+
+/* A stack that is limited to less (ulimit -s) would end the process by a signal. The limit counts
+ * from the next growth on, so it is raised where that is allowed. */
+static bool guard_stack(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= STACK_LEAST)
+        return true;
+    cli_call nobody = {0};
+    rlim_t had = limit.rlim_cur;
+    limit.rlim_cur = STACK_LEAST;
+    if (limit.rlim_max >= STACK_LEAST && setrlimit(RLIMIT_STACK, &limit) == 0)
+        return true;
+    (void)cli_fail(&nobody, "the stack is limited to %llu KiB: raise the limit (ulimit -s) to %llu",
+                   (unsigned long long)had >> 10, (unsigned long long)STACK_LEAST >> 10);
+    return false;
 }
 
 static int run_command(const cli_command *command, int argc, char **argv) {
@@ -68,6 +88,8 @@ static int run_part(const cli_command *command, int argc, char **argv) {
 int main(int argc, char **argv) {
     guard_standard_streams();
     cli_restore_environment();
+    if (!guard_stack())
+        return CLI_BAD_INPUT;
     /* A closed pipe and a file beyond the size limit show as failed writes. */
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN);

@@ -4,10 +4,12 @@ python/tests/test_binding.py compares every declaration here with the headers.
 """
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from pathlib import Path
+from typing import Iterator
 
 LOG = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 SOUP_HOOK = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_char_p, c_char_p)
@@ -421,15 +423,44 @@ FUNCTIONS = {
 }
 
 
+def _blas_is_loaded() -> bool:
+    """Whether the OpenBLAS that the library names is in the process already, as where NumPy uses the same one."""
+    try:
+        ctypes.CDLL("libopenblas.so.0", mode=os.RTLD_NOLOAD)
+    except OSError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _blas_without_threads() -> Iterator[None]:
+    """OpenBLAS reads the variable when it is loaded. The library wants none of its threads, and where they find no memory
+    or cannot be created OpenBLAS waits for good or interrupts the process."""
+    name = "OPENBLAS_NUM_THREADS"
+    before = os.environ.get(name)
+    if _blas_is_loaded():
+        yield
+        return
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
 def _load() -> ctypes.CDLL:
     path = Path(os.environ.get("CORESTACK_LIBRARY") or Path(__file__).with_name("libcorestack.so"))
     try:
-        library = ctypes.CDLL(str(path))
+        with _blas_without_threads():
+            library = ctypes.CDLL(str(path))
     except OSError as error:
         raise ImportError(
             f"{path}: the library of corestack cannot be loaded ({error}); build the package with 'pip install .' in its "
             "folder, and see that the libraries it needs are installed (libopenblas0, liblapacke, libjansson4, libzip4, "
-            "libpng16-16, libyajl2, libgomp1)"
+            "libpng16-16, libyajl2)"
         ) from error
     for name, (result, arguments) in FUNCTIONS.items():
         function = getattr(library, name)

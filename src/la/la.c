@@ -187,19 +187,55 @@ cst_status cst_syrk_f64(cst_context *context, int64_t n, int64_t k, double alpha
     return CST_OK;
 }
 
+static cst_status eigenvalues_found(cst_context *context, int64_t n, lapack_int info) {
+    if (info == 0)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_NUMERIC,
+                    "the eigenvalues of a %lld x %lld matrix were not found (LAPACK info %d); look "
+                    "for NaN or infinity in the predictions",
+                    (long long)n, (long long)n, (int)info);
+}
+
 cst_status cst_eigh(cst_context *context, int64_t n, double *a, double *values) {
     cst_status status = check_dims(context, n, n, n, n);
     if (status != CST_OK || n == 0 || (status = blas_begin(context)) != CST_OK)
         return status;
     lapack_int info = LAPACKE_dsyevd(LAPACK_ROW_MAJOR, 'V', 'L', (int)n, a, (int)n, values);
     blas_end();
-    if (info != 0)
-        return cst_fail(
-            context, CST_ERROR_NUMERIC,
-            "the eigenvalues of a %lld x %lld matrix were not found (LAPACK info %d); look "
-            "for NaN or infinity in the predictions",
-            (long long)n, (long long)n, (int)info);
-    return CST_OK;
+    return eigenvalues_found(context, n, info);
+}
+
+/* LAPACK's dsyevd scales matrices of such numbers first. */
+static bool would_be_scaled(int64_t n, const double *a) {
+    double most = 0;
+    for (int64_t i = 0; i < n * n; i++)
+        most = fmax(most, fabs(a[i]));
+    return !(most > 1e-100 && most < 1e100);
+}
+
+/* The steps of dsyevd without the last one, which turns the eigenvectors of the tridiagonal matrix
+ * into those of `a`. Those of the former are made: without them other steps find the values. */
+cst_status cst_eigh_values(cst_context *context, int64_t n, double *a, double *values) {
+    cst_status status = check_dims(context, n, n, n, n);
+    if (status != CST_OK || n == 0)
+        return status;
+    if (would_be_scaled(n, a))
+        return cst_eigh(context, n, a, values);
+    size_t size = (size_t)n;
+    double *beside = cst_alloc(context, 2 * size, sizeof *beside); /* subdiagonal, reflections */
+    double *vectors = cst_alloc(context, size * size, sizeof *vectors);
+    status = beside && vectors ? blas_begin(context) : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        lapack_int info = LAPACKE_dsytrd(LAPACK_COL_MAJOR, 'L', (int)n, a, (int)n, values, beside,
+                                         beside + size);
+        if (info == 0)
+            info = LAPACKE_dstedc(LAPACK_COL_MAJOR, 'I', (int)n, values, beside, vectors, (int)n);
+        blas_end();
+        status = eigenvalues_found(context, n, info);
+    }
+    cst_free(context, beside);
+    cst_free(context, vectors);
+    return status;
 }
 
 cst_status cst_cholesky(cst_context *context, int64_t n, double *a) {

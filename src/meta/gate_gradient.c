@@ -40,7 +40,7 @@ typedef struct gradient_task {
     cst_gate_layout at;
 } gradient_task;
 
-/* Storage of one chunk, all [CHUNK_ROWS][...]. */
+/* Storage of one chunk, all [rows][...], CHUNK_ROWS at most. */
 typedef struct chunk {
     double *x;     /* [inputs] */
     double *a;     /* [12] */
@@ -52,8 +52,8 @@ typedef struct chunk {
     double *all;
 } chunk;
 
-static cst_status make_chunk(cst_context *context, int32_t inputs, int32_t hidden, chunk *c) {
-    size_t rows = CHUNK_ROWS;
+static cst_status make_chunk(cst_context *context, size_t rows, int32_t inputs, int32_t hidden,
+                             chunk *c) {
     size_t k = (size_t)inputs;
     size_t h = (size_t)hidden;
     c->all = cst_alloc(context, rows * (k + 3 * CST_AGGREGATORS + 2 * h + 1), sizeof(double));
@@ -224,7 +224,7 @@ static cst_status gradient_chunk(cst_context *worker, void *user, int64_t block,
     int64_t first = block * CHUNK_ROWS;
     int64_t rows = t->count - first < CHUNK_ROWS ? t->count - first : CHUNK_ROWS;
     chunk c;
-    cst_status status = make_chunk(worker, p->inputs, p->hidden, &c);
+    cst_status status = make_chunk(worker, (size_t)rows, p->inputs, p->hidden, &c);
     if (status != CST_OK)
         return status;
     for (int64_t i = 0; i < rows; i++) {

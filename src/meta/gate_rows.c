@@ -122,42 +122,67 @@ static cst_status make_draw_buffers(cst_context *context, const draw *d, draw_bu
     b->scratch = cst_alloc(context, cst_aggregate_scratch(d->view->members), sizeof *b->scratch);
     b->probability = cst_alloc(context, classes, sizeof *b->probability);
     b->taken = cst_alloc(context, classes, sizeof *b->taken);
+    for (size_t j = 0; b->picked && b->tile && j < k; j++)
+        b->tile[j] = b->picked + j * CST_TILE;
     return b->copied && b->members && b->picked && b->tile && b->columns && b->scratch &&
                    b->probability && b->taken
                ? CST_OK
                : CST_ERROR_MEMORY;
 }
 
-/* Writes the training rows of `count` <= CST_TILE classes of sample `s`, from row `row` on. */
-static void write_rows(const draw *d, draw_buffers *b, const int32_t *classes, int64_t count,
-                       int32_t label, const double *values, const double *broadcast, int64_t s,
-                       size_t row) {
+/* A training row whose aggregates are still to be taken. */
+typedef struct drawn {
+    size_t to;           /* its place */
+    double broadcast[2]; /* entropy and divergence of its sample */
+} drawn;
+
+/* Takes the aggregates of the rows that wait, which fill a tile, and writes what they are part of.
+ */
+static void write_waiting(const draw *d, draw_buffers *b, const drawn *waiting, int64_t count) {
     size_t k = (size_t)d->view->members;
-    for (size_t j = 0; j < k; j++) {
-        b->tile[j] = b->picked + j * CST_TILE;
-        for (int64_t i = 0; i < count; i++)
-            b->picked[j * CST_TILE + (size_t)i] = b->members[j][classes[i]];
-    }
+    if (count == 0)
+        return;
     cst_aggregate_tile(b->tile, d->view->members, d->view->classes, 0, count, NULL, NULL,
                        b->columns, b->scratch);
     for (int64_t i = 0; i < count; i++) {
-        size_t to = row + (size_t)i;
+        size_t to = waiting[i].to;
         double *aggregate = d->aggregate + to * CST_AGGREGATORS;
         for (size_t j = 0; j < k; j++)
             d->input[to * k + j] = (double)b->tile[j][i];
         for (int32_t a = 0; a < CST_AGGREGATORS; a++)
             aggregate[a] = b->columns[a * CST_TILE + i];
-        aggregate[CST_AGGREGATE_ENTROPY] = broadcast[0];
-        aggregate[CST_AGGREGATE_DIVERGENCE] = broadcast[1];
-        d->target[to] = values ? values[classes[i]] : classes[i] == label;
-        d->weight[to] = cst_view_weight(d->view, d->chosen[s]) / b->probability[classes[i]];
+        aggregate[CST_AGGREGATE_ENTROPY] = waiting[i].broadcast[0];
+        aggregate[CST_AGGREGATE_DIVERGENCE] = waiting[i].broadcast[1];
     }
+}
+
+/* The classes taken of sample `s` join the rows that wait; whenever those are a tile they are
+ * written. Returns how many wait then. */
+static int64_t add_sample(const draw *d, draw_buffers *b, int64_t s, const double *values,
+                          int32_t label, const double broadcast[2], drawn *waiting, int64_t count) {
+    size_t k = (size_t)d->view->members;
+    for (int64_t i = 0; i < d->taken[s]; i++) {
+        int32_t c = b->taken[i];
+        size_t to = (size_t)(s * d->capacity + i);
+        for (size_t j = 0; j < k; j++)
+            b->picked[j * CST_TILE + (size_t)count] = b->members[j][c];
+        d->target[to] = values ? values[c] : c == label;
+        d->weight[to] = cst_view_weight(d->view, d->chosen[s]) / b->probability[c];
+        waiting[count++] = (drawn){.to = to, .broadcast = {broadcast[0], broadcast[1]}};
+        if (count == CST_TILE) {
+            write_waiting(d, b, waiting, count);
+            count = 0;
+        }
+    }
+    return count;
 }
 
 static cst_status draw_task(cst_context *worker, void *user, int64_t task) {
     const draw *d = user;
     size_t classes = (size_t)d->view->classes;
     draw_buffers b;
+    drawn waiting[CST_TILE];
+    int64_t count = 0;
     int64_t end = (task + 1) * TASK_SAMPLES < d->samples ? (task + 1) * TASK_SAMPLES : d->samples;
     cst_status status = make_draw_buffers(worker, d, &b);
     for (int64_t s = task * TASK_SAMPLES; status == CST_OK && s < end; s++) {
@@ -175,12 +200,10 @@ static cst_status draw_task(cst_context *worker, void *user, int64_t task) {
         int32_t label = values ? 0 : cst_view_label(d->view, d->chosen[s]);
         d->taken[s] =
             draw_classes(d, b.members, label, cst_rng_uniform(&rng), b.probability, b.taken);
-        for (int64_t first = 0; first < d->taken[s]; first += CST_TILE) {
-            int64_t left = d->taken[s] - first;
-            write_rows(d, &b, b.taken + first, left < CST_TILE ? left : CST_TILE, label, values,
-                       broadcast, s, (size_t)(s * d->capacity + first));
-        }
+        count = add_sample(d, &b, s, values, label, broadcast, waiting, count);
     }
+    if (status == CST_OK)
+        write_waiting(d, &b, waiting, count);
     free_draw_buffers(worker, &b);
     return status;
 }

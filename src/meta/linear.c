@@ -5,6 +5,7 @@
  */
 #include "meta/linear.h"
 #include "la/la.h"
+#include "la/wide.h"
 
 #include <math.h>
 #include <string.h>
@@ -89,14 +90,26 @@ static double small_enough(const problem *p, double tolerance) {
     return fmax(tolerance * largest_absolute(p->cross, p->k), rounding * p->deviation);
 }
 
-/* gradient = c - Gw, and the largest violation of the optimality conditions at w. */
+/* to -= factor x. */
+CST_WIDE_BODY subtract_body(int64_t count, double factor, const double *restrict x,
+                            double *restrict to) {
+    for (int64_t i = 0; i < count; i++)
+        to[i] -= factor * x[i];
+}
+CST_WIDE(subtract,
+         (int64_t count, double factor, const double *restrict x, double *restrict to),
+         (count, factor, x, to))
+
+/* gradient = c - Gw, column after column, and the largest violation of the optimality conditions at
+ * w. */
 static double kkt_residual(const problem *p, const double *w, double *gradient) {
     double worst = 0;
+    memcpy(gradient, p->cross, (size_t)p->k * sizeof *gradient);
+    for (int32_t i = 0; i < p->k; i++)
+        if (w[i] != 0)
+            subtract(p->k, w[i], p->gram + (size_t)i * (size_t)p->k, gradient);
     for (int32_t j = 0; j < p->k; j++) {
-        double g = p->cross[j];
-        for (int32_t i = 0; i < p->k; i++)
-            g -= p->gram[(size_t)j * (size_t)p->k + (size_t)i] * w[i];
-        gradient[j] = g;
+        double g = gradient[j];
         double off = fabs(g) - p->absolute;
         if (w[j] != 0)
             off = fabs(g - p->quadratic * w[j] - copysign(p->absolute, w[j]));
@@ -116,35 +129,45 @@ static bool sweep(const problem *p, double *w, double *gradient) {
             continue;
         same = same && ((next > 0) - (next < 0)) == ((w[j] > 0) - (w[j] < 0));
         w[j] = next;
-        for (int32_t i = 0; i < p->k; i++)
-            gradient[i] -= change * column[i];
+        subtract(p->k, change, column, gradient);
     }
     return same;
 }
 
-/* Lower Cholesky factor in place (the diagonal is 1 or more); the number of rows that do not depend
- * on those before, that is, whose pivot is above 1e-13. The others are left out, zero with their
- * diagonal; or, where `stop`, the first of them ends it. */
-static int32_t independent_cholesky(int32_t n, double *a, bool stop) {
+/* Row i of the factor, columns below i, from row i of the matrix; the rows before stand in the upper
+ * triangle as columns, so that all of the row is reduced at once. */
+CST_WIDE_BODY factor_row_body(size_t n, size_t i, double *a) {
+    double *restrict row = a + i * n;
+    for (size_t m = 0; m < i; m++) {
+        const double *restrict other = a + m * n;
+        double factor = other[m] > 0 ? row[m] / other[m] : 0;
+        row[m] = factor;
+        for (size_t j = m + 1; j < i; j++)
+            row[j] -= factor * other[j];
+        row[i] -= factor * factor;
+    }
+}
+CST_WIDE(factor_row, (size_t n, size_t i, double *a), (n, i, a))
+
+/* Lower Cholesky factor in place (the diagonal is 1 or more), and in the upper triangle the same
+ * once more; the number of rows that do not depend on those before, that is, whose pivot is above
+ * 1e-13. The others are left out, zero with their diagonal; or, where `stop`, the first of them ends
+ * it. */
+static int32_t independent_cholesky(int32_t count, double *a, bool stop) {
+    size_t n = (size_t)count;
     int32_t rank = 0;
-    for (int32_t i = 0; i < n; i++) {
-        double *row = a + (size_t)i * (size_t)n;
-        for (int32_t j = 0; j <= i; j++) {
-            const double *other = a + (size_t)j * (size_t)n;
-            double sum = row[j];
-            for (int32_t m = 0; m < j; m++)
-                sum -= row[m] * other[m];
-            if (i != j)
-                row[j] = other[j] > 0 ? sum / other[j] : 0;
-            else
-                row[j] = sum > 1e-13 ? sqrt(sum) : 0;
-        }
+    for (size_t i = 0; i < n; i++) {
+        double *row = a + i * n;
+        factor_row(n, i, a);
+        row[i] = row[i] > 1e-13 ? sqrt(row[i]) : 0;
         if (row[i] > 0)
             rank++;
         else if (stop)
             return rank;
         else
-            memset(row, 0, (size_t)n * sizeof *row);
+            memset(row, 0, n * sizeof *row);
+        for (size_t m = 0; m < i; m++)
+            a[m * n + i] = row[m];
     }
     return rank;
 }

@@ -217,6 +217,17 @@ double cst_penalty_evidence(const cst_standardised *standardised, const cst_spec
 
 /* ---- by rule ------------------------------------------------------------------------------- */
 
+cst_status cst_penalty_spectrum(cst_context *context, const cst_standardised *standardised,
+                                cst_noise_rule noise, cst_penalty_rule rule, cst_spectrum *out) {
+    if (rule == CST_PENALTY_STAR || rule == CST_PENALTY_CV) {
+        cst_status status = cst_spectrum_values(context, standardised, noise, out);
+        if (status != CST_OK || rule == CST_PENALTY_CV || isfinite(out->lambda_star))
+            return status;
+        cst_spectrum_free(context, out); /* the penalty is chosen another way */
+    }
+    return cst_spectrum_compute(context, standardised, noise, out);
+}
+
 cst_status cst_penalty_choose(cst_context *context, const cst_moments *moments,
                               const cst_standardised *standardised, const cst_spectrum *spectrum,
                               cst_penalty_rule rule, const cst_penalty_grid *grid, double *lambda) {

@@ -58,6 +58,11 @@ double cst_penalty_log_evidence(const cst_standardised *standardised, const cst_
 double cst_penalty_evidence(const cst_standardised *standardised, const cst_spectrum *spectrum,
                             const cst_penalty_grid *grid);
 
+/* The spectrum of a design as far as cst_penalty_choose reads it for this rule: without vectors
+ * where none are needed. */
+cst_status cst_penalty_spectrum(cst_context *context, const cst_standardised *standardised,
+                                cst_noise_rule noise, cst_penalty_rule rule, cst_spectrum *out);
+
 /* The penalty by one rule. CST_PENALTY_STAR without a finite SNR falls back to GCV with a notice;
  * CST_PENALTY_CV on moments with one fold is an error. */
 cst_status cst_penalty_choose(cst_context *context, const cst_moments *moments,

@@ -46,8 +46,11 @@ static double bulk_mean(const double *values, int32_t count, int32_t forced, dou
     return sigma2;
 }
 
+/* From the eigenvalues as they were found. */
 static void describe(cst_spectrum *s, cst_noise_rule rule) {
     int32_t k = s->columns;
+    for (int32_t i = 0; i < k; i++)
+        s->values[i] = s->values[i] < 0 ? 0 : s->values[i];
     double largest = s->values[k - 1];
     int32_t null = 0;
     while (null < k - 1 && s->values[null] < CST_SPECTRUM_NULL * largest)
@@ -83,6 +86,27 @@ static void describe(cst_spectrum *s, cst_noise_rule rule) {
     s->lambda_star = s->snr > 0 && isfinite(s->snr) ? largest / s->snr : (double)NAN;
 }
 
+cst_status cst_spectrum_values(cst_context *context, const cst_standardised *standardised,
+                               cst_noise_rule rule, cst_spectrum *out) {
+    *out = (cst_spectrum){.columns = standardised->kept, .rows = standardised->rows};
+    size_t k = (size_t)standardised->kept;
+    double *gram = cst_alloc(context, k * k, sizeof *gram);
+    out->values = cst_alloc(context, k, sizeof *out->values);
+    cst_status status = gram && out->values ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        memcpy(gram, standardised->gram, k * k * sizeof *gram);
+        cst_la_enter();
+        status = cst_eigh_values(context, (int64_t)k, gram, out->values);
+        cst_la_leave();
+    }
+    cst_free(context, gram);
+    if (status == CST_OK)
+        describe(out, rule);
+    else
+        cst_spectrum_free(context, out);
+    return status;
+}
+
 cst_status cst_spectrum_compute(cst_context *context, const cst_standardised *standardised,
                                 cst_noise_rule rule, cst_spectrum *out) {
     memset(out, 0, sizeof *out);
@@ -103,9 +127,6 @@ cst_status cst_spectrum_compute(cst_context *context, const cst_standardised *st
         cst_spectrum_free(context, out);
         return status;
     }
-    for (size_t i = 0; i < k; i++)
-        if (out->values[i] < 0)
-            out->values[i] = 0;
     for (size_t j = 0; j < k; j++)
         for (size_t i = 0; i < k; i++)
             out->cross[i] += out->vectors[j * k + i] * standardised->cross[j];

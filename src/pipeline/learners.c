@@ -69,8 +69,8 @@ static cst_status fit_linear(cst_context *context, const cst_moments *moments,
                                                 CST_LEARNER_LASSO};
     cst_spectrum spectrum = {0};
     cst_penalty_grid grid = cst_penalty_grid_default();
-    cst_status status =
-        cst_spectrum_compute(context, standardised, settings->noise_rule, &spectrum);
+    cst_status status = cst_penalty_spectrum(context, standardised, settings->noise_rule,
+                                             settings->penalty_rule, &spectrum);
     if (status == CST_OK)
         status = cst_penalty_choose(context, moments, standardised, &spectrum,
                                     settings->penalty_rule, &grid, &fit->lambda);

@@ -12,7 +12,7 @@ static void read_matrix(cst_context *context, const char *path) {
     cst_strings *ids = NULL;
     cst_status status = cst_rows_open(context, &rows, path, 0);
     if (status == CST_OK)
-        status = cst_rows_scan(context, rows, &ids);
+        status = cst_rows_scan(context, rows, NULL, &ids);
     if (fuzz_good(context, status, false)) {
         FUZZ_CHECK(!ids || ids->count == rows->row_count, "as many ids as rows");
         int64_t count = rows->row_count < 3 ? rows->row_count : 3;
@@ -55,10 +55,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     cst_column column = {0};
     cst_strings *ids = NULL;
     read_matrix(context, path);
-    if (fuzz_good(context, cst_column_read(context, &column, path, wanted, 0), false))
+    if (fuzz_good(context, cst_column_read(context, &column, path, wanted, NULL, 0), false))
         FUZZ_CHECK((column.numbers == NULL) != (column.texts == NULL), "numbers or texts");
     cst_column_clear(context, &column);
-    (void)fuzz_good(context, cst_ids_read(context, &ids, path, 0), false);
+    (void)fuzz_good(context, cst_ids_read(context, &ids, path, NULL, 0), false);
     cst_strings_free(context, ids);
     read_files(context, path);
     fuzz_end(context);

@@ -540,6 +540,7 @@ int main(void) {
         FILES_TEST(endless_texts_of_coco_files_are_refused),
         FILES_TEST(long_texts_of_coco_files_are_read),
         FILES_TEST(classes_of_models_are_bounded),
+        FILES_TEST(members_of_models_take_little),
         FILES_TEST(arrays_without_pixels_take_no_memory),
         FILES_TEST(conditions_without_predictions_take_no_memory),
         FILES_TEST(columns_of_weights_take_what_they_hold),

@@ -446,8 +446,8 @@ static void limits_hold_for_every_format(void **state) {
         expect_ok(f, cst_coco_read_images(f->context, &coco, at(f, "z.npz#gt.json"), 0));
         cst_status all[] = {
             cst_rows_open(f->context, &rows, at(f, "z.npz#p.csv"), most),
-            cst_column_read(f->context, &column, at(f, "z.npz#y.csv"), NULL, most),
-            cst_ids_read(f->context, &ids, at(f, "z.npz#ids.csv"), most),
+            cst_column_read(f->context, &column, at(f, "z.npz#y.csv"), NULL, NULL, most),
+            cst_ids_read(f->context, &ids, at(f, "z.npz#ids.csv"), NULL, most),
             cst_coco_read_boxes(f->context, &boxes, at(f, "z.npz#dt.json"), most, coco, true),
             cst_npy_open(f->context, &npy, at(f, "z.npz#a"), most),
         };
@@ -560,14 +560,14 @@ static cst_status read_rows(fixture *f, const char *path) {
 
 static cst_status read_column(fixture *f, const char *path) {
     cst_column column;
-    cst_status status = cst_column_read(f->context, &column, path, NULL, 0);
+    cst_status status = cst_column_read(f->context, &column, path, NULL, NULL, 0);
     cst_column_clear(f->context, &column);
     return status;
 }
 
 static cst_status read_ids(fixture *f, const char *path) {
     cst_strings *ids = NULL;
-    cst_status status = cst_ids_read(f->context, &ids, path, 0);
+    cst_status status = cst_ids_read(f->context, &ids, path, NULL, 0);
     cst_strings_free(f->context, ids);
     return status;
 }

@@ -19,7 +19,7 @@ static cst_status read_matrix(fixture *f, const char *name, double *out, int64_t
     cst_strings *found = NULL;
     cst_status status = cst_rows_open(f->context, &r, at(f, name), 0);
     if (status == CST_OK)
-        status = cst_rows_scan(f->context, r, &found);
+        status = cst_rows_scan(f->context, r, NULL, &found);
     if (status == CST_OK)
         status = cst_rows_read(f->context, r, r->row_count, out);
     if (status == CST_OK) {
@@ -213,7 +213,7 @@ static void columns_of_labels(void **state) {
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         cst_column column;
         put_text(f, "c.csv", cases[k].text);
-        expect_ok(f, cst_column_read(f->context, &column, at(f, "c.csv"), wanted, 0));
+        expect_ok(f, cst_column_read(f->context, &column, at(f, "c.csv"), wanted, NULL, 0));
         assert_int_equal(column.count, 2);
         assert_int_equal(column.numbers != NULL, cases[k].numbers);
         if (column.numbers)
@@ -227,19 +227,19 @@ static void columns_of_labels(void **state) {
     }
     cst_column column;
     put_text(f, "c.csv", "99999999999999999999\n1\n"); /* beyond 64 bits: a name like others */
-    expect_ok(f, cst_column_read(f->context, &column, at(f, "c.csv"), wanted, 0));
+    expect_ok(f, cst_column_read(f->context, &column, at(f, "c.csv"), wanted, NULL, 0));
     assert_null(column.numbers);
     assert_string_equal(cst_strings_at(column.texts, 0), "99999999999999999999");
     cst_column_clear(f->context, &column);
     put_text(f, "c.csv", "a,b,label\n");
-    expect_ok(f, cst_column_read(f->context, &column, at(f, "c.csv"), wanted, 0));
+    expect_ok(f, cst_column_read(f->context, &column, at(f, "c.csv"), wanted, NULL, 0));
     assert_int_equal(column.count, 0);
     cst_column_clear(f->context, &column);
     put_text(f, "c.csv", "a,b,c\n");
-    expect_error(f, cst_column_read(f->context, &column, at(f, "c.csv"), NULL, 0), CST_ERROR_INPUT,
-                 "c.csv", "line 1", "none called 'value'", NULL);
+    expect_error(f, cst_column_read(f->context, &column, at(f, "c.csv"), NULL, NULL, 0),
+                 CST_ERROR_INPUT, "c.csv", "line 1", "none called 'value'", NULL);
     put_text(f, "c.csv", "a,b,c\n1,2,3\n");
-    expect_error(f, cst_column_read(f->context, &column, at(f, "c.csv"), wanted, 0),
+    expect_error(f, cst_column_read(f->context, &column, at(f, "c.csv"), wanted, NULL, 0),
                  CST_ERROR_INPUT, "c.csv", "line 1", "none called 'label'", NULL);
 }
 
@@ -258,32 +258,32 @@ static void files_of_any_name(void **state) {
     assert_int_equal(chdir(f->folder), 0); /* so that a path may be one character */
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         put_text(f, texts[i], i % 2 ? "label\tid\n3\ta\n1\tb\n" : "3\r1\r");
-        expect_ok(f, cst_column_read(f->context, &column, texts[i], NULL, 0));
+        expect_ok(f, cst_column_read(f->context, &column, texts[i], NULL, NULL, 0));
         assert_true(column.count == 2 && column.numbers[0] == 3 && column.numbers[1] == 1);
         assert_int_equal(column.ids != NULL, i % 2);
         cst_column_clear(f->context, &column);
     }
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
         put_i32(f, arrays[i], numbers, 2);
-        expect_ok(f, cst_column_read(f->context, &column, arrays[i], NULL, 0));
+        expect_ok(f, cst_column_read(f->context, &column, arrays[i], NULL, NULL, 0));
         assert_true(column.count == 2 && column.numbers[0] == 3);
         cst_column_clear(f->context, &column);
-        expect_ok(f, cst_ids_read(f->context, &ids, arrays[i], 0));
+        expect_ok(f, cst_ids_read(f->context, &ids, arrays[i], NULL, 0));
         assert_string_equal(cst_strings_at(ids, 1), "1");
         cst_strings_free(f->context, ids);
     }
     put_text(f, "labels", "3\n\x01\n");
-    cst_status status = cst_column_read(f->context, &column, "labels", NULL, 0);
+    cst_status status = cst_column_read(f->context, &column, "labels", NULL, NULL, 0);
     assert_int_equal(chdir(before), 0);
     expect_error(f, status, CST_ERROR_FORMAT, "labels", "npy", NULL);
-    expect_error(f, cst_column_read(f->context, &column, at(f, "nothing"), NULL, 0), CST_ERROR_IO,
-                 "nothing", NULL);
+    expect_error(f, cst_column_read(f->context, &column, at(f, "nothing"), NULL, NULL, 0),
+                 CST_ERROR_IO, "nothing", NULL);
     put_text(f, "ids.csv", "1,2\n3,4\n");
-    expect_error(f, cst_ids_read(f->context, &ids, at(f, "ids.csv"), 0), CST_ERROR_INPUT, "ids.csv",
-                 "2 columns and none is called id", NULL);
+    expect_error(f, cst_ids_read(f->context, &ids, at(f, "ids.csv"), NULL, 0), CST_ERROR_INPUT,
+                 "ids.csv", "2 columns and none is called id", NULL);
     put_text(f, "empty", "");
-    expect_error(f, cst_ids_read(f->context, &ids, at(f, "empty"), 0), CST_ERROR_FORMAT, "empty",
-                 NULL);
+    expect_error(f, cst_ids_read(f->context, &ids, at(f, "empty"), NULL, 0), CST_ERROR_FORMAT,
+                 "empty", NULL);
     assert_null(ids);
 }
 
@@ -308,7 +308,7 @@ static void places_in_tables(void **state) {
         put_text(f, "t.csv", cases[k].text);
         expect_ok(f, cst_rows_open(f->context, &rows, at(f, "t.csv"), 0));
         assert_string_equal(cst_rows_shape_text(rows, shape), "(?, 2)");
-        expect_ok(f, cst_rows_scan(f->context, rows, &ids));
+        expect_ok(f, cst_rows_scan(f->context, rows, NULL, &ids));
         assert_string_equal(cst_rows_shape_text(rows, shape), "(2, 2)");
         expect_ok(f, cst_rows_read(f->context, rows, 2, values));
         assert_true(values[2] == 3 && values[3] == 4);
@@ -339,7 +339,7 @@ static void wide_tables(void **state) {
     double values[COLUMNS];
     expect_ok(f, cst_rows_open(f->context, &rows, at(f, "t.csv"), 0));
     assert_int_equal(rows->width, COLUMNS);
-    expect_ok(f, cst_rows_scan(f->context, rows, &ids));
+    expect_ok(f, cst_rows_scan(f->context, rows, NULL, &ids));
     assert_int_equal(rows->row_count, 1);
     expect_ok(f, cst_rows_read(f->context, rows, 1, values));
     for (int c = 0; c < COLUMNS; c++)

@@ -80,6 +80,12 @@ cst_status cst_poll_reading(cst_context *context);
 static inline cst_status cst_poll_item(cst_context *context, int64_t i) {
     return i % 4096 == 0 ? cst_poll_reading(context) : CST_OK;
 }
+/* Keeps to the memory budget without asking anybody: for loops that cannot be stopped. */
+void cst_trim(cst_context *context);
+static inline void cst_trim_item(cst_context *context, int64_t i) {
+    if (i % 4096 == 0)
+        cst_trim(context);
+}
 /* The same at once, while a file or a pipe is waited for; where there is no stage, `what` is at 0
  * of 1. On another thread than the caller's it asks nobody. */
 cst_status cst_poll_waiting(cst_context *context, const char *what);
@@ -111,6 +117,15 @@ void *cst_grow(cst_context *context, void *pointer, size_t old_count, size_t cou
 /* A list of `count` elements that only grew by this, or NULL, with room for one more: the room
  * doubles. */
 void *cst_grow_list(cst_context *context, void *list, size_t count, size_t size);
+
+/* memcpy of large arrays: what is copied leaves memory where the budget asks for it. */
+void cst_copy(cst_context *context, void *to, const void *from, size_t bytes);
+
+/* qsort of what may be large: an array of the same size is taken for a while, within the budget.
+ * Items that compare equal keep their order where qsort keeps it. */
+typedef int (*cst_compare_fn)(const void *a, const void *b);
+cst_status cst_sort(cst_context *context, void *items, size_t count, size_t size,
+                    cst_compare_fn compare);
 
 /* A copy of a string; NULL with the error recorded on failure. */
 char *cst_strdup(cst_context *context, const char *text);

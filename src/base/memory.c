@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 64 };
+enum { ALIGNMENT = 64, COPY_BYTES = 4 << 20 };
 
 void *cst_default_realloc(void *user, void *pointer, size_t bytes) {
     (void)user;
@@ -63,6 +63,7 @@ void *cst_alloc(cst_context *context, size_t count, size_t size) {
     /* A caller with an allocator of its own wants every byte from there. */
     cst_context *root = cst_context_root(context);
     if (bytes >= root->large.least && context->realloc_fn == cst_default_realloc) {
+        cst_trim(context);
         if (!cst_large_hold(&root->large, bytes, root->memory / 8 * 3))
             return alloc_mapped(context, bytes);
         head = (block_head){.held = bytes, .large = &root->large};
@@ -98,13 +99,22 @@ void cst_free(cst_context *context, void *pointer) {
     context->realloc_fn(context->realloc_user, head.raw, 0);
 }
 
+void cst_copy(cst_context *context, void *to, const void *from, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += COPY_BYTES) {
+        size_t left = bytes - at;
+        if (bytes > COPY_BYTES)
+            cst_trim(context);
+        memcpy((char *)to + at, (const char *)from + at, left < COPY_BYTES ? left : COPY_BYTES);
+    }
+}
+
 void *cst_grow(cst_context *context, void *pointer, size_t old_count, size_t count, size_t size) {
     void *grown = cst_alloc(context, count, size);
     if (!grown)
         return NULL;
     if (pointer) {
         size_t keep = old_count < count ? old_count : count;
-        memcpy(grown, pointer, keep * size);
+        cst_copy(context, grown, pointer, keep * size);
         cst_free(context, pointer);
     }
     return grown;

@@ -167,6 +167,11 @@ void cst_count_end(cst_context *context) {
     context->run->counting = false;
 }
 
+void cst_trim(cst_context *context) {
+    cst_context *root = cst_context_root(context);
+    cst_large_trim(&root->large, root->memory);
+}
+
 /* Keeps to the memory budget and asks whether to stop. `otherwise`: what the callback is told where
  * there is no stage; NULL: it is not asked then. */
 static cst_status poll(cst_context *context, const char *otherwise) {
@@ -174,7 +179,7 @@ static cst_status poll(cst_context *context, const char *otherwise) {
     cst_run *run = cst_context_told(context);
     bool within = *run->stage != 0;
     const char *stage = within ? run->stage : otherwise;
-    cst_large_trim(&root->large, root->memory);
+    cst_trim(context);
     if (!root->progress_fn || !stage)
         return CST_OK;
     if (context == root || context->on_caller) {

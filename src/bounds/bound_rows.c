@@ -70,14 +70,14 @@ static cst_status check_groups(cst_context *context, const cst_bound_work *work)
     int64_t *sorted = cst_alloc(context, rows, sizeof *sorted);
     if (!sorted)
         return CST_ERROR_MEMORY;
-    memcpy(sorted, groups, rows * sizeof *sorted);
-    qsort(sorted, rows, sizeof *sorted, by_number);
+    cst_copy(context, sorted, groups, rows * sizeof *sorted);
+    cst_status status = cst_sort(context, sorted, rows, sizeof *sorted, by_number);
     bool several = false;
     for (size_t i = 1; i < rows; i++)
         several = several || sorted[i] == sorted[i - 1];
     cst_free(context, sorted);
-    if (!several)
-        return CST_OK;
+    if (status != CST_OK || !several)
+        return status;
     return cst_fail(context, CST_ERROR_UNSUPPORTED,
                     "groups of split '%s' have several rows, which are not independent; name a "
                     "split with one row of each group",

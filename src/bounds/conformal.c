@@ -184,8 +184,8 @@ cst_status cst_conformal_calibrate(cst_context *context, const cst_conformal_opt
     cst_status status = scores && sorted ? run(context, &p, figures) : CST_ERROR_MEMORY;
     if (status == CST_OK) {
         out->order = cst_conformal_order(rows, options->alpha, options->delta);
-        cst_rank_sort(scores, rows, sorted);
-        if (out->order <= rows)
+        status = cst_rank_sort_rows(context, scores, rows, sorted);
+        if (status == CST_OK && out->order <= rows)
             out->threshold = sorted[out->order - 1].value;
     }
     cst_free(context, scores);

@@ -134,16 +134,16 @@ cst_status cst_split_groups(cst_context *context, const int64_t *groups, const i
         return CST_ERROR_MEMORY;
     for (int64_t i = 0; i < rows; i++)
         sorted[i] = (placed){groups[i], folds[i]};
-    qsort(sorted, (size_t)rows, sizeof *sorted, by_group);
+    cst_status status = cst_sort(context, sorted, (size_t)rows, sizeof *sorted, by_group);
     int64_t start = 0; /* of the group at hand */
-    for (int64_t i = 1; i <= rows; i++) {
+    for (int64_t i = 1; status == CST_OK && i <= rows; i++) {
         if (i < rows && sorted[i].group == sorted[start].group)
             continue;
         *count += sorted[i - 1].fold != sorted[start].fold;
         start = i;
     }
     cst_free(context, sorted);
-    return CST_OK;
+    return status;
 }
 
 /* ---- members -----------------------------------------------------------------------------------

@@ -91,9 +91,10 @@ static cst_status fit_class(cst_context *worker, void *user, int64_t task) {
         double p = (double)job->probabilities[(size_t)i * (size_t)job->classes + (size_t)task];
         points[i] = (pooled){p, p, job->labels[i] == task ? 1 : 0, 1};
     }
-    qsort(points, (size_t)job->rows, sizeof *points, by_probability);
-    int64_t count = pool_violators(points, pool_ties(points, job->rows));
-    cst_status status = store(worker, points, count, &job->steps[task]);
+    cst_status status = cst_sort(worker, points, (size_t)job->rows, sizeof *points, by_probability);
+    if (status == CST_OK)
+        status = store(worker, points, pool_violators(points, pool_ties(points, job->rows)),
+                       &job->steps[task]);
     cst_free(worker, points);
     return status;
 }

@@ -19,7 +19,7 @@ static cst_status nothing_given(cst_context *context) {
 static cst_status read_numbers(cst_context *context, const char *path, const char *const *wanted,
                                int64_t **out, int64_t *rows) {
     cst_column column = {0};
-    cst_status status = cst_column_read(context, &column, path, wanted, 0);
+    cst_status status = cst_column_read(context, &column, path, wanted, NULL, 0);
     if (status != CST_OK)
         return status;
     int64_t *numbers = cst_alloc(context, (size_t)column.count, sizeof *numbers);
@@ -28,7 +28,7 @@ static cst_status read_numbers(cst_context *context, const char *path, const cha
     else if (column.texts)
         status = cst_strings_number(context, column.texts, numbers);
     else
-        memcpy(numbers, column.numbers, (size_t)column.count * sizeof *numbers);
+        cst_copy(context, numbers, column.numbers, (size_t)column.count * sizeof *numbers);
     if (status == CST_OK) {
         *out = numbers;
         *rows = column.count;
@@ -68,6 +68,9 @@ cst_status cst_read_labels(cst_context *context, const char *path, int32_t **out
     if (!labels)
         status = CST_ERROR_MEMORY;
     for (int64_t i = 0; status == CST_OK && i < *rows; i++) {
+        status = cst_poll_item(context, i);
+        if (status != CST_OK)
+            break;
         if (values[i] < 0 || values[i] > INT32_MAX)
             status =
                 cst_fail(context, CST_ERROR_INPUT,
@@ -119,7 +122,7 @@ cst_status cst_read_targets(cst_context *context, const char *path, double **out
     if (status == CST_OK)
         status = check_targets(context, file, path);
     if (status == CST_OK)
-        status = cst_rows_scan(context, file, &ids);
+        status = cst_rows_scan(context, file, NULL, &ids);
     if (status == CST_OK && !cst_size_mul((size_t)file->row_count, (size_t)file->width, &cells))
         status = cst_fail(context, CST_ERROR_LIMIT, "%s: too many targets", path);
     if (status == CST_OK && !(values = cst_alloc(context, cells, sizeof *values)))

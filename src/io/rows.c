@@ -111,7 +111,45 @@ static cst_status add_cell(cst_context *context, const cst_csv *csv, int32_t cel
     return cst_strings_add(context, strings, text, strlen(text));
 }
 
-cst_status cst_rows_scan(cst_context *context, cst_rows *rows, cst_strings **ids) {
+cst_status cst_rows_check_claim(cst_context *context, const char *path, int64_t rows,
+                                const cst_row_claim *claim) {
+    if (!claim || claim->rows < 0 || rows < 0 ||
+        (rows <= claim->rows + CST_CLAIM_SLACK && claim->rows <= rows + CST_CLAIM_SLACK))
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_MISMATCH,
+                    "%s: has %" PRId64 " rows where %s has %" PRId64
+                    "; both must be of the same samples",
+                    path, rows, claim->where, claim->rows);
+}
+
+/* The same of delimited text of which `rows` rows were read. */
+static cst_status check_text_claim(cst_context *context, const char *path, int64_t rows,
+                                   const cst_row_claim *claim) {
+    if (!claim || claim->rows < 0 || rows <= claim->rows + CST_CLAIM_SLACK)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_MISMATCH,
+                    "%s: has more than %" PRId64 " rows where %s has %" PRId64
+                    "; both must be of the same samples",
+                    path, rows - 1, claim->where, claim->rows);
+}
+
+cst_status cst_rows_claim(cst_context *context, const char *path, uint64_t zip_limit, int axis,
+                          int64_t *rows) {
+    bool text = false;
+    cst_npy *npy = NULL;
+    *rows = -1;
+    cst_status status = is_text(context, path, zip_limit, &text);
+    if (status != CST_OK || text)
+        return status;
+    status = cst_npy_open(context, &npy, path, zip_limit);
+    if (status == CST_OK && axis < npy->dims)
+        *rows = npy->shape[axis];
+    cst_npy_close(context, npy);
+    return status;
+}
+
+cst_status cst_rows_scan(cst_context *context, cst_rows *rows, const cst_row_claim *claim,
+                         cst_strings **ids) {
     *ids = NULL;
     if (!rows->table)
         return CST_OK;
@@ -128,7 +166,8 @@ cst_status cst_rows_scan(cst_context *context, cst_rows *rows, cst_strings **ids
         if (status != CST_OK || end)
             break;
         count++;
-        if (*ids)
+        status = check_text_claim(context, rows->path, count, claim);
+        if (status == CST_OK && *ids)
             status = add_cell(context, table->csv, table->id_column, *ids);
     }
     if (status == CST_OK)
@@ -241,7 +280,8 @@ static cst_status texts_to_numbers(cst_context *context, cst_column *column) {
     return CST_OK;
 }
 
-static cst_status read_table_column(cst_context *context, cst_column *column, cst_table *table) {
+static cst_status read_table_column(cst_context *context, cst_column *column, cst_table *table,
+                                    const char *path, const cst_row_claim *claim) {
     cst_status status = cst_strings_create(context, &column->texts);
     if (status == CST_OK && table->id_column >= 0)
         status = cst_strings_create(context, &column->ids);
@@ -253,13 +293,16 @@ static cst_status read_table_column(cst_context *context, cst_column *column, cs
         status = add_cell(context, table->csv, table->value_column, column->texts);
         if (status == CST_OK && column->ids)
             status = add_cell(context, table->csv, table->id_column, column->ids);
+        if (status == CST_OK)
+            status = check_text_claim(context, path, column->texts->count, claim);
     }
     column->count = status == CST_OK ? column->texts->count : 0;
     return status == CST_OK ? texts_to_numbers(context, column) : status;
 }
 
 cst_status cst_column_read(cst_context *context, cst_column *out, const char *path,
-                           const char *const *wanted, uint64_t zip_limit) {
+                           const char *const *wanted, const cst_row_claim *claim,
+                           uint64_t zip_limit) {
     memset(out, 0, sizeof *out);
     cst_npy *npy = NULL;
     cst_table *table = NULL;
@@ -268,9 +311,11 @@ cst_status cst_column_read(cst_context *context, cst_column *out, const char *pa
     if (status == CST_OK && text) {
         status = cst_table_open(context, &table, path, CST_TABLE_COLUMN, wanted, zip_limit);
         if (status == CST_OK)
-            status = read_table_column(context, out, table);
+            status = read_table_column(context, out, table, path, claim);
     } else if (status == CST_OK) {
         status = cst_npy_open(context, &npy, path, zip_limit);
+        if (status == CST_OK)
+            status = cst_rows_check_claim(context, path, npy->dims > 0 ? npy->shape[0] : -1, claim);
         if (status == CST_OK && cst_npy_is_text(npy)) {
             status = cst_npy_read_strings(context, npy, &out->texts);
             out->count = status == CST_OK ? out->texts->count : 0;
@@ -292,7 +337,7 @@ void cst_column_clear(cst_context *context, cst_column *column) {
 }
 
 cst_status cst_ids_read(cst_context *context, cst_strings **out, const char *path,
-                        uint64_t zip_limit) {
+                        const cst_row_claim *claim, uint64_t zip_limit) {
     *out = NULL;
     cst_npy *npy = NULL;
     cst_table *table = NULL;
@@ -307,9 +352,13 @@ cst_status cst_ids_read(cst_context *context, cst_strings **out, const char *pat
             status = cst_csv_next(context, table->csv, &end);
             if (status == CST_OK && !end)
                 status = add_cell(context, table->csv, table->value_column, *out);
+            if (status == CST_OK && !end)
+                status = check_text_claim(context, path, (*out)->count, claim);
         }
     } else if (status == CST_OK) {
         status = cst_npy_open(context, &npy, path, zip_limit);
+        if (status == CST_OK)
+            status = cst_rows_check_claim(context, path, npy->dims > 0 ? npy->shape[0] : -1, claim);
         if (status == CST_OK)
             status = cst_npy_read_strings(context, npy, out);
     }

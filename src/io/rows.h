@@ -34,9 +34,29 @@ int cst_rows_dims(const cst_rows *rows);
 /* Whether the file has an id column of its own. */
 bool cst_rows_has_ids(const cst_rows *rows);
 
+/* How many rows a file should have, because another has so many. */
+typedef struct cst_row_claim {
+    int64_t rows;      /* -1: nothing says so */
+    const char *where; /* the other file */
+} cst_row_claim;
+
+/* Rows that a file may have beyond the claim and still be read on, so that the message can say
+ * which of them is one too many. */
+enum { CST_CLAIM_SLACK = 1 << 20 };
+
+/* Whether a file of `rows` rows is refused before its rows are read; says so. */
+cst_status cst_rows_check_claim(cst_context *context, const char *path, int64_t rows,
+                                const cst_row_claim *claim);
+
+/* What the header of an array says is its length along `axis`; -1 for delimited text, which has no
+ * header, and for an array without such an axis. */
+cst_status cst_rows_claim(cst_context *context, const char *path, uint64_t zip_limit, int axis,
+                          int64_t *rows);
+
 /* Counts the rows of delimited text and collects its ids: *ids (the caller's) is NULL where it has
- * none. Nothing to do for npy. */
-cst_status cst_rows_scan(cst_context *context, cst_rows *rows, cst_strings **ids);
+ * none. Nothing to do for npy. claim: of the rows, or NULL. */
+cst_status cst_rows_scan(cst_context *context, cst_rows *rows, const cst_row_claim *claim,
+                         cst_strings **ids);
 
 /* The next `count` rows as [count][width]; they must exist. */
 cst_status cst_rows_read(cst_context *context, cst_rows *rows, int64_t count, double *out);
@@ -57,13 +77,14 @@ typedef struct cst_column {
     cst_strings *ids;   /* the file's own id column, or NULL */
 } cst_column;
 
-/* `wanted`: names of the column in a table that has several. */
+/* `wanted`: names of the column in a table that has several. claim: of its rows, or NULL. */
 cst_status cst_column_read(cst_context *context, cst_column *out, const char *path,
-                           const char *const *wanted, uint64_t zip_limit);
+                           const char *const *wanted, const cst_row_claim *claim,
+                           uint64_t zip_limit);
 void cst_column_clear(cst_context *context, cst_column *column);
 
 /* A file of sample ids: integers or strings. *out is the caller's. */
 cst_status cst_ids_read(cst_context *context, cst_strings **out, const char *path,
-                        uint64_t zip_limit);
+                        const cst_row_claim *claim, uint64_t zip_limit);
 
 #endif

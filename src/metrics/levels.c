@@ -83,9 +83,10 @@ double cst_corp_miscalibration(cst_level *levels, int64_t count, double total) {
 /* ---- presorted rows ---------------------------------------------------------------------------
  */
 
-static void merge(const cst_ranked *sorted, const cst_samples *samples, int32_t bins,
-                  cst_order *out) {
+static void merge(cst_context *context, const cst_ranked *sorted, const cst_samples *samples,
+                  int32_t bins, cst_order *out) {
     for (int64_t i = 0; i < out->rows; i++) {
+        cst_trim_item(context, i);
         if (i == 0 || sorted[i].value != sorted[i - 1].value) {
             out->confidence[out->levels] = sorted[i].value;
             out->bin[out->levels++] = cst_bin_of(sorted[i].value, bins);
@@ -114,10 +115,10 @@ cst_status cst_order_make(cst_context *context, const cst_samples *samples, int3
                                 out->confidence && out->bin && sorted
                             ? CST_OK
                             : CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        cst_rank_sort(samples->confidence, samples->rows, sorted);
-        merge(sorted, samples, bins, out);
-    }
+    if (status == CST_OK)
+        status = cst_rank_sort_rows(context, samples->confidence, samples->rows, sorted);
+    if (status == CST_OK)
+        merge(context, sorted, samples, bins, out);
     cst_free(context, sorted);
     return status;
 }

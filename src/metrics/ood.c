@@ -182,7 +182,7 @@ cst_status cst_ood_order(cst_context *context, const double *in_scores, int64_t 
     if (scores && *sorted) {
         memcpy(scores, in_scores, (size_t)in_samples * sizeof *scores);
         memcpy(scores + in_samples, out_scores, (size_t)out_samples * sizeof *scores);
-        cst_rank_sort(scores, (int64_t)all, *sorted);
+        status = cst_rank_sort_rows(context, scores, (int64_t)all, *sorted);
     } else {
         status = CST_ERROR_MEMORY;
     }

@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    CHUNK_CELLS = 2048, /* (sample, class) pairs worked on at a time: what stays in the cache */
+    CHUNK_CELLS = 2048,     /* (sample, class) pairs worked on at a time: what stays in the cache */
     CHUNK_BYTES = 16 << 20, /* of scratch for them, unless one sample takes more */
     BATCH_CELLS = 64 * 1024, /* read at a time of a member that has to be copied or read */
     WAVE_BLOCKS = 256        /* blocks between two reports of progress */

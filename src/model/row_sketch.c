@@ -74,9 +74,9 @@ cst_status cst_row_hashes(cst_context *context, const cst_view *view, uint64_t *
     cst_status status = CST_ERROR_MEMORY;
     if (job.out)
         status = cst_parallel_for(context, cst_block_count(view->rows), hash_block, &job);
-    if (status == CST_OK) {
-        qsort(job.out, (size_t)view->rows, sizeof *job.out, by_value);
-    } else {
+    if (status == CST_OK)
+        status = cst_sort(context, job.out, (size_t)view->rows, sizeof *job.out, by_value);
+    if (status != CST_OK) {
         cst_free(context, job.out);
         job.out = NULL;
     }

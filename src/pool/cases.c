@@ -182,8 +182,8 @@ static cst_status read_mask(cst_context *worker, void *user, int64_t task) {
 }
 
 /* One mask for each case. */
-static cst_status read_folder(cst_context *context, cst_pool *pool, int32_t split,
-                              const char *path) {
+static cst_status read_folder(cst_context *context, cst_pool *pool, int32_t split, const char *path,
+                              const int32_t *members, int32_t count) {
     cst_pool_split *state = &pool->splits[split];
     cst_case_files files = {0};
     int64_t(*shapes)[3] = NULL;
@@ -203,6 +203,8 @@ static cst_status read_folder(cst_context *context, cst_pool *pool, int32_t spli
     if (status == CST_OK)
         status = cst_cases_adopt(context, pool, split, path, files.count,
                                  (const int64_t(*)[3])shapes, volumes, &files.names);
+    if (status == CST_OK) /* maps of other sizes are refused before the masks are read */
+        status = cst_maps_survey(context, pool, split, members, count);
     if (status == CST_OK) {
         state->labels = cst_alloc(context, (size_t)state->rows, sizeof *state->labels);
         mask_job job = {pool, &files, state->cases, state->labels};
@@ -248,7 +250,8 @@ cst_status cst_cases_read_names(cst_context *context, const cst_pool *pool,
         return CST_OK;
     cst_status status = cst_manifest_confine(context, pool->manifest, spec->ids);
     if (status == CST_OK)
-        status = cst_ids_read(context, out, spec->ids, pool->zip_limit);
+        status =
+            cst_ids_read(context, out, spec->ids, &(cst_row_claim){count, path}, pool->zip_limit);
     if (status == CST_OK && (*out)->count != count)
         status = cst_fail(context, CST_ERROR_MISMATCH,
                           "%s: has %" PRId64 " ids where %s has %" PRId64
@@ -269,7 +272,8 @@ cst_status cst_cases_refuse_ids(cst_context *context, const cst_manifest_split *
 
 /* One array for all cases. */
 static cst_status read_array(cst_context *context, cst_pool *pool, int32_t split,
-                             const cst_manifest_split *spec) {
+                             const cst_manifest_split *spec, const int32_t *members,
+                             int32_t count) {
     cst_pool_split *state = &pool->splits[split];
     cst_npy *npy = NULL;
     int64_t(*shapes)[3] = NULL;
@@ -290,6 +294,8 @@ static cst_status read_array(cst_context *context, cst_pool *pool, int32_t split
     if (status == CST_OK)
         status = cst_cases_adopt(context, pool, split, spec->labels, npy->shape[0],
                                  (const int64_t(*)[3])shapes, npy->dims == 4, &names);
+    if (status == CST_OK)
+        status = cst_maps_survey(context, pool, split, members, count);
     if (status == CST_OK) {
         state->labels = cst_alloc(context, (size_t)state->rows, sizeof *state->labels);
         status =
@@ -321,7 +327,9 @@ cst_status cst_cases_check_counted(cst_context *context, const cst_pool *pool, c
 
 cst_status cst_cases_read_beside(cst_context *context, const cst_pool *pool,
                                  const cst_manifest_split *spec, cst_cases *cases) {
-    cst_pool_split by_case = {.rows = cases->count, .rows_source = cases->where};
+    cst_pool_split by_case = {.rows = cases->count,
+                              .rows_source = cases->where,
+                              .claim = {.rows = cases->count, .where = cases->where}};
     cst_status status = CST_OK;
     if (cases->names) {
         by_case.ids = cases->names;
@@ -341,7 +349,8 @@ cst_status cst_cases_read_beside(cst_context *context, const cst_pool *pool,
     return status;
 }
 
-cst_status cst_cases_describe(cst_context *context, cst_pool *pool, int32_t split) {
+cst_status cst_cases_describe(cst_context *context, cst_pool *pool, int32_t split,
+                              const int32_t *members, int32_t count) {
     cst_pool_split *state = &pool->splits[split];
     const cst_manifest_split *spec = &pool->manifest->splits[split];
     if (state->described || !spec->labels)
@@ -351,8 +360,8 @@ cst_status cst_cases_describe(cst_context *context, cst_pool *pool, int32_t spli
     if (status == CST_OK && folder)
         status = cst_cases_refuse_ids(context, spec, spec->labels);
     if (status == CST_OK)
-        status = folder ? read_folder(context, pool, split, spec->labels)
-                        : read_array(context, pool, split, spec);
+        status = folder ? read_folder(context, pool, split, spec->labels, members, count)
+                        : read_array(context, pool, split, spec, members, count);
     if (status == CST_OK)
         status = cst_cases_read_beside(context, pool, spec, state->cases);
     if (status == CST_OK)

@@ -44,9 +44,10 @@ static cst_status adopt(cst_context *context, cst_pool_split *split, cst_strings
 
 /* Whether the ids are 0, 1, 2, ... in this order, as a data frame writes its index: they say no
  * more than the positions do. */
-static bool are_row_numbers(const cst_strings *ids) {
+static bool are_row_numbers(cst_context *context, const cst_strings *ids) {
     for (int64_t i = 0; i < ids->count; i++) {
         char number[24];
+        cst_trim_item(context, i);
         (void)cst_snprintf(number, sizeof number, "%" PRId64, i);
         if (strcmp(cst_strings_at(ids, i), number) != 0)
             return false;
@@ -68,8 +69,9 @@ cst_status cst_pool_order(cst_context *context, cst_pool_split *split, cst_strin
                           const char *where, bool anchor, int64_t **target) {
     *target = NULL;
     if (!anchor && split->labels_path && !split->anchored)
-        return are_row_numbers(*ids) ? cst_pool_set_rows(context, split, (*ids)->count, where)
-                                     : labels_lack_ids(context, split, where);
+        return are_row_numbers(context, *ids)
+                   ? cst_pool_set_rows(context, split, (*ids)->count, where)
+                   : labels_lack_ids(context, split, where);
     if (!split->index)
         return adopt(context, split, ids, where, anchor);
     int64_t *rows = cst_alloc(context, (size_t)(*ids)->count, sizeof *rows);
@@ -78,6 +80,7 @@ cst_status cst_pool_order(cst_context *context, cst_pool_split *split, cst_strin
     cst_status status = cst_id_join(context, split->index, *ids, where, rows);
     for (int64_t i = 0; status == CST_OK && !split->anchored && i < (*ids)->count; i++) {
         char quoted[CST_QUOTE_CHARS];
+        cst_trim_item(context, i);
         if (rows[i] != i)
             status = cst_fail(context, CST_ERROR_MISMATCH,
                               "%s: id '%s' is in row %" PRId64 " but in row %" PRId64
@@ -102,7 +105,7 @@ static cst_status read_ordered(cst_context *context, const cst_pool *pool, cst_p
     memset(column, 0, sizeof *column);
     cst_status status = cst_manifest_confine(context, pool->manifest, path);
     if (status == CST_OK)
-        status = cst_column_read(context, column, path, wanted, pool->zip_limit);
+        status = cst_column_read(context, column, path, wanted, &split->claim, pool->zip_limit);
     if (status == CST_OK && column->ids)
         status = cst_pool_order(context, split, &column->ids, path, anchor, target);
     if (status == CST_OK)
@@ -208,6 +211,7 @@ static cst_status read_labels(cst_context *context, const cst_pool *pool, cst_po
     for (int64_t i = 0; status == CST_OK && i < column.count; i++) {
         int32_t *out = &split->labels[target ? target[i] : i];
         status = convert_label(context, pool, spec->labels, &column, i, out);
+        cst_trim_item(context, i);
     }
     if (status == CST_OK && column.numbers)
         note_numeric_names(context, pool, spec->labels);
@@ -227,18 +231,21 @@ cst_status cst_pool_renumber(cst_context *context, const int64_t *numbers, const
     int64_t *sorted = cst_alloc(context, (size_t)count, sizeof *sorted);
     if (!sorted)
         return CST_ERROR_MEMORY;
-    memcpy(sorted, numbers, (size_t)count * sizeof *sorted);
-    qsort(sorted, (size_t)count, sizeof *sorted, compare_i64);
+    cst_copy(context, sorted, numbers, (size_t)count * sizeof *sorted);
+    cst_status status = cst_sort(context, sorted, (size_t)count, sizeof *sorted, compare_i64);
     size_t distinct = 0;
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+        cst_trim_item(context, i);
         if (i == 0 || sorted[i] != sorted[distinct - 1])
             sorted[distinct++] = sorted[i];
-    for (int64_t i = 0; i < count; i++) {
+    }
+    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+        cst_trim_item(context, i);
         const int64_t *found = bsearch(&numbers[i], sorted, distinct, sizeof *sorted, compare_i64);
         out[target ? target[i] : i] = (int32_t)(found - sorted);
     }
     cst_free(context, sorted);
-    return CST_OK;
+    return status;
 }
 
 static cst_status read_folds(cst_context *context, const cst_pool *pool, cst_pool_split *split,
@@ -253,6 +260,7 @@ static cst_status read_folds(cst_context *context, const cst_pool *pool, cst_poo
         const char *text = cst_strings_at(column.texts, i);
         char quoted[CST_QUOTE_CHARS];
         int64_t ignored = 0;
+        cst_trim_item(context, i);
         if (!cst_text_integer(text, &ignored))
             status = cst_fail(context, CST_ERROR_INPUT,
                               "%s: row %" PRId64 " is '%s'; folds must be whole numbers", path, i,
@@ -260,13 +268,15 @@ static cst_status read_folds(cst_context *context, const cst_pool *pool, cst_poo
     }
     if (status == CST_OK && !column.numbers) /* text of whole numbers was read as numbers */
         status = cst_fail(context, CST_ERROR_INTERNAL, "%s: folds are not numbers", path);
-    for (int64_t i = 0; status == CST_OK && i < column.count; i++)
+    for (int64_t i = 0; status == CST_OK && i < column.count; i++) {
+        cst_trim_item(context, i);
         if (column.numbers[i] < 0)
             status = cst_fail(context, CST_ERROR_INPUT,
                               "%s: row %" PRId64 " is fold %" PRId64
                               "; folds are numbered from 0, and every row needs one: leave rows "
                               "without a fold out of the split",
                               path, i, column.numbers[i]);
+    }
     if (status == CST_OK && column.count > INT32_MAX)
         status = cst_fail(context, CST_ERROR_LIMIT, "%s: more than 2^31 rows have folds", path);
     if (status == CST_OK) {
@@ -290,15 +300,15 @@ static cst_status read_groups(cst_context *context, const cst_pool *pool, cst_po
     if (status != CST_OK)
         return status;
     split->groups = cst_alloc(context, (size_t)column.count, sizeof *split->groups);
-    numbers = cst_alloc(context, (size_t)column.count, sizeof *numbers);
+    numbers = cst_alloc(context, column.texts ? (size_t)column.count : 0, sizeof *numbers);
     if (!split->groups || !numbers)
         status = CST_ERROR_MEMORY;
     else if (column.texts)
         status = cst_strings_number(context, column.texts, numbers);
-    else
-        memcpy(numbers, column.numbers, (size_t)column.count * sizeof *numbers);
-    for (int64_t i = 0; status == CST_OK && i < column.count; i++)
-        split->groups[target ? target[i] : i] = numbers[i];
+    for (int64_t i = 0; status == CST_OK && i < column.count; i++) {
+        cst_trim_item(context, i);
+        split->groups[target ? target[i] : i] = column.texts ? numbers[i] : column.numbers[i];
+    }
     cst_free(context, numbers);
     cst_free(context, target);
     cst_column_clear(context, &column);
@@ -315,14 +325,18 @@ cst_status cst_pool_describe_folds(cst_context *context, const cst_pool *pool,
     return status;
 }
 
-cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t index) {
+cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t index,
+                             const int32_t *members, int32_t count) {
     cst_pool_split *split = &pool->splits[index];
     const cst_manifest_split *spec = &pool->manifest->splits[index];
     cst_status status = CST_OK;
     if (split->described)
         return CST_OK;
+    status = cst_pool_compare_claims(context, pool, index, members, count);
+    if (status != CST_OK)
+        return status;
     if (pool->task == CST_TASK_SEGMENTATION) {
-        status = cst_cases_describe(context, pool, index);
+        status = cst_cases_describe(context, pool, index, members, count);
         split->described = status == CST_OK;
         return status;
     }
@@ -331,7 +345,7 @@ cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t index
         int64_t *none = NULL;
         status = cst_manifest_confine(context, pool->manifest, spec->ids);
         if (status == CST_OK)
-            status = cst_ids_read(context, &ids, spec->ids, pool->zip_limit);
+            status = cst_ids_read(context, &ids, spec->ids, &split->claim, pool->zip_limit);
         if (status == CST_OK)
             status = cst_pool_order(context, split, &ids, spec->ids, true, &none);
         cst_strings_free(context, ids);

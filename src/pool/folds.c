@@ -28,10 +28,14 @@ static int by_key(const void *a, const void *b) {
 /* Rows sorted by label, ascending rows within a label. NULL with the error recorded. */
 static keyed *sort_by_label(cst_context *context, const int32_t *labels, int64_t rows) {
     keyed *sorted = cst_alloc(context, (size_t)rows, sizeof *sorted);
-    for (int64_t i = 0; sorted && i < rows; i++)
+    for (int64_t i = 0; sorted && i < rows; i++) {
+        cst_trim_item(context, i);
         sorted[i] = (keyed){.key = labels[i], .row = i};
-    if (sorted)
-        qsort(sorted, (size_t)rows, sizeof *sorted, by_key);
+    }
+    if (sorted && cst_sort(context, sorted, (size_t)rows, sizeof *sorted, by_key) != CST_OK) {
+        cst_free(context, sorted);
+        sorted = NULL;
+    }
     return sorted;
 }
 
@@ -126,14 +130,18 @@ cst_status cst_folds_stratified(cst_context *context, const int32_t *labels, int
     }
     cst_rng rng;
     cst_rng_init(&rng, seed, CST_STREAM_FOLDS, 0);
-    for (int64_t i = 0; i < rows; i++)
+    for (int64_t i = 0; i < rows; i++) {
+        cst_trim_item(context, i);
         order[i] = sorted[i].row;
+    }
     for (int64_t first = 0, end = 0; first < rows; first = end) {
         end = run_end(sorted, rows, first);
         cst_rng_shuffle(&rng, order + first, end - first);
     }
-    for (int64_t i = 0; i < rows; i++)
+    for (int64_t i = 0; i < rows; i++) {
+        cst_trim_item(context, i);
         out[order[i]] = (int32_t)(i % folds);
+    }
     notice_small(context, sorted, rows, folds);
 cleanup:
     cst_free(context, order);
@@ -195,9 +203,13 @@ static int64_t number_keys(const keyed *sorted, int64_t rows, int64_t *number) {
 
 static cst_status number_groups(cst_context *context, const int64_t *groups, int64_t rows,
                                 keyed *scratch, grouping *g) {
-    for (int64_t i = 0; i < rows; i++)
+    for (int64_t i = 0; i < rows; i++) {
+        cst_trim_item(context, i);
         scratch[i] = (keyed){.key = groups[i], .row = i};
-    qsort(scratch, (size_t)rows, sizeof *scratch, by_key);
+    }
+    cst_status status = cst_sort(context, scratch, (size_t)rows, sizeof *scratch, by_key);
+    if (status != CST_OK)
+        return status;
     g->group_count = number_keys(scratch, rows, g->member_of);
     if (g->group_count < g->folds)
         return cst_fail(
@@ -208,10 +220,14 @@ static cst_status number_groups(cst_context *context, const int64_t *groups, int
 }
 
 /* Counts of every (group, class) pair that occurs, and the totals of the classes. */
-static void count_shares(int64_t rows, keyed *scratch, grouping *g) {
-    for (int64_t i = 0; i < rows; i++) /* below 2^63: both factors are at most `rows` */
+static cst_status count_shares(cst_context *context, int64_t rows, keyed *scratch, grouping *g) {
+    for (int64_t i = 0; i < rows; i++) { /* below 2^63: both factors are at most `rows` */
+        cst_trim_item(context, i);
         scratch[i] = (keyed){.key = g->member_of[i] * g->label_count + g->dense[i], .row = i};
-    qsort(scratch, (size_t)rows, sizeof *scratch, by_key);
+    }
+    cst_status status = cst_sort(context, scratch, (size_t)rows, sizeof *scratch, by_key);
+    if (status != CST_OK)
+        return status;
     int64_t used = 0;
     for (int64_t first = 0, end = 0; first < rows; first = end, used++) {
         end = run_end(scratch, rows, first);
@@ -223,6 +239,7 @@ static void count_shares(int64_t rows, keyed *scratch, grouping *g) {
         g->shares[used] = (share){.label = label, .count = end - first};
         g->totals[label] += end - first;
     }
+    return CST_OK;
 }
 
 static int larger_first(const void *a, const void *b) {
@@ -340,8 +357,9 @@ cst_status cst_folds_grouped(cst_context *context, const int32_t *labels, const 
         status = grouping_alloc(context, rows, &g);
     if (status != CST_OK)
         goto cleanup;
-    count_shares(rows, sorted, &g);
-    status = place_groups(context, seed, &g);
+    status = count_shares(context, rows, sorted, &g);
+    if (status == CST_OK)
+        status = place_groups(context, seed, &g);
     for (int64_t i = 0; status == CST_OK && i < rows; i++)
         out[i] = g.group_list[g.member_of[i]].fold;
 cleanup:

@@ -61,7 +61,9 @@ cst_status cst_folds_quantile(cst_context *context, const double *targets, int32
     cst_status status = order && stretch ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK) {
         make_keys(targets, rows, outputs, order);
-        qsort(order, (size_t)rows, sizeof *order, by_rank);
+        status = cst_sort(context, order, (size_t)rows, sizeof *order, by_rank);
+    }
+    if (status == CST_OK) {
         /* Each stretch has as many rows as there are folds; the last one has what is left over. */
         int64_t count = rows / folds < INT32_MAX ? rows / folds : INT32_MAX;
         if (groups && count > GROUP_STRETCHES)

@@ -141,7 +141,9 @@ static cst_status read_ids(cst_context *context, const cst_pool *pool, int32_t s
                            int32_t member, member_file *file, cst_strings **ids,
                            const char **where) {
     const char *path = pool->manifest->members[member].ids[split];
-    cst_status status = cst_rows_scan(context, file->rows, ids);
+    const cst_pool_split *state = &pool->splits[split];
+    cst_row_claim claim = {.rows = state->rows, .where = state->rows_source};
+    cst_status status = cst_rows_scan(context, file->rows, &claim, ids);
     *where = file->path;
     if (status == CST_OK && file->rows->table)
         file->count = file->rows->row_count;
@@ -152,7 +154,8 @@ static cst_status read_ids(cst_context *context, const cst_pool *pool, int32_t s
     *where = path;
     status = cst_manifest_confine(context, pool->manifest, path);
     if (status == CST_OK)
-        status = cst_ids_read(context, ids, path, pool->zip_limit);
+        status = cst_ids_read(context, ids, path, &(cst_row_claim){file->count, file->path},
+                              pool->zip_limit);
     if (status == CST_OK && (*ids)->count != file->count)
         status = cst_fail(context, CST_ERROR_MISMATCH,
                           "%s: has %" PRId64 " ids where %s has %" PRId64 " rows", path,
@@ -439,7 +442,7 @@ static bool is_too_large(cst_context *context, const cst_pool *pool, int32_t spl
 /* Loads `count` members that are not loaded yet. */
 static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t split,
                                const int32_t *members, int32_t count) {
-    cst_status status = cst_pool_describe(context, pool, split);
+    cst_status status = cst_pool_describe(context, pool, split, members, count);
     if (status == CST_OK)
         status = pool->task == CST_TASK_SEGMENTATION
                      ? cst_maps_survey(context, pool, split, members, count)

@@ -167,8 +167,8 @@ static cst_status read_training_counts(cst_context *context, cst_pool *pool) {
     if (m->training_counts_file) {
         status = cst_manifest_confine(context, m, m->training_counts_file);
         if (status == CST_OK)
-            status =
-                cst_column_read(context, &column, m->training_counts_file, names, pool->zip_limit);
+            status = cst_column_read(context, &column, m->training_counts_file, names,
+                                     &(cst_row_claim){pool->classes, m->path}, pool->zip_limit);
         for (int64_t c = 0; status == CST_OK && c < column.count; c++)
             if (!column.numbers || column.numbers[c] < 0)
                 status = cst_fail(context, CST_ERROR_INPUT,

@@ -137,6 +137,7 @@ cst_status cst_pool_create(cst_context *context, cst_pool **out, cst_manifest *m
     status = pool->splits ? index_classes(context, pool) : CST_ERROR_MEMORY;
     for (int32_t s = 0; status == CST_OK && s < manifest->split_count; s++) {
         pool->splits[s].rows = -1;
+        pool->splits[s].claim.rows = -1;
         pool->splits[s].data = cst_alloc(context, (size_t)manifest->member_count, sizeof(float *));
         if (!pool->splits[s].data)
             status = CST_ERROR_MEMORY;
@@ -190,7 +191,7 @@ void cst_pool_split_clear(cst_context *context, cst_pool *pool, cst_pool_split *
     cst_cases_free(context, split->cases);
     cst_free(context, split->first_path);
     cst_free(context, split->first_shape);
-    *split = (cst_pool_split){.rows = -1, .data = data};
+    *split = (cst_pool_split){.rows = -1, .claim.rows = -1, .data = data};
 }
 
 void cst_pool_free(cst_context *context, cst_pool *pool) {

@@ -39,8 +39,10 @@ const char *cst_pixel_where(const cst_cases *cases, int64_t row, int64_t value,
                             char buffer[CST_WHERE_CHARS]);
 
 /* Reads masks, folds and groups of a split. Without masks the first member says the cases: their
- * names are read then, and after cst_cases_adopt folds and groups. */
-cst_status cst_cases_describe(cst_context *context, cst_pool *pool, int32_t split);
+ * names are read then, and after cst_cases_adopt folds and groups. Masks are read after a look at
+ * the maps of members [count], which are to be loaded. */
+cst_status cst_cases_describe(cst_context *context, cst_pool *pool, int32_t split,
+                              const int32_t *members, int32_t count);
 
 /* The names that the split's ids give `count` cases of the array at `path`; NULL without ids. */
 cst_status cst_cases_read_names(cst_context *context, const cst_pool *pool,

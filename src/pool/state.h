@@ -14,6 +14,7 @@ typedef struct cst_pool_split {
     bool described;          /* labels, ids, folds and groups were read */
     int64_t rows;            /* of each condition; -1: not known yet */
     char *rows_source;       /* what says so, for messages */
+    cst_row_claim claim;     /* what the first header says, before anything is read */
     int32_t *labels;         /* [rows], or NULL */
     double *targets;         /* regression, which has no conditions: [rows][outputs], or NULL */
     const char *labels_path; /* of the manifest, where labels were read from a file; else NULL */
@@ -62,8 +63,14 @@ void cst_pool_drop_member(cst_context *context, cst_pool_split *split, int32_t m
 
 void cst_pool_split_clear(cst_context *context, cst_pool *pool, cst_pool_split *split);
 
-/* Reads ids, labels, folds and groups of a split. */
-cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t split);
+/* Compares the counts in the headers of a split's files and of members [count] that are to be
+ * loaded, so that no file is read for rows that the others cannot have. */
+cst_status cst_pool_compare_claims(cst_context *context, cst_pool *pool, int32_t split,
+                                   const int32_t *members, int32_t count);
+
+/* Reads ids, labels, folds and groups of a split, of which members [count] are to be loaded. */
+cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t split,
+                             const int32_t *members, int32_t count);
 
 /* Labels for each condition, for views over all of them. After the shapes of members were looked
  * at: until then the number of conditions is a claim. */

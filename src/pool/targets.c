@@ -99,7 +99,7 @@ cst_status cst_pool_read_targets(cst_context *context, const cst_pool *pool, cst
     if (status == CST_OK)
         status = check_shape(context, pool, &file);
     if (status == CST_OK)
-        status = cst_rows_scan(context, file.rows, &ids);
+        status = cst_rows_scan(context, file.rows, &split->claim, &ids);
     if (status == CST_OK && ids)
         status = cst_pool_order(context, split, &ids, file.path, true, &file.target);
     if (status == CST_OK)

@@ -115,7 +115,7 @@ cst_status cst_pool_read_weights(cst_context *context, const cst_pool *pool, cst
     if (status == CST_OK)
         status = choose_column(context, &file);
     if (status == CST_OK)
-        status = cst_rows_scan(context, file.rows, &ids);
+        status = cst_rows_scan(context, file.rows, &split->claim, &ids);
     if (status == CST_OK && ids)
         status = cst_pool_order(context, split, &ids, path, false, &file.target);
     if (status == CST_OK)

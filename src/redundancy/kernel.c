@@ -46,12 +46,15 @@ cst_status cst_sample_rows(cst_context *context, int64_t rows, int64_t count, ui
     table.place = cst_alloc(context, size, sizeof *table.place);
     table.value = cst_alloc(context, size, sizeof *table.value);
     cst_status status = table.place && table.value ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t i = 0; status == CST_OK && i < size; i++)
+    for (size_t i = 0; status == CST_OK && i < size; i++) {
+        cst_trim_item(context, (int64_t)i);
         table.place[i] = -1;
+    }
     cst_rng rng;
     cst_rng_init(&rng, seed, stream, substream);
     for (int64_t i = 0; status == CST_OK && i < count; i++) {
         int64_t j = i + cst_rng_below(&rng, rows - i);
+        cst_trim_item(context, i);
         uint64_t at_i = find_moved(&table, i);
         int64_t here = table.place[at_i] == i ? table.value[at_i] : i;
         uint64_t at_j = find_moved(&table, j);
@@ -60,7 +63,7 @@ cst_status cst_sample_rows(cst_context *context, int64_t rows, int64_t count, ui
         table.value[at_j] = here;
     }
     if (status == CST_OK)
-        qsort(sample, (size_t)count, sizeof *sample, compare_rows);
+        status = cst_sort(context, sample, (size_t)count, sizeof *sample, compare_rows);
     cst_free(context, table.place);
     cst_free(context, table.value);
     return status;

@@ -210,12 +210,13 @@ static cst_status put_quantiles(cst_context *context, const noise_job *job) {
         return CST_ERROR_MEMORY;
     for (int64_t i = 0; i < rows; i++) {
         int64_t at = i * job->fit->outputs + d;
+        cst_trim_item(context, i);
         scores[i].score =
             fabs(job->residual[at]) / sqrt(noise * unit_of(job, at, job->values->share[d]));
         scores[i].weight = cst_view_weight(job->view, i);
     }
-    qsort(scores, (size_t)rows, sizeof *scores, by_score);
-    for (int32_t q = 0; q < CST_VALUE_LEVELS; q++) {
+    cst_status status = cst_sort(context, scores, (size_t)rows, sizeof *scores, by_score);
+    for (int32_t q = 0; status == CST_OK && q < CST_VALUE_LEVELS; q++) {
         double wanted = (total + 1) * cst_value_level(q) - 1e-9;
         double reached = scores[0].weight;
         int64_t at = 0;
@@ -224,7 +225,7 @@ static cst_status put_quantiles(cst_context *context, const noise_job *job) {
         job->values->quantile[d * CST_VALUE_LEVELS + q] = scores[at].score;
     }
     cst_free(context, scores);
-    return CST_OK;
+    return status;
 }
 
 /* Noise, share and quantiles of one output; the noise in units of the scaling. */

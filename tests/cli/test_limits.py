@@ -1,0 +1,208 @@
+"""Few threads, little memory, odd stacks: a command ends with the same bytes, or with one line and exit 2 or 3."""
+
+import json
+import os
+import resource
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+import unittest
+
+from support import TOOL, PoolCase
+
+FAULT = os.environ.get("CORESTACK_THREAD_FAULT")
+LIMIT = 60  # seconds for any command
+MIB = 1 << 20
+QUICK = ["--set", "evaluate.nested=false"]
+LONG = "CORESTACK_LONG_TESTS" in os.environ
+# OpenBLAS with threads of its own, as users have it.
+BARE = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}
+
+
+class Limits(PoolCase):
+    rows = 1100  # three blocks, so that there is work for three threads
+
+    def setUp(self):
+        super().setUp()
+        self.here = self.ends(["fit", self.pool, "-o", self.model, "--threads", "1", *QUICK])
+        self.assertEqual(self.here.returncode, 0, self.here.stderr)
+        self.commands = {
+            "fit": ["fit", self.pool, "-o", self.path("out.npy"), "--json", *QUICK],
+            "predict": ["predict", self.model, self.pool, "-o", self.path("out.npy"), "--split", "test"],
+            "evaluate": ["evaluate", self.model, self.pool, "--split", "test"],
+            "inspect": ["inspect", self.pool],
+        }
+        self.expected = {name: self.outcome(name, 1) for name in self.commands}
+        for name, (code, _, _, err) in self.expected.items():
+            self.assertEqual(code, 0, err)
+
+    def ends(self, arguments, limits=(), env=None, prefix=()):
+        """The command, which must end by itself."""
+
+        def prepare():
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            for kind, value in limits:
+                resource.setrlimit(kind, (value, value))
+
+        return subprocess.run(
+            [*prefix, TOOL, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT,
+            env={**BARE, **(env or {})}, preexec_fn=prepare, check=False,
+        )
+
+    def outcome(self, name, threads, **keywords):
+        """(exit code, what was written, notices, stderr)"""
+        out = self.path("out.npy")
+        if os.path.exists(out):
+            os.remove(out)
+        done = self.ends([*self.commands[name], "--threads", str(threads)], **keywords)
+        made = self.read(out) if os.path.exists(out) else b""
+        notices = json.loads(done.stdout).get("notices", []) if name == "fit" and done.returncode == 0 else []
+        return done.returncode, made, notices, done.stderr
+
+    def same_or_refused(self, name, threads, **keywords):
+        """Whether the result is there."""
+        code, made, _, err = self.outcome(name, threads, **keywords)
+        if code == 0:
+            self.assertEqual(made, self.expected[name][1])
+            return True
+        self.assertIn(code, (2, 3), err)
+        self.assertEqual(err.count("\n"), 1, err)
+        self.assertIn("limit", err)
+        self.assertEqual(made, b"")
+        self.assertFalse([f for f in os.listdir(self.folder) if ".tmp." in f])
+        return False
+
+    def sweep(self, kind, sizes, threads, names):
+        for name in names:
+            for count in threads:
+                went = []
+                for size in sizes:
+                    with self.subTest(command=name, threads=count, size=size):
+                        went.append(self.same_or_refused(name, count, limits=[(kind, size * MIB)]))
+                self.assertEqual(went, sorted(went), "more memory refuses what less allowed")
+                self.assertTrue(went[-1])
+
+
+@unittest.skipIf("GCOV_ERROR_FILE" in os.environ, "limits keep coverage from being counted")
+class TestLimits(Limits):
+    def test_limits_of_data(self):
+        names = list(self.commands) if LONG else ["fit", "predict"]
+        sizes = [16, 40, 80, 130, 200, 256, 300, 400, 500, 700, 1000] if LONG else [16, 130, 256, 1000]
+        self.sweep(resource.RLIMIT_DATA, sizes, (1, 2, 8, 64) if LONG else (2, 64), names)
+
+    def test_limits_of_addresses(self):
+        names = list(self.commands) if LONG else ["fit", "predict"]
+        sizes = [100, 150, 200, 256, 300, 350, 400, 500, 700, 1000, 3000] if LONG else [100, 300, 400, 3000]
+        self.sweep(resource.RLIMIT_AS, sizes, (1, 2, 8, 64) if LONG else (8, 64), names)
+
+    def test_help_and_version_take_no_memory(self):
+        for kind, size in ((resource.RLIMIT_DATA, 16), (resource.RLIMIT_DATA, 256), (resource.RLIMIT_AS, 100)):
+            for words in (["--version"], ["--help"], ["help", "fit"], ["fit", "--help"]):
+                with self.subTest(kind=kind, size=size, words=words):
+                    done = self.ends(words, limits=[(kind, size * MIB)])
+                    self.assertEqual((done.returncode, done.stderr), (0, ""))
+                    self.assertTrue(done.stdout)
+
+    def test_stacks(self):
+        for size in (32, 64, 128, 200):
+            with self.subTest(size=size):
+                self.assertFalse(self.same_or_refused("fit", 2, limits=[(resource.RLIMIT_STACK, size << 10)]))
+        for size in (256 << 10, 300_001, 1 << 30, 1 << 40, resource.RLIM_INFINITY):
+            with self.subTest(size=size):
+                self.assertTrue(self.same_or_refused("fit", 8, limits=[(resource.RLIMIT_STACK, size)]))
+        for size in ("1000G", "1K", "none"):
+            with self.subTest(OMP_STACKSIZE=size):
+                self.assertTrue(self.same_or_refused("fit", 8, env={"OMP_STACKSIZE": size, "OMP_NUM_THREADS": "512"}))
+
+    @unittest.skipUnless(shutil.which("setpriv") and hasattr(os, "geteuid") and os.geteuid() == 0, "needs root and setpriv")
+    def test_a_user_that_may_have_one_process(self):
+        os.chmod(self.folder, 0o777)
+        nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "prlimit", "--nproc=1"]
+        if subprocess.run([*nobody, "cat", TOOL, self.pool], stdout=subprocess.DEVNULL, check=False).returncode:
+            self.skipTest("that user cannot read the tool")
+        for threads in (1, 8):
+            with self.subTest(threads=threads):
+                code, made, notices, err = self.outcome("fit", threads, prefix=nobody)
+                self.assertEqual((code, made), (0, self.expected["fit"][1]), err)
+                said = [n for n in notices if "the system starts no more than 1 of 8 threads" in n]
+                self.assertEqual(len(said), threads > 1)
+
+    def test_one_interrupt_is_enough(self):
+        for limits in ((), [(resource.RLIMIT_DATA, 256 * MIB)], [(resource.RLIMIT_AS, 300 * MIB)]):
+            with self.subTest(limits=limits):
+
+                def prepare(limits=limits):
+                    signal.signal(signal.SIGINT, signal.SIG_DFL)
+                    for kind, value in limits:
+                        resource.setrlimit(kind, (value, value))
+
+                words = ["compare", self.pool, "--threads", "4", "--resamples", "100000"]
+                with subprocess.Popen([TOOL, *words], env=BARE, preexec_fn=prepare, stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.PIPE, text=True) as running:
+                    time.sleep(0.7)
+                    self.assertIsNone(running.poll(), "it ended before it could be interrupted")
+                    running.send_signal(signal.SIGINT)
+                    try:
+                        _, err = running.communicate(timeout=20)
+                    finally:
+                        running.kill()
+                    self.assertEqual(running.returncode, -signal.SIGINT, err)
+
+
+@unittest.skipUnless(FAULT, "no library with faults")
+class TestFaults(Limits):
+    def test_threads_that_are_refused(self):
+        for left in (0, 1, 2, 5):
+            for threads in (1, 2, 8, 64):
+                for name in self.commands if LONG else ("fit", "predict"):
+                    with self.subTest(left=left, threads=threads, command=name):
+                        env = {"LD_PRELOAD": FAULT, "CORESTACK_THREADS_LEFT": str(left)}
+                        code, made, notices, err = self.outcome(name, threads, env=env)
+                        self.assertEqual((code, made), (0, self.expected[name][1]), err)
+                        if name == "fit" and threads > 1 and left == 0:
+                            self.assertEqual(sum("starts no more than 1 of" in n for n in notices), 1, notices)
+                        if threads <= left + 1:
+                            self.assertFalse([n for n in notices if "starts no more than" in n])
+
+    def test_no_memory_for_large_mappings(self):
+        for limit in (64 * MIB, 128 * MIB, 170 * MIB, 1024 * MIB):
+            for threads in (1, 8):
+                with self.subTest(limit=limit, threads=threads):
+                    env = {"LD_PRELOAD": FAULT, "CORESTACK_MAPPING_LIMIT": str(limit)}
+                    went = self.same_or_refused("fit", threads, env=env)
+                    self.assertEqual(went, limit > 160 * MIB)
+
+
+class TestEnvironment(Limits):
+    def test_programs_of_the_user_see_their_own_environment(self):
+        """The tool starts OpenBLAS with one thread; a program that it starts gets what the user set."""
+        script = self.path("look")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\nenv >{self.path('seen')}\nexit 1\n")
+        os.chmod(script, os.stat(script).st_mode | stat.S_IXUSR)
+        self.write_checkpoints()
+        for value in (None, "7", "1"):
+            with self.subTest(value=value):
+                done = self.ends(
+                    ["soup", "greedy", "a.safetensors", "b.safetensors", "--eval", script, "--labels", "oof_labels.npy",
+                     "-o", "soup.safetensors"],
+                    env={} if value is None else {"OPENBLAS_NUM_THREADS": value},
+                    prefix=["env", "-C", self.folder],
+                )
+                self.assertEqual(done.returncode, 2, done.stderr)
+                with open(self.path("seen"), encoding="utf-8") as file:
+                    seen = [line.strip() for line in file if "OPENBLAS" in line]
+                self.assertEqual(seen, [] if value is None else [f"OPENBLAS_NUM_THREADS={value}"])
+
+    def write_checkpoints(self):
+        for name in "ab":
+            header = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+            with open(self.path(f"{name}.safetensors"), "wb") as file:
+                file.write(len(header).to_bytes(8, "little") + header + bytes(8))
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())

@@ -32,8 +32,7 @@ comm -13 "$work/marked" "$work/exported" >"$work/extra"
 report "exported by $shared and not marked CST_API in a header" "$work/extra"
 grep -v '^cst_' "$work/exported" >"$work/foreign" || true
 report "exported by $shared without the prefix cst_" "$work/foreign"
-# gcc makes a common symbol for each named critical section; the name is ours.
-grep -v -e '^cst_' -e '^\.gomp_critical_user_cst_' "$work/archived" >"$work/foreign" || true
+grep -v '^cst_' "$work/archived" >"$work/foreign" || true
 report "defined by $archive without the prefix cst_" "$work/foreign"
 case $(objdump -p "$shared" | awk '$1 == "SONAME" { print $2 }') in
 libcorestack.so.[0-9]*) ;;

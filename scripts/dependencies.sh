@@ -33,7 +33,6 @@ g++                 compiles the headers as C++
 clang               second compiler, ThreadSanitizer
 libclang-rt-14-dev  runtime of clang's sanitizers
 zlib1g-dev          checksums of archives and images that the fuzz targets change
-libomp-14-dev       OpenMP runtime that ThreadSanitizer understands
 clang-format        checks the layout of the sources
 clang-tidy          checks the sources for mistakes
 valgrind            checks memory use of the release build

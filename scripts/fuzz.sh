@@ -10,7 +10,7 @@
 # build-fuzz/figures, from those of the table on; where the table has more than the folder, they are the table's.
 set -eu
 cd "$(dirname "$0")/.."
-export LC_ALL=C OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+export LC_ALL=C OPENBLAS_NUM_THREADS=1
 here=$(pwd)
 inputs=build-fuzz/inputs
 : "${JOBS:=1}"

@@ -5,8 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 folder=$PWD/build-python
 : "${JOBS:=$(nproc 2>/dev/null || echo 2)}"
-# Waiting threads do not spin, as under ctest (tests/CMakeLists.txt).
-export JOBS OPENBLAS_NUM_THREADS=1 OMP_WAIT_POLICY=passive PIP_DISABLE_PIP_VERSION_CHECK=1
+export JOBS OPENBLAS_NUM_THREADS=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 mkdir -p "$folder"
 rm -rf "$folder/venv" "$folder"/lib* "$folder"/bdist.* # what an earlier build left would be packed
 /usr/bin/python3 -m venv --system-site-packages "$folder/venv"

@@ -240,8 +240,7 @@ class BadInput(PoolCase):
             self.assertIn("class", result.out)
 
     def test_full_disk(self):
-        # 1,100 bytes: clang's OpenMP runtime wants a file of 1,024 for itself.
-        full = 1100
+        full = 500
         self.fails("fit", self.pool, "-o", self.model, file_limit=full, says=["model.cstack"])
         self.fails("fit", self.pool, "-o", "/dev/full", says=["/dev/full", "No space"])
         self.fit()

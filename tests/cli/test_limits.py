@@ -17,7 +17,7 @@ FAULT = os.environ.get("CORESTACK_THREAD_FAULT")
 LIMIT = 60  # seconds for any command
 MIB = 1 << 20
 QUICK = ["--set", "evaluate.nested=false"]
-LONG = "CORESTACK_LONG_TESTS" in os.environ
+LONG = "CORESTACK_LONG" in os.environ
 # OpenBLAS with threads of its own, as users have it.
 BARE = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}
 

@@ -1,7 +1,7 @@
 /*
  * The C allocator with a fault: the program's own malloc, calloc and realloc stand before those of
  * libc (or of AddressSanitizer), for everything in the process, and the n-th allocation fails while
- * they are armed. What libgomp asks for does not count: it ends the program when it gets nothing.
+ * they are armed.
  */
 #ifndef MALLOC_FAULT_H
 #define MALLOC_FAULT_H

@@ -115,6 +115,23 @@ class Reading(Folder):
         with mock.patch.object(np, "empty", shrink), self.assertRaisesRegex(corestack.FileError, "a.npy: ends after 300 .*changed"):
             _npy.read(path)
 
+    def test_a_file_that_is_written_over(self):
+        """As many bytes as before, but others, between the header and the numbers."""
+        path = self.path / "a.npy"
+        np.save(path, np.zeros((100, 3)))
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+        empty = np.empty
+
+        def write(*arguments):
+            with open(path, "r+b") as file:
+                file.seek(1000)
+                file.write(b"\x01" * 100)
+            return empty(*arguments)
+
+        with mock.patch.object(np, "empty", write), self.assertRaisesRegex(corestack.FileError, "a.npy: .* changed while"):
+            _npy.read(path)
+        self.assertEqual(_npy.read(path).shape, (100, 3))
+
     def test_no_memory(self):
         path = self.path / "a.npy"
         np.save(path, np.zeros((100, 3)))

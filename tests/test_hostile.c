@@ -11,6 +11,7 @@
 #include "io/strings.h"
 #include "model/format.h"
 #include "model/stack.h"
+#include "report/report.h"
 
 #include <time.h>
 
@@ -261,6 +262,28 @@ static void texts_of_manifests_are_printable(void **state) {
         expect_error(f, cst_manifest_read(f->context, &manifest, at(f, "pool.json"), false),
                      CST_ERROR_INPUT, cases[i].message, NULL);
     }
+}
+
+/* What a caller put into a report may come from anywhere: as JSON it steers no terminal, and reads
+ * back as it was. */
+static void reports_are_printable(void **state) {
+    fixture *f = *state;
+    static const char text[] =
+        "a\xC2\x9B"
+        "31m\xE2\x80\xAE\x7F\xE2\x80\xA8\n\xF3\xA0\x81\x81\xC3\xA9\xE2\x80\x8C";
+    cst_report *report = NULL;
+    char *json = NULL;
+    json_error_t error;
+    expect_ok(f, cst_report_create(f->context, CST_REPORT_FIT, &report));
+    expect_ok(f, cst_report_set_string(f->context, report, "key", text));
+    expect_ok(f, cst_report_json(f->context, report, &json));
+    assert_non_null(
+        strstr(json, "\"a\\u009b31m\\u202e\\u007f\\u2028\\n\\udb40\\udc41\xC3\xA9\xE2\x80\x8C\""));
+    json_t *root = json_loads(json, 0, &error);
+    assert_string_equal(json_string_value(json_object_get(root, "key")), text);
+    json_decref(root);
+    cst_free(f->context, json);
+    cst_report_free(f->context, report);
 }
 
 static void messages_are_one_printable_line(void **state) {
@@ -536,6 +559,7 @@ int main(void) {
         FILES_TEST(bytes_of_models_are_bounded),
         FILES_TEST(counts_in_manifests_are_bounded),
         FILES_TEST(texts_of_manifests_are_printable),
+        FILES_TEST(reports_are_printable),
         FILES_TEST(messages_are_one_printable_line),
         FILES_TEST(endless_texts_of_coco_files_are_refused),
         FILES_TEST(long_texts_of_coco_files_are_read),

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE /* syscall, AT_EMPTY_PATH */
 #include "test_io_files.h"
 
+#include "io/csv.h"
 #include "io/npy.h"
 #include "io/output.h"
 
@@ -75,6 +76,49 @@ static void cells_in_quotes(void **state) {
                  CST_ERROR_ARGUMENT, "a path, data and a shape are needed", NULL);
     expect_error(f, cst_write_predictions_csv(f->context, at(f, "q.csv"), p, 1, 0, NULL, NULL),
                  CST_ERROR_ARGUMENT, "a path, data and a shape are needed", NULL);
+}
+
+/* Texts that a spreadsheet would compute get an apostrophe, which the reader takes away. */
+static void texts_that_look_like_formulas(void **state) {
+    fixture *f = *state;
+    static const float p[32] = {0};
+    static const struct {
+        const char *id, *cell;
+    } cases[] = {{"=1+1", "'=1+1"},
+                 {"-17", "-17"},
+                 {"+1.5e3", "+1.5e3"},
+                 {"-x", "'-x"},
+                 {"@SUM(A1)", "'@SUM(A1)"},
+                 {"'=x", "''=x"},
+                 {"''-x", "'''-x"},
+                 {"'quoted'", "'quoted'"},
+                 {"=a,b", "\"'=a,b\""},
+                 {"\tx", "\"'\tx\""},
+                 {"-inf", "'-inf"},
+                 {"--1", "'--1"},
+                 {"a=b", "a=b"},
+                 {"\xEF\xBC\x9Dx", "'\xEF\xBC\x9Dx"}};
+    enum { CASES = sizeof cases / sizeof *cases };
+    static const char *const names[1] = {"=cmd|x"};
+    const char *ids[CASES];
+    char text[512] = "id,'=cmd|x\n";
+    for (size_t i = 0; i < CASES; i++) {
+        ids[i] = cases[i].id;
+        (void)strcat(strcat(text, cases[i].cell), ",0\n");
+    }
+    expect_ok(f, cst_write_predictions_csv(f->context, at(f, "p.csv"), p, CASES, 1, ids, names));
+    expect_text(f, "p.csv", text);
+    cst_csv *csv = NULL;
+    bool end = false;
+    expect_ok(f, cst_csv_open(f->context, &csv, at(f, "p.csv"), 0));
+    expect_ok(f, cst_csv_next(f->context, csv, &end));
+    assert_string_equal(cst_csv_cell(csv, 1), names[0]);
+    for (size_t i = 0; i < CASES; i++) {
+        expect_ok(f, cst_csv_next(f->context, csv, &end));
+        assert_string_equal(cst_csv_cell(csv, 0), ids[i]);
+        assert_string_equal(cst_csv_cell(csv, 1), "0");
+    }
+    cst_csv_close(f->context, csv);
 }
 
 /* Of a long name so much stands in the temporary one that it is no longer than names may be, and
@@ -174,8 +218,9 @@ static void files_that_are_copied(void **state) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, files_setup, files_teardown)
 
 int main(void) {
-    const struct CMUnitTest tests[] = {TEST(sizes_that_no_file_has), TEST(cells_in_quotes),
-                                       TEST(temporary_names), TEST(names_that_are_all_taken),
-                                       TEST(files_that_are_copied)};
+    const struct CMUnitTest tests[] = {
+        TEST(sizes_that_no_file_has),        TEST(cells_in_quotes),
+        TEST(texts_that_look_like_formulas), TEST(temporary_names),
+        TEST(names_that_are_all_taken),      TEST(files_that_are_copied)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

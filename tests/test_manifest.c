@@ -73,11 +73,14 @@ static void heads(void **state) {
         {TOP("'classes': 16777217"), CST_ERROR_INPUT,
          ": classes: 16777217 classes; at least 2 and at most 16777216 are needed"},
         {TOP("'classes': ['a', '']"), CST_ERROR_INPUT,
-         ": classes[1] must be a name that is not empty and has no control characters"},
+         ": classes[1] must be a name that is not empty and has no control characters or marks of "
+         "writing direction"},
         {TOP("'classes': ['a', 'b', 3]"), CST_ERROR_INPUT,
-         ": classes[2] must be a name that is not empty and has no control characters"},
+         ": classes[2] must be a name that is not empty and has no control characters or marks of "
+         "writing direction"},
         {TOP("'classes': ['a', 'b\\u007f']"), CST_ERROR_INPUT,
-         ": classes[1] must be a name that is not empty and has no control characters"},
+         ": classes[1] must be a name that is not empty and has no control characters or marks of "
+         "writing direction"},
         {TOP("'classes': ['a', 'b', 'a']"), CST_ERROR_INPUT,
          ": classes[0] and classes[2] are both 'a'; the names must differ"},
         {TOP("'task': 'regression', 'outputs': 0"), CST_ERROR_INPUT,
@@ -131,7 +134,8 @@ static void splits(void **state) {
     static const fault faults[] = {
         {POOL("", "{'oof': 3}", MODEL), CST_ERROR_INPUT, ": splits.oof must be an object {...}"},
         {POOL("", "{'': {}}", MODEL), CST_ERROR_INPUT,
-         ": the split name '' is empty, longer than 255 bytes, no UTF-8 or has control characters; "
+         ": the split name '' is empty, longer than 255 bytes, no UTF-8 or has control characters "
+         "or marks of writing direction; "
          "rename "
          "it"},
         {OF_SPLIT("'lables': 'y.npy'"), CST_ERROR_INPUT,
@@ -157,9 +161,11 @@ static void splits(void **state) {
         {OF_SPLIT("'ood': true, 'labels': 'y.npy'"), CST_ERROR_INPUT,
          ": splits.oof is ood (out of distribution) and has labels; remove one of the two"},
         {OF_SPLIT("'clean': 3"), CST_ERROR_INPUT,
-         ": splits.oof.clean must be a text that is not empty and has no control characters"},
+         ": splits.oof.clean must be a text that is not empty and has no control characters or "
+         "marks of writing direction"},
         {OF_SPLIT("'domain': ''"), CST_ERROR_INPUT,
-         ": splits.oof.domain must be a text that is not empty and has no control characters"},
+         ": splits.oof.domain must be a text that is not empty and has no control characters or "
+         "marks of writing direction"},
         {OF_SPLIT("'clean': 'oof'"), CST_ERROR_INPUT,
          ": splits.oof.clean: 'oof' must be another split, with labels and without conditions"},
         {OF_SPLIT("'clean': 'tset'"), CST_ERROR_INPUT,
@@ -217,7 +223,8 @@ static void models(void **state) {
         {POOL("", SPLIT, "[{'name': 3}]"), CST_ERROR_INPUT,
          ": models[0].name must be the model's name"},
         {POOL("", SPLIT, "[{'name': ''}]"), CST_ERROR_INPUT,
-         ": the model name '' is empty, longer than 255 bytes, no UTF-8 or has control characters; "
+         ": the model name '' is empty, longer than 255 bytes, no UTF-8 or has control characters "
+         "or marks of writing direction; "
          "rename "
          "it"},
         {POOL("", SPLIT, "[{'name': 'a', 'predictions': {}}, {'name': 'a'}]"), CST_ERROR_INPUT,
@@ -226,7 +233,8 @@ static void models(void **state) {
          ": unknown key 'predicitons' in models[0]; the keys there are name, family, flops, "
          "params, latency_ms, ensemble, predictions"},
         {OF_MODEL("'family': ''"), CST_ERROR_INPUT,
-         ": models[0].family must be a text that is not empty and has no control characters"},
+         ": models[0].family must be a text that is not empty and has no control characters or "
+         "marks of writing direction"},
         {OF_MODEL("'flops': -1"), CST_ERROR_INPUT,
          ": models[0].flops must be a number that is not negative, at most 1e30"},
         {OF_MODEL("'flops': 1.1e30"), CST_ERROR_INPUT,
@@ -245,7 +253,8 @@ static void models(void **state) {
         {ENSEMBLE("'kind': 'soup'"), CST_ERROR_INPUT,
          ": models[0].ensemble.of must be the name that the members of the ensemble share"},
         {ENSEMBLE("'kind': 'soup', 'of': 1"), CST_ERROR_INPUT,
-         ": models[0].ensemble.of must be a text that is not empty and has no control characters"},
+         ": models[0].ensemble.of must be a text that is not empty and has no control characters "
+         "or marks of writing direction"},
         {OF_MODEL("'predictions': []"), CST_ERROR_INPUT,
          ": models[0].predictions must be an object that gives a file for each split"},
         {OF_MODEL("'predictions': {'tset': 'm.npy'}"), CST_ERROR_INPUT,
@@ -465,10 +474,18 @@ static void a_manifest_that_is_too_long(void **state) {
     assert_null(manifest);
 }
 
-/* Names go into messages and files: of 1 to 255 bytes, UTF-8, without control characters. */
+/* Names go into messages and files: of 1 to 255 bytes, UTF-8, without control characters and marks
+ * of writing direction. */
 static void names(void **state) {
     fixture *f = *state;
-    static const char *const bad[] = {"a\x07", "a\x7f", "a\xff", ""};
+    static const char *const bad[] = {
+        "a\x07",         "a\x7f",         "a\xff",         "",
+        "a\xC2\x9B",     "a\xE2\x80\xAE", "a\xE2\x80\x8F", "a\xD8\x9C",
+        "a\xE2\x81\xA6", "a\xE2\x80\xA8", "a\xEF\xBB\xBF", "a\xF3\xA0\x81\x81"};
+    /* Persian with a joiner that keeps letters apart, Hindi with one that joins, Hebrew, a flag */
+    static const char *const good[] = {
+        "\xD9\x85\xDB\x8C\xE2\x80\x8C\xD8\xAE", "\xE0\xA4\x95\xE0\xA5\x8D\xE2\x80\x8D\xE0\xA4\xB7",
+        "\xD7\xA9\xD7\x9C\xD7\x95\xD7\x9D", "\xF0\x9F\x87\xAB\xF0\x9F\x87\xB7"};
     char name[300];
     int32_t index = -1;
     cst_manifest *m = NULL;
@@ -493,6 +510,18 @@ static void names(void **state) {
         assert_int_equal(index, 0);
     }
     assert_true(m->split_count == 1 && m->member_count == 1);
+    for (int32_t i = 0; i < 4; i++) {
+        expect_ok(f, cst_manifest_add_split(f->context, m, good[i], &index));
+        assert_int_equal(index, i + 1);
+        expect_ok(f, cst_manifest_add_member(f->context, m, good[i], &index));
+        assert_int_equal(index, i + 1);
+    }
+    for (int32_t i = 0; i < 4; i++) {
+        assert_int_equal(cst_manifest_find_split(m, good[i]), i + 1);
+        assert_int_equal(cst_manifest_find_member(m, good[i]), i + 1);
+    }
+    assert_int_equal(cst_manifest_find_split(m, "none"), -1);
+    assert_int_equal(cst_manifest_find_member(m, ""), -1);
     cst_manifest_free(f->context, m);
 }
 

@@ -82,7 +82,8 @@ CST_API const char *cst_version(void);
 
 /* Puts '?' in place, byte for byte, of control characters (C0 but `keep`, DEL, C1), of the marks
  * that break lines or turn their direction (U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to
- * U+2069) and of bytes that are no UTF-8, so that the text cannot steer a terminal. Messages of the
+ * U+206F), of U+FEFF, U+FFF9 to U+FFFB and tags (U+E0000 to U+E007F), and of bytes that are no
+ * UTF-8, so that the text cannot steer a terminal. Messages of the
  * library are so already. keep: '\n', or ' ' for none. */
 CST_API void cst_make_printable(char *text, char keep);
 

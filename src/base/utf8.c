@@ -33,3 +33,27 @@ size_t cst_utf8_text(const uint8_t *bytes, size_t size) {
     }
     return at;
 }
+
+bool cst_utf8_steers(uint32_t c) {
+    return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x061C || c == 0x200E || c == 0x200F ||
+           (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x206F) || c == 0xFEFF ||
+           (c >= 0xFFF9 && c <= 0xFFFB) || (c >= 0xE0000 && c <= 0xE007F);
+}
+
+uint32_t cst_utf8_character(const uint8_t *at, size_t bytes) {
+    uint32_t character = bytes < 2 ? *at : *at & (0xFFu >> (bytes + 1));
+    for (size_t i = 1; i < bytes; i++)
+        character = character << 6 | (at[i] & 0x3Fu);
+    return character;
+}
+
+size_t cst_utf8_name(const uint8_t *bytes, size_t size) {
+    size_t at = 0;
+    while (at < size) {
+        size_t length = cst_utf8_length(bytes + at, size - at);
+        if (length == 0 || cst_utf8_steers(cst_utf8_character(bytes + at, length)))
+            break;
+        at += length;
+    }
+    return at;
+}

@@ -1,11 +1,12 @@
 /*
- * UTF-8: which bytes are characters, and which of them may stand in a name. Under the
- * readers of model files and of tensors, the report and every message. docs/model-format.md,
+ * UTF-8: which bytes are characters, which of them may stand in a name, and which are never printed
+ * as they are. Under the readers of names, the report and every message. docs/model-format.md,
  * "Strings".
  */
 #ifndef CST_BASE_UTF8_H
 #define CST_BASE_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,5 +17,17 @@ size_t cst_utf8_length(const uint8_t *bytes, size_t left);
 /* Length of the longest prefix that is text without control characters, so that a message that
  * quotes it stays one line; `size` when all of it is. */
 size_t cst_utf8_text(const uint8_t *bytes, size_t size);
+
+/* Whether a character is a control character of C0 or C1, DEL, a line or paragraph separator, a
+ * mark, embedding, override or isolate of writing direction, a deprecated format character, an
+ * annotation or a tag: what steers a terminal, turns the order of what is read, or hides text. The
+ * joiners of Arabic and Indic scripts are none of them. */
+bool cst_utf8_steers(uint32_t character);
+
+/* The character of a well-formed sequence of `bytes` bytes. */
+uint32_t cst_utf8_character(const uint8_t *at, size_t bytes);
+
+/* As cst_utf8_text, without any character that steers: what a name may be. */
+size_t cst_utf8_name(const uint8_t *bytes, size_t size);
 
 #endif

@@ -213,7 +213,10 @@ cst_status cst_npy_read_all_i32(cst_context *context, cst_npy *npy, int32_t *out
     int64_t rows = cst_npy_rows(npy);
     int64_t width = cst_npy_width(npy);
     int64_t piece = PIECE_VALUES / (width > 0 ? width : 1) + 1;
-    double *values = cst_alloc(context, (size_t)piece, (size_t)width * sizeof *values);
+    size_t cells = 0;
+    if (!cst_size_mul((size_t)piece, (size_t)width, &cells))
+        return cst_fail_size(context, path, piece, width);
+    double *values = cst_alloc(context, cells, sizeof *values);
     cst_status status = values ? CST_OK : CST_ERROR_MEMORY;
     for (int64_t first = 0; status == CST_OK && first < rows; first += piece) {
         int64_t count = rows - first < piece ? rows - first : piece;

@@ -184,8 +184,9 @@ static int got_string(void *user, const unsigned char *text, size_t length) {
         return check_place(s, "a text");
     if (s->field != CST_COCO_NAME)
         return wrong_kind(s, "a text, not a number");
-    if (cst_utf8_text(text, length) < length)
-        return wrong_kind(s, "a text with control characters in it");
+    if (cst_utf8_name(text, length) < length)
+        return wrong_kind(s, "a text with control characters or marks of "
+                             "writing direction in it");
     cst_free(s->context, s->name);
     s->name = cst_alloc(s->context, length + 1, 1);
     if (!s->name) {

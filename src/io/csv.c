@@ -92,14 +92,21 @@ static cst_status start_cell(cst_context *context, cst_csv *csv) {
     return CST_OK;
 }
 
-/* Closes the current cell; spaces around an unquoted one are dropped. */
+/* Closes the current cell; spaces around an unquoted one are dropped, and so is the apostrophe that
+ * keeps a text from being a formula. */
 static cst_status end_cell(cst_context *context, cst_csv *csv, bool quoted) {
     size_t start = csv->cells[csv->cell_count];
     while (!quoted && csv->text_used > start &&
            (csv->text[csv->text_used - 1] == ' ' || csv->text[csv->text_used - 1] == '\t'))
         csv->text_used--;
+    cst_status status = put(context, csv, '\0');
+    if (status != CST_OK)
+        return status;
+    char *cell = csv->text + start;
+    if (*cell == '\'' && cst_csv_is_formula(cell))
+        memmove(cell, cell + 1, --csv->text_used - start);
     csv->cell_count++;
-    return put(context, csv, '\0');
+    return CST_OK;
 }
 
 /* The inside of a quoted cell and its closing quote. */
@@ -351,6 +358,19 @@ bool cst_csv_is_number(const char *text) {
             p++;
     }
     return *p == '\0';
+}
+
+bool cst_csv_is_formula(const char *text) {
+    static const char *const wide[] = {"\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d",
+                                       "\xef\xbc\xa0"}; /* the same four, full width */
+    text += strspn(text, "'");
+    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
+        if (strncmp(text, wide[i], 3) == 0)
+            return true;
+    if (!*text || !strchr("=+-@\t\r\n", *text))
+        return false;
+    bool digits = (text[1] >= '0' && text[1] <= '9') || text[1] == '.';
+    return !(digits && cst_csv_is_number(text));
 }
 
 cst_status cst_csv_number(cst_context *context, const cst_csv *csv, int32_t cell, double *out) {

@@ -135,7 +135,7 @@ int32_t cst_manifest_find_member(const cst_manifest *manifest, const char *name)
 bool cst_manifest_is_name(const char *name) {
     size_t length = strlen(name);
     return length > 0 && length <= NAME_MAX_BYTES &&
-           cst_utf8_text((const uint8_t *)name, length) == length;
+           cst_utf8_name((const uint8_t *)name, length) == length;
 }
 
 static cst_status check_name(cst_context *context, const cst_manifest *manifest, const char *what,
@@ -145,7 +145,8 @@ static cst_status check_name(cst_context *context, const cst_manifest *manifest,
         return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
                     "%s: the %s name '%s' is empty, longer than %d bytes, no UTF-8 or has control "
-                    "characters; rename it",
+                    "characters or marks of "
+                    "writing direction; rename it",
                     manifest->path, what, cst_quote(quoted, name), NAME_MAX_BYTES);
 }
 

@@ -97,7 +97,8 @@ cst_status cst_manifest_read_as(cst_context *context, cst_manifest **out, const 
 
 /* An empty description to be filled with the next two. */
 cst_status cst_manifest_create(cst_context *context, cst_manifest **out, const char *path);
-/* Names go into messages, reports and model files: UTF-8, short, and without control characters. */
+/* Names go into messages, reports and model files: UTF-8, short, and without characters
+ * that steer (cst_utf8_steers). */
 bool cst_manifest_is_name(const char *name);
 /* Adds a split, or finds it where it is there already; *out is its position. */
 cst_status cst_manifest_add_split(cst_context *context, cst_manifest *manifest, const char *name,

@@ -4,6 +4,7 @@
  */
 #include "io/manifest_json.h"
 
+#include "base/utf8.h"
 #include "io/bytes.h"
 #include "io/strings.h"
 
@@ -42,14 +43,12 @@ cst_status cst_manifest_check_keys(const cst_manifest_reader *r, const char *pla
     return CST_OK;
 }
 
-/* Texts go into reports and model files: without control characters. */
+/* Texts go into reports and model files, as names do. */
 bool cst_manifest_is_text(const json_t *value) {
     if (!json_is_string(value) || json_string_length(value) == 0)
         return false;
-    for (const char *c = json_string_value(value); *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            return false;
-    return true;
+    size_t length = json_string_length(value);
+    return cst_utf8_name((const uint8_t *)json_string_value(value), length) == length;
 }
 
 cst_status cst_manifest_read_text(const cst_manifest_reader *r, const char *place,
@@ -59,8 +58,10 @@ cst_status cst_manifest_read_text(const cst_manifest_reader *r, const char *plac
     if (!value)
         return CST_OK;
     if (!cst_manifest_is_text(value))
-        return cst_manifest_wrong(r, place, key,
-                                  "a text that is not empty and has no control characters");
+        return cst_manifest_wrong(
+            r, place, key,
+            "a text that is not empty and has no control characters or marks of "
+            "writing direction");
     *out = cst_strdup(r->context, json_string_value(value));
     return *out ? CST_OK : CST_ERROR_MEMORY;
 }

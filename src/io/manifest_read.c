@@ -59,7 +59,8 @@ static cst_status read_names(const cst_manifest_reader *r, const char *key, cons
         if (!cst_manifest_is_text(name)) {
             status = cst_fail(r->context, CST_ERROR_INPUT,
                               "%s: %s[%zu] must be a name that is not empty and has no control "
-                              "characters",
+                              "characters or marks of "
+                              "writing direction",
                               r->path, key, c);
             break;
         }

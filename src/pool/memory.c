@@ -233,9 +233,11 @@ static cst_status describe_classes(cst_context *context, cst_manifest *manifest,
         if (!a->class_names[c])
             return cst_fail(context, CST_ERROR_ARGUMENT, "class_names[%d] is NULL", c);
         size_t length = strlen(a->class_names[c]);
-        if (cst_utf8_text((const uint8_t *)a->class_names[c], length) < length)
+        if (cst_utf8_name((const uint8_t *)a->class_names[c], length) < length)
             return cst_fail(context, CST_ERROR_INPUT,
-                            "class_names[%d] is no UTF-8 or has control characters; rename it", c);
+                            "class_names[%d] is no UTF-8 or has control characters or marks of "
+                            "writing direction; rename it",
+                            c);
         names[c] = cst_strdup(context, a->class_names[c]);
         if (!names[c])
             return CST_ERROR_MEMORY;

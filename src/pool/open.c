@@ -245,7 +245,8 @@ static cst_status add_member(cst_context *context, cst_manifest *manifest, const
         return cst_manifest_add_member(context, manifest, name, member);
     return cst_fail(context, CST_ERROR_INPUT,
                     "%s: a member is called after its file, and this name is no UTF-8 or has "
-                    "control characters; rename the file, or give a manifest",
+                    "control characters or marks of "
+                    "writing direction; rename the file, or give a manifest",
                     path);
 }
 

@@ -5,6 +5,7 @@
  */
 #include "report/report.h"
 
+#include "base/buffer.h"
 #include "base/utf8.h"
 
 #include <math.h>
@@ -315,13 +316,44 @@ static char *dump(const json_t *document, size_t flags) {
     return text;
 }
 
+/* JSON with what would steer a terminal as \uXXXX, and `end` behind it. Such characters stand in
+ * strings only, but for line ends. */
+static cst_status escape(cst_context *context, const char *text, const char *end, char **out) {
+    cst_buffer made = {.context = context};
+    const char *from = text; /* what is not copied yet */
+    while (*text) {
+        size_t bytes = cst_utf8_length((const uint8_t *)text, 4); /* text ends with a NUL */
+        bytes = bytes > 0 ? bytes : 1;
+        uint32_t c = cst_utf8_character((const uint8_t *)text, bytes);
+        text += bytes;
+        if (c == '\n' || !cst_utf8_steers(c))
+            continue;
+        char escaped[16];
+        if (c < 0x10000)
+            (void)cst_snprintf(escaped, sizeof escaped, "\\u%04x", (unsigned)c);
+        else
+            (void)cst_snprintf(escaped, sizeof escaped, "\\u%04x\\u%04x",
+                               0xD800 + ((unsigned)(c - 0x10000) >> 10),
+                               0xDC00 + ((unsigned)(c - 0x10000) & 0x3FF));
+        cst_buffer_add(&made, from, (size_t)(text - from) - bytes);
+        cst_buffer_add_text(&made, escaped);
+        from = text;
+    }
+    cst_buffer_add_text(&made, from);
+    cst_buffer_add_text(&made, end);
+    if (made.status != CST_OK)
+        cst_free(context, made.bytes);
+    *out = made.status == CST_OK ? made.bytes : NULL;
+    return made.status;
+}
+
 cst_status cst_report_line(cst_context *context, const json_t *object, char **out) {
     char *text = dump(object, JSON_COMPACT);
     if (!text)
         return cst_fail(context, CST_ERROR_MEMORY, "out of memory while writing a log");
-    *out = cst_format(context, "%s\n", text);
+    cst_status status = escape(context, text, "\n", out);
     free(text);
-    return *out ? CST_OK : CST_ERROR_MEMORY;
+    return status;
 }
 
 cst_status cst_report_json(cst_context *context, const cst_report *report, char **out) {
@@ -335,7 +367,7 @@ cst_status cst_report_json(cst_context *context, const cst_report *report, char 
     char *text = dump(report->root, JSON_INDENT(2));
     if (!text)
         return cst_fail(context, CST_ERROR_MEMORY, "out of memory while writing the report");
-    *out = cst_strdup(context, text);
+    cst_status status = escape(context, text, "", out);
     free(text);
-    return cst_why(context, *out ? CST_OK : CST_ERROR_MEMORY);
+    return cst_why(context, status);
 }

@@ -3,6 +3,7 @@
  * '_'.
  * Last stage of a comparison with --csv. Paper: none; the form is RFC 4180 with '\n' at line ends.
  */
+#include "io/csv.h"
 #include "report/report.h"
 #include "report/scores.h"
 
@@ -112,11 +113,12 @@ static void print_number(cst_page *page, double value) {
 }
 
 static void print_field(cst_page *page, const char *text) {
+    const char *mark = cst_csv_is_formula(text) ? "'" : "";
     if (!text[strcspn(text, ",\"\r\n")]) {
-        cst_page_print(page, "%s", text);
+        cst_page_print(page, "%s%s", mark, text);
         return;
     }
-    cst_page_print(page, "\"");
+    cst_page_print(page, "\"%s", mark);
     while (*text) {
         size_t length = strcspn(text, "\"");
         cst_page_print(page, "%.*s%s", (int)length, text, text[length] ? "\"\"" : "");

@@ -211,7 +211,7 @@ class Inputs(PoolCase):
                 self.assertFalse(os.path.exists(self.model))
                 with open(self.model, "wb") as file:
                     file.write(wanted)
-        self.assertEqual((codes[0], codes[-4:]), (2, [0, 0, 0, 0]), codes)
+        self.assertEqual((codes[0], codes[-4:]), (3, [0, 0, 0, 0]), codes)
 
     def test_few_descriptors(self):
         """An error that says so, or the usual result."""

@@ -47,7 +47,7 @@ static void start_again(int argc, char **argv, char **environment) {
         return;
     char *note = (char *)changed + pointers;
     memcpy(note, kept, sizeof kept);
-    memcpy(note + strlen(kept), value, strlen(value));
+    memcpy(note + strlen(kept), value, strlen(value) + 1);
     size_t to = 0;
     for (size_t i = 0; i < count; i++)
         if (environment[i] != threads)

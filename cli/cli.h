@@ -143,8 +143,8 @@ int cli_interrupted(void);
 /* Whether another came that was no part of the same stroke: a quarter of a second later. */
 bool cli_interrupted_again(void);
 
-/* While a program of the user's is waited for: that has an end of its own, so that no signal, however
- * late, ends the tool before. */
+/* While a program of the user's is waited for: that has an end of its own, so that no signal,
+ * however late, ends the tool before. */
 void cli_hold_signals(bool on);
 
 /* Takes the progress line away, for others who write to the terminal. */

@@ -20,7 +20,8 @@
 /* The library cuts longer names before it adds its own ending. */
 enum { PREFIX_BYTES = 220, ENTRIES_BYTES = 8192, TURNS = 8 };
 
-/* Names stay listed until the end of the process: each is drawn anew, so that none is used again. */
+/* Names stay listed until the end of the process: each is drawn anew, so that none is used again.
+ */
 typedef struct unfinished {
     struct unfinished *next;
     bool whole_folder; /* made by the run: it goes if nothing is in it */

@@ -366,6 +366,47 @@ static void nearly_dependent_columns(void **state) {
     cst_standardised_free(context, &s);
 }
 
+static int want_to_stop(void *user, const char *stage, int64_t done, int64_t total) {
+    (void)stage;
+    (void)done;
+    (void)total;
+    return ++*(int *)user > 1; /* the first is told as the stage begins */
+}
+
+/* Hundreds of columns that are close to dependent take a path of penalties long: it asks meanwhile
+ * whether to go on, and so does cross-validation. */
+static void paths_can_be_stopped(void **state) {
+    cst_context *context = *state;
+    enum { ROWS = 60, COLUMNS = 300 };
+    static double x[ROWS * COLUMNS];
+    static double y[ROWS];
+    static int32_t folds[ROWS];
+    cst_rng rng;
+    int asked = 0;
+    cst_rng_init(&rng, 7, CST_STREAM_TEST, 9);
+    for (int i = 0; i < ROWS; i++) {
+        double base = cst_rng_normal(&rng);
+        for (int j = 0; j < COLUMNS; j++)
+            x[i * COLUMNS + j] = base + cst_rng_normal(&rng);
+        y[i] = base;
+        folds[i] = i % 5;
+    }
+    cst_moments moments;
+    assert_int_equal(cst_moments_from_rows(context, ROWS, COLUMNS, x, y, folds, 5, &moments),
+                     CST_OK);
+    cst_penalty_grid grid = cst_penalty_grid_default();
+    double lambda = 0;
+    cst_context_set_progress(context, want_to_stop, &asked);
+    assert_int_equal(cst_stage(context, "fit"), CST_OK);
+    assert_int_equal(
+        cst_linear_path_cv(context, &moments, CST_LINEAR_LASSO, 1, 1e-6, 61, &lambda, NULL, NULL),
+        CST_ERROR_CANCELLED);
+    assert_int_equal(cst_penalty_cv(context, &moments, &grid, &lambda, NULL), CST_ERROR_CANCELLED);
+    assert_true(asked > 1);
+    cst_context_set_progress(context, NULL, NULL);
+    cst_moments_free(context, &moments);
+}
+
 /* A lasso's curvature is of the space that its columns span: columns that are there two times, in
  * any order, do not change it. */
 static void copies_of_columns_add_no_dimension(void **state) {
@@ -436,6 +477,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(more_columns_than_rows, la_setup, la_teardown),
         cmocka_unit_test_setup_teardown(dependent_columns, la_setup, la_teardown),
         cmocka_unit_test_setup_teardown(nearly_dependent_columns, la_setup, la_teardown),
+        cmocka_unit_test_setup_teardown(paths_can_be_stopped, la_setup, la_teardown),
         cmocka_unit_test_setup_teardown(copies_of_columns_add_no_dimension, la_setup, la_teardown),
         cmocka_unit_test_setup_teardown(nothing_to_learn, la_setup, la_teardown),
         cmocka_unit_test_setup_teardown(lambda_max_is_where_everything_is_zero, la_setup,

@@ -253,9 +253,60 @@ static void rules_agree_with_their_functions(void **state) {
     release(context, &f);
 }
 
+/* A random symmetric matrix X'X of `rows` rows: without full rank where those are fewer. */
+static void fill_gram(cst_rng *rng, int64_t n, int64_t rows, double *gram) {
+    memset(gram, 0, (size_t)(n * n) * sizeof *gram);
+    for (int64_t r = 0; r < rows; r++) {
+        double x[128];
+        for (int64_t i = 0; i < n; i++)
+            x[i] = cst_rng_normal(rng);
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t j = 0; j < n; j++)
+                gram[i * n + j] += x[i] * x[j] / (double)rows;
+    }
+}
+
+/* Eigenvalues found without eigenvectors are those found with them, to the last bit; so is all that
+ * a spectrum says. */
+static void values_alone_are_the_same(void **state) {
+    cst_context *context = *state;
+    static double gram[128 * 128];
+    static double copy[128 * 128];
+    double values[128];
+    double alone[128];
+    static const double units[] = {1, 1e-6, 1e150, 1e-150, 0};
+    cst_rng rng;
+    cst_rng_init(&rng, 3, CST_STREAM_TEST, 4);
+    for (int64_t n = 1; n <= 128; n += n < 40 ? 1 : 11) {
+        for (size_t u = 0; u < sizeof units / sizeof units[0]; u++) {
+            fill_gram(&rng, n, n % 3 ? 2 * n : n / 3 + 1, gram);
+            for (int64_t i = 0; i < n * n; i++)
+                gram[i] *= units[u];
+            memcpy(copy, gram, (size_t)(n * n) * sizeof *copy);
+            assert_int_equal(cst_eigh(context, n, gram, values), CST_OK);
+            assert_int_equal(cst_eigh_values(context, n, copy, alone), CST_OK);
+            assert_memory_equal(values, alone, (size_t)n * sizeof *values);
+        }
+    }
+    for (int rule = 0; rule < 2; rule++) {
+        fixture f =
+            make(context, wide_x, wide_y, WIDE_ROWS, WIDE_COLUMNS, NULL, 0, (cst_noise_rule)rule);
+        cst_spectrum without;
+        assert_int_equal(
+            cst_spectrum_values(context, &f.standardised, (cst_noise_rule)rule, &without), CST_OK);
+        assert_null(without.vectors);
+        assert_memory_equal(without.values, f.spectrum.values,
+                            (size_t)without.columns * sizeof *without.values);
+        assert_true(without.snr == f.spectrum.snr && without.sigma2 == f.spectrum.sigma2);
+        cst_spectrum_free(context, &without);
+        release(context, &f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(spectrum_matches_numpy, la_setup, la_teardown),
+        cmocka_unit_test_setup_teardown(values_alone_are_the_same, la_setup, la_teardown),
         cmocka_unit_test_setup_teardown(eigenvectors_are_eigenvectors, la_setup, la_teardown),
         cmocka_unit_test_setup_teardown(bulk_rule_finds_the_noise, la_setup, la_teardown),
         cmocka_unit_test_setup_teardown(two_columns_by_hand, la_setup, la_teardown),

@@ -226,8 +226,8 @@ cst_status cst_eigh_values(cst_context *context, int64_t n, double *a, double *v
     double *vectors = cst_alloc(context, size * size, sizeof *vectors);
     status = beside && vectors ? blas_begin(context) : CST_ERROR_MEMORY;
     if (status == CST_OK) {
-        lapack_int info = LAPACKE_dsytrd(LAPACK_COL_MAJOR, 'L', (int)n, a, (int)n, values, beside,
-                                         beside + size);
+        lapack_int info =
+            LAPACKE_dsytrd(LAPACK_COL_MAJOR, 'L', (int)n, a, (int)n, values, beside, beside + size);
         if (info == 0)
             info = LAPACKE_dstedc(LAPACK_COL_MAJOR, 'I', (int)n, values, beside, vectors, (int)n);
         blas_end();

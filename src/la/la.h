@@ -32,8 +32,8 @@ cst_status cst_syrk_f64(cst_context *context, int64_t n, int64_t k, double alpha
  * columns (row-major: a[i*n + j] is entry i of eigenvector j); values ascending. */
 cst_status cst_eigh(cst_context *context, int64_t n, double *a, double *values);
 
-/* The eigenvalues alone, the same bytes as those of cst_eigh, in about half the time. `a`, whose two
- * triangles are the same, is overwritten. */
+/* The eigenvalues alone, the same bytes as those of cst_eigh, in about half the time. `a`, whose
+ * two triangles are the same, is overwritten. */
 cst_status cst_eigh_values(cst_context *context, int64_t n, double *a, double *values);
 
 /* In-place lower Cholesky factor of a symmetric positive definite n x n matrix (row-major; the

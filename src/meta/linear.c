@@ -41,16 +41,18 @@ typedef struct problem {
 } problem;
 
 typedef struct descent {
-    double *w;        /* [k], the coefficients; the start on entry */
-    double *gradient; /* [k], c - Gw */
-    double *trial;    /* [k] */
-    double *packed;   /* [k]: right-hand side on the active set */
-    double *factor;   /* [k][k] */
-    int32_t *active;  /* [k] */
+    cst_context *context;
+    cst_status status; /* CST_ERROR_CANCELLED once the caller wants to stop */
+    double *w;         /* [k], the coefficients; the start on entry */
+    double *gradient;  /* [k], c - Gw */
+    double *trial;     /* [k] */
+    double *packed;    /* [k]: right-hand side on the active set */
+    double *factor;    /* [k][k] */
+    int32_t *active;   /* [k] */
 } descent;
 
 static cst_status make_descent(cst_context *context, int32_t k, descent *d) {
-    memset(d, 0, sizeof *d);
+    *d = (descent){.context = context};
     size_t n = (size_t)k;
     d->w = cst_alloc(context, n, sizeof(double));
     d->gradient = cst_alloc(context, n, sizeof(double));
@@ -96,8 +98,7 @@ CST_WIDE_BODY subtract_body(int64_t count, double factor, const double *restrict
     for (int64_t i = 0; i < count; i++)
         to[i] -= factor * x[i];
 }
-CST_WIDE(subtract,
-         (int64_t count, double factor, const double *restrict x, double *restrict to),
+CST_WIDE(subtract, (int64_t count, double factor, const double *restrict x, double *restrict to),
          (count, factor, x, to))
 
 /* gradient = c - Gw, column after column, and the largest violation of the optimality conditions at
@@ -134,8 +135,8 @@ static bool sweep(const problem *p, double *w, double *gradient) {
     return same;
 }
 
-/* Row i of the factor, columns below i, from row i of the matrix; the rows before stand in the upper
- * triangle as columns, so that all of the row is reduced at once. */
+/* Row i of the factor, columns below i, from row i of the matrix; the rows before stand in the
+ * upper triangle as columns, so that all of the row is reduced at once. */
 CST_WIDE_BODY factor_row_body(size_t n, size_t i, double *a) {
     double *restrict row = a + i * n;
     for (size_t m = 0; m < i; m++) {
@@ -151,8 +152,8 @@ CST_WIDE(factor_row, (size_t n, size_t i, double *a), (n, i, a))
 
 /* Lower Cholesky factor in place (the diagonal is 1 or more), and in the upper triangle the same
  * once more; the number of rows that do not depend on those before, that is, whose pivot is above
- * 1e-13. The others are left out, zero with their diagonal; or, where `stop`, the first of them ends
- * it. */
+ * 1e-13. The others are left out, zero with their diagonal; or, where `stop`, the first of them
+ * ends it. */
 static int32_t independent_cholesky(int32_t count, double *a, bool stop) {
     size_t n = (size_t)count;
     int32_t rank = 0;
@@ -268,11 +269,19 @@ static bool orthant_step(const problem *p, int32_t joining, descent *d) {
     return leaving < 0;
 }
 
+/* Whether to go on; a step of hundreds of columns takes long enough to ask. */
+static bool goes_on(descent *d) {
+    if (d->status == CST_OK)
+        d->status = cst_poll(d->context);
+    return d->status == CST_OK;
+}
+
 /* Active-set steps (the feature-sign search of Lee et al. 2007), for columns so close to dependent
  * that sweeps do not arrive. Every step lowers the objective or changes the active set. */
 static void finish(const problem *p, double enough, descent *d, double *residual) {
     int32_t joining = -1;
-    for (int32_t step = 0; *residual > enough && step < STEPS_PER_COLUMN * p->k; step++) {
+    for (int32_t step = 0; *residual > enough && step < STEPS_PER_COLUMN * p->k && goes_on(d);
+         step++) {
         bool inside = orthant_step(p, joining, d);
         *residual = kkt_residual(p, d->w, d->gradient);
         joining = inside ? worst_inactive(p, d) : -1;
@@ -286,10 +295,10 @@ static int32_t descend(const problem *p, double tolerance, int32_t most, descent
     *residual = kkt_residual(p, d->w, d->gradient);
     int32_t sweeps = 0;
     bool same = false;
-    while (*residual > enough && sweeps < most) {
+    while (*residual > enough && sweeps < most && d->status == CST_OK) {
         same = sweep(p, d->w, d->gradient);
         sweeps++;
-        if (sweeps % CHECK_EVERY != 0)
+        if (sweeps % CHECK_EVERY != 0 || !goes_on(d))
             continue;
         *residual = kkt_residual(p, d->w, d->gradient);
         if (*residual > enough && same)
@@ -420,6 +429,7 @@ cst_status cst_linear_fit(cst_context *context, const cst_standardised *standard
         status = solve_ridge(context, &p, &d);
     else {
         out->iterations = descend(&p, fit_tolerance, FIT_SWEEPS, &d, &out->kkt_residual);
+        status = d.status;
         drop_rounding(&p, d.w);
     }
     if (status == CST_OK) {
@@ -464,7 +474,7 @@ static cst_status add_path(cst_context *context, const cst_moments *moments, int
     coefficients = cst_alloc(context, (size_t)s.columns, sizeof *coefficients);
     if (!coefficients)
         status = CST_ERROR_MEMORY;
-    for (int32_t i = 0; status == CST_OK && i < points; i++) {
+    for (int32_t i = 0; status == CST_OK && goes_on(&d) && i < points; i++) {
         double lambda = path_at(top, low, points, i);
         problem p = {.k = s.kept,
                      .gram = s.gram,
@@ -478,6 +488,7 @@ static cst_status add_path(cst_context *context, const cst_moments *moments, int
         unscale(&s, d.w, coefficients, &intercept);
         losses[i] += cst_moments_loss(moments, fold, coefficients, intercept, NULL);
     }
+    status = status == CST_OK ? d.status : status;
     cst_free(context, coefficients);
     free_descent(context, &d);
     cst_standardised_free(context, &s);

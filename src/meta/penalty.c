@@ -36,11 +36,13 @@ static cst_status check_grid(cst_context *context, const cst_penalty_grid *grid)
 /* ---- cross-validation ---------------------------------------------------------------------- */
 
 /* Adds the squared error on one fold at every grid point. coefficients [d] is storage. */
-static void add_fold_losses(const cst_moments *moments, int32_t fold, const cst_standardised *s,
-                            const cst_spectrum *e, const cst_penalty_grid *grid,
-                            double *coefficients, double *losses) {
+static cst_status add_fold_losses(cst_context *context, const cst_moments *moments, int32_t fold,
+                                  const cst_standardised *s, const cst_spectrum *e,
+                                  const cst_penalty_grid *grid, double *coefficients,
+                                  double *losses) {
     size_t k = (size_t)s->kept;
-    for (int32_t p = 0; p < grid->points; p++) {
+    cst_status status = CST_OK;
+    for (int32_t p = 0; status == CST_OK && p < grid->points; p++) {
         double lambda = cst_penalty_grid_at(grid, p);
         memset(coefficients, 0, (size_t)s->columns * sizeof *coefficients);
         double intercept = s->target_mean;
@@ -53,7 +55,9 @@ static void add_fold_losses(const cst_moments *moments, int32_t fold, const cst_
             intercept -= w * s->mean[j];
         }
         losses[p] += cst_moments_loss(moments, fold, coefficients, intercept, NULL);
+        status = cst_poll(context);
     }
+    return status;
 }
 
 static int32_t least(const double *losses, int32_t count) {
@@ -84,7 +88,7 @@ cst_status cst_penalty_cv(cst_context *context, const cst_moments *moments,
         if (status == CST_OK)
             status = cst_spectrum_compute(context, &s, CST_NOISE_MEDIAN, &e);
         if (status == CST_OK)
-            add_fold_losses(moments, f, &s, &e, grid, coefficients, sums);
+            status = add_fold_losses(context, moments, f, &s, &e, grid, coefficients, sums);
         cst_spectrum_free(context, &e);
         cst_standardised_free(context, &s);
     }

@@ -276,8 +276,8 @@ static cst_status drop_pass(cst_context *context, drop_job *job, int32_t *order,
     return status;
 }
 
-/* Passes until one after which nobody goes; one alone where the rows are a sample. Members that were
- * tried since the last one went are not fitted without again in the next pass. */
+/* Passes until one after which nobody goes; one alone where the rows are a sample. Members that
+ * were tried since the last one went are not fitted without again in the next pass. */
 static cst_status drop_members(cst_context *context, drop_job *job, cst_stages *out) {
     size_t members = (size_t)out->members;
     double *change = cst_alloc(context, 4 * members, sizeof *change);

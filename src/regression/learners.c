@@ -177,7 +177,8 @@ static cst_status fit_linear(cst_context *context, const fit_job *job, const cst
         rule = CST_PENALTY_GCV;
     cst_status status = cst_standardise(context, moments, -1, &standardised);
     if (status == CST_OK)
-        status = cst_penalty_spectrum(context, &standardised, settings->noise_rule, rule, &spectrum);
+        status =
+            cst_penalty_spectrum(context, &standardised, settings->noise_rule, rule, &spectrum);
     if (status == CST_OK)
         status =
             cst_penalty_choose(context, moments, &standardised, &spectrum, rule, &grid, &ridge);

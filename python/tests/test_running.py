@@ -5,6 +5,8 @@ import _thread
 import logging
 import multiprocessing
 import os
+import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -203,6 +205,47 @@ class Handlers(unittest.TestCase):
 
         with mock.patch.object(signal, "signal", interrupted):
             self.ends(KeyboardInterrupt)
+
+    def test_bursts(self):
+        """Many at once, at seeded moments: handlers are back after every call, and nothing is left where one wrote."""
+        chosen = random.Random(7)
+        preds, y = SMALL
+        model = corestack.fit(preds, y, evaluate_nested=False)
+        package = os.path.dirname(corestack.__file__)
+        heard = []
+
+        def raising(_number, frame):
+            while frame is not None:  # outside of the package nobody would catch it
+                if frame.f_code.co_filename.startswith(package):
+                    heard.append(frame)
+                    raise KeyboardInterrupt
+                frame = frame.f_back
+
+        signal.signal(signal.SIGINT, raising)
+        before = self.now()
+        for run in range(12):
+            folder = tempfile.mkdtemp(prefix="corestack-burst-")
+            self.addCleanup(shutil.rmtree, folder)
+
+            def burst(count=chosen.randrange(2, 20), after=chosen.uniform(0, 0.3), space=chosen.uniform(0, 0.01)):
+                time.sleep(after)
+                for _ in range(count):
+                    os.kill(os.getpid(), signal.SIGINT)
+                    time.sleep(space)
+
+            sender = threading.Thread(target=burst)
+            sender.start()
+            while sender.is_alive():
+                try:
+                    corestack.fit(preds, y, evaluate_nested=False)
+                    model.save(os.path.join(folder, "m.cstack"))
+                except KeyboardInterrupt:
+                    pass
+                self.assertEqual(self.now(), before, run)
+            sender.join()
+            self.assertLessEqual(set(os.listdir(folder)), {"m.cstack"}, run)
+        self.assertGreater(len(heard), 12)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def test_one_that_was_kept_elsewhere(self):
         preds, y = SMALL

@@ -214,7 +214,8 @@ bool cst_bytes_seekable(const cst_bytes *source) {
 /* After reading: what was read before and what was read now must be of one state of the file. */
 static cst_status check_unchanged(cst_context *context, const cst_bytes *source) {
     struct stat now;
-    return fstat(source->fd, &now) != 0 || cst_seen_unchanged(&source->opened, &now)
+    int fd = source->member ? cst_zip_descriptor(source->member) : source->fd;
+    return fstat(fd, &now) != 0 || cst_seen_unchanged(&source->opened, &now)
                ? CST_OK
                : cst_seen_refuse(context, source->name);
 }
@@ -256,10 +257,9 @@ cst_status cst_bytes_read(cst_context *context, cst_bytes *source, uint64_t offs
         memcpy(out, source->memory + offset, bytes);
         return CST_OK;
     }
-    if (source->member)
-        return cst_zip_read(context, source->member, offset, out, bytes);
-    cst_status status =
-        cst_read_plain(context, source->fd, source->name, source->size, offset, out, bytes);
+    cst_status status = source->member ? cst_zip_read(context, source->member, offset, out, bytes)
+                                       : cst_read_plain(context, source->fd, source->name,
+                                                        source->size, offset, out, bytes);
     return status == CST_OK ? check_unchanged(context, source) : status;
 }
 

@@ -74,6 +74,8 @@ cst_status cst_zip_open(cst_context *context, cst_zip_member **out, const char *
                         uint64_t bytes, const char *name, uint64_t limit);
 void cst_zip_close(cst_context *context, cst_zip_member *member);
 uint64_t cst_zip_size(const cst_zip_member *member);
+/* That of the archive, which stays the member's. */
+int cst_zip_descriptor(const cst_zip_member *member);
 cst_status cst_zip_read(cst_context *context, cst_zip_member *member, uint64_t offset, void *out,
                         size_t bytes);
 

@@ -253,6 +253,10 @@ void cst_zip_close(cst_context *context, cst_zip_member *member) {
     cst_free(context, member);
 }
 
+int cst_zip_descriptor(const cst_zip_member *member) {
+    return member->fd;
+}
+
 uint64_t cst_zip_size(const cst_zip_member *member) {
     return member->size;
 }

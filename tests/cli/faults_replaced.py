@@ -21,7 +21,8 @@ from test_soup import HOOK, tensors
 
 LIBRARY = os.environ["CORESTACK_IO_FAULT"]
 LONG = bool(os.environ.get("CORESTACK_LONG"))
-EACH = 100 if LONG else 2  # other files that are tried at each opening
+EACH = 12 if LONG else 2  # other files that are tried at each opening
+WRITTEN = 2 if LONG else 1  # of those that are written over the first
 RACES = 300 if LONG else 40  # ordinary fits while files are renamed
 LONG_AGO = 1_000_000_000  # seconds: when the files were written
 
@@ -194,7 +195,7 @@ class Replaced(PoolCase):
         """others: for each path the other files, by name. least: of openings of each."""
         good, wrote, _ = self.run_with(arguments)
         self.assertEqual(good.code, 0, good.err)
-        chosen = random.Random(repr(arguments[0]) + repr(sorted(others)))
+        chosen = random.Random(" ".join([arguments[0], *map(os.path.basename, sorted(others))]))
         for path, makers in others.items():
             data = self.content(path)
             makers = list(makers)
@@ -208,9 +209,8 @@ class Replaced(PoolCase):
                 places += [(kind, n) for kind in ("read=write", "read=rewrite") for n in few]
             for kind, n in places:
                 usable = [m for m in makers if kind == "open=replace" or isinstance(m[1], bytes)]
-                if kind != "open=replace" and not LONG:
-                    usable = chosen.sample(usable, 1)
-                for name, other in chosen.sample(usable, min(len(usable), EACH)):
+                count = min(len(usable), EACH if kind == "open=replace" else WRITTEN)
+                for name, other in chosen.sample(usable, count):
                     with self.subTest(command=arguments[:2], file=os.path.basename(path), fault=kind, place=n, other=name):
                         self.put(arguments, path, data, f"{kind}:{n}", other, (good, wrote))
             self.write(os.path.relpath(path, self.folder), data)
@@ -588,8 +588,6 @@ class Segmentation(Replaced):
 class OnDisk(Replaced):
     """Predictions beyond their share of the memory budget stay on disk."""
 
-    rows = 200_000
-
     def test_maps(self):
         self.make_maps(5, 6)
         rng = np.random.default_rng(1)
@@ -611,9 +609,10 @@ class OnDisk(Replaced):
             self.attack(predict, {self.path("b.npy"): [*others, *junk(npy(array[:1]))]}, least=2)
 
     def test_rows(self):
-        p = np.random.default_rng(1).random((self.rows, 12), dtype=np.float32)
+        rows = 200_000
+        p = np.random.default_rng(1).random((rows, 12), dtype=np.float32)
         p /= p.sum(1, keepdims=True)
-        labels = self.save("y.npy", np.arange(self.rows) % 12)
+        labels = self.save("y.npy", np.arange(rows) % 12)
         files = [self.save(f"{name}.npy", np.asfortranarray(p[::-1]) if name == "d" else p) for name in "abcd"]
         others = [("more rows", npy(np.concatenate([p, p]))), ("fewer rows", npy(p[:-1])), ("wider", npy(with_one_more(p, 1))),
                   ("Fortran order", npy(np.asfortranarray(p))), *junk(npy(p[:9]))]

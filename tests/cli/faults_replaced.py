@@ -608,7 +608,7 @@ class OnDisk(Replaced):
                       ("classes moved", npy(np.moveaxis(array, 1 if first else -1, -1 if first else 1)))]
             self.attack(predict, {self.path("b.npy"): [*others, *junk(npy(array[:1]))]}, least=2)
 
-    def test_rows(self):
+    def test_tables_of_numbers(self):
         rows = 200_000
         p = np.random.default_rng(1).random((rows, 12), dtype=np.float32)
         p /= p.sum(1, keepdims=True)

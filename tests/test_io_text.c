@@ -109,6 +109,8 @@ static void bad_tables_name_line_and_column(void **state) {
         {"a,b\n1,2\n1,nanny\n", "line 3, column 2", "'nanny' is not a number"},
         {"a,b\n1,2\n1,-infinite\n", "line 3, column 2", "'-infinite' is not a number"},
         {"a,b\n1,2\n1,.\n", "line 3, column 2", "'.' is not a number"},
+        {"id,a,b,a\n1,2,3,4\n", "line 1", "two columns are called 'a'"},
+        {"id,id,b\n1,2,3\n", "line 1", "two columns are called 'id'"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         double values[64];

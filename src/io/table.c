@@ -3,6 +3,7 @@
  * pool. Paper: none.
  */
 #include "io/csv.h"
+#include "io/strings.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -152,6 +153,31 @@ static cst_status find_columns(cst_context *context, cst_table *table, const sam
     return CST_OK;
 }
 
+/* No name twice: which column is meant would be a guess. Columns may be nameless. */
+static cst_status check_names(cst_context *context, const cst_table *table,
+                              const cst_strings *names) {
+    cst_strings *named = NULL;
+    cst_id_index *index = NULL;
+    int64_t twice[2] = {-1, -1};
+    char quoted[CST_QUOTE_CHARS];
+    cst_status status = cst_strings_create(context, &named);
+    for (int64_t i = 0; status == CST_OK && i < names->count; i++) {
+        const char *name = cst_strings_at(names, i);
+        if (*name)
+            status = cst_strings_add(context, named, name, strlen(name));
+    }
+    if (status == CST_OK)
+        status = cst_id_index_build(context, &index, named, cst_csv_name(table->csv), twice);
+    if (twice[0] >= 0)
+        status =
+            cst_fail(context, CST_ERROR_INPUT,
+                     "%s: line 1: two columns are called '%s'; rename one or leave it out",
+                     cst_csv_name(table->csv), cst_quote(quoted, cst_strings_at(named, twice[0])));
+    cst_id_index_free(context, index);
+    cst_strings_free(context, named);
+    return status;
+}
+
 cst_status cst_table_open(cst_context *context, cst_table **out, const char *path,
                           cst_table_use use, const char *const *wanted, uint64_t zip_limit) {
     *out = NULL;
@@ -173,6 +199,8 @@ cst_status cst_table_open(cst_context *context, cst_table **out, const char *pat
         status = keep_record(context, table->csv, &s.second);
     if (status == CST_OK)
         status = find_columns(context, table, &s, use, wanted);
+    if (status == CST_OK && table->header)
+        status = check_names(context, table, s.first);
     if (status == CST_OK && table->header) {
         table->names = s.first;
         s.first = NULL;

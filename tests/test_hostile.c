@@ -504,10 +504,10 @@ static void conditions_without_predictions_take_no_memory(void **state) {
 static void columns_of_weights_take_what_they_hold(void **state) {
     enum { COLUMNS = 5000 };
     fixture *f = *state;
-    static char text[6 * COLUMNS + 64];
+    static char text[12 * COLUMNS + 64];
     size_t used = (size_t)sprintf(text, "weight");
     for (int i = 1; i < COLUMNS; i++)
-        used += (size_t)sprintf(text + used, ",w");
+        used += (size_t)sprintf(text + used, ",w%d", i);
     for (int row = 0; row < 2; row++) {
         used += (size_t)sprintf(text + used, "\n1");
         for (int i = 1; i < COLUMNS; i++)

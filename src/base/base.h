@@ -76,14 +76,14 @@ cst_status cst_poll(cst_context *context);
 /* The same for readers of files, also where there is no stage: "reading", 0 of 1, is told then,
  * once they take longer than those 50 ms. cst_bytes_read does so. */
 cst_status cst_poll_reading(cst_context *context);
-/* For item i = 0, 1, ... of a loop over many small things that were read: at every 4,096th. */
+/* For item i = 0, 1, ... of a loop over many small things that were read: at every 1,024th. */
 static inline cst_status cst_poll_item(cst_context *context, int64_t i) {
-    return i % 4096 == 0 ? cst_poll_reading(context) : CST_OK;
+    return i % 1024 == 0 ? cst_poll_reading(context) : CST_OK;
 }
 /* Keeps to the memory budget without asking anybody: for loops that cannot be stopped. */
 void cst_trim(cst_context *context);
 static inline void cst_trim_item(cst_context *context, int64_t i) {
-    if (i % 4096 == 0)
+    if (i % 1024 == 0)
         cst_trim(context);
 }
 /* The same at once, while a file or a pipe is waited for; where there is no stage, `what` is at 0

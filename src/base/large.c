@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const double LOOK_EVERY = 0.02;
+static const double LOOK_EVERY = 0.004;
 
 /* At the beginning of a mapping; the array follows at HEAD_BYTES, which keeps it aligned. */
 struct cst_mapping {
@@ -162,7 +162,7 @@ void cst_large_trim(cst_large *large, size_t limit) {
     double now = cst_seconds();
     if (large->maps && now - large->looked > LOOK_EVERY) {
         large->looked = now;
-        if (resident() > limit / 8 * 5)
+        if (resident() > limit / 4 * 3)
             for (cst_mapping *map = large->maps; map; map = map->after)
                 (void)madvise((char *)map + HEAD_BYTES, map->bytes - HEAD_BYTES, MADV_DONTNEED);
     }

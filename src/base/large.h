@@ -42,8 +42,8 @@ void cst_large_release(cst_large *large, size_t bytes);
 void *cst_large_map(cst_context *context, cst_large *large, size_t bytes);
 void cst_large_unmap(cst_large *large, void *pointer);
 
-/* Takes mapped arrays out of memory if the process holds more than five eighths of `limit`. Reads
- * the resident size at most every 20 ms. */
+/* Takes mapped arrays out of memory if the process holds more than three quarters of `limit`. Reads
+ * the resident size at most every 4 ms. */
 void cst_large_trim(cst_large *large, size_t limit);
 
 /* Opens an unlinked temporary file of `bytes` reserved bytes, for reading and writing. */

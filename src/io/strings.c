@@ -75,7 +75,7 @@ struct cst_id_index {
     const char *where; /* borrowed */
     size_t mask;
     uint64_t key[2];
-    int64_t *slots; /* row + 1; 0 is free */
+    uint32_t *slots; /* row + 1; 0 is free */
 };
 
 static uint64_t turn_left(uint64_t x, int bits) {
@@ -132,7 +132,7 @@ static void make_key(cst_id_index *index) {
 static size_t find_slot(const cst_id_index *index, const char *text) {
     size_t slot = (size_t)hash_text(index->key, text) & index->mask;
     while (index->slots[slot] &&
-           strcmp(cst_strings_at(index->ids, index->slots[slot] - 1), text) != 0)
+           strcmp(cst_strings_at(index->ids, (int64_t)index->slots[slot] - 1), text) != 0)
         slot = (slot + 1) & index->mask;
     return slot;
 }
@@ -141,11 +141,13 @@ static size_t find_slot(const cst_id_index *index, const char *text) {
 static cst_status create_index(cst_context *context, cst_id_index **out, const cst_strings *ids,
                                const char *where) {
     *out = NULL;
+    if (ids->count >= UINT32_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT, "%s: more than 2^32 names are not joined", where);
     cst_id_index *index = cst_alloc(context, 1, sizeof *index);
     if (!index)
         return CST_ERROR_MEMORY;
     size_t size = 16;
-    while (size / 2 <= (size_t)ids->count && size < SIZE_MAX / 4)
+    while (size / 3 * 2 <= (size_t)ids->count && size < SIZE_MAX / 4)
         size *= 2;
     index->ids = ids;
     index->where = where;
@@ -170,11 +172,11 @@ cst_status cst_id_index_build(cst_context *context, cst_id_index **out, const cs
         status = cst_poll_item(context, i);
         size_t slot = find_slot(index, cst_strings_at(ids, i));
         if (status == CST_OK && index->slots[slot]) {
-            twice[0] = index->slots[slot] - 1;
+            twice[0] = (int64_t)index->slots[slot] - 1;
             twice[1] = i;
             status = CST_ERROR_INPUT;
         }
-        index->slots[slot] = i + 1;
+        index->slots[slot] = (uint32_t)(i + 1);
     }
     if (status != CST_OK) {
         cst_id_index_free(context, index);
@@ -194,7 +196,7 @@ cst_status cst_strings_number(cst_context *context, const cst_strings *strings, 
         if (index->slots[slot])
             out[i] = out[index->slots[slot] - 1];
         else {
-            index->slots[slot] = i + 1;
+            index->slots[slot] = (uint32_t)(i + 1);
             out[i] = next++;
         }
     }
@@ -228,7 +230,7 @@ void cst_id_index_free(cst_context *context, cst_id_index *index) {
 }
 
 int64_t cst_id_index_find(const cst_id_index *index, const char *text) {
-    return index->slots[find_slot(index, text)] - 1;
+    return (int64_t)index->slots[find_slot(index, text)] - 1;
 }
 
 cst_status cst_id_join(cst_context *context, const cst_id_index *reference, const cst_strings *ids,
@@ -259,7 +261,8 @@ cst_status cst_id_join(cst_context *context, const cst_id_index *reference, cons
             target[i] = row;
         }
     }
-    for (int64_t row = 0; status == CST_OK && row < rows; row++)
+    for (int64_t row = 0; status == CST_OK && row < rows; row++) {
+        cst_trim_item(context, row);
         if (!taken[row])
             status =
                 cst_fail(context, CST_ERROR_MISMATCH,
@@ -267,6 +270,7 @@ cst_status cst_id_join(cst_context *context, const cst_id_index *reference, cons
                          " of %s) is missing; predict that sample too, or remove it everywhere",
                          where, cst_quote(quoted, cst_strings_at(reference->ids, row)), row,
                          reference->where);
+    }
     cst_free(context, taken);
     return status;
 }

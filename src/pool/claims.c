@@ -9,11 +9,12 @@
 static cst_status compare(cst_context *context, const cst_pool *pool, cst_pool_split *split,
                           const char *path, int axis) {
     int64_t rows = -1;
-    if (!path || cst_is_folder(path))
+    if (!path)
         return CST_OK;
     cst_status status = cst_manifest_confine(context, pool->manifest, path);
-    if (status == CST_OK)
-        status = cst_rows_claim(context, path, pool->zip_limit, axis, &rows);
+    if (status != CST_OK || cst_is_folder(path))
+        return status;
+    status = cst_rows_claim(context, path, pool->zip_limit, axis, &rows);
     if (status == CST_OK)
         status = cst_rows_check_claim(context, path, rows, &split->claim);
     if (status == CST_OK && split->claim.rows < 0 && rows >= 0)

@@ -40,10 +40,10 @@ static keyed *sort_by_label(cst_context *context, const int32_t *labels, int64_t
 }
 
 /* End of the run of equal keys that starts at `first`. */
-static int64_t run_end(const keyed *sorted, int64_t rows, int64_t first) {
+static int64_t run_end(cst_context *context, const keyed *sorted, int64_t rows, int64_t first) {
     int64_t end = first + 1;
     while (end < rows && sorted[end].key == sorted[first].key)
-        end++;
+        cst_trim_item(context, end++);
     return end;
 }
 
@@ -94,7 +94,7 @@ static void name_list_say(const name_list *list, char *out, size_t size) {
 static void notice_small(cst_context *context, const keyed *sorted, int64_t rows, int32_t folds) {
     name_list small = {.count = 0};
     for (int64_t first = 0, end = 0; first < rows; first = end) {
-        end = run_end(sorted, rows, first);
+        end = run_end(context, sorted, rows, first);
         if (end - first < folds)
             name_list_add(&small, sorted[first].key);
     }
@@ -135,7 +135,7 @@ cst_status cst_folds_stratified(cst_context *context, const int32_t *labels, int
         order[i] = sorted[i].row;
     }
     for (int64_t first = 0, end = 0; first < rows; first = end) {
-        end = run_end(sorted, rows, first);
+        end = run_end(context, sorted, rows, first);
         cst_rng_shuffle(&rng, order + first, end - first);
     }
     for (int64_t i = 0; i < rows; i++) {
@@ -191,12 +191,15 @@ static void grouping_free(cst_context *context, grouping *g) {
 
 /* Numbers the distinct keys of sorted rows 0, 1, ... into number[row]; returns how many there are.
  */
-static int64_t number_keys(const keyed *sorted, int64_t rows, int64_t *number) {
+static int64_t number_keys(cst_context *context, const keyed *sorted, int64_t rows,
+                           int64_t *number) {
     int64_t count = 0;
     for (int64_t first = 0, end = 0; first < rows; first = end, count++) {
-        end = run_end(sorted, rows, first);
-        for (int64_t i = first; i < end; i++)
+        end = run_end(context, sorted, rows, first);
+        for (int64_t i = first; i < end; i++) {
+            cst_trim_item(context, i);
             number[sorted[i].row] = count;
+        }
     }
     return count;
 }
@@ -210,7 +213,7 @@ static cst_status number_groups(cst_context *context, const int64_t *groups, int
     cst_status status = cst_sort(context, scratch, (size_t)rows, sizeof *scratch, by_key);
     if (status != CST_OK)
         return status;
-    g->group_count = number_keys(scratch, rows, g->member_of);
+    g->group_count = number_keys(context, scratch, rows, g->member_of);
     if (g->group_count < g->folds)
         return cst_fail(
             context, CST_ERROR_INPUT,
@@ -230,7 +233,7 @@ static cst_status count_shares(cst_context *context, int64_t rows, keyed *scratc
         return status;
     int64_t used = 0;
     for (int64_t first = 0, end = 0; first < rows; first = end, used++) {
-        end = run_end(scratch, rows, first);
+        end = run_end(context, scratch, rows, first);
         group *owner = &g->group_list[scratch[first].key / g->label_count];
         int64_t label = scratch[first].key % g->label_count;
         if (owner->shares++ == 0)
@@ -350,7 +353,7 @@ cst_status cst_folds_grouped(cst_context *context, const int32_t *labels, const 
         status = CST_ERROR_MEMORY;
         goto cleanup;
     }
-    g.label_count = number_keys(sorted, rows, g.dense);
+    g.label_count = number_keys(context, sorted, rows, g.dense);
     notice_small(context, sorted, rows, folds);
     status = number_groups(context, groups, rows, sorted, &g);
     if (status == CST_OK)
@@ -360,8 +363,10 @@ cst_status cst_folds_grouped(cst_context *context, const int32_t *labels, const 
     status = count_shares(context, rows, sorted, &g);
     if (status == CST_OK)
         status = place_groups(context, seed, &g);
-    for (int64_t i = 0; status == CST_OK && i < rows; i++)
+    for (int64_t i = 0; status == CST_OK && i < rows; i++) {
+        cst_trim_item(context, i);
         out[i] = g.group_list[g.member_of[i]].fold;
+    }
 cleanup:
     cst_free(context, sorted);
     grouping_free(context, &g);
@@ -399,8 +404,10 @@ static cst_status check_numbering(cst_context *context, const int32_t *folds, in
     bool *seen = cst_alloc(context, (size_t)count, sizeof *seen);
     if (!seen)
         return CST_ERROR_MEMORY;
-    for (int64_t i = 0; i < rows; i++)
+    for (int64_t i = 0; i < rows; i++) {
+        cst_trim_item(context, i);
         seen[folds[i]] = true;
+    }
     cst_status status = CST_OK;
     for (int32_t f = 0; status == CST_OK && f < count; f++)
         if (!seen[f])
@@ -430,9 +437,10 @@ cst_status cst_folds_check(cst_context *context, const int32_t *folds, const int
     name_list absent = {.count = 0};
     name_list alone = {.count = 0};
     for (int64_t first = 0, end = 0; first < rows; first = end) {
-        end = run_end(sorted, rows, first);
+        end = run_end(context, sorted, rows, first);
         int32_t present = 0; /* folds with this class; last_seen holds 1 + the run's start */
         for (int64_t i = first; i < end; i++) {
+            cst_trim_item(context, i);
             int64_t *mark = &last_seen[folds[sorted[i].row]];
             present += *mark != first + 1;
             *mark = first + 1;

@@ -16,7 +16,7 @@ import zlib
 
 import numpy as np
 
-from support import TOOL, PoolCase, run
+from support import TOOL, PoolCase
 
 MEBIBYTE = 1 << 20
 ABOVE = 200 * MEBIBYTE  # what a file of a mebibyte may take beside the process itself
@@ -111,7 +111,7 @@ class Claims(PoolCase):
 
     def test_arrays_beside_the_members(self):
         self.fit()
-        rows = 1 << 29
+        rows = 1 << 27
         label = write_npz(self.path("many.npz"), "|u1", (rows,))
         self.assertLess(os.path.getsize(label), MEBIBYTE)
         given = dict(self.manifest["splits"]["oof"])
@@ -121,15 +121,15 @@ class Claims(PoolCase):
                 self.every_command((str(rows), "rows", "many.npz"))
 
     def test_ids_of_a_member(self):
-        write_npz(self.path("many.npz"), "|u1", (1 << 29,))
+        write_npz(self.path("many.npz"), "|u1", (1 << 27,))
         np.save(self.path("ids.npy"), np.arange(self.rows))
         self.manifest["splits"]["oof"]["ids"] = "ids.npy"
-        self.manifest["models"][0]["ids"] = {"oof": "many.npz"}
+        self.manifest["models"][0]["predictions"]["oof"] = {"path": "ada.oof.npy", "ids": "many.npz"}
         self.write_manifest()
-        self.stays_small("inspect", self.pool, says=("many.npz", "536870912"))
+        self.stays_small("inspect", self.pool, says=("many.npz", "134217728"))
 
     def test_members(self):
-        rows = 1 << 28
+        rows = 1 << 26
         write_npz(self.path("ada.oof.npz"), "|u1", (rows, self.classes))
         self.manifest["models"][0]["predictions"]["oof"] = "ada.oof.npz"
         self.write_manifest()
@@ -145,7 +145,7 @@ class Claims(PoolCase):
 
     def test_tables_in_archives(self):
         """A table has no header to count by: reading stops where it has far more rows than the others."""
-        lines = 1 << 28
+        lines = 1 << 27
         write_lines(self.path("y.npz"), "y.csv", b"1\n", lines)
         given = dict(self.manifest["splits"]["oof"])
         for key in ("labels", "folds", "groups", "weights", "ids"):
@@ -155,16 +155,16 @@ class Claims(PoolCase):
                 self.stays_small("inspect", self.pool, says=("y.npz#y.csv", "more than"))
 
     def test_masks(self):
-        self.make_maps(4, 16)
+        self.make_maps(5, 16)
         self.manifest["splits"]["oof"]["labels"] = "many.npz"
         self.write_manifest()
-        write_npz(self.path("many.npz"), "|u1", (1 << 28, 1, 1))  # many cases
-        self.stays_small("inspect", self.pool, says=("many.npz", str(1 << 28)))
-        write_npz(self.path("many.npz"), "|u1", (4, 1 << 14, 1 << 14))  # large ones
-        self.stays_small("inspect", self.pool, says=("16384 x 16384",))
+        write_npz(self.path("many.npz"), "|u1", (1 << 26, 1, 1))  # many cases
+        self.stays_small("inspect", self.pool, says=("many.npz", str(1 << 26)))
+        write_npz(self.path("many.npz"), "|u1", (5, 1 << 13, 1 << 13))  # large ones
+        self.stays_small("inspect", self.pool, says=("8192 x 8192",))
 
     def test_png_masks(self):
-        self.make_maps(1, 16)
+        self.make_maps(5, 16)
         os.mkdir(self.path("masks"))
         os.mkdir(self.path("maps"))
         np.save(self.path("maps/x.npy"), np.full((16, 16, 3), 1 / 3, np.float32))
@@ -178,14 +178,14 @@ class Claims(PoolCase):
                 self.stays_small("inspect", self.pool, says=("20000 x 20000",))
 
     def test_text_chunks_of_png(self):
-        self.make_maps(1, 16)
+        self.make_maps(5, 16)
         os.mkdir(self.path("masks"))
         os.mkdir(self.path("maps"))
         np.save(self.path("maps/x.npy"), np.full((16, 16, 3), 1 / 3, np.float32))
         self.manifest["splits"]["oof"]["labels"] = "masks"
         self.manifest["models"] = [{"name": n, "predictions": {"oof": "maps"}} for n in "ab"]
         self.write_manifest()
-        bomb = zlib.compress(bytes(512 * MEBIBYTE), 9)
+        bomb = zlib.compress(bytes(256 * MEBIBYTE), 9)
         texts = chunk(b"zTXt", b"a\0\0" + bomb) + chunk(b"iTXt", b"a\0\1\0\0\0" + bomb) + chunk(b"iCCP", b"a\0\0" + bomb)
         write_png(self.path("masks/x.png"), 16, 16, 8, before=texts * 3)
         found, errors, peak = measure("inspect", self.pool)
@@ -193,15 +193,15 @@ class Claims(PoolCase):
         self.assertLess(peak - self.base, ABOVE)
 
     def test_claims_that_agree(self):
-        """Labels and members of as many rows, all from archives of some kilobytes: within the budget."""
-        rows = 1 << 24
+        """Labels, groups and members of as many rows, all from archives of some kilobytes: within the budget."""
+        rows = 1 << 23
         write_npz(self.path("y.npz"), "|u1", (rows,))
         write_npz(self.path("m.npz"), "<f4", (rows,))
         self.manifest = {"corestack_pool": 1, "task": "classification", "classes": 2, "output": "probability",
                          "splits": {"oof": {"labels": "y.npz", "groups": "y.npz"}},
                          "models": [{"name": n, "predictions": {"oof": "m.npz"}} for n in "ab"]}
         self.write_manifest()
-        self.stays_small("fit", self.pool, "-o", self.path("x"), "--memory", "64MiB", says=("class",),
+        self.stays_small("fit", self.pool, "-o", self.path("x"), "--memory", "64MiB", says=("1 groups",),
                          above=112 * MEBIBYTE)
 
     def test_strings_of_many_characters(self):

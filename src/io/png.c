@@ -16,7 +16,8 @@ enum {
     SIDE_MAX = 1000000,
     CHUNK_MAX = 1 << 20,  /* bytes of a chunk other than the pixels */
     DEFLATE_RATIO = 1100, /* bytes that one compressed byte can stand for, and some more */
-    POLL_PIXELS = 1 << 18
+    POLL_PIXELS = 1 << 18,
+    KIND_AT = 25 /* byte of the file that says grey, palette or colours */
 };
 
 /* One image being read or written. libpng reports errors by longjmp, so that nothing that is needed
@@ -32,7 +33,6 @@ typedef struct image {
     cst_status below; /* what failed under libpng and has a message of its own */
     png_uint_32 width, height;
     int bits;
-    int channels; /* 1, or what the refused kind has */
     int kind;
     int passes; /* over the rows: 1, or 7 of an interlaced image */
     size_t row_bytes;
@@ -115,7 +115,6 @@ static void read_header(image *m) {
     png_read_info(m->png, m->info);
     (void)png_get_IHDR(m->png, m->info, &m->width, &m->height, &m->bits, &m->kind, &interlace, NULL,
                        NULL);
-    m->channels = png_get_channels(m->png, m->info);
 }
 
 /* libpng makes its buffers of rows here, so that this comes after the checks. */
@@ -170,18 +169,25 @@ static cst_status check_size(cst_context *context, const char *path, uint32_t wi
     return CST_OK;
 }
 
-/* Whether the image holds one number a pixel, and no more than its bytes can. */
+/* Whether the image holds one number a pixel. */
+static cst_status check_kind(cst_context *context, const char *path, int kind) {
+    if (kind == PNG_COLOR_TYPE_GRAY || kind == PNG_COLOR_TYPE_PALETTE)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_INPUT,
+                    "%s: is %s, not a label map; turn its colours into class numbers and save one "
+                    "grey channel of 8 or 16 bits",
+                    path,
+                    kind == PNG_COLOR_TYPE_GRAY_ALPHA  ? "a grey and alpha image (2 channels)"
+                    : kind == PNG_COLOR_TYPE_RGB_ALPHA ? "an RGBA image (4 channels)"
+                                                       : "an RGB image (3 channels)");
+}
+
+/* The same, and whether it holds no more than its bytes can. */
 static cst_status check_header(image *m) {
-    if (m->kind != PNG_COLOR_TYPE_GRAY && m->kind != PNG_COLOR_TYPE_PALETTE)
-        return cst_fail(m->context, CST_ERROR_INPUT,
-                        "%s: is %s image (%d channels), not a label map; turn its colours into "
-                        "class numbers and save one grey channel of 8 or 16 bits",
-                        m->path,
-                        m->kind == PNG_COLOR_TYPE_GRAY_ALPHA  ? "a grey and alpha"
-                        : m->kind == PNG_COLOR_TYPE_RGB_ALPHA ? "an RGBA"
-                                                              : "an RGB",
-                        m->channels);
-    return check_size(m->context, m->path, m->width, m->height, m->bits, cst_bytes_size(m->source));
+    cst_status status = check_kind(m->context, m->path, m->kind);
+    return status == CST_OK ? check_size(m->context, m->path, m->width, m->height, m->bits,
+                                         cst_bytes_size(m->source))
+                            : status;
 }
 
 /* What the file begins with, without libpng, which goes on where another chunk comes first. */
@@ -271,9 +277,14 @@ cst_status cst_png_read_into(cst_context *context, const char *path, uint64_t zi
 cst_status cst_png_size(cst_context *context, const char *path, uint64_t zip_limit, int64_t *height,
                         int64_t *width) {
     cst_bytes *source = NULL;
+    unsigned char kind = PNG_COLOR_TYPE_GRAY;
     cst_status status = cst_bytes_open(context, &source, path, zip_limit);
     if (status == CST_OK)
         status = read_size(context, source, path, height, width);
+    if (status == CST_OK && cst_bytes_size(source) > KIND_AT)
+        status = cst_bytes_read(context, source, KIND_AT, &kind, 1);
+    if (status == CST_OK)
+        status = check_kind(context, path, kind);
     cst_bytes_close(context, source);
     return status;
 }

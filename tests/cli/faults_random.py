@@ -265,7 +265,10 @@ class Random(unittest.TestCase):
     def random_limits(self, draw):
         if SANITIZED or draw.random() < 0.7:
             return ()
-        return (draw.choice(((resource.RLIMIT_NOFILE, draw.randint(3, 40)), (resource.RLIMIT_FSIZE, draw.randint(0, 65536)))),)
+        mebi = 1 << 20
+        return (draw.choice(((resource.RLIMIT_AS, draw.randint(60, 900) * mebi), (resource.RLIMIT_DATA, draw.randint(8, 600) * mebi),
+                             (resource.RLIMIT_NOFILE, draw.randint(3, 40)), (resource.RLIMIT_FSIZE, draw.randint(0, 65536)),
+                             (resource.RLIMIT_STACK, draw.randint(128, 16384) * 1024))),)
 
     def check_json(self, text):
         def refuse(name):

@@ -54,6 +54,10 @@ static const cst_moments *moments_of(const fit_job *job, int32_t part, int32_t o
 /* ---- inverses ---------------------------------------------------------------------------------
  */
 
+/* How often the diagonal is raised tenfold where rounding leaves a matrix indefinite: from 1e-13 of
+ * its mean to a multiple of it, for a matrix may be nothing but rounding. */
+enum { RAISES = 16 };
+
 /* Adds share * (matrix)^-1, matrix [n][n], to the rows and columns index [n] of out [width][width],
  * divided by the scales (NULL: 1). *logdet: of the matrix. */
 static cst_status add_inverse(cst_context *context, int64_t n, const double *matrix,
@@ -64,7 +68,7 @@ static cst_status add_inverse(cst_context *context, int64_t n, const double *mat
     double *column = cst_alloc(context, (size_t)n, sizeof *column);
     cst_status status = factor && column ? CST_ERROR_NUMERIC : CST_ERROR_MEMORY;
     double raise = 0;
-    for (int attempt = 0; status == CST_ERROR_NUMERIC && attempt < 12; attempt++) {
+    for (int attempt = 0; status == CST_ERROR_NUMERIC && attempt < RAISES; attempt++) {
         double trace = 0;
         memcpy(factor, matrix, cells * sizeof *factor);
         for (int64_t i = 0; i < n; i++) {
@@ -72,7 +76,7 @@ static cst_status add_inverse(cst_context *context, int64_t n, const double *mat
             factor[i * n + i] += raise;
         }
         status = cst_cholesky(context, n, factor);
-        raise = fmax(10 * raise, 1e-13 * trace + 1e-300); /* rounding leaves it indefinite */
+        raise = fmax(10 * raise, 1e-13 * trace + 1e-300);
     }
     if (status == CST_OK)
         *logdet = cst_cholesky_logdet(n, factor);

@@ -73,6 +73,25 @@ class Example(PoolCase):
                         self.assertAlmostEqual(float(row[name]) / scores[name], 1, places=8, msg=name)
                 self.assertIn(f"{scores['rmse']:.5f}", line)
 
+    def test_a_fold_that_leaves_one_row(self):
+        # Without fold 1 and one other, all that is left of the covariances is rounding.
+        arrays = {
+            "y": [0.0033691641856372404, -0.00031473535303669115, -0.003786284594671724, -0.0025474580352600434,
+                  0.004395183326460822, -0.001163257481288779, -0.0026644049876593193],
+            "a": [0.04256143048405647, -0.0648198351264, -0.08470432460308075, -0.02887112647294998, -0.15059858560562134,
+                  0.15326271951198578, 0.005227867979556322],
+            "b": [0.9647451043128967, -1.1229981184005737, 0.5979225635528564, -1.5085632801055908, -1.4283548593521118,
+                  0.651313066482544, -0.4730128347873688],
+            "folds": [1, 1, 1, 2, 1, 0, 0],
+            "weights": [1.495288862169151, 2.6229017953931595, 2.243315454533765, 2.991122303130352, 2.001906554249632,
+                        1.1912129572977164, 1.7864129468216352],
+        }
+        for name, values in arrays.items():
+            values = np.array(values, {"a": "f4", "b": "f4", "folds": "i4"}.get(name, "f8"))
+            self.save(name + ".npy", values)
+        self.works("fit", "--task", "regression", "--labels", self.path("y.npy"), "--folds", self.path("folds.npy"), "--weights",
+                   self.path("weights.npy"), self.path("a.npy"), self.path("b.npy"), "-o", self.model)
+
     def test_refused(self):
         self.works("fit", DIGITS, "-o", self.model, "--set", "evaluate.nested=false")
         out = self.path("out.npy")

@@ -6,14 +6,18 @@
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS, setenv */
 #include "cli.h"
 
+#include <elf.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
 
+#define SELF "/proc/self/exe"
 #define THREADS "OPENBLAS_NUM_THREADS="
 /* What the user had set, for the programs that the tool starts: a value, or nothing. */
 #define KEPT "CORESTACK_KEPT_OPENBLAS_NUM_THREADS"
@@ -25,10 +29,36 @@ static char *find(char **environment, const char *start) {
     return NULL;
 }
 
-/* OpenBLAS reads the variable before main, so the program is started again with it.
- * This runs before libc is ready and calls nothing that needs
- * the environment, memory or streams of libc. Where the program cannot be started again, as without
- * /proc, it goes on. */
+/* Whether the dynamic linker was started with the program's path (ld.so corestack ...). Then
+ * /proc/self/exe is the linker. The kernel's own notes follow the environment; it notes where it
+ * put the linker of a program, and 0 where it started the linker itself. */
+static bool is_run_by_linker(char *const *environment, size_t count) {
+    uintptr_t notes[2];
+    const char *at = (const char *)(environment + count + 1);
+    for (;; at += sizeof notes) {
+        memcpy(notes, at, sizeof notes);
+        if (notes[0] == AT_NULL || notes[0] == AT_BASE)
+            return notes[0] == AT_NULL || notes[1] == 0;
+    }
+}
+
+/* Whether /proc/self/exe is another file than its name says, as in valgrind and in emulators. What
+ * would be started then is not this program. */
+static bool is_emulated(void) {
+    char path[PATH_MAX];
+    struct stat named;
+    struct stat running;
+    ssize_t length = readlink(SELF, path, sizeof path - 1);
+    if (length < 0)
+        return true;
+    path[length] = '\0';
+    return stat(path, &named) == 0 && stat(SELF, &running) == 0 &&
+           (named.st_dev != running.st_dev || named.st_ino != running.st_ino);
+}
+
+/* OpenBLAS reads the variable before main, so the program is started again with it. This runs
+ * before libc is ready and calls nothing that needs the environment, memory or streams of libc.
+ * Where the program cannot be started again, as without /proc, it goes on. */
 static void start_again(int argc, char **argv, char **environment) {
     static char alone[] = THREADS "1";
     static const char kept[] = KEPT "=";
@@ -39,6 +69,8 @@ static void start_again(int argc, char **argv, char **environment) {
     size_t count = 0;
     while (environment[count])
         count++;
+    if (is_run_by_linker(environment, count) || is_emulated())
+        return;
     const char *value = threads ? threads + strlen(THREADS) : "";
     size_t pointers = (count + 3) * sizeof(char *);
     size_t bytes = pointers + sizeof kept + strlen(value);
@@ -54,7 +86,7 @@ static void start_again(int argc, char **argv, char **environment) {
             changed[to++] = environment[i];
     changed[to++] = alone;
     changed[to] = note;
-    (void)execve("/proc/self/exe", argv, changed);
+    (void)execve(SELF, argv, changed);
     (void)munmap(changed, bytes);
 }
 

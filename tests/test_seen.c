@@ -144,6 +144,104 @@ static cst_status see_many(cst_context *context) {
     return cst_seen_check(context, "file1", &seen);
 }
 
+/* A backup makes a hard link, or somebody changes a file's rights: its bytes are as they were. */
+static cst_status see_with_other_rights(cst_context *context) {
+    CST_ENTER(context);
+    struct stat info = {.st_ino = 1, .st_size = 1, .st_nlink = 1, .st_mode = S_IFREG | 0644};
+    assert_int_equal(cst_seen_check(context, "file", &info), CST_OK);
+    info.st_nlink = 2;
+    info.st_ctim.tv_sec = 1;
+    assert_int_equal(cst_seen_check(context, "file", &info), CST_OK);
+    assert_int_equal(cst_seen_check(context, "file", &info), CST_OK);
+    info.st_mode = S_IFREG | 0600;
+    info.st_ctim.tv_sec = 2;
+    assert_int_equal(cst_seen_check(context, "file", &info), CST_OK);
+    info.st_uid = 7;
+    info.st_gid = 7;
+    info.st_ctim.tv_sec = 3;
+    assert_int_equal(cst_seen_check(context, "file", &info), CST_OK);
+    struct stat later = info;
+    later.st_ctim.tv_sec = 4;
+    assert_int_equal(cst_seen_check(context, "file", &later), CST_ERROR_IO);
+    later.st_nlink = 3;
+    later.st_mtim.tv_sec = 1;
+    assert_int_equal(cst_seen_check(context, "file", &later), CST_ERROR_IO);
+    return CST_OK;
+}
+
+static void other_rights(void **state) {
+    fixture *f = *state;
+    expect_ok(f, see_with_other_rights(f->context));
+}
+
+/* ---- names that were made to be slow --------------------------------------------------------- */
+
+enum { BLOCKS = 14, BLOCK = 4, NAMES = 1 << BLOCKS, ODD = 1 << 20 };
+
+static uint32_t fnv(uint32_t hash, const char *block) {
+    for (int i = 0; i < BLOCK; i++)
+        hash = (hash ^ (unsigned char)block[i]) * 0x1b3U;
+    return hash % ODD; /* the last bits, which depend on nothing but themselves */
+}
+
+static void block_of(uint32_t number, char block[BLOCK + 1]) {
+    for (int i = 0; i < BLOCK; i++, number /= 26)
+        block[i] = (char)('a' + number % 26);
+    block[BLOCK] = '\0';
+}
+
+/* Two blocks of letters each that lead from one state of FNV-1a to one other. */
+static void find_blocks(char blocks[BLOCKS][2][BLOCK + 1]) {
+    uint32_t *seen = calloc(ODD, sizeof *seen);
+    uint32_t state = 0x84222325U % ODD;
+    assert_non_null(seen);
+    for (int b = 0; b < BLOCKS; b++) {
+        uint32_t to = 0;
+        memset(seen, 0, ODD * sizeof *seen);
+        for (uint32_t n = 1;; n++) {
+            block_of(n, blocks[b][1]);
+            to = fnv(state, blocks[b][1]);
+            if (seen[to])
+                break;
+            seen[to] = n;
+        }
+        block_of(seen[to], blocks[b][0]);
+        state = to;
+    }
+    free(seen);
+}
+
+/* Seconds for all names that the blocks make. */
+static double see_names(cst_context *context, char blocks[BLOCKS][2][BLOCK + 1]) {
+    cst_context *entered = NULL;
+    assert_int_equal(cst_context_enter(context, &entered), CST_OK);
+    struct stat info = {.st_ino = 1, .st_size = 1};
+    clock_t start = clock();
+    for (int n = 0; n < NAMES; n++) {
+        char path[BLOCKS * BLOCK + 1];
+        for (int b = 0; b < BLOCKS; b++)
+            memcpy(path + (size_t)b * BLOCK, blocks[b][n >> b & 1], BLOCK);
+        path[BLOCKS * BLOCK] = '\0';
+        assert_int_equal(cst_seen_check(context, path, &info), CST_OK);
+    }
+    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    cst_context_leave(&entered);
+    return seconds;
+}
+
+/* Whoever writes a manifest chooses the names of its files. */
+static void names_that_collide(void **state) {
+    fixture *f = *state;
+    char blocks[BLOCKS][2][BLOCK + 1];
+    find_blocks(blocks);
+    double collide = see_names(f->context, blocks);
+    for (int b = 0; b < BLOCKS; b++)
+        for (int k = 0; k < 2; k++)
+            block_of((uint32_t)(2 * b + k + 1) * 7919, blocks[b][k]);
+    double usual = see_names(f->context, blocks);
+    assert_true(collide < 0.05 + 10 * usual);
+}
+
 static void many_files(void **state) {
     fixture *f = *state;
     expect_ok(f, see_many(f->context));
@@ -222,10 +320,9 @@ static void maps_are_checked_when_they_are_loaded(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(between_two_calls),
-        TEST(within_a_call),
-        TEST(many_files),
-        TEST(maps_are_checked_when_they_are_loaded),
+        TEST(between_two_calls),  TEST(within_a_call),
+        TEST(many_files),         TEST(other_rights),
+        TEST(names_that_collide), TEST(maps_are_checked_when_they_are_loaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,6 +92,19 @@ void cst_context_free(cst_context *context) {
     context->realloc_fn(context->realloc_user, context, 0);
 }
 
+/* A table of files that another thread was about to change cannot be used: it is lost. */
+void cst_context_look(cst_context *root) {
+    if (!cst_large_look(&root->large))
+        return;
+    if (pthread_mutex_trylock(&root->seen_lock) == 0) {
+        (void)pthread_mutex_unlock(&root->seen_lock);
+        return;
+    }
+    (void)pthread_mutex_init(&root->seen_lock, NULL);
+    for (cst_run *run = &root->outermost; run; run = run->inner)
+        run->seen = (cst_seen){0};
+}
+
 /* A call from a callback begins: its state is its own. */
 static cst_status begin_inner(cst_context *context) {
     cst_run *outer = context->run;
@@ -124,7 +137,7 @@ cst_status cst_context_enter(cst_context *context, cst_context **entered) {
     }
     if (refused == context)
         refused = NULL;
-    cst_large_look(&context->large);
+    cst_context_look(context);
     cst_status status = context->run->calling ? begin_inner(context) : CST_OK;
     if (context->owner.depth == 1) {
         cst_stage_none(context);

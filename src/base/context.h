@@ -67,6 +67,10 @@ static inline cst_run *cst_context_told(cst_context *context) {
     return context->told ? context->told : context->run;
 }
 
+/* In a child that was forked inside a call, makes the locks of a root anew that other threads held.
+ * For wherever the caller's thread enters the library or comes back to it. */
+void cst_context_look(cst_context *root);
+
 /* Forgets the stage that a call before this one ended in. */
 void cst_stage_none(cst_context *context);
 

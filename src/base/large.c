@@ -31,12 +31,13 @@ void cst_large_init(cst_large *large) {
     (void)pthread_mutex_init(&large->lock, NULL);
 }
 
-void cst_large_look(cst_large *large) {
+bool cst_large_look(cst_large *large) {
     unsigned generation = cst_process_generation();
     if (large->generation == generation)
-        return;
+        return false;
     large->generation = generation;
     (void)pthread_mutex_init(&large->lock, NULL);
+    return true;
 }
 
 void cst_large_destroy(cst_large *large) {

@@ -30,8 +30,8 @@ void cst_large_init(cst_large *large);
 void cst_large_destroy(cst_large *large);
 
 /* In a child that was forked inside a call, a lock that another thread held would never be free: it
- * is made anew. For wherever the caller's thread enters the library or comes back to it. */
-void cst_large_look(cst_large *large);
+ * is made anew. Whether this is such a child and was not yet known as one. */
+bool cst_large_look(cst_large *large);
 
 /* Counts `bytes` (of a large array) into memory if the sum stays at or below `limit`. */
 bool cst_large_hold(cst_large *large, size_t bytes, size_t limit);

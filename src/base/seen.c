@@ -5,6 +5,7 @@
 #include "base/seen.h"
 
 #include "base/context.h"
+#include "base/keyed_hash.h"
 
 enum { ROOM_AT_FIRST = 64 };
 
@@ -16,13 +17,15 @@ struct cst_seen_file {
     int64_t size;
     struct timespec written;
     struct timespec changed;
+    uint64_t links;
+    uint32_t mode;
+    uint32_t user;
+    uint32_t group;
     bool known; /* else the path was forgotten */
 };
 
-static uint64_t hash_path(const char *path) {
-    uint64_t hash = 0xcbf29ce484222325U; /* FNV-1a */
-    for (const char *p = path; *p; p++)
-        hash = (hash ^ (unsigned char)*p) * 0x100000001b3U;
+static uint64_t hash_path(const cst_seen *seen, const char *path) {
+    uint64_t hash = cst_keyed_hash(seen->key, path);
     return hash ? hash : 1;
 }
 
@@ -34,12 +37,19 @@ bool cst_seen_unchanged(const struct stat *before, const struct stat *now) {
     return before->st_size == now->st_size && same_time(&before->st_mtim, &now->st_mtim);
 }
 
-/* The change of the inode counts as well: unlike the time of the last writing, nobody can set it
- * back. */
+/* Whether something other than its bytes, which is of no matter here, changed the file's inode: a
+ * hard link, as backups make them, or other rights or owners. */
+static bool is_explained(const cst_seen_file *file, const struct stat *info) {
+    return file->links != (uint64_t)info->st_nlink || file->mode != (uint32_t)info->st_mode ||
+           file->user != (uint32_t)info->st_uid || file->group != (uint32_t)info->st_gid;
+}
+
+/* The change of the inode counts as well where nothing explains it: unlike the time of the last
+ * writing, nobody can set it back. */
 static bool is_same(const cst_seen_file *file, const struct stat *info) {
     return file->device == (uint64_t)info->st_dev && file->inode == (uint64_t)info->st_ino &&
            file->size == (int64_t)info->st_size && same_time(&file->written, &info->st_mtim) &&
-           same_time(&file->changed, &info->st_ctim);
+           (same_time(&file->changed, &info->st_ctim) || is_explained(file, info));
 }
 
 static cst_seen_file describe(uint64_t path, const struct stat *info) {
@@ -49,6 +59,10 @@ static cst_seen_file describe(uint64_t path, const struct stat *info) {
                            .size = (int64_t)info->st_size,
                            .written = info->st_mtim,
                            .changed = info->st_ctim,
+                           .links = (uint64_t)info->st_nlink,
+                           .mode = (uint32_t)info->st_mode,
+                           .user = (uint32_t)info->st_uid,
+                           .group = (uint32_t)info->st_gid,
                            .known = true};
 }
 
@@ -64,6 +78,8 @@ static cst_seen_file *place_of(cst_seen_file *files, size_t room, uint64_t path)
 static cst_status make_room(cst_context *context, cst_seen *seen) {
     if (2 * (seen->count + 1) <= seen->room)
         return CST_OK;
+    if (seen->room == 0)
+        cst_keyed_hash_key(seen, seen->key);
     size_t room = seen->room ? 2 * seen->room : ROOM_AT_FIRST;
     cst_seen_file *files = cst_alloc(context, room, sizeof *files);
     if (!files)
@@ -87,18 +103,17 @@ cst_status cst_seen_refuse(cst_context *context, const char *path) {
 cst_status cst_seen_check(cst_context *context, const char *path, const struct stat *info) {
     cst_seen *seen = &cst_context_told(context)->seen;
     cst_context *root = cst_context_root(context);
-    uint64_t hash = hash_path(path);
     bool same = true;
     if (root->owner.depth == 0) /* no call is at work, which could have seen anything */
         return CST_OK;
     (void)pthread_mutex_lock(&root->seen_lock);
     cst_status status = make_room(context, seen);
     if (status == CST_OK) {
+        uint64_t hash = hash_path(seen, path);
         cst_seen_file *file = place_of(seen->files, seen->room, hash);
         seen->count += file->path == 0;
-        if (file->known)
-            same = is_same(file, info);
-        else
+        same = !file->known || is_same(file, info);
+        if (same)
             *file = describe(hash, info);
     }
     (void)pthread_mutex_unlock(&root->seen_lock);
@@ -110,7 +125,7 @@ void cst_seen_forget(cst_context *context, const char *path) {
     cst_context *root = cst_context_root(context);
     (void)pthread_mutex_lock(&root->seen_lock);
     if (seen->room > 0)
-        place_of(seen->files, seen->room, hash_path(path))->known = false;
+        place_of(seen->files, seen->room, hash_path(seen, path))->known = false;
     (void)pthread_mutex_unlock(&root->seen_lock);
 }
 

@@ -32,7 +32,8 @@ typedef struct cst_seen_file cst_seen_file;
 typedef struct cst_seen {
     cst_seen_file *files; /* [room], a hash table */
     size_t count;
-    size_t room; /* a power of 2, or 0 */
+    size_t room;     /* a power of 2, or 0 */
+    uint64_t key[2]; /* of the hashes of their paths */
 } cst_seen;
 
 void cst_seen_clear(cst_context *context, cst_seen *seen);

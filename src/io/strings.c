@@ -4,10 +4,11 @@
  */
 #include "io/strings.h"
 
+#include "base/keyed_hash.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 cst_status cst_strings_create(cst_context *context, cst_strings **out) {
     *out = cst_alloc(context, 1, sizeof **out);
@@ -78,59 +79,9 @@ struct cst_id_index {
     uint32_t *slots; /* row + 1; 0 is free */
 };
 
-static uint64_t turn_left(uint64_t x, int bits) {
-    return x << bits | x >> (64 - bits);
-}
-
-static void sip_round(uint64_t v[4]) {
-    v[0] += v[1];
-    v[2] += v[3];
-    v[1] = turn_left(v[1], 13) ^ v[0];
-    v[3] = turn_left(v[3], 16) ^ v[2];
-    v[0] = turn_left(v[0], 32) + v[3];
-    v[2] += v[1];
-    v[3] = turn_left(v[3], 21) ^ v[0];
-    v[1] = turn_left(v[1], 17) ^ v[2];
-    v[2] = turn_left(v[2], 32);
-}
-
-/* SipHash-1-3 under a key that is not the same in two runs: a file cannot be made of ids that all
- * fall on one place, which would take time that grows with the square of their number. */
-static uint64_t hash_text(const uint64_t key[2], const char *text) {
-    uint64_t v[4] = {key[0] ^ 0x736f6d6570736575u, key[1] ^ 0x646f72616e646f6du,
-                     key[0] ^ 0x6c7967656e657261u, key[1] ^ 0x7465646279746573u};
-    size_t left = strlen(text);
-    uint64_t word = (uint64_t)left << 56;
-    for (; left >= 8; left -= 8, text += 8) {
-        uint64_t eight = 0;
-        memcpy(&eight, text, 8);
-        v[3] ^= eight;
-        sip_round(v);
-        v[0] ^= eight;
-    }
-    for (size_t i = 0; i < left; i++)
-        word |= (uint64_t)(unsigned char)text[i] << (8 * i);
-    v[3] ^= word;
-    sip_round(v);
-    v[0] ^= word;
-    v[2] ^= 0xff;
-    for (int i = 0; i < 3; i++)
-        sip_round(v);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
-}
-
-/* What a file's author does not know: where things are in memory, and the time in nanoseconds.
- * Results do not depend on it, since places in the index are only looked up. */
-static void make_key(cst_id_index *index) {
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    index->key[0] = (uint64_t)(uintptr_t)index->slots ^ (uint64_t)now.tv_nsec << 32;
-    index->key[1] = (uint64_t)(uintptr_t)&now ^ (uint64_t)now.tv_sec << 20 ^ (uint64_t)now.tv_nsec;
-}
-
 /* The slot that holds `text`, or the free one where it belongs. */
 static size_t find_slot(const cst_id_index *index, const char *text) {
-    size_t slot = (size_t)hash_text(index->key, text) & index->mask;
+    size_t slot = (size_t)cst_keyed_hash(index->key, text) & index->mask;
     while (index->slots[slot] &&
            strcmp(cst_strings_at(index->ids, (int64_t)index->slots[slot] - 1), text) != 0)
         slot = (slot + 1) & index->mask;
@@ -157,7 +108,7 @@ static cst_status create_index(cst_context *context, cst_id_index **out, const c
         cst_id_index_free(context, index);
         return CST_ERROR_MEMORY;
     }
-    make_key(index);
+    cst_keyed_hash_key(index->slots, index->key);
     *out = index;
     return CST_OK;
 }

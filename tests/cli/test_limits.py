@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -196,6 +197,24 @@ class TestEnvironment(Limits):
                 with open(self.path("seen"), encoding="utf-8") as file:
                     seen = [line.strip() for line in file if "OPENBLAS" in line]
                 self.assertEqual(seen, [] if value is None else [f"OPENBLAS_NUM_THREADS={value}"])
+
+    def test_the_dynamic_linker_runs_the_tool(self):
+        """ld.so corestack ...: /proc/self/exe is ld.so, which would take the tool's options for its own."""
+        listed = subprocess.run(["ldd", TOOL], capture_output=True, text=True, check=False).stdout
+        linker = re.search(r"/\S*/ld-linux\S*", listed)
+        if not linker or "ASAN_OPTIONS" in os.environ:
+            self.skipTest("no dynamic linker that could run the tool")
+        for words in (["--version"], ["help"], ["inspect", self.pool]):
+            with self.subTest(words=words):
+                here, there = self.ends(words), self.ends(words, prefix=[linker[0]])
+                self.assertEqual((there.returncode, there.stdout), (0, here.stdout), there.stderr)
+
+    @unittest.skipUnless(shutil.which("valgrind") and "ASAN_OPTIONS" not in os.environ, "needs valgrind")
+    def test_valgrind_runs_the_tool(self):
+        """In valgrind too /proc/self/exe is another program."""
+        done = self.ends(["--version"], prefix=["valgrind", "--tool=none", "--quiet"])
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("corestack", done.stdout)
 
     def write_checkpoints(self):
         for name in "ab":

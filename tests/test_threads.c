@@ -221,6 +221,41 @@ static void threads_end_with_their_context(void **state) {
     assert_int_equal(threads_of_process(), before);
 }
 
+typedef struct ending {
+    cst_context *context;
+    bool went_on; /* after the request to end */
+} ending;
+
+static cst_status end_inside(ending *e) {
+    cst_context *context = e->context;
+    CST_ENTER(context);
+    assert_int_equal(pthread_cancel(pthread_self()), 0);
+    (void)sum_of_blocks(context);
+    pthread_testcancel();
+    e->went_on = true;
+    return CST_OK;
+}
+
+static void *end_in_a_call(void *user) {
+    (void)end_inside(user);
+    pthread_testcancel();
+    return NULL;
+}
+
+/* Other threads work on what is on the stack of the thread that is cancelled. */
+static void a_cancelled_thread_ends_after_its_call(void **state) {
+    ending e = {.context = *state};
+    pthread_t thread;
+    void *result = NULL;
+    assert_int_equal(cst_context_set_threads(e.context, THREADS), CST_OK);
+    assert_int_equal(pthread_create(&thread, NULL, end_in_a_call, &e), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_true(e.went_on);
+    assert_ptr_equal(result, PTHREAD_CANCELED);
+    assert_int_equal(cst_context_set_threads(e.context, 2), CST_OK); /* not busy */
+    (void)sum_of_blocks(e.context);
+}
+
 /* ---- what threads take over from the caller ---------------------------------------------------
  */
 
@@ -443,6 +478,7 @@ int main(void) {
         WITH_CONTEXT(a_notice_names_the_likeliest_cause),
         WITH_CONTEXT(memory_is_named_where_there_is_none),
         cmocka_unit_test(threads_end_with_their_context),
+        WITH_CONTEXT(a_cancelled_thread_ends_after_its_call),
         WITH_CONTEXT(signals_go_to_the_callers_thread),
         WITH_CONTEXT(threads_round_as_the_caller_does),
         WITH_CONTEXT(children_of_children_have_threads),

@@ -127,6 +127,21 @@ static void forget_files(cst_context *context) {
         cst_seen_clear(context, &context->outermost.seen);
 }
 
+/* A thread that is cancelled is so when its call is over: other threads work on what is on its
+ * stack, and nobody would give the context back. */
+static void begin_owning(cst_context *context) {
+    if (context->owner.depth == 1)
+        (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &context->cancelling);
+}
+
+static void end_owning(cst_context *context) {
+    int before = context->cancelling;
+    bool over = context->owner.depth == 1;
+    cst_owner_give(&context->owner);
+    if (over)
+        (void)pthread_setcancelstate(before, NULL);
+}
+
 cst_status cst_context_enter(cst_context *context, cst_context **entered) {
     *entered = NULL;
     if (!CST_ALIVE(context, CONTEXT))
@@ -135,6 +150,7 @@ cst_status cst_context_enter(cst_context *context, cst_context **entered) {
         refused = context;
         return CST_ERROR_BUSY;
     }
+    begin_owning(context);
     if (refused == context)
         refused = NULL;
     cst_context_look(context);
@@ -144,7 +160,7 @@ cst_status cst_context_enter(cst_context *context, cst_context **entered) {
         forget_files(context);
     }
     if (status != CST_OK)
-        cst_owner_give(&context->owner);
+        end_owning(context);
     else
         *entered = context;
     return status;
@@ -162,7 +178,7 @@ void cst_context_leave(cst_context **entered) {
     }
     if (context->owner.depth == 1)
         forget_files(context);
-    cst_owner_give(&context->owner);
+    end_owning(context);
 }
 
 cst_status cst_context_set_threads(cst_context *context, int threads) {

@@ -55,6 +55,7 @@ struct cst_context {
     pthread_mutex_t seen_lock; /* of the root: for what its runs have seen */
     bool one_run;              /* what one call has seen, the next one knows */
     cst_owner owner;
+    int cancelling; /* whether the owner's thread could be cancelled before the call */
     struct cst_threads *threads_of_loops; /* of the root; NULL until a loop wants them */
 };
 

@@ -279,6 +279,8 @@ void cst_threads_free(cst_context *context) {
     if (!pool)
         return;
     bool here = pool->generation == cst_process_generation();
+    int cancelling = 0;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling); /* not while it waits */
     if (here) {
         (void)pthread_mutex_lock(&pool->lock);
         pool->ending = true;
@@ -289,4 +291,5 @@ void cst_threads_free(cst_context *context) {
             (void)pthread_join(pool->workers[i]->thread, NULL);
     }
     release_pool(context, here);
+    (void)pthread_setcancelstate(cancelling, NULL);
 }

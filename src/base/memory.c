@@ -49,6 +49,17 @@ static void *alloc_mapped(cst_context *context, size_t bytes) {
     return user;
 }
 
+/* Zeroed. The system gives large arrays as zeros, page by page when they are first used: filling
+ * one of several GiB here would take seconds in which nobody asks whether to stop. */
+static char *alloc_raw(cst_context *context, size_t bytes) {
+    if (context->realloc_fn == cst_default_realloc)
+        return calloc(1, bytes);
+    char *raw = context->realloc_fn(context->realloc_user, NULL, bytes);
+    if (raw)
+        memset(raw, 0, bytes);
+    return raw;
+}
+
 void *cst_alloc(cst_context *context, size_t count, size_t size) {
     size_t bytes = 0;
     size_t padded = 0;
@@ -68,7 +79,7 @@ void *cst_alloc(cst_context *context, size_t count, size_t size) {
             return alloc_mapped(context, bytes);
         head = (block_head){.held = bytes, .large = &root->large};
     }
-    head.raw = context->realloc_fn(context->realloc_user, NULL, padded);
+    head.raw = alloc_raw(context, padded);
     if (!head.raw) {
         if (head.large)
             cst_large_release(head.large, bytes);
@@ -82,7 +93,6 @@ void *cst_alloc(cst_context *context, size_t count, size_t size) {
     uintptr_t aligned = (start + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1);
     char *user = head.raw + (aligned - (uintptr_t)head.raw);
     memcpy(user - sizeof head, &head, sizeof head);
-    memset(user, 0, bytes);
     return user;
 }
 

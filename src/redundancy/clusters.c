@@ -98,19 +98,23 @@ cst_status cst_clusters(cst_context *context, const double *similarity, int32_t 
         status = CST_ERROR_MEMORY;
         goto cleanup;
     }
-    memcpy(a.mean, similarity, k * k * sizeof *a.mean);
+    cst_copy(context, a.mean, similarity, k * k * sizeof *a.mean);
     for (size_t i = 0; i < k; i++) {
         a.size[i] = 1;
         a.home[i] = (int32_t)i;
     }
-    for (size_t i = 0; i < k; i++)
+    for (size_t i = 0; status == CST_OK && i < k; i++) {
         find_partner(&a, i);
+        status = cst_poll(context);
+    }
     size_t first = 0;
     size_t second = 0;
-    while (closest(&a, &first, &second) > threshold)
+    while (status == CST_OK && closest(&a, &first, &second) > threshold) {
         merge(&a, first, second);
+        status = cst_poll(context);
+    }
     int32_t next = 0;
-    for (size_t i = 0; i < k; i++)
+    for (size_t i = 0; status == CST_OK && i < k; i++)
         cluster_of[i] = a.home[i] == (int32_t)i ? next++ : cluster_of[a.home[i]];
 
 cleanup:

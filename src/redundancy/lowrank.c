@@ -18,6 +18,9 @@
  * the result: blocks are added in their order whatever the chunks. */
 enum { CHUNK_DOUBLES = 1 << 24 };
 
+/* Pairs of members whose cross-Grams are held at a time. */
+enum { PAIRS_MAX = 1 << 22 };
+
 /* Rows of U held at a time by one block of the probes. */
 enum { PROBE_ROWS = 64 };
 
@@ -33,7 +36,9 @@ typedef struct lowrank_job {
     double *diagonal;    /* [K][N], |z_i|^2; NULL for the biased statistic */
     int32_t *pair_a;     /* [pairs of the sweep] */
     int32_t *pair_b;
-    double **gram; /* [pairs of the sweep] -> [r_a][r_b] */
+    size_t *gram_at; /* [pairs of the sweep], places in: */
+    double *gram;    /* [r_a][r_b] of each, one behind the other */
+    size_t gram_room;
     int64_t probes;
     uint64_t seed;
     double **sketch; /* [K] -> [r][s], Z' V */
@@ -95,6 +100,7 @@ static cst_status add_cross_singles(cst_context *worker, const lowrank_job *job,
     int64_t entries = rank_a * rank_b;
     if (entries == 0)
         return CST_OK;
+    double *gram = job->gram + job->gram_at[task];
     float *part = cst_alloc(worker, (size_t)entries, sizeof *part);
     cst_status status = part ? CST_OK : CST_ERROR_MEMORY;
     for (int64_t i = 0; status == CST_OK && i < job->blocks; i++) {
@@ -104,7 +110,7 @@ static cst_status add_cross_singles(cst_context *worker, const lowrank_job *job,
                          job->singles[a] + i * CST_BLOCK_ROWS * rank_a, rank_a,
                          job->singles[b] + i * CST_BLOCK_ROWS * rank_b, rank_b, 0, part, rank_b);
         for (int64_t x = 0; status == CST_OK && x < entries; x++)
-            job->gram[task][x] += (double)part[x];
+            gram[x] += (double)part[x];
     }
     cst_free(worker, part);
     return status;
@@ -124,7 +130,7 @@ static cst_status add_cross(cst_context *worker, void *user, int64_t task) {
         status = cst_gemm_f64(worker, true, false, rank_a, rank_b, rows, 1,
                               job->chunk[a] + i * CST_BLOCK_ROWS * rank_a, rank_a,
                               job->chunk[b] + i * CST_BLOCK_ROWS * rank_b, rank_b, 1,
-                              job->gram[task], rank_b);
+                              job->gram + job->gram_at[task], rank_b);
     }
     return status;
 }
@@ -158,36 +164,37 @@ static cst_status sweep(cst_context *context, lowrank_job *job, int64_t pairs, d
         int64_t a = job->pair_a[p];
         int64_t b = job->pair_b[p];
         int64_t entries = job->features[a].rank * job->features[b].rank;
+        const double *gram = job->gram + job->gram_at[p];
         double sum = 0;
         for (int64_t i = 0; i < entries; i++)
-            sum += job->gram[p][i] * job->gram[p][i];
+            sum += gram[i] * gram[i];
         hsic[a * job->members + b] = sum;
         hsic[b * job->members + a] = sum;
     }
     return status;
 }
 
-/* Pairs from (a, b) on whose cross-Grams fit in memory together, at least 1; moves (a, b) behind
- * them. */
+/* Pairs from (a, b) on whose cross-Grams, all zero, fit in memory together, at least 1; moves (a, b)
+ * behind them. */
 static cst_status next_pairs(cst_context *context, lowrank_job *job, int32_t *a, int32_t *b,
                              int64_t *pairs) {
-    int64_t doubles = 0;
+    size_t used = 0;
+    cst_status status = CST_OK;
     *pairs = 0;
-    while (*a < job->members) {
-        int64_t entries = job->features[*a].rank * job->features[*b].rank;
-        if (*pairs > 0 && doubles + entries > CHUNK_DOUBLES)
-            return CST_OK;
-        job->gram[*pairs] = cst_alloc(context, (size_t)entries, sizeof **job->gram);
-        if (!job->gram[*pairs])
-            return CST_ERROR_MEMORY;
+    while (status == CST_OK && *a < job->members && *pairs < PAIRS_MAX) {
+        size_t entries = (size_t)(job->features[*a].rank * job->features[*b].rank);
+        if (entries > job->gram_room - used)
+            break;
+        memset(job->gram + used, 0, entries * sizeof *job->gram);
+        job->gram_at[*pairs] = used;
         job->pair_a[*pairs] = *a;
         job->pair_b[*pairs] = *b;
-        doubles += entries;
-        ++*pairs;
+        used += entries;
+        status = cst_poll_item(context, ++*pairs);
         if (++*b == job->members)
             *b = ++*a;
     }
-    return CST_OK;
+    return status;
 }
 
 static cst_status sweep_all(cst_context *context, lowrank_job *job, double *hsic) {
@@ -199,12 +206,32 @@ static cst_status sweep_all(cst_context *context, lowrank_job *job, double *hsic
         status = next_pairs(context, job, &a, &b, &pairs);
         if (status == CST_OK)
             status = sweep(context, job, pairs, hsic);
-        for (int64_t p = 0; p < pairs; p++) {
-            cst_free(context, job->gram[p]);
-            job->gram[p] = NULL;
-        }
     }
     return status;
+}
+
+/* Room for the pairs of a sweep: all of them, or as many as may be held at a time. */
+static cst_status make_pairs(cst_context *context, lowrank_job *job) {
+    size_t members = (size_t)job->members;
+    size_t pairs = members * (members + 1) / 2;
+    size_t sum = 0;
+    size_t squares = 0;
+    size_t largest = 1;
+    for (size_t k = 0; k < members; k++) {
+        size_t rank = (size_t)job->features[k].rank;
+        sum += rank;
+        squares += rank * rank;
+        largest = rank * rank > largest ? rank * rank : largest;
+    }
+    size_t all = (sum * sum + squares) / 2;
+    job->gram_room = all < CHUNK_DOUBLES ? all + 1 : CHUNK_DOUBLES;
+    job->gram_room = job->gram_room < largest ? largest : job->gram_room;
+    pairs = pairs < PAIRS_MAX ? pairs : PAIRS_MAX;
+    job->gram = cst_alloc(context, job->gram_room, sizeof *job->gram);
+    job->gram_at = cst_alloc(context, pairs, sizeof *job->gram_at);
+    job->pair_a = cst_alloc(context, pairs, sizeof *job->pair_a);
+    job->pair_b = cst_alloc(context, pairs, sizeof *job->pair_b);
+    return job->gram && job->gram_at && job->pair_a && job->pair_b ? CST_OK : CST_ERROR_MEMORY;
 }
 
 /* Turns traces of centred kernels into n (n - 3) times the U-statistic. */
@@ -252,18 +279,16 @@ cst_status cst_hsic_features(cst_context *context, const cst_kernels *kernels,
                              double *hsic) {
     lowrank_job job;
     size_t members = (size_t)kernels->view->members;
-    size_t pairs = members * (members + 1) / 2;
     cst_status status = start_job(context, &job, kernels, features, statistic);
     job.chunk = cst_alloc(context, members, sizeof *job.chunk);
     job.singles = cst_alloc(context, members, sizeof *job.singles);
     job.single = true;
     for (size_t k = 0; k < members; k++)
         job.single = job.single && (features[k].single || features[k].rank == 0);
-    job.gram = cst_alloc(context, pairs, sizeof *job.gram);
-    job.pair_a = cst_alloc(context, pairs, sizeof *job.pair_a);
-    job.pair_b = cst_alloc(context, pairs, sizeof *job.pair_b);
-    if (!job.chunk || !job.singles || !job.gram || !job.pair_a || !job.pair_b)
+    if (!job.chunk || !job.singles)
         status = CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = make_pairs(context, &job);
     int64_t rows = status == CST_OK ? chunk_blocks(&job) * CST_BLOCK_ROWS : 0;
     for (size_t k = 0; status == CST_OK && k < members; k++) {
         size_t rank = (size_t)features[k].rank;
@@ -281,7 +306,8 @@ cst_status cst_hsic_features(cst_context *context, const cst_kernels *kernels,
     for (size_t k = 0; job.singles && k < members; k++)
         cst_free(context, job.singles[k]);
     cst_free(context, job.singles);
-    free_arrays(context, job.gram, pairs);
+    cst_free(context, job.gram);
+    cst_free(context, job.gram_at);
     cst_free(context, job.pair_a);
     cst_free(context, job.pair_b);
     cst_free(context, job.diagonal);

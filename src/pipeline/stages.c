@@ -6,6 +6,7 @@
 
 #include "pipeline/balance.h"
 #include "pipeline/redundant.h"
+#include "pipeline/removal.h"
 
 #include <math.h>
 #include <string.h>
@@ -162,18 +163,27 @@ typedef struct drop_job {
     bool *known;       /* [members of the pool]: it was tried on the set that is kept now */
     double *missed;    /* [2][members of the pool]: what came of that, change and standard error */
     int32_t members;   /* of the pool */
+    double *deviation; /* [members of the pool]: of each one's probabilities; NULL with few kept */
+    cst_stages *out;   /* what removals change */
 } drop_job;
 
-/* Fits without the kept member at `leave`; the mean change of the cross-fitted loss and its paired
- * standard error. `fit` is the caller's where the status is CST_OK. */
-static cst_status fit_without(cst_context *context, const drop_job *job, int32_t leave,
-                              cst_meta_fit *fit, double *change, double *se) {
+static bool is_among(const int32_t *members, int32_t count, int32_t member) {
+    for (int32_t i = 0; i < count; i++)
+        if (members[i] == member)
+            return true;
+    return false;
+}
+
+/* Fits without these kept members; the mean change of the cross-fitted loss and its paired standard
+ * error. `fit` is the caller's where the status is CST_OK. */
+static cst_status fit_without(cst_context *context, const drop_job *job, const int32_t *leave,
+                              int32_t leaving, cst_meta_fit *fit, double *change, double *se) {
     int32_t *members = cst_alloc(context, (size_t)job->count, sizeof *members);
     if (!members)
         return CST_ERROR_MEMORY;
     int32_t count = 0;
     for (int32_t j = 0; j < job->count; j++)
-        if (j != leave)
+        if (!is_among(leave, leaving, job->kept[j]))
             members[count++] = job->kept[j];
     cst_status status = fit_members(context, job->view, members, count, job->folds, job->fold_count,
                                     job->settings, true, fit);
@@ -210,7 +220,7 @@ static cst_status drop_task(cst_context *context, void *user, int64_t task) {
         return CST_OK;
     }
     cst_status status =
-        fit_without(context, job, (int32_t)task, &fit, &job->change[task], &job->change_se[task]);
+        fit_without(context, job, &member, 1, &fit, &job->change[task], &job->change_se[task]);
     cst_meta_fit_free(context, &fit);
     return status;
 }
@@ -234,32 +244,71 @@ static int32_t order_by_change(const drop_job *job, int32_t *order) {
     return count;
 }
 
-/* Drops one member if the stack without it loses less than a standard error. */
-static cst_status try_drop(cst_context *context, drop_job *job, int32_t member, cst_stages *out,
+/* Drops these members if the stack without them loses less than a standard error. */
+static cst_status try_drop(cst_context *context, void *user, const int32_t *members, int32_t count,
                            bool *dropped) {
-    int32_t at = 0;
+    drop_job *job = user;
+    cst_stages *out = job->out;
     double change = 0;
     double se = 0;
     cst_meta_fit fit = {0};
-    while (out->kept[at] != member)
-        at++;
     job->count = out->kept_count;
-    cst_status status = fit_without(context, job, at, &fit, &change, &se);
+    cst_status status = fit_without(context, job, members, count, &fit, &change, &se);
     *dropped = status == CST_OK && change < se;
     if (!*dropped) {
         cst_meta_fit_free(context, &fit);
-        remember(job, member, change, se);
+        if (count == 1)
+            remember(job, members[0], change, se);
         return status;
     }
     memset(job->known, 0, (size_t)job->members * sizeof *job->known);
-    out->because[member] = CST_BECAUSE_REFIT;
-    out->refit_change[member] = change;
-    memmove(out->kept + at, out->kept + at + 1,
-            (size_t)(out->kept_count - at - 1) * sizeof *out->kept);
-    out->kept_count--;
+    for (int32_t i = 0; i < count; i++)
+        cst_stages_refit_without(out, members[i], change);
     cst_meta_fit_free(context, job->fit);
     *job->fit = fit;
     return CST_OK;
+}
+
+/* How much the scores of the present fit move with each kept member. */
+static void rely(const void *user, double *reliance) {
+    const drop_job *job = user;
+    const cst_model *model = job->fit->model;
+    for (int32_t j = 0; j < job->out->kept_count; j++) {
+        double sum = 0;
+        for (int32_t m = 0; m < model->learners; m++)
+            sum += fabs(model->learner[m].blend * model->learner[m].weights[j]);
+        reliance[j] = sum * job->deviation[job->kept[j]];
+    }
+}
+
+/* Removals in groups, where there are many members. */
+static cst_status drop_groups(cst_context *context, drop_job *job) {
+    size_t classes = (size_t)job->view->classes;
+    size_t members = (size_t)job->members;
+    if (job->out->kept_count <= CST_DROP_SINGLY)
+        return CST_OK;
+    double *columns = cst_alloc(context, members * classes, sizeof *columns);
+    job->deviation = cst_alloc(context, members, sizeof *job->deviation);
+    cst_status status = columns && job->deviation ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_member_deviations(context, job->view, columns);
+    for (size_t k = 0; status == CST_OK && k < members; k++) {
+        double square = 0;
+        for (size_t c = 0; c < classes; c++)
+            square += columns[k * classes + c] * columns[k * classes + c];
+        job->deviation[k] = sqrt(square / (double)classes);
+    }
+    cst_removal removal = {.user = job,
+                           .kept = job->out->kept,
+                           .kept_count = &job->out->kept_count,
+                           .rely = rely,
+                           .attempt = try_drop};
+    if (status == CST_OK)
+        status = cst_remove_groups(context, &removal);
+    cst_free(context, columns);
+    cst_free(context, job->deviation);
+    job->deviation = NULL;
+    return status;
 }
 
 /* One pass over the kept members: each is left out alone, then those that are missed by less than a
@@ -272,12 +321,13 @@ static cst_status drop_pass(cst_context *context, drop_job *job, int32_t *order,
     bool dropped = true;
     for (int32_t i = 0; status == CST_OK && i < listed && out->kept_count > 1; i++)
         if (dropped || !job->sample)
-            status = try_drop(context, job, order[i], out, &dropped);
+            status = try_drop(context, job, &order[i], 1, &dropped);
     return status;
 }
 
-/* Passes until one after which nobody goes; one alone where the rows are a sample. Members that
- * were tried since the last one went are not fitted without again in the next pass. */
+/* Groups first where there are many members, and where few are left passes until one after which
+ * nobody goes; one alone where the rows are a sample. Members that were tried since the last one
+ * went are not fitted without again in the next pass. */
 static cst_status drop_members(cst_context *context, drop_job *job, cst_stages *out) {
     size_t members = (size_t)out->members;
     double *change = cst_alloc(context, 4 * members, sizeof *change);
@@ -285,12 +335,16 @@ static cst_status drop_members(cst_context *context, drop_job *job, cst_stages *
     job->known = cst_alloc(context, members, sizeof *job->known);
     cst_status status = change && order && job->known ? CST_OK : CST_ERROR_MEMORY;
     int32_t before = 0;
+    job->out = out;
     job->kept = out->kept;
     job->members = out->members;
     job->change = change;
     job->change_se = change ? change + members : NULL;
     job->missed = change ? change + 2 * members : NULL;
-    while (status == CST_OK && out->kept_count > 1 && out->kept_count != before) {
+    if (status == CST_OK)
+        status = drop_groups(context, job);
+    while (status == CST_OK && out->kept_count > 1 && out->kept_count <= CST_DROP_SINGLY &&
+           out->kept_count != before) {
         before = out->kept_count;
         status = drop_pass(context, job, order, out);
         if (job->sample)
@@ -460,6 +514,17 @@ static cst_status fit_kept(cst_context *context, const cst_view *view, const int
 
 /* ---- all of it ----------------------------------------------------------------------------------
  */
+
+void cst_stages_refit_without(cst_stages *stages, int32_t member, double change) {
+    int32_t at = 0;
+    while (stages->kept[at] != member)
+        at++;
+    memmove(stages->kept + at, stages->kept + at + 1,
+            (size_t)(stages->kept_count - at - 1) * sizeof *stages->kept);
+    stages->kept_count--;
+    stages->because[member] = CST_BECAUSE_REFIT;
+    stages->refit_change[member] = change;
+}
 
 /* For each dropped member the kept one it resembles most; a redundant one keeps the partner it was
  * dropped for, even where that one went later. */

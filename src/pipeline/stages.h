@@ -48,6 +48,9 @@ cst_status cst_stages_run(cst_context *context, const cst_view *view, const int3
 cst_status cst_stages_alloc(cst_context *context, int32_t members, cst_stages *out);
 /* For each member that was dropped otherwise than as redundant, the kept one most similar to it. */
 void cst_stages_find_closest(cst_stages *out);
+/* Takes a kept member out, after a refit whose mean loss without it (and those that go with it)
+ * differs by `change`. */
+void cst_stages_refit_without(cst_stages *stages, int32_t member, double change);
 void cst_stages_free(cst_context *context, cst_stages *stages);
 
 /* The compact table that selection and the log-linear learner would make of a view, for its

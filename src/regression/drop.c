@@ -4,6 +4,8 @@
  */
 #include "regression/drop.h"
 
+#include "pipeline/removal.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -13,10 +15,12 @@ typedef struct drop_job {
     const int32_t *folds;
     int32_t fold_count;
     const cst_settings *settings;
-    const cst_stages *base;
-    const double *losses; /* [rows] with every kept member */
-    double *change;       /* [kept]: mean loss without the member minus with it */
-    double *change_se;    /* [kept] */
+    cst_value_stages *stages;
+    const cst_stages *base; /* theirs */
+    double *losses;         /* [2][rows]: with every kept member; room for those of a try */
+    double *change;         /* [kept]: mean loss without the member minus with it */
+    double *change_se;      /* [kept] */
+    double *deviation;      /* [members of the pool][outputs]; NULL with few kept */
 } drop_job;
 
 typedef struct loss_job {
@@ -68,10 +72,16 @@ static cst_status row_losses(cst_context *context, const drop_job *job, const cs
     return cst_parallel_for(context, cst_block_count(kept->rows), loss_block, &part);
 }
 
-/* The fit without the kept member at `leave` (negative: with all of them), and its losses [rows].
- */
-static cst_status fit_without(cst_context *context, const drop_job *job, int32_t leave,
-                              cst_value_fit *fit, double *losses) {
+static bool is_among(const int32_t *members, int32_t count, int32_t member) {
+    for (int32_t i = 0; i < count; i++)
+        if (members[i] == member)
+            return true;
+    return false;
+}
+
+/* The fit without these kept members, and its losses [rows]. */
+static cst_status fit_without(cst_context *context, const drop_job *job, const int32_t *leave,
+                              int32_t leaving, cst_value_fit *fit, double *losses) {
     size_t count = (size_t)job->base->kept_count;
     int32_t *members = cst_alloc(context, count, sizeof *members);
     const float **pointers = cst_alloc(context, count, sizeof *pointers);
@@ -79,7 +89,7 @@ static cst_status fit_without(cst_context *context, const drop_job *job, int32_t
     if (status == CST_OK) {
         int32_t left = 0;
         for (int32_t j = 0; j < job->base->kept_count; j++)
-            if (j != leave)
+            if (!is_among(leave, leaving, job->base->kept[j]))
                 members[left++] = job->base->kept[j];
         cst_view kept = cst_view_members(job->view, members, left, pointers);
         status = cst_value_fit_run(context, &kept, job->scaling, job->folds, job->fold_count,
@@ -111,8 +121,8 @@ static cst_status drop_task(cst_context *context, void *user, int64_t task) {
     const drop_job *job = user;
     cst_value_fit fit = {0};
     double *losses = cst_alloc(context, (size_t)job->view->rows, sizeof *losses);
-    cst_status status =
-        losses ? fit_without(context, job, (int32_t)task, &fit, losses) : CST_ERROR_MEMORY;
+    cst_status status = losses ? fit_without(context, job, &job->base->kept[task], 1, &fit, losses)
+                               : CST_ERROR_MEMORY;
     if (status == CST_OK)
         compare(job, losses, &job->change[task], &job->change_se[task]);
     cst_value_fit_free(context, &fit);
@@ -138,40 +148,77 @@ static int32_t order_by_change(const drop_job *job, int32_t *order) {
     return count;
 }
 
-/* Takes the member at `at` out. */
-static void take_out(cst_value_stages *stages, int32_t at, double change) {
-    cst_stages *base = &stages->base;
-    int32_t member = base->kept[at];
-    base->because[member] = CST_BECAUSE_REFIT;
-    base->refit_change[member] = change;
-    memmove(base->kept + at, base->kept + at + 1,
-            (size_t)(base->kept_count - at - 1) * sizeof *base->kept);
-    base->kept_count--;
-}
-
-/* Tries one removal on what is left by then. losses: [2][rows], the first of the present stack. */
-static cst_status try_drop(cst_context *context, drop_job *job, int32_t member, double *losses,
-                           cst_value_stages *stages) {
+/* Drops these members if the stack without them loses less than a standard error. */
+static cst_status try_drop(cst_context *context, void *user, const int32_t *members, int32_t count,
+                           bool *dropped) {
+    drop_job *job = user;
     size_t rows = (size_t)job->view->rows;
     cst_value_fit fit = {0};
     double change = 0;
     double se = 0;
-    int32_t at = 0;
-    while (stages->base.kept[at] != member)
-        at++;
-    cst_status status = fit_without(context, job, at, &fit, losses + rows);
+    *dropped = false;
+    cst_status status = fit_without(context, job, members, count, &fit, job->losses + rows);
     if (status != CST_OK)
         return status;
-    compare(job, losses + rows, &change, &se);
-    if (change >= se) {
+    compare(job, job->losses + rows, &change, &se);
+    *dropped = change < se;
+    if (!*dropped) {
         cst_value_fit_free(context, &fit);
         return CST_OK;
     }
-    memcpy(losses, losses + rows, rows * sizeof *losses);
-    take_out(stages, at, change);
-    cst_value_fit_free(context, &stages->fit);
-    stages->fit = fit;
+    memcpy(job->losses, job->losses + rows, rows * sizeof *job->losses);
+    for (int32_t i = 0; i < count; i++)
+        cst_stages_refit_without(&job->stages->base, members[i], change);
+    cst_value_fit_free(context, &job->stages->fit);
+    job->stages->fit = fit;
     return CST_OK;
+}
+
+/* How much the values of the present fit move with each kept member, in units of the outputs. */
+static void rely(const void *user, double *reliance) {
+    const drop_job *job = user;
+    const cst_value_fit *fit = &job->stages->fit;
+    for (int32_t j = 0; j < job->base->kept_count; j++) {
+        const double *deviation =
+            job->deviation + (size_t)job->base->kept[j] * (size_t)fit->outputs;
+        reliance[j] = 0;
+        for (int32_t d = 0; d < fit->outputs; d++) /* of part 0, all rows */
+            reliance[j] += fabs(fit->weights[(size_t)d * (size_t)fit->columns + (size_t)j]) *
+                           deviation[d] / job->scaling->scale[d];
+    }
+}
+
+/* Removals in groups, where there are many members. */
+static cst_status drop_groups(cst_context *context, drop_job *job) {
+    if (job->base->kept_count <= CST_DROP_SINGLY)
+        return CST_OK;
+    size_t columns = (size_t)job->view->members * (size_t)job->view->classes;
+    job->deviation = cst_alloc(context, columns, sizeof *job->deviation);
+    cst_status status = job->deviation ? cst_member_deviations(context, job->view, job->deviation)
+                                       : CST_ERROR_MEMORY;
+    cst_removal removal = {.user = job,
+                           .kept = job->base->kept,
+                           .kept_count = &job->base->kept_count,
+                           .rely = rely,
+                           .attempt = try_drop};
+    if (status == CST_OK)
+        status = cst_remove_groups(context, &removal);
+    cst_free(context, job->deviation);
+    job->deviation = NULL;
+    return status;
+}
+
+/* Each kept member is left out alone, then those that are hardly missed go one after the other.
+ * order: [members]. */
+static cst_status drop_singly(cst_context *context, drop_job *job, int32_t *order) {
+    if (job->base->kept_count > CST_DROP_SINGLY)
+        return CST_OK;
+    cst_status status = cst_parallel_for(context, job->base->kept_count, drop_task, job);
+    int32_t listed = status == CST_OK ? order_by_change(job, order) : 0;
+    bool dropped = false;
+    for (int32_t i = 0; status == CST_OK && i < listed && job->base->kept_count > 1; i++)
+        status = try_drop(context, job, &order[i], 1, &dropped);
+    return status;
 }
 
 cst_status cst_value_drop(cst_context *context, const cst_view *view, const cst_scaling *scaling,
@@ -188,19 +235,19 @@ cst_status cst_value_drop(cst_context *context, const cst_view *view, const cst_
                     .folds = folds,
                     .fold_count = fold_count,
                     .settings = settings,
+                    .stages = stages,
                     .base = &stages->base,
                     .losses = losses,
                     .change = change,
                     .change_se = change ? change + members : NULL};
     cst_value_fit with = {0};
     if (status == CST_OK)
-        status = fit_without(context, &job, -1, &with, losses);
+        status = fit_without(context, &job, NULL, 0, &with, losses);
     cst_value_fit_free(context, &with);
     if (status == CST_OK)
-        status = cst_parallel_for(context, stages->base.kept_count, drop_task, &job);
-    int32_t listed = status == CST_OK ? order_by_change(&job, order) : 0;
-    for (int32_t i = 0; status == CST_OK && i < listed && stages->base.kept_count > 1; i++)
-        status = try_drop(context, &job, order[i], losses, stages);
+        status = drop_groups(context, &job);
+    if (status == CST_OK)
+        status = drop_singly(context, &job, order);
     cst_free(context, order);
     cst_free(context, losses);
     cst_free(context, change);

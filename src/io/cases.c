@@ -134,7 +134,7 @@ void cst_case_files_clear(cst_context *context, cst_case_files *files) {
 /* ---- masks ------------------------------------------------------------------------------------
  */
 
-static bool is_png(const char *path) {
+bool cst_is_png(const char *path) {
     size_t length = strlen(path);
     return length > 4 && strcasecmp(path + length - 4, ".png") == 0;
 }
@@ -167,7 +167,7 @@ cst_status cst_mask_shape(cst_context *context, const char *path, uint64_t zip_l
     cst_npy *npy = NULL;
     shape[0] = 1;
     *axes = 2;
-    if (is_png(path))
+    if (cst_is_png(path))
         return cst_png_size(context, path, zip_limit, &shape[1], &shape[2]);
     cst_status status = open_mask(context, path, zip_limit, &npy);
     if (status != CST_OK)
@@ -193,7 +193,7 @@ cst_status cst_mask_read(cst_context *context, const char *path, uint64_t zip_li
                          const int64_t shape[3], int32_t *out) {
     cst_npy *npy = NULL;
     int64_t found[3] = {1, 0, 0};
-    if (is_png(path))
+    if (cst_is_png(path))
         return shape[0] == 1 ? cst_png_read_into(context, path, zip_limit, shape[1], shape[2], out)
                              : check_mask(context, path, found, shape);
     cst_status status = open_mask(context, path, zip_limit, &npy);

@@ -8,6 +8,7 @@
 #include "io/npy.h"
 
 bool cst_is_folder(const char *path);
+bool cst_is_png(const char *path); /* by its name */
 
 /* The files of a folder whose extension is asked for, by case, in the order of the names. */
 typedef struct cst_case_files {

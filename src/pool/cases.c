@@ -140,6 +140,7 @@ static cst_status take_labels(cst_context *context, const cst_pool *pool, const 
     char name[CST_CASE_CHARS];
     char place[CST_WHERE_CHARS];
     for (int64_t i = 0; i < pixels; i++) {
+        cst_trim_item(context, i);
         if (labels[i] == pool->ignore) {
             labels[i] = -1;
             continue;
@@ -181,37 +182,57 @@ static cst_status read_mask(cst_context *worker, void *user, int64_t task) {
                : status;
 }
 
-/* One mask for each case. */
-static cst_status read_folder(cst_context *context, cst_pool *pool, int32_t split, const char *path,
-                              const int32_t *members, int32_t count) {
-    cst_pool_split *state = &pool->splits[split];
-    cst_case_files files = {0};
+/* The masks of a split: a file for each case, or one array. */
+typedef struct mask_files {
+    cst_case_files files;
+    cst_npy *npy; /* NULL for a folder */
+} mask_files;
+
+static void close_masks(cst_context *context, mask_files *masks) {
+    cst_case_files_clear(context, &masks->files);
+    cst_npy_close(context, masks->npy);
+}
+
+/* The cases found become those of the split. Where masks were surveyed before, they must still be
+ * the same. */
+static cst_status settle(cst_context *context, cst_pool *pool, int32_t split, const char *path,
+                         int64_t count, const int64_t (*shapes)[3], bool volumes,
+                         cst_strings **names) {
+    const cst_cases *cases = pool->splits[split].cases;
+    if (!cases)
+        return cst_cases_adopt(context, pool, split, path, count, shapes, volumes, names);
+    bool same = count == cases->count && !*names == !cases->names;
+    for (int64_t i = 0; same && i < count; i++)
+        same = memcmp(shapes[i], cases->shape[i], sizeof shapes[i]) == 0 &&
+               (!*names || strcmp(cst_strings_at(*names, i), cst_strings_at(cases->names, i)) == 0);
+    if (same)
+        return CST_OK;
+    return cst_fail(context, CST_ERROR_IO,
+                    "%s: had other masks when it was opened before; run this again when nothing "
+                    "writes to it",
+                    path);
+}
+
+/* One mask for each case: all of them are looked at. */
+static cst_status open_folder(cst_context *context, cst_pool *pool, int32_t split, const char *path,
+                              cst_case_files *files) {
     int64_t(*shapes)[3] = NULL;
     bool volumes = false;
-    cst_status status = cst_case_files_list(context, path, MASKS, &files);
+    cst_status status = cst_case_files_list(context, path, MASKS, files);
     if (status == CST_OK) {
-        shapes = cst_alloc(context, (size_t)files.count, sizeof *shapes);
+        shapes = cst_alloc(context, (size_t)files->count, sizeof *shapes);
         status = shapes ? CST_OK : CST_ERROR_MEMORY;
     }
-    for (int64_t i = 0; status == CST_OK && i < files.count; i++) {
+    for (int64_t i = 0; status == CST_OK && i < files->count; i++) {
         int axes = 0;
-        status = cst_manifest_confine(context, pool->manifest, files.paths[i]);
+        status = cst_manifest_confine(context, pool->manifest, files->paths[i]);
         if (status == CST_OK)
-            status = cst_mask_shape(context, files.paths[i], pool->zip_limit, shapes[i], &axes);
+            status = cst_mask_shape(context, files->paths[i], pool->zip_limit, shapes[i], &axes);
         volumes = volumes || axes == 3;
     }
     if (status == CST_OK)
-        status = cst_cases_adopt(context, pool, split, path, files.count,
-                                 (const int64_t(*)[3])shapes, volumes, &files.names);
-    if (status == CST_OK) /* maps of other sizes are refused before the masks are read */
-        status = cst_maps_survey(context, pool, split, members, count);
-    if (status == CST_OK) {
-        state->labels = cst_alloc(context, (size_t)state->rows, sizeof *state->labels);
-        mask_job job = {pool, &files, state->cases, state->labels};
-        status = state->labels ? cst_parallel_for(context, files.count, read_mask, &job)
-                               : CST_ERROR_MEMORY;
-    }
-    cst_case_files_clear(context, &files);
+        status = settle(context, pool, split, path, files->count, (const int64_t(*)[3])shapes,
+                        volumes, &files->names);
     cst_free(context, shapes);
     return status;
 }
@@ -271,17 +292,20 @@ cst_status cst_cases_refuse_ids(cst_context *context, const cst_manifest_split *
 }
 
 /* One array for all cases. */
-static cst_status read_array(cst_context *context, cst_pool *pool, int32_t split,
-                             const cst_manifest_split *spec, const int32_t *members,
-                             int32_t count) {
-    cst_pool_split *state = &pool->splits[split];
-    cst_npy *npy = NULL;
+static cst_status open_array(cst_context *context, cst_pool *pool, int32_t split,
+                             const cst_manifest_split *spec, cst_npy **out) {
     int64_t(*shapes)[3] = NULL;
     cst_strings *names = NULL;
     char shape[CST_NPY_SHAPE_CHARS];
-    cst_status status = cst_npy_open(context, &npy, spec->labels, pool->zip_limit);
+    if (cst_is_png(spec->labels))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: is one image; label maps are a folder with a file for each case, or "
+                        "an array [cases, height, width]",
+                        spec->labels);
+    cst_status status = cst_npy_open(context, out, spec->labels, pool->zip_limit);
     if (status != CST_OK)
         return status;
+    const cst_npy *npy = *out;
     if (npy->dims != 3 && npy->dims != 4)
         status = cst_fail(context, CST_ERROR_INPUT,
                           "%s: has shape %s; masks are [cases, height, width] or [cases, depth, "
@@ -292,30 +316,61 @@ static cst_status read_array(cst_context *context, cst_pool *pool, int32_t split
     if (status == CST_OK)
         status = cst_cases_read_names(context, pool, spec, spec->labels, npy->shape[0], &names);
     if (status == CST_OK)
-        status = cst_cases_adopt(context, pool, split, spec->labels, npy->shape[0],
-                                 (const int64_t(*)[3])shapes, npy->dims == 4, &names);
-    if (status == CST_OK)
-        status = cst_maps_survey(context, pool, split, members, count);
-    if (status == CST_OK) {
-        state->labels = cst_alloc(context, (size_t)state->rows, sizeof *state->labels);
-        status =
-            state->labels ? cst_npy_read_all_i32(context, npy, state->labels) : CST_ERROR_MEMORY;
-    }
-    for (int64_t i = 0; status == CST_OK && i < state->cases->count; i++)
-        status = take_labels(context, pool, spec->labels, state->cases, i,
-                             state->labels + state->cases->first[i]);
+        status = settle(context, pool, split, spec->labels, npy->shape[0],
+                        (const int64_t(*)[3])shapes, npy->dims == 4, &names);
     cst_strings_free(context, names);
     cst_free(context, shapes);
-    cst_npy_close(context, npy);
+    return status;
+}
+
+/* Opens masks as far as their sizes, which the split has from here on. */
+static cst_status open_masks(cst_context *context, cst_pool *pool, int32_t split,
+                             mask_files *masks) {
+    const cst_manifest_split *spec = &pool->manifest->splits[split];
+    *masks = (mask_files){0};
+    cst_status status = cst_manifest_confine(context, pool->manifest, spec->labels);
+    if (status != CST_OK)
+        return status;
+    if (!cst_is_folder(spec->labels))
+        return open_array(context, pool, split, spec, &masks->npy);
+    status = cst_cases_refuse_ids(context, spec, spec->labels);
+    return status == CST_OK ? open_folder(context, pool, split, spec->labels, &masks->files)
+                            : status;
+}
+
+cst_status cst_cases_survey(cst_context *context, cst_pool *pool, int32_t split) {
+    mask_files masks;
+    cst_status status = open_masks(context, pool, split, &masks);
+    close_masks(context, &masks);
+    return status;
+}
+
+static cst_status read_masks(cst_context *context, const cst_pool *pool, int32_t split,
+                             const mask_files *masks) {
+    cst_pool_split *state = &pool->splits[split];
+    const char *path = pool->manifest->splits[split].labels;
+    state->labels = cst_alloc(context, (size_t)state->rows, sizeof *state->labels);
+    if (!state->labels)
+        return CST_ERROR_MEMORY;
+    if (!masks->npy) {
+        mask_job job = {pool, &masks->files, state->cases, state->labels};
+        return cst_parallel_for(context, masks->files.count, read_mask, &job);
+    }
+    cst_status status = cst_npy_read_all_i32(context, masks->npy, state->labels);
+    for (int64_t i = 0; status == CST_OK && i < state->cases->count; i++)
+        status = take_labels(context, pool, path, state->cases, i,
+                             state->labels + state->cases->first[i]);
     return status;
 }
 
 cst_status cst_cases_check_counted(cst_context *context, const cst_pool *pool, const char *split) {
     int32_t s = cst_manifest_find_split(pool->manifest, split);
     const cst_pool_split *state = s >= 0 ? &pool->splits[s] : NULL;
-    for (int64_t i = 0; state && state->labels && i < state->rows; i++)
+    for (int64_t i = 0; state && state->labels && i < state->rows; i++) {
+        cst_trim_item(context, i);
         if (state->labels[i] >= 0)
             return CST_OK;
+    }
     if (!state || !state->labels)
         return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
@@ -355,13 +410,13 @@ cst_status cst_cases_describe(cst_context *context, cst_pool *pool, int32_t spli
     const cst_manifest_split *spec = &pool->manifest->splits[split];
     if (state->described || !spec->labels)
         return CST_OK;
-    cst_status status = cst_manifest_confine(context, pool->manifest, spec->labels);
-    bool folder = cst_is_folder(spec->labels);
-    if (status == CST_OK && folder)
-        status = cst_cases_refuse_ids(context, spec, spec->labels);
+    mask_files masks;
+    cst_status status = open_masks(context, pool, split, &masks);
+    if (status == CST_OK) /* maps of other sizes are refused before the masks are read */
+        status = cst_maps_survey(context, pool, split, members, count);
     if (status == CST_OK)
-        status = folder ? read_folder(context, pool, split, spec->labels, members, count)
-                        : read_array(context, pool, split, spec, members, count);
+        status = read_masks(context, pool, split, &masks);
+    close_masks(context, &masks);
     if (status == CST_OK)
         status = cst_cases_read_beside(context, pool, spec, state->cases);
     if (status == CST_OK)

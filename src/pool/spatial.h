@@ -44,6 +44,9 @@ const char *cst_pixel_where(const cst_cases *cases, int64_t row, int64_t value,
 cst_status cst_cases_describe(cst_context *context, cst_pool *pool, int32_t split,
                               const int32_t *members, int32_t count);
 
+/* Looks at the sizes of a split's masks alone; they may be read by cst_cases_describe later. */
+cst_status cst_cases_survey(cst_context *context, cst_pool *pool, int32_t split);
+
 /* The names that the split's ids give `count` cases of the array at `path`; NULL without ids. */
 cst_status cst_cases_read_names(cst_context *context, const cst_pool *pool,
                                 const cst_manifest_split *spec, const char *path, int64_t count,

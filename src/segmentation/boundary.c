@@ -1,6 +1,6 @@
 /*
- * Pixels near a change of label, in two passes (rows, then columns) whose time does not depend on
- * the distance. Under the boundary scores. docs/segmentation.md, "Scores".
+ * Pixels near a change of label, by windows over rows and then over columns, whose time does not
+ * depend on the distance. Under the boundary scores. docs/segmentation.md, "Scores".
  */
 #include "segmentation/boundary.h"
 
@@ -38,45 +38,53 @@ static void scan_row(const int32_t *map, int64_t width, int64_t distance, bool c
     }
 }
 
-/* Row `end` of the windows over rows enters the windows over columns. */
-static void enter_row(const int32_t *rows, int64_t end, int64_t width, bool contour, int64_t *last,
-                      int64_t *change) {
-    const int32_t *row = rows + end * width;
-    for (int64_t x = 0; x < width; x++) {
-        if (row[x] == MIXED) {
-            change[x] = end;
-        } else if (contour || row[x] >= 0) {
-            if (last[x] >= 0 && rows[last[x] * width + x] != row[x] && change[x] < last[x])
+cst_status cst_near_begin(cst_context *context, cst_near *near, int64_t height, int64_t width,
+                          int64_t distance, cst_near_rule rule) {
+    *near = (cst_near){.height = height,
+                       .width = width,
+                       .distance = distance,
+                       .contour = rule == CST_NEAR_CONTOUR};
+    near->windows = cst_alloc(context, 2 * (size_t)width, sizeof *near->windows);
+    near->last = cst_alloc(context, 2 * (size_t)width, sizeof *near->last);
+    if (!near->windows || !near->last) {
+        cst_near_end(context, near);
+        return CST_ERROR_MEMORY;
+    }
+    near->label = near->windows + width;
+    near->change = near->last + width;
+    for (int64_t x = 0; x < 2 * width; x++)
+        near->last[x] = -1;
+    return CST_OK;
+}
+
+void cst_near_end(cst_context *context, cst_near *near) {
+    cst_free(context, near->windows);
+    cst_free(context, near->last);
+    *near = (cst_near){0};
+}
+
+void cst_near_enter(cst_near *near, int64_t y, const int32_t *row) {
+    const int32_t *windows = near->windows;
+    int32_t *label = near->label;
+    int64_t *last = near->last;
+    int64_t *change = near->change;
+    scan_row(row, near->width, near->distance, near->contour, near->windows);
+    for (int64_t x = 0; x < near->width; x++) {
+        if (windows[x] == MIXED) {
+            change[x] = y;
+        } else if (near->contour || windows[x] >= 0) {
+            if (last[x] >= 0 && label[x] != windows[x] && change[x] < last[x])
                 change[x] = last[x];
-            last[x] = end;
+            last[x] = y;
+            label[x] = windows[x];
         }
     }
 }
 
-cst_status cst_near_change(cst_context *context, const int32_t *map, int64_t height, int64_t width,
-                           int64_t distance, cst_near_rule rule, unsigned char *near) {
-    bool contour = rule == CST_NEAR_CONTOUR;
-    int32_t *rows = cst_alloc(context, (size_t)height, (size_t)width * sizeof *rows);
-    int64_t *last = cst_alloc(context, 2 * (size_t)width, sizeof *last);
-    cst_status status = rows && last ? CST_OK : CST_ERROR_MEMORY;
-    int64_t *change = status == CST_OK ? last + width : NULL;
-    for (int64_t x = 0; status == CST_OK && x < 2 * width; x++)
-        last[x] = -1;
-    for (int64_t y = 0; status == CST_OK && y < height; y++)
-        scan_row(map + y * width, width, distance, contour, rows + y * width);
-    for (int64_t end = 0; status == CST_OK && end < height + distance; end++) {
-        if (end < height)
-            enter_row(rows, end, width, contour, last, change);
-        int64_t y = end - distance;
-        if (y < 0)
-            continue;
-        int64_t begin = y - distance;
-        bool outside = contour && (begin < 0 || end >= height);
-        begin = begin < 0 ? 0 : begin;
-        for (int64_t x = 0; x < width; x++)
-            near[y * width + x] = outside || change[x] >= begin;
-    }
-    cst_free(context, rows);
-    cst_free(context, last);
-    return status;
+void cst_near_leave(const cst_near *near, int64_t y, unsigned char *out) {
+    int64_t begin = y - near->distance;
+    bool outside = near->contour && (begin < 0 || y + near->distance >= near->height);
+    begin = begin < 0 ? 0 : begin;
+    for (int64_t x = 0; x < near->width; x++)
+        out[x] = outside || near->change[x] >= begin;
 }

@@ -23,8 +23,7 @@ static cst_status find_kind(cst_context *context, const char *path, uint64_t zip
     if (folder)
         status = cst_case_files_list(context, path, MAPS, &files);
     const char *first = folder && status == CST_OK ? files.paths[0] : path;
-    size_t length = strlen(first);
-    if (status == CST_OK && length > 4 && strcmp(first + length - 4, ".png") == 0) {
+    if (status == CST_OK && cst_is_png(first)) {
         *labels = true;
     } else if (status == CST_OK) {
         status = cst_npy_open(context, &npy, first, zip_limit);
@@ -38,9 +37,9 @@ static cst_status find_kind(cst_context *context, const char *path, uint64_t zip
     return status;
 }
 
-/* A pool of one split "oof" with masks and no members; loaded as far as masks go. */
+/* A pool of one split "oof" with masks and no members, of which only the sizes are looked at. */
 static cst_status open_masks(cst_context *context, const char *path, const cst_pool_config *config,
-                             const cst_pool *like, cst_pool **out) {
+                             bool predicted, cst_pool **out) {
     cst_manifest *manifest = NULL;
     int32_t split = 0;
     cst_status status = cst_manifest_create(context, &manifest, path);
@@ -56,13 +55,13 @@ static cst_status open_masks(cst_context *context, const char *path, const cst_p
     }
     manifest->task = CST_TASK_SEGMENTATION;
     status = cst_pool_create(context, out, manifest, config);
-    if (status == CST_OK && like)
+    if (status == CST_OK && predicted)
         (*out)->ignore = CST_NOTHING_IGNORED;
     if (status == CST_OK && (*out)->classes < 2)
         status =
             cst_fail(context, CST_ERROR_ARGUMENT,
                      "%s: the number of classes is needed to score label maps (--classes)", path);
-    return status == CST_OK ? cst_pool_describe(context, *out, split, NULL, 0) : status;
+    return status == CST_OK ? cst_cases_survey(context, *out, split) : status;
 }
 
 /* Predicted maps must be of the cases of the masks. */
@@ -94,11 +93,15 @@ static cst_status score_labels(cst_context *context, const char *path,
                                uint64_t seed, cst_report **report) {
     cst_pool *masks = NULL;
     cst_pool *maps = NULL;
-    cst_status status = open_masks(context, config->labels, config, NULL, &masks);
+    cst_status status = open_masks(context, config->labels, config, false, &masks);
     if (status == CST_OK)
-        status = open_masks(context, path, config, masks, &maps);
+        status = open_masks(context, path, config, true, &maps);
     if (status == CST_OK)
         status = check_cases(context, cst_pool_cases(masks, "oof"), cst_pool_cases(maps, "oof"));
+    if (status == CST_OK)
+        status = cst_pool_describe(context, masks, 0, NULL, 0);
+    if (status == CST_OK)
+        status = cst_pool_describe(context, maps, 0, NULL, 0);
     if (status == CST_OK)
         status = cst_segmentation_score_labels(context, masks, cst_pool_labels(maps, "oof"),
                                                boundary, resamples, seed, report);

@@ -34,7 +34,7 @@ typedef struct score_job {
 typedef struct buffers {
     float *probabilities; /* [piece][classes] */
     int64_t *index;       /* [piece] */
-    int32_t *predicted;   /* [pixels] */
+    int32_t *predicted;   /* [pixels]; none for label maps that are given */
     int64_t *confusion;   /* [classes][classes] */
 } buffers;
 
@@ -45,9 +45,10 @@ static void free_buffers(cst_context *context, buffers *b) {
     cst_free(context, b->confusion);
 }
 
-/* Predicts the pixels of a case and adds what each says by itself. */
+/* Predicts the pixels of a case and adds what each says by itself. labels_of: [pixels], the
+ * prediction. */
 static cst_status predict_case(cst_context *worker, const score_job *job, int64_t index,
-                               const buffers *b, double *tally) {
+                               const buffers *b, const int32_t *labels_of, double *tally) {
     const cst_scoring *s = job->scoring;
     int32_t classes = job->out->classes;
     int64_t piece = cst_piece_rows(classes);
@@ -58,22 +59,21 @@ static cst_status predict_case(cst_context *worker, const score_job *job, int64_
     const double *offsets =
         s->offsets && s->offsets_by_fit ? s->offsets + (size_t)which * (size_t)classes : s->offsets;
     cst_status status = CST_OK;
-    if (s->predicted)
-        memcpy(b->predicted, s->predicted + first, (size_t)pixels * sizeof *b->predicted);
     for (int64_t at = 0; status == CST_OK && at < pixels; at += piece) {
         int64_t count = pixels - at < piece ? pixels - at : piece;
         const int32_t *labels = s->view.labels + first + at;
+        status = cst_poll(worker);
+        if (status != CST_OK)
+            break;
         if (!s->predicted && s->predict) {
             cst_view part = cst_view_range(&s->view, first + at, count, b->index);
-            status = cst_poll(worker);
-            if (status == CST_OK)
-                status = s->predict(worker, fit, &part, b->probabilities);
+            status = s->predict(worker, fit, &part, b->probabilities);
             if (status != CST_OK)
                 break;
             cst_decide_rows(b->probabilities, count, classes, offsets, b->predicted + at);
             cst_tally_probabilities(tally, classes, b->probabilities, labels, count);
         }
-        cst_tally_labels(tally, classes, b->predicted + at, labels, count, b->confusion);
+        cst_tally_labels(tally, classes, labels_of + at, labels, count, b->confusion);
     }
     return status;
 }
@@ -102,15 +102,17 @@ static cst_status score_case(cst_context *worker, void *user, int64_t task) {
     size_t pixels = (size_t)(s->cases->first[task + 1] - s->cases->first[task]);
     piece = piece < pixels ? piece : pixels;
     double *tally = out->tallies + (size_t)task * out->width;
+    const int32_t *given = s->predicted ? s->predicted + s->cases->first[task] : NULL;
     buffers b = {.probabilities = cst_alloc(worker, piece * classes, sizeof *b.probabilities),
                  .index = cst_alloc(worker, piece, sizeof *b.index),
-                 .predicted = cst_alloc(worker, pixels, sizeof *b.predicted),
+                 .predicted = cst_alloc(worker, given ? 0 : pixels, sizeof *b.predicted),
                  .confusion = cst_alloc(worker, classes * classes, sizeof *b.confusion)};
-    cst_status status = b.probabilities && b.index && b.predicted && b.confusion
-                            ? predict_case(worker, job, task, &b, tally)
-                            : CST_ERROR_MEMORY;
+    cst_status status =
+        b.probabilities && b.index && b.predicted && b.confusion
+            ? predict_case(worker, job, task, &b, given ? given : b.predicted, tally)
+            : CST_ERROR_MEMORY;
     if (status == CST_OK)
-        status = add_boundaries(worker, job, task, b.predicted, tally);
+        status = add_boundaries(worker, job, task, given ? given : b.predicted, tally);
     /* Whole numbers: the sum does not depend on who comes first. */
     for (size_t i = 0; status == CST_OK && i < classes * classes; i++)
         if (b.confusion[i] != 0)

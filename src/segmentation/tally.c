@@ -15,6 +15,8 @@ enum { TRUE_POSITIVE, LABELLED, PREDICTED, EDGE_BOTH, EDGE_ANY, CLASS_PARTS };
 enum { BAND, BAND_WRONG, NLL, BRIER, SINGLES };
 enum { BIN_COUNT, BIN_CORRECT, BIN_CONFIDENCE, BIN_PARTS };
 
+enum { POLL_PIXELS = 1 << 18 };
+
 static const double LEAST_PROBABILITY = 1e-15;
 
 size_t cst_tally_width(int32_t classes) {
@@ -98,7 +100,7 @@ void cst_tally_probabilities(double *tally, int32_t classes, const float *probab
     singles[BRIER] += brier;
 }
 
-/* Of one image: `inner` is what is predicted where the label counts, and -1 elsewhere. */
+/* Of one row: `inner` is what is predicted where the label counts, and -1 elsewhere. */
 static void add_edges(double *tally, int32_t classes, const int32_t *inner, const int32_t *labels,
                       int64_t pixels, const unsigned char *near_label,
                       const unsigned char *near_predicted) {
@@ -124,28 +126,71 @@ static void add_band(double *tally, int32_t classes, const int32_t *inner, const
         }
 }
 
+/* One image while its rows are read. */
+typedef struct edges {
+    cst_near band, labelled, predicted;
+    int32_t *inner;      /* [width] */
+    unsigned char *near; /* [3][width] */
+} edges;
+
+static void edges_free(cst_context *context, edges *e) {
+    cst_near_end(context, &e->band);
+    cst_near_end(context, &e->labelled);
+    cst_near_end(context, &e->predicted);
+    cst_free(context, e->inner);
+    cst_free(context, e->near);
+}
+
+static cst_status edges_make(cst_context *context, edges *e, int64_t height, int64_t width,
+                             int64_t distance) {
+    *e = (edges){.inner = cst_alloc(context, (size_t)width, sizeof *e->inner),
+                 .near = cst_alloc(context, 3 * (size_t)width, sizeof *e->near)};
+    cst_status status = e->inner && e->near ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = cst_near_begin(context, &e->band, height, width, distance, CST_NEAR_LABELS);
+    if (status == CST_OK)
+        status = cst_near_begin(context, &e->labelled, height, width, distance, CST_NEAR_CONTOUR);
+    if (status == CST_OK)
+        status = cst_near_begin(context, &e->predicted, height, width, distance, CST_NEAR_CONTOUR);
+    return status;
+}
+
+/* What is predicted where the label counts, and -1 elsewhere. */
+static void take_inner(const edges *e, const int32_t *predicted, const int32_t *labels,
+                       int64_t width) {
+    for (int64_t x = 0; x < width; x++)
+        e->inner[x] = labels[x] < 0 ? -1 : predicted[x];
+}
+
 cst_status cst_tally_boundary(cst_context *context, double *tally, int32_t classes,
                               const int32_t *predicted, const int32_t *labels, int64_t height,
                               int64_t width, int64_t distance) {
-    int64_t pixels = height * width;
-    int32_t *inner = cst_alloc(context, (size_t)pixels, sizeof *inner);
-    unsigned char *near = cst_alloc(context, 2 * (size_t)pixels, sizeof *near);
-    cst_status status = inner && near ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < pixels; i++)
-        inner[i] = labels[i] < 0 ? -1 : predicted[i];
-    if (status == CST_OK)
-        status = cst_near_change(context, labels, height, width, distance, CST_NEAR_LABELS, near);
-    if (status == CST_OK)
-        add_band(tally, classes, inner, labels, pixels, near);
-    if (status == CST_OK)
-        status = cst_near_change(context, labels, height, width, distance, CST_NEAR_CONTOUR, near);
-    if (status == CST_OK)
-        status = cst_near_change(context, inner, height, width, distance, CST_NEAR_CONTOUR,
-                                 near + pixels);
-    if (status == CST_OK)
-        add_edges(tally, classes, inner, labels, pixels, near, near + pixels);
-    cst_free(context, inner);
-    cst_free(context, near);
+    int64_t longest = height > width ? height : width;
+    int64_t reach = distance < longest ? distance : longest;
+    int64_t every = 1 + POLL_PIXELS / width;
+    edges e;
+    cst_status status = edges_make(context, &e, height, width, reach);
+    for (int64_t end = 0; status == CST_OK && end < height + reach; end++) {
+        if (end % every == 0)
+            status = cst_poll(context);
+        if (end < height) {
+            take_inner(&e, predicted + end * width, labels + end * width, width);
+            cst_near_enter(&e.band, end, labels + end * width);
+            cst_near_enter(&e.labelled, end, labels + end * width);
+            cst_near_enter(&e.predicted, end, e.inner);
+        }
+        int64_t y = end - reach;
+        if (y < 0)
+            continue;
+        const int32_t *row = labels + y * width;
+        take_inner(&e, predicted + y * width, row, width);
+        cst_near_leave(&e.band, y, e.near);
+        cst_near_leave(&e.labelled, y, e.near + width);
+        cst_near_leave(&e.predicted, y, e.near + 2 * width);
+        add_band(tally, classes, e.inner, row, width, e.near);
+        add_edges(tally, classes, e.inner, row, width, e.near + width, e.near + 2 * width);
+    }
+    edges_free(context, &e);
     return status;
 }
 

@@ -161,7 +161,11 @@ static void sizes_of_members_are_bounded(void **state) {
     unsigned char *end = put_number(put_number(tail + CENTRAL, 0x06054b50, 4), 0, 4);
     end = put_number(put_number(end, 1, 2), 1, 2);
     (void)put_number(put_number(end, CENTRAL, 4), PACKED, 4);
-    put_bytes(f, "a.npz", "PK\3\4", 4);
+    unsigned char local[31] = {0};
+    (void)put_number(local, 0x04034b50, 4);
+    (void)put_number(local + 26, 1, 2);
+    local[30] = 'a';
+    put_bytes(f, "a.npz", local, sizeof local);
     FILE *file = fopen(at(f, "a.npz"), "r+b");
     assert_non_null(file);
     assert_int_equal(fseek(file, PACKED, SEEK_SET), 0);

@@ -70,6 +70,11 @@ cst_status cst_context_child(cst_context **out, cst_context *parent, bool same_t
     return CST_OK;
 }
 
+static void clear_files(cst_context *context, cst_run *run) {
+    cst_seen_clear(context, &run->seen);
+    cst_kept_clear(context, &run->kept);
+}
+
 void cst_context_free(cst_context *context) {
     if (!CST_ALIVE(context, CONTEXT))
         return;
@@ -77,7 +82,7 @@ void cst_context_free(cst_context *context) {
     for (cst_run *run = &context->outermost; run; run = run->inner) {
         context->run = run;
         cst_notices_clear(context);
-        cst_seen_clear(context, &run->seen);
+        clear_files(context, run);
     }
     while (context->outermost.inner) {
         cst_run *inner = context->outermost.inner;
@@ -115,7 +120,7 @@ static cst_status begin_inner(cst_context *context) {
     }
     context->run = outer->inner;
     cst_notices_clear(context); /* of one that was left by longjmp */
-    cst_seen_clear(context, &context->run->seen);
+    clear_files(context, context->run);
     *context->run =
         (cst_run){.outer = outer, .inner = context->run->inner, .depth = context->owner.depth};
     return CST_OK;
@@ -124,7 +129,7 @@ static cst_status begin_inner(cst_context *context) {
 /* The outermost call begins, or is over. */
 static void forget_files(cst_context *context) {
     if (!context->one_run)
-        cst_seen_clear(context, &context->outermost.seen);
+        clear_files(context, &context->outermost);
 }
 
 /* A thread that is cancelled is so when its call is over: other threads work on what is on its
@@ -173,7 +178,7 @@ void cst_context_leave(cst_context **entered) {
     cst_run *run = context->run;
     if (run->outer && run->depth == context->owner.depth) {
         cst_notices_clear(context);
-        cst_seen_clear(context, &run->seen);
+        clear_files(context, run);
         context->run = run->outer;
     }
     if (context->owner.depth == 1)

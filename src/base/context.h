@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "base/calling.h"
+#include "base/kept.h"
 #include "base/large.h"
 #include "base/seen.h"
 
@@ -32,6 +33,7 @@ struct cst_run {
     size_t notice_count;
     bool notice_lost; /* there was no memory for one since they were cleared */
     cst_seen seen;    /* the files it has opened */
+    cst_kept kept;    /* what it made of some of them */
 };
 
 struct cst_context {
@@ -52,7 +54,7 @@ struct cst_context {
     char error[CST_ERROR_CHARS];
     cst_status error_status;   /* of the last message */
     cst_large large;           /* of the root */
-    pthread_mutex_t seen_lock; /* of the root: for what its runs have seen */
+    pthread_mutex_t seen_lock; /* of the root: for what its runs have seen and kept */
     bool one_run;              /* what one call has seen, the next one knows */
     cst_owner owner;
     int cancelling; /* whether the owner's thread could be cancelled before the call */

@@ -120,9 +120,9 @@ static cst_status open_member(cst_context *context, cst_bytes *source, const cha
     int fd = -1;
     cst_status status = open_plain(context, archive, &fd, &source->opened);
     if (status == CST_OK)
-        status = cst_zip_open(
-            context, &source->member, archive, fd, (uint64_t)source->opened.st_size,
-            separator ? path + separator + 1 : NULL, zip_limit ? zip_limit : CST_ZIP_LIMIT_DEFAULT);
+        status = cst_zip_open(context, &source->member, archive, fd, &source->opened,
+                              separator ? path + separator + 1 : NULL,
+                              zip_limit ? zip_limit : CST_ZIP_LIMIT_DEFAULT);
     if (status == CST_OK)
         source->size = cst_zip_size(source->member);
     cst_free(context, archive);
@@ -201,6 +201,10 @@ void cst_bytes_close(cst_context *context, cst_bytes *source) {
 
 uint64_t cst_bytes_size(const cst_bytes *source) {
     return source->size;
+}
+
+const struct stat *cst_bytes_info(const cst_bytes *source) {
+    return &source->opened;
 }
 
 const char *cst_bytes_name(const cst_bytes *source) {

@@ -8,6 +8,8 @@
 
 #include "base/base.h"
 
+#include <sys/stat.h>
+
 /* Largest uncompressed size of a zip member that is accepted when the caller gives 0. */
 #define CST_ZIP_LIMIT_DEFAULT ((uint64_t)64 << 30)
 
@@ -33,6 +35,9 @@ void cst_bytes_close(cst_context *context, cst_bytes *source);
 
 /* Bytes in all: the file's size, or what the archive declares for the member. */
 uint64_t cst_bytes_size(const cst_bytes *source);
+
+/* What the file was when it was opened: of the archive where it is a member. Borrowed. */
+const struct stat *cst_bytes_info(const cst_bytes *source);
 
 /* The path for messages. Borrowed. */
 const char *cst_bytes_name(const cst_bytes *source);
@@ -68,10 +73,10 @@ cst_status cst_read_plain(cst_context *context, int fd, const char *name, uint64
 /* ---- zip members, in zip.c ------------------------------------------------------------------- */
 
 typedef struct cst_zip_member cst_zip_member;
-/* archive: its path, for messages. fd: of the file, taken over whatever comes of it. bytes: its
- * size. name: NULL for the only member. */
+/* archive: its path, for messages. fd: of the file, taken over whatever comes of it. info: what it
+ * was when it was opened. name: NULL for the only member. */
 cst_status cst_zip_open(cst_context *context, cst_zip_member **out, const char *archive, int fd,
-                        uint64_t bytes, const char *name, uint64_t limit);
+                        const struct stat *info, const char *name, uint64_t limit);
 void cst_zip_close(cst_context *context, cst_zip_member *member);
 uint64_t cst_zip_size(const cst_zip_member *member);
 /* That of the archive, which stays the member's. */

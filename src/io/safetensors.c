@@ -5,6 +5,8 @@
  */
 #include "io/safetensors.h"
 
+#include "base/kept.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -352,33 +354,71 @@ static cst_status choose(cst_context *context, const cst_safetensors *file, cons
     return CST_OK;
 }
 
+static void free_table(cst_context *context, void *table) {
+    cst_safetensors_close(context, table);
+}
+
+/* The header of a file that this call read before, or else now, without its source. *own: it is the
+ * caller's. */
+static cst_status find_table(cst_context *context, cst_bytes **source, const cst_safetensors **out,
+                             cst_safetensors **own) {
+    cst_safetensors *made = NULL;
+    *own = NULL;
+    *out = cst_kept_find(context, cst_bytes_info(*source), free_table);
+    if (*out)
+        return CST_OK;
+    cst_bytes *taken = *source;
+    *source = NULL;
+    cst_status status = open_source(context, &made, taken);
+    if (status != CST_OK)
+        return status;
+    *source = taken;
+    made->source = NULL;
+    *out = made;
+    size_t bytes = made->tensor_room * sizeof *made->tensors + made->names->room +
+                   (size_t)made->names->capacity * sizeof(size_t) +
+                   made->length_room * sizeof *made->lengths +
+                   (size_t)made->count * sizeof *made->by_name +
+                   2 * (made->metadata ? made->metadata->room : 0);
+    if (!cst_kept_add(context, cst_bytes_info(taken), made, bytes, free_table))
+        *own = made;
+    return CST_OK;
+}
+
+/* The array that a tensor is, without its source. */
+static cst_status describe(cst_context *context, const cst_safetensors *file, const char *path,
+                           int64_t tensor, cst_npy *npy) {
+    const cst_tensor *t = &file->tensors[tensor];
+    if (!cst_dtype_element(t->dtype, npy))
+        return no_number(context, path, cst_strings_at(file->names, t->name), t->dtype);
+    if (t->axes > CST_NPY_DIMS)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "%s: has %d axes; arrays of predictions have up to %d", path, (int)t->axes,
+                        CST_NPY_DIMS);
+    npy->dims = t->axes;
+    if (t->axes > 0) /* a file of scalars has no lengths at all */
+        memcpy(npy->shape, file->lengths + t->shape, (size_t)t->axes * sizeof *npy->shape);
+    npy->data_offset = file->data_offset + t->begin;
+    (void)cst_snprintf(npy->descr, sizeof npy->descr, "%s", cst_dtype_name(t->dtype));
+    return CST_OK;
+}
+
 cst_status cst_safetensors_as_npy(cst_context *context, cst_npy *npy, const char *path) {
     cst_bytes *source = NULL;
-    cst_safetensors *file = NULL;
+    const cst_safetensors *file = NULL;
+    cst_safetensors *own = NULL;
     int64_t tensor = 0;
     cst_status status = cst_bytes_open(context, &source, path, 0);
     if (status == CST_OK)
-        status = open_source(context, &file, source);
+        status = find_table(context, &source, &file, &own);
     if (status == CST_OK)
         status = choose(context, file, path, &tensor);
-    if (status == CST_OK) {
-        const cst_tensor *t = &file->tensors[tensor];
-        if (!cst_dtype_element(t->dtype, npy))
-            status = no_number(context, path, cst_strings_at(file->names, t->name), t->dtype);
-        else if (t->axes > CST_NPY_DIMS)
-            status = cst_fail(context, CST_ERROR_UNSUPPORTED,
-                              "%s: has %d axes; arrays of predictions have up to %d", path,
-                              (int)t->axes, CST_NPY_DIMS);
-        else {
-            npy->dims = t->axes;
-            if (t->axes > 0) /* a file of scalars has no lengths at all */
-                memcpy(npy->shape, file->lengths + t->shape, (size_t)t->axes * sizeof *npy->shape);
-            npy->data_offset = file->data_offset + t->begin;
-            (void)cst_snprintf(npy->descr, sizeof npy->descr, "%s", cst_dtype_name(t->dtype));
-            npy->source = file->source;
-            file->source = NULL;
-        }
-    }
-    cst_safetensors_close(context, file);
+    if (status == CST_OK)
+        status = describe(context, file, path, tensor, npy);
+    if (status == CST_OK)
+        npy->source = source;
+    else
+        cst_bytes_close(context, source);
+    cst_safetensors_close(context, own);
     return status;
 }

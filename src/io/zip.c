@@ -209,7 +209,7 @@ static cst_status open_archive(cst_context *context, cst_zip_member *member, con
 }
 
 cst_status cst_zip_open(cst_context *context, cst_zip_member **out, const char *archive, int fd,
-                        uint64_t bytes, const char *name, uint64_t limit) {
+                        const struct stat *info, const char *name, uint64_t limit) {
     *out = NULL;
     cst_zip_member *member = cst_alloc(context, 1, sizeof *member);
     if (!member) {
@@ -218,9 +218,9 @@ cst_status cst_zip_open(cst_context *context, cst_zip_member **out, const char *
     }
     member->context = context;
     member->fd = fd;
-    member->bytes = bytes;
+    member->bytes = (uint64_t)info->st_size;
     zip_error_init(&member->error);
-    const cst_zip_file file = {.path = archive, .fd = fd, .bytes = bytes};
+    const cst_zip_file file = {.path = archive, .fd = fd, .bytes = member->bytes, .info = info};
     char *entry = NULL;
     cst_status status = cst_zip_find(context, &file, name, &entry, &member->tail);
     if (status == CST_OK) {

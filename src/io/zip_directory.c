@@ -6,6 +6,7 @@
  */
 #include "io/zip_directory.h"
 
+#include "base/kept.h"
 #include "io/strings.h"
 
 #include <inttypes.h>
@@ -18,6 +19,7 @@ enum {
     END_BYTES = 22,
     END64_BYTES = 56,
     LOCATOR_BYTES = 20,
+    LOCAL_BYTES = 30,                      /* before the name */
     RECORD_BYTES = 46,                     /* before the name */
     RECORD_MAX = RECORD_BYTES + 3 * 65535, /* with name, extra fields and comment */
     TAIL_MAX = END_BYTES + 65535,          /* the end record and its comment */
@@ -27,6 +29,7 @@ enum {
 static const unsigned char END[4] = {'P', 'K', 5, 6};
 static const unsigned char END64[4] = {'P', 'K', 6, 6};
 static const unsigned char LOCATOR[4] = {'P', 'K', 6, 7};
+static const unsigned char LOCAL[4] = {'P', 'K', 3, 4};
 static const unsigned char RECORD[4] = {'P', 'K', 1, 2};
 
 /* What the end record says of the directory. */
@@ -37,19 +40,23 @@ typedef struct extent {
     bool zip64;
 } extent;
 
+/* What is known of an archive. */
+typedef struct members {
+    extent extent;
+    cst_strings *names;  /* without a final .npy */
+    cst_id_index *index; /* of the names */
+    uint32_t *places;    /* of the records, in the directory, times 2; odd: the name had .npy */
+    int64_t room;        /* of places */
+} members;
+
 /* The directory, of which a window is in memory. */
 typedef struct directory {
     const cst_zip_file *file;
     extent extent;
     unsigned char *window;
-    uint64_t start;     /* of the window, in the directory */
-    size_t held;        /* bytes of the window */
-    cst_strings *names; /* without a final .npy */
-    /* The member that is looked for. */
-    const char *name;
-    bool found;
-    bool exact; /* `name` is all of its name */
-    uint64_t at;
+    size_t reach;   /* bytes of the window at most */
+    uint64_t start; /* of the window, in the directory */
+    size_t held;    /* bytes of the window */
 } directory;
 
 static uint64_t number_at(const unsigned char *at, int bytes) {
@@ -103,7 +110,8 @@ static cst_status read_end64(cst_context *context, const cst_zip_file *file, uin
     return CST_OK;
 }
 
-/* Where the last end record of the file stands: the same that Python's zipfile takes. */
+/* Where the last end record of the file stands: the same that Python's zipfile takes. Another one
+ * before it whose comment is all the rest of the file is what other programs take. */
 static cst_status find_end(cst_context *context, const cst_zip_file *file, uint64_t *out,
                            unsigned char record[END_BYTES]) {
     size_t bytes = file->bytes < TAIL_MAX ? (size_t)file->bytes : TAIL_MAX;
@@ -113,17 +121,25 @@ static cst_status find_end(cst_context *context, const cst_zip_file *file, uint6
         return CST_ERROR_MEMORY;
     cst_status status = read_file(context, file, start, tail, bytes);
     bool found = false;
-    for (size_t at = bytes < END_BYTES ? 0 : bytes - END_BYTES + 1;
-         status == CST_OK && !found && at-- > 0;) {
-        found = memcmp(tail + at, END, sizeof END) == 0;
-        if (found) {
+    bool another = false;
+    for (size_t at = bytes < END_BYTES ? 0 : bytes - END_BYTES + 1; status == CST_OK && at-- > 0;) {
+        if (memcmp(tail + at, END, sizeof END) != 0)
+            continue;
+        another |= found && at + END_BYTES + number_at(tail + at + 20, 2) == bytes;
+        if (!found) {
             memcpy(record, tail + at, END_BYTES);
             *out = start + at;
         }
+        found = true;
     }
     cst_free(context, tail);
     if (status == CST_OK && !found)
         status = damaged(context, file, "it has no end record");
+    if (status == CST_OK && another)
+        status = cst_fail(context, CST_ERROR_FORMAT,
+                          "%s: ends like two archives, of which programs read different ones; save "
+                          "it again with numpy.savez",
+                          file->path);
     return status;
 }
 
@@ -137,9 +153,14 @@ static cst_status read_end(cst_context *context, const cst_zip_file *file, exten
                     .bytes = number_at(record + 12, 4),
                     .offset = number_at(record + 16, 4)};
     bool parts = number_at(record + 4, 4) || number_at(record + 8, 2) != out->members;
+    const extent shorter = *out;
     status = read_end64(context, file, &end, out);
     if (status != CST_OK)
         return status;
+    if ((shorter.members != 0xffff && shorter.members != out->members) ||
+        (shorter.bytes != 0xffffffff && shorter.bytes != out->bytes) ||
+        (shorter.offset != 0xffffffff && shorter.offset != out->offset))
+        return damaged(context, file, "its two end records do not say the same");
     if (parts && !out->zip64)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "%s: is one part of an archive in several files; join them", file->path);
@@ -159,14 +180,15 @@ static cst_status read_end(cst_context *context, const cst_zip_file *file, exten
 
 /* ---- the records of the directory ------------------------------------------------------------ */
 
-/* The record at byte `at` of the directory; NULL, with a message, where none is. */
+/* The record at byte `at` of the directory, that of a member; NULL, with a message, where none is.
+ */
 static const unsigned char *record_at(cst_context *context, directory *d, uint64_t at,
-                                      size_t *bytes, cst_status *status) {
+                                      int64_t member, size_t *bytes, cst_status *status) {
     uint64_t left = d->extent.bytes - at;
     size_t most = left < RECORD_MAX ? (size_t)left : RECORD_MAX;
     if (at + most > d->start + d->held || at < d->start) {
         d->start = at;
-        d->held = left < WINDOW ? (size_t)left : WINDOW;
+        d->held = left < d->reach ? (size_t)left : d->reach;
         *status = read_file(context, d->file, d->extent.offset + at, d->window, d->held);
         if (*status != CST_OK)
             return NULL;
@@ -179,34 +201,49 @@ static const unsigned char *record_at(cst_context *context, directory *d, uint64
             return record;
     }
     char what[96];
-    (void)cst_snprintf(what, sizeof what, "member %" PRId64 " of its directory is damaged",
-                       d->names->count);
+    (void)cst_snprintf(what, sizeof what, "member %" PRId64 " of its directory is damaged", member);
     *status = damaged(context, d->file, what);
     return NULL;
 }
 
-/* Whether a member's name, without .npy where it had that, is the one that is looked for. */
-static void compare(directory *d, const char *entry, size_t length, uint64_t at) {
-    size_t wanted = d->name ? strlen(d->name) : 0;
-    bool npy = length == wanted + 4 && memcmp(entry + wanted, ".npy", 4) == 0;
-    bool exact = length == wanted;
-    if (!d->name || (!npy && !exact) || d->exact || memcmp(entry, d->name, wanted) != 0)
-        return;
-    d->found = true;
-    d->exact = exact;
-    d->at = at;
+static cst_status open_directory(cst_context *context, directory *d, const cst_zip_file *file,
+                                 const extent *where, size_t reach) {
+    *d = (directory){.file = file, .extent = *where, .reach = reach};
+    d->window = cst_alloc(context, (where->bytes < reach ? (size_t)where->bytes : reach) + 1, 1);
+    return d->window ? CST_OK : CST_ERROR_MEMORY;
 }
 
-static cst_status scan(cst_context *context, directory *d) {
+static bool ends_npy(const char *name, size_t length) {
+    return length >= 4 && memcmp(name + length - 4, ".npy", 4) == 0;
+}
+
+static cst_status add_member(cst_context *context, members *m, const char *name, size_t length,
+                             uint64_t at) {
+    bool npy = ends_npy(name, length);
+    if (m->names->count == m->room) {
+        int64_t room = m->room ? 2 * m->room : 64;
+        uint32_t *places =
+            cst_grow(context, m->places, (size_t)m->room, (size_t)room, sizeof *places);
+        if (!places)
+            return CST_ERROR_MEMORY;
+        m->places = places;
+        m->room = room;
+    }
+    m->places[m->names->count] = (uint32_t)at << 1 | npy;
+    return cst_strings_add(context, m->names, name, npy ? length - 4 : length);
+}
+
+static cst_status scan(cst_context *context, directory *d, members *m) {
     cst_status status = CST_OK;
     size_t bytes = 0;
     for (uint64_t at = 0; status == CST_OK && at < d->extent.bytes; at += bytes) {
-        status = cst_poll_item(context, d->names->count);
-        if (status == CST_OK && d->names->count >= MEMBERS_MAX)
+        int64_t number = m->names->count;
+        status = cst_poll_item(context, number);
+        if (status == CST_OK && number >= MEMBERS_MAX)
             return cst_fail(context, CST_ERROR_LIMIT, "%s: has above %d members: split it",
                             d->file->path, MEMBERS_MAX);
         const unsigned char *record =
-            status == CST_OK ? record_at(context, d, at, &bytes, &status) : NULL;
+            status == CST_OK ? record_at(context, d, at, number, &bytes, &status) : NULL;
         if (!record)
             break;
         const char *entry = (const char *)record + RECORD_BYTES;
@@ -215,13 +252,11 @@ static cst_status scan(cst_context *context, directory *d) {
             return cst_fail(context, CST_ERROR_FORMAT,
                             "%s: the name of member %" PRId64 " has a zero byte in it; save the "
                             "arrays again with numpy.savez",
-                            d->file->path, d->names->count);
-        compare(d, entry, length, at);
-        bool npy = length >= 4 && memcmp(entry + length - 4, ".npy", 4) == 0;
-        status = cst_strings_add(context, d->names, entry, npy ? length - 4 : length);
+                            d->file->path, number);
+        status = add_member(context, m, entry, length, at);
     }
     /* Without the 64-bit record some programs write the count modulo 2^16. */
-    uint64_t count = (uint64_t)d->names->count;
+    uint64_t count = (uint64_t)m->names->count;
     if (status == CST_OK && (d->extent.zip64 ? count : count % 65536) != d->extent.members)
         status = cst_fail(context, CST_ERROR_FORMAT,
                           "%s: its directory has %" PRIu64
@@ -230,20 +265,65 @@ static cst_status scan(cst_context *context, directory *d) {
     return status;
 }
 
-static cst_status check_doubled(cst_context *context, const directory *d) {
-    cst_id_index *index = NULL;
+static cst_status make_index(cst_context *context, const cst_zip_file *file, members *m) {
     int64_t twice[2] = {-1, -1};
     char quoted[CST_QUOTE_CHARS];
-    cst_status status = cst_id_index_build(context, &index, d->names, d->file->path, twice);
-    cst_id_index_free(context, index);
+    cst_status status = cst_id_index_build(context, &m->index, m->names, "an archive", twice);
     if (twice[0] >= 0)
         status = cst_fail(context, CST_ERROR_FORMAT,
                           "%s: has two arrays called '%s' (members %" PRId64 " and %" PRId64
                           "), and programs differ in which they read; save it again with names "
                           "that differ",
-                          d->file->path, cst_quote(quoted, cst_strings_at(d->names, twice[0])),
+                          file->path, cst_quote(quoted, cst_strings_at(m->names, twice[0])),
                           twice[0], twice[1]);
     return status;
+}
+
+static void free_members(cst_context *context, void *value) {
+    members *m = value;
+    cst_id_index_free(context, m->index);
+    cst_strings_free(context, m->names);
+    cst_free(context, m->places);
+    cst_free(context, m);
+}
+
+static cst_status read_members(cst_context *context, const cst_zip_file *file, members **out) {
+    directory d = {0};
+    members *m = cst_alloc(context, 1, sizeof *m);
+    if (!m)
+        return CST_ERROR_MEMORY;
+    cst_status status = read_end(context, file, &m->extent);
+    if (status == CST_OK)
+        status = open_directory(context, &d, file, &m->extent, WINDOW);
+    if (status == CST_OK)
+        status = cst_strings_create(context, &m->names);
+    if (status == CST_OK)
+        status = scan(context, &d, m);
+    if (status == CST_OK)
+        status = make_index(context, file, m);
+    cst_free(context, d.window);
+    if (status == CST_OK)
+        *out = m;
+    else
+        free_members(context, m);
+    return status;
+}
+
+/* Those of the file that this call read before, or else now. *own: they are the caller's. */
+static cst_status find_members(cst_context *context, const cst_zip_file *file, const members **out,
+                               members **own) {
+    members *made = NULL;
+    *own = NULL;
+    *out = cst_kept_find(context, file->info, free_members);
+    cst_status status = *out ? CST_OK : read_members(context, file, &made);
+    if (!made)
+        return status;
+    *out = made;
+    size_t count = (size_t)made->names->count;
+    size_t bytes = made->names->room + count * (2 * sizeof(size_t) + 16 * sizeof(uint32_t));
+    if (!cst_kept_add(context, file->info, made, bytes, free_members))
+        *own = made;
+    return CST_OK;
 }
 
 /* ---- the member ------------------------------------------------------------------------------ */
@@ -262,29 +342,89 @@ static void list_names(const cst_strings *names, char *text, size_t room) {
         (void)cst_snprintf(text + used, room - used, ", ...");
 }
 
-static cst_status check_found(cst_context *context, const directory *d) {
+/* The member called `name`, or the only one; "x.npy" is all of a member's name before it is a part
+ * of "x.npy.npy". */
+static cst_status choose(cst_context *context, const cst_zip_file *file, const members *m,
+                         const char *name, int64_t *out) {
     char list[1024];
     char quoted[CST_QUOTE_CHARS];
-    if (d->names->count < 1)
-        return cst_fail(context, CST_ERROR_FORMAT, "%s: the archive has no members", d->file->path);
-    list_names(d->names, list, sizeof list);
-    if (!d->name && d->names->count > 1)
+    *out = name ? -1 : 0;
+    if (m->names->count < 1)
+        return cst_fail(context, CST_ERROR_FORMAT, "%s: the archive has no members", file->path);
+    list_names(m->names, list, sizeof list);
+    if (!name && m->names->count > 1)
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: has %" PRId64 " arrays (%s); choose one with FILE.npz#NAME",
-                        d->file->path, d->names->count, list);
-    if (d->name && !d->found)
-        return cst_fail(context, CST_ERROR_INPUT, "%s: has no array '%s'; it holds %s",
-                        d->file->path, cst_quote(quoted, d->name), list);
+                        file->path, m->names->count, list);
+    if (name && ends_npy(name, strlen(name))) {
+        char *stem = cst_format(context, "%.*s", (int)strlen(name) - 4, name);
+        if (!stem)
+            return CST_ERROR_MEMORY;
+        *out = cst_id_index_find(m->index, stem);
+        *out = *out >= 0 && m->places[*out] % 2 == 1 ? *out : -1;
+        cst_free(context, stem);
+    }
+    if (name && *out < 0)
+        *out = cst_id_index_find(m->index, name);
+    if (*out < 0)
+        return cst_fail(context, CST_ERROR_INPUT, "%s: has no array '%s'; it holds %s", file->path,
+                        cst_quote(quoted, name), list);
     return CST_OK;
 }
 
+/* Where the member stands in the file: in its record, or among the 64-bit numbers behind the name,
+ * of which there is one for each number that is all ones. */
+static bool local_place(const unsigned char *record, uint64_t *out) {
+    const size_t length = (size_t)number_at(record + 28, 2);
+    const unsigned char *extra = record + RECORD_BYTES + length;
+    size_t left = (size_t)number_at(record + 30, 2);
+    size_t wide = 8 * ((number_at(record + 20, 4) == 0xffffffff) +
+                       (size_t)(number_at(record + 24, 4) == 0xffffffff));
+    *out = number_at(record + 42, 4);
+    bool here = *out != 0xffffffff;
+    for (size_t bytes = 0; left >= 4; extra += bytes, left -= bytes) {
+        bytes = 4 + (size_t)number_at(extra + 2, 2);
+        if (bytes > left)
+            return false;
+        if (number_at(extra, 2) != 1)
+            continue;
+        if (bytes < 4 + wide + (here ? 0 : 8))
+            return false;
+        if (!here)
+            *out = number_at(extra + 4 + wide, 8);
+        return true;
+    }
+    return here && wide == 0;
+}
+
+/* Programs that read an archive from its beginning see the name before the data alone. */
+static cst_status check_local(cst_context *context, const cst_zip_file *file,
+                              const unsigned char *record) {
+    size_t length = (size_t)number_at(record + 28, 2);
+    size_t bytes = LOCAL_BYTES + length;
+    uint64_t at = 0;
+    if (!local_place(record, &at) || at > file->bytes || bytes > file->bytes - at)
+        return damaged(context, file, "a member is not where its directory says");
+    unsigned char *local = cst_alloc(context, bytes, sizeof *local);
+    if (!local)
+        return CST_ERROR_MEMORY;
+    cst_status status = read_file(context, file, at, local, bytes);
+    if (status == CST_OK && memcmp(local, LOCAL, sizeof LOCAL) != 0)
+        status = damaged(context, file, "a member is not where its directory says");
+    if (status == CST_OK && (number_at(local + 26, 2) != length ||
+                             memcmp(local + LOCAL_BYTES, record + RECORD_BYTES, length) != 0))
+        status = cst_fail(context, CST_ERROR_FORMAT,
+                          "%s: a member has another name in the directory than before its data; "
+                          "save the arrays again with numpy.savez",
+                          file->path);
+    cst_free(context, local);
+    return status;
+}
+
 /* The record of the member as the only one of a directory, and the end of that directory. */
-static cst_status make_tail(cst_context *context, directory *d, char **entry, cst_zip_tail *tail) {
-    cst_status status = CST_OK;
-    size_t bytes = 0;
-    const unsigned char *record = record_at(context, d, d->at, &bytes, &status);
-    if (!record)
-        return status;
+static cst_status make_tail(cst_context *context, const cst_zip_file *file,
+                            const unsigned char *record, size_t bytes, char **entry,
+                            cst_zip_tail *tail) {
     size_t length = (size_t)number_at(record + 28, 2);
     bytes -= (size_t)number_at(record + 32, 2); /* no comment */
     *entry = cst_format(context, "%.*s", (int)length, (const char *)record + RECORD_BYTES);
@@ -309,36 +449,46 @@ static cst_status make_tail(cst_context *context, directory *d, char **entry, cs
     put_number(end64 + 24, 1, 8);
     put_number(end64 + 32, 1, 8);
     put_number(end64 + 40, bytes, 8);
-    put_number(end64 + 48, d->file->bytes + tail->zeros, 8);
+    put_number(end64 + 48, file->bytes + tail->zeros, 8);
     memcpy(locator, LOCATOR, sizeof LOCATOR);
-    put_number(locator + 8, d->file->bytes + tail->zeros + bytes, 8);
+    put_number(locator + 8, file->bytes + tail->zeros + bytes, 8);
     put_number(locator + 16, 1, 4);
     memcpy(end, END, sizeof END);
     memset(end + 8, 0xff, 12); /* counts, size and offset: in the 64-bit record */
     return CST_OK;
 }
 
+static cst_status take(cst_context *context, const cst_zip_file *file, const members *m,
+                       int64_t member, char **entry, cst_zip_tail *tail) {
+    directory d;
+    size_t bytes = 0;
+    cst_status status = open_directory(context, &d, file, &m->extent, RECORD_MAX);
+    if (status != CST_OK)
+        return status;
+    const unsigned char *record =
+        record_at(context, &d, m->places[member] >> 1, member, &bytes, &status);
+    if (record)
+        status = check_local(context, file, record);
+    if (status == CST_OK)
+        status = make_tail(context, file, record, bytes, entry, tail);
+    cst_free(context, d.window);
+    return status;
+}
+
 cst_status cst_zip_find(cst_context *context, const cst_zip_file *file, const char *name,
                         char **entry, cst_zip_tail *tail) {
-    directory d = {.file = file, .name = name};
+    const members *found = NULL;
+    members *own = NULL;
+    int64_t member = 0;
     *entry = NULL;
     *tail = (cst_zip_tail){0};
-    cst_status status = read_end(context, file, &d.extent);
-    if (status == CST_OK) {
-        size_t window = d.extent.bytes < WINDOW ? (size_t)d.extent.bytes : WINDOW;
-        d.window = cst_alloc(context, window + 1, sizeof *d.window);
-        status = d.window ? cst_strings_create(context, &d.names) : CST_ERROR_MEMORY;
-    }
+    cst_status status = find_members(context, file, &found, &own);
     if (status == CST_OK)
-        status = scan(context, &d);
+        status = choose(context, file, found, name, &member);
     if (status == CST_OK)
-        status = check_doubled(context, &d);
-    if (status == CST_OK)
-        status = check_found(context, &d);
-    if (status == CST_OK)
-        status = make_tail(context, &d, entry, tail);
-    cst_strings_free(context, d.names);
-    cst_free(context, d.window);
+        status = take(context, file, found, member, entry, tail);
+    if (own)
+        free_members(context, own);
     if (status != CST_OK) {
         cst_free(context, *entry);
         cst_free(context, tail->record);

@@ -12,6 +12,7 @@ typedef struct cst_zip_file {
     const char *path; /* for messages */
     int fd;
     uint64_t bytes;
+    const struct stat *info;
 } cst_zip_file;
 
 /* What is to follow the archive so that whoever reads it from the end finds one member in it and
@@ -24,9 +25,9 @@ typedef struct cst_zip_tail {
 
 /* Finds the member called `name` ("x" finds "x.npy"), or the only one where name is NULL: what it
  * is called in the archive, and the tail that shows it alone. The time taken grows as the directory
- * does, whatever the names are. Refused are: more members, or a longer directory, than any archive
- * of arrays has; a directory that is not what the end record says; two members that are one array
- * to NumPy. */
+ * does, whatever the names are, and a call reads it once. Refused are: more members, or a longer
+ * directory, than any archive of arrays has; a directory that is not what the end record says; two
+ * members that are one array to NumPy; what programs read in different ways. */
 cst_status cst_zip_find(cst_context *context, const cst_zip_file *file, const char *name,
                         char **entry, cst_zip_tail *tail);
 

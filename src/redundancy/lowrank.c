@@ -174,8 +174,8 @@ static cst_status sweep(cst_context *context, lowrank_job *job, int64_t pairs, d
     return status;
 }
 
-/* Pairs from (a, b) on whose cross-Grams, all zero, fit in memory together, at least 1; moves (a, b)
- * behind them. */
+/* Pairs from (a, b) on whose cross-Grams, all zero, fit in memory together, at least 1; moves (a,
+ * b) behind them. */
 static cst_status next_pairs(cst_context *context, lowrank_job *job, int32_t *a, int32_t *b,
                              int64_t *pairs) {
     size_t used = 0;

@@ -406,6 +406,45 @@ class OddButValid(PoolCase):
             self.fit()
             self.assertEqual(self.read(self.model), wanted)
 
+    def test_archives_that_programs_read_in_different_ways(self):
+        """Each says two things, and which of them is read depends on the program."""
+        other = io.BytesIO()
+        np.savez(other, ada=self.members["cyd", "oof"])
+        archive = io.BytesIO()
+        np.savez(archive, ada=self.members["ada", "oof"])
+        good = archive.getvalue()
+        self.manifest["models"][0]["predictions"]["oof"] = "ada.npz#ada"
+        self.write_manifest()
+
+        def put(data):
+            with open(self.path("ada.npz"), "wb") as file:
+                file.write(data)
+
+        put(good)
+        self.fit()
+        put(good.replace(b"ada.npy", b"eve.npy", 1))  # the name before the data
+        self.fit_fails("ada.npz", "another name in the directory")
+        # An archive in the comment of an archive, with its offsets right.
+        inner = bytearray(other.getvalue())
+        end = len(inner) - 22
+        directory, = struct.unpack_from("<I", inner, end + 16)
+        record = directory
+        while inner[record:record + 4] == b"PK\1\2":
+            offset, = struct.unpack_from("<I", inner, record + 42)
+            struct.pack_into("<I", inner, record + 42, offset + len(good))
+            record += 46 + sum(struct.unpack_from("<HHH", inner, record + 28))
+        struct.pack_into("<I", inner, end + 16, directory + len(good))
+        put(good[:-2] + struct.pack("<H", len(inner)) + inner)
+        self.fit_fails("ada.npz", "ends like two archives")
+        # Two end records, of 64 and of 32 bits.
+        size, start = struct.unpack_from("<II", good, len(good) - 10)
+        wide = struct.pack("<IQHHIIQQQQ", 0x06064b50, 44, 45, 45, 0, 0, 1, 1, size, start)
+        wide += struct.pack("<IIQI", 0x07064b50, 0, len(good) - 22, 1)
+        put(good[:-22] + wide + good[-22:])
+        self.fit()
+        put(good[:-22] + wide + good[-22:-6] + struct.pack("<I", start - 1) + good[-2:])
+        self.fit_fails("ada.npz", "two end records")
+
     def test_long_names_are_not_cut_inside_a_character(self):
         for start in ("", "a"):  # every byte position; a cut character would not decode
             for k, model in enumerate(self.manifest["models"]):

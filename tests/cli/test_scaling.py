@@ -9,6 +9,7 @@ import struct
 import subprocess
 import time
 import unittest
+import zipfile
 
 from support import TOOL, PoolCase
 
@@ -73,6 +74,50 @@ class Scaling(PoolCase):
 
     def test_files_beside_an_output(self):
         self.grows(lambda n: self.pool_of(n // 20, 20), 20000, "fit", self.pool, "-o", self.model)
+
+    # ---- many arrays of one file, whose directory is read once
+
+    def members_in(self, archive):
+        self.manifest["splits"] = {"oof": {"labels": "oof_labels.npy"}}
+        self.manifest["models"] = [
+            {"name": f"m{k}", "predictions": {"oof": f"{archive}#a{k:06d}"}} for k in range(1000)]
+        self.write_manifest()
+
+    def test_members_of_one_archive(self):
+        with open(self.path("ada.oof.npy"), "rb") as file:
+            array = file.read()
+
+        def write(count):
+            with zipfile.ZipFile(self.path("all.npz"), "w") as archive:
+                for k in range(count):
+                    archive.writestr(f"a{k:06d}.npy", array if k < 1000 else b"")
+            self.members_in("all.npz")
+
+        write(1000)
+        few = self.spend("inspect", self.pool)
+        write(50000 // SHORTEST)
+        many = self.spend("inspect", self.pool)
+        self.assertLess(many, 2 * few + 3 * LITTLE)
+
+    def test_members_of_one_file_of_tensors(self):
+        rows = self.rows * self.classes
+        with open(self.path("ada.oof.npy"), "rb") as file:
+            array = file.read()[-4 * rows:]
+
+        def write(count):
+            header = {f"a{k:06d}": {"dtype": "F32", "shape": [self.rows, self.classes] if k < 1000 else [0],
+                                    "data_offsets": [min(k, 1000) * 4 * rows, min(k + 1, 1000) * 4 * rows]}
+                      for k in range(count)}
+            text = json.dumps(header).encode()
+            with open(self.path("all.safetensors"), "wb") as file:
+                file.write(struct.pack("<Q", len(text)) + text + 1000 * array)
+            self.members_in("all.safetensors")
+
+        write(1000)
+        few = self.spend("inspect", self.pool)
+        write(50000 // SHORTEST)
+        many = self.spend("inspect", self.pool)
+        self.assertLess(many, 2 * few + 3 * LITTLE)
 
     def test_class_names(self):
         self.grows(lambda n: self.pool_of(1, 1, classes=list(colliding(n))), 200000, "inspect", self.pool)

@@ -97,6 +97,10 @@ static void texts_that_look_like_formulas(void **state) {
                  {"-inf", "'-inf"},
                  {"--1", "'--1"},
                  {"a=b", "a=b"},
+                 {" =x", "\"' =x\""},
+                 {" ' -x", "\"' ' -x\""},
+                 {" -1", "\" -1\""},
+                 {"a;=x", "\"a;=x\""},
                  {"\xEF\xBC\x9Dx", "'\xEF\xBC\x9Dx"}};
     enum { CASES = sizeof cases / sizeof *cases };
     static const char *const names[1] = {"=cmd|x"};

@@ -450,7 +450,7 @@ static void ablate_text_shows_what_each_stage_changes(void **state) {
     cst_free(context, text);
     assert_int_equal(cst_report_csv(context, report, &text), CST_OK);
     assert_contains(text, "stage,settings,top1,top1_low,top1_high,");
-    assert_contains(text, "+S1 CKA,redundancy.measure=cka;cka.threshold=0.85,0.92,");
+    assert_contains(text, "+S1 CKA,\"redundancy.measure=cka;cka.threshold=0.85\",0.92,");
     cst_free(context, text);
     cst_report_free(context, report);
 }
@@ -460,7 +460,7 @@ static const char SWEEP[] =
     " \"seed\": 0, \"draws\": 2, \"rows\": ["
     "  {\"method\": \"default\", \"value\": \"4\", \"draw\": 0, \"members\": [\"a\", \"b;c\"],"
     "   \"top1\": 0.9, \"ece\": 0.1, \"nll\": 0.5, \"brier\": 0.2, \"models\": 3},"
-    "  {\"method\": \"default\", \"value\": \"4\", \"draw\": 1, \"members\": [\"a\", \"d\"],"
+    "  {\"method\": \"default\", \"value\": \"4\", \"draw\": 1, \"members\": [\"a\", \"=d\"],"
     "   \"top1\": 0.8, \"ece\": 0.2, \"nll\": 0.75, \"brier\": 0.3, \"models\": 4}],"
     " \"summary\": [{\"method\": \"default\", \"value\": \"4\", \"draws\": 2, \"top1_mean\": 0.85,"
     "  \"top1_sd\": 0.0707, \"ece_mean\": 0.15, \"ece_sd\": 0.0707, \"nll_mean\": 0.625,"
@@ -479,7 +479,8 @@ static void sweep_text_has_means_or_values(void **state) {
     assert_contains(text, "0.7500");
     cst_free(context, text);
     assert_int_equal(cst_report_csv(context, report, &text), CST_OK);
-    assert_contains(text, "default,4,0,a;b;c,0.9,0.1,0.5,0.2,3\n");
+    assert_contains(text, "default,4,0,\"a;b;c\",0.9,0.1,0.5,0.2,3\n"
+                          "default,4,1,\"a;'=d\",0.8,");
     cst_free(context, text);
     assert_int_equal(json_object_del(report->root, "summary"), 0);
     assert_int_equal(json_object_set_new(report->root, "key", json_string("cka.threshold")), 0);

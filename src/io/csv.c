@@ -363,7 +363,7 @@ bool cst_csv_is_number(const char *text) {
 bool cst_csv_is_formula(const char *text) {
     static const char *const wide[] = {"\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d",
                                        "\xef\xbc\xa0"}; /* the same four, full width */
-    text += strspn(text, "'");
+    text += strspn(text, "' ");
     for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
         if (strncmp(text, wide[i], 3) == 0)
             return true;
@@ -371,6 +371,12 @@ bool cst_csv_is_formula(const char *text) {
         return false;
     bool digits = (text[1] >= '0' && text[1] <= '9') || text[1] == '.';
     return !(digits && cst_csv_is_number(text));
+}
+
+bool cst_csv_is_bare(const char *text) {
+    size_t length = strlen(text);
+    return length > 0 && text[0] != ' ' && text[length - 1] != ' ' &&
+           strcspn(text, ",;\"\t\r\n") == length;
 }
 
 cst_status cst_csv_number(cst_context *context, const cst_csv *csv, int32_t cell, double *out) {

@@ -36,9 +36,11 @@ cst_status cst_csv_number(cst_context *context, const cst_csv *csv, int32_t cell
 /* Whether a text is a number in that sense; blank is not. */
 bool cst_csv_is_number(const char *text);
 /* Whether a spreadsheet would take a text for a formula: it begins with = + - @, a tab or a line
- * end, and is no number; apostrophes before that are passed over. Writers put an apostrophe before
- * such a text, and the reader takes one away, so that it reads back as it was. */
+ * end, and is no number; apostrophes and spaces before that are passed over. Writers put an
+ * apostrophe before such a text, and the reader takes one away, so that it reads back as it was. */
 bool cst_csv_is_formula(const char *text);
+/* Whether a text reads back as it is without quotes, whatever of , ; and tab is the delimiter. */
+bool cst_csv_is_bare(const char *text);
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 

@@ -15,10 +15,8 @@ static cst_status put_text(cst_context *context, cst_output_file *output, const 
 
 /* A cell; in quotes, which are doubled inside, where a reader would take it for something else. */
 static cst_status put_cell(cst_context *context, cst_output_file *output, const char *text) {
-    size_t length = strlen(text);
     const char *mark = cst_csv_is_formula(text) ? "'" : "";
-    bool bare = length > 0 && text[0] != ' ' && text[length - 1] != ' ' &&
-                strcspn(text, ",;\"\t\r\n") == length;
+    bool bare = cst_csv_is_bare(text);
     cst_status status = put_text(context, output, bare ? mark : "\"");
     if (status == CST_OK && bare)
         return put_text(context, output, text);

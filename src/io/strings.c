@@ -5,6 +5,7 @@
 #include "io/strings.h"
 
 #include "base/keyed_hash.h"
+#include "io/csv.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -76,14 +77,23 @@ struct cst_id_index {
     const char *where; /* borrowed */
     size_t mask;
     uint64_t key[2];
+    bool of_samples; /* see compared */
     uint32_t *slots; /* row + 1; 0 is free */
 };
 
+/* What counts of an id. The reader of CSV takes the apostrophe before a formula away, wherever it
+ * comes from, and a list of ids from elsewhere may have kept it. */
+static const char *compared(const cst_id_index *index, const char *text) {
+    return text + (index->of_samples && *text == '\'' && cst_csv_is_formula(text));
+}
+
 /* The slot that holds `text`, or the free one where it belongs. */
 static size_t find_slot(const cst_id_index *index, const char *text) {
+    text = compared(index, text);
     size_t slot = (size_t)cst_keyed_hash(index->key, text) & index->mask;
     while (index->slots[slot] &&
-           strcmp(cst_strings_at(index->ids, (int64_t)index->slots[slot] - 1), text) != 0)
+           strcmp(compared(index, cst_strings_at(index->ids, (int64_t)index->slots[slot] - 1)),
+                  text) != 0)
         slot = (slot + 1) & index->mask;
     return slot;
 }
@@ -113,12 +123,14 @@ static cst_status create_index(cst_context *context, cst_id_index **out, const c
     return CST_OK;
 }
 
-cst_status cst_id_index_build(cst_context *context, cst_id_index **out, const cst_strings *ids,
-                              const char *where, int64_t twice[2]) {
+static cst_status build(cst_context *context, cst_id_index **out, const cst_strings *ids,
+                        const char *where, bool of_samples, int64_t twice[2]) {
     cst_id_index *index = NULL;
     twice[0] = -1;
     *out = NULL;
     cst_status status = create_index(context, &index, ids, where);
+    if (index)
+        index->of_samples = of_samples;
     for (int64_t i = 0; status == CST_OK && i < ids->count; i++) {
         status = cst_poll_item(context, i);
         size_t slot = find_slot(index, cst_strings_at(ids, i));
@@ -135,6 +147,11 @@ cst_status cst_id_index_build(cst_context *context, cst_id_index **out, const cs
     }
     *out = index;
     return CST_OK;
+}
+
+cst_status cst_id_index_build(cst_context *context, cst_id_index **out, const cst_strings *ids,
+                              const char *where, int64_t twice[2]) {
+    return build(context, out, ids, where, false, twice);
 }
 
 cst_status cst_strings_number(cst_context *context, const cst_strings *strings, int64_t *out) {
@@ -167,7 +184,7 @@ static cst_status doubled(cst_context *context, const char *where, const char *i
 cst_status cst_id_index_create(cst_context *context, cst_id_index **out, const cst_strings *ids,
                                const char *where) {
     int64_t twice[2] = {-1, -1};
-    cst_status status = cst_id_index_build(context, out, ids, where, twice);
+    cst_status status = build(context, out, ids, where, true, twice);
     if (twice[0] >= 0)
         status = doubled(context, where, cst_strings_at(ids, twice[0]), twice[0], twice[1]);
     return status;

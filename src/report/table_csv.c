@@ -114,7 +114,7 @@ static void print_number(cst_page *page, double value) {
 
 static void print_field(cst_page *page, const char *text) {
     const char *mark = cst_csv_is_formula(text) ? "'" : "";
-    if (!text[strcspn(text, ",\"\r\n")]) {
+    if (!*text || cst_csv_is_bare(text)) {
         cst_page_print(page, "%s%s", mark, text);
         return;
     }
@@ -127,13 +127,14 @@ static void print_field(cst_page *page, const char *text) {
     cst_page_print(page, "\"");
 }
 
-/* Strings of a list, with ';' between them. */
+/* Strings of a list, with ';' between them, where some spreadsheets split a line. */
 static void print_list(cst_page *page, const json_t *list) {
     char *joined = cst_strdup(page->text.context, "");
     for (size_t i = 0; joined && i < json_array_size(list); i++) {
         const char *item = cst_json_string_at(list, i);
         char *longer =
-            cst_format(page->text.context, "%s%s%s", joined, i ? ";" : "", item ? item : "");
+            cst_format(page->text.context, "%s%s%s%s", joined, i ? ";" : "",
+                       i && item && cst_csv_is_formula(item) ? "'" : "", item ? item : "");
         cst_free(page->text.context, joined);
         joined = longer;
     }

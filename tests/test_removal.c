@@ -84,6 +84,9 @@ static void few_are_not_tried_in_groups(void **state) {
 }
 
 static void tries_are_bounded(void **state) {
+    for (int32_t members = CST_DROP_SINGLY + 1; members < MANY; members += 10)
+        for (double bound = -1; bound < 1e6; bound = bound < 1 ? bound + 1 : 2 * bound)
+            assert_true(play(*state, members, bound).tries <= 5 + 32);
     for (double bound = -1; bound < 1e6; bound = bound < 1 ? bound + 1 : 1.3 * bound) {
         game g = play(*state, MANY, bound);
         assert_true(g.tries <= 5 + 32);
@@ -194,8 +197,13 @@ static void what_is_left_is_fitted_from_scratch(void **state) {
     assert_int_equal(one.kept_count, two.kept_count);
     assert_memory_equal(one.kept, two.kept, (size_t)one.kept_count * sizeof *one.kept);
     assert_memory_equal(one.fit.row_loss, two.fit.row_loss, ROWS * sizeof(double));
-    for (int32_t k = 0; k < members; k++)
+    int32_t most = 0; /* that went at once */
+    for (int32_t k = 0; k < members; k++) {
         assert_true((one.because[k] == CST_BECAUSE_REFIT) == !isnan(one.refit_change[k]));
+        assert_true((one.because[k] == CST_BECAUSE_REFIT) == (one.refit_together[k] > 0));
+        most = one.refit_together[k] > most ? one.refit_together[k] : most;
+    }
+    assert_true(most >= members / 32);
     const float *pointers[MEMBERS];
     cst_view kept = cst_view_members(&shared.view, one.kept, one.kept_count, pointers);
     cst_meta_fit alone;

@@ -99,6 +99,19 @@ void cst_document_cka(cst_report *report, json_t *object, const cst_cka_result *
 /* ---- the parts of a fit -------------------------------------------------------------------------
  */
 
+static void refit_sentence(const cst_stages *s, int32_t k, const char *loss, char *text,
+                           size_t size) {
+    int32_t others = s->refit_together[k] - 1;
+    char with[64] = "";
+    if (others > 0)
+        (void)cst_snprintf(with, sizeof with, " and %d other%s of little weight", (int)others,
+                           others == 1 ? "" : "s");
+    (void)cst_snprintf(
+        text, size,
+        "without it%s the cross-fitted %s changes by %+.5f, less than one standard error", with,
+        loss, s->refit_change[k]);
+}
+
 static void dropped_sentence(const cst_fit_facts *facts, int32_t k, char *text, size_t size) {
     const cst_stages *s = facts->stages;
     const char *to =
@@ -125,10 +138,7 @@ static void dropped_sentence(const cst_fit_facts *facts, int32_t k, char *text, 
             values ? "linear" : "log-linear", (int)s->kept_count, to, measure, s->closest_value[k]);
         break;
     case CST_BECAUSE_REFIT:
-        (void)cst_snprintf(
-            text, size,
-            "without it the cross-fitted %s changes by %+.5f, less than one standard error",
-            values ? "squared error" : "NLL", s->refit_change[k]);
+        refit_sentence(s, k, values ? "squared error" : "NLL", text, size);
         break;
     case CST_BECAUSE_KEPT:
         text[0] = '\0';

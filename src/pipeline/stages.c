@@ -23,8 +23,10 @@ cst_status cst_stages_alloc(cst_context *context, int32_t members, cst_stages *o
     out->closest_value = cst_alloc(context, k, sizeof *out->closest_value);
     out->candidates = cst_alloc(context, k, sizeof *out->candidates);
     out->refit_change = cst_alloc(context, k, sizeof *out->refit_change);
+    out->refit_together = cst_alloc(context, k, sizeof *out->refit_together);
     if (!out->kept || !out->because || !out->risk || !out->similarity || !out->pearson ||
-        !out->closest || !out->closest_value || !out->candidates || !out->refit_change)
+        !out->closest || !out->closest_value || !out->candidates || !out->refit_change ||
+        !out->refit_together)
         return CST_ERROR_MEMORY;
     for (int32_t j = 0; j < members; j++)
         out->refit_change[j] = NAN;
@@ -41,6 +43,7 @@ void cst_stages_free(cst_context *context, cst_stages *stages) {
     cst_free(context, stages->closest_value);
     cst_free(context, stages->candidates);
     cst_free(context, stages->refit_change);
+    cst_free(context, stages->refit_together);
     cst_cka_result_free(context, &stages->cka);
     cst_selection_free(context, &stages->selection);
     cst_meta_fit_free(context, &stages->fit);
@@ -262,8 +265,7 @@ static cst_status try_drop(cst_context *context, void *user, const int32_t *memb
         return status;
     }
     memset(job->known, 0, (size_t)job->members * sizeof *job->known);
-    for (int32_t i = 0; i < count; i++)
-        cst_stages_refit_without(out, members[i], change);
+    cst_stages_refit_without(out, members, count, change);
     cst_meta_fit_free(context, job->fit);
     *job->fit = fit;
     return CST_OK;
@@ -515,15 +517,18 @@ static cst_status fit_kept(cst_context *context, const cst_view *view, const int
 /* ---- all of it ----------------------------------------------------------------------------------
  */
 
-void cst_stages_refit_without(cst_stages *stages, int32_t member, double change) {
-    int32_t at = 0;
-    while (stages->kept[at] != member)
-        at++;
-    memmove(stages->kept + at, stages->kept + at + 1,
-            (size_t)(stages->kept_count - at - 1) * sizeof *stages->kept);
-    stages->kept_count--;
-    stages->because[member] = CST_BECAUSE_REFIT;
-    stages->refit_change[member] = change;
+void cst_stages_refit_without(cst_stages *stages, const int32_t *members, int32_t count,
+                              double change) {
+    int32_t left = 0;
+    for (int32_t j = 0; j < stages->kept_count; j++)
+        if (!is_among(members, count, stages->kept[j]))
+            stages->kept[left++] = stages->kept[j];
+    stages->kept_count = left;
+    for (int32_t i = 0; i < count; i++) {
+        stages->because[members[i]] = CST_BECAUSE_REFIT;
+        stages->refit_change[members[i]] = change;
+        stages->refit_together[members[i]] = count;
+    }
 }
 
 /* For each dropped member the kept one it resembles most; a redundant one keeps the partner it was

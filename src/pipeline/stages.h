@@ -35,6 +35,7 @@ typedef struct cst_stages {
     int32_t *candidates;     /* [K]: what selection chose from */
     int32_t candidate_count;
     double *refit_change; /* [K]: change of the loss when dropped after blending; NaN otherwise */
+    int32_t *refit_together; /* [K]: how many members were dropped at once then; 0 otherwise */
     double kappa_before, kappa_after;
     cst_meta_fit fit; /* on the kept members, in the order of `kept` */
     double seconds_redundancy, seconds_select, seconds_drop;
@@ -48,9 +49,9 @@ cst_status cst_stages_run(cst_context *context, const cst_view *view, const int3
 cst_status cst_stages_alloc(cst_context *context, int32_t members, cst_stages *out);
 /* For each member that was dropped otherwise than as redundant, the kept one most similar to it. */
 void cst_stages_find_closest(cst_stages *out);
-/* Takes a kept member out, after a refit whose mean loss without it (and those that go with it)
- * differs by `change`. */
-void cst_stages_refit_without(cst_stages *stages, int32_t member, double change);
+/* Takes kept members out, after a refit whose mean loss without all of them differs by `change`. */
+void cst_stages_refit_without(cst_stages *stages, const int32_t *members, int32_t count,
+                              double change);
 void cst_stages_free(cst_context *context, cst_stages *stages);
 
 /* The compact table that selection and the log-linear learner would make of a view, for its

@@ -167,8 +167,7 @@ static cst_status try_drop(cst_context *context, void *user, const int32_t *memb
         return CST_OK;
     }
     memcpy(job->losses, job->losses + rows, rows * sizeof *job->losses);
-    for (int32_t i = 0; i < count; i++)
-        cst_stages_refit_without(&job->stages->base, members[i], change);
+    cst_stages_refit_without(&job->stages->base, members, count, change);
     cst_value_fit_free(context, &job->stages->fit);
     job->stages->fit = fit;
     return CST_OK;

@@ -433,7 +433,7 @@ static void members_of_models_take_little(void **state) {
     size_t size = 0;
     cst_model *model = pool_of_members(f, MEMBERS, 2);
     size_t asked = bytes_of_predictor(f, model, &size);
-    assert_in_range(asked, size, CST_MODEL_SAMPLE_RATIO * size);
+    assert_in_range(asked, size, 64 * size);
     cst_model_free(f->context, model);
 }
 

@@ -110,6 +110,10 @@ cst_status cst_why(const cst_context *context, cst_status status);
  * count of 0 gives a valid pointer. Thread-safe (but for the error message). */
 void *cst_alloc(cst_context *context, size_t count, size_t size);
 
+/* The same for what is read and written here and there, a hash table above all, which would be slow
+ * in a file: it stays in memory where the budget has any room for it. */
+void *cst_alloc_scattered(cst_context *context, size_t count, size_t size);
+
 /* Grows an array got from cst_alloc to `count` elements, keeping what it holds (the new part is not
  * zeroed). NULL with the error recorded, and the old array still valid, on failure. */
 void *cst_grow(cst_context *context, void *pointer, size_t old_count, size_t count, size_t size);

@@ -116,6 +116,8 @@ void *cst_large_map(cst_context *context, cst_large *large, size_t bytes) {
                        strerror(reason));
         return NULL;
     }
+    /* Else one byte that is touched may bring 2 MiB into memory. */
+    (void)madvise(start, whole, MADV_NOHUGEPAGE);
     cst_mapping *map = (void *)start;
     map->bytes = whole;
     map->before = NULL;

@@ -60,7 +60,8 @@ static char *alloc_raw(cst_context *context, size_t bytes) {
     return raw;
 }
 
-void *cst_alloc(cst_context *context, size_t count, size_t size) {
+/* eighths: of the budget that large arrays in memory may take before this one is mapped. */
+static void *allocate(cst_context *context, size_t count, size_t size, size_t eighths) {
     size_t bytes = 0;
     size_t padded = 0;
     block_head head = {0};
@@ -75,7 +76,7 @@ void *cst_alloc(cst_context *context, size_t count, size_t size) {
     cst_context *root = cst_context_root(context);
     if (bytes >= root->large.least && context->realloc_fn == cst_default_realloc) {
         cst_trim(context);
-        if (!cst_large_hold(&root->large, bytes, root->memory / 8 * 3))
+        if (!cst_large_hold(&root->large, bytes, root->memory / 8 * eighths))
             return alloc_mapped(context, bytes);
         head = (block_head){.held = bytes, .large = &root->large};
     }
@@ -94,6 +95,14 @@ void *cst_alloc(cst_context *context, size_t count, size_t size) {
     char *user = head.raw + (aligned - (uintptr_t)head.raw);
     memcpy(user - sizeof head, &head, sizeof head);
     return user;
+}
+
+void *cst_alloc(cst_context *context, size_t count, size_t size) {
+    return allocate(context, count, size, 3);
+}
+
+void *cst_alloc_scattered(cst_context *context, size_t count, size_t size) {
+    return allocate(context, count, size, 7);
 }
 
 void cst_free(cst_context *context, void *pointer) {

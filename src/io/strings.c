@@ -78,7 +78,15 @@ struct cst_id_index {
     size_t mask;
     uint64_t key[2];
     bool of_samples; /* see compared */
-    uint32_t *slots; /* row + 1; 0 is free */
+    /* row + 1, and above the bits that rows need some of the hash, so that strings are hardly ever
+     * compared in vain: they may be on disk. 0 is free. */
+    uint32_t *slots;
+    uint32_t row_mask;
+};
+
+enum {
+    BATCH = 1 << 19, /* ids that are looked up before any is compared */
+    BUCKETS = 1 << 12
 };
 
 /* What counts of an id. The reader of CSV takes the apostrophe before a formula away, wherever it
@@ -87,14 +95,38 @@ static const char *compared(const cst_id_index *index, const char *text) {
     return text + (index->of_samples && *text == '\'' && cst_csv_is_formula(text));
 }
 
-/* The slot that holds `text`, or the free one where it belongs. */
-static size_t find_slot(const cst_id_index *index, const char *text) {
-    text = compared(index, text);
-    size_t slot = (size_t)cst_keyed_hash(index->key, text) & index->mask;
-    while (index->slots[slot] &&
-           strcmp(compared(index, cst_strings_at(index->ids, (int64_t)index->slots[slot] - 1)),
-                  text) != 0)
+/* The hash of what counts of an id. */
+static uint64_t hash_of(const cst_id_index *index, const char *text) {
+    return cst_keyed_hash(index->key, compared(index, text));
+}
+
+static bool is_row(const cst_id_index *index, int64_t row, const char *text) {
+    return strcmp(compared(index, cst_strings_at(index->ids, row)), compared(index, text)) == 0;
+}
+
+static int64_t row_at(const cst_id_index *index, size_t slot) {
+    return (int64_t)(index->slots[slot] & index->row_mask) - 1;
+}
+
+/* What the slot of a row has. */
+static uint32_t entry_of(const cst_id_index *index, uint64_t hash, int64_t row) {
+    return ((uint32_t)(hash >> 32) & ~index->row_mask) | (uint32_t)(row + 1);
+}
+
+/* From `slot` on the first one that may hold a text of this hash, or is free. */
+static size_t likely_slot(const cst_id_index *index, size_t slot, uint64_t hash) {
+    uint32_t wanted = (uint32_t)(hash >> 32) & ~index->row_mask;
+    slot &= index->mask;
+    while (index->slots[slot] && (index->slots[slot] & ~index->row_mask) != wanted)
         slot = (slot + 1) & index->mask;
+    return slot;
+}
+
+/* The slot that holds `text`, or the free one where it belongs. */
+static size_t find_slot(const cst_id_index *index, const char *text, uint64_t hash) {
+    size_t slot = likely_slot(index, (size_t)hash, hash);
+    while (index->slots[slot] && !is_row(index, row_at(index, slot), text))
+        slot = likely_slot(index, slot + 1, hash);
     return slot;
 }
 
@@ -113,7 +145,9 @@ static cst_status create_index(cst_context *context, cst_id_index **out, const c
     index->ids = ids;
     index->where = where;
     index->mask = size - 1;
-    index->slots = cst_alloc(context, size, sizeof *index->slots);
+    while (index->row_mask < (uint64_t)ids->count)
+        index->row_mask = 2 * index->row_mask + 1;
+    index->slots = cst_alloc_scattered(context, size, sizeof *index->slots);
     if (!index->slots) {
         cst_id_index_free(context, index);
         return CST_ERROR_MEMORY;
@@ -133,13 +167,14 @@ static cst_status build(cst_context *context, cst_id_index **out, const cst_stri
         index->of_samples = of_samples;
     for (int64_t i = 0; status == CST_OK && i < ids->count; i++) {
         status = cst_poll_item(context, i);
-        size_t slot = find_slot(index, cst_strings_at(ids, i));
+        uint64_t hash = hash_of(index, cst_strings_at(ids, i));
+        size_t slot = find_slot(index, cst_strings_at(ids, i), hash);
         if (status == CST_OK && index->slots[slot]) {
-            twice[0] = (int64_t)index->slots[slot] - 1;
+            twice[0] = row_at(index, slot);
             twice[1] = i;
             status = CST_ERROR_INPUT;
         }
-        index->slots[slot] = (uint32_t)(i + 1);
+        index->slots[slot] = entry_of(index, hash, i);
     }
     if (status != CST_OK) {
         cst_id_index_free(context, index);
@@ -160,11 +195,12 @@ cst_status cst_strings_number(cst_context *context, const cst_strings *strings, 
     cst_status status = create_index(context, &index, strings, "");
     for (int64_t i = 0; status == CST_OK && i < strings->count; i++) {
         status = cst_poll_item(context, i);
-        size_t slot = find_slot(index, cst_strings_at(strings, i));
+        uint64_t hash = hash_of(index, cst_strings_at(strings, i));
+        size_t slot = find_slot(index, cst_strings_at(strings, i), hash);
         if (index->slots[slot])
-            out[i] = out[index->slots[slot] - 1];
+            out[i] = out[row_at(index, slot)];
         else {
-            index->slots[slot] = (uint32_t)(i + 1);
+            index->slots[slot] = entry_of(index, hash, i);
             out[i] = next++;
         }
     }
@@ -198,47 +234,113 @@ void cst_id_index_free(cst_context *context, cst_id_index *index) {
 }
 
 int64_t cst_id_index_find(const cst_id_index *index, const char *text) {
-    return (int64_t)index->slots[find_slot(index, text)] - 1;
+    return row_at(index, find_slot(index, text, hash_of(index, text)));
+}
+
+/* Rows in buckets of neighbours: order[k] is the k-th of the `count` items of `row` by bucket. */
+static void order_by_row(const int64_t *row, uint32_t count, int64_t rows, uint32_t *order) {
+    uint32_t start[BUCKETS + 1] = {0};
+    int64_t width = rows / BUCKETS + 1;
+    for (uint32_t i = 0; i < count; i++)
+        start[(row[i] < 0 ? 0 : row[i] / width) + 1]++;
+    for (int b = 0; b < BUCKETS; b++)
+        start[b + 1] += start[b];
+    for (uint32_t i = 0; i < count; i++)
+        order[start[row[i] < 0 ? 0 : row[i] / width]++] = i;
+}
+
+/* Finds ids [first, first + count): rows[i] is that of id first + i, or -1. The index is looked up
+ * before any string is compared, and strings are compared in the order of the reference, so that
+ * those that are on disk are read one after another. */
+static cst_status find_batch(cst_context *context, const cst_id_index *reference,
+                             const cst_strings *ids, int64_t first, uint32_t count, uint32_t *order,
+                             int64_t *rows) {
+    cst_status status = CST_OK;
+    for (uint32_t i = 0; status == CST_OK && i < count; i++) {
+        uint64_t hash = hash_of(reference, cst_strings_at(ids, first + i));
+        rows[i] = row_at(reference, likely_slot(reference, (size_t)hash, hash));
+        status = cst_poll_item(context, i);
+    }
+    if (status == CST_OK)
+        order_by_row(rows, count, reference->ids->count, order);
+    for (uint32_t k = 0; status == CST_OK && k < count; k++) {
+        int64_t *row = &rows[order[k]];
+        const char *id = cst_strings_at(ids, first + order[k]);
+        if (*row >= 0 && !is_row(reference, *row, id))
+            *row = cst_id_index_find(reference, id);
+        status = cst_poll_item(context, k);
+    }
+    return status;
+}
+
+/* The rows of all ids; -1 for those that the reference does not have. */
+static cst_status find_all(cst_context *context, const cst_id_index *reference,
+                           const cst_strings *ids, int64_t *rows) {
+    int64_t first = 0;
+    cst_status status = CST_OK;
+    /* Most files have the order of the reference, or its beginning. */
+    for (; status == CST_OK && first < ids->count && first < reference->ids->count; first++) {
+        if (strcmp(cst_strings_at(ids, first), cst_strings_at(reference->ids, first)) != 0)
+            break;
+        rows[first] = first;
+        status = cst_poll_item(context, first);
+    }
+    if (status != CST_OK || first == ids->count)
+        return status;
+    int64_t left = ids->count - first;
+    uint32_t *order = cst_alloc(context, (size_t)(left < BATCH ? left : BATCH), sizeof *order);
+    status = order ? CST_OK : CST_ERROR_MEMORY;
+    for (; status == CST_OK && first < ids->count; first += BATCH) {
+        left = ids->count - first;
+        status = find_batch(context, reference, ids, first, (uint32_t)(left < BATCH ? left : BATCH),
+                            order, rows + first);
+    }
+    cst_free(context, order);
+    return status;
+}
+
+/* Each id once and all of those of the reference: `rows` as from find_all. taken: a bit for each
+ * row, all 0. */
+static cst_status check_join(cst_context *context, const cst_id_index *reference,
+                             const cst_strings *ids, const char *where, const int64_t *rows,
+                             unsigned char *taken) {
+    int64_t count = reference->ids->count;
+    char quoted[CST_QUOTE_CHARS];
+    for (int64_t i = 0; i < ids->count; i++) {
+        const char *id = cst_strings_at(ids, i);
+        int64_t row = rows[i];
+        cst_trim_item(context, i);
+        if (row < 0)
+            return cst_fail(context, CST_ERROR_MISMATCH,
+                            "%s: id '%s' (row %" PRId64 ") is extra: it is not among the %" PRId64
+                            " ids of %s; remove it or "
+                            "add it there",
+                            where, cst_quote(quoted, id), i, count, reference->where);
+        unsigned bit = 1u << (row & 7);
+        if (taken[row >> 3] & bit) {
+            int64_t before = 0;
+            while (rows[before] != row)
+                before++;
+            return doubled(context, where, id, before, i);
+        }
+        taken[row >> 3] |= (unsigned char)bit;
+    }
+    for (int64_t row = 0; row < count; row++)
+        if (!(taken[row >> 3] & 1u << (row & 7)))
+            return cst_fail(context, CST_ERROR_MISMATCH,
+                            "%s: id '%s' (row %" PRId64
+                            " of %s) is missing; predict that sample too, or remove it everywhere",
+                            where, cst_quote(quoted, cst_strings_at(reference->ids, row)), row,
+                            reference->where);
+    return CST_OK;
 }
 
 cst_status cst_id_join(cst_context *context, const cst_id_index *reference, const cst_strings *ids,
                        const char *where, int64_t *target) {
-    int64_t rows = reference->ids->count;
-    char quoted[CST_QUOTE_CHARS];
-    /* Row of `ids` + 1 that took each row of the reference. */
-    int64_t *taken = cst_alloc(context, (size_t)rows, sizeof *taken);
-    if (!taken)
-        return CST_ERROR_MEMORY;
-    cst_status status = CST_OK;
-    for (int64_t i = 0; status == CST_OK && i < ids->count; i++) {
-        const char *id = cst_strings_at(ids, i);
-        int64_t row = cst_id_index_find(reference, id);
-        status = cst_poll_item(context, i);
-        if (status != CST_OK)
-            break;
-        if (row < 0)
-            status = cst_fail(context, CST_ERROR_MISMATCH,
-                              "%s: id '%s' (row %" PRId64 ") is extra: it is not among the %" PRId64
-                              " ids of %s; remove it or "
-                              "add it there",
-                              where, cst_quote(quoted, id), i, rows, reference->where);
-        else if (taken[row])
-            status = doubled(context, where, id, taken[row] - 1, i);
-        else {
-            taken[row] = i + 1;
-            target[i] = row;
-        }
-    }
-    for (int64_t row = 0; status == CST_OK && row < rows; row++) {
-        cst_trim_item(context, row);
-        if (!taken[row])
-            status =
-                cst_fail(context, CST_ERROR_MISMATCH,
-                         "%s: id '%s' (row %" PRId64
-                         " of %s) is missing; predict that sample too, or remove it everywhere",
-                         where, cst_quote(quoted, cst_strings_at(reference->ids, row)), row,
-                         reference->where);
-    }
+    unsigned char *taken = cst_alloc(context, (size_t)reference->ids->count / 8 + 1, 1);
+    cst_status status = taken ? find_all(context, reference, ids, target) : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        status = check_join(context, reference, ids, where, target, taken);
     cst_free(context, taken);
     return status;
 }

@@ -57,7 +57,7 @@ static const int64_t CST_MODEL_CELLS_MAX = (int64_t)1 << 27;
  * them. For one sample (cst_stack_sample_bytes) it may take this many bytes, and this many times
  * the size of the file; a thread takes no more than CHUNK_BYTES (predict.c) or one sample. */
 static const size_t CST_MODEL_SAMPLE_BYTES = (size_t)128 << 20;
-static const size_t CST_MODEL_SAMPLE_RATIO = 64;
+static const size_t CST_MODEL_SAMPLE_RATIO = 8;
 static const int32_t CST_MODEL_HIDDEN_MAX = 1 << 16;
 static const double CST_MODEL_TARGET_MAX = 1e300;     /* location and scale of an output */
 static const double CST_MODEL_COEFFICIENT_MAX = 1e30; /* scores stay finite */

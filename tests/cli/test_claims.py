@@ -220,19 +220,6 @@ class Claims(PoolCase):
         write_npz(self.path("ids.npz"), "<U262144", (self.rows,))
         self.stays_small("inspect", self.pool, says=("ids.npz", "twice"))
 
-    def test_models(self):
-        """Classes and members of a model whose file has no bytes for them."""
-        self.fit()
-        good = self.read(self.model)
-        for at, value in ((44, 1 << 24), (48, 1 << 20), (44, 1 << 21)):
-            data = bytearray(good)
-            struct.pack_into("<I", data, at, value)
-            struct.pack_into("<I", data, len(data) - 4, crc32c(bytes(data[:-4])))
-            with open(self.model, "wb") as file:
-                file.write(data)
-            with self.subTest(at=at, value=value):
-                self.stays_small("predict", self.model, self.pool, "-o", self.path("p.npy"), says=("model.cstack: byte",))
-
     def test_numbers_of_a_manifest(self):
         for key, value in (("classes", 2**31 - 1), ("classes", 1 << 24), ("outputs", 2**31 - 1)):
             self.manifest.pop("outputs", None)
@@ -240,18 +227,6 @@ class Claims(PoolCase):
             self.write_manifest()
             with self.subTest(key=key, value=value):
                 self.stays_small("inspect", self.pool)
-
-
-def crc32c(data):
-    table = []
-    for n in range(256):
-        for _ in range(8):
-            n = n >> 1 ^ (0x82F63B78 if n & 1 else 0)
-        table.append(n)
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = crc >> 8 ^ table[(crc ^ byte) & 255]
-    return crc ^ 0xFFFFFFFF
 
 
 if __name__ == "__main__":

@@ -62,6 +62,8 @@ static cst_status measure(cst_context *context, const cst_bound_work *work, pool
         return CST_ERROR_MEMORY;
     cst_status status = cst_member_metrics(context, view, f->metrics);
     if (status == CST_OK)
+        status = cst_stage(context, "redundancy");
+    if (status == CST_OK)
         status = cst_cka(context, view, &work->settings.cka, &f->cka);
     if (status == CST_OK)
         status = cst_pearson(context, view, f->pearson);

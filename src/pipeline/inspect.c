@@ -37,6 +37,8 @@ static cst_status put_redundancy(cst_context *context, cst_report *report, const
     bool found = false;
     cst_status status = pearson && cluster_of ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK)
+        status = cst_stage(context, "redundancy");
+    if (status == CST_OK)
         status = cst_cka(context, view, &settings->cka, &cka);
     if (status == CST_OK)
         status = cst_pearson(context, view, pearson);

@@ -68,6 +68,8 @@ static cst_status redundancy(cst_context *context, cst_report *report,
     cst_status status =
         moments ? cst_stages_alloc(context, source->view.members, &found) : CST_ERROR_MEMORY;
     if (status == CST_OK)
+        status = cst_stage(context, "redundancy");
+    if (status == CST_OK)
         status = cst_value_moments(context, &source->view, &inspected->scaling, &none,
                                    source->folds, source->fold_count, moments);
     if (status == CST_OK)

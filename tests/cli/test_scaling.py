@@ -204,6 +204,21 @@ class Scaling(PoolCase):
     # ---- interrupts
 
     @unittest.skipIf(SHORT, "sanitizers take long to end a program")
+    def test_an_interrupt_ends_work_on_many_members(self):
+        """Arrays of members x members, which nobody may fill with zeros or free in one go of seconds."""
+        self.pool_of(1, 9999)
+        for wait in (1.5, 3):
+            process = subprocess.Popen([TOOL, "inspect", self.pool, "--split", "s0"], stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                       preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+            time.sleep(wait)
+            process.send_signal(signal.SIGINT)
+            start = time.monotonic()
+            _, errors = process.communicate(timeout=120)
+            self.assertLess(time.monotonic() - start, 3, errors)
+            self.assertEqual(process.returncode, -signal.SIGINT, errors)
+
+    @unittest.skipIf(SHORT, "sanitizers take long to end a program")
     def test_an_interrupt_ends_reading(self):
         self.pool_of(600, 600)  # reading takes seconds
         for after in (0.1, 0.5, 1.0):

@@ -9,13 +9,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const double LOOK_EVERY = 0.004;
+/* Seconds between two looks at the resident size. A loop that uses again what just left memory
+ * waits for it page by page, so each look that finds too much once more doubles the time to the
+ * next one, up to so many seconds for each byte of the budget. */
+static const double LOOK_LEAST = 0.004;
+static const double LOOK_MOST = 0.128 / (double)(256 << 20);
 
 /* At the beginning of a mapping; the array follows at HEAD_BYTES, which keeps it aligned. */
 struct cst_mapping {
@@ -116,8 +121,6 @@ void *cst_large_map(cst_context *context, cst_large *large, size_t bytes) {
                        strerror(reason));
         return NULL;
     }
-    /* Else one byte that is touched may bring 2 MiB into memory. */
-    (void)madvise(start, whole, MADV_NOHUGEPAGE);
     cst_mapping *map = (void *)start;
     map->bytes = whole;
     map->before = NULL;
@@ -158,16 +161,19 @@ static size_t resident(void) {
     return second && page > 0 ? (size_t)strtoull(second, NULL, 10) * (size_t)page : 0;
 }
 
-void cst_large_trim(cst_large *large, size_t limit) {
+void cst_large_trim(cst_large *large, size_t limit, bool passing) {
     /* Whoever finds the lock taken has nothing to add. */
     if (pthread_mutex_trylock(&large->lock) != 0)
         return;
     double now = cst_seconds();
-    if (large->maps && now - large->looked > LOOK_EVERY) {
+    if (large->maps && now - large->looked > (passing ? LOOK_LEAST : large->pause)) {
+        bool full = resident() > limit / 4 * 3;
         large->looked = now;
-        if (resident() > limit / 4 * 3)
-            for (cst_mapping *map = large->maps; map; map = map->after)
-                (void)madvise((char *)map + HEAD_BYTES, map->bytes - HEAD_BYTES, MADV_DONTNEED);
+        if (!passing)
+            large->pause = full ? fmin(2 * large->pause, LOOK_MOST * (double)limit) : 0;
+        large->pause = fmax(large->pause, LOOK_LEAST);
+        for (cst_mapping *map = large->maps; full && map; map = map->after)
+            (void)madvise((char *)map + HEAD_BYTES, map->bytes - HEAD_BYTES, MADV_DONTNEED);
     }
     (void)pthread_mutex_unlock(&large->lock);
 }

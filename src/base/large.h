@@ -23,6 +23,7 @@ typedef struct cst_large {
     cst_mapping *maps;   /* those in files */
     size_t mapped;       /* their bytes */
     double looked;       /* when the resident size was last read, seconds */
+    double pause;        /* until it is read again, seconds */
     unsigned generation; /* of the process that made the lock */
 } cst_large;
 
@@ -43,8 +44,9 @@ void *cst_large_map(cst_context *context, cst_large *large, size_t bytes);
 void cst_large_unmap(cst_large *large, void *pointer);
 
 /* Takes mapped arrays out of memory if the process holds more than three quarters of `limit`. Reads
- * the resident size at most every 4 ms. */
-void cst_large_trim(cst_large *large, size_t limit);
+ * the resident size at most every 4 ms; where the caller is not `passing` over arrays, and may use
+ * again what leaves, less often the more often that happens. */
+void cst_large_trim(cst_large *large, size_t limit, bool passing);
 
 /* Opens an unlinked temporary file of `bytes` reserved bytes, for reading and writing. */
 cst_status cst_temporary_file(cst_context *context, size_t bytes, int *fd);

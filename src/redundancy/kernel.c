@@ -54,7 +54,6 @@ cst_status cst_sample_rows(cst_context *context, int64_t rows, int64_t count, ui
     cst_rng_init(&rng, seed, stream, substream);
     for (int64_t i = 0; status == CST_OK && i < count; i++) {
         int64_t j = i + cst_rng_below(&rng, rows - i);
-        cst_trim_item(context, i);
         uint64_t at_i = find_moved(&table, i);
         int64_t here = table.place[at_i] == i ? table.value[at_i] : i;
         uint64_t at_j = find_moved(&table, j);

@@ -163,8 +163,9 @@ static cst_status build(cst_context *context, cst_id_index **out, const cst_stri
     twice[0] = -1;
     *out = NULL;
     cst_status status = create_index(context, &index, ids, where);
-    if (index)
-        index->of_samples = of_samples;
+    if (status != CST_OK || !index)
+        return status;
+    index->of_samples = of_samples;
     for (int64_t i = 0; status == CST_OK && i < ids->count; i++) {
         status = cst_poll_item(context, i);
         uint64_t hash = hash_of(index, cst_strings_at(ids, i));

@@ -15,7 +15,7 @@ static int run(cli_call *call) {
 }
 
 static const cli_option OPTIONS[] = {
-    {"split", 0, "NAME", "the split to score: oof, nested (usual), or another, fitted on oof"},
+    {"split", 0, "NAME", "the split to score: oof (default), nested; or another, with fits on oof"},
     {"resamples", 'r', "N", "bootstrap resamples for 95% intervals (5000; 0: none)"},
     {"seed", 0, "S", "seed of folds, fits and resamples (0)"},
     {"set", 's', "KEY=VALUE", "change one option in every row; may be repeated"},

@@ -123,7 +123,7 @@ static int run(cli_call *call) {
 
 static const cli_option OPTIONS[] = {
     {"labels", 'l', "Y.npy", "class of every row, or its targets"},
-    {"task", 0, "TASK", "classification (usual) or regression, whose labels are any numbers"},
+    {"task", 0, "TASK", "classification (default), or regression for labels that are real numbers"},
     {"count", 'L', "N", "number of folds (5)"},
     {"groups", 0, "G.npy", "group of every row; the rows of a group stay in one fold"},
     {"output", 'o', "FOLDS.npy", "the file to write: an int32 vector of 0 to N-1"},

@@ -126,7 +126,7 @@ static const cli_option SAMPLE_OPTIONS[] = {
     {"output", 'o', "DIR", "the folder to write, new or empty"},
     {"count", 'n', "N", "networks to draw (30)"},
     {"scale", 0, "S",
-     "factor of the covariance: 0.5 (usual) is the paper's (of --rank 0: 1), 0 gives the mean"},
+     "factor of the covariance: 0.5 (default) is the paper's (of --rank 0: 1), 0 gives the mean"},
     {"rank", 0, "K", "deviations that take part, the last ones (all); 0: the diagonal alone"},
     {"seed", 0, "S", "seed of the draws (0)"},
     {NULL, 0, NULL, NULL},

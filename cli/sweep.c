@@ -218,7 +218,7 @@ static int run(cli_call *call) {
 static const cli_option OPTIONS[] = {
     {"over", 0, "KEY=VALUES", "what to vary: LO:HI:STEP or A,B,C; KEY may be pool.size"},
     {"draws", 0, "D", "random subsets of the members for each pool.size (5)"},
-    {"split", 0, "NAME", "the split to score: oof, nested (usual), or another, fitted on oof"},
+    {"split", 0, "NAME", "the split to score: oof (default), nested; or another, with fits on oof"},
     {"methods", 'm', "A,B,...",
      "presets, or any methods over pool.size (default); help lists them"},
     {"resamples", 'r', "N", "bootstrap resamples for 95% intervals (0: none)"},

@@ -56,13 +56,13 @@ def fit(
     1 of two or the value of a regression; DataFrames in a dict or list have a column for each class or output. Rows of
     pandas objects are joined by index.
     y: labels (rows,): columns from 0 on, or names out of `classes`. Of files: the path of the labels' file.
-    task: "classification" (usual) or "regression", where arrays are (rows,) or (rows, outputs) and y are targets of that
+    task: "classification" (default) or "regression", where arrays are (rows,) or (rows, outputs) and y are targets of that
     shape. Of a path the manifest says it; pools of "segmentation" and "detection" are always files.
     folds: fold of each row, where the members were trained in folds; made from the seed otherwise. groups: rows that
     must not be separated. sample_weight: how much each row counts in losses and scores; one of weight 0 takes no part.
     flops: of one prediction, by member. classes: names of the classes, or of a regression's
     outputs.
-    output: "probability" (usual) or "logit".
+    output: "probability" (default) or "logit".
     outside: of a pool's path, the manifest or folder may lead to files outside its own folder.
     options and keywords: docs/options.md; cka_threshold=0.9 or options={"cka.threshold": 0.9}.
     threads, memory ("2GiB"): results depend on neither. progress: True for tqdm, or a function (stage, done, total),

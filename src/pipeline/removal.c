@@ -9,6 +9,33 @@
 /* A group is at least this share of the members that there were: 1 / SHARES. */
 enum { SHARES = 32 };
 
+int32_t cst_members_without(const int32_t *kept, int32_t count, const int32_t *leave,
+                            int32_t leaving, int32_t *left) {
+    int32_t number = 0;
+    for (int32_t j = 0; j < count; j++) {
+        bool leaves = false;
+        for (int32_t i = 0; i < leaving; i++)
+            leaves = leaves || leave[i] == kept[j];
+        if (!leaves)
+            left[number++] = kept[j];
+    }
+    return number;
+}
+
+void cst_paired_change(const double *without, const double *with, int64_t rows, double *change,
+                       double *se) {
+    double n = (double)rows;
+    double sum = 0;
+    double square = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        double d = without[i] - with[i];
+        sum += d;
+        square += d * d;
+    }
+    *change = sum / n;
+    *se = sqrt(fmax(square / n - sum / n * (sum / n), 0) / n);
+}
+
 /* Kept members by how much the fit relies on them, least first; of equals the first. reliance
  * [count] is in the order of `kept`. */
 static void sort_least_first(const int32_t *kept, const double *reliance, int32_t count,

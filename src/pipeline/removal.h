@@ -24,6 +24,15 @@ typedef struct cst_removal {
                           bool *gone);
 } cst_removal;
 
+/* Those of the kept members that are not among the leaving ones, in their order: left [count],
+ * which may be `kept`. Returns how many. */
+int32_t cst_members_without(const int32_t *kept, int32_t count, const int32_t *leave,
+                            int32_t leaving, int32_t *left);
+
+/* Mean of without - with over the rows, and its paired standard error. Both arrays [rows]. */
+void cst_paired_change(const double *without, const double *with, int64_t rows, double *change,
+                       double *se);
+
 /* While more than CST_DROP_SINGLY members are kept: leaves out the half that the fit relies on
  * least; where it is missed, half as many, and so on, until a group of a 32nd of all is missed.
  * Nothing happens where there are no more to begin with. */

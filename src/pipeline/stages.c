@@ -170,13 +170,6 @@ typedef struct drop_job {
     cst_stages *out;   /* what removals change */
 } drop_job;
 
-static bool is_among(const int32_t *members, int32_t count, int32_t member) {
-    for (int32_t i = 0; i < count; i++)
-        if (members[i] == member)
-            return true;
-    return false;
-}
-
 /* Fits without these kept members; the mean change of the cross-fitted loss and its paired standard
  * error. `fit` is the caller's where the status is CST_OK. */
 static cst_status fit_without(cst_context *context, const drop_job *job, const int32_t *leave,
@@ -184,23 +177,12 @@ static cst_status fit_without(cst_context *context, const drop_job *job, const i
     int32_t *members = cst_alloc(context, (size_t)job->count, sizeof *members);
     if (!members)
         return CST_ERROR_MEMORY;
-    int32_t count = 0;
-    for (int32_t j = 0; j < job->count; j++)
-        if (!is_among(leave, leaving, job->kept[j]))
-            members[count++] = job->kept[j];
+    int32_t count = cst_members_without(job->kept, job->count, leave, leaving, members);
     cst_status status = fit_members(context, job->view, members, count, job->folds, job->fold_count,
                                     job->settings, true, fit);
     if (status == CST_OK) {
-        double n = (double)job->view->rows;
-        double sum = 0;
-        double square = 0;
-        for (int64_t i = 0; i < job->view->rows; i++) {
-            double d = fit->row_loss[i] - job->fit->row_loss[i];
-            sum += d;
-            square += d * d;
-        }
-        *change = sum / n;
-        *se = sqrt(fmax(square / n - sum / n * (sum / n), 0) / n) * job->se_scale;
+        cst_paired_change(fit->row_loss, job->fit->row_loss, job->view->rows, change, se);
+        *se *= job->se_scale;
     }
     cst_free(context, members);
     return status;
@@ -519,11 +501,8 @@ static cst_status fit_kept(cst_context *context, const cst_view *view, const int
 
 void cst_stages_refit_without(cst_stages *stages, const int32_t *members, int32_t count,
                               double change) {
-    int32_t left = 0;
-    for (int32_t j = 0; j < stages->kept_count; j++)
-        if (!is_among(members, count, stages->kept[j]))
-            stages->kept[left++] = stages->kept[j];
-    stages->kept_count = left;
+    stages->kept_count =
+        cst_members_without(stages->kept, stages->kept_count, members, count, stages->kept);
     for (int32_t i = 0; i < count; i++) {
         stages->because[members[i]] = CST_BECAUSE_REFIT;
         stages->refit_change[members[i]] = change;

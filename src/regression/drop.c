@@ -72,13 +72,6 @@ static cst_status row_losses(cst_context *context, const drop_job *job, const cs
     return cst_parallel_for(context, cst_block_count(kept->rows), loss_block, &part);
 }
 
-static bool is_among(const int32_t *members, int32_t count, int32_t member) {
-    for (int32_t i = 0; i < count; i++)
-        if (members[i] == member)
-            return true;
-    return false;
-}
-
 /* The fit without these kept members, and its losses [rows]. */
 static cst_status fit_without(cst_context *context, const drop_job *job, const int32_t *leave,
                               int32_t leaving, cst_value_fit *fit, double *losses) {
@@ -87,10 +80,8 @@ static cst_status fit_without(cst_context *context, const drop_job *job, const i
     const float **pointers = cst_alloc(context, count, sizeof *pointers);
     cst_status status = members && pointers ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK) {
-        int32_t left = 0;
-        for (int32_t j = 0; j < job->base->kept_count; j++)
-            if (!is_among(leave, leaving, job->base->kept[j]))
-                members[left++] = job->base->kept[j];
+        int32_t left =
+            cst_members_without(job->base->kept, job->base->kept_count, leave, leaving, members);
         cst_view kept = cst_view_members(job->view, members, left, pointers);
         status = cst_value_fit_run(context, &kept, job->scaling, job->folds, job->fold_count,
                                    job->settings, fit);
@@ -104,19 +95,6 @@ static cst_status fit_without(cst_context *context, const drop_job *job, const i
     return status;
 }
 
-static void compare(const drop_job *job, const double *losses, double *change, double *se) {
-    double n = (double)job->view->rows;
-    double sum = 0;
-    double square = 0;
-    for (int64_t i = 0; i < job->view->rows; i++) {
-        double d = losses[i] - job->losses[i];
-        sum += d;
-        square += d * d;
-    }
-    *change = sum / n;
-    *se = sqrt(fmax(square / n - sum / n * (sum / n), 0) / n);
-}
-
 static cst_status drop_task(cst_context *context, void *user, int64_t task) {
     const drop_job *job = user;
     cst_value_fit fit = {0};
@@ -124,7 +102,8 @@ static cst_status drop_task(cst_context *context, void *user, int64_t task) {
     cst_status status = losses ? fit_without(context, job, &job->base->kept[task], 1, &fit, losses)
                                : CST_ERROR_MEMORY;
     if (status == CST_OK)
-        compare(job, losses, &job->change[task], &job->change_se[task]);
+        cst_paired_change(losses, job->losses, job->view->rows, &job->change[task],
+                          &job->change_se[task]);
     cst_value_fit_free(context, &fit);
     cst_free(context, losses);
     return status;
@@ -160,7 +139,7 @@ static cst_status try_drop(cst_context *context, void *user, const int32_t *memb
     cst_status status = fit_without(context, job, members, count, &fit, job->losses + rows);
     if (status != CST_OK)
         return status;
-    compare(job, job->losses + rows, &change, &se);
+    cst_paired_change(job->losses + rows, job->losses, job->view->rows, &change, &se);
     *dropped = change < se;
     if (!*dropped) {
         cst_value_fit_free(context, &fit);

@@ -18,7 +18,8 @@ static int run(cli_call *call) {
 
 static const cli_option OPTIONS[] = {
     {"split", 0, "NAME",
-     "the split to score: oof (default), nested; or another, with fits on oof; several separated by "
+     "the split to score: oof (default), nested; or another, with fits on oof; several separated "
+     "by "
      "commas give each split and the average"},
     {"methods", 'm', "A,B,...", "methods, with commas between them (all); help lists them"},
     {"list-methods", 0, NULL, "names of the methods and what each computes"},

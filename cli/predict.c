@@ -371,7 +371,8 @@ static const cli_option OPTIONS[] = {
      ".npy or .csv; of a segmentation .npy, "
      "or a new folder with a file for each case; of detections COCO results, .json"},
     {"format", 0, "KIND",
-     "segmentation: maps (probabilities, default), maps-float16, labels (class numbers) or png (the "
+     "segmentation: maps (probabilities, default), maps-float16, labels (class numbers) or png "
+     "(the "
      "same as images)"},
     {"variance", 0, "FILE.npy", "regression: also write the variance of each value"},
     {"intervals", 0, "FILE.npy",

@@ -163,7 +163,8 @@ class Claims(PoolCase):
         write_npz(self.path("many.npz"), "|u1", (5, 1 << 13, 1 << 13))  # large ones
         self.stays_small("inspect", self.pool, says=("8192 x 8192",))
 
-    def test_png_masks(self):
+    def make_folders(self):
+        """A pool of one case of 16 x 16 pixels in folders; its mask is yet to come."""
         self.make_maps(5, 16)
         os.mkdir(self.path("masks"))
         os.mkdir(self.path("maps"))
@@ -171,6 +172,9 @@ class Claims(PoolCase):
         self.manifest["splits"]["oof"]["labels"] = "masks"
         self.manifest["models"] = [{"name": n, "predictions": {"oof": "maps"}} for n in "ab"]
         self.write_manifest()
+
+    def test_png_masks(self):
+        self.make_folders()
         size = 20000
         for bits, interlaced in ((1, False), (1, True), (8, False), (16, True)):
             with self.subTest(bits=bits, interlaced=interlaced):
@@ -188,13 +192,7 @@ class Claims(PoolCase):
         self.stays_small("evaluate", self.path("maps/x.png"), *words[2:], "--labels", self.path("masks"), says=("one image",))
 
     def test_text_chunks_of_png(self):
-        self.make_maps(5, 16)
-        os.mkdir(self.path("masks"))
-        os.mkdir(self.path("maps"))
-        np.save(self.path("maps/x.npy"), np.full((16, 16, 3), 1 / 3, np.float32))
-        self.manifest["splits"]["oof"]["labels"] = "masks"
-        self.manifest["models"] = [{"name": n, "predictions": {"oof": "maps"}} for n in "ab"]
-        self.write_manifest()
+        self.make_folders()
         bomb = zlib.compress(bytes(256 * MEBIBYTE), 9)
         texts = chunk(b"zTXt", b"a\0\0" + bomb) + chunk(b"iTXt", b"a\0\1\0\0\0" + bomb) + chunk(b"iCCP", b"a\0\0" + bomb)
         write_png(self.path("masks/x.png"), 16, 16, 8, before=texts * 3)

@@ -10,19 +10,12 @@ import time
 
 import numpy as np
 
-from support import TOOL, PoolCase, sample
+from support import TOOL, PoolCase, heed, sample
 
 LONG = bool(os.environ.get("CORESTACK_LONG"))
 FAULTS = os.environ["CORESTACK_IO_FAULT"]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGXCPU, signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2)
 SLOW = 20.0  # seconds that no end of a run takes, on a busy machine and under sanitizers
-
-
-def usual_signals():
-    """A shell's background jobs ignore SIGINT, and so would what they start."""
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_DFL)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # of SIGQUIT
 
 
 class Bursts(PoolCase):
@@ -38,7 +31,7 @@ class Bursts(PoolCase):
     def at(self, name):
         return os.path.join(self.out, name)
 
-    def start(self, arguments, ready=usual_signals, **environment):
+    def start(self, arguments, ready=lambda: heed(SIGNALS), **environment):
         process = subprocess.Popen(
             [TOOL, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             env={**os.environ, "TMPDIR": self.tmp, **environment}, preexec_fn=ready)
@@ -236,7 +229,7 @@ class Bursts(PoolCase):
         """As nohup and a shell's background jobs have them, in bursts too."""
         for ignored in SIGNALS:
             def ready():
-                usual_signals()
+                heed(SIGNALS)
                 signal.signal(ignored, signal.SIG_IGN)
 
             process = self.start(["fit", self.pool, "-o", self.at("m.cstack")], ready)
@@ -254,7 +247,7 @@ class Bursts(PoolCase):
             self.save(f"{'ada bob cyd'.split()[k]}.oof.npy", sample(20000, 3, k + 5, labels=labels)[1])
 
         def ready():
-            usual_signals()
+            heed(SIGNALS)
             resource.setrlimit(resource.RLIMIT_CPU, (1, resource.RLIM_INFINITY))
 
         process = self.start(["fit", self.pool, "--preset", "paper", "-o", self.at("m.cstack")], ready)

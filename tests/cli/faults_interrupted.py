@@ -3,7 +3,6 @@
 import fcntl
 import os
 import random
-import resource
 import shutil
 import signal
 import subprocess
@@ -11,17 +10,10 @@ import time
 
 import numpy as np
 
-from support import TOOL, PoolCase, run
+from support import TOOL, PoolCase, heed, run
 
 RUNS = 60 if os.environ.get("CORESTACK_LONG") else 8
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-
-
-def heed_interrupts():
-    """A shell's background jobs ignore SIGINT, and so would what they start."""
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_DFL)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # of SIGQUIT
 
 
 class Interrupted(PoolCase):
@@ -38,7 +30,7 @@ class Interrupted(PoolCase):
         """The exit status."""
         process = subprocess.Popen(
             [TOOL, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            env={**os.environ, "TMPDIR": self.tmp}, preexec_fn=heed_interrupts)
+            env={**os.environ, "TMPDIR": self.tmp}, preexec_fn=lambda: heed(SIGNALS))
         time.sleep(after)
         process.send_signal(number)
         _, errors = process.communicate(timeout=60)
@@ -114,7 +106,7 @@ class Interrupted(PoolCase):
         env = {"LD_PRELOAD": os.environ["CORESTACK_IO_FAULT"], "CST_IO_UNDER": self.folder,
                "CST_IO_FAULT": "open=interrupt:1", "CST_IO_COUNT": self.path("count"),
                "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
-        for ready, code in ((heed_interrupts, -signal.SIGINT), (shrug_off, 0)):
+        for ready, code in ((lambda: heed(SIGNALS), -signal.SIGINT), (shrug_off, 0)):
             finished = subprocess.run([TOOL, "fit", self.pool, "-o", os.path.join(self.out, "m.cstack")],
                                       env={**os.environ, **env}, stdin=subprocess.DEVNULL, capture_output=True,
                                       preexec_fn=ready)
@@ -150,7 +142,7 @@ class Interrupted(PoolCase):
         for opened in (False, True):
             writer = os.open(pipe, os.O_RDWR) if opened else -1
             processes = [subprocess.Popen([TOOL, *c], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                          preexec_fn=heed_interrupts) for c in commands]
+                                          preexec_fn=lambda: heed(SIGNALS)) for c in commands]
             for process in processes:
                 self.addCleanup(process.kill)
             self.await_quiet(processes)
@@ -186,7 +178,7 @@ class Interrupted(PoolCase):
             os.write(writer, bytes(size))
         errors = writer if both else subprocess.PIPE
         process = subprocess.Popen([TOOL, *arguments], stdin=subprocess.DEVNULL, stdout=writer, stderr=errors,
-                                   preexec_fn=heed_interrupts)
+                                   preexec_fn=lambda: heed(SIGNALS))
         os.close(writer)
         self.addCleanup(process.kill)
         return process

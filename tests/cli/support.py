@@ -54,6 +54,13 @@ def run(*arguments, file_limit=None, stdout=subprocess.PIPE, env=None, cwd=None,
     return Result(finished)
 
 
+def heed(numbers):
+    """In a child: these signals act as usual. A shell's background jobs ignore SIGINT, and so would what they start."""
+    for number in numbers:
+        signal.signal(number, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # of SIGQUIT
+
+
 def nameless(folder):
     """Whether the file system of a folder has files without a name."""
     try:

@@ -66,7 +66,7 @@ static void *array(size_t count, size_t size) {
     return memory;
 }
 
-/* ---- random numbers: a hash of (seed, stream, place), so that blocks may come in any order -----
+/* ---- random numbers: a hash of (seed, stream, place), so that blocks may come in any order ----
  */
 
 static inline uint64_t mix(uint64_t x) {
@@ -97,8 +97,7 @@ static int label_of(const pool *p, int64_t row) {
     return (int)((x >> 32) * (uint64_t)p->classes >> 32);
 }
 
-/* ---- the world and its members ------------------------------------------------------------------
- */
+/* ---- the world and its members ---- */
 
 static void make_embedding(pool *p) {
     uint64_t key = stream_key(p->seed, EMBEDDING);
@@ -185,8 +184,7 @@ static void make_logits(const pool *p, int count, float scale, const float *x, f
                 p->embedding, D, 0, z, p->classes);
 }
 
-/* ---- noise and scale ----------------------------------------------------------------------------
- */
+/* ---- noise and scale ---- */
 
 /* Accuracy of member 0, as it stands, on the trial rows, and their logits at scale 1 in z. */
 static double trial(const pool *p, float *x, float *z) {
@@ -251,8 +249,7 @@ static void calibrate(pool *p) {
     free(work);
 }
 
-/* ---- files --------------------------------------------------------------------------------------
- */
+/* ---- files ---- */
 
 static void write_at(int file, const void *data, size_t bytes, int64_t offset) {
     const char *from = data;

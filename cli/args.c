@@ -21,7 +21,7 @@ static int collect(const cli_command *command, const cli_option **out) {
     return count;
 }
 
-/* ---- suggestions ----------------------------------------------------------------------------- */
+/* ---- suggestions ---- */
 
 enum { WORD_CHARS = 48 };
 
@@ -82,7 +82,7 @@ static int unknown_option(cli_call *call, const char *text, const cli_option *co
                     (int)strcspn(text, "="), text, call->command->name);
 }
 
-/* ---- parsing --------------------------------------------------------------------------------- */
+/* ---- parsing ---- */
 
 /* An option has one value; only --set, which names what it sets, may come again. */
 static int remember(cli_call *call, const cli_option *option, const char *value) {
@@ -181,7 +181,7 @@ void cli_release(cli_call *call) {
     free(call->notices);
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 const char *cli_value(const cli_call *call, const char *name) {
     for (int i = call->given_count - 1; i >= 0; i--)
@@ -234,9 +234,9 @@ int cli_number(cli_call *call, const char *name, double least, double most, doub
 int cli_class_limits(cli_call *call, int64_t *head_above, int64_t *tail_below) {
     long long head = 0;
     long long tail = 0;
-    int code = cli_integer(call, "head", 1, CLI_WHOLE_MOST, &head);
+    int code = cli_integer(call, "head", 1, CLI_WHOLE_MAX, &head);
     if (code == CLI_OK)
-        code = cli_integer(call, "tail", 1, CLI_WHOLE_MOST, &tail);
+        code = cli_integer(call, "tail", 1, CLI_WHOLE_MAX, &tail);
     *head_above = head;
     *tail_below = tail;
     return code;

@@ -28,7 +28,7 @@ static int run(cli_call *call) {
     long long seed = 0;
     if (call->argument_count < 1)
         return cli_fail(call, "no model given; see `corestack bound --help`");
-    int code = cli_integer(call, "seed", 0, CLI_WHOLE_MOST, &seed);
+    int code = cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed);
     if (code == CLI_OK)
         code = read_share(call, "delta", &options.delta);
     if (code == CLI_OK)

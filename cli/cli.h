@@ -12,6 +12,14 @@
 /* Exit codes. 1 is kept for commands that answer a question with "no". */
 enum { CLI_OK = 0, CLI_NO = 1, CLI_BAD_INPUT = 2, CLI_INTERNAL = 3 };
 
+/* The next step of a function that can fail: runs only if every step before it succeeded. Needs a
+ * local `cst_status status`. */
+#define CST_TRY(...)                                                                               \
+    do {                                                                                           \
+        if (status == CST_OK)                                                                      \
+            status = (__VA_ARGS__);                                                                \
+    } while (0)
+
 enum { CLI_MAX_OPTIONS = 40, CLI_PATH_CHARS = 4096 };
 
 typedef struct cli_option {
@@ -69,12 +77,12 @@ extern const cli_command *const CLI_COMMANDS[]; /* NULL ends it */
 extern const cli_command CLI_FIT, CLI_PREDICT, CLI_EVALUATE, CLI_COMPARE, CLI_ABLATE, CLI_SWEEP,
     CLI_INSPECT, CLI_BOUND, CLI_FOLDS, CLI_SOUP, CLI_SWA, CLI_SWAG, CLI_OPTIONS, CLI_HELP;
 
-/* ---- start.c --------------------------------------------------------------------------------- */
+/* ---- start.c ---- */
 
 /* Gives programs that the tool starts the environment that the user gave the tool. */
 void cli_restore_environment(void);
 
-/* ---- args.c ---------------------------------------------------------------------------------- */
+/* ---- args.c ---- */
 
 /* Reads argv (after the command's name) into `call`; an exit code other than 0 after a message. */
 int cli_parse(cli_call *call, int argc, char **argv);
@@ -85,7 +93,7 @@ const char *cli_value(const cli_call *call, const char *name);
 bool cli_flag(const cli_call *call, const char *name);
 
 /* What documents hold exactly: seeds and counts go to 2^53. */
-#define CLI_WHOLE_MOST (1LL << 53)
+#define CLI_WHOLE_MAX (1LL << 53)
 
 /* A whole number from `least` to `most`; *out is left alone when the option was not given. */
 int cli_integer(cli_call *call, const char *name, long long least, long long most, long long *out);
@@ -96,7 +104,7 @@ int cli_number(cli_call *call, const char *name, double least, double most, doub
 /* The nearest of `count` words to a mistyped one, or NULL when none is near. */
 const char *cli_nearest(const char *word, const char *const *words, int count);
 
-/* ---- swa.c ----------------------------------------------------------------------------------- */
+/* ---- swa.c ---- */
 
 /* A report of a command that writes one file of those that the arguments name. */
 int cli_report_files(cli_call *call, const char *command, const char *kind,
@@ -106,7 +114,7 @@ int cli_report_files(cli_call *call, const char *command, const char *kind,
  * the exit code. */
 int cli_end_files(cli_call *call, const struct cli_target *target, cst_report *report, int code);
 
-/* ---- help.c ---------------------------------------------------------------------------------- */
+/* ---- help.c ---- */
 
 int cli_help_all(void);
 int cli_help_command(const cli_command *command);
@@ -119,7 +127,7 @@ int cli_no_part(const cli_command *command, const char *word);
 extern const cli_option CLI_COMMON_OPTIONS[];
 extern const cli_option CLI_POOL_OPTIONS[];
 
-/* ---- terminal.c ------------------------------------------------------------------------------ */
+/* ---- terminal.c ---- */
 
 /* One line "corestack COMMAND: message" on stderr. Returns CLI_BAD_INPUT. */
 int cli_fail(cli_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -162,7 +170,7 @@ int cli_print_report(cli_call *call, const cst_report *report);
 /* Prints the report where all went well so far (`code`), and frees it. Returns the exit code. */
 int cli_end_report(cli_call *call, cst_report *report, int code);
 
-/* ---- unfinished.c ---------------------------------------------------------------------------- */
+/* ---- unfinished.c ---- */
 
 /* Notes a name that is drawn for this run: it, and what begins with it in its folder, is removed
  * where a late signal ends the program at once. */
@@ -174,7 +182,7 @@ void cli_unfinished_folder(const char *path);
 /* Removes all of them. Safe in a signal handler that runs once. */
 void cli_unfinished_remove(void);
 
-/* ---- output.c -------------------------------------------------------------------------------- */
+/* ---- output.c ---- */
 
 /* Prints to stdout; written, or not, by cli_finish_output. */
 void cli_out(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -192,7 +200,7 @@ bool cli_output_stopped(void);
 /* Writes a line to stderr; after an interrupt only where there is room. */
 void cli_say(const char *line);
 
-/* ---- files.c --------------------------------------------------------------------------------- */
+/* ---- files.c ---- */
 
 /* Opens the POOL named by the arguments from `first` on and by the pool options. None of its files
  * may be one that the command writes. */
@@ -216,7 +224,7 @@ int cli_make_options(cli_call *call, cst_options **out);
 /* --head and --tail; 0 where they are not given. */
 int cli_class_limits(cli_call *call, int64_t *head_above, int64_t *tail_below);
 
-/* ---- hook.c ---------------------------------------------------------------------------------- */
+/* ---- hook.c ---- */
 
 /* A program of the user's that predicts with a candidate: a cst_soup_hook. */
 typedef struct cli_hook {
@@ -228,7 +236,7 @@ typedef struct cli_hook {
 cst_status cli_run_hook(cst_context *context, void *user, const char *candidate,
                         const char *predictions);
 
-/* ---- inputs.c -------------------------------------------------------------------------------- */
+/* ---- inputs.c ---- */
 
 struct stat;
 
@@ -266,7 +274,7 @@ int cli_check_pool_file(cli_call *call, const char *input);
  * next time. */
 int cli_check_pool_folder(cli_call *call, const cst_pool *pool, const char *folder);
 
-/* ---- target.c -------------------------------------------------------------------------------- */
+/* ---- target.c ---- */
 
 /* The file or folder behind -o. What the command writes stands at `write_to` until
  * cli_close_target. */

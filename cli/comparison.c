@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- names ----------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 static const char *const CALIBRATIONS[] = {"temperature", "vector", "isotonic", "platt"};
 
@@ -115,7 +115,7 @@ int cli_list_methods(cli_call *call) {
     return CLI_OK;
 }
 
-/* ---- options --------------------------------------------------------------------------------- */
+/* ---- options ---- */
 
 /* Splits --methods at its commas into c->methods. */
 static int read_methods(cli_call *call, cli_comparison *c) {
@@ -171,7 +171,7 @@ static int read_options(cli_call *call, int32_t usual, cli_comparison *c) {
     if (code == CLI_OK)
         code = cli_integer(call, "resamples", 0, 10000000, &resamples);
     if (code == CLI_OK)
-        code = cli_integer(call, "seed", 0, CLI_WHOLE_MOST, &seed);
+        code = cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed);
     if (code == CLI_OK)
         code = read_methods(call, c);
     if (code == CLI_OK)

@@ -54,7 +54,7 @@ int cli_check_key(cli_call *call, const char *option, const char *key, const cha
 bool cli_wants_methods(const cli_call *call);
 int cli_list_methods(cli_call *call);
 
-/* ---- save.c ---------------------------------------------------------------------------------- */
+/* ---- save.c ---- */
 
 /* Looks at --save before any work is done: the folder is there or can be made and holds no input,
  * and each file of the options' methods and splits can have its name, which is its own. */

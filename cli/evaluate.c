@@ -171,7 +171,7 @@ static int run(cli_call *call) {
     if (code == CLI_OK)
         code = cli_integer(call, "resamples", 0, 10000000, &resamples);
     if (code == CLI_OK)
-        code = cli_integer(call, "seed", 0, CLI_WHOLE_MOST, &seed);
+        code = cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed);
     if (code == CLI_OK && cli_value(call, "annotations"))
         code = score_detections(call, (int32_t)resamples, (uint64_t)seed, &report);
     else if (code == CLI_OK && are_maps(call))

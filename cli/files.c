@@ -157,7 +157,7 @@ bool cli_is_npy(const char *path) {
     return done == sizeof start && memcmp(start, magic, sizeof magic) == 0;
 }
 
-/* ---- options --------------------------------------------------------------------------------- */
+/* ---- options ---- */
 
 enum { KEY_CHARS = 64, KEYS = 256 };
 

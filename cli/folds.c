@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_FOLDS = 1000 };
+enum { MAX_FOLDS = 1000 };
 
 typedef struct folds_request {
     cli_target target;
@@ -48,22 +48,16 @@ static int read_input(cli_call *call, folds_request *request) {
 static int report(cli_call *call, const folds_request *request, const int32_t *fold) {
     cst_context *context = call->context;
     cst_report *document = NULL;
-    int64_t sizes[MOST_FOLDS] = {0};
+    int64_t sizes[MAX_FOLDS] = {0};
     for (int64_t i = 0; i < request->rows; i++)
         sizes[fold[i]]++;
     cst_status status = cst_report_new(context, "folds", &document);
-    if (status == CST_OK)
-        status = cst_report_set_string(context, document, "out", request->target.path);
-    if (status == CST_OK)
-        status = cst_report_set_integer(context, document, "samples", request->rows);
-    if (status == CST_OK)
-        status = cst_report_set_integer(context, document, "folds", request->folds);
-    if (status == CST_OK)
-        status = cst_report_set_integer(context, document, "seed", (int64_t)request->seed);
-    if (status == CST_OK)
-        status = cst_report_set_string(context, document, "groups", cli_value(call, "groups"));
-    if (status == CST_OK)
-        status = cst_report_set_integers(context, document, "sizes", sizes, request->folds);
+    CST_TRY(cst_report_set_string(context, document, "out", request->target.path));
+    CST_TRY(cst_report_set_integer(context, document, "samples", request->rows));
+    CST_TRY(cst_report_set_integer(context, document, "folds", request->folds));
+    CST_TRY(cst_report_set_integer(context, document, "seed", (int64_t)request->seed));
+    CST_TRY(cst_report_set_string(context, document, "groups", cli_value(call, "groups")));
+    CST_TRY(cst_report_set_integers(context, document, "sizes", sizes, request->folds));
     return cli_end_report(call, document, cli_check(call, status));
 }
 
@@ -84,8 +78,7 @@ static int make(cli_call *call, folds_request *request) {
                           : cst_folds_stratified(context, request->labels, request->rows,
                                                  request->folds, request->seed, fold);
     cli_narrow_permissions(&request->target);
-    if (status == CST_OK)
-        status = cst_write_folds(context, request->target.write_to, fold, request->rows);
+    CST_TRY(cst_write_folds(context, request->target.write_to, fold, request->rows));
     code = cli_check_written(call, status);
     if (code == CLI_OK)
         code = report(call, request, fold);
@@ -102,9 +95,9 @@ static int run(cli_call *call) {
                         call->arguments[0]);
     if (!cli_value(call, "labels"))
         return cli_fail(call, "no labels given: --labels y.npy");
-    int code = cli_integer(call, "count", 2, MOST_FOLDS, &folds);
+    int code = cli_integer(call, "count", 2, MAX_FOLDS, &folds);
     if (code == CLI_OK)
-        code = cli_integer(call, "seed", 0, CLI_WHOLE_MOST, &seed);
+        code = cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed);
     if (code == CLI_OK)
         code = cli_open_target(call, "the fold vector", &request.target);
     if (code == CLI_OK && !cli_target_is_npy(&request.target))

@@ -39,7 +39,7 @@ typedef struct start {
     int descriptor_count;
 } start;
 
-/* ---- before the start ------------------------------------------------------------------------ */
+/* ---- before the start ---- */
 
 /* The path from the root, for programs that change the folder. The folder must be there. */
 static bool make_absolute(const char *path, char out[CLI_PATH_CHARS]) {
@@ -140,7 +140,7 @@ static bool prepare(start *s, const cli_hook *hook) {
     return make_environment(s) && list_descriptors(s);
 }
 
-/* ---- the program ----------------------------------------------------------------------------- */
+/* ---- the program ---- */
 
 /* In the child: only calls that are safe between fork and exec. The session of its own has no
  * terminal: opening /dev/tty fails at once, where a group in the background would be stopped. */

@@ -25,7 +25,7 @@ const char *cli_output_shown(const char *name) {
     return "-o";
 }
 
-/* ---- files that are one ---------------------------------------------------------------------- */
+/* ---- files that are one ---- */
 
 const char *cli_base_name(const char *path) {
     const char *slash = strrchr(path, '/');
@@ -73,7 +73,7 @@ static bool same_output(const char *a, const char *b) {
            (stat(a, &first) == 0 && stat(b, &second) == 0 && cli_same_place(&first, &second));
 }
 
-/* ---- inputs ---------------------------------------------------------------------------------- */
+/* ---- inputs ---- */
 
 size_t cli_member(const char *path) {
     static const char *const containers[] = {".safetensors#", ".safetensors:", ".npz#", ".npz:"};

@@ -20,21 +20,21 @@ static void guard_standard_streams(void) {
 }
 
 /* The least stack that every command gets by with several times over. */
-#define STACK_LEAST ((rlim_t)256 << 10)
+#define STACK_MIN ((rlim_t)256 << 10)
 
 /* A stack that is limited to less (ulimit -s) would end the process by a signal. The limit counts
  * from the next growth on, so it is raised where that is allowed. */
 static bool guard_stack(void) {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= STACK_LEAST)
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= STACK_MIN)
         return true;
     cli_call nobody = {0};
     rlim_t had = limit.rlim_cur;
-    limit.rlim_cur = STACK_LEAST;
-    if (limit.rlim_max >= STACK_LEAST && setrlimit(RLIMIT_STACK, &limit) == 0)
+    limit.rlim_cur = STACK_MIN;
+    if (limit.rlim_max >= STACK_MIN && setrlimit(RLIMIT_STACK, &limit) == 0)
         return true;
     (void)cli_fail(&nobody, "the stack is limited to %llu KiB: raise the limit (ulimit -s) to %llu",
-                   (unsigned long long)had >> 10, (unsigned long long)STACK_LEAST >> 10);
+                   (unsigned long long)had >> 10, (unsigned long long)STACK_MIN >> 10);
     return false;
 }
 

@@ -17,7 +17,7 @@
 
 enum { WAIT_MS = 100 };
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 /* Until a pipe has room for PIPE_BUF bytes, or writing says what is wrong; false where an interrupt
  * came before. */
@@ -50,7 +50,7 @@ void cli_say(const char *line) {
     (void)put(STDERR_FILENO, line, strlen(line));
 }
 
-/* ---- standard output ------------------------------------------------------------------------- */
+/* ---- standard output ---- */
 
 /* What was printed and not yet written. */
 static FILE *printed;

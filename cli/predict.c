@@ -35,16 +35,12 @@ static int report(cli_call *call, const prediction *p) {
     cst_report *document = NULL;
     const char *format = cli_value(call, "format");
     cst_status status = cst_report_new(context, "predict", &document);
-    if (status == CST_OK)
-        status = cst_report_set_string(context, document, "model", call->arguments[0]);
+    CST_TRY(cst_report_set_string(context, document, "model", call->arguments[0]));
     if (status == CST_OK && cst_model_task(p->model) == CST_TASK_REGRESSION)
         status = cst_report_set_string(context, document, "task", "regression");
-    if (status == CST_OK)
-        status = cst_report_set_string(context, document, "split", p->split);
-    if (status == CST_OK)
-        status = cst_report_set_string(context, document, "out", p->target.path);
-    if (status == CST_OK)
-        status = cst_report_set_integer(context, document, "samples", p->rows);
+    CST_TRY(cst_report_set_string(context, document, "split", p->split));
+    CST_TRY(cst_report_set_string(context, document, "out", p->target.path));
+    CST_TRY(cst_report_set_integer(context, document, "samples", p->rows));
     if (status == CST_OK && !p->boxes)
         status = cst_report_set_integer(context, document, "classes", cst_model_classes(p->model));
     if (status == CST_OK && p->boxes)
@@ -174,8 +170,7 @@ static int write_rows(cli_call *call, prediction *p) {
     return code == CLI_OK ? write_npy(call, p) : code;
 }
 
-/* ---- values of a regression -------------------------------------------------------------------
- */
+/* ---- values of a regression ---- */
 
 /* --level; 0.9 where it is not given. */
 static int read_level(cli_call *call, double *level) {
@@ -244,8 +239,7 @@ static int write_doubt(cli_call *call, const prediction *p) {
     return code;
 }
 
-/* ---- maps of a segmentation --------------------------------------------------------------------
- */
+/* ---- maps of a segmentation ---- */
 
 static int read_format(cli_call *call, cst_map_format *out) {
     static const char *const names[] = {"maps", "maps-float16", "labels", "png"};

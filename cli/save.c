@@ -15,7 +15,7 @@
 
 enum { SPLITS_MAX = 128 }; /* the library takes 64 */
 
-/* ---- the folder ------------------------------------------------------------------------------ */
+/* ---- the folder ---- */
 
 /* Whether `path`, or what it leads to, lies in the folder. */
 static bool lies_in(const char *path, const struct stat *folder) {
@@ -133,8 +133,7 @@ static int make_folder(cli_call *call, cli_save *save) {
     return CLI_OK;
 }
 
-/* ---- names -----------------------------------------------------------------------------------
- */
+/* ---- names ---- */
 
 /* DIR/METHOD.SPLIT.npy; what a file name should not hold becomes '_'. False where it is too long.
  */
@@ -307,7 +306,7 @@ int cli_open_save(cli_call *call, const cst_pool *pool, const cst_compare_option
     return code == CLI_OK ? check_names(call, save, options) : code;
 }
 
-/* ---- files ----------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 static bool reserve(cli_save *save) {
     if (save->count < save->size)

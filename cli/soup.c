@@ -12,7 +12,7 @@
 
 static const char WORK_SUFFIX[] = ".work";
 
-/* ---- what the options say -------------------------------------------------------------------- */
+/* ---- what the options say ---- */
 
 static int check_files(cli_call *call, int least) {
     if (call->argument_count >= least)
@@ -51,7 +51,7 @@ static int read_search(cli_call *call, cst_soup_config *config) {
     config->any_sign = cli_flag(call, "signed");
     int code = cli_integer(call, "evaluations", 1, 1000000000, &evaluations);
     if (code == CLI_OK)
-        code = cli_integer(call, "seed", 0, CLI_WHOLE_MOST, &seed);
+        code = cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed);
     config->evaluations = evaluations;
     config->seed = (uint64_t)seed;
     return code;
@@ -93,7 +93,7 @@ static int read_config(cli_call *call, const cli_target *target, cli_hook *hook,
     return code == CLI_OK ? read_work(call, target, work, config) : code;
 }
 
-/* ---- the three soups ------------------------------------------------------------------------- */
+/* ---- the three soups ---- */
 
 /* Shows the report, frees it and gives the file its name. */
 static int finish(cli_call *call, const cli_target *target, cst_report *report, int code) {
@@ -155,7 +155,7 @@ static int run_learned(cli_call *call) {
     return run_scored(call, cst_soup_learned);
 }
 
-/* ---- what they take -------------------------------------------------------------------------- */
+/* ---- what they take ---- */
 
 static const cli_option UNIFORM_OPTIONS[] = {
     {"output", 'o', "OUT", "the safetensors file to write"},

@@ -9,9 +9,9 @@
 #include <corestack/report.h>
 #include <corestack/weights.h>
 
-enum { USUAL_RANK = 20, USUAL_SAMPLES = 30, MOST_SAMPLES = 100000 };
+enum { USUAL_RANK = 20, USUAL_SAMPLES = 30, MAX_SAMPLES = 100000 };
 
-/* ---- fit ------------------------------------------------------------------------------------- */
+/* ---- fit ---- */
 
 static int run_fit(cli_call *call) {
     cst_report *report = NULL;
@@ -44,7 +44,7 @@ static int run_fit(cli_call *call) {
     return cli_end_files(call, &target, report, code);
 }
 
-/* ---- sample ---------------------------------------------------------------------------------- */
+/* ---- sample ---- */
 
 typedef struct sampling {
     long long samples;
@@ -55,9 +55,9 @@ typedef struct sampling {
 
 static int read_sampling(cli_call *call, sampling *out) {
     *out = (sampling){.samples = USUAL_SAMPLES, .rank = -1, .scale = 0.5};
-    int code = cli_integer(call, "count", 1, MOST_SAMPLES, &out->samples);
+    int code = cli_integer(call, "count", 1, MAX_SAMPLES, &out->samples);
     if (code == CLI_OK)
-        code = cli_integer(call, "seed", 0, CLI_WHOLE_MOST, &out->seed);
+        code = cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &out->seed);
     if (code == CLI_OK)
         code = cli_integer(call, "rank", 0, INT32_MAX, &out->rank);
     return code == CLI_OK ? cli_number(call, "scale", 0, 1e6, &out->scale) : code;
@@ -114,7 +114,7 @@ static int run_sample(cli_call *call) {
     return cli_end_files(call, &target, report, code);
 }
 
-/* ---- what they take -------------------------------------------------------------------------- */
+/* ---- what they take ---- */
 
 static const cli_option FIT_OPTIONS[] = {
     {"output", 'o', "MODEL", "the safetensors file to write"},

@@ -20,7 +20,7 @@ typedef struct over {
     char (*numbers)[NUMBER_CHARS]; /* of a range: [options.value_count] */
 } over;
 
-/* ---- ranges ---------------------------------------------------------------------------------- */
+/* ---- ranges ---- */
 
 /* A decimal as it is written: digits * 10^-places. */
 typedef struct decimal {
@@ -123,7 +123,7 @@ static int read_range(cli_call *call, const char *given, char *parts[3], over *o
     return CLI_OK;
 }
 
-/* ---- --over ---------------------------------------------------------------------------------- */
+/* ---- --over ---- */
 
 /* Values between commas, or between semicolons where there is one (values with commas in them). */
 static int read_list(cli_call *call, const char *given, char *text, over *out) {

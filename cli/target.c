@@ -23,8 +23,7 @@
 /* Of a name, so that what is added here and in src/io/output.c still makes a legal one. */
 enum { NAME_BYTES = 200, NAME_TRIES = 100 };
 
-/* ---- permissions -------------------------------------------------------------------------------
- */
+/* ---- permissions ---- */
 
 static const mode_t OTHERS = S_IRWXG | S_IRWXO;
 
@@ -61,8 +60,7 @@ static void settle_permissions(const cli_target *target) {
         (void)chmod(target->write_to, before.st_mode & (target->folder ? 07777 : 0777));
 }
 
-/* ---- places ------------------------------------------------------------------------------------
- */
+/* ---- places ---- */
 
 /* Whether something is mounted at this very path: it cannot be renamed away. */
 static bool is_mount(const char *path) {

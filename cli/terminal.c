@@ -14,8 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- signals ---------------------------------------------------------------------------------
- * The first signal asks the call of the library to stop, and what it left unfinished is removed.
+/* ---- signals ---- */
+
+/* The first signal asks the call of the library to stop, and what it left unfinished is removed.
  * More of them come with it where a key is held down, or a process group and its leader are both
  * told: they change nothing. Whoever still sends one after INSIST seconds has a run that hangs.
  */
@@ -78,7 +79,7 @@ void cli_hold_signals(bool on) {
 /* More than the longest message of the library. */
 enum { LINE_CHARS = 4096 };
 
-/* ---- messages -------------------------------------------------------------------------------- */
+/* ---- messages ---- */
 
 void cli_clear_progress(cli_call *call) {
     if (!call->progress_on)
@@ -142,7 +143,7 @@ void cli_follow_signal(const cli_call *call) {
     end_by(interrupted_by);
 }
 
-/* ---- log and progress ------------------------------------------------------------------------ */
+/* ---- log and progress ---- */
 
 /* Without memory the notice is shown at once instead. */
 static bool hold_notice(cli_call *call, const char *message) {
@@ -293,7 +294,7 @@ int cli_attach(cli_call *call) {
     return CLI_OK;
 }
 
-/* ---- output ---------------------------------------------------------------------------------- */
+/* ---- output ---- */
 
 static bool use_color(const cli_call *call) {
     const char *color = cli_value(call, "color");

@@ -139,7 +139,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
 }
 
-/* ---- lengths and checksum -------------------------------------------------------------------- */
+/* ---- lengths and checksum ---- */
 
 /* The last section takes what there is, the header's length is that of the file, and the checksum
  * that of its bytes. */

@@ -52,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
 }
 
-/* ---- checksums ------------------------------------------------------------------------------- */
+/* ---- checksums ---- */
 
 /* CRC and size of what `bytes` inflate to; false where they do not. */
 static int inflated(const uint8_t *bytes, size_t size, uint32_t *crc, uint32_t *length) {

@@ -55,8 +55,7 @@ static int unpack(const uint8_t *data, size_t size, part *parts) {
     return count;
 }
 
-/* ---- what the caller says ---------------------------------------------------------------------
- */
+/* ---- what the caller says ---- */
 
 enum { SET_TASK, SET_OUTPUT, SET_LAYOUT, SET_IGNORE, SET_CLASSES, SET_LIMIT, SET_FILES, SETTINGS };
 
@@ -88,7 +87,7 @@ static cst_pool_config settings(const uint8_t *bytes, size_t size) {
     return config;
 }
 
-/* ---- what is loaded -------------------------------------------------------------------------- */
+/* ---- what is loaded ---- */
 
 static void check_values(const float *out, int64_t rows, int32_t classes, bool values) {
     for (int64_t i = 0; i < rows; i++) {
@@ -171,7 +170,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
 }
 
-/* ---- the mutator ----------------------------------------------------------------------------- */
+/* ---- the mutator ---- */
 
 #ifdef CST_FUZZ_ENGINE
 /* The header of an npy file may be said to be as long as its first line. */

@@ -146,7 +146,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
 }
 
-/* ---- the mutator ----------------------------------------------------------------------------- */
+/* ---- the mutator ---- */
 
 /* The header's length reaches to the end of its object. */
 size_t fuzz_repair(uint8_t *data, size_t size, size_t room) {

@@ -8,8 +8,7 @@
 
 #include "pool_case.h"
 
-/* ---- how pools are made -----------------------------------------------------------------------
- */
+/* ---- how pools are made ---- */
 
 /* Softmax of noise plus `skill` on the label. */
 static inline void noisy_row(cst_rng *rng, double skill, int32_t label, int32_t classes,

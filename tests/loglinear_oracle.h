@@ -5,7 +5,7 @@
 #ifndef CST_TEST_LOGLINEAR_ORACLE_H
 #define CST_TEST_LOGLINEAR_ORACLE_H
 
-#include "meta/loglinear.h"
+#include "learners/loglinear.h"
 
 static inline cst_loglinear_options oracle_options(bool nonnegative, bool bias) {
     cst_loglinear_options options = cst_loglinear_defaults();

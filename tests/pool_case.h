@@ -135,8 +135,7 @@ static inline cst_status make_pool(cst_context *context, pool_case *c, cst_pool 
     return status;
 }
 
-/* ---- what must hold of any result -------------------------------------------------------------
- */
+/* ---- what must hold of any result ---- */
 
 /* Why something is wrong, for the message of the test; "" while all is well. */
 typedef struct verdict {
@@ -273,8 +272,7 @@ static inline bool report_is_sound(cst_context *context, const cst_report *repor
     return ok;
 }
 
-/* ---- every computation on a pool --------------------------------------------------------------
- */
+/* ---- every computation on a pool ---- */
 
 /* The model in memory and the same model written and read again: same bytes, same predictions. */
 static inline bool model_survives(cst_context *context, const pool_case *c, cst_pool *pool,

@@ -30,8 +30,7 @@ static inline void round_values(pool_case *c) {
         c->values[i] = (double)(float)c->values[i];
 }
 
-/* ---- classification ---------------------------------------------------------------------------
- */
+/* ---- classification ---- */
 
 static inline void random_row(cst_rng *rng, double sharpness, double skill, double zeros,
                               int32_t label, int32_t classes, double *row) {
@@ -119,8 +118,7 @@ static inline pool_case random_classes(cst_rng *rng) {
     return c;
 }
 
-/* ---- regression ---------------------------------------------------------------------------------
- */
+/* ---- regression ---- */
 
 static inline pool_case random_values(cst_rng *rng) {
     pool_case c = new_case((int32_t)(1 + cst_rng_below(rng, 8)), 20 + cst_rng_below(rng, 140),
@@ -153,8 +151,7 @@ static inline pool_case random_values(cst_rng *rng) {
     return c;
 }
 
-/* ---- the same pool in another order -----------------------------------------------------------
- */
+/* ---- the same pool in another order ---- */
 
 /* Member k of the result is member members[k] (NULL: k), and so for rows and classes. `count`:
  * members of the result. */

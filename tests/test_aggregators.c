@@ -3,8 +3,8 @@
  * probabilities. method.md sections 3 and 5.
  */
 #include "data/meta_aggregators.h"
-#include "meta/aggregators.h"
-#include "meta/probability.h"
+#include "learners/aggregators.h"
+#include "learners/probability.h"
 #include "meta_check.h"
 
 static double *aggregate(cst_context *context, const float *values, int32_t members, int32_t best,

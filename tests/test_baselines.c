@@ -52,11 +52,11 @@ static void best_single(void **state) {
     float out[CELLS];
     assert_int_equal(cst_baseline_fit_run(context, &cst_baseline_best_single, &data, &b), CST_OK);
     for (int k = 0; k < POOL_MEMBERS; k++) {
-        assert_true(b.uses[k] == (k == POOL_LEAST_NLL));
-        assert_true(b.weights[k] == (k == POOL_LEAST_NLL ? 1 : 0));
+        assert_true(b.uses[k] == (k == POOL_MIN_NLL));
+        assert_true(b.weights[k] == (k == POOL_MIN_NLL ? 1 : 0));
     }
     assert_int_equal(cst_baseline_fit_predict(context, &b, &view, out), CST_OK);
-    assert_memory_equal(out, view.data[POOL_LEAST_NLL], sizeof out);
+    assert_memory_equal(out, view.data[POOL_MIN_NLL], sizeof out);
     view.members = 2;
     assert_int_equal(cst_baseline_fit_predict(context, &b, &view, out), CST_ERROR_MISMATCH);
     cst_baseline_fit_free(context, &b);

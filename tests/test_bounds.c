@@ -27,8 +27,7 @@ static void assert_relative_at(double got, double wanted, double tolerance, cons
                  wanted);
 }
 
-/* ---- against other computations ----------------------------------------------------------------
- */
+/* ---- against other computations ---- */
 
 static void tails_and_intervals_agree_with_scipy(void **state) {
     (void)state;
@@ -227,8 +226,7 @@ static void the_bound_of_the_paper_has_a_domain(void **state) {
     }
 }
 
-/* ---- coverage ----------------------------------------------------------------------------------
- */
+/* ---- coverage ---- */
 
 /* What Maurer shows for n >= 8, sum_k C(n, k) (k/n)^k (1 - k/n)^(n - k) <= 2 sqrt(n), for all n up
  * to a thousand: the constant of the bounds. */

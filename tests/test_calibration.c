@@ -104,11 +104,10 @@ static void rows_by_hand(void **state) {
     assert_close(p[2], sqrt(1e-15) / (1 + sqrt(1e-15)), 1e-15);
 }
 
-/* ---- vector, isotonic and Platt ---------------------------------------------------------------
- */
+/* ---- vector, isotonic and Platt ---- */
 
 typedef struct calibration_case calibration_case;
-enum { CASES = sizeof calibration_cases / sizeof calibration_cases[0], MOST_ROWS = 150 };
+enum { CASES = sizeof calibration_cases / sizeof calibration_cases[0], MAX_ROWS = 150 };
 
 static cst_calibrator fit_case(cst_context *context, cst_calibrator_kind kind,
                                const calibration_case *at) {

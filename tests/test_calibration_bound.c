@@ -20,8 +20,7 @@
 #include "check.h"
 #include "data/calibration_bound.h"
 
-/* ---- against other computations ----------------------------------------------------------------
- */
+/* ---- against other computations ---- */
 
 static void the_interval_agrees_with_numpy(void **state) {
     cst_context *context = *state;
@@ -74,8 +73,7 @@ static void certified_bins_agree_with_numpy(void **state) {
     cst_samples_free(context, &samples);
 }
 
-/* ---- coverage ----------------------------------------------------------------------------------
- */
+/* ---- coverage ---- */
 
 /* Rows of two classes: few confidences, each with its share of right answers. */
 enum { KINDS = 12, ROWS = 400, BINS = 10, MASS_BINS = 5 };
@@ -246,8 +244,7 @@ static void the_bootstrap_misses_a_calibrated_model(void **state) {
     assert_int_equal(bound_missed, 0);
 }
 
-/* ---- edges -------------------------------------------------------------------------------------
- */
+/* ---- edges ---- */
 
 static void ties_and_empty_bins(void **state) {
     cst_context *context = *state;

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* ---- means and sums -------------------------------------------------------------------------- */
+/* ---- means and sums ---- */
 
 /* Every dtype that is averaged, against sums in double precision; integers are copied. */
 static void means_of_every_dtype(void **state) {
@@ -302,7 +302,7 @@ static void known_hashes(void **state) {
     assert_memory_equal(hash, again, sizeof hash);
 }
 
-/* ---- files that do not belong together ------------------------------------------------------- */
+/* ---- files that do not belong together ---- */
 
 static void differences_are_listed(void **state) {
     fixture *f = *state;
@@ -384,7 +384,7 @@ static void dtypes_that_are_refused(void **state) {
                  "one path or more", NULL);
 }
 
-/* ---- what is said ---------------------------------------------------------------------------- */
+/* ---- what is said ---- */
 
 static void notices_of_statistics_and_integers(void **state) {
     fixture *f = *state;
@@ -473,7 +473,7 @@ static void empty_scalar_and_in_place(void **state) {
     cst_checkpoints_close(f->context, all);
 }
 
-/* ---- files that change, calls that are stopped ----------------------------------------------- */
+/* ---- files that change, calls that are stopped ---- */
 
 static void truncated_and_shrinking(void **state) {
     fixture *f = *state;

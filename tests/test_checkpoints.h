@@ -10,10 +10,10 @@
 #include <corestack/safetensors.h>
 #include <corestack/weights.h>
 
-enum { PLACES_MOST = 64 };
+enum { PLACES_MAX = 64 };
 
 /* The tensors of the file that is written, by their places. */
-static char declared[PLACES_MOST][64];
+static char declared[PLACES_MAX][64];
 static int declared_count;
 
 static int weights_setup(void **state) {
@@ -33,7 +33,7 @@ static inline void copy_path(char out[512], const char *path) {
     (void)snprintf(out, 512, "%s", path);
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static inline cst_safetensors_writer *begin(fixture *f, const char *path) {
     cst_safetensors_writer *writer = NULL;
@@ -44,7 +44,7 @@ static inline cst_safetensors_writer *begin(fixture *f, const char *path) {
 
 static inline void declare(fixture *f, cst_safetensors_writer *writer, const char *name,
                            cst_dtype dtype, const int64_t *shape, int32_t axes) {
-    assert_true(declared_count < PLACES_MOST);
+    assert_true(declared_count < PLACES_MAX);
     (void)snprintf(declared[declared_count++], 64, "%s", name);
     expect_ok(f, cst_safetensors_writer_add(f->context, writer, name, dtype, shape, axes));
 }
@@ -119,7 +119,7 @@ static inline void make_large(fixture *f, const char *stem, int files) {
     }
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static inline cst_checkpoints *open_numbered(fixture *f, const char *stem, int count) {
     char paths[8][512];

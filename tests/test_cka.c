@@ -151,7 +151,7 @@ static void few_rows_equal_numpy(void **state) {
     assert_int_equal(cst_cka(f->context, &view, &options, &result), CST_ERROR_ARGUMENT);
 }
 
-/* ---- Nystrom --------------------------------------------------------------------------------- */
+/* ---- Nystrom ---- */
 
 /* Ratios of HSIC from features on given landmarks. */
 static void aligned(fixture *f, const cst_view *view, const int64_t *landmarks, int64_t count,
@@ -354,7 +354,7 @@ static void missed_trace_is_noticed(void **state) {
     cst_cka_result_free(f->context, &result);
 }
 
-/* ---- what holds on any data ------------------------------------------------------------------ */
+/* ---- what holds on any data ---- */
 
 static void copies_independent_and_constant_members(void **state) {
     fixture *f = *state;
@@ -529,7 +529,7 @@ static void auto_chooses_by_cost(void **state) {
     assert_int_equal(cst_cka(f->context, &view, &options, &result), CST_ERROR_ARGUMENT);
 }
 
-/* ---- allocation ------------------------------------------------------------------------------ */
+/* ---- allocation ---- */
 
 static void every_allocation_may_fail(void **state) {
     fixture *f = *state;

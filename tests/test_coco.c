@@ -135,7 +135,7 @@ static void numbers_are_what_strtod_gives(void **state) {
 /* Of any length, rounded as strtod rounds all digits. */
 static void long_numbers_are_read(void **state) {
     (void)state;
-    enum { ROOM = 3000, MOST = 2000 };
+    enum { ROOM = 3000, MAX = 2000 };
     static const struct {
         const char *begin, *digit, *end;
     } parts[] = {{"0.", "1", ""},      {"-", "7", ""},
@@ -144,7 +144,7 @@ static void long_numbers_are_read(void **state) {
                  {"", "4", "E+2"},     {"0.", "0", ""},
                  {"-0.", "0", "e7"},   {"9007199254740993.", "0", "1"}};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        for (int digits = 126; digits < MOST; digits += 97) {
+        for (int digits = 126; digits < MAX; digits += 97) {
             char text[ROOM];
             size_t length = strlen(strcpy(text, parts[i].begin));
             for (int d = 0; d < digits; d++)

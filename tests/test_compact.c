@@ -4,7 +4,7 @@
  * against gradients written out once more; folds of a shared table; same bytes for any threads.
  */
 #include "la/la.h"
-#include "meta/loglinear_pass.h"
+#include "learners/loglinear_pass.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -91,8 +91,7 @@ static void calls_agree_with_numpy(void **state) {
     }
 }
 
-/* ---- coverage ----------------------------------------------------------------------------------
- */
+/* ---- coverage ---- */
 
 enum { CLASSES = 5, ROWS_MAX = 700 };
 
@@ -205,8 +204,7 @@ static void coverage_of_one_split(void **state) {
     assert_true(missed[0] > times / 3 && missed[1] > times / 100 && missed[2] > times / 40);
 }
 
-/* ---- edges -------------------------------------------------------------------------------------
- */
+/* ---- edges ---- */
 
 static void few_rows_give_full_sets(void **state) {
     cst_context *context = *state;

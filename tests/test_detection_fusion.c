@@ -132,8 +132,7 @@ static void clusters_heed_their_options(void **state) {
     cst_box_split_close(context, &split);
 }
 
-/* ---- a pool -----------------------------------------------------------------------------------
- */
+/* ---- a pool ---- */
 
 static void put_pool(fixture *f, const char *name, const char *annotations, const char *third) {
     char text[4096];

@@ -56,7 +56,7 @@ static void clear(fixture *f) {
     cst_pool_free(f->context, pool);
 }
 
-/* ---- one call for each place ----------------------------------------------------------------- */
+/* ---- one call for each place ---- */
 
 static cst_pool *none;
 static cst_report *no_report;

@@ -55,8 +55,7 @@ static void an_older_model_was_fitted_on_oof(void **state) {
     assert_false(fit.labelled || fit.same_labels || fit.sketched);
 }
 
-/* ---- sketches of rows --------------------------------------------------------------------------
- */
+/* ---- sketches of rows ---- */
 
 enum { ROWS = 1300, CLASSES = 3, MEMBERS = 2 }; /* three blocks */
 
@@ -139,8 +138,7 @@ static void few_rows_are_all_in_the_sketch(void **state) {
     assert_true(match.looked_at == ROWS && match.found == 3);
 }
 
-/* ---- what chance makes -------------------------------------------------------------------------
- */
+/* ---- what chance makes ---- */
 
 static void a_repeated_content_counts_once(void **state) {
     (void)state;

@@ -3,7 +3,7 @@
  * method.md section 3.
  */
 #include "data/meta_gate.h"
-#include "meta/linear.h"
+#include "learners/linear.h"
 #include "meta_check.h"
 
 static cst_gate_problem fixture(void) {

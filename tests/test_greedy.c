@@ -293,8 +293,7 @@ static void threads_do_not_change_a_byte(void **state) {
     cst_context_free(context);
 }
 
-/* ---- against the arithmetic written out -------------------------------------------------------
- */
+/* ---- against the arithmetic written out ---- */
 
 enum { PLAIN_ROWS = 1300, PLAIN_MEMBERS = 5, PLAIN_CLASSES = 7 };
 

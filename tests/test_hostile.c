@@ -15,8 +15,7 @@
 
 #include <time.h>
 
-/* ---- sizes that files claim or have ------------------------------------------------------------
- */
+/* ---- sizes that files claim or have ---- */
 
 static unsigned char *put_number(unsigned char *to, uint64_t value, int bytes) {
     for (int i = 0; i < bytes; i++)
@@ -205,8 +204,7 @@ static void bytes_of_models_are_bounded(void **state) {
                  NULL);
 }
 
-/* ---- counts and texts ------------------------------------------------------------------------
- */
+/* ---- counts and texts ---- */
 
 /* A manifest of so many splits and models, each a name. */
 static void put_manifest(fixture *f, int splits, int models) {
@@ -437,10 +435,9 @@ static void members_of_models_take_little(void **state) {
     cst_model_free(f->context, model);
 }
 
-/* ---- memory by what is claimed ---------------------------------------------------------------
- */
+/* ---- memory by what is claimed ---- */
 
-enum { MOST = 1 << 20 };
+enum { MAX = 1 << 20 };
 
 /* Refuses blocks of more than MOST bytes. */
 static void *small_blocks(void *user, void *pointer, size_t bytes) {
@@ -449,7 +446,7 @@ static void *small_blocks(void *user, void *pointer, size_t bytes) {
         free(pointer);
         return NULL;
     }
-    return bytes > MOST ? NULL : realloc(pointer, bytes);
+    return bytes > MAX ? NULL : realloc(pointer, bytes);
 }
 
 /* What loading "oof" of the pool in the folder gives where large blocks are refused. */

@@ -26,7 +26,7 @@ static cst_status open_npy(fixture *f, const char *path) {
     return status;
 }
 
-/* ---- what NumPy writes ----------------------------------------------------------------------- */
+/* ---- what NumPy writes ---- */
 
 static void every_dtype_order_and_version_is_read(void **state) {
     fixture *f = *state;
@@ -195,7 +195,7 @@ static void integers_must_be_integral(void **state) {
     cst_npy_close(f->context, npy);
 }
 
-/* ---- what nobody should write ---------------------------------------------------------------- */
+/* ---- what nobody should write ---- */
 
 /* What is neither 0 nor 1 is no bool, in npy files as in tensors. */
 static void bools_are_0_or_1(void **state) {
@@ -396,7 +396,7 @@ static void absurd_header_lengths(void **state) {
     expect_error(f, open_npy(f, at(f, "v3.npy")), CST_ERROR_FORMAT, "v3.npy", "truncated", NULL);
 }
 
-/* ---- archives -------------------------------------------------------------------------------- */
+/* ---- archives ---- */
 
 static void archives_stored_and_deflated(void **state) {
     fixture *f = *state;
@@ -463,7 +463,7 @@ static void archives_that_are_refused(void **state) {
     expect_error(f, open_npy(f, at(f, "empty.npz")), CST_ERROR_FORMAT, "empty.npz", "empty", NULL);
 }
 
-/* ---- output ---------------------------------------------------------------------------------- */
+/* ---- output ---- */
 
 static int count_files(fixture *f) {
     char command[128];

@@ -332,7 +332,7 @@ static void archives_that_fail_while_read(void **state) {
     }
 }
 
-/* ---- zip_limit of a pool --------------------------------------------------------------------- */
+/* ---- zip_limit of a pool ---- */
 
 static const float halves[8] = {0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f};
 static const int32_t numbers[2] = {0, 1};
@@ -411,8 +411,7 @@ static void pools_keep_to_their_limit(void **state) {
     }
 }
 
-/* ---- limits ------------------------------------------------------------------------------------
- */
+/* ---- limits ---- */
 
 /* A file that an archive holds as it is. */
 static member text_called(const char *name, const char *text) {
@@ -541,8 +540,7 @@ static void the_usual_array(void **state) {
         CST_ERROR_INPUT, "a.npz: has 2 arrays (x, y)", NULL);
 }
 
-/* ---- who reads asks whether to stop ------------------------------------------------------------
- */
+/* ---- who reads asks whether to stop ---- */
 
 static int stop_once_told(void *user, const char *stage, int64_t done, int64_t total) {
     const bool *stop = user;

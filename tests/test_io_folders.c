@@ -83,7 +83,7 @@ static void assert_says(const fixture *f, cst_status status, cst_status wanted, 
         fail_msg("'%s' lacks '%s'", cst_last_error(f->context), says);
 }
 
-/* ---- folders that are read ------------------------------------------------------------------- */
+/* ---- folders that are read ---- */
 
 static void cases_come_in_the_order_of_their_names(void **state) {
     fixture *f = *state;
@@ -138,7 +138,7 @@ static void cases_come_in_the_order_of_their_names(void **state) {
     assert_false(cst_is_folder(at(f, "gone")));
 }
 
-/* ---- masks ----------------------------------------------------------------------------------- */
+/* ---- masks ---- */
 
 /* Whether the mask has that shape and these pixels, and failing memory leaves nothing. */
 static void assert_mask(fixture *f, const char *path, const int64_t shape[3], int axes,
@@ -206,7 +206,7 @@ static void masks_are_images_and_volumes(void **state) {
     assert_int_equal(unlink(at(f, "m.PNG")), 0);
 }
 
-/* ---- folders that are written ---------------------------------------------------------------- */
+/* ---- folders that are written ---- */
 
 static void a_folder_appears_whole_or_not_at_all(void **state) {
     fixture *f = *state;
@@ -345,7 +345,7 @@ static void names_that_are_taken_are_passed_over(void **state) {
         assert_int_equal(rmdir(taken[i]), 0);
 }
 
-/* ---- reference errors ------------------------------------------------------------------------ */
+/* ---- reference errors ---- */
 
 static void reference_errors_are_read_or_refused(void **state) {
     fixture *f = *state;

@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-/* ---- delimited text -------------------------------------------------------------------------- */
+/* ---- delimited text ---- */
 
 /* Reads a whole matrix; *ids may be NULL. */
 static cst_status read_matrix(fixture *f, const char *name, double *out, int64_t *rows,
@@ -245,7 +245,7 @@ static void columns_of_labels(void **state) {
                  CST_ERROR_INPUT, "c.csv", "line 1", "none called 'label'", NULL);
 }
 
-/* ---- ids ------------------------------------------------------------------------------------- */
+/* ---- ids ---- */
 
 /* What a file holds is seen from its name, and where that says nothing from what it begins with. */
 static void files_of_any_name(void **state) {
@@ -436,7 +436,7 @@ static void joins_name_the_first_offending_id(void **state) {
     cst_strings_free(f->context, left);
 }
 
-/* ---- the manifest ---------------------------------------------------------------------------- */
+/* ---- the manifest ---- */
 
 static cst_status read_manifest(fixture *f, const char *text, bool outside) {
     cst_manifest *manifest = NULL;

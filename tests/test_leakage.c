@@ -94,8 +94,7 @@ static void groups_in_several_folds_are_counted(void **state) {
     assert_int_equal(count, 2);
 }
 
-/* ---- error rates -------------------------------------------------------------------------------
- */
+/* ---- error rates ---- */
 
 #define LEVEL 0.001 /* of an alarm, as in src/bounds/bound_leakage.c */
 
@@ -165,16 +164,15 @@ static void members_with_known_rows_are_found(void **state) {
     assert_true(found >= 199);
 }
 
-/* ---- shared rows -------------------------------------------------------------------------------
- */
+/* ---- shared rows ---- */
 
-enum { MOST_ROWS = 1000 };
+enum { MAX_ROWS = 1000 };
 
 /* Rows of three members with two classes, made of numbers. */
 typedef struct split_rows {
-    float p[3][2 * MOST_ROWS];
+    float p[3][2 * MAX_ROWS];
     const float *data[3];
-    int32_t labels[MOST_ROWS];
+    int32_t labels[MAX_ROWS];
     cst_view view;
 } split_rows;
 
@@ -287,8 +285,7 @@ static void shared_rows_are_found(void **state) {
         assert_true(rows_alarms(*state, &worlds[w], 10 + w, 40) >= 39);
 }
 
-/* ---- permuted labels ---------------------------------------------------------------------------
- */
+/* ---- permuted labels ---- */
 
 static const char *const SETTINGS[] = {"corestack=0", "meta.learners=ridge", "split=oof",
                                        "keep.fraction=1", "lambda.rule=star"};

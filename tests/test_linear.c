@@ -3,8 +3,8 @@
  * paths; scores. method.md sections 4 and 5.
  */
 #include "data/meta_linear.h"
-#include "meta/linear.h"
-#include "meta/penalty.h"
+#include "learners/linear.h"
+#include "learners/penalty.h"
 #include "meta_check.h"
 
 enum { K = LINEAR_COLUMNS };

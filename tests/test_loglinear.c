@@ -3,8 +3,8 @@
  * any number of threads; separable and degenerate data.
  */
 #include "la/la.h"
+#include "learners/loglinear.h"
 #include "loglinear_oracle.h"
-#include "meta/loglinear.h"
 
 #include <math.h>
 #include <setjmp.h>

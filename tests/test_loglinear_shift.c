@@ -5,9 +5,9 @@
  * what the options do to a fit.
  */
 #include "la/la.h"
+#include "learners/bounded.h"
+#include "learners/loglinear.h"
 #include "loglinear_oracle.h"
-#include "meta/bounded.h"
-#include "meta/loglinear.h"
 #include "pipeline/stages.h"
 #include "select/path.h"
 #include "short_tests.h"
@@ -97,8 +97,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* ---- against SciPy ----------------------------------------------------------------------------
- */
+/* ---- against SciPy ---- */
 
 static const int32_t EVERYONE[SHIFT_MEMBERS] = {0, 1, 2, 3, 4, 5};
 
@@ -167,8 +166,7 @@ static void evidence_keeps_the_bound(void **state) {
     cst_logtable_free(f->context, &table);
 }
 
-/* ---- a sample of classes and rows -------------------------------------------------------------
- */
+/* ---- a sample of classes and rows ---- */
 
 /* Largest violation of the conditions of optimality, over every class of every row, written out
  * once more: slopes of free parameters, and slopes below zero of weights at their bound. */
@@ -255,8 +253,7 @@ static void prior_is_chosen_under_the_bound(void **state) {
     cst_loglinear_free(f->context, &fit);
 }
 
-/* ---- class weights ----------------------------------------------------------------------------
- */
+/* ---- class weights ---- */
 
 /* Weight 2 of a class is every row of it twice. */
 static void class_weights_are_repeated_rows(void **state) {
@@ -319,8 +316,7 @@ static void mixing_counts_class_weights(void **state) {
     cst_logtable_free(f->context, &tables[1]);
 }
 
-/* ---- the bounded quadratic --------------------------------------------------------------------
- */
+/* ---- the bounded quadratic ---- */
 
 enum { SIZE = 7 };
 
@@ -368,8 +364,7 @@ static void bounded_quadratic_is_optimal(void **state) {
     assert_true(stopped > 200 && stopped < 200 * SIZE);
 }
 
-/* ---- selection --------------------------------------------------------------------------------
- */
+/* ---- selection ---- */
 
 static void paths_keep_the_bound(void **state) {
     fixture *f = *state;
@@ -391,8 +386,7 @@ static void paths_keep_the_bound(void **state) {
     cst_logtable_free(f->context, &table);
 }
 
-/* ---- options ----------------------------------------------------------------------------------
- */
+/* ---- options ---- */
 
 static cst_status run_with(fixture *f, const char *preset, const char *key, const char *value,
                            float *out) {

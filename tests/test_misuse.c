@@ -35,7 +35,7 @@ static bool frees_context(const public_function *f) {
     return strcmp(f->name, "cst_context_free") == 0;
 }
 
-/* ---- NULL ------------------------------------------------------------------------------------ */
+/* ---- NULL ---- */
 
 static void without_a_context(void **state) {
     (void)state;
@@ -97,7 +97,7 @@ static void null_in_each_place_is_tested(void **state) {
     free(texts[1]);
 }
 
-/* ---- two threads ----------------------------------------------------------------------------- */
+/* ---- two threads ---- */
 
 static void *call_all_from_outside(void *user) {
     cst_context *context = user;
@@ -149,7 +149,7 @@ static void threads_may_take_turns(void **state) {
     }
 }
 
-/* ---- from a callback ------------------------------------------------------------------------- */
+/* ---- from a callback ---- */
 
 typedef struct inner_call {
     cst_context *context;
@@ -293,7 +293,7 @@ static void calls_from_predicted_keep_to_themselves(void **state) {
     cst_pool_free(context, pool);
 }
 
-/* ---- freed ----------------------------------------------------------------------------------- */
+/* ---- freed ---- */
 
 /* Memory that is given back only at the end, so that looking at a freed handle is no fault of the
  * test's own. */

@@ -5,7 +5,7 @@
 #include "baselines/baselines.h"
 
 #include "la/la.h"
-#include "meta/moments.h"
+#include "learners/moments.h"
 
 #include "data/mixtures.h"
 
@@ -252,7 +252,7 @@ static void hill_climbing_among_sure_members(void **state) {
     cst_baseline_fit_free(context, &b);
 }
 
-/* ---- tagged members -------------------------------------------------------------------------- */
+/* ---- tagged members ---- */
 
 static cst_status fit_tagged(cst_context *context, const cst_baseline *baseline,
                              const cst_member_ensemble *tags, cst_baseline_fit *b) {

@@ -61,7 +61,7 @@ static uint64_t bits_of(double value) {
     return bits;
 }
 
-/* ---- what is written ------------------------------------------------------------------------- */
+/* ---- what is written ---- */
 
 static void checksum_known_answers(void **state) {
     (void)state;
@@ -202,7 +202,7 @@ static void a_large_model_is_below_100_kilobytes(void **state) {
     cst_model_free(context, model);
 }
 
-/* ---- damage ---------------------------------------------------------------------------------- */
+/* ---- damage ---- */
 
 /* The bytes are refused with the code, one line that names the source and holds `fragment`. */
 static void assert_refused(cst_context *context, const uint8_t *file, size_t size, cst_status code,
@@ -276,7 +276,7 @@ static void other_files_and_newer_versions_are_named(void **state) {
     assert_refused(context, file, FILE_BYTES, CST_ERROR_FORMAT, "checksum");
 }
 
-/* ---- hostile files with a valid checksum ----------------------------------------------------- */
+/* ---- hostile files with a valid checksum ---- */
 
 typedef struct patch {
     const char *tag;
@@ -406,7 +406,7 @@ static void a_key_may_not_stand_twice(void **state) {
     assert_refused(context, file, FILE_BYTES, CST_ERROR_FORMAT, "setting 'note' stands twice");
 }
 
-/* ---- sections -------------------------------------------------------------------------------- */
+/* ---- sections ---- */
 
 /* The file with `extra` put in at `at`, and the number of sections changed by `more`. */
 static size_t with_inserted(uint8_t *file, size_t at, const uint8_t *extra, size_t bytes,
@@ -508,7 +508,7 @@ static void signed_noise_is_survived(void **state) {
     assert_in_range(refused, 5000, 19999);
 }
 
-/* ---- models that must not be written --------------------------------------------------------- */
+/* ---- models that must not be written ---- */
 
 static void assert_not_saved(cst_context *context, const cst_model *model, const char *fragment) {
     uint8_t *bytes = (uint8_t *)context;
@@ -687,7 +687,7 @@ static void what_could_not_be_read_is_not_written(void **state) {
     cst_model_free(context, model);
 }
 
-/* ---- files ----------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 static void write_file(const char *path, const void *bytes, size_t size) {
     FILE *file = fopen(path, "wb");
@@ -866,7 +866,7 @@ static void a_save_that_fails_leaves_the_old_file(void **state) {
     cst_model_free(context, model);
 }
 
-/* ---- memory that runs out -------------------------------------------------------------------- */
+/* ---- memory that runs out ---- */
 
 /* Lets the 1st, 2nd, ... allocation of reading and writing fail until none does. */
 static void failing_allocations_leave_nothing_behind(void **state) {

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- memory that runs out -------------------------------------------------------------------- */
+/* ---- memory that runs out ---- */
 
 typedef struct flaky_heap {
     long left; /* allocations that succeed before one fails; negative: all do */
@@ -37,7 +37,7 @@ static inline void *flaky_realloc(void *user, void *pointer, size_t bytes) {
     return moved;
 }
 
-/* ---- the stacks ------------------------------------------------------------------------------ */
+/* ---- the stacks ---- */
 
 enum { STACKS = 4 };
 

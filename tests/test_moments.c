@@ -3,7 +3,7 @@
  * columns, threads. method.md sections 1, 3 and 4.
  */
 #include "data/meta_design.h"
-#include "meta/linear.h"
+#include "learners/linear.h"
 #include "meta_check.h"
 
 enum { PAIRS = DESIGN_ROWS * DESIGN_CLASSES, D = DESIGN_MEMBERS + 6 };
@@ -223,14 +223,14 @@ static void a_fold_left_out_is_a_smaller_view(void **state) {
 static void designs_of_one_pass_are_as_alone(void **state) {
     cst_context *context = *state;
     static const int32_t shapes[][2] = {{700, 7}, {160, 900}}; /* rows, classes */
-    enum { GATES = 4, MOST = 700, K = 4 };
+    enum { GATES = 4, MAX = 700, K = 4 };
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
         int32_t count = shapes[s][0];
         random_pool p = make_pool(5, count, shapes[s][1], K, 1);
         cst_gate gates[GATES];
         cst_moments together[GATES];
         cst_moments_job jobs[GATES];
-        int32_t folds[GATES][MOST];
+        int32_t folds[GATES][MAX];
         for (int g = 0; g < GATES; g++) {
             cst_gate_options options = cst_gate_options_default();
             options.mode = g == GATES - 1 ? CST_GATE_PROTOTYPE : CST_GATE_LEARNED;
@@ -245,8 +245,8 @@ static void designs_of_one_pass_are_as_alone(void **state) {
         }
         assert_int_equal(cst_moments_compute_all(context, &p.view, jobs, GATES), CST_OK);
         for (int g = 0; g < GATES; g++) {
-            int64_t index[MOST];
-            int32_t own[MOST];
+            int64_t index[MAX];
+            int32_t own[MAX];
             cst_view in = p.view;
             in.rows = 0;
             in.index = index;

@@ -4,8 +4,7 @@
  */
 #include "edge_case.h"
 
-/* ---- how pools are made -----------------------------------------------------------------------
- */
+/* ---- how pools are made ---- */
 
 /* Targets of mean `origin` and deviation `unit`; member k is off by 0.2, 0.4, ... of it. */
 static pool_case scaled(int32_t members, int64_t rows, int32_t outputs, double origin,
@@ -215,8 +214,7 @@ static const edge EDGES[] = {
 };
 enum { EDGE_COUNT = sizeof EDGES / sizeof EDGES[0] };
 
-/* ---- tests --------------------------------------------------------------------------------------
- */
+/* ---- tests ---- */
 
 static void compares(void **state) {
     static const char *const methods[] = {"all"};

@@ -49,8 +49,7 @@ static const edge EDGES[] = {
 };
 enum { EDGE_COUNT = sizeof EDGES / sizeof EDGES[0] };
 
-/* ---- tests --------------------------------------------------------------------------------------
- */
+/* ---- tests ---- */
 
 static void compares(void **state) {
     static const char *const methods[] = {

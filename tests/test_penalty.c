@@ -3,7 +3,7 @@
  * section 4.
  */
 #include "data/meta_linear.h"
-#include "meta/penalty.h"
+#include "learners/penalty.h"
 #include "meta_check.h"
 
 typedef struct fixture {

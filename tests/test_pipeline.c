@@ -166,10 +166,10 @@ static void twins_and_noise_go(void **state) {
     assert_int_equal(cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, f->unknown,
                                     f->unknown, &stages),
                      CST_OK);
-    assert_int_equal(stages.because[TWIN], CST_BECAUSE_REDUNDANT);
+    assert_int_equal(stages.reason[TWIN], CST_REASON_REDUNDANT);
     assert_int_equal(stages.closest[TWIN], 1);
     assert_true(stages.closest_value[TWIN] > 1 - 1e-6);
-    assert_int_equal(stages.because[NOISE], CST_BECAUSE_SELECTION);
+    assert_int_equal(stages.reason[NOISE], CST_REASON_SELECTION);
     assert_true(stages.kept_count <= 3); /* 60% of six */
     assert_true(stages.kappa_after < stages.kappa_before);
     cst_stages_free(f->context, &stages);
@@ -185,9 +185,9 @@ static void dropping_is_by_cross_fitted_loss(void **state) {
     assert_int_equal(cst_stages_run(f->context, &f->view, f->folds, FOLDS, &settings, f->unknown,
                                     f->unknown, &stages),
                      CST_OK);
-    assert_int_equal(stages.because[NOISE], CST_BECAUSE_REFIT);
+    assert_int_equal(stages.reason[NOISE], CST_REASON_REFIT);
     for (int k = 0; k < MEMBERS; k++)
-        assert_true((stages.because[k] == CST_BECAUSE_REFIT) == !isnan(stages.refit_change[k]));
+        assert_true((stages.reason[k] == CST_REASON_REFIT) == !isnan(stages.refit_change[k]));
     cst_stages_free(f->context, &stages);
 }
 
@@ -224,7 +224,7 @@ static void dropping_on_a_sample_says_so(void **state) {
     for (size_t i = 0; i < cst_notice_count(f->context); i++)
         told = told || strstr(cst_notice_at(f->context, i), "judges removals on 600 of the");
     assert_true(told);
-    assert_int_equal(sampled.because[NOISE], CST_BECAUSE_REFIT);
+    assert_int_equal(sampled.reason[NOISE], CST_REASON_REFIT);
     assert_int_equal(sampled.kept_count, again.kept_count);
     assert_memory_equal(sampled.kept, again.kept,
                         (size_t)sampled.kept_count * sizeof *sampled.kept);
@@ -354,7 +354,7 @@ static void thresholds_are_found(void **state) {
                                         f->unknown, f->unknown, &stages),
                          CST_OK);
         assert_true(stages.threshold >= -1 && stages.threshold <= 1);
-        assert_int_equal(stages.because[TWIN], CST_BECAUSE_REDUNDANT);
+        assert_int_equal(stages.reason[TWIN], CST_REASON_REDUNDANT);
         cst_stages_free(f->context, &stages);
     }
 }

@@ -125,7 +125,7 @@ static void only_the_members_asked_for_are_read(void **state) {
     cst_pool_free(f->context, pool);
 }
 
-/* ---- ids ------------------------------------------------------------------------------------- */
+/* ---- ids ---- */
 
 static void rows_are_joined_by_id(void **state) {
     fixture *f = *state;
@@ -247,7 +247,7 @@ static void numeric_class_names_are_pointed_out(void **state) {
     cst_pool_free(f->context, pool);
 }
 
-/* ---- conversion ------------------------------------------------------------------------------ */
+/* ---- conversion ---- */
 
 static void logits_go_through_a_softmax(void **state) {
     fixture *f = *state;
@@ -324,7 +324,7 @@ static void one_column_is_class_one_of_two(void **state) {
     }
 }
 
-/* ---- conditions ------------------------------------------------------------------------------ */
+/* ---- conditions ---- */
 
 static void splits_with_conditions(void **state) {
     fixture *f = *state;
@@ -400,7 +400,7 @@ static void conditions_are_joined_too(void **state) {
     cst_pool_free(f->context, pool);
 }
 
-/* ---- folders and lists ----------------------------------------------------------------------- */
+/* ---- folders and lists ---- */
 
 static void folders_by_naming_convention(void **state) {
     fixture *f = *state;
@@ -492,7 +492,7 @@ static void lists_of_files_keep_their_order(void **state) {
     cst_pool_free(f->context, pool);
 }
 
-/* ---- threads --------------------------------------------------------------------------------- */
+/* ---- threads ---- */
 
 /* Many blocks of several members: the same bytes with one thread and with four, and right. */
 static void bytes_do_not_depend_on_threads(void **state) {
@@ -558,7 +558,7 @@ static void loading_can_be_stopped(void **state) {
     cst_pool_free(f->context, pool);
 }
 
-/* ---- memory that runs out -------------------------------------------------------------------- */
+/* ---- memory that runs out ---- */
 
 typedef struct scarce {
     int64_t left; /* allocations until one fails */

@@ -2,8 +2,8 @@
  * Prediction: the four stacks of tests/oracles/model.py against NumPy, a large random one against
  * the functions of the fit, and independence of threads, of blocks and of other callers.
  */
-#include "meta/linear.h"
-#include "meta/loglinear.h"
+#include "learners/linear.h"
+#include "learners/loglinear.h"
 #include "model/kernels.h"
 #include "short_tests.h"
 #include "test_model_fixture.h"
@@ -77,7 +77,7 @@ static void the_loaded_model_predicts_the_same_bytes(void **state) {
     cst_model_free(context, loaded);
 }
 
-/* ---- a larger stack -------------------------------------------------------------------------- */
+/* ---- a larger stack ---- */
 
 enum { MEMBERS = 6, HIDDEN = 16, ROWS = 1300 };
 
@@ -338,7 +338,7 @@ static void a_learner_without_weight_changes_nothing(void **state) {
     large_free(&l);
 }
 
-/* ---- kernels --------------------------------------------------------------------------------- */
+/* ---- kernels ---- */
 
 static void logarithms_are_those_of_the_log_table(void **state) {
     (void)state;
@@ -395,7 +395,7 @@ static void softmax_survives_extremes(void **state) {
         assert_true(c == 1 || (far[c] >= 0 && far[c] < 1e-300));
 }
 
-/* ---- what callers may get wrong -------------------------------------------------------------- */
+/* ---- what callers may get wrong ---- */
 
 static void assert_row_refused(cst_context *context, const cst_model *model,
                                const float *const *members, const char *fragment) {
@@ -486,7 +486,7 @@ static void nearly_normalised_rows_are_normalised(void **state) {
     large_free(&l);
 }
 
-/* ---- predictors ------------------------------------------------------------------------------ */
+/* ---- predictors ---- */
 
 /* One sample, a few and all at once give the bytes of cst_model_predict, and no memory is asked
  * for. */

@@ -98,7 +98,7 @@ static void the_number_of_classes_must_agree(void **state) {
     cst_model_free(context, model);
 }
 
-/* ---- a pool on disk -------------------------------------------------------------------------- */
+/* ---- a pool on disk ---- */
 
 static void write_npy(const char *path, const char *type, const char *shape, const void *data,
                       size_t bytes) {

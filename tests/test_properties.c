@@ -120,8 +120,7 @@ static bool fit(const trial *t, pool_case *c, bool whole, fitted *out, bool *ref
     return ok;
 }
 
-/* ---- properties -------------------------------------------------------------------------------
- */
+/* ---- properties ---- */
 
 static bool scores_in_range(const trial *t, const pool_case *c, const fitted *f) {
     cst_metrics m;
@@ -338,8 +337,7 @@ static bool copies_do_not_matter(const trial *t, cst_rng *rng, pool_case *c) {
     return ok;
 }
 
-/* ---- one pool ---------------------------------------------------------------------------------
- */
+/* ---- one pool ---- */
 
 static bool one_pool(cst_context *context, uint64_t seed, verdict *v, char *summary, size_t size) {
     static const char *const presets[] = {"default", "default", "prototype", "paper"};

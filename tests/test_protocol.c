@@ -2,8 +2,8 @@
  * Comparisons: scores of rows that fits have not seen, tests against direct computation, the
  * ablation's last row, sweeps, wrong requests.
  */
+#include "evaluation/shift.h"
 #include "pool/pool.h"
-#include "protocol/shift.h"
 #include "report/report.h"
 
 #include <corestack/compare.h>

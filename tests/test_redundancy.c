@@ -17,7 +17,7 @@
 #include "check.h"
 #include "data/redundancy.h"
 
-/* ---- Pearson and kappa ----------------------------------------------------------------------- */
+/* ---- Pearson and kappa ---- */
 
 static void pearson_equals_numpy(void **state) {
     cst_context *context = *state;
@@ -116,7 +116,7 @@ static void kappa_leaves_out_zero_eigenvalues(void **state) {
     assert_true(isnan(kappa));
 }
 
-/* ---- clusters -------------------------------------------------------------------------------- */
+/* ---- clusters ---- */
 
 /* 0 - 1 - 2 - 3 - 4: each like its neighbours, the ends unlike. */
 static void chains_do_not_become_one_cluster(void **state) {
@@ -157,7 +157,7 @@ static void clusters_by_mean_similarity(void **state) {
     assert_memory_equal(cluster, apart, sizeof apart);
 }
 
-/* ---- thresholds ------------------------------------------------------------------------------ */
+/* ---- thresholds ---- */
 
 static void elbow_is_the_largest_gap(void **state) {
     cst_context *context = *state;
@@ -241,7 +241,7 @@ static void candidates_give_every_kept_set(void **state) {
     assert_true(count == 1 && few[0] == 1);
 }
 
-/* ---- projection ------------------------------------------------------------------------------ */
+/* ---- projection ---- */
 
 static void projection_follows_risk(void **state) {
     cst_context *context = *state;
@@ -254,7 +254,7 @@ static void projection_follows_risk(void **state) {
     const int32_t kept[] = {1, 3, 2};
     assert_int_equal(p.kept_count, 3);
     assert_memory_equal(p.kept, kept, sizeof kept);
-    assert_int_equal(p.because[0], CST_DROPPED_REDUNDANT);
+    assert_int_equal(p.reason[0], CST_DROPPED_REDUNDANT);
     assert_int_equal(p.partner[0], 1);
     assert_true(p.similarity[0] == 0.9);
     assert_int_equal(p.partner[1], -1);
@@ -269,7 +269,7 @@ static void projection_follows_risk(void **state) {
     rule.tau = 0.65;
     assert_int_equal(cst_project(context, s, 4, risk, &rule, &p), CST_OK);
     assert_int_equal(p.kept_count, 3);
-    assert_int_equal(p.because[2], CST_KEPT);
+    assert_int_equal(p.reason[2], CST_KEPT);
     cst_projection_free(context, &p);
 }
 
@@ -283,7 +283,7 @@ static void ties_in_risk_still_reduce(void **state) {
     assert_int_equal(p.kept_count, 2);
     assert_int_equal(p.kept[0], 0);
     assert_int_equal(p.kept[1], 2); /* a risk that is not known comes last */
-    assert_int_equal(p.because[1], CST_DROPPED_REDUNDANT);
+    assert_int_equal(p.reason[1], CST_DROPPED_REDUNDANT);
     assert_int_equal(p.partner[1], 0);
     cst_projection_free(context, &p);
 }
@@ -300,16 +300,16 @@ static void caps_and_constant_members(void **state) {
     cst_projection p;
     assert_int_equal(cst_project(context, s, 5, risk, &rule, &p), CST_OK);
     assert_int_equal(p.kept_count, 2);
-    assert_int_equal(p.because[2], CST_DROPPED_COUNT);
-    assert_int_equal(p.because[4], CST_DROPPED_COUNT);
+    assert_int_equal(p.reason[2], CST_DROPPED_COUNT);
+    assert_int_equal(p.reason[4], CST_DROPPED_COUNT);
     cst_projection_free(context, &p);
     rule = (cst_projection_rule){.tau = 0.9, .cap_cost = {7}, .cost = {cost}, .constant = constant};
     assert_int_equal(cst_project(context, s, 5, risk, &rule, &p), CST_OK);
     const int32_t kept[] = {0, 3, 4}; /* 5, not 4 on top, nothing, 2: 7 in all */
     assert_int_equal(p.kept_count, 3);
     assert_memory_equal(p.kept, kept, sizeof kept);
-    assert_int_equal(p.because[1], CST_DROPPED_COST);
-    assert_int_equal(p.because[2], CST_DROPPED_CONSTANT);
+    assert_int_equal(p.reason[1], CST_DROPPED_COST);
+    assert_int_equal(p.reason[2], CST_DROPPED_CONSTANT);
     cst_projection_free(context, &p);
     const double dear[] = {5, 4, 1, 9, 9};
     rule.cap_cost[0] = 3;
@@ -332,8 +332,8 @@ static void caps_and_constant_members(void **state) {
     assert_int_equal(cst_project(context, s, 5, risk, &rule, &p), CST_OK);
     assert_int_equal(p.kept_count, 1); /* 0 is too dear, so that 1 stands, and for the others */
     assert_int_equal(p.kept[0], 1);
-    assert_int_equal(p.because[0], CST_DROPPED_COST);
-    assert_int_equal(p.because[4], CST_DROPPED_REDUNDANT);
+    assert_int_equal(p.reason[0], CST_DROPPED_COST);
+    assert_int_equal(p.reason[4], CST_DROPPED_REDUNDANT);
     cst_projection_free(context, &p);
     const bool all[] = {true, true, true, true, true};
     rule = (cst_projection_rule){.tau = 0.9, .constant = all};

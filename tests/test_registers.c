@@ -27,47 +27,47 @@ static void same_doubles(const double *a, const double *b, size_t count) {
     assert_memory_equal(a, b, count * sizeof *a);
 }
 
-enum { MOST = 67 };
+enum { MAX = 67 };
 
 /* Everything of model/kernels.h on `count` numbers, into out [7 * MOST]. */
 static void run_kernels(int32_t count, const float *p, const double *x, double *out) {
-    memset(out, 0, 7 * MOST * sizeof *out);
+    memset(out, 0, 7 * MAX * sizeof *out);
     cst_add_mixed_logs(p, count, 1e-3, count, 0.7, out);
-    memcpy(out + MOST, x, (size_t)count * sizeof *out);
-    cst_softmax(count, out + MOST);
-    cst_add_scaled_f32(p, count, -1.25, out + 2 * MOST);
-    cst_add_scaled_f64(x, count, 3.5, out + 3 * MOST);
-    cst_add_columns(x, 3, (int32_t)(count % 7), count, x + MOST, out + 4 * MOST);
+    memcpy(out + MAX, x, (size_t)count * sizeof *out);
+    cst_softmax(count, out + MAX);
+    cst_add_scaled_f32(p, count, -1.25, out + 2 * MAX);
+    cst_add_scaled_f64(x, count, 3.5, out + 3 * MAX);
+    cst_add_columns(x, 3, (int32_t)(count % 7), count, x + MAX, out + 4 * MAX);
     cst_row_check check = cst_check_row(p, count);
-    out[5 * MOST] = check.sum;
-    out[5 * MOST + 1] = check.outside;
-    out[5 * MOST + 2] = check.beyond;
+    out[5 * MAX] = check.sum;
+    out[5 * MAX + 1] = check.outside;
+    out[5 * MAX + 2] = check.beyond;
 }
 
 static void loops_of_prediction(void **state) {
     (void)state;
     cst_rng rng;
     cst_rng_init(&rng, 1, CST_STREAM_TEST, 0);
-    for (int32_t count = 1; count <= MOST; count++)
+    for (int32_t count = 1; count <= MAX; count++)
         for (int round = 0; round < 20; round++) {
-            float p[MOST];
-            double x[2 * MOST];
-            double out[2][7 * MOST];
-            for (int i = 0; i < MOST; i++)
+            float p[MAX];
+            double x[2 * MAX];
+            double out[2][7 * MAX];
+            for (int i = 0; i < MAX; i++)
                 p[i] = (float)pow(cst_rng_uniform(&rng), 1 + round);
             if (round > 15)
                 p[count / 2] = round % 2 ? -0.5F : NAN;
-            for (int i = 0; i < 2 * MOST; i++)
+            for (int i = 0; i < 2 * MAX; i++)
                 x[i] = pow(3, round - 10) * cst_rng_normal(&rng);
             for (int i = 0; i < 2; i++) {
                 refused = i == 0;
                 run_kernels(count, p, x, out[i]);
             }
             /* NaN is NaN, with whatever sign an operation leaves */
-            for (int i = 0; i < 7 * MOST; i++)
+            for (int i = 0; i < 7 * MAX; i++)
                 if (isnan(out[0][i]) && isnan(out[1][i]))
                     out[0][i] = out[1][i] = 0;
-            same_doubles(out[0], out[1], 7 * MOST);
+            same_doubles(out[0], out[1], 7 * MAX);
         }
 }
 

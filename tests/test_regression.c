@@ -6,8 +6,8 @@
 
 #include "data/regression.h"
 #include "la/la.h"
+#include "regression/linear_pool.h"
 #include "regression/methods.h"
-#include "regression/pool.h"
 #include "temporary.h"
 
 #include <math.h>
@@ -61,7 +61,7 @@ static void assert_near(double got, double expected, double tolerance) {
         fail_msg("got %.17g, expected %.17g within %g", got, expected, tolerance);
 }
 
-/* ---- the linear pool ------------------------------------------------------------------------- */
+/* ---- the linear pool ---- */
 
 static void the_pool_is_ridge_regression_on_the_difference_to_its_center(void **state) {
     fixture *f = *state;
@@ -120,7 +120,7 @@ static void weights_at_or_above_0_are_optimal(void **state) {
     cst_covariances_free(f->context, &c);
 }
 
-/* ---- baselines ------------------------------------------------------------------------------- */
+/* ---- baselines ---- */
 
 static void expect_baseline(fixture *f, const char *name, const double *expected, bool intercept,
                             double tolerance) {
@@ -178,7 +178,7 @@ static void tagged_baselines_need_a_group(void **state) {
     assert_near(b, 0, 0);
 }
 
-/* ---- the stack ------------------------------------------------------------------------------- */
+/* ---- the stack ---- */
 
 static void fit_stack(fixture *f, const char *preset, const char *const *settings,
                       cst_model **model, cst_report **report) {
@@ -321,7 +321,7 @@ static void weights_are_what_a_member_adds(void **state) {
     cst_model_free(f->context, model);
 }
 
-/* ---- models ---------------------------------------------------------------------------------- */
+/* ---- models ---- */
 
 static void models_are_the_same_from_disk_and_for_any_number_of_threads(void **state) {
     fixture *f = *state;
@@ -372,7 +372,7 @@ static void models_are_the_same_from_disk_and_for_any_number_of_threads(void **s
     }
 }
 
-/* ---- coverage -------------------------------------------------------------------------------- */
+/* ---- coverage ---- */
 
 /* Simulated members whose noise grows with their disagreement; intervals must hold their share of
  * new targets within four standard errors of a binomial count. */
@@ -444,7 +444,7 @@ static void intervals_hold_their_share_of_new_targets(void **state) {
     }
 }
 
-/* ---- what no float32 holds ------------------------------------------------------------------- */
+/* ---- what no float32 holds ---- */
 
 enum { FAR_ROWS = 3 };
 
@@ -580,7 +580,7 @@ static void means_beyond_float32_are_refused_by_every_call(void **state) {
     cst_options_free(f->context, options);
 }
 
-/* ---- errors ---------------------------------------------------------------------------------- */
+/* ---- errors ---- */
 
 static void methods_for_classification_are_refused(void **state) {
     fixture *f = *state;

@@ -147,7 +147,7 @@ static void errors_of_equal_targets_are_squares(void **state) {
     }
 }
 
-/* ---- bootstrap ------------------------------------------------------------------------------- */
+/* ---- bootstrap ---- */
 
 enum { RESAMPLES = 40 };
 
@@ -254,7 +254,7 @@ static void any_number_of_threads_gives_the_same_bytes(void **state) {
     assert_memory_equal(&got[0], &got[1], sizeof got[0]);
 }
 
-/* ---- errors ---------------------------------------------------------------------------------- */
+/* ---- errors ---- */
 
 static void expect_refused(cst_context *context, const cst_predicted_values *p,
                            const double *target, const char *says) {

@@ -21,8 +21,7 @@
 
 enum { ROWS = 60, CLASSES = 3, MEMBERS = 200, FOLDS = 5, MANY = 1000 };
 
-/* ---- the search alone --------------------------------------------------------------------------
- */
+/* ---- the search alone ---- */
 
 /* Kept members whose worth is a permutation of their places; a group is missed when its worth sums
  * to more than `bound`. */
@@ -106,8 +105,7 @@ static void the_least_relied_on_go(void **state) {
     assert_true(least == (double)(MANY - g.count)); /* worths are 0 .. MANY - 1 */
 }
 
-/* ---- in a fit ----------------------------------------------------------------------------------
- */
+/* ---- in a fit ---- */
 
 typedef struct pool {
     float predictions[MEMBERS][ROWS * CLASSES];
@@ -199,8 +197,8 @@ static void what_is_left_is_fitted_from_scratch(void **state) {
     assert_memory_equal(one.fit.row_loss, two.fit.row_loss, ROWS * sizeof(double));
     int32_t most = 0; /* that went at once */
     for (int32_t k = 0; k < members; k++) {
-        assert_true((one.because[k] == CST_BECAUSE_REFIT) == !isnan(one.refit_change[k]));
-        assert_true((one.because[k] == CST_BECAUSE_REFIT) == (one.refit_together[k] > 0));
+        assert_true((one.reason[k] == CST_REASON_REFIT) == !isnan(one.refit_change[k]));
+        assert_true((one.reason[k] == CST_REASON_REFIT) == (one.refit_together[k] > 0));
         most = one.refit_together[k] > most ? one.refit_together[k] : most;
     }
     assert_true(most >= members / 32);

@@ -258,7 +258,7 @@ static void many_members_become_pairs(void **state) {
     cst_report_free(context, report);
 }
 
-/* ---- comparisons ----------------------------------------------------------------------------- */
+/* ---- comparisons ---- */
 
 static const char COMPARE[] =
     "{\"split\": \"oof\", \"scored\": \"nested\", \"samples\": 1437, \"classes\": 10,"

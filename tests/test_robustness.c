@@ -34,8 +34,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* ---- out of distribution ----------------------------------------------------------------------
- */
+/* ---- out of distribution ---- */
 
 static void separation_matches_scikit_learn(void **state) {
     (void)state;
@@ -122,8 +121,7 @@ static void member_scores_match_scipy(void **state) {
         assert_true(disagreement[i] == 0 && information[i] < 1e-12);
 }
 
-/* ---- corruption -------------------------------------------------------------------------------
- */
+/* ---- corruption ---- */
 
 static const cst_corruption CONDITIONS[ROB_CONDITIONS] = {
     {"noise", "gaussian_noise", 1}, {"noise", "gaussian_noise", 3}, {"noise", "gaussian_noise", 5},
@@ -275,8 +273,7 @@ static void alexnet_is_the_published_table(void **state) {
     cst_reference_errors_free(context, &reference);
 }
 
-/* ---- ratios -----------------------------------------------------------------------------------
- */
+/* ---- ratios ---- */
 
 static void ratios_match_numpy(void **state) {
     (void)state;

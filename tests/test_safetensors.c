@@ -42,8 +42,7 @@ static cst_safetensors *from_memory(fixture *f, const char *header, const void *
     return file;
 }
 
-/* ---- types -----------------------------------------------------------------------------------
- */
+/* ---- types ---- */
 
 static void names_of_types(void **state) {
     (void)state;
@@ -76,8 +75,7 @@ static void rounding(void **state) {
     assert_int_equal(cst_bfloat_of_f64(NAN) & 0x7fc0, 0x7fc0);
 }
 
-/* ---- reading ---------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 static void every_type(void **state) {
     fixture *f = *state;
@@ -284,8 +282,7 @@ static void shrinking(void **state) {
                  NULL);
 }
 
-/* ---- writing ---------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 /* Copies a file, tensor by tensor in the order of `source`'s data turned round, in odd pieces. */
 static void copy_file(fixture *f, const cst_safetensors *source, const char *path,
@@ -502,8 +499,7 @@ static void misuse_of_the_writer(void **state) {
     assert_null(writer);
 }
 
-/* ---- many tensors, failing memory ------------------------------------------------------------
- */
+/* ---- many tensors, failing memory ---- */
 
 /* A hundred thousand tensors: names are looked up, nothing is quadratic. */
 static void many_tensors(void **state) {

@@ -35,7 +35,7 @@ static void replace(fixture *f, const char *name, const float *data, int rows, i
     assert_int_equal(rename(at(f, "new.npy"), path), 0);
 }
 
-/* ---- calls ----------------------------------------------------------------------------------- */
+/* ---- calls ---- */
 
 static void between_two_calls(void **state) {
     fixture *f = *state;
@@ -174,7 +174,7 @@ static void other_rights(void **state) {
     expect_ok(f, see_with_other_rights(f->context));
 }
 
-/* ---- names that were made to be slow --------------------------------------------------------- */
+/* ---- names that were made to be slow ---- */
 
 enum { BLOCKS = 14, BLOCK = 4, NAMES = 1 << BLOCKS, ODD = 1 << 20 };
 
@@ -248,8 +248,7 @@ static void many_files(void **state) {
     expect_ok(f, see_many(f->context)); /* nothing stays from call to call */
 }
 
-/* ---- maps ------------------------------------------------------------------------------------
- */
+/* ---- maps ---- */
 
 /* Maps in which every class is as likely. */
 static void put_maps(fixture *f, const char *name, const char *shape, size_t values) {

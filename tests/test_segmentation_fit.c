@@ -53,8 +53,7 @@ static void halves_are_numpys(void **state) {
     assert_int_equal(cst_half_of(NAN) & 0x7e00, 0x7e00);
 }
 
-/* ---- a pool of the fixture's maps --------------------------------------------------------------
- */
+/* ---- a pool of the fixture's maps ---- */
 
 static void write_pool(fixture *f) {
     char dict[128];
@@ -243,8 +242,7 @@ static void prior_is_corrected_exactly(void **state) {
     cst_pool_free(f->context, pool);
 }
 
-/* ---- intervals --------------------------------------------------------------------------------
- */
+/* ---- intervals ---- */
 
 static int ascending(const void *a, const void *b) {
     double x = *(const double *)a;
@@ -329,8 +327,7 @@ static void intervals_are_of_resampled_cases(void **state) {
     }
 }
 
-/* ---- offsets ----------------------------------------------------------------------------------
- */
+/* ---- offsets ---- */
 
 static double miou_with(cst_context *context, const double *offsets, const int32_t *labels,
                         int count) {

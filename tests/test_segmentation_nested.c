@@ -10,8 +10,7 @@
 
 enum { MEMBERS = 2, CLASSES = 3, SIDE = 8, SIDE_SMALL = 4 };
 
-/* ---- a pool -----------------------------------------------------------------------------------
- */
+/* ---- a pool ---- */
 
 static double uniform(uint64_t *state) {
     *state = *state * 6364136223846793005U + 1442695040888963407U;
@@ -113,8 +112,7 @@ static cst_nesting nesting_of(const made *m) {
         m->labels};
 }
 
-/* ---- where a case belongs ---------------------------------------------------------------------
- */
+/* ---- where a case belongs ---- */
 
 /* Most of 300 cases have no pixel among the 100 that are sampled. */
 static void cases_are_scored_without_their_fold(void **state) {
@@ -156,8 +154,7 @@ static void cases_are_scored_without_their_group(void **state) {
     close_made(f, &m);
 }
 
-/* ---- labels of a fold -------------------------------------------------------------------------
- */
+/* ---- labels of a fold ---- */
 
 /* Biases [fold_count][CLASSES] of the fits and their offsets. */
 static void run_nested(fixture *f, const made *m, double *biases, double *offsets) {

@@ -66,7 +66,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* ---- sizes ----------------------------------------------------------------------------------- */
+/* ---- sizes ---- */
 
 /* `n` stands where rows, samples or a count does. */
 typedef cst_status (*sized_call)(fixture *f, int64_t n);
@@ -282,7 +282,7 @@ static void every_sized_function_is_tried(void **state) {
     }
 }
 
-/* ---- results on top of the input ------------------------------------------------------------- */
+/* ---- results on top of the input ---- */
 
 static void results_may_replace_the_input(void **state) {
     fixture *f = *state;
@@ -306,8 +306,7 @@ static void results_may_replace_the_input(void **state) {
     assert_memory_equal(labels, apart_folds, sizeof labels);
 }
 
-/* ---- numbers that are none --------------------------------------------------------------------
- */
+/* ---- numbers that are none ---- */
 
 static void numbers_are_checked(void **state) {
     fixture *f = *state;

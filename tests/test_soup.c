@@ -46,7 +46,7 @@ typedef struct kitchen {
 
 static void change_files(const kitchen *k);
 
-/* ---- the hook -------------------------------------------------------------------------------- */
+/* ---- the hook ---- */
 
 static void load(cst_context *context, const cst_safetensors *file, const char *name,
                  int64_t elements, double *out) {
@@ -93,7 +93,7 @@ static cst_status predict(cst_context *context, void *user, const char *candidat
     return cst_write_predictions(context, predictions, out, SOUP_ROWS, SOUP_CLASSES);
 }
 
-/* ---- the kitchen ----------------------------------------------------------------------------- */
+/* ---- the kitchen ---- */
 
 static void write_model(cst_context *context, const char *path, int model) {
     const int64_t shape[2] = {SOUP_CLASSES, SOUP_COLUMNS};
@@ -180,7 +180,7 @@ static double number_of(const char *text, const char *key) {
     return cst_strtod(at + strlen(wanted), NULL);
 }
 
-/* ---- what is chosen -------------------------------------------------------------------------- */
+/* ---- what is chosen ---- */
 
 static void greedy_is_recipe_1(void **state) {
     kitchen *k = *state;
@@ -287,7 +287,7 @@ static void one_file_is_a_soup(void **state) {
     free(learned);
 }
 
-/* ---- what fails ------------------------------------------------------------------------------ */
+/* ---- what fails ---- */
 
 static void hooks_that_fail(void **state) {
     kitchen *k = *state;

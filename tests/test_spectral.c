@@ -22,8 +22,7 @@
 #include "check.h"
 #include "data/spectral.h"
 
-/* ---- against NumPy -----------------------------------------------------------------------------
- */
+/* ---- against NumPy ---- */
 
 static void spectra_agree_with_numpy(void **state) {
     cst_context *context = *state;
@@ -112,17 +111,16 @@ static void folds_may_move_farther_than_claimed(void **state) {
     assert_true(isinf(out.ratio));
 }
 
-/* ---- what follows ------------------------------------------------------------------------------
- */
+/* ---- what follows ---- */
 
-enum { MOST = 24, HEADS = 6 };
+enum { MAX = 24, HEADS = 6 };
 
 typedef struct pool {
     int32_t members;
     int32_t clusters;
-    int32_t cluster_of[MOST];
+    int32_t cluster_of[MAX];
     int32_t kept[HEADS];
-    double gram[MOST * MOST];
+    double gram[MAX * MAX];
 } pool;
 
 /* Correlations of a pool with clusters: heads with random correlations below 1 / (G - 1), copies
@@ -131,7 +129,7 @@ static void make_pool(cst_rng *rng, double noise, pool *p) {
     p->members = 0;
     p->clusters = 1 + (int32_t)cst_rng_below(rng, HEADS);
     for (int32_t g = 0; g < p->clusters; g++) {
-        int64_t size = 1 + cst_rng_below(rng, MOST / HEADS);
+        int64_t size = 1 + cst_rng_below(rng, MAX / HEADS);
         p->kept[g] = p->members;
         for (int64_t i = 0; i < size; i++)
             p->cluster_of[p->members++] = g;
@@ -155,8 +153,8 @@ typedef struct figures {
     cst_spectral_facts before;
     cst_spectral_facts after;
     cst_spectral_claims claims;
-    double values[MOST];
-    double values_after[MOST];
+    double values[MAX];
+    double values_after[MAX];
 } figures;
 
 static void compute(cst_context *context, const pool *p, figures *f) {
@@ -332,8 +330,7 @@ static void stability_on_random_regressions(void **state) {
     assert_true(within > 100);
 }
 
-/* ---- what does not follow ----------------------------------------------------------------------
- */
+/* ---- what does not follow ---- */
 
 /* A pool by the correlations of its heads and the sizes of its clusters, without noise. */
 static void make_exact(const double *heads, int32_t clusters, const int32_t *sizes, pool *p) {

@@ -264,8 +264,7 @@ static void no_room_for_a_copy_is_an_error(void **state) {
     free(before);
 }
 
-/* ---- large arrays -----------------------------------------------------------------------------
- */
+/* ---- large arrays ---- */
 
 /* Beyond half of the budget arrays are mapped: zero, writable, freed in any order. */
 static void large_arrays_go_to_files(void **state) {

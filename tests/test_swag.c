@@ -18,7 +18,7 @@ static const char *const STEP_PATHS[STEPS] = {
     SERIES "step0.safetensors", SERIES "step1.safetensors", SERIES "step2.safetensors",
     SERIES "step3.safetensors", SERIES "step4.safetensors", SERIES "step5.safetensors"};
 
-/* ---- comparing files ------------------------------------------------------------------------- */
+/* ---- comparing files ---- */
 
 /* Two files with the same header to the byte and numbers as far apart as `relative` allows; 16-bit
  * floats and integers not at all. */
@@ -34,12 +34,12 @@ static void expect_like(fixture *f, const char *path, const char *expected, doub
     assert_int_equal(size, other);
     assert_memory_equal(x, y, (size_t)cst_safetensors_offset(ours, 0)); /* the header */
     for (int64_t t = 0; t < cst_safetensors_count(ours); t++) {
-        enum { MOST = 128 };
-        double a[MOST];
-        double b[MOST];
+        enum { MAX = 128 };
+        double a[MAX];
+        double b[MAX];
         int64_t count = cst_safetensors_elements(ours, t);
         cst_dtype dtype = cst_safetensors_dtype(ours, t);
-        assert_true(count <= MOST);
+        assert_true(count <= MAX);
         double limit = dtype == CST_DTYPE_F64 || dtype == CST_DTYPE_F32 ? relative : 0;
         expect_ok(f, cst_safetensors_read_f64(f->context, ours, t, 0, count, a));
         expect_ok(f, cst_safetensors_read_f64(f->context, theirs, t, 0, count, b));
@@ -54,7 +54,7 @@ static void expect_like(fixture *f, const char *path, const char *expected, doub
     cst_safetensors_close(f->context, theirs);
 }
 
-/* ---- against NumPy --------------------------------------------------------------------------- */
+/* ---- against NumPy ---- */
 
 static void averages(void **state) {
     fixture *f = *state;
@@ -186,7 +186,7 @@ static void scale_and_count(void **state) {
                  "exists already", NULL);
 }
 
-/* ---- the distribution of draws --------------------------------------------------------------- */
+/* ---- the distribution of draws ---- */
 
 /* Mean, variances and covariances of samples of a small network against the closed form
  * scale (diag(variance) + D D' / (rank - 1)), within five standard errors. */
@@ -338,7 +338,7 @@ static void draws_are_normal(void **state) {
     assert_true(fabs(across / root) < 5);
 }
 
-/* ---- threads, stopping ----------------------------------------------------------------------- */
+/* ---- threads, stopping ---- */
 
 static void same_bytes_for_any_threads(void **state) {
     fixture *f = *state;
@@ -406,7 +406,7 @@ static void can_be_cancelled(void **state) {
     cst_context_set_progress(f->context, NULL, NULL);
 }
 
-/* ---- what is refused ------------------------------------------------------------------------- */
+/* ---- what is refused ---- */
 
 static void arguments(void **state) {
     fixture *f = *state;

@@ -256,8 +256,7 @@ static void a_cancelled_thread_ends_after_its_call(void **state) {
     (void)sum_of_blocks(e.context);
 }
 
-/* ---- what threads take over from the caller ---------------------------------------------------
- */
+/* ---- what threads take over from the caller ---- */
 
 typedef struct looked {
     pthread_t caller;
@@ -324,7 +323,7 @@ static void threads_round_as_the_caller_does(void **state) {
     assert_int_equal(l.wrong, 0);
 }
 
-/* ---- forks ----------------------------------------------------------------------------------- */
+/* ---- forks ---- */
 
 /* What a child says at its end: 0 where all is well. An alarm ends one that waits. */
 static int end_of(pid_t child) {

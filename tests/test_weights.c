@@ -6,14 +6,14 @@
 #include "blend/greedy.h"
 #include "calibration/calibration.h"
 #include "la/la.h"
+#include "learners/loglinear.h"
+#include "learners/moments.h"
 #include "loglinear_oracle.h"
-#include "meta/loglinear.h"
-#include "meta/moments.h"
 #include "metrics/resample.h"
 #include "metrics/risk.h"
 #include "metrics/weighted.h"
 #include "model/values.h"
-#include "regression/pool.h"
+#include "regression/linear_pool.h"
 
 #include <corestack/fit.h>
 #include <corestack/model.h>
@@ -31,7 +31,7 @@
 
 #include "data/weights.h"
 
-enum { CELLS = RW_ROWS * RW_CLASSES, MOST = 4 * RW_ROWS };
+enum { CELLS = RW_ROWS * RW_CLASSES, MAX = 4 * RW_ROWS };
 
 static cst_context *context;
 static const float *members[RW_MEMBERS];
@@ -40,7 +40,7 @@ static const int32_t active[RW_MEMBERS] = {0, 1, 2};
 /* Every row as often as its whole weight says. */
 static int64_t repeats;
 static float *repeated[RW_MEMBERS];
-static int32_t repeated_labels[MOST];
+static int32_t repeated_labels[MAX];
 static double times[RW_ROWS];
 
 static int setup(void **state) {
@@ -48,7 +48,7 @@ static int setup(void **state) {
     cst_la_enter();
     for (int k = 0; k < RW_MEMBERS; k++) {
         members[k] = rw_pool + (size_t)k * CELLS;
-        repeated[k] = malloc(sizeof(float) * MOST * RW_CLASSES);
+        repeated[k] = malloc(sizeof(float) * MAX * RW_CLASSES);
         repeats = 0;
         for (int64_t i = 0; i < RW_ROWS; i++)
             for (int32_t t = 0; t < rw_times[i]; t++) {
@@ -93,8 +93,7 @@ static cst_view repeated_view(void) {
                       .labels = repeated_labels};
 }
 
-/* ---- beside NumPy -----------------------------------------------------------------------------
- */
+/* ---- beside NumPy ---- */
 
 static void optimum_matches_scipy(void **state) {
     (void)state;
@@ -252,8 +251,7 @@ static void linear_pool_matches_numpy(void **state) {
     cst_scaling_free(context, &scaling);
 }
 
-/* ---- beside repeated rows ---------------------------------------------------------------------
- */
+/* ---- beside repeated rows ---- */
 
 static void fits_match_repeated_rows(void **state) {
     (void)state;
@@ -433,8 +431,7 @@ static void resamples_keep_the_weights(void **state) {
     free(p);
 }
 
-/* ---- pools ------------------------------------------------------------------------------------
- */
+/* ---- pools ---- */
 
 typedef struct pool_case {
     bool values;

@@ -26,7 +26,7 @@ size_t fuzz_repair(uint8_t *data, size_t size, size_t room);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t room);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned seed);
 
-/* ---- the context ----------------------------------------------------------------------------- */
+/* ---- the context ---- */
 
 /* Memory that a call may hold whatever the input: buffers and tables of fixed size. */
 #define FUZZ_FLOOR ((size_t)4 << 20)
@@ -46,7 +46,7 @@ bool fuzz_good(cst_context *context, cst_status status, bool argument);
 #define FUZZ_CHECK(held, promise) ((held) ? (void)0 : fuzz_broken(__FILE__, __LINE__, promise))
 _Noreturn void fuzz_broken(const char *file, int line, const char *promise);
 
-/* ---- files ----------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 /* A folder of this process alone, in memory where the system has such; gone at exit. */
 const char *fuzz_folder(void);
@@ -56,7 +56,7 @@ const char *fuzz_file(const char *name, const void *data, size_t size);
 /* Removes every file and folder that fuzz_file made. */
 void fuzz_clear(void);
 
-/* ---- bytes ----------------------------------------------------------------------------------- */
+/* ---- bytes ---- */
 
 static inline uint32_t fuzz_le(const uint8_t *from, int bytes) {
     uint32_t value = 0;

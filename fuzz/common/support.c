@@ -14,7 +14,7 @@
 
 enum { PATH_CHARS = 512, FILES_MAX = 64, FOLDERS_MAX = 16 };
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 static struct {
     size_t live;  /* bytes */
@@ -55,7 +55,7 @@ void fuzz_end(cst_context *context) {
     FUZZ_CHECK(memory.live == 0, "nothing that was allocated is left");
 }
 
-/* ---- checks ---------------------------------------------------------------------------------- */
+/* ---- checks ---- */
 
 _Noreturn void fuzz_broken(const char *file, int line, const char *promise) {
     (void)fprintf(stderr, "%s:%d: broken promise: %s\n", file, line, promise);
@@ -98,7 +98,7 @@ bool fuzz_good(cst_context *context, cst_status status, bool argument) {
     return false;
 }
 
-/* ---- files ----------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 static char folder[PATH_CHARS / 2];
 static char made[FILES_MAX + FOLDERS_MAX][PATH_CHARS];
@@ -166,7 +166,7 @@ const char *fuzz_file(const char *name, const void *data, size_t size) {
     return path;
 }
 
-/* ---- AFL++ ----------------------------------------------------------------------------------- */
+/* ---- AFL++ ---- */
 
 #ifdef CST_FUZZ_REPAIR_FIRST
 #undef LLVMFuzzerTestOneInput

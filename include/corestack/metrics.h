@@ -92,8 +92,7 @@ CST_API cst_status cst_metrics_reliability(cst_context *context, const float *pr
                                            int64_t rows, int32_t classes, const int32_t *labels,
                                            int bins, cst_reliability_bin *out);
 
-/* ---- accuracy by training count ---------------------------------------------------------------
- */
+/* ---- accuracy by training count ---- */
 
 /* The usual limits of long-tailed data: head classes have more training samples than the first,
  * tail classes fewer than the second, mid classes are the others. */
@@ -119,8 +118,7 @@ CST_API cst_status cst_group_accuracy_evaluate(cst_context *context, const float
                                                const int64_t *training_counts, int64_t head_above,
                                                int64_t tail_below, cst_group_accuracy *out);
 
-/* ---- out of distribution ----------------------------------------------------------------------
- */
+/* ---- out of distribution ---- */
 
 /* Scores that are higher the more a sample looks out of distribution. */
 typedef enum cst_ood_score {
@@ -153,8 +151,7 @@ CST_API cst_status cst_ood_evaluate(cst_context *context, const double *in_score
                                     int64_t in_samples, const double *out_scores,
                                     int64_t out_samples, cst_ood_metrics *out);
 
-/* ---- bootstrap --------------------------------------------------------------------------------
- */
+/* ---- bootstrap ---- */
 
 /* 95% intervals of the basic scores from `resamples` (1 to 10,000,000; 5000 is usual) bootstrap
  * resamples of the samples: percentiles 2.5 and 97.5, linear between order statistics. Resample r

@@ -62,8 +62,7 @@ CST_API const char *cst_model_setting(const cst_model *model, size_t index);
 CST_API cst_status cst_model_predict(cst_context *context, const cst_model *model,
                                      const float *const *predictions, int64_t rows, float *out);
 
-/* ---- prediction without allocation, for a service ----------------------------------------------
- */
+/* ---- prediction without allocation, for a service ---- */
 
 /* The memory that one thread needs to predict with one model. */
 typedef struct cst_predictor cst_predictor;

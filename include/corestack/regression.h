@@ -79,8 +79,7 @@ CST_API cst_status cst_value_bootstrap(cst_context *context, const cst_predicted
 CST_API cst_status cst_value_errors(cst_context *context, const cst_predicted_values *predicted,
                                     const double *targets, double *out);
 
-/* ---- prediction -------------------------------------------------------------------------------
- */
+/* ---- prediction ---- */
 
 /* cst_model_predict for a model of a regression, with the variance of each value: noise plus what
  * the parameters are not sure of. mean, variance: [rows][outputs], the caller's. CST_ERROR_INPUT

@@ -56,8 +56,7 @@ CST_API int32_t cst_dtype_bits(cst_dtype dtype);
  */
 CST_API int cst_dtype_is_number(cst_dtype dtype);
 
-/* ---- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 /* An open file. Immutable but for cst_safetensors_map: any number of threads may read one, each
  * with a context of its own. */
@@ -119,8 +118,7 @@ CST_API cst_status cst_safetensors_read_f64(cst_context *context, const cst_safe
 CST_API cst_status cst_safetensors_map(cst_context *context, cst_safetensors *file, int64_t tensor,
                                        const void **out);
 
-/* ---- writing -----------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 /* A file that is being written: first its tensors are declared, then their data given in pieces.
  * One thread at a time. After an error it can only be abandoned; where bytes could not be written,

@@ -33,8 +33,7 @@ CST_API double cst_chi_square_upper(double x, double df);
  * farther on either side. 0 <= successes <= trials. */
 CST_API double cst_binomial_two_sided(int64_t successes, int64_t trials);
 
-/* ---- tests ------------------------------------------------------------------------------------
- */
+/* ---- tests ---- */
 
 /* Of paired differences, first minus second. */
 typedef struct cst_t_test {

@@ -13,8 +13,7 @@
 extern "C" {
 #endif
 
-/* ---- checkpoints that belong together ----------------------------------------------------------
- */
+/* ---- checkpoints that belong together ---- */
 
 /* Open safetensors files that hold the same tensors: same names, shapes and dtypes, in any order.
  * Immutable: any number of threads may use one, each with a context of its own. */
@@ -75,8 +74,7 @@ CST_API cst_status cst_checkpoints_mix(cst_context *context, const cst_checkpoin
                                        const double *weights, cst_mix_scope scope, const char *path,
                                        uint64_t hash[2]);
 
-/* ---- a training run's checkpoints --------------------------------------------------------------
- */
+/* ---- a training run's checkpoints ---- */
 
 /* Writes the mean of checkpoints [count] as one (stochastic weight averaging; Izmailov et al.
  * 2018), as cst_checkpoints_mix does. from: an average that this function wrote, which is continued

@@ -20,13 +20,22 @@
  * so that the bytes of a result depend neither on the number of threads nor on that of ranks. */
 #define CST_BLOCK_ROWS 512
 
-/* ---- errors and notices -------------------------------------------------------------------- */
+/* ---- errors and notices ---- */
 
 /* Records a message and returns `code`, so that `return cst_fail(...)` and `status = cst_fail(...)`
  * read well. Safe to call from a parallel loop only through cst_parallel_for, which keeps the
  * first. */
 cst_status cst_fail(cst_context *context, cst_status code, const char *format, ...)
     CST_PRINTF(3, 4);
+
+/* The next step of a function that can fail: runs only if every step before it succeeded, and keeps
+ * its status. Needs a local `cst_status status`. Cleanup follows the last step, so that there is
+ * one exit. */
+#define CST_TRY(...)                                                                               \
+    do {                                                                                           \
+        if (status == CST_OK)                                                                      \
+            status = (__VA_ARGS__);                                                                \
+    } while (0)
 
 #ifdef __clang_analyzer__
 /* The analyzer sees one file at a time: this tells it that what cst_fail returns is `code`. */
@@ -104,7 +113,7 @@ cst_status cst_adopt_error(cst_context *parent, const cst_context *child, cst_st
  * is no temporary file for a large array, and the second is no CST_ERROR_MEMORY. */
 cst_status cst_why(const cst_context *context, cst_status status);
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 /* count * size zeroed bytes, 64-byte aligned, or NULL with the error recorded (CST_ERROR_MEMORY). A
  * count of 0 gives a valid pointer. Thread-safe (but for the error message). */
@@ -144,7 +153,7 @@ bool cst_size_add(size_t a, size_t b, size_t *out);
 /* Wall-clock seconds from an arbitrary origin, monotonic. */
 double cst_seconds(void);
 
-/* ---- parallel loops -------------------------------------------------------------------------- */
+/* ---- parallel loops ---- */
 
 /* Runs task 0..count-1. Each call gets a child-free context only for reading the allocator: a task
  * records its failure by returning a status and calling cst_fail on the context it was handed,
@@ -177,7 +186,7 @@ static inline int64_t cst_block_size(int64_t rows, int64_t block) {
     return left < CST_BLOCK_ROWS ? left : CST_BLOCK_ROWS;
 }
 
-/* ---- random numbers -------------------------------------------------------------------------- */
+/* ---- random numbers ---- */
 
 /* What a stream is for. A seed gives each purpose its own independent sequence. Values are pinned.
  */

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* The least that work can be promised in, and what is assumed where the system does not say. */
-static const size_t MEMORY_LEAST = (size_t)64 << 20;
+static const size_t MEMORY_MIN = (size_t)64 << 20;
 static const size_t MEMORY_UNKNOWN = (size_t)1 << 30;
 
 /* The context whose refusal this thread was told last, so that cst_last_error can say why without
@@ -29,7 +29,7 @@ static size_t quarter_of_memory(void) {
     long pages = sysconf(_SC_PHYS_PAGES);
     long size = sysconf(_SC_PAGESIZE);
     size_t quarter = pages > 0 && size > 0 ? (size_t)pages / 4 * (size_t)size : MEMORY_UNKNOWN;
-    return quarter < MEMORY_LEAST ? MEMORY_LEAST : quarter;
+    return quarter < MEMORY_MIN ? MEMORY_MIN : quarter;
 }
 
 cst_status cst_context_create_with(cst_context **out, cst_realloc_fn realloc_fn, void *user) {
@@ -201,7 +201,7 @@ int cst_context_threads(const cst_context *context) {
 
 cst_status cst_context_set_memory(cst_context *context, size_t bytes) {
     CST_ENTER(context);
-    if (bytes > 0 && bytes < MEMORY_LEAST)
+    if (bytes > 0 && bytes < MEMORY_MIN)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "memory must be 0 (a quarter of the machine's) or at least 64 MiB, got %zu "
                         "bytes",

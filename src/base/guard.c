@@ -46,12 +46,12 @@ cst_status cst_fail_seed(cst_context *context, const char *call, uint64_t seed) 
     return cst_fail(context, CST_ERROR_ARGUMENT,
                     "%s: the seed must be 0 to %llu, which is what documents hold exactly, got "
                     "%llu",
-                    call, (unsigned long long)CST_SEED_MOST, (unsigned long long)seed);
+                    call, (unsigned long long)CST_SEED_MAX, (unsigned long long)seed);
 }
 
 cst_status cst_fail_resamples(cst_context *context, const char *call, int32_t resamples) {
     return cst_fail(context, CST_ERROR_ARGUMENT, "%s: resamples must be 0 to %d, got %d", call,
-                    CST_RESAMPLES_MOST, (int)resamples);
+                    CST_RESAMPLES_MAX, (int)resamples);
 }
 
 cst_status cst_check_texts(cst_context *context, const char *call, const char *list,

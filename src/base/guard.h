@@ -43,8 +43,9 @@ void cst_context_leave(cst_context **entered);
     } while (0)
 #endif
 
-/* ---- sizes -------------------------------------------------------------------------------------
- * An array that is said to be larger than any address space was not given: its size is a mistake,
+/* ---- sizes ---- */
+
+/* An array that is said to be larger than any address space was not given: its size is a mistake,
  * and reading it would end the process.
  */
 
@@ -60,41 +61,45 @@ bool cst_size_fits(int64_t rows, int64_t columns, size_t bytes);
             return cst_fail_size(context, __func__, rows, columns);                                \
     } while (0)
 
-/* ---- seeds -------------------------------------------------------------------------------------
- * Documents hold a seed as a number, and readers of JSON hold whole numbers to 2^53 exactly.
+/* ---- seeds ---- */
+
+/* Documents hold a seed as a number, and readers of JSON hold whole numbers to 2^53 exactly.
  */
 
-#define CST_SEED_MOST ((uint64_t)1 << 53)
+#define CST_SEED_MAX ((uint64_t)1 << 53)
 
 cst_status cst_fail_seed(cst_context *context, const char *call, uint64_t seed);
 #define CST_SEED(context, seed)                                                                    \
     do {                                                                                           \
-        if ((seed) > CST_SEED_MOST)                                                                \
+        if ((seed) > CST_SEED_MAX)                                                                 \
             return cst_fail_seed(context, __func__, seed);                                         \
     } while (0)
 
-/* ---- resamples ---------------------------------------------------------------------------------
- * None (0), or as many as a bootstrap takes.
+/* ---- resamples ---- */
+
+/* None (0), or as many as a bootstrap takes.
  */
 
-enum { CST_RESAMPLES_MOST = 10000000 };
+enum { CST_RESAMPLES_MAX = 10000000 };
 
 cst_status cst_fail_resamples(cst_context *context, const char *call, int32_t resamples);
 #define CST_RESAMPLES(context, resamples)                                                          \
     do {                                                                                           \
-        if ((resamples) < 0 || (resamples) > CST_RESAMPLES_MOST)                                   \
+        if ((resamples) < 0 || (resamples) > CST_RESAMPLES_MAX)                                    \
             return cst_fail_resamples(context, __func__, resamples);                               \
     } while (0)
 
-/* ---- texts -------------------------------------------------------------------------------------
- * An argument error that names the place where a list lacks a text; CST_OK where it is whole.
+/* ---- texts ---- */
+
+/* An argument error that names the place where a list lacks a text; CST_OK where it is whole.
  */
 
 cst_status cst_check_texts(cst_context *context, const char *call, const char *list,
                            const char *const *texts, int32_t count);
 
-/* ---- handles -----------------------------------------------------------------------------------
- * The first field of what a public handle points to says what it is, until it is freed. Only
+/* ---- handles ---- */
+
+/* The first field of what a public handle points to says what it is, until it is freed. Only
  * programs that are wrong are stopped by looking at it, so it is looked at in debug builds
  * (CST_CHECK_HANDLES).
  */

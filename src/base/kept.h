@@ -21,7 +21,7 @@ const void *cst_kept_find(cst_context *context, const struct stat *info, cst_kep
 bool cst_kept_add(cst_context *context, const struct stat *info, void *value, size_t bytes,
                   cst_kept_free_fn release);
 
-/* ---- for the context itself ------------------------------------------------------------------ */
+/* ---- for the context itself ---- */
 
 /* Of one call. */
 typedef struct cst_kept {

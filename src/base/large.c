@@ -19,8 +19,8 @@
 /* Seconds between two looks at the resident size. A loop that uses again what just left memory
  * waits for it page by page, so each look that finds too much once more doubles the time to the
  * next one, up to so many seconds for each byte of the budget. */
-static const double LOOK_LEAST = 0.004;
-static const double LOOK_MOST = 0.128 / (double)(256 << 20);
+static const double LOOK_MIN = 0.004;
+static const double LOOK_MAX = 0.128 / (double)(256 << 20);
 
 /* At the beginning of a mapping; the array follows at HEAD_BYTES, which keeps it aligned. */
 struct cst_mapping {
@@ -166,12 +166,12 @@ void cst_large_trim(cst_large *large, size_t limit, bool passing) {
     if (pthread_mutex_trylock(&large->lock) != 0)
         return;
     double now = cst_seconds();
-    if (large->maps && now - large->looked > (passing ? LOOK_LEAST : large->pause)) {
+    if (large->maps && now - large->looked > (passing ? LOOK_MIN : large->pause)) {
         bool full = resident() > limit / 4 * 3;
         large->looked = now;
         if (!passing)
-            large->pause = full ? fmin(2 * large->pause, LOOK_MOST * (double)limit) : 0;
-        large->pause = fmax(large->pause, LOOK_LEAST);
+            large->pause = full ? fmin(2 * large->pause, LOOK_MAX * (double)limit) : 0;
+        large->pause = fmax(large->pause, LOOK_MIN);
         for (cst_mapping *map = large->maps; full && map; map = map->after)
             (void)madvise((char *)map + HEAD_BYTES, map->bytes - HEAD_BYTES, MADV_DONTNEED);
     }

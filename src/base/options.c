@@ -205,7 +205,7 @@ cst_status cst_options_set(cst_context *context, cst_options *options, const cha
 static bool spell_in_digits(const cst_option_spec *spec, const char *value, char out[VALUE_CHARS]) {
     double number = 0;
     if (spec->type != CST_OPTION_INTEGER || !parse_number(spec, value, &number) ||
-        number != floor(number) || number >= (double)CST_SEED_MOST)
+        number != floor(number) || number >= (double)CST_SEED_MAX)
         return false;
     (void)cst_snprintf(out, VALUE_CHARS, "%lld", (long long)number);
     return true;

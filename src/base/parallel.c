@@ -13,7 +13,7 @@
 
 /* Terms held at a time by cst_reduce_blocks: as many as take WAVE_DOUBLES, within these limits. A
  * matter of memory and of how often threads meet, not of the sum's value. */
-enum { WAVE_LEAST = 16, WAVE_MOST = 1024, WAVE_DOUBLES = 1 << 20 };
+enum { WAVE_MIN = 16, WAVE_MAX = 1024, WAVE_DOUBLES = 1 << 20 };
 
 /* Threads have scratch of their own, so a small memory budget allows few of them. Results do not
  * depend on how many there are. A worker's context has one: loops inside tasks are serial. */
@@ -116,8 +116,7 @@ static cst_status run_in_turn(const loop *l) {
     cst_mute(l->context, true);
     for (int64_t i = 0; status == CST_OK && i < l->count; i++) {
         status = cst_poll(l->context);
-        if (status == CST_OK)
-            status = l->task(l->context, l->user, i);
+        CST_TRY(l->task(l->context, l->user, i));
         if (l->counts)
             cst_count_one(l->context);
     }
@@ -153,8 +152,7 @@ cst_status cst_parallel_long(cst_context *context, int64_t count, cst_task_fn ta
     for (int64_t i = together; status == CST_OK && i < count; i++) {
         cst_mute(context, true);
         status = cst_poll(context);
-        if (status == CST_OK)
-            status = task(context, user, i);
+        CST_TRY(task(context, user, i));
         cst_mute(context, false);
         if (counts)
             cst_count_one(context);
@@ -184,8 +182,8 @@ cst_status cst_reduce_blocks(cst_context *context, int64_t blocks, size_t width,
     memset(total, 0, width * sizeof *total);
     if (blocks <= 0)
         return CST_OK;
-    int64_t size = width > 0 ? WAVE_DOUBLES / (int64_t)width : WAVE_MOST;
-    size = size < WAVE_LEAST ? WAVE_LEAST : size > WAVE_MOST ? WAVE_MOST : size;
+    int64_t size = width > 0 ? WAVE_DOUBLES / (int64_t)width : WAVE_MAX;
+    size = size < WAVE_MIN ? WAVE_MIN : size > WAVE_MAX ? WAVE_MAX : size;
     size = blocks < size ? blocks : size;
     size_t doubles = 0;
     if (!cst_size_mul((size_t)size, width, &doubles))

@@ -24,7 +24,7 @@ void cst_seen_forget(cst_context *context, const char *path);
 /* CST_ERROR_IO: the file at `path` was replaced or changed while it was read. */
 cst_status cst_seen_refuse(cst_context *context, const char *path);
 
-/* ---- for the context itself ------------------------------------------------------------------ */
+/* ---- for the context itself ---- */
 
 typedef struct cst_seen_file cst_seen_file;
 

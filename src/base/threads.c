@@ -51,7 +51,7 @@ struct cst_threads {
     double asked;        /* when that was, seconds */
 };
 
-/* ---- forks ----------------------------------------------------------------------------------- */
+/* ---- forks ---- */
 
 /* The one state of a process beside its contexts: a child gets a copy of the records of threads
  * that it does not have, and must be able to tell. The process id does not say so, since it may be
@@ -77,7 +77,7 @@ unsigned cst_process_generation(void) {
     return __atomic_load_n(&generation, __ATOMIC_RELAXED);
 }
 
-/* ---- a thread -------------------------------------------------------------------------------- */
+/* ---- a thread ---- */
 
 static void *thread_main(void *user) {
     worker *self = user;
@@ -141,7 +141,7 @@ static const char *const no_memory =
 static const char *const no_process =
     "their number is limited; raise ulimit -u or the container's limit of processes";
 
-/* ---- the pool -------------------------------------------------------------------------------- */
+/* ---- the pool ---- */
 
 static void *allocate(cst_context *root, size_t bytes) {
     void *memory = root->realloc_fn(root->realloc_user, NULL, bytes);

@@ -103,8 +103,7 @@ static cst_status predict_block(cst_context *context, void *user, int64_t block)
     float *scratch = cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof *scratch);
     double *mixture = cst_alloc(context, cells, sizeof *mixture);
     cst_status status = scratch && mixture ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_mixture_rows(context, view, job->fit->weights, first, count, scratch, mixture);
+    CST_TRY(cst_mixture_rows(context, view, job->fit->weights, first, count, scratch, mixture));
     for (size_t j = 0; status == CST_OK && j < cells; j++)
         to[j] = (float)mixture[j];
     cst_free(context, scratch);

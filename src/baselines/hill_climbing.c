@@ -5,7 +5,7 @@
  */
 #include "baselines/baselines.h"
 
-#include "meta/aggregators.h"
+#include "learners/aggregators.h"
 #include "metrics/risk.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 
 /* Steps w = -0.50, -0.49, ..., 0.50; the one in the middle is no step. CHAIN rows' likelihoods are
  * multiplied before one logarithm is taken: so many factors of 1e-15 / C do not underflow. */
-enum { STEPS = 101, MIDDLE = 50, CHAIN = 12, MOST_ROUNDS = 1000 };
+enum { STEPS = 101, MIDDLE = 50, CHAIN = 12, MAX_ROUNDS = 1000 };
 static const double GAIN = 1e-5; /* nats a row by which a round must improve the loss */
 static const double FLOOR = 1e-15;
 static const double CEILING = 1 - 1e-15;
@@ -27,7 +27,7 @@ static double clip(double p) {
     return p > CEILING ? CEILING : p;
 }
 
-/* ---- the loss of every candidate ------------------------------------------------------------- */
+/* ---- the loss of every candidate ---- */
 
 typedef struct climb {
     const cst_view *view;
@@ -190,7 +190,7 @@ static cst_status move_block(cst_context *context, void *user, int64_t block) {
     return status;
 }
 
-/* ---- climbing -------------------------------------------------------------------------------- */
+/* ---- climbing ---- */
 
 /* Moves the mixture and the weights [members] of it. */
 static cst_status move(cst_context *context, climb *state, int32_t member, double step,
@@ -219,7 +219,7 @@ static cst_status rounds(cst_context *context, climb *state, double *loss, cst_b
                 best = j;
         (void)cst_snprintf(out->detail, sizeof out->detail, "%d rounds, log loss %.6f", (int)round,
                            now);
-        if (!(loss[best] / (double)view->rows < now - GAIN) || round == MOST_ROUNDS)
+        if (!(loss[best] / (double)view->rows < now - GAIN) || round == MAX_ROUNDS)
             return CST_OK;
         status = move(context, state, (int32_t)(best / STEPS), step_at((int32_t)(best % STEPS)),
                       out->weights);
@@ -238,22 +238,19 @@ static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_b
     state.mixture = cst_alloc(context, cells, sizeof *state.mixture);
     double *loss = cst_alloc(context, (size_t)view->members, STEPS * sizeof *loss);
     cst_status status = state.mixture && loss ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_risk_all(context, view, loss);
+    CST_TRY(cst_risk_all(context, view, loss));
     int32_t best = 0;
     for (int32_t k = 1; status == CST_OK && k < view->members; k++)
         if (loss[k] < loss[best])
             best = k;
-    if (status == CST_OK)
-        status = move(context, &state, best, 1, out->weights);
-    if (status == CST_OK)
-        status = rounds(context, &state, loss, out);
+    CST_TRY(move(context, &state, best, 1, out->weights));
+    CST_TRY(rounds(context, &state, loss, out));
     cst_free(context, state.mixture);
     cst_free(context, loss);
     return status;
 }
 
-/* ---- prediction ------------------------------------------------------------------------------ */
+/* ---- prediction ---- */
 
 typedef struct predict_job {
     const cst_baseline_fit *fit;
@@ -272,8 +269,7 @@ static cst_status predict_block(cst_context *context, void *user, int64_t block)
     float *scratch = cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof *scratch);
     double *mixture = cst_alloc(context, cells, sizeof *mixture);
     cst_status status = scratch && mixture ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_mixture_rows(context, view, job->fit->weights, first, count, scratch, mixture);
+    CST_TRY(cst_mixture_rows(context, view, job->fit->weights, first, count, scratch, mixture));
     for (size_t i = 0; status == CST_OK && i < cells; i += classes) {
         double sum = 0;
         for (size_t c = 0; c < classes; c++)

@@ -6,9 +6,9 @@
  */
 #include "baselines/baselines.h"
 
-#include "meta/linear.h"
-#include "meta/penalty.h"
-#include "meta/probability.h"
+#include "learners/linear.h"
+#include "learners/penalty.h"
+#include "learners/probability.h"
 
 #include <string.h>
 
@@ -38,12 +38,9 @@ static cst_status fit_kind(cst_context *context, const cst_baseline_data *data,
     out->state = intercept;
     cst_status status =
         cst_moments_compute(context, data->view, &gate, data->folds, data->fold_count, &moments);
-    if (status == CST_OK)
-        status = choose_lambda(context, &moments, kind, &lambda);
-    if (status == CST_OK)
-        status = cst_standardise(context, &moments, -1, &standardised);
-    if (status == CST_OK)
-        status = cst_linear_fit(context, &standardised, kind, lambda, L1_RATIO, &linear);
+    CST_TRY(choose_lambda(context, &moments, kind, &lambda));
+    CST_TRY(cst_standardise(context, &moments, -1, &standardised));
+    CST_TRY(cst_linear_fit(context, &standardised, kind, lambda, L1_RATIO, &linear));
     if (status == CST_OK) {
         memcpy(out->weights, linear.coefficients, (size_t)out->members * sizeof *out->weights);
         *intercept = linear.intercept;
@@ -88,8 +85,7 @@ static cst_status predict_block(cst_context *context, void *user, int64_t block)
     float *scratch = cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof *scratch);
     double *scores = cst_alloc(context, cells, sizeof *scores);
     cst_status status = scratch && scores ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_mixture_rows(context, view, job->fit->weights, first, count, scratch, scores);
+    CST_TRY(cst_mixture_rows(context, view, job->fit->weights, first, count, scratch, scores));
     if (status == CST_OK) {
         for (size_t j = 0; j < cells; j++)
             scores[j] += intercept;

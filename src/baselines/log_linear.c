@@ -5,7 +5,7 @@
  */
 #include "baselines/baselines.h"
 
-#include "meta/loglinear.h"
+#include "learners/loglinear.h"
 
 #include <string.h>
 

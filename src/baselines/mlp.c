@@ -14,8 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- standardisation -------------------------------------------------------------------------
- */
+/* ---- standardisation ---- */
 
 /* sum: for each input, the sum of logs less `centre` ([inputs]; NULL: 0), then of its squares. */
 typedef struct spread_job {
@@ -75,8 +74,7 @@ static cst_status standardise(cst_context *context, const cst_view *view, cst_ml
     return status;
 }
 
-/* ---- fit -------------------------------------------------------------------------------------
- */
+/* ---- fit ---- */
 
 /* Every tenth row of a seeded shuffle sorted by class is held out, so that each class gives a tenth
  * to within one row; the others are trained on. Fewer than ten rows: all are both. `order`:
@@ -170,10 +168,8 @@ static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_b
     out->state = net;
     out->mix = CST_MIX_OTHER;
     cst_la_enter();
-    if (status == CST_OK)
-        status = standardise(context, view, net);
-    if (status == CST_OK)
-        status = split(context, view, options.seed, order, &rows);
+    CST_TRY(standardise(context, view, net));
+    CST_TRY(split(context, view, options.seed, order, &rows));
     if (status == CST_OK) {
         start(net, options.seed);
         status = cst_mlp_train(context, net, view, &rows, &options, &epoch, &loss);

@@ -75,8 +75,7 @@ cst_mlp_options cst_mlp_defaults(int64_t rows) {
                              .work = 1e10};
 }
 
-/* ---- a chunk of rows -------------------------------------------------------------------------
- */
+/* ---- a chunk of rows ---- */
 
 /* Storage of one chunk, each [chunk rows][...]. */
 typedef struct slot {
@@ -218,12 +217,10 @@ static cst_status forward(cst_context *worker, const pass *p, const slot *s, int
                                theta + p->at.b1, s->h1);
     activate(s->h1, rows * h);
     drop(p, &rng, s->h1, rows * h);
-    if (status == CST_OK)
-        status = affine(worker, rows, h, h, s->h1, theta + p->at.w2, theta + p->at.b2, s->h2);
+    CST_TRY(affine(worker, rows, h, h, s->h1, theta + p->at.w2, theta + p->at.b2, s->h2));
     activate(s->h2, rows * h);
     drop(p, &rng, s->h2, rows * h);
-    if (status == CST_OK)
-        status = affine(worker, rows, h, classes, s->h2, theta + p->at.w3, theta + p->at.b3, s->z);
+    CST_TRY(affine(worker, rows, h, classes, s->h2, theta + p->at.w3, theta + p->at.b3, s->z));
     for (int64_t i = 0; i < rows; i++) {
         double *z = s->z + i * classes;
         double top = z[0];
@@ -271,14 +268,10 @@ static cst_status backward(cst_context *worker, const pass *p, const slot *s, in
     int64_t h = p->net->hidden;
     int64_t classes = p->net->classes;
     cst_status status = outer(worker, rows, classes, h, s->z, s->h2, g + at->w3, g + at->b3);
-    if (status == CST_OK)
-        status = through(worker, p, rows, classes, s->z, theta + at->w3, s->h2, s->d2);
-    if (status == CST_OK)
-        status = outer(worker, rows, h, h, s->d2, s->h1, g + at->w2, g + at->b2);
-    if (status == CST_OK)
-        status = through(worker, p, rows, h, s->d2, theta + at->w2, s->h1, s->d1);
-    if (status == CST_OK)
-        status = outer(worker, rows, h, p->net->members * classes, s->d1, s->x, g, g + at->b1);
+    CST_TRY(through(worker, p, rows, classes, s->z, theta + at->w3, s->h2, s->d2));
+    CST_TRY(outer(worker, rows, h, h, s->d2, s->h1, g + at->w2, g + at->b2));
+    CST_TRY(through(worker, p, rows, h, s->d2, theta + at->w2, s->h1, s->d1));
+    CST_TRY(outer(worker, rows, h, p->net->members * classes, s->d1, s->x, g, g + at->b1));
     return status;
 }
 
@@ -289,8 +282,7 @@ static cst_status run_chunk(cst_context *worker, void *user, int64_t task) {
     int64_t first = chunk * p->chunk_rows;
     int64_t rows = p->count - first < p->chunk_rows ? p->count - first : p->chunk_rows;
     cst_status status = load(worker, p, s, first, rows);
-    if (status == CST_OK)
-        status = forward(worker, p, s, chunk, rows);
+    CST_TRY(forward(worker, p, s, chunk, rows));
     s->loss = 0;
     for (int64_t i = 0; status == CST_OK && i < rows; i++) {
         double *z = s->z + i * p->net->classes;
@@ -339,15 +331,13 @@ cst_status cst_mlp_gradient(cst_context *context, const cst_mlp_net *net, const 
         make_slots(context, net, CHUNK_ROWS, SLOTS, gradient != NULL, slots, &doubles, &floats);
     if (gradient)
         memset(gradient, 0, p.at.count * sizeof *gradient);
-    if (status == CST_OK)
-        status = run_pass(context, &p, gradient, loss);
+    CST_TRY(run_pass(context, &p, gradient, loss));
     cst_free(context, doubles);
     cst_free(context, floats);
     return status;
 }
 
-/* ---- Adam ------------------------------------------------------------------------------------
- */
+/* ---- Adam ---- */
 
 typedef struct adam {
     const pass *pass;
@@ -410,9 +400,7 @@ static cst_status run_epoch(cst_context *context, pass *p, adam *a, const cst_ml
         p->count = visits - i < options->batch_rows ? visits - i : options->batch_rows;
         status = run_pass(context, p, NULL, &loss);
         p->step++;
-        if (status == CST_OK)
-            status =
-                adam_step(context, a, p->count / p->chunk_rows + (p->count % p->chunk_rows != 0));
+        CST_TRY(adam_step(context, a, p->count / p->chunk_rows + (p->count % p->chunk_rows != 0)));
     }
     return status;
 }
@@ -438,10 +426,8 @@ static cst_status run_epochs(cst_context *context, pass *p, adam *a, const cst_m
     for (int32_t e = 0; status == CST_OK && e < options->epochs; e++) {
         double loss = 0;
         status = run_epoch(context, p, a, rows, options, e, most);
-        if (status == CST_OK)
-            status = held_loss_of(context, p, rows, &loss);
-        if (status == CST_OK)
-            status = cst_progress(context, "mlp", e + 1, options->epochs);
+        CST_TRY(held_loss_of(context, p, rows, &loss));
+        CST_TRY(cst_progress(context, "mlp", e + 1, options->epochs));
         if (status == CST_OK && loss < *held_loss) {
             *held_loss = loss;
             *best_epoch = e + 1;
@@ -509,14 +495,11 @@ cst_status cst_mlp_train(cst_context *context, cst_mlp_net *net, const cst_view 
     a.first = cst_alloc(context, p.at.count, sizeof *a.first);
     a.second = cst_alloc(context, p.at.count, sizeof *a.second);
     cst_status status = best && a.first && a.second ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = make_slots(context, net, p.chunk_rows, SLOTS, true, slots, &doubles, &floats);
+    CST_TRY(make_slots(context, net, p.chunk_rows, SLOTS, true, slots, &doubles, &floats));
     double *table = NULL;
-    if (status == CST_OK)
-        status = make_table(context, net, view, &table);
+    CST_TRY(make_table(context, net, view, &table));
     p.table = table;
-    if (status == CST_OK)
-        status = run_epochs(context, &p, &a, rows, options, best, best_epoch, held_loss);
+    CST_TRY(run_epochs(context, &p, &a, rows, options, best, best_epoch, held_loss));
     cst_free(context, table);
     cst_free(context, best);
     cst_free(context, a.first);
@@ -526,8 +509,7 @@ cst_status cst_mlp_train(cst_context *context, cst_mlp_net *net, const cst_view 
     return status;
 }
 
-/* ---- prediction ------------------------------------------------------------------------------
- */
+/* ---- prediction ---- */
 
 typedef struct predict_job {
     const cst_mlp_net *net;
@@ -546,10 +528,8 @@ static cst_status predict_chunk(cst_context *worker, void *user, int64_t task) {
     size_t classes = (size_t)job->net->classes;
     pass p = {.net = job->net, .view = job->view, .at = layout_of(job->net)};
     cst_status status = make_slots(worker, job->net, rows, 1, false, &s, &doubles, &floats);
-    if (status == CST_OK)
-        status = load(worker, &p, &s, first, rows);
-    if (status == CST_OK)
-        status = forward(worker, &p, &s, 0, rows);
+    CST_TRY(load(worker, &p, &s, first, rows));
+    CST_TRY(forward(worker, &p, &s, 0, rows));
     for (size_t j = 0; status == CST_OK && j < (size_t)rows * classes; j++)
         job->out[(size_t)first * classes + j] = (float)s.z[j];
     cst_free(worker, doubles);

@@ -93,8 +93,7 @@ static cst_status loss_block(cst_context *context, void *user, int64_t block, do
     float *scratch = cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof *scratch);
     double *mixture = cst_alloc(context, cells, sizeof *mixture);
     cst_status status = scratch && mixture ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_mixture_rows(context, view, job->weights, first, count, scratch, mixture);
+    CST_TRY(cst_mixture_rows(context, view, job->weights, first, count, scratch, mixture));
     for (int64_t i = 0; status == CST_OK && i < count; i++) {
         double p = mixture[(size_t)i * classes + (size_t)cst_view_label(view, first + i)];
         *sum -= cst_view_weight(view, first + i) * log(fmax(p, CST_NLL_FLOOR));

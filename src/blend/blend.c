@@ -19,8 +19,7 @@ static void uniform(int32_t count, double *weights) {
         weights[m] = 1.0 / (double)count;
 }
 
-/* ---- Laplace ------------------------------------------------------------------------------------
- */
+/* ---- Laplace ---- */
 
 cst_status cst_blend_laplace(cst_context *context, int32_t count, const double *nll,
                              const double *logdet, double temperature, double scale,
@@ -47,8 +46,7 @@ cst_status cst_blend_laplace(cst_context *context, int32_t count, const double *
     return CST_OK;
 }
 
-/* ---- residual moments
- * ----------------------------------------------------------------------------- */
+/* ---- residual moments ---- */
 
 /* sum_c (y_c - p_c)(y_c - q_c) of one sample. */
 static double residual_product(const float *p, const float *q, size_t classes, size_t truth) {
@@ -114,8 +112,7 @@ cst_status cst_residual_moments(cst_context *context, const cst_view *oof, doubl
     return status;
 }
 
-/* ---- inverse RMSE
- * ---------------------------------------------------------------------------------- */
+/* ---- inverse RMSE ---- */
 
 static void inverse_rmse(int32_t members, const double *moments, double *weights) {
     double least = INFINITY;
@@ -131,8 +128,7 @@ static void inverse_rmse(int32_t members, const double *moments, double *weights
         weights[m] /= sum;
 }
 
-/* ---- minimum variance
- * -------------------------------------------------------------------------------- */
+/* ---- minimum variance ---- */
 
 /* S with its diagonal raised until it has a Cholesky factor; `factor` gets the factor. */
 static cst_status regularise(cst_context *context, int32_t count, double *moments, double *factor) {
@@ -204,8 +200,7 @@ cleanup:
     return status;
 }
 
-/* ---- all rules
- * --------------------------------------------------------------------------------------- */
+/* ---- all rules ---- */
 
 static cst_status from_moments(cst_context *context, int32_t members, const double *moments,
                                const cst_blend_options *options, double *weights) {
@@ -221,8 +216,7 @@ static cst_status from_residuals(cst_context *context, const cst_view *oof,
     size_t members = (size_t)oof->members;
     double *moments = cst_alloc(context, members * members, sizeof *moments);
     cst_status status = moments ? cst_residual_moments(context, oof, moments) : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = from_moments(context, oof->members, moments, options, weights);
+    CST_TRY(from_moments(context, oof->members, moments, options, weights));
     cst_free(context, moments);
     return status;
 }
@@ -284,8 +278,7 @@ static cst_status from_truth(cst_context *context, const cst_blend_evidence *evi
                      .labels = labels,
                      .weights = weighs ? weights : NULL,
                      .weight_scale = 1};
-    if (status == CST_OK)
-        status = from_view(context, &view, options, out);
+    CST_TRY(from_view(context, &view, options, out));
     cst_free(context, weights);
     cst_free(context, pairs);
     cst_free(context, labels);

@@ -43,7 +43,7 @@ static bool power_of_two(int32_t n) {
     return (n & (n - 1)) == 0;
 }
 
-/* ---- loops over one block -------------------------------------------------------------------- */
+/* ---- loops over one block ---- */
 
 CST_WIDE_INLINE double lane_total(const double lane[8]) {
     return ((lane[0] + lane[1]) + (lane[2] + lane[3])) +
@@ -149,7 +149,7 @@ CST_WIDE(truth_losses,
           double keep, float share, double *loss),
          (truth, stride, members, mean, count, keep, share, loss))
 
-/* ---- what is kept of the predictions --------------------------------------------------------- */
+/* ---- what is kept of the predictions ---- */
 
 static float *block_scratch(cst_context *context, const cst_view *view, int64_t count) {
     size_t cells = (size_t)count * (size_t)view->classes; /* of a view: fits */
@@ -207,7 +207,7 @@ static cst_status gather(cst_context *context, greedy_state *s) {
     return status;
 }
 
-/* ---- the loss of every candidate ------------------------------------------------------------- */
+/* ---- the loss of every candidate ---- */
 
 /* Lets the last member join the mean, and adds up -log T. */
 static cst_status fast_block(cst_context *context, void *user, int64_t block, double *sum) {
@@ -379,8 +379,7 @@ cst_status cst_greedy_select(cst_context *context, const cst_view *view, int32_t
     bool complete = s.truth && s.excess && s.off && s.mean_truth && s.mean_sum && s.joined &&
                     s.again && s.doubtful;
     status = complete ? gather(context, &s) : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_greedy_run(context, view, rounds, seed, round_work(view), losses, &s, out);
+    CST_TRY(cst_greedy_run(context, view, rounds, seed, round_work(view), losses, &s, out));
     cst_free(context, s.truth);
     cst_free(context, s.excess);
     cst_free(context, s.off);

@@ -12,7 +12,7 @@ static const double ROUNDING_FROM = 1e-4; /* losses are rounded if the first bes
 /* Cells read in a round from which on threads share it: below, starting them costs more. */
 static const double SHARED_FROM = 8e6;
 
-/* ---- NumPy's legacy generator, for the draws among ties -------------------------------------- */
+/* ---- NumPy's legacy generator, for the draws among ties ---- */
 
 typedef struct mersenne {
     uint32_t state[624];
@@ -56,7 +56,7 @@ static int32_t mersenne_below(mersenne *m, int32_t count) {
     return (int32_t)draw;
 }
 
-/* ---- selection ------------------------------------------------------------------------------- */
+/* ---- selection ---- */
 
 double cst_greedy_rounded(double loss, bool rounding) {
     return rounding ? rint(loss * 1e6) / 1e6 : loss;
@@ -153,8 +153,7 @@ cst_status cst_greedy_run(cst_context *context, const cst_view *view, int32_t ro
     cst_status status = out->order && out->loss && out->weights ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK && work < SHARED_FROM)
         status = cst_context_set_threads(context, 1);
-    if (status == CST_OK)
-        status = run_rounds(context, view->members, rounds, seed, losses, user, out);
+    CST_TRY(run_rounds(context, view->members, rounds, seed, losses, user, out));
     (void)cst_context_set_threads(context, threads); /* was valid before */
     if (status != CST_OK)
         cst_greedy_free(context, out);

@@ -171,8 +171,7 @@ static cst_status minimise(cst_context *context, stacking *s, double *weights, d
     *gap = optimality_gap(s);
     for (int it = 0; status == CST_OK && moved && *gap > GAP && it < ITERATIONS; it++) {
         status = newton_target(context, s, weights);
-        if (status == CST_OK)
-            status = line_search(context, s, weights, &moved);
+        CST_TRY(line_search(context, s, weights, &moved));
         if (status == CST_OK && moved)
             *gap = optimality_gap(s);
     }
@@ -202,13 +201,11 @@ cst_status cst_blend_stacking(cst_context *context, const cst_view *oof, double 
     s.trial = cst_alloc(context, n, sizeof *s.trial);
     if (!s.likelihood || !s.sums || !s.hessian || !s.b || !s.target || !s.trial)
         status = CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_parallel_for(context, cst_block_count(oof->rows), gather_block, &s);
+    CST_TRY(cst_parallel_for(context, cst_block_count(oof->rows), gather_block, &s));
     int threads = cst_context_threads(context);
     if (status == CST_OK && (double)cells * (double)n < SHARED_FROM)
         status = cst_context_set_threads(context, 1);
-    if (status == CST_OK)
-        status = minimise(context, &s, weights, &reached);
+    CST_TRY(minimise(context, &s, weights, &reached));
     (void)cst_context_set_threads(context, threads); /* was valid before */
     if (gap)
         *gap = reached;

@@ -42,15 +42,12 @@ static cst_status load(cst_context *context, cst_bound_work *work) {
     int64_t rows = 0;
     cst_status status =
         cst_model_predict_pool(context, work->model, work->pool, work->split, &work->stack, &rows);
-    if (status == CST_OK)
-        status = cst_pool_load(context, work->pool, work->split);
-    if (status == CST_OK)
-        status = cst_pool_view(context, work->pool, work->split, &work->view);
+    CST_TRY(cst_pool_load(context, work->pool, work->split));
+    CST_TRY(cst_pool_view(context, work->pool, work->split, &work->view));
     work->rows = rows;
     work->classes = work->view.classes;
     work->labels = work->view.labels;
-    if (status == CST_OK)
-        status = cst_bound_check_rows(context, work);
+    CST_TRY(cst_bound_check_rows(context, work));
     if (status == CST_OK && !(work->order = cst_alloc(context, (size_t)rows, sizeof *work->order)))
         status = CST_ERROR_MEMORY;
     if (status != CST_OK)
@@ -75,20 +72,13 @@ static cst_status fill(cst_context *context, cst_bound_work *work, cst_report *r
     cst_report_number(report, root, "delta", work->delta);
     cst_report_integer(report, root, "seed", (int64_t)work->seed);
     cst_status status = cst_bound_holdout(context, work, report);
-    if (status == CST_OK)
-        status = cst_bound_votes(context, work, report);
-    if (status == CST_OK)
-        status = cst_bound_sets(context, work, report);
-    if (status == CST_OK)
-        status = cst_bound_calibration(context, work, report);
-    if (status == CST_OK)
-        status = cst_bound_spectrum(context, work, report);
-    if (status == CST_OK)
-        status = cst_bound_blending(context, work, report);
-    if (status == CST_OK)
-        status = cst_bound_stability(context, work, report);
-    if (status == CST_OK)
-        status = cst_bound_paper(context, work, report);
+    CST_TRY(cst_bound_votes(context, work, report));
+    CST_TRY(cst_bound_sets(context, work, report));
+    CST_TRY(cst_bound_calibration(context, work, report));
+    CST_TRY(cst_bound_spectrum(context, work, report));
+    CST_TRY(cst_bound_blending(context, work, report));
+    CST_TRY(cst_bound_stability(context, work, report));
+    CST_TRY(cst_bound_paper(context, work, report));
     if (status == CST_OK && work->leakage)
         status = cst_bound_leakage(context, work, report);
     cst_report_notices(report, context);
@@ -109,21 +99,15 @@ static cst_status take_threshold(cst_context *context, const cst_model *model,
 static cst_status compute(cst_context *context, cst_bound_work *work, cst_report **report) {
     cst_options *options = NULL;
     cst_status status = check_options(context, work);
-    if (status == CST_OK)
-        status = check_split(context, work);
-    if (status == CST_OK)
-        status = cst_options_create(context, &options);
-    if (status == CST_OK)
-        status = take_threshold(context, work->model, options);
+    CST_TRY(check_split(context, work));
+    CST_TRY(cst_options_create(context, &options));
+    CST_TRY(take_threshold(context, work->model, options));
     if (status == CST_OK)
         cst_settings_read(options, &work->settings);
     cst_options_free(context, options);
-    if (status == CST_OK)
-        status = load(context, work);
-    if (status == CST_OK)
-        status = cst_report_create(context, CST_REPORT_BOUND, report);
-    if (status == CST_OK)
-        status = fill(context, work, *report);
+    CST_TRY(load(context, work));
+    CST_TRY(cst_report_create(context, CST_REPORT_BOUND, report));
+    CST_TRY(fill(context, work, *report));
     return status;
 }
 

@@ -10,8 +10,7 @@
 #include <corestack/metrics.h>
 #include <string.h>
 
-/* ---- prediction sets ---------------------------------------------------------------------------
- */
+/* ---- prediction sets ---- */
 
 /* Rows of one half of the split, copied. */
 typedef struct part {
@@ -66,8 +65,7 @@ cst_status cst_bound_sets(cst_context *context, const cst_bound_work *work, cst_
     cst_conformal conformal[METHOD_COUNT];
     cst_conformal_result result[METHOD_COUNT];
     cst_status status = take(context, work, 0, work->half, &first);
-    if (status == CST_OK)
-        status = take(context, work, work->half, work->rows, &second);
+    CST_TRY(take(context, work, work->half, work->rows, &second));
     for (int m = 0; status == CST_OK && m < METHOD_COUNT; m++) {
         cst_conformal_options options = cst_conformal_defaults();
         options.method = (cst_conformal_method)m;
@@ -75,9 +73,8 @@ cst_status cst_bound_sets(cst_context *context, const cst_bound_work *work, cst_
         options.seed = work->seed;
         status = cst_conformal_calibrate(context, &options, first.p, first.rows, work->classes,
                                          first.labels, &conformal[m]);
-        if (status == CST_OK)
-            status = cst_conformal_evaluate(context, &conformal[m], second.p, second.rows,
-                                            work->classes, second.labels, &result[m]);
+        CST_TRY(cst_conformal_evaluate(context, &conformal[m], second.p, second.rows, work->classes,
+                                       second.labels, &result[m]));
     }
     if (status == CST_OK) {
         json_t *root = cst_report_root(report);
@@ -93,11 +90,10 @@ cst_status cst_bound_sets(cst_context *context, const cst_bound_work *work, cst_
     return status;
 }
 
-/* ---- calibration -------------------------------------------------------------------------------
- */
+/* ---- calibration ---- */
 
 /* As many bins as leave some fifty rows in each. */
-enum { BINS_MOST = 15, BIN_ROWS = 50 };
+enum { BINS_MAX = 15, BIN_ROWS = 50 };
 
 static void put_bins(cst_report *report, const cst_certified_bin *certified, int32_t bins,
                      double epsilon, double hoeffding, int64_t samples) {
@@ -121,29 +117,26 @@ static void put_bins(cst_report *report, const cst_certified_bin *certified, int
 static cst_status certify(cst_context *context, const cst_bound_work *work, cst_report *report) {
     size_t rows = (size_t)work->rows;
     int64_t most = (work->rows - work->half) / BIN_ROWS;
-    int32_t bins = most < 1 ? 1 : most < BINS_MOST ? (int32_t)most : BINS_MOST;
+    int32_t bins = most < 1 ? 1 : most < BINS_MAX ? (int32_t)most : BINS_MAX;
     int32_t used = 0;
-    double edges[BINS_MOST + 1];
-    cst_certified_bin certified[BINS_MOST];
+    double edges[BINS_MAX + 1];
+    cst_certified_bin certified[BINS_MAX];
     double epsilon = 0;
     double hoeffding = 0;
     cst_samples samples = {0};
     double *confidence = cst_alloc(context, rows, sizeof *confidence);
     unsigned char *correct = cst_alloc(context, rows, sizeof *correct);
     cst_status status = confidence && correct ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_samples_make(context, work->stack, work->rows, work->classes, work->labels,
-                                  &samples);
+    CST_TRY(
+        cst_samples_make(context, work->stack, work->rows, work->classes, work->labels, &samples));
     for (size_t i = 0; status == CST_OK && i < rows; i++) {
         confidence[i] = samples.confidence[work->order[i]];
         correct[i] = samples.correct[work->order[i]];
     }
-    if (status == CST_OK)
-        status = cst_mass_edges(context, confidence, work->half, bins, edges, &used);
-    if (status == CST_OK)
-        status =
-            cst_certify_bins(context, edges, used, confidence + work->half, correct + work->half,
-                             work->rows - work->half, work->delta, certified, &epsilon, &hoeffding);
+    CST_TRY(cst_mass_edges(context, confidence, work->half, bins, edges, &used));
+    CST_TRY(cst_certify_bins(context, edges, used, confidence + work->half, correct + work->half,
+                             work->rows - work->half, work->delta, certified, &epsilon,
+                             &hoeffding));
     if (status == CST_OK)
         put_bins(report, certified, used, epsilon, hoeffding, work->rows - work->half);
     cst_samples_free(context, &samples);

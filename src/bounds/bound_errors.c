@@ -31,8 +31,7 @@ cst_status cst_bound_holdout(cst_context *context, const cst_bound_work *work, c
     return status;
 }
 
-/* ---- votes of the stack's members --------------------------------------------------------------
- */
+/* ---- votes of the stack's members ---- */
 
 typedef struct votes {
     int32_t members;
@@ -116,16 +115,14 @@ cst_status cst_bound_votes(cst_context *context, const cst_bound_work *work, cst
     cst_status status = votes_alloc(context, cst_model_members(work->model), work->rows, &v);
     for (int32_t k = 0; status == CST_OK && k < v.members; k++)
         status = count_member(context, work, k, &v);
-    if (status == CST_OK)
-        status = cst_tandem_matrix(context, v.wrong, work->rows, v.members, v.tandem);
+    CST_TRY(cst_tandem_matrix(context, v.wrong, work->rows, v.members, v.tandem));
     if (status == CST_OK) {
         put_gibbs(work, &v, report);
         status = cst_tandem_posterior(context, v.tandem, NULL, v.members, (double)work->rows,
                                       work->delta, v.weights, &pairs);
     }
     cst_vote_losses losses;
-    if (status == CST_OK)
-        status = cst_vote_losses_of(context, v.wrong, work->rows, v.members, v.weights, &losses);
+    CST_TRY(cst_vote_losses_of(context, v.wrong, work->rows, v.members, v.weights, &losses));
     if (status == CST_OK) {
         json_t *object = cst_report_object(report, cst_report_root(report), "tandem");
         put_posterior(report, object, &pairs, work->rows, &v);

@@ -97,8 +97,7 @@ static cst_status structure(cst_context *context, const cst_bound_work *work,
     const int32_t *folds = cst_pool_folds(work->pool, "oof");
     bool known = groups && folds;
     cst_status status = cst_shared_rows_of(context, fitted, &work->view, work->seed, &rows);
-    if (status == CST_OK)
-        status = shared_ids(context, work, fitted->rows, &ids);
+    CST_TRY(shared_ids(context, work, fitted->rows, &ids));
     if (status == CST_OK && known)
         status = cst_split_groups(context, groups, folds, fitted->rows, &split);
     if (status != CST_OK)
@@ -132,9 +131,8 @@ static cst_status permute(cst_context *context, const cst_bound_work *work, cons
         names[k] = cst_pool_member_name(work->pool, (int32_t)k);
     for (size_t i = 0; status == CST_OK && i < count; i++)
         settings[i] = cst_model_setting(work->model, i);
-    if (status == CST_OK)
-        status = cst_permuted_fit(context, fitted, names, settings, count, PERMUTED_ROWS,
-                                  work->seed, out);
+    CST_TRY(
+        cst_permuted_fit(context, fitted, names, settings, count, PERMUTED_ROWS, work->seed, out));
     cst_free(context, names);
     cst_free(context, settings);
     return status;
@@ -166,18 +164,15 @@ cst_status cst_bound_leakage(cst_context *context, const cst_bound_work *work, c
                         "pool has no split 'oof' of one condition",
                         work->split);
     cst_status status = cst_pool_load(context, work->pool, "oof");
-    if (status == CST_OK)
-        status = cst_pool_view(context, work->pool, "oof", &fitted);
+    CST_TRY(cst_pool_view(context, work->pool, "oof", &fitted));
     if (status == CST_OK && !fitted.labels)
         status = cst_fail(context, CST_ERROR_INPUT, "split 'oof' has no labels to permute");
-    if (status == CST_OK)
-        status = permute(context, work, &fitted, &permuted);
+    CST_TRY(permute(context, work, &fitted, &permuted));
     if (status != CST_OK)
         return status;
     json_t *object = cst_report_object(report, cst_report_root(report), "leakage");
     status = structure(context, work, &fitted, report, object, &shared);
-    if (status == CST_OK)
-        status = compare_members(context, work, &fitted, report, object, &least);
+    CST_TRY(compare_members(context, work, &fitted, report, object, &least));
     if (status == CST_OK) {
         put_permuted(report, object, &permuted);
         cst_report_flag(report, object, "rows_leak", shared);

@@ -6,16 +6,15 @@
 #include "bounds/pac_bayes.h"
 #include "bounds/spectral.h"
 #include "la/la.h"
-#include "meta/linear.h"
-#include "meta/spectrum.h"
+#include "learners/linear.h"
+#include "learners/spectrum.h"
 #include "model/stack.h"
 #include "pipeline/document.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- clusters and spectrum ---------------------------------------------------------------------
- */
+/* ---- clusters and spectrum ---- */
 
 typedef struct pool_facts {
     cst_cka_result cka;
@@ -61,15 +60,11 @@ static cst_status measure(cst_context *context, const cst_bound_work *work, pool
     if (!f->pearson || !f->values || !f->cluster_of || !f->kept || !f->metrics)
         return CST_ERROR_MEMORY;
     cst_status status = cst_member_metrics(context, view, f->metrics);
-    if (status == CST_OK)
-        status = cst_stage(context, "redundancy");
-    if (status == CST_OK)
-        status = cst_cka(context, view, &work->settings.cka, &f->cka);
-    if (status == CST_OK)
-        status = cst_pearson(context, view, f->pearson);
-    if (status == CST_OK)
-        status = cst_clusters(context, f->cka.cka, view->members, work->settings.threshold,
-                              f->cluster_of);
+    CST_TRY(cst_stage(context, "redundancy"));
+    CST_TRY(cst_cka(context, view, &work->settings.cka, &f->cka));
+    CST_TRY(cst_pearson(context, view, f->pearson));
+    CST_TRY(
+        cst_clusters(context, f->cka.cka, view->members, work->settings.threshold, f->cluster_of));
     if (status != CST_OK)
         return status;
     cst_cluster_facts_of(f->cka.cka, view->members, f->cluster_of, &f->by_cka);
@@ -77,9 +72,8 @@ static cst_status measure(cst_context *context, const cst_bound_work *work, pool
     choose_kept(f, view->members);
     status =
         cst_spectral_facts_of(context, f->pearson, view->members, NULL, 0, f->values, &f->before);
-    if (status == CST_OK)
-        status = cst_spectral_facts_of(context, f->pearson, view->members, f->kept,
-                                       f->by_cka.clusters, f->values + members, &f->after);
+    CST_TRY(cst_spectral_facts_of(context, f->pearson, view->members, f->kept, f->by_cka.clusters,
+                                  f->values + members, &f->after));
     if (status == CST_OK)
         cst_spectral_claims_of(&f->by_cka, &f->before, &f->after, &f->claims);
     return status;
@@ -165,8 +159,7 @@ cst_status cst_bound_spectrum(cst_context *context, cst_bound_work *work, cst_re
     return status;
 }
 
-/* ---- the paper's PAC-Bayes bound ---------------------------------------------------------------
- */
+/* ---- the paper's PAC-Bayes bound ---- */
 
 typedef struct ridge_fit {
     const float **pointers;
@@ -195,19 +188,14 @@ static cst_status fit_ridge(cst_context *context, const cst_bound_work *work, ri
         cst_model_view(context, work->model, work->pool, "oof", &r->pointers, &view);
     if (status == CST_OK && !view.labels)
         status = cst_fail(context, CST_ERROR_INPUT, "split 'oof' has no labels");
-    if (status == CST_OK)
-        status = cst_moments_compute(context, &view, gate, NULL, 1, &r->moments);
-    if (status == CST_OK)
-        status = cst_standardise(context, &r->moments, -1, &r->standardised);
-    if (status == CST_OK)
-        status = cst_spectrum_compute(context, &r->standardised, work->settings.noise_rule,
-                                      &r->spectrum);
+    CST_TRY(cst_moments_compute(context, &view, gate, NULL, 1, &r->moments));
+    CST_TRY(cst_standardise(context, &r->moments, -1, &r->standardised));
+    CST_TRY(
+        cst_spectrum_compute(context, &r->standardised, work->settings.noise_rule, &r->spectrum));
     if (status == CST_OK && !(isfinite(r->spectrum.lambda_star) && r->spectrum.lambda_star > 0))
         status = cst_fail(context, CST_ERROR_NUMERIC, "there is no lambda* for it");
     r->lambda = r->spectrum.lambda_star;
-    if (status == CST_OK)
-        status =
-            cst_linear_fit(context, &r->standardised, CST_LINEAR_RIDGE, r->lambda, 0, &r->linear);
+    CST_TRY(cst_linear_fit(context, &r->standardised, CST_LINEAR_RIDGE, r->lambda, 0, &r->linear));
     *rows = status == CST_OK ? view.rows : 0;
     return status;
 }
@@ -227,10 +215,8 @@ static cst_status posterior_of(cst_context *context, const ridge_fit *r, double 
             hessian[i * d + j] = 2 * s->rows * (s->gram[i * d + j] + (i == j ? r->lambda : 0));
     }
     *norm = sqrt(*norm);
-    if (status == CST_OK)
-        status = cst_cholesky(context, (int64_t)d, hessian);
-    if (status == CST_OK)
-        status = cst_kl_gaussian_hessian(context, (int64_t)d, w, hessian, NULL, r->lambda, kl);
+    CST_TRY(cst_cholesky(context, (int64_t)d, hessian));
+    CST_TRY(cst_kl_gaussian_hessian(context, (int64_t)d, w, hessian, NULL, r->lambda, kl));
     cst_free(context, hessian);
     cst_free(context, w);
     return status;
@@ -286,8 +272,7 @@ cst_status cst_bound_paper(cst_context *context, const cst_bound_work *work, cst
                    scored ? " beside the one that is scored" : "");
     } else {
         status = fit_ridge(context, work, &r, &rows);
-        if (status == CST_OK)
-            status = posterior_of(context, &r, &kl, &norm);
+        CST_TRY(posterior_of(context, &r, &kl, &norm));
         if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC ||
             status == CST_ERROR_MISMATCH) {
             cst_notice(context, "the paper's PAC-Bayes bound is not reported: %s",

@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- rows of the fit ---------------------------------------------------------------------------
- */
+/* ---- rows of the fit ---- */
 
 static cst_status say(cst_context *context, const cst_bound_work *work, const cst_fit_rows *fit,
                       const cst_row_match *match, cst_seen seen) {
@@ -42,18 +41,15 @@ static cst_status check_fit(cst_context *context, const cst_bound_work *work) {
     cst_seen seen = CST_SEEN_NONE;
     cst_status status =
         cst_model_view(context, work->model, work->pool, work->split, &pointers, &view);
-    if (status == CST_OK)
-        status = cst_rows_seen(context, work->model, work->pool, &fit, work->split, &view, &known,
-                               &match, &seen);
-    if (status == CST_OK)
-        status = say(context, work, &fit, &match, seen);
+    CST_TRY(cst_rows_seen(context, work->model, work->pool, &fit, work->split, &view, &known,
+                          &match, &seen));
+    CST_TRY(say(context, work, &fit, &match, seen));
     cst_known_rows_free(context, &known);
     cst_free(context, pointers);
     return status;
 }
 
-/* ---- independent rows --------------------------------------------------------------------------
- */
+/* ---- independent rows ---- */
 
 static int by_number(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a;

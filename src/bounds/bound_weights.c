@@ -12,8 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- blending ----------------------------------------------------------------------------------
- */
+/* ---- blending ---- */
 
 /* The stack's members as what is blended. */
 typedef struct blending {
@@ -99,16 +98,11 @@ static cst_status blend(cst_context *context, blending *b, cst_report *report) {
     cst_variance_facts laplace;
     cst_spectral_facts spectrum;
     cst_status status = cst_residual_moments(context, &b->view, b->covariance);
-    if (status == CST_OK)
-        status =
-            cst_spectral_facts_of(context, b->covariance, count, NULL, count, b->values, &spectrum);
-    if (status == CST_OK)
-        status = cst_member_metrics(context, &b->view, b->metrics);
-    if (status == CST_OK)
-        status = cst_blend_inverse_rmse(context, &b->view, b->weights);
-    if (status == CST_OK)
-        status =
-            cst_variance_facts_of(context, count, b->covariance, b->weights, b->optimum, &inverse);
+    CST_TRY(
+        cst_spectral_facts_of(context, b->covariance, count, NULL, count, b->values, &spectrum));
+    CST_TRY(cst_member_metrics(context, &b->view, b->metrics));
+    CST_TRY(cst_blend_inverse_rmse(context, &b->view, b->weights));
+    CST_TRY(cst_variance_facts_of(context, count, b->covariance, b->weights, b->optimum, &inverse));
     if (status != CST_OK)
         return status;
     json_t *object = cst_report_object(report, cst_report_root(report), "blending");
@@ -118,9 +112,7 @@ static cst_status blend(cst_context *context, blending *b, cst_report *report) {
     for (int32_t m = 0; m < count; m++)
         b->nll[m] = b->metrics[m].nll * (double)b->view.rows;
     status = cst_blend_laplace(context, count, b->nll, NULL, 1, 1, b->weights);
-    if (status == CST_OK)
-        status =
-            cst_variance_facts_of(context, count, b->covariance, b->weights, b->optimum, &laplace);
+    CST_TRY(cst_variance_facts_of(context, count, b->covariance, b->weights, b->optimum, &laplace));
     if (status == CST_OK) {
         double nats = lead(b->nll, count);
         put_rule(report, object, b, "laplace", &laplace, spectrum.largest * exp(-2 * nats),
@@ -135,16 +127,13 @@ cst_status cst_bound_blending(cst_context *context, const cst_bound_work *work,
     blending b = {0};
     cst_status status =
         cst_model_view(context, work->model, work->pool, work->split, &b.pointers, &b.view);
-    if (status == CST_OK)
-        status = blending_alloc(context, (size_t)b.view.members, &b);
-    if (status == CST_OK)
-        status = blend(context, &b, report);
+    CST_TRY(blending_alloc(context, (size_t)b.view.members, &b));
+    CST_TRY(blend(context, &b, report));
     blending_free(context, &b);
     return status;
 }
 
-/* ---- stability ---------------------------------------------------------------------------------
- */
+/* ---- stability ---- */
 
 /* The regression has this many (sample, class) rows at most: samples at equal distances. */
 enum { DESIGN_ROWS = 20000, FOLDS = 5 };
@@ -290,17 +279,14 @@ cst_status cst_bound_stability(cst_context *context, const cst_bound_work *work,
     design d = {0};
     cst_status status =
         cst_model_view(context, work->model, work->pool, work->split, &pointers, &view);
-    if (status == CST_OK)
-        status = design_alloc(context, &view, &d);
-    if (status == CST_OK)
-        status = design_read(context, &view, &d);
+    CST_TRY(design_alloc(context, &view, &d));
+    CST_TRY(design_read(context, &view, &d));
     if (status == CST_OK) {
         json_t *object = cst_report_object(report, cst_report_root(report), "stability");
         cst_report_integer(report, object, "samples", d.samples);
         cst_report_number(report, object, "lambda", d.lambda);
         status = move(context, work, &d, report, cst_report_list(report, object, "perturbations"));
-        if (status == CST_OK)
-            status = leave_out(context, &d, report, object);
+        CST_TRY(leave_out(context, &d, report, object));
     }
     design_free(context, &d);
     cst_free(context, pointers);

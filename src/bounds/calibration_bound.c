@@ -10,8 +10,7 @@
 
 #include <math.h>
 
-/* ---- expected calibration error ----------------------------------------------------------------
- */
+/* ---- expected calibration error ---- */
 
 typedef struct gap_job {
     const cst_samples *samples;
@@ -99,15 +98,12 @@ cst_status cst_ece_bound_of(cst_context *context, const float *probabilities, in
     gap_job job = {.samples = &samples};
     double *sum = NULL;
     cst_status status = check_delta(context, delta);
-    if (status == CST_OK)
-        status = cst_bins_check(context, bins, &job.bins);
-    if (status == CST_OK)
-        status = cst_samples_make(context, probabilities, rows, classes, labels, &samples);
+    CST_TRY(cst_bins_check(context, bins, &job.bins));
+    CST_TRY(cst_samples_make(context, probabilities, rows, classes, labels, &samples));
     size_t width = (size_t)job.bins * CST_BIN_WIDTH + 1;
     if (status == CST_OK && !(sum = cst_alloc(context, width, sizeof *sum)))
         status = CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_reduce_blocks(context, cst_block_count(rows), width, gap_block, &job, sum);
+    CST_TRY(cst_reduce_blocks(context, cst_block_count(rows), width, gap_block, &job, sum));
     if (status == CST_OK)
         put_bound(sum, job.bins, (double)rows, delta, out);
     cst_free(context, sum);
@@ -115,8 +111,7 @@ cst_status cst_ece_bound_of(cst_context *context, const float *probabilities, in
     return status;
 }
 
-/* ---- histogram binning -------------------------------------------------------------------------
- */
+/* ---- histogram binning ---- */
 
 static cst_status check_confidences(cst_context *context, const double *confidences, int64_t rows) {
     for (int64_t i = 0; i < rows; i++)
@@ -177,8 +172,7 @@ cst_status cst_certify_bins(cst_context *context, const double *edges, int32_t b
                             double delta, cst_certified_bin *certified, double *epsilon,
                             double *hoeffding) {
     cst_status status = check_delta(context, delta);
-    if (status == CST_OK)
-        status = check_confidences(context, confidences, rows);
+    CST_TRY(check_confidences(context, confidences, rows));
     if (status != CST_OK)
         return status;
     for (int32_t b = 0; b < bins; b++)

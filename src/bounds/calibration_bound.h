@@ -10,8 +10,9 @@
 
 #include "base/base.h"
 
-/* ---- expected calibration error ----------------------------------------------------------------
- * ECE of the population: sum over B fixed bins of |E[(correct - confidence) 1(bin)]|, which is the
+/* ---- expected calibration error ---- */
+
+/* ECE of the population: sum over B fixed bins of |E[(correct - confidence) 1(bin)]|, which is the
  * maximum over signs s of E[z_s], z_s = s_bin (correct - confidence) in [-1, 1]. With v =
  * E[(correct - confidence)^2] >= E[z_s^2], Bernstein's inequality (Boucheron et al. 2013, corollary
  * 2.11) for the best signs of the population bounds ECE from above,
@@ -37,8 +38,9 @@ cst_status cst_ece_bound_of(cst_context *context, const float *probabilities, in
                             int32_t classes, const int32_t *labels, int bins, double delta,
                             cst_ece_bound *out);
 
-/* ---- histogram binning -------------------------------------------------------------------------
- * Gupta, Podkopaev and Ramdas (2020) and Gupta and Ramdas (2021): bins of equal mass on some rows,
+/* ---- histogram binning ---- */
+
+/* Gupta, Podkopaev and Ramdas (2020) and Gupta and Ramdas (2021): bins of equal mass on some rows,
  * on other rows the share of right answers in each bin, which takes the place of the confidence.
  * Given the bins and which of them each row is in, the right answers of a bin are binomial; so the
  * exact interval at delta / bins of each holds for all bins at once with probability 1 - delta,

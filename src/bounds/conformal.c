@@ -29,8 +29,7 @@ static cst_status check_options(cst_context *context, const cst_conformal_option
         "and free classes are not negative");
 }
 
-/* ---- scores ------------------------------------------------------------------------------------
- */
+/* ---- scores ---- */
 
 void cst_conformal_row(const cst_conformal_options *options, const float *row, int32_t classes,
                        double u, double *values, cst_ranked *scratch, double *scores) {
@@ -62,8 +61,7 @@ static void start_draws(const cst_conformal_options *options, int64_t block, int
     cst_rng_init(rng, options->seed + (stream >> 32), CST_STREAM_CONFORMAL, (uint32_t)stream);
 }
 
-/* ---- passes over rows --------------------------------------------------------------------------
- */
+/* ---- passes over rows ---- */
 
 /* What a pass is for decides which of the results are not NULL. */
 typedef struct pass {
@@ -146,8 +144,7 @@ static cst_status run(cst_context *context, pass *p, double *figures) {
                             : status;
 }
 
-/* ---- calibration -------------------------------------------------------------------------------
- */
+/* ---- calibration ---- */
 
 int64_t cst_conformal_order(int64_t samples, double alpha, double delta) {
     if (!(delta > 0)) { /* n + 1 - floor((n + 1) alpha); alpha is a decimal that was rounded */
@@ -199,8 +196,7 @@ double cst_conformal_assured(const cst_conformal *conformal, double delta) {
                : cst_binomial_lower(conformal->order, conformal->samples, delta);
 }
 
-/* ---- sets --------------------------------------------------------------------------------------
- */
+/* ---- sets ---- */
 
 cst_status cst_conformal_sets(cst_context *context, const cst_conformal *conformal,
                               const float *probabilities, int64_t rows, int32_t classes,

@@ -14,8 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- rows --------------------------------------------------------------------------------------
- */
+/* ---- rows ---- */
 
 /* What is drawn: the sizes of contents that several rows of the two views have, and how many rows
  * of the second view share one with the first. */
@@ -98,8 +97,7 @@ cst_status cst_shared_rows_of(cst_context *context, const cst_view *first, const
     uint64_t *b = NULL;
     d.size = cst_alloc(context, DEALT_ROWS / 2, sizeof *d.size);
     cst_status status = d.size ? cst_row_hashes(context, first, &a) : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_row_hashes(context, second, &b);
+    CST_TRY(cst_row_hashes(context, second, &b));
     if (status == CST_OK) {
         gather_contents(a, n, b, m, &d, out);
         out->p = deal_p(&d, seed);
@@ -110,8 +108,7 @@ cst_status cst_shared_rows_of(cst_context *context, const cst_view *first, const
     return status;
 }
 
-/* ---- groups ------------------------------------------------------------------------------------
- */
+/* ---- groups ---- */
 
 typedef struct placed {
     int64_t group;
@@ -146,8 +143,7 @@ cst_status cst_split_groups(cst_context *context, const int64_t *groups, const i
     return status;
 }
 
-/* ---- members -----------------------------------------------------------------------------------
- */
+/* ---- members ---- */
 
 /* Terms of the distribution in units of the largest one, from its place upwards and downwards. */
 double cst_lower_error_p(const int64_t *errors, const int64_t *rows) {
@@ -175,8 +171,7 @@ double cst_lower_error_p(const int64_t *errors, const int64_t *rows) {
     return tail / sum;
 }
 
-/* ---- permuted labels ---------------------------------------------------------------------------
- */
+/* ---- permuted labels ---- */
 
 typedef struct trial {
     float *p;             /* [members][rows][classes] */
@@ -277,14 +272,10 @@ static cst_status fit(cst_context *context, const trial *t, const cst_view *view
     float *p = NULL;
     int64_t rows = 0;
     cst_status status = options_of(context, settings, count, &options);
-    if (status == CST_OK)
-        status =
-            cst_pool_from_memory(context, &pool, "oof", t->arrays, names, view->members,
-                                 out->samples, view->classes, t->labels, CST_OUTPUT_PROBABILITY);
-    if (status == CST_OK)
-        status = cst_fit(context, pool, "oof", options, &model, &report);
-    if (status == CST_OK)
-        status = cst_model_predict_pool(context, model, pool, "oof", &p, &rows);
+    CST_TRY(cst_pool_from_memory(context, &pool, "oof", t->arrays, names, view->members,
+                                 out->samples, view->classes, t->labels, CST_OUTPUT_PROBABILITY));
+    CST_TRY(cst_fit(context, pool, "oof", options, &model, &report));
+    CST_TRY(cst_model_predict_pool(context, model, pool, "oof", &p, &rows));
     if (status == CST_OK) {
         const json_t *oof = json_object_get(cst_report_root(report), "oof");
         out->top1 = json_number_value(json_object_get(oof, "top1"));
@@ -309,10 +300,8 @@ cst_status cst_permuted_fit(cst_context *context, const cst_view *view, const ch
     cst_context *own = NULL; /* notices and progress of the fit are not the caller's */
     cst_status status =
         trial_make(context, view, view->rows < most ? view->rows : most, seed, &t, out);
-    if (status == CST_OK)
-        status = cst_context_child(&own, context, true);
-    if (status == CST_OK)
-        status = cst_context_set_threads(own, cst_context_threads(context));
+    CST_TRY(cst_context_child(&own, context, true));
+    CST_TRY(cst_context_set_threads(own, cst_context_threads(context)));
     if (status == CST_OK) {
         status = fit(own, &t, view, names, settings, count, out);
         if (status != CST_OK)

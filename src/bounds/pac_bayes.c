@@ -9,8 +9,7 @@
 
 #include <math.h>
 
-/* ---- divergences -------------------------------------------------------------------------------
- */
+/* ---- divergences ---- */
 
 double cst_kl_discrete(int32_t count, const double *posterior, const double *prior) {
     double sum = 0;
@@ -60,8 +59,7 @@ cst_status cst_kl_gaussian_hessian(cst_context *context, int64_t d, const double
     return status;
 }
 
-/* ---- losses of a weighted vote -----------------------------------------------------------------
- */
+/* ---- losses of a weighted vote ---- */
 
 typedef struct vote_job {
     const unsigned char *wrong;
@@ -109,8 +107,7 @@ cst_status cst_vote_losses_of(cst_context *context, const unsigned char *wrong, 
     return status;
 }
 
-/* ---- bounds ------------------------------------------------------------------------------------
- */
+/* ---- bounds ---- */
 
 /* KL + log(2 sqrt(n) / delta). 2 sqrt(n) bounds sum_k C(n, k) (k/n)^k (1 - k/n)^(n - k) for every n
  * (Maurer 2004 for n >= 8; the others by computation, in the tests). */

@@ -11,8 +11,7 @@
 
 #include "base/base.h"
 
-/* ---- divergences -------------------------------------------------------------------------------
- */
+/* ---- divergences ---- */
 
 /* KL(rho || pi) = sum_m rho_m log(rho_m / pi_m) in nats, of two weight vectors [count] that sum to
  * 1; prior NULL: uniform. Infinite where a member has weight and no prior. */
@@ -28,8 +27,7 @@ cst_status cst_kl_gaussian_hessian(cst_context *context, int64_t d, const double
                                    const double *factor, const double *prior_mean, double precision,
                                    double *out);
 
-/* ---- losses of a weighted vote -----------------------------------------------------------------
- */
+/* ---- losses of a weighted vote ---- */
 
 typedef struct cst_vote_losses {
     double gibbs;    /* E_rho of the members' error rates */
@@ -43,8 +41,9 @@ typedef struct cst_vote_losses {
 cst_status cst_vote_losses_of(cst_context *context, const unsigned char *wrong, int64_t rows,
                               int32_t members, const double *weights, cst_vote_losses *out);
 
-/* ---- bounds ------------------------------------------------------------------------------------
- * empirical: in [0, 1], the rho-mean of a loss with values in [0, 1] over n >= 1 samples; kl =
+/* ---- bounds ---- */
+
+/* empirical: in [0, 1], the rho-mean of a loss with values in [0, 1] over n >= 1 samples; kl =
  * KL(rho || pi) >= 0; 0 < delta < 1; NaN outside. Results are at most 1 where that is said.
  */
 

@@ -67,8 +67,7 @@ void cst_gibbs_posterior(const double *losses, const double *prior, int32_t memb
     softmax(prior, members, weights);
 }
 
-/* ---- pairs -------------------------------------------------------------------------------------
- */
+/* ---- pairs ---- */
 
 typedef struct tandem_job {
     const unsigned char *wrong;

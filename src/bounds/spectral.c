@@ -9,8 +9,7 @@
 
 #include <math.h>
 
-/* ---- clusters ----------------------------------------------------------------------------------
- */
+/* ---- clusters ---- */
 
 void cst_cluster_facts_of(const double *similarity, int32_t members, const int32_t *cluster_of,
                           cst_cluster_facts *out) {
@@ -42,8 +41,7 @@ void cst_cluster_facts_of(const double *similarity, int32_t members, const int32
     out->incoherent = out->mu * (out->clusters - 1) < 1;
 }
 
-/* ---- spectra -----------------------------------------------------------------------------------
- */
+/* ---- spectra ---- */
 
 #define NULL_SHARE 1e-10
 
@@ -112,8 +110,7 @@ double cst_effective_dimension(const double *values, int32_t count, double lambd
     return sum;
 }
 
-/* ---- claims ------------------------------------------------------------------------------------
- */
+/* ---- claims ---- */
 
 /* Comparisons of computed eigenvalues with bounds that may be attained. */
 static bool at_least(double value, double bound) {
@@ -153,8 +150,7 @@ double cst_kappa_reduction(const cst_cluster_facts *facts, const cst_spectral_fa
            (1 + lambda / after->least);
 }
 
-/* ---- variance of a blend -----------------------------------------------------------------------
- */
+/* ---- variance of a blend ---- */
 
 static double quadratic_form(int32_t n, const double *matrix, const double *v) {
     double sum = 0;
@@ -170,10 +166,8 @@ cst_status cst_variance_facts_of(cst_context *context, int32_t count, const doub
     cst_spectral_facts spectrum;
     double *values = cst_alloc(context, (size_t)count, sizeof *values);
     cst_status status = values ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_spectral_facts_of(context, covariance, count, NULL, count, values, &spectrum);
-    if (status == CST_OK)
-        status = cst_blend_minimum_variance(context, count, covariance, true, optimum);
+    CST_TRY(cst_spectral_facts_of(context, covariance, count, NULL, count, values, &spectrum));
+    CST_TRY(cst_blend_minimum_variance(context, count, covariance, true, optimum));
     if (status == CST_OK) {
         double distance = 0;
         for (int32_t m = 0; m < count; m++) {

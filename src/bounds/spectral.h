@@ -9,8 +9,7 @@
 
 #include "base/base.h"
 
-/* ---- clusters ----------------------------------------------------------------------------------
- */
+/* ---- clusters ---- */
 
 /* The assumption of CKA-cluster redundancy, measured. */
 typedef struct cst_cluster_facts {
@@ -31,8 +30,7 @@ typedef struct cst_cluster_facts {
 void cst_cluster_facts_of(const double *similarity, int32_t members, const int32_t *cluster_of,
                           cst_cluster_facts *out);
 
-/* ---- spectra -----------------------------------------------------------------------------------
- */
+/* ---- spectra ---- */
 
 typedef struct cst_spectral_facts {
     int32_t members;
@@ -62,8 +60,9 @@ double cst_kappa_lambda(const cst_spectral_facts *facts, double lambda);
 /* Effective dimension: sum of v / (v + lambda) over the eigenvalues [count]. */
 double cst_effective_dimension(const double *values, int32_t count, double lambda);
 
-/* ---- claims ------------------------------------------------------------------------------------
- * Of the whole pool and one representative of each cluster. Terms of order epsilon are left out but
+/* ---- claims ---- */
+
+/* Of the whole pool and one representative of each cluster. Terms of order epsilon are left out but
  * for the factors 1 - epsilon. tests/test_spectral.c has pools that meet the assumptions and break
  * (i), (iii), the corollary on stability and the lemma on blocks; (ii) holds for the mu of the
  * correlations and fails for the mu of CKA, which may be smaller. The lemma on the largest
@@ -94,8 +93,7 @@ void cst_spectral_claims_of(const cst_cluster_facts *facts, const cst_spectral_f
 double cst_kappa_reduction(const cst_cluster_facts *facts, const cst_spectral_facts *before,
                            const cst_spectral_facts *after, double lambda);
 
-/* ---- variance of a blend -----------------------------------------------------------------------
- */
+/* ---- variance of a blend ---- */
 
 typedef struct cst_variance_facts {
     double minimum; /* (1' S^-1 1)^-1, the least variance of weights that sum to 1 */
@@ -111,8 +109,7 @@ typedef struct cst_variance_facts {
 cst_status cst_variance_facts_of(cst_context *context, int32_t count, const double *covariance,
                                  const double *weights, double *optimum, cst_variance_facts *out);
 
-/* ---- stability ---------------------------------------------------------------------------------
- */
+/* ---- stability ---- */
 
 /* Ridge weights w = (X'X + lambda I)^-1 X'y under perturbation to X', y'. Spectral norms. */
 typedef struct cst_ridge_stability {

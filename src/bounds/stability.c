@@ -24,8 +24,7 @@ static cst_status spectral_norm(cst_context *context, int64_t rows, int32_t colu
     for (int32_t i = 0; i < columns; i++)
         for (int32_t j = i + 1; j < columns; j++)
             work[i * columns + j] = work[j * columns + i];
-    if (status == CST_OK)
-        status = cst_eigh(context, columns, work, values);
+    CST_TRY(cst_eigh(context, columns, work, values));
     *norm = status == CST_OK ? sqrt(fmax(values[columns - 1], 0)) : NAN;
     return status;
 }
@@ -40,8 +39,7 @@ static cst_status ridge(cst_context *context, int64_t rows, int32_t columns, con
             w[j] += x[i * columns + j] * y[i];
     for (int32_t j = 0; j < columns; j++)
         work[j * columns + j] += lambda;
-    if (status == CST_OK)
-        status = cst_cholesky(context, columns, work);
+    CST_TRY(cst_cholesky(context, columns, work));
     if (status == CST_OK)
         cst_cholesky_solve(columns, work, w);
     return status;
@@ -87,12 +85,9 @@ static cst_status measure(cst_context *context, int64_t rows, int32_t columns, c
     subtract(r->dx, x, rows * columns);
     double norm_dy = subtract(r->dy, y, rows);
     cst_status status = spectral_norm(context, rows, columns, x, r->work, r->values, &norm_x);
-    if (status == CST_OK)
-        status = spectral_norm(context, rows, columns, r->dx, r->work, r->values, &norm_dx);
-    if (status == CST_OK)
-        status = ridge(context, rows, columns, x, y, lambda, r->work, r->w);
-    if (status == CST_OK)
-        status = ridge(context, rows, columns, moved_x, moved_y, lambda, r->work, r->moved);
+    CST_TRY(spectral_norm(context, rows, columns, r->dx, r->work, r->values, &norm_dx));
+    CST_TRY(ridge(context, rows, columns, x, y, lambda, r->work, r->w));
+    CST_TRY(ridge(context, rows, columns, moved_x, moved_y, lambda, r->work, r->moved));
     if (status != CST_OK)
         return status;
     double norm_y = length(y, rows);
@@ -134,8 +129,7 @@ cst_status cst_ridge_stability_of(cst_context *context, int64_t rows, int32_t co
     return status;
 }
 
-/* ---- folds -------------------------------------------------------------------------------------
- */
+/* ---- folds ---- */
 
 typedef struct fold_room {
     double *x;     /* [rows][columns]: what is left */

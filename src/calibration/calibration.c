@@ -50,8 +50,7 @@ cst_calibrator_kind cst_calibrator_find(const char *name) {
     return CST_CALIBRATOR_NONE;
 }
 
-/* ---- fit -------------------------------------------------------------------------------------
- */
+/* ---- fit ---- */
 
 typedef struct log_job {
     const float *probabilities;
@@ -181,8 +180,7 @@ cst_status cst_calibrator_fit_weighted(cst_context *context, cst_calibrator_kind
     return status;
 }
 
-/* ---- application ------------------------------------------------------------------------------
- */
+/* ---- application ---- */
 
 /* Rows divided by their sums; a row of sum 0 becomes uniform. */
 static void normalise_rows(int64_t count, int32_t classes, double *values) {

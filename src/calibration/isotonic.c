@@ -92,9 +92,8 @@ static cst_status fit_class(cst_context *worker, void *user, int64_t task) {
         points[i] = (pooled){p, p, job->labels[i] == task ? 1 : 0, 1};
     }
     cst_status status = cst_sort(worker, points, (size_t)job->rows, sizeof *points, by_probability);
-    if (status == CST_OK)
-        status = store(worker, points, pool_violators(points, pool_ties(points, job->rows)),
-                       &job->steps[task]);
+    CST_TRY(store(worker, points, pool_violators(points, pool_ties(points, job->rows)),
+                  &job->steps[task]));
     cst_free(worker, points);
     return status;
 }

@@ -132,8 +132,7 @@ cst_status cst_temperature_fit_weighted(cst_context *context, const float *proba
         job.total += weights[i];
     double loss = 0;
     cst_status status = cst_floored_logs(context, probabilities, rows, classes, &job.logs);
-    if (status == CST_OK)
-        status = search(context, &job, temperature, &loss);
+    CST_TRY(search(context, &job, temperature, &loss));
     if (status == CST_OK &&
         (*temperature <= CST_TEMPERATURE_LOW || *temperature >= CST_TEMPERATURE_HIGH))
         cst_notice(context,

@@ -57,10 +57,9 @@ static curve trace(const cst_ap_matches *m, int32_t category, int area, int thre
     return (curve){sum / CST_AP_RECALLS, count > 0 ? recall[count - 1] : 0};
 }
 
-/* ---- figures of one category ------------------------------------------------------------------
- */
+/* ---- figures of one category ---- */
 
-enum { MOST_1 = 1, MOST_10 = 10, MOST_100 = CST_AP_BOXES_MAX, THRESHOLD_75 = 5 };
+enum { MAX_1 = 1, MAX_10 = 10, MAX_100 = CST_AP_BOXES_MAX, THRESHOLD_75 = 5 };
 
 static const cst_detection_scores NOTHING = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
 
@@ -74,7 +73,7 @@ static void main_scores(const cst_ap_matches *m, int32_t category, const int32_t
     double precision = 0;
     double recall = 0;
     for (int t = 0; t < CST_AP_THRESHOLDS; t++) {
-        curve c = trace(m, category, 0, t, MOST_100, truths, times, scratch, scratch + boxes);
+        curve c = trace(m, category, 0, t, MAX_100, truths, times, scratch, scratch + boxes);
         precision += c.precision / CST_AP_THRESHOLDS;
         recall += c.recall / CST_AP_THRESHOLDS;
         if (t == 0)
@@ -106,14 +105,13 @@ static void area_scores(const cst_ap_matches *m, int32_t category, int area, con
     *ap = 0;
     *ar = 0;
     for (int t = 0; t < CST_AP_THRESHOLDS; t++) {
-        curve c = trace(m, category, area, t, MOST_100, truths, times, scratch, scratch + boxes);
+        curve c = trace(m, category, area, t, MAX_100, truths, times, scratch, scratch + boxes);
         *ap += c.precision / CST_AP_THRESHOLDS;
         *ar += c.recall / CST_AP_THRESHOLDS;
     }
 }
 
-/* ---- means over categories --------------------------------------------------------------------
- */
+/* ---- means over categories ---- */
 
 enum { FIGURES = sizeof(cst_detection_scores) / sizeof(double) };
 
@@ -152,8 +150,8 @@ static cst_status score_category(cst_context *context, void *user, int64_t task)
         return CST_ERROR_MEMORY;
     *out = NOTHING;
     main_scores(m, c, j->times, scratch, out);
-    out->ar1 = recall_with(m, c, MOST_1, j->times, scratch);
-    out->ar10 = recall_with(m, c, MOST_10, j->times, scratch);
+    out->ar1 = recall_with(m, c, MAX_1, j->times, scratch);
+    out->ar10 = recall_with(m, c, MAX_10, j->times, scratch);
     area_scores(m, c, 1, j->times, scratch, &out->ap_small, &out->ar_small);
     area_scores(m, c, 2, j->times, scratch, &out->ap_medium, &out->ar_medium);
     area_scores(m, c, 3, j->times, scratch, &out->ap_large, &out->ar_large);

@@ -40,8 +40,7 @@ double cst_box_true_iou(const cst_coco_box *box, const cst_coco_true *truth) {
     return both / (truth->crowd ? area : area + truth->w * truth->h - both);
 }
 
-/* ---- one image and category -------------------------------------------------------------------
- */
+/* ---- one image and category ---- */
 
 int cst_by_score(const void *a, const void *b) {
     const cst_ranked *x = a;
@@ -151,8 +150,7 @@ static void match_group(bench *b, const cst_coco_box *box, int64_t boxes,
     }
 }
 
-/* ---- all of them ------------------------------------------------------------------------------
- */
+/* ---- all of them ---- */
 
 typedef struct job {
     const cst_coco *truth;
@@ -304,13 +302,10 @@ cst_status cst_ap_match(cst_context *context, const cst_coco *truth, const cst_c
         j.category = cst_alloc(context, count, sizeof *j.category);
         status = j.box && j.score && j.category ? CST_OK : CST_ERROR_MEMORY;
     }
-    if (status == CST_OK)
-        status = cst_parallel_for(context, (truth->images + IMAGES_A_TASK - 1) / IMAGES_A_TASK,
-                                  match_task, &j);
-    if (status == CST_OK)
-        status = sort_boxes(context, &j, m);
-    if (status == CST_OK)
-        status = count_truths(context, truth, m);
+    CST_TRY(cst_parallel_for(context, (truth->images + IMAGES_A_TASK - 1) / IMAGES_A_TASK,
+                             match_task, &j));
+    CST_TRY(sort_boxes(context, &j, m));
+    CST_TRY(count_truths(context, truth, m));
     cst_free(context, j.kept);
     cst_free(context, j.box);
     cst_free(context, j.score);

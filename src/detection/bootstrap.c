@@ -135,10 +135,8 @@ cst_status cst_ap_bootstrap(cst_context *context, const cst_ap_matches *const *m
     double *scratch = cst_alloc(context, n, sizeof *scratch);
     cst_status status =
         j.drawn && values && scratch ? cst_stage(context, "intervals") : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = once(context, &j, values);
-    if (status == CST_OK)
-        status = cst_parallel_for(context, (resamples + CST_LANES - 1) / CST_LANES, draw_task, &j);
+    CST_TRY(once(context, &j, values));
+    CST_TRY(cst_parallel_for(context, (resamples + CST_LANES - 1) / CST_LANES, draw_task, &j));
     for (int32_t m = 0; status == CST_OK && m < methods; m++)
         for (size_t f = 0; f < FIGURES; f++) {
             size_t at = (size_t)m * FIGURES + f;

@@ -35,9 +35,8 @@ static cst_status pool_of_rows(cst_context *context, const cst_pool *pool,
             labels[i] = training->targets[view->index[i]];
         }
     }
-    if (status == CST_OK)
-        status = cst_pool_from_memory(context, out, "oof", (const float *const *)data, names,
-                                      view->members, view->rows, 2, labels, CST_OUTPUT_PROBABILITY);
+    CST_TRY(cst_pool_from_memory(context, out, "oof", (const float *const *)data, names,
+                                 view->members, view->rows, 2, labels, CST_OUTPUT_PROBABILITY));
     for (size_t k = 0; data && k < members; k++)
         cst_free(context, data[k]);
     cst_free(context, data);
@@ -54,15 +53,11 @@ cst_status cst_detection_inspect(cst_context *context, cst_pool *pool, const cha
     cst_pool *rows = NULL;
     cst_detect_options_read(options, &detect);
     cst_status status = cst_box_split_open(context, pool, split, NULL, 0, &files);
-    if (status == CST_OK)
-        status =
-            cst_box_training_open(context, pool, split, &files, &detect,
+    CST_TRY(cst_box_training_open(context, pool, split, &files, &detect,
                                   (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT),
-                                  (uint64_t)cst_option_integer(options, CST_OPT_SEED), &training);
-    if (status == CST_OK)
-        status = pool_of_rows(context, pool, &training, &rows);
-    if (status == CST_OK)
-        status = cst_classification_inspect(context, rows, "oof", options, report);
+                                  (uint64_t)cst_option_integer(options, CST_OPT_SEED), &training));
+    CST_TRY(pool_of_rows(context, pool, &training, &rows));
+    CST_TRY(cst_classification_inspect(context, rows, "oof", options, report));
     if (status == CST_OK) {
         json_t *root = cst_report_root(*report);
         cst_report_string(*report, root, "task", cst_task_name(CST_TASK_DETECTION));

@@ -258,11 +258,9 @@ cst_status cst_box_clusters_make(cst_context *context, const cst_coco *coco,
         j.box = cst_alloc(context, all, sizeof *j.box);
         status = j.category && j.count && j.box ? CST_OK : CST_ERROR_MEMORY;
     }
-    if (status == CST_OK)
-        status = cst_parallel_for(context, (coco->images + IMAGES_A_TASK - 1) / IMAGES_A_TASK,
-                                  cluster_task, &j);
-    if (status == CST_OK)
-        status = pack(context, &j, clusters);
+    CST_TRY(cst_parallel_for(context, (coco->images + IMAGES_A_TASK - 1) / IMAGES_A_TASK,
+                             cluster_task, &j));
+    CST_TRY(pack(context, &j, clusters));
     cst_free(context, j.from);
     cst_free(context, j.rows);
     cst_free(context, j.used);

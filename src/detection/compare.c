@@ -41,8 +41,7 @@ typedef struct comparison {
     cst_ap_intervals *differences; /* [count] */
 } comparison;
 
-/* ---- which methods ----------------------------------------------------------------------------
- */
+/* ---- which methods ---- */
 
 static cst_status add_method(cst_context *context, comparison *c, const char *name, bool asked) {
     cst_detect_method method;
@@ -94,8 +93,7 @@ static cst_status list_methods(cst_context *context, comparison *c) {
     return status;
 }
 
-/* ---- one method -------------------------------------------------------------------------------
- */
+/* ---- one method ---- */
 
 static void describe(const comparison *c, const cst_detect_fit *fit, entry *out) {
     double all = 0;
@@ -134,10 +132,8 @@ static cst_status run_method(cst_context *context, const comparison *c, entry *o
     else if (status == CST_OK)
         status = cst_detect_fit_predict(context, &fit, &c->training.options.clusters, c->files,
                                         NULL, &boxes);
-    if (status == CST_OK)
-        status = cst_ap_match(context, c->files->coco, boxes, &out->matches);
-    if (status == CST_OK)
-        status = cst_ap_scores(context, out->matches, NULL, &out->scores, NULL);
+    CST_TRY(cst_ap_match(context, c->files->coco, boxes, &out->matches));
+    CST_TRY(cst_ap_scores(context, out->matches, NULL, &out->scores, NULL));
     if (status == CST_OK)
         out->detections = boxes->count;
     cst_coco_boxes_free(context, boxes);
@@ -197,15 +193,13 @@ static cst_status run_intervals(cst_context *context, comparison *c) {
     cst_status status = matches && c->intervals && c->differences ? CST_OK : CST_ERROR_MEMORY;
     for (size_t m = 0; status == CST_OK && m < count; m++)
         matches[m] = c->entries[m].matches;
-    if (status == CST_OK)
-        status = cst_ap_bootstrap(context, matches, c->count, c->reference, c->options->resamples,
-                                  c->options->seed, c->intervals, c->differences);
+    CST_TRY(cst_ap_bootstrap(context, matches, c->count, c->reference, c->options->resamples,
+                             c->options->seed, c->intervals, c->differences));
     cst_free(context, matches);
     return status;
 }
 
-/* ---- document ---------------------------------------------------------------------------------
- */
+/* ---- document ---- */
 
 static void put_row(cst_report *report, json_t *list, const comparison *c, int32_t m) {
     const entry *e = &c->entries[m];
@@ -251,8 +245,7 @@ static cst_status write_report(cst_context *context, const comparison *c, double
     return cst_report_finish(context, *report);
 }
 
-/* ---- opening ----------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 /* Options that the settings give. */
 static cst_status read_options(cst_context *context, const cst_compare_options *o,
@@ -292,11 +285,9 @@ static cst_status open_scene(cst_context *context, comparison *c) {
                             ? cst_fail(context, CST_ERROR_UNSUPPORTED,
                                        "out-of-distribution splits are not for detection")
                             : read_options(context, c->options, &detect, &folds);
-    if (status == CST_OK)
-        status = cst_box_split_open(context, c->pool, "oof", NULL, 0, &c->train);
-    if (status == CST_OK)
-        status = cst_box_training_open(context, c->pool, "oof", &c->train, &detect, folds,
-                                       c->options->seed, &c->training);
+    CST_TRY(cst_box_split_open(context, c->pool, "oof", NULL, 0, &c->train));
+    CST_TRY(cst_box_training_open(context, c->pool, "oof", &c->train, &detect, folds,
+                                  c->options->seed, &c->training));
     if (status == CST_OK && !c->nested)
         status = cst_box_split_open(context, c->pool, c->split, NULL, 0, &c->other);
     if (status == CST_OK && !c->nested)
@@ -327,19 +318,15 @@ cst_status cst_detection_compare(cst_context *context, cst_pool *pool,
         c.entries = cst_alloc(context, METHODS_MAX, sizeof *c.entries);
         status = c.entries ? list_methods(context, &c) : CST_ERROR_MEMORY;
     }
-    if (status == CST_OK)
-        status = run_methods(context, &c);
-    if (status == CST_OK)
-        status = run_intervals(context, &c);
-    if (status == CST_OK)
-        status = write_report(context, &c, cst_seconds() - start, report);
+    CST_TRY(run_methods(context, &c));
+    CST_TRY(run_intervals(context, &c));
+    CST_TRY(write_report(context, &c, cst_seconds() - start, report));
     cst_la_leave();
     close_scene(context, &c);
     return cst_report_settle(context, status, report);
 }
 
-/* ---- a model ----------------------------------------------------------------------------------
- */
+/* ---- a model ---- */
 
 /* Simple fusion beside the model, fitted on split "oof". */
 static cst_status put_baselines(cst_context *context, cst_report *report, cst_pool *pool,
@@ -357,10 +344,8 @@ static cst_status put_baselines(cst_context *context, cst_report *report, cst_po
         c.entries = cst_alloc(context, METHODS_MAX, sizeof *c.entries);
         status = c.entries ? list_methods(context, &c) : CST_ERROR_MEMORY;
     }
-    if (status == CST_OK)
-        status = run_methods(context, &c);
-    if (status == CST_OK)
-        status = run_intervals(context, &c);
+    CST_TRY(run_methods(context, &c));
+    CST_TRY(run_intervals(context, &c));
     if (status == CST_OK) {
         json_t *list = cst_report_list(report, cst_report_root(report), "baselines");
         for (int32_t m = 0; m < c.count; m++)
@@ -398,20 +383,16 @@ cst_status cst_detection_evaluate_model(cst_context *context, const cst_model *m
     cst_notices_clear(context);
     cst_la_enter();
     cst_status status = cst_detection_predict(context, model, pool, split, true, &files, &boxes);
-    if (status == CST_OK)
-        status = seen_in_fitting(context, model, split, files.coco, &seen);
-    if (status == CST_OK)
-        status = cst_ap_match(context, files.coco, boxes, &matches);
+    CST_TRY(seen_in_fitting(context, model, split, files.coco, &seen));
+    CST_TRY(cst_ap_match(context, files.coco, boxes, &matches));
     if (status == CST_OK) {
         by_category = cst_alloc(context, (size_t)files.coco->categories, sizeof *by_category);
         status = by_category ? cst_ap_scores(context, matches, NULL, &scores, by_category)
                              : CST_ERROR_MEMORY;
     }
-    if (status == CST_OK)
-        status = cst_ap_bootstrap(context, (const cst_ap_matches *const *)&matches, 1, 0, resamples,
-                                  seed, &intervals, NULL);
-    if (status == CST_OK)
-        status = cst_report_create(context, CST_REPORT_EVALUATE, report);
+    CST_TRY(cst_ap_bootstrap(context, (const cst_ap_matches *const *)&matches, 1, 0, resamples,
+                             seed, &intervals, NULL));
+    CST_TRY(cst_report_create(context, CST_REPORT_EVALUATE, report));
     if (status == CST_OK) {
         json_t *root = cst_report_root(*report);
         cst_report_string(*report, root, "task", cst_task_name(CST_TASK_DETECTION));
@@ -428,8 +409,7 @@ cst_status cst_detection_evaluate_model(cst_context *context, const cst_model *m
         cst_report_number(*report, seconds, "total", cst_seconds() - start);
         cst_report_notices(*report, context);
     }
-    if (status == CST_OK)
-        status = cst_report_finish(context, *report);
+    CST_TRY(cst_report_finish(context, *report));
     cst_la_leave();
     cst_free(context, by_category);
     cst_ap_matches_free(context, matches);

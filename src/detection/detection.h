@@ -6,8 +6,8 @@
 #define CST_DETECTION_H
 
 #include "detection/methods.h"
+#include "evaluation/task.h"
 #include "model/stack.h"
-#include "protocol/task.h"
 
 extern const cst_task_calls cst_detection_calls;
 

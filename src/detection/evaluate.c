@@ -24,21 +24,17 @@ cst_status cst_evaluate_detections(cst_context *context, const char *detections,
     double start = cst_seconds();
     cst_notices_clear(context);
     cst_status status = cst_coco_read(context, &truth, annotations, 0);
-    if (status == CST_OK)
-        status = cst_coco_read_boxes(context, &boxes, detections, 0, truth, false);
+    CST_TRY(cst_coco_read_boxes(context, &boxes, detections, 0, truth, false));
     double read = cst_seconds() - start;
-    if (status == CST_OK)
-        status = cst_ap_match(context, truth, boxes, &matches);
+    CST_TRY(cst_ap_match(context, truth, boxes, &matches));
     if (status == CST_OK) {
         by_category = cst_alloc(context, (size_t)truth->categories, sizeof *by_category);
         status = by_category ? cst_ap_scores(context, matches, NULL, &scores, by_category)
                              : CST_ERROR_MEMORY;
     }
-    if (status == CST_OK)
-        status = cst_ap_bootstrap(context, (const cst_ap_matches *const *)&matches, 1, 0, resamples,
-                                  seed, &intervals, NULL);
-    if (status == CST_OK)
-        status = cst_report_create(context, CST_REPORT_EVALUATE, report);
+    CST_TRY(cst_ap_bootstrap(context, (const cst_ap_matches *const *)&matches, 1, 0, resamples,
+                             seed, &intervals, NULL));
+    CST_TRY(cst_report_create(context, CST_REPORT_EVALUATE, report));
     if (status == CST_OK) {
         json_t *root = cst_report_root(*report);
         cst_report_string(*report, root, "task", cst_task_name(CST_TASK_DETECTION));

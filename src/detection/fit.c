@@ -66,11 +66,9 @@ static cst_status add_fusion(cst_context *context, const fitting *f, cst_model *
 static cst_status label(cst_context *context, const fitting *f, cst_model *model) {
     int32_t *labels = NULL;
     cst_status status = cst_detection_labels(context, f->files.coco, &labels);
-    if (status == CST_OK)
-        status = cst_fit_label(context, f->pool, f->split, labels, f->files.coco->count, NULL,
-                               f->options, &f->fit.rows.stages, model);
-    if (status == CST_OK)
-        status = add_fusion(context, f, model);
+    CST_TRY(cst_fit_label(context, f->pool, f->split, labels, f->files.coco->count, NULL,
+                          f->options, &f->fit.rows.stages, model));
+    CST_TRY(add_fusion(context, f, model));
     cst_free(context, labels);
     return status;
 }
@@ -80,12 +78,9 @@ static cst_status nested(cst_context *context, fitting *f) {
     cst_coco_boxes *boxes = NULL;
     cst_ap_matches *matches = NULL;
     cst_status status = cst_stage(context, "nested evaluation");
-    if (status == CST_OK)
-        status = cst_detect_nested(context, &f->method, &f->training, f->settings.seed, &boxes);
-    if (status == CST_OK)
-        status = cst_ap_match(context, f->files.coco, boxes, &matches);
-    if (status == CST_OK)
-        status = cst_ap_scores(context, matches, NULL, &f->oof, NULL);
+    CST_TRY(cst_detect_nested(context, &f->method, &f->training, f->settings.seed, &boxes));
+    CST_TRY(cst_ap_match(context, f->files.coco, boxes, &matches));
+    CST_TRY(cst_ap_scores(context, matches, NULL, &f->oof, NULL));
     cst_ap_matches_free(context, matches);
     cst_coco_boxes_free(context, boxes);
     f->seconds_nested = cst_seconds() - start;
@@ -99,8 +94,7 @@ static cst_status put_members(cst_context *context, cst_report *report, const fi
         cst_ap_matches *matches = NULL;
         cst_detection_scores scores;
         cst_status status = cst_ap_match(context, f->files.coco, f->files.boxes[k], &matches);
-        if (status == CST_OK)
-            status = cst_ap_scores(context, matches, NULL, &scores, NULL);
+        CST_TRY(cst_ap_scores(context, matches, NULL, &scores, NULL));
         cst_ap_matches_free(context, matches);
         if (status != CST_OK)
             return status;
@@ -159,8 +153,7 @@ static cst_status write_report(cst_context *context, const fitting *f, double se
                            .members = members,
                            .seconds_nested = f->seconds_nested,
                            .seconds_total = seconds};
-    if (status == CST_OK)
-        status = cst_fit_document(context, &facts, report);
+    CST_TRY(cst_fit_document(context, &facts, report));
     if (status == CST_OK) {
         json_t *root = cst_report_root(*report);
         cst_report_string(*report, root, "task", cst_task_name(CST_TASK_DETECTION));
@@ -171,8 +164,7 @@ static cst_status write_report(cst_context *context, const fitting *f, double se
         put_fusion(*report, f);
         status = put_members(context, *report, f);
     }
-    if (status == CST_OK)
-        status = cst_report_finish(context, *report);
+    CST_TRY(cst_report_finish(context, *report));
     cst_free(context, members);
     return status;
 }
@@ -183,26 +175,20 @@ static cst_status run(cst_context *context, fitting *f, cst_model **model, cst_r
     cst_detect_options_read(f->options, &f->detect);
     cst_detect_adapt(&f->detect, cst_options_preset_name(f->options), &f->settings);
     cst_status status = cst_box_split_open(context, f->pool, f->split, NULL, 0, &f->files);
-    if (status == CST_OK)
-        status = cst_box_training_open(context, f->pool, f->split, &f->files, &f->detect,
-                                       f->settings.folds, f->settings.seed, &f->training);
-    if (status == CST_OK)
-        status = cst_training_check_costs(context, f->pool, &f->training.source,
-                                          f->settings.keep_flops, f->settings.keep_latency);
+    CST_TRY(cst_box_training_open(context, f->pool, f->split, &f->files, &f->detect,
+                                  f->settings.folds, f->settings.seed, &f->training));
+    CST_TRY(cst_training_check_costs(context, f->pool, &f->training.source, f->settings.keep_flops,
+                                     f->settings.keep_latency));
     const char *preset = cst_options_preset_name(f->options);
     f->method = (cst_detect_method){.rule = CST_DETECT_ROWS,
                                     .rows = {.preset = preset, .settings = f->settings}};
-    if (status == CST_OK)
-        status =
-            cst_detect_fit_run(context, &f->method, &f->training, -1, f->settings.seed, &f->fit);
-    if (status == CST_OK)
-        status = label(context, f, f->fit.rows.stages.fit.model);
+    CST_TRY(cst_detect_fit_run(context, &f->method, &f->training, -1, f->settings.seed, &f->fit));
+    CST_TRY(label(context, f, f->fit.rows.stages.fit.model));
     if (status == CST_OK && report && f->settings.nested)
         status = nested(context, f);
     if (status == CST_OK && report)
         status = write_report(context, f, cst_seconds() - start, report);
-    if (status == CST_OK)
-        status = cst_progress(context, "fit", 1, 1);
+    CST_TRY(cst_progress(context, "fit", 1, 1));
     if (status == CST_OK && model) {
         *model = f->fit.rows.stages.fit.model;
         f->fit.rows.stages.fit.model = NULL;

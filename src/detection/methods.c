@@ -86,8 +86,7 @@ cst_status cst_detect_method_parse(cst_context *context, const char *text, uint6
     return CST_OK;
 }
 
-/* ---- fit --------------------------------------------------------------------------------------
- */
+/* ---- fit ---- */
 
 /* The member whose own file has the highest AP on the images of the fit. */
 static cst_status choose_best(cst_context *context, const cst_box_training *t, int32_t fold,
@@ -177,8 +176,7 @@ static cst_status fit_once(cst_context *context, const cst_method *method,
             source.view = cst_view_members(&all, members, count, pointers);
         }
     }
-    if (status == CST_OK)
-        status = cst_method_fit_run(context, method, &source, seed, out);
+    CST_TRY(cst_method_fit_run(context, method, &source, seed, out));
     if (fold >= 0)
         cst_free(context, source.folds);
     cst_free(context, index);
@@ -220,11 +218,9 @@ static cst_status refit_kept(cst_context *context, const cst_box_training *t, in
     s->keep_flops = 0;
     s->keep_latency = 0;
     cst_status status = cst_box_training_narrow(context, t, fit->uses, narrow);
-    if (status == CST_OK)
-        status = fit_once(context, &method, narrow, fold, seed, fit->stages.kept,
-                          fit->stages.kept_count, &again);
-    if (status == CST_OK)
-        status = take_learners(context, &again, fit);
+    CST_TRY(fit_once(context, &method, narrow, fold, seed, fit->stages.kept, fit->stages.kept_count,
+                     &again));
+    CST_TRY(take_learners(context, &again, fit));
     cst_method_fit_free(context, &again);
     return status;
 }
@@ -238,8 +234,7 @@ static cst_status fit_rows(cst_context *context, const cst_box_training *t, int3
     bool fewer = status == CST_OK && preset && out->rows.stages.kept_count < out->rows.members;
     if (fewer)
         status = refit_kept(context, t, fold, seed, &out->rows, &narrow);
-    if (status == CST_OK)
-        status = stack_weights(context, &out->rows, &stack);
+    CST_TRY(stack_weights(context, &out->rows, &stack));
     if (status == CST_OK) {
         /* Baselines fuse as they weigh; the presets as the option says. */
         cst_box_weights rule = preset ? t->options.box_weights : CST_BOX_WEIGHTS_STACK;
@@ -300,8 +295,7 @@ void cst_detect_fit_free(cst_context *context, cst_detect_fit *fit) {
     *fit = (cst_detect_fit){0};
 }
 
-/* ---- prediction -------------------------------------------------------------------------------
- */
+/* ---- prediction ---- */
 
 /* Boxes of the wanted images of one list. */
 static cst_status select_images(cst_context *context, const cst_box_split *split,
@@ -338,9 +332,8 @@ static cst_status predict_clusters(cst_context *context, const cst_detect_fit *f
         cst_view view = cst_box_rows_view(&rows);
         status = cst_method_fit_predict(context, &fit->rows, &view, scores);
     }
-    if (status == CST_OK)
-        status =
-            cst_cluster_boxes(context, rows.clusters, split->coco, fit->fusion, scores + 1, 2, out);
+    CST_TRY(
+        cst_cluster_boxes(context, rows.clusters, split->coco, fit->fusion, scores + 1, 2, out));
     cst_free(context, scores);
     cst_box_rows_free(context, &rows);
     return status;
@@ -363,8 +356,7 @@ cst_status cst_detect_fit_predict(cst_context *context, const cst_detect_fit *fi
                         split->members, rules[rule], images, out);
 }
 
-/* ---- images the fit did not see ---------------------------------------------------------------
- */
+/* ---- images the fit did not see ---- */
 
 typedef struct nested_job {
     const cst_detect_method *method;
@@ -382,11 +374,9 @@ static cst_status nested_task(cst_context *context, void *user, int64_t task) {
     cst_status status = images ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t i = 0; status == CST_OK && i < t->split->coco->images; i++)
         images[i] = t->image_folds[i] == fold;
-    if (status == CST_OK)
-        status = cst_detect_fit_run(context, job->method, t, fold, job->seed, &fit);
-    if (status == CST_OK)
-        status = cst_detect_fit_predict(context, &fit, &t->options.clusters, t->split, images,
-                                        &job->parts[fold]);
+    CST_TRY(cst_detect_fit_run(context, job->method, t, fold, job->seed, &fit));
+    CST_TRY(cst_detect_fit_predict(context, &fit, &t->options.clusters, t->split, images,
+                                   &job->parts[fold]));
     cst_detect_fit_free(context, &fit);
     cst_free(context, images);
     return status;
@@ -421,8 +411,7 @@ cst_status cst_detect_nested(cst_context *context, const cst_detect_method *meth
     job.parts = cst_alloc(context, (size_t)folds, sizeof(cst_coco_boxes *));
     cst_status status =
         job.parts ? cst_parallel_for(context, folds, nested_task, &job) : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = join_parts(context, training->split, job.parts, folds, out);
+    CST_TRY(join_parts(context, training->split, job.parts, folds, out));
     for (int32_t f = 0; job.parts && f < folds; f++)
         cst_coco_boxes_free(context, job.parts[f]);
     cst_free(context, job.parts);

@@ -7,7 +7,7 @@
 #define CST_DETECTION_METHODS_H
 
 #include "detection/scene.h"
-#include "protocol/method.h"
+#include "evaluation/method.h"
 
 typedef enum cst_detect_rule {
     CST_DETECT_ROWS = 0, /* a method of rows scores the clusters */

@@ -64,9 +64,7 @@ static cst_status predict_rows(cst_context *context, const cst_model *model,
         if (count > 0)
             status = cst_stack_predict_reported(context, model, &kept, scores);
     }
-    if (status == CST_OK)
-        status =
-            cst_cluster_boxes(context, rows->clusters, split->coco, weights, scores + 1, 2, out);
+    CST_TRY(cst_cluster_boxes(context, rows->clusters, split->coco, weights, scores + 1, 2, out));
     cst_free(context, scores);
     cst_free(context, weights);
     cst_free(context, pointers);
@@ -82,19 +80,16 @@ cst_status cst_detection_predict(cst_context *context, const cst_model *model, c
     int32_t *positions = cst_alloc(context, (size_t)model->members, sizeof *positions);
     cst_status status =
         positions ? match_members(context, model, pool, positions) : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = (labelled ? cst_box_split_open : cst_box_split_open_images)(
-            context, pool, split, positions, model->members, split_out);
-    if (status == CST_OK)
-        status = check_categories(context, model->fusion, split_out->coco);
+    CST_TRY((labelled ? cst_box_split_open : cst_box_split_open_images)(
+        context, pool, split, positions, model->members, split_out));
+    CST_TRY(check_categories(context, model->fusion, split_out->coco));
     if (status == CST_OK) {
         cst_cluster_options options = {.iou = model->fusion->iou,
                                        .min_score = model->fusion->min_score,
                                        .max_boxes = model->fusion->max_boxes};
         status = cst_box_rows_make(context, split_out, &options, NULL, NULL, &rows);
     }
-    if (status == CST_OK)
-        status = predict_rows(context, model, split_out, positions, &rows, out);
+    CST_TRY(predict_rows(context, model, split_out, positions, &rows, out));
     cst_box_rows_free(context, &rows);
     cst_free(context, positions);
     return status;
@@ -119,8 +114,7 @@ cst_status cst_model_predict_detections(cst_context *context, const cst_model *m
     cst_coco_boxes *boxes = NULL;
     cst_coco_writer *writer = NULL;
     cst_status status = cst_detection_predict(context, model, pool, split, false, &files, &boxes);
-    if (status == CST_OK)
-        status = cst_coco_writer_open(context, &writer, path, files.coco);
+    CST_TRY(cst_coco_writer_open(context, &writer, path, files.coco));
     for (int32_t i = 0; status == CST_OK && i < files.coco->images; i++)
         status = cst_coco_write(context, writer, boxes->box + boxes->first[i],
                                 boxes->first[i + 1] - boxes->first[i]);

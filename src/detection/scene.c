@@ -57,8 +57,7 @@ void cst_detect_adapt(const cst_detect_options *options, const char *preset,
     }
 }
 
-/* ---- files ------------------------------------------------------------------------------------
- */
+/* ---- files ---- */
 
 static cst_status open_annotations(cst_context *context, const cst_pool *pool, const char *name,
                                    bool labelled, int32_t *split, cst_coco **out) {
@@ -73,9 +72,8 @@ static cst_status open_annotations(cst_context *context, const cst_pool *pool, c
                         "'annotations'",
                         m->path, name);
     cst_status status = cst_manifest_confine(context, m, path);
-    if (status == CST_OK)
-        status = labelled ? cst_coco_read(context, out, path, pool->zip_limit)
-                          : cst_coco_read_images(context, out, path, pool->zip_limit);
+    CST_TRY(labelled ? cst_coco_read(context, out, path, pool->zip_limit)
+                     : cst_coco_read_images(context, out, path, pool->zip_limit));
     if (status == CST_OK && m->classes > 0 && m->classes != (*out)->categories)
         status = cst_fail(context, CST_ERROR_MISMATCH,
                           "%s: 'classes' says %d, and %s has %d categories; leave 'classes' out",
@@ -147,8 +145,7 @@ void cst_box_split_close(cst_context *context, cst_box_split *split) {
     *split = (cst_box_split){0};
 }
 
-/* ---- rows -------------------------------------------------------------------------------------
- */
+/* ---- rows ---- */
 
 static cst_status fill_rows(cst_context *context, cst_box_rows *rows) {
     const cst_box_clusters *c = rows->clusters;
@@ -179,8 +176,7 @@ cst_status cst_box_rows_make(cst_context *context, const cst_box_split *split,
     cst_status status =
         cst_box_clusters_make(context, split->coco, (const cst_coco_boxes *const *)split->boxes,
                               split->members, options, uses, images, &out->clusters);
-    if (status == CST_OK)
-        status = fill_rows(context, out);
+    CST_TRY(fill_rows(context, out));
     if (status != CST_OK)
         cst_box_rows_free(context, out);
     return status;

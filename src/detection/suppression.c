@@ -92,7 +92,7 @@ static double weakened(double score, double iou, cst_suppression rule) {
 
 /* Again and again the best box that is left is taken, and weakens the others. */
 static int64_t suppress(pooled *in, int64_t count, cst_suppression rule, cst_coco_box *out) {
-    double least = rule == CST_SUPPRESSION_HARD ? 0 : CST_SOFT_NMS_LEAST;
+    double least = rule == CST_SUPPRESSION_HARD ? 0 : CST_SOFT_NMS_MIN;
     int64_t kept = 0;
     for (int64_t left = count; left > 0;) {
         int64_t best = 0;
@@ -128,8 +128,7 @@ static int64_t pool_image(const cst_coco_boxes *const *boxes, int32_t members, i
     return count;
 }
 
-/* ---- all images -------------------------------------------------------------------------------
- */
+/* ---- all images ---- */
 
 typedef struct suppress_job {
     const cst_coco_boxes *const *boxes;
@@ -209,9 +208,8 @@ cst_status cst_suppress(cst_context *context, const cst_coco *coco,
         status =
             job.box ? cst_parallel_for(context, tasks, suppress_image, &job) : CST_ERROR_MEMORY;
     }
-    if (status == CST_OK)
-        status = cst_coco_boxes_take(context, out, job.box, close_up(&job, tasks), coco->images,
-                                     coco->categories);
+    CST_TRY(cst_coco_boxes_take(context, out, job.box, close_up(&job, tasks), coco->images,
+                                coco->categories));
     if (status != CST_OK)
         cst_free(context, job.box);
     cst_free(context, image);

@@ -19,7 +19,7 @@ typedef enum cst_suppression {
 #define CST_NMS_IOU 0.5
 #define CST_SOFT_NMS_SIGMA 0.5
 #define CST_SOFT_NMS_IOU 0.3
-#define CST_SOFT_NMS_LEAST 0.001 /* boxes whose score falls below are left out */
+#define CST_SOFT_NMS_MIN 0.001 /* boxes whose score falls below are left out */
 
 /* The boxes of `members` files [members], read for one annotation file, of all images together as
  * those of one detector. Ties of scores: by member, then order in the file. images: [images] that

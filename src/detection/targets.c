@@ -42,8 +42,7 @@ void cst_cluster_fuse(const cst_box_clusters *clusters, int64_t row, const doubl
     }
 }
 
-/* ---- targets ----------------------------------------------------------------------------------
- */
+/* ---- targets ---- */
 
 /* The true box among from..end-1 that a fused box takes: the free one it overlaps most. *crowd:
  * there is none, but it lies in a crowd. */

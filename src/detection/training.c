@@ -8,8 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- folds ------------------------------------------------------------------------------------
- */
+/* ---- folds ---- */
 
 /* Too few images with clusters for the folds; said in terms of the files. */
 static cst_status check_images(cst_context *context, const cst_box_training *t, int32_t folds) {
@@ -42,9 +41,8 @@ static cst_status make_folds(cst_context *context, cst_box_training *t, int32_t 
         labels[i] = t->targets[t->index[i]];
         groups[i] = t->groups[t->index[i]];
     }
-    if (status == CST_OK)
-        status =
-            cst_folds_grouped(context, labels, groups, (int64_t)used, folds, seed, t->source.folds);
+    CST_TRY(
+        cst_folds_grouped(context, labels, groups, (int64_t)used, folds, seed, t->source.folds));
     for (int32_t i = 0; status == CST_OK && i < t->split->coco->images; i++)
         t->image_folds[i] = i % folds;
     for (size_t i = 0; status == CST_OK && i < used; i++)
@@ -55,8 +53,7 @@ static cst_status make_folds(cst_context *context, cst_box_training *t, int32_t 
     return status;
 }
 
-/* ---- costs ------------------------------------------------------------------------------------
- */
+/* ---- costs ---- */
 
 static cst_status take_costs(cst_context *context, const cst_pool *pool, cst_training *source) {
     size_t members = (size_t)cst_pool_members(pool);
@@ -74,8 +71,7 @@ static cst_status take_costs(cst_context *context, const cst_pool *pool, cst_tra
     return CST_OK;
 }
 
-/* ---- opening ----------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static cst_status make_targets(cst_context *context, cst_box_training *t) {
     const cst_box_clusters *c = t->rows.clusters;
@@ -116,14 +112,10 @@ cst_status cst_box_training_open(cst_context *context, const cst_pool *pool, con
     *out = (cst_box_training){.split = split, .name = name, .options = *options};
     cst_status status =
         cst_box_rows_make(context, split, &options->clusters, NULL, NULL, &out->rows);
-    if (status == CST_OK)
-        status = make_targets(context, out);
-    if (status == CST_OK)
-        status = check_images(context, out, folds);
-    if (status == CST_OK)
-        status = make_folds(context, out, folds, seed);
-    if (status == CST_OK)
-        status = take_costs(context, pool, &out->source);
+    CST_TRY(make_targets(context, out));
+    CST_TRY(check_images(context, out, folds));
+    CST_TRY(make_folds(context, out, folds, seed));
+    CST_TRY(take_costs(context, pool, &out->source));
     out->source.seconds_read = split->seconds;
     if (status != CST_OK)
         cst_box_training_close(context, out);
@@ -163,12 +155,9 @@ cst_status cst_box_training_narrow(cst_context *context, const cst_box_training 
     *out = (cst_box_training){.split = all->split, .name = all->name, .options = all->options};
     cst_status status =
         cst_box_rows_make(context, all->split, &all->options.clusters, uses, NULL, &out->rows);
-    if (status == CST_OK)
-        status = make_targets(context, out);
-    if (status == CST_OK)
-        status = take_folds(context, all, out);
-    if (status == CST_OK)
-        status = take_members(context, &all->source, &out->source);
+    CST_TRY(make_targets(context, out));
+    CST_TRY(take_folds(context, all, out));
+    CST_TRY(take_members(context, &all->source, &out->source));
     if (status != CST_OK)
         cst_box_training_close(context, out);
     return status;
@@ -185,8 +174,7 @@ void cst_box_training_close(cst_context *context, cst_box_training *training) {
     *training = (cst_box_training){0};
 }
 
-/* ---- weights of boxes -------------------------------------------------------------------------
- */
+/* ---- weights of boxes ---- */
 
 /* Mean squared error of a box's four edges, relative to the true box's sides. */
 static double edge_error(const cst_cluster_box *box, const cst_coco_true *truth) {

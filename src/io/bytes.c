@@ -119,10 +119,9 @@ static cst_status open_member(cst_context *context, cst_bytes *source, const cha
         archive[separator] = '\0';
     int fd = -1;
     cst_status status = open_plain(context, archive, &fd, &source->opened);
-    if (status == CST_OK)
-        status = cst_zip_open(context, &source->member, archive, fd, &source->opened,
-                              separator ? path + separator + 1 : NULL,
-                              zip_limit ? zip_limit : CST_ZIP_LIMIT_DEFAULT);
+    CST_TRY(cst_zip_open(context, &source->member, archive, fd, &source->opened,
+                         separator ? path + separator + 1 : NULL,
+                         zip_limit ? zip_limit : CST_ZIP_LIMIT_DEFAULT));
     if (status == CST_OK)
         source->size = cst_zip_size(source->member);
     cst_free(context, archive);

@@ -70,7 +70,7 @@ bool cst_path_is_safetensors(const char *path);
 cst_status cst_read_plain(cst_context *context, int fd, const char *name, uint64_t size,
                           uint64_t offset, void *out, size_t bytes);
 
-/* ---- zip members, in zip.c ------------------------------------------------------------------- */
+/* ---- zip members, in zip.c ---- */
 
 typedef struct cst_zip_member cst_zip_member;
 /* archive: its path, for messages. fd: of the file, taken over whatever comes of it. info: what it

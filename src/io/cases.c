@@ -23,8 +23,7 @@ bool cst_is_folder(const char *path) {
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-/* ---- folders ----------------------------------------------------------------------------------
- */
+/* ---- folders ---- */
 
 /* Length of the name without one of the extensions; 0 where it has none of them. */
 static size_t stem_length(const char *name, const char *const *extensions) {
@@ -100,8 +99,7 @@ cst_status cst_case_files_list(cst_context *context, const char *folder,
     if (status == CST_OK && out->count == 0)
         status = cst_fail(context, CST_ERROR_INPUT, "%s: the folder has no file NAME%s of a case",
                           folder, extensions[0]);
-    if (status == CST_OK)
-        status = cst_strings_create(context, &out->names);
+    CST_TRY(cst_strings_create(context, &out->names));
     /* Sorted with extensions, "a.b.npy" may stand before "a.npy": an insertion puts few right. */
     for (int64_t i = 1; status == CST_OK && i < out->count; i++)
         for (int64_t j = i; j > 0 && by_case(out->paths[j - 1], out->paths[j], extensions) > 0;
@@ -131,8 +129,7 @@ void cst_case_files_clear(cst_context *context, cst_case_files *files) {
     *files = (cst_case_files){0};
 }
 
-/* ---- masks ------------------------------------------------------------------------------------
- */
+/* ---- masks ---- */
 
 bool cst_is_png(const char *path) {
     size_t length = strlen(path);
@@ -201,8 +198,7 @@ cst_status cst_mask_read(cst_context *context, const char *path, uint64_t zip_li
         mask_shape(npy, found);
         status = check_mask(context, path, found, shape);
     }
-    if (status == CST_OK)
-        status = cst_npy_read_all_i32(context, npy, out);
+    CST_TRY(cst_npy_read_all_i32(context, npy, out));
     cst_npy_close(context, npy);
     return status;
 }

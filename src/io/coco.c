@@ -227,10 +227,9 @@ static cst_status put_boxes(cst_context *context, const gather *g, cst_coco *out
     for (size_t i = 0; status == CST_OK && i < count; i++)
         status = put_box(context, g, &g->annotations[i], out, &out->box[i]);
     out->count = g->annotation_count;
-    if (status == CST_OK)
-        status = cst_coco_order(context, out->box, out->count, sizeof *out->box,
-                                offsetof(cst_coco_true, image), offsetof(cst_coco_true, category),
-                                out->images, out->categories, &out->first);
+    CST_TRY(cst_coco_order(context, out->box, out->count, sizeof *out->box,
+                           offsetof(cst_coco_true, image), offsetof(cst_coco_true, category),
+                           out->images, out->categories, &out->first));
     if (status == CST_OK && count > 1)
         qsort(g->annotations, count, sizeof *g->annotations, by_id);
     for (size_t i = 1; status == CST_OK && i < count; i++) {
@@ -252,14 +251,10 @@ static cst_status read_file(cst_context *context, cst_coco **out, const char *pa
         return CST_ERROR_MEMORY;
     coco->path = cst_strdup(context, path);
     cst_status status = coco->path ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_coco_scan(context, path, zip_limit, kind, take, &g);
-    if (status == CST_OK)
-        status = put_images(context, &g, coco);
-    if (status == CST_OK)
-        status = put_categories(context, &g, coco);
-    if (status == CST_OK)
-        status = put_boxes(context, &g, coco);
+    CST_TRY(cst_coco_scan(context, path, zip_limit, kind, take, &g));
+    CST_TRY(put_images(context, &g, coco));
+    CST_TRY(put_categories(context, &g, coco));
+    CST_TRY(put_boxes(context, &g, coco));
     for (int64_t i = 0; i < g.category_count; i++)
         cst_free(context, g.categories[i].name);
     cst_free(context, g.images);

@@ -68,8 +68,7 @@ static cst_status take(cst_context *context, void *user, const cst_coco_record *
                                "has the score %g; scores have to be probabilities, from 0 to 1",
                                r->score);
     status = cst_coco_check_box(context, g->path, r, coco->width[g->image], coco->height[g->image]);
-    if (status == CST_OK)
-        status = make_room(context, g, share);
+    CST_TRY(make_room(context, g, share));
     if (status == CST_OK)
         g->box[g->count++] = (cst_coco_box){.x = r->bbox[0],
                                             .y = r->bbox[1],
@@ -109,8 +108,7 @@ cst_status cst_coco_read_boxes(cst_context *context, cst_coco_boxes **out, const
         g.box = cst_alloc(context, 1, sizeof *g.box);
         status = g.box ? CST_OK : CST_ERROR_MEMORY;
     }
-    if (status == CST_OK)
-        status = cst_coco_boxes_take(context, out, g.box, g.count, coco->images, coco->categories);
+    CST_TRY(cst_coco_boxes_take(context, out, g.box, g.count, coco->images, coco->categories));
     if (status != CST_OK)
         cst_free(context, g.box);
     return status;
@@ -124,8 +122,7 @@ void cst_coco_boxes_free(cst_context *context, cst_coco_boxes *boxes) {
     cst_free(context, boxes);
 }
 
-/* ---- writing ----------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 enum { LINE_CHARS = 512 };
 
@@ -137,8 +134,8 @@ struct cst_coco_writer {
 
 /* The shortest of the texts with 15 to 17 digits that reads back as the same number. */
 static void print_number(char *out, size_t room, double value) {
-    enum { FEWEST = 15, MOST = 17 };
-    for (int digits = FEWEST; digits <= MOST; digits++) {
+    enum { FEWEST = 15, MAX = 17 };
+    for (int digits = FEWEST; digits <= MAX; digits++) {
         (void)cst_snprintf(out, room, "%.*g", digits, value);
         for (char *p = out; *p; p++)
             if (*p == ',') /* of a locale */

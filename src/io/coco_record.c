@@ -29,8 +29,7 @@ const char *const cst_coco_list_names[] = {"detection", "image", "annotation", "
 const char *const cst_coco_list_plurals[] = {"detections", "images", "annotations", "categories",
                                              "records"};
 
-/* ---- records ---------------------------------------------------------------------------------
- */
+/* ---- records ---- */
 
 cst_status cst_coco_refuse(cst_context *context, const char *path, cst_status code,
                            const cst_coco_record *record, const char *format, ...) {
@@ -76,8 +75,7 @@ cst_status cst_coco_check_box(cst_context *context, const char *path, const cst_
     return CST_OK;
 }
 
-/* ---- numbers ---------------------------------------------------------------------------------
- */
+/* ---- numbers ---- */
 
 /* The power of ten that stands after the e; what no double reaches is cut. */
 static int64_t power_of(const char *at, const char *end) {

@@ -55,8 +55,7 @@ typedef struct scan {
     cst_status status;
 } scan;
 
-/* ---- errors ----------------------------------------------------------------------------------
- */
+/* ---- errors ---- */
 
 /* The last byte of what the parser looks at. */
 static uint64_t here(const scan *s) {
@@ -77,8 +76,7 @@ static int stop(scan *s, const char *format, ...) {
     return 0;
 }
 
-/* ---- events -----------------------------------------------------------------------------------
- */
+/* ---- events ---- */
 
 /* Every event begins with it: what came has an end. */
 static scan *heard(void *user) {
@@ -296,8 +294,7 @@ static int close_array(void *user) {
     return 1;
 }
 
-/* ---- the file ---------------------------------------------------------------------------------
- */
+/* ---- the file ---- */
 
 /* What yajl has against the bytes it was given last. */
 static void explain(scan *s, const unsigned char *chunk, size_t length) {

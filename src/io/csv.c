@@ -155,8 +155,7 @@ static cst_status read_cell(cst_context *context, cst_csv *csv, bool *last, bool
     cst_status status = start_cell(context, csv);
     for (;;) {
         int byte = 0;
-        if (status == CST_OK)
-            status = peek(context, csv, &byte);
+        CST_TRY(peek(context, csv, &byte));
         if (status != CST_OK)
             return status;
         if (byte == END || byte == '\n' || byte == '\r' || byte == csv->delimiter) {
@@ -282,10 +281,8 @@ cst_status cst_csv_open(cst_context *context, cst_csv **out, const char *path, u
     csv->chunk = cst_alloc(context, CHUNK_BYTES, 1);
     if (!csv->chunk)
         status = CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_bytes_open(context, &csv->source, path, zip_limit);
-    if (status == CST_OK)
-        status = cst_csv_rewind(context, csv);
+    CST_TRY(cst_bytes_open(context, &csv->source, path, zip_limit));
+    CST_TRY(cst_csv_rewind(context, csv));
     if (status != CST_OK) {
         cst_csv_close(context, csv);
         return status;

@@ -8,7 +8,7 @@
 #include "io/bytes.h"
 #include "io/strings.h"
 
-/* ---- records --------------------------------------------------------------------------------- */
+/* ---- records ---- */
 
 /* A reader of records: comma, semicolon or tab (found from the first line), double quotes, LF, CRLF
  * or CR, a UTF-8 byte order mark skipped. Empty lines are accepted at the end only. Path and
@@ -42,7 +42,7 @@ bool cst_csv_is_formula(const char *text);
 /* Whether a text reads back as it is without quotes, whatever of , ; and tab is the delimiter. */
 bool cst_csv_is_bare(const char *text);
 
-/* ---- tables ---------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 typedef enum cst_table_use {
     CST_TABLE_MATRIX, /* one row of numbers per sample */

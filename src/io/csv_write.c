@@ -20,8 +20,7 @@ static cst_status put_cell(cst_context *context, cst_output_file *output, const 
     cst_status status = put_text(context, output, bare ? mark : "\"");
     if (status == CST_OK && bare)
         return put_text(context, output, text);
-    if (status == CST_OK)
-        status = put_text(context, output, mark);
+    CST_TRY(put_text(context, output, mark));
     for (const char *at = text; status == CST_OK && *at; at++)
         status = cst_output_write(context, output, *at == '"' ? "\"\"" : at, *at == '"' ? 2 : 1);
     return status == CST_OK ? put_text(context, output, "\"") : status;
@@ -44,8 +43,7 @@ static cst_status put_header(cst_context *context, cst_output_file *output, int3
         char *name = names ? cst_format(context, "%s%s", before, names[c])
                            : cst_format(context, "%s%d", before, (int)c);
         status = name ? put_text(context, output, ids || c > 0 ? "," : "") : CST_ERROR_MEMORY;
-        if (status == CST_OK)
-            status = put_cell(context, output, name);
+        CST_TRY(put_cell(context, output, name));
         cst_free(context, name);
     }
     return status == CST_OK ? put_text(context, output, "\n") : status;
@@ -58,8 +56,7 @@ static cst_status put_row(cst_context *context, cst_output_file *output, const f
         char number[32];
         int length = cst_snprintf(number, sizeof number, "%.9g", (double)row[c]);
         status = put_text(context, output, id || c > 0 ? "," : "");
-        if (status == CST_OK)
-            status = cst_output_write(context, output, number, (size_t)length);
+        CST_TRY(cst_output_write(context, output, number, (size_t)length));
     }
     return status == CST_OK ? put_text(context, output, "\n") : status;
 }
@@ -83,8 +80,7 @@ cst_status cst_write_predictions_csv(cst_context *context, const char *path,
                             "cst_write_predictions_csv: the name of class %d is missing", (int)c);
     cst_output_file *output = NULL;
     cst_status status = cst_output_open(context, &output, path);
-    if (status == CST_OK)
-        status = put_header(context, output, classes, class_names, ids != NULL);
+    CST_TRY(put_header(context, output, classes, class_names, ids != NULL));
     for (int64_t i = 0; status == CST_OK && i < rows; i++)
         status = put_row(context, output, probabilities + (size_t)i * (size_t)classes, classes,
                          ids ? ids[i] : NULL);

@@ -15,7 +15,7 @@
 #define PATH_MAX 4096
 #endif
 
-enum { MOST_LINKS = 40, MOST_DIGITS = 9 };
+enum { MAX_LINKS = 40, MAX_DIGITS = 9 };
 
 /* Whether a folder, without links in its path, holds open descriptors; *own: of this process. */
 static bool holds_descriptors(const char *folder, bool *own) {
@@ -40,7 +40,7 @@ bool cst_names_descriptor(const char *path, int *fd) {
     if (strlen(path) >= sizeof at)
         return false;
     memcpy(at, path, strlen(path) + 1);
-    for (int hop = 0; hop < MOST_LINKS; hop++) {
+    for (int hop = 0; hop < MAX_LINKS; hop++) {
         char *slash = strrchr(at, '/');
         const char *base = slash ? slash + 1 : at;
         size_t above = (size_t)(base - at);
@@ -51,7 +51,7 @@ bool cst_names_descriptor(const char *path, int *fd) {
         at[above] = first;
         if (!found)
             return false;
-        if (digits > 0 && digits <= MOST_DIGITS && !base[digits] &&
+        if (digits > 0 && digits <= MAX_DIGITS && !base[digits] &&
             holds_descriptors(folder, &own)) {
             *fd = own ? (int)strtol(base, NULL, 10) : -1;
             return true;

@@ -119,16 +119,13 @@ cst_status cst_read_targets(cst_context *context, const char *path, double **out
     if (!path || !out || !rows || !outputs)
         return nothing_given(context);
     cst_status status = cst_rows_open(context, &file, path, 0);
-    if (status == CST_OK)
-        status = check_targets(context, file, path);
-    if (status == CST_OK)
-        status = cst_rows_scan(context, file, NULL, &ids);
+    CST_TRY(check_targets(context, file, path));
+    CST_TRY(cst_rows_scan(context, file, NULL, &ids));
     if (status == CST_OK && !cst_size_mul((size_t)file->row_count, (size_t)file->width, &cells))
         status = cst_fail(context, CST_ERROR_LIMIT, "%s: too many targets", path);
     if (status == CST_OK && !(values = cst_alloc(context, cells, sizeof *values)))
         status = CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_rows_read(context, file, file->row_count, values);
+    CST_TRY(cst_rows_read(context, file, file->row_count, values));
     for (size_t e = 0; status == CST_OK && e < cells; e++)
         if (!isfinite(values[e]))
             status = cst_fail(context, CST_ERROR_INPUT,

@@ -48,8 +48,7 @@ cst_status cst_hash_file(cst_context *context, const char *path, uint64_t out[2]
     cst_hash *hash = NULL;
     unsigned char *chunk = NULL;
     cst_status status = cst_bytes_open_file(context, &source, path);
-    if (status == CST_OK)
-        status = cst_hash_create(context, &hash);
+    CST_TRY(cst_hash_create(context, &hash));
     if (status == CST_OK && !(chunk = cst_alloc(context, CHUNK_BYTES, 1)))
         status = CST_ERROR_MEMORY;
     uint64_t size = status == CST_OK ? cst_bytes_size(source) : 0;

@@ -169,8 +169,7 @@ cst_status cst_manifest_add_split(cst_context *context, cst_manifest *manifest, 
     if (*out >= 0)
         return CST_OK;
     cst_status status = check_name(context, manifest, "split", name);
-    if (status == CST_OK)
-        status = check_count(context, manifest, manifest->split_count + 1, manifest->member_count);
+    CST_TRY(check_count(context, manifest, manifest->split_count + 1, manifest->member_count));
     if (status != CST_OK)
         return status;
     size_t count = (size_t)manifest->split_count;
@@ -196,8 +195,7 @@ cst_status cst_manifest_add_member(cst_context *context, cst_manifest *manifest,
     if (*out >= 0)
         return CST_OK;
     cst_status status = check_name(context, manifest, "model", name);
-    if (status == CST_OK)
-        status = check_count(context, manifest, manifest->split_count, manifest->member_count + 1);
+    CST_TRY(check_count(context, manifest, manifest->split_count, manifest->member_count + 1));
     if (status != CST_OK)
         return status;
     size_t count = (size_t)manifest->member_count;

@@ -127,7 +127,7 @@ cst_status cst_manifest_read_number(const cst_manifest_reader *r, const char *pl
     return CST_OK;
 }
 
-/* ---- what depends on the task ---------------------------------------------------------------- */
+/* ---- what depends on the task ---- */
 
 enum { CLASSES = 1, REGRESSES = 2, SEGMENTS = 4, DETECTS = 8 };
 

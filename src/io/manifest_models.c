@@ -85,13 +85,10 @@ static cst_status read_predictions(const cst_manifest_reader *r, const char *pla
             continue;
         }
         status = cst_manifest_check_keys(r, at, value, keys);
-        if (status == CST_OK)
-            status = check_ids(r, at, value);
-        if (status == CST_OK)
-            status = cst_manifest_resolve(r, at, "path", json_object_get(value, "path"),
-                                          &member->paths[split]);
-        if (status == CST_OK)
-            status = cst_manifest_read_path(r, at, value, "ids", &member->ids[split]);
+        CST_TRY(check_ids(r, at, value));
+        CST_TRY(cst_manifest_resolve(r, at, "path", json_object_get(value, "path"),
+                                     &member->paths[split]));
+        CST_TRY(cst_manifest_read_path(r, at, value, "ids", &member->ids[split]));
     }
     return status;
 }
@@ -119,14 +116,10 @@ static cst_status read_model(const cst_manifest_reader *r, size_t position, json
         return status;
     cst_manifest_member *member = &r->manifest->members[index];
     status = cst_manifest_read_text(r, place, object, "family", &member->family);
-    if (status == CST_OK)
-        status = cst_manifest_read_number(r, place, object, "flops", &member->flops);
-    if (status == CST_OK)
-        status = cst_manifest_read_number(r, place, object, "params", &member->params);
-    if (status == CST_OK)
-        status = cst_manifest_read_number(r, place, object, "latency_ms", &member->latency_ms);
-    if (status == CST_OK)
-        status = read_ensemble(r, place, object, member);
+    CST_TRY(cst_manifest_read_number(r, place, object, "flops", &member->flops));
+    CST_TRY(cst_manifest_read_number(r, place, object, "params", &member->params));
+    CST_TRY(cst_manifest_read_number(r, place, object, "latency_ms", &member->latency_ms));
+    CST_TRY(read_ensemble(r, place, object, member));
     return status == CST_OK ? read_predictions(r, place, object, member) : status;
 }
 
@@ -137,8 +130,7 @@ cst_status cst_manifest_read_models(const cst_manifest_reader *r, const json_t *
     cst_status status = CST_OK;
     for (size_t i = 0; i < json_array_size(models) && status == CST_OK; i++) {
         status = cst_poll_reading(r->context);
-        if (status == CST_OK)
-            status = read_model(r, i, json_array_get(models, i));
+        CST_TRY(read_model(r, i, json_array_get(models, i)));
     }
     return status;
 }

@@ -13,7 +13,7 @@
 
 enum { MANIFEST_BYTES_MAX = 1 << 26, CLASSES_MAX = 1 << 24 };
 
-/* ---- the parts of a manifest ----------------------------------------------------------------- */
+/* ---- the parts of a manifest ---- */
 
 static cst_status read_head(const cst_manifest_reader *r, const json_t *root) {
     static const char *const keys[] = {
@@ -71,8 +71,7 @@ static cst_status read_names(const cst_manifest_reader *r, const char *key, cons
     }
     int64_t twice[2] = {-1, -1};
     char quoted[CST_QUOTE_CHARS];
-    if (status == CST_OK)
-        status = cst_id_index_build(r->context, &index, table, key, twice);
+    CST_TRY(cst_id_index_build(r->context, &index, table, key, twice));
     if (twice[0] >= 0)
         status = cst_fail(
             r->context, CST_ERROR_INPUT,
@@ -105,7 +104,7 @@ static cst_status read_count(const cst_manifest_reader *r, const json_t *root, c
     return CST_OK;
 }
 
-/* ---- what depends on the task ---------------------------------------------------------------- */
+/* ---- what depends on the task ---- */
 
 static cst_status read_task(const cst_manifest_reader *r, const json_t *root) {
     const json_t *task = json_object_get(root, "task");
@@ -194,7 +193,7 @@ static cst_status read_reference_errors(const cst_manifest_reader *r, const json
     return status;
 }
 
-/* ---- the file -------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 static cst_status parse(cst_context *context, const char *path, json_t **root) {
     cst_bytes *source = NULL;
@@ -206,12 +205,9 @@ static cst_status parse(cst_context *context, const char *path, json_t **root) {
         status = cst_fail(context, CST_ERROR_LIMIT,
                           "%s: a manifest of %" PRIu64 " bytes; at most %d are read", path,
                           cst_bytes_size(source), MANIFEST_BYTES_MAX);
-    if (status == CST_OK)
-        status = cst_bytes_slurp(context, source, &text);
-    if (status == CST_OK)
-        status = cst_json_check_room(context, path, text, (size_t)cst_bytes_size(source));
-    if (status == CST_OK)
-        status = cst_json_parse(context, text, (size_t)cst_bytes_size(source), root, &error);
+    CST_TRY(cst_bytes_slurp(context, source, &text));
+    CST_TRY(cst_json_check_room(context, path, text, (size_t)cst_bytes_size(source)));
+    CST_TRY(cst_json_parse(context, text, (size_t)cst_bytes_size(source), root, &error));
     if (status == CST_OK && !*root) {
         char quoted[CST_QUOTE_CHARS];
         status = cst_fail(context, CST_ERROR_FORMAT, "%s: line %d, column %d (byte %d): %s", path,
@@ -249,34 +245,21 @@ cst_status cst_manifest_read_as(cst_context *context, cst_manifest **out, const 
                              .outside = outside,
                              .task = task};
     cst_status status = parse(context, path, &root);
-    if (status == CST_OK)
-        status = cst_manifest_create(context, &r.manifest, path);
+    CST_TRY(cst_manifest_create(context, &r.manifest, path));
     if (status == CST_OK && !outside)
         status = set_folder(&r);
-    if (status == CST_OK)
-        status = read_head(&r, root);
-    if (status == CST_OK)
-        status = read_task(&r, root);
-    if (status == CST_OK)
-        status = cst_manifest_check_task_keys(&r, "", root, false);
-    if (status == CST_OK)
-        status = read_output(&r, root);
-    if (status == CST_OK)
-        status = read_segmentation(&r, root);
-    if (status == CST_OK)
-        status =
-            read_count(&r, root, "outputs", 1, &r.manifest->output_names, &r.manifest->outputs);
-    if (status == CST_OK)
-        status = read_count(&r, root, "classes", r.manifest->task == CST_TASK_DETECTION ? 1 : 2,
-                            &r.manifest->class_names, &r.manifest->classes);
-    if (status == CST_OK)
-        status = read_training_counts(&r, root);
-    if (status == CST_OK)
-        status = read_reference_errors(&r, root);
-    if (status == CST_OK)
-        status = cst_manifest_read_splits(&r, root);
-    if (status == CST_OK)
-        status = cst_manifest_read_models(&r, root);
+    CST_TRY(read_head(&r, root));
+    CST_TRY(read_task(&r, root));
+    CST_TRY(cst_manifest_check_task_keys(&r, "", root, false));
+    CST_TRY(read_output(&r, root));
+    CST_TRY(read_segmentation(&r, root));
+    CST_TRY(read_count(&r, root, "outputs", 1, &r.manifest->output_names, &r.manifest->outputs));
+    CST_TRY(read_count(&r, root, "classes", r.manifest->task == CST_TASK_DETECTION ? 1 : 2,
+                       &r.manifest->class_names, &r.manifest->classes));
+    CST_TRY(read_training_counts(&r, root));
+    CST_TRY(read_reference_errors(&r, root));
+    CST_TRY(cst_manifest_read_splits(&r, root));
+    CST_TRY(cst_manifest_read_models(&r, root));
     json_decref(root);
     if (status != CST_OK) {
         cst_manifest_free(context, r.manifest);

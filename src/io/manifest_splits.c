@@ -78,14 +78,10 @@ static cst_status read_conditions(const cst_manifest_reader *r, const char *plac
         const json_t *item = json_array_get(list, i);
         cst_manifest_condition *condition = &split->conditions[i];
         cst_status status = cst_poll_item(r->context, (int64_t)i);
-        if (status == CST_OK)
-            status = cst_manifest_check_keys(r, at, item, keys);
-        if (status == CST_OK)
-            status = cst_manifest_read_text(r, at, item, "shift", &condition->shift);
-        if (status == CST_OK)
-            status = cst_manifest_read_text(r, at, item, "kind", &condition->kind);
-        if (status == CST_OK)
-            status = cst_manifest_read_number(r, at, item, "severity", &condition->severity);
+        CST_TRY(cst_manifest_check_keys(r, at, item, keys));
+        CST_TRY(cst_manifest_read_text(r, at, item, "shift", &condition->shift));
+        CST_TRY(cst_manifest_read_text(r, at, item, "kind", &condition->kind));
+        CST_TRY(cst_manifest_read_number(r, at, item, "severity", &condition->severity));
         if (status != CST_OK)
             return status;
     }
@@ -100,8 +96,7 @@ static cst_status read_split(const cst_manifest_reader *r, const char *name, con
     char quoted[CST_QUOTE_CHARS];
     (void)cst_snprintf(place, sizeof place, "splits.%s", cst_quote(quoted, name));
     cst_status status = cst_manifest_check_keys(r, place, object, keys);
-    if (status == CST_OK)
-        status = cst_manifest_check_task_keys(r, place, object, true);
+    CST_TRY(cst_manifest_check_task_keys(r, place, object, true));
     if (status != CST_OK)
         return status;
     if (json_object_get(object, "labels") && json_object_get(object, "targets"))
@@ -119,16 +114,11 @@ static cst_status read_split(const cst_manifest_reader *r, const char *name, con
     status = cst_manifest_read_path(r, place, object,
                                     json_object_get(object, "targets") ? "targets" : "labels",
                                     &split->labels);
-    if (status == CST_OK)
-        status = cst_manifest_read_path(r, place, object, "annotations", &split->annotations);
-    if (status == CST_OK)
-        status = cst_manifest_read_path(r, place, object, "ids", &split->ids);
-    if (status == CST_OK)
-        status = cst_manifest_read_path(r, place, object, "folds", &split->folds);
-    if (status == CST_OK)
-        status = cst_manifest_read_path(r, place, object, "groups", &split->groups);
-    if (status == CST_OK)
-        status = cst_manifest_read_path(r, place, object, "weights", &split->weights);
+    CST_TRY(cst_manifest_read_path(r, place, object, "annotations", &split->annotations));
+    CST_TRY(cst_manifest_read_path(r, place, object, "ids", &split->ids));
+    CST_TRY(cst_manifest_read_path(r, place, object, "folds", &split->folds));
+    CST_TRY(cst_manifest_read_path(r, place, object, "groups", &split->groups));
+    CST_TRY(cst_manifest_read_path(r, place, object, "weights", &split->weights));
     if (status == CST_OK && split->ood && split->weights)
         return cst_manifest_wrong(r, place, "weights",
                                   "left out where ood is true: rows out of distribution "
@@ -138,12 +128,9 @@ static cst_status read_split(const cst_manifest_reader *r, const char *name, con
             cst_fail(r->context, CST_ERROR_INPUT,
                      "%s: %s is ood (out of distribution) and has labels; remove one of the two",
                      r->path, place);
-    if (status == CST_OK)
-        status = cst_manifest_read_text(r, place, object, "clean", &split->clean);
-    if (status == CST_OK)
-        status = cst_manifest_read_text(r, place, object, "domain", &split->domain);
-    if (status == CST_OK)
-        status = read_conditions(r, place, json_object_get(object, "conditions"), split);
+    CST_TRY(cst_manifest_read_text(r, place, object, "clean", &split->clean));
+    CST_TRY(cst_manifest_read_text(r, place, object, "domain", &split->domain));
+    CST_TRY(read_conditions(r, place, json_object_get(object, "conditions"), split));
     return status;
 }
 
@@ -175,8 +162,7 @@ cst_status cst_manifest_read_splits(const cst_manifest_reader *r, const json_t *
     for (void *i = json_object_iter(splits); i && status == CST_OK;
          i = json_object_iter_next(splits, i)) {
         status = cst_poll_reading(r->context);
-        if (status == CST_OK)
-            status = read_split(r, json_object_iter_key(i), json_object_iter_value(i));
+        CST_TRY(read_split(r, json_object_iter_key(i), json_object_iter_value(i)));
     }
     return status == CST_OK ? check_clean(r) : status;
 }

@@ -100,7 +100,7 @@ const char *cst_npy_shape_text(const cst_npy *npy, char buffer[CST_NPY_SHAPE_CHA
     return buffer;
 }
 
-/* ---- bytes ----------------------------------------------------------------------------------- */
+/* ---- bytes ---- */
 
 /* Position, in elements, of the C-order element `flat` of a Fortran-order array. */
 static uint64_t fortran_offset(const cst_npy *npy, uint64_t flat) {
@@ -214,7 +214,7 @@ static cst_status read_scratch(cst_context *context, cst_npy *npy, int64_t first
                             : status;
 }
 
-/* ---- numbers --------------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 /* IEEE half to single; exact. Written without float arithmetic on subnormals, so that a caller who
  * flushes them to zero gets the same numbers. */
@@ -378,8 +378,7 @@ static cst_status need_numbers(cst_context *context, const cst_npy *npy) {
 cst_status cst_npy_read_rows_f64(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
                                  double *out) {
     cst_status status = need_numbers(context, npy);
-    if (status == CST_OK)
-        status = read_scratch(context, npy, first, count);
+    CST_TRY(read_scratch(context, npy, first, count));
     if (status == CST_OK)
         cst_npy_decode_f64(npy, npy->raw, (size_t)count * (size_t)cst_npy_width(npy), out);
     return status;
@@ -388,8 +387,7 @@ cst_status cst_npy_read_rows_f64(cst_context *context, cst_npy *npy, int64_t fir
 cst_status cst_npy_read_rows_f32(cst_context *context, cst_npy *npy, int64_t first, int64_t count,
                                  float *out) {
     cst_status status = need_numbers(context, npy);
-    if (status == CST_OK)
-        status = read_scratch(context, npy, first, count);
+    CST_TRY(read_scratch(context, npy, first, count));
     if (status != CST_OK)
         return status;
     size_t elements = (size_t)count * (size_t)cst_npy_width(npy);
@@ -407,7 +405,7 @@ cst_status cst_npy_read_rows_f32(cst_context *context, cst_npy *npy, int64_t fir
     return CST_OK;
 }
 
-/* ---- vectors --------------------------------------------------------------------------------- */
+/* ---- vectors ---- */
 
 static cst_status need_vector(cst_context *context, const cst_npy *npy) {
     char shape[CST_NPY_SHAPE_CHARS];
@@ -445,8 +443,7 @@ cst_status cst_npy_read_i64(cst_context *context, cst_npy *npy, int64_t **out, i
     *out = NULL;
     *count = 0;
     cst_status status = need_vector(context, npy);
-    if (status == CST_OK)
-        status = need_numbers(context, npy);
+    CST_TRY(need_numbers(context, npy));
     if (status != CST_OK)
         return status;
     int64_t rows = cst_npy_rows(npy);

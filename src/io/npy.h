@@ -85,7 +85,7 @@ cst_status cst_npy_read_i64(cst_context *context, cst_npy *npy, int64_t **out, i
 /* A vector of strings as UTF-8, or of integers in decimal. *out is the caller's. */
 cst_status cst_npy_read_strings(cst_context *context, cst_npy *npy, cst_strings **out);
 
-/* ---- writers (through io/output.h: all or nothing) ------------------------------------------- */
+/* ---- writers (through io/output.h: all or nothing) ---- */
 
 cst_status cst_npy_write_f32(cst_context *context, const char *path, const float *data,
                              int64_t rows, int64_t columns);

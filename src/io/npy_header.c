@@ -313,8 +313,7 @@ cst_status cst_npy_read_header(cst_context *context, cst_npy *npy) {
     if (!text)
         return CST_ERROR_MEMORY;
     status = cst_bytes_read(context, npy->source, start, text, length);
-    if (status == CST_OK)
-        status = cst_npy_parse_dict(context, npy, text, length, start, where);
+    CST_TRY(cst_npy_parse_dict(context, npy, text, length, start, where));
     cst_free(context, text);
     npy->data_offset = start + length;
     return status == CST_OK ? check_size(context, npy) : status;

@@ -38,8 +38,7 @@ cst_status cst_npy_begin(cst_context *context, cst_output_file **out, const char
     memcpy(header + PREFIX_BYTES, dict, (size_t)length);
     header[HEADER_BYTES - 1] = '\n';
     cst_status status = cst_output_open(context, out, path);
-    if (status == CST_OK)
-        status = cst_output_write(context, *out, header, sizeof header);
+    CST_TRY(cst_output_write(context, *out, header, sizeof header));
     if (status != CST_OK) {
         cst_output_abort(context, *out);
         *out = NULL;

@@ -34,8 +34,7 @@ static cst_status write_array(cst_context *context, const char *path, char kind,
     if (status != CST_OK)
         return status;
     status = cst_output_write(context, output, header, sizeof header);
-    if (status == CST_OK)
-        status = cst_output_write(context, output, data, bytes);
+    CST_TRY(cst_output_write(context, output, data, bytes));
     if (status == CST_OK)
         return cst_output_commit(context, output);
     cst_output_abort(context, output);

@@ -143,8 +143,9 @@ static cst_status follow(cst_context *context, const char *path, char **out) {
     return *out ? CST_OK : CST_ERROR_MEMORY;
 }
 
-/* ---- what may have to be waited for ------------------------------------------------------------
- * A pipe that nobody reads yet, a terminal that is stopped: a call that blocks there would not be
+/* ---- what may have to be waited for ---- */
+
+/* A pipe that nobody reads yet, a terminal that is stopped: a call that blocks there would not be
  * over when the caller wants to stop, so no call is made before there is room.
  */
 
@@ -336,8 +337,7 @@ static cst_status copy_to_named(cst_context *context, cst_output_file *output) {
     cst_status status =
         fstat(from, &info) == 0 ? CST_OK : failed(context, output, "copying", errno);
     mode_t mode = status == CST_OK ? info.st_mode & 0777 : 0;
-    if (status == CST_OK)
-        status = name_temporary(context, output, -1, mode);
+    CST_TRY(name_temporary(context, output, -1, mode));
     if (status == CST_OK)
         (void)fchmod(output->fd, mode);
     for (off_t at = 0; status == CST_OK && at < info.st_size;) {
@@ -379,8 +379,7 @@ static cst_status put_in_place(cst_context *context, cst_output_file *output) {
 
 cst_status cst_output_commit(cst_context *context, cst_output_file *output) {
     cst_status status = check_whole(context, output);
-    if (status == CST_OK)
-        status = flush(context, output);
+    CST_TRY(flush(context, output));
     if (status == CST_OK && !output->direct && !cst_synced(output->fd))
         status = failed(context, output, "syncing", errno);
     if (status == CST_OK && !output->direct)

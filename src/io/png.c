@@ -41,8 +41,7 @@ typedef struct image {
     unsigned char *raw; /* [row_bytes] to be written */
 } image;
 
-/* ---- what libpng calls ------------------------------------------------------------------------
- */
+/* ---- what libpng calls ---- */
 
 static void on_error(png_structp png, png_const_charp message) {
     image *m = png_get_error_ptr(png);
@@ -102,8 +101,7 @@ static cst_status guard(image *m, void (*step)(image *)) {
     return CST_OK;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 static void read_header(image *m) {
     int interlace = 0;
@@ -237,16 +235,11 @@ static cst_status read_labels(image *m, uint64_t zip_limit, int32_t *into, int64
                                       on_free);
     m->info = m->png ? png_create_info_struct(m->png) : NULL;
     status = m->info ? guard(m, read_header) : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = check_header(m);
-    if (status == CST_OK)
-        status = read_size(m->context, m->source, m->path, &height, &width);
-    if (status == CST_OK)
-        status = guard(m, begin_rows);
-    if (status == CST_OK)
-        status = make_labels(m, into, rows, columns);
-    if (status == CST_OK)
-        status = guard(m, read_rows);
+    CST_TRY(check_header(m));
+    CST_TRY(read_size(m->context, m->source, m->path, &height, &width));
+    CST_TRY(guard(m, begin_rows));
+    CST_TRY(make_labels(m, into, rows, columns));
+    CST_TRY(guard(m, read_rows));
     if (m->png)
         png_destroy_read_struct(&m->png, &m->info, NULL);
     cst_bytes_close(m->context, m->source);
@@ -279,18 +272,15 @@ cst_status cst_png_size(cst_context *context, const char *path, uint64_t zip_lim
     cst_bytes *source = NULL;
     unsigned char kind = PNG_COLOR_TYPE_GRAY;
     cst_status status = cst_bytes_open(context, &source, path, zip_limit);
-    if (status == CST_OK)
-        status = read_size(context, source, path, height, width);
+    CST_TRY(read_size(context, source, path, height, width));
     if (status == CST_OK && cst_bytes_size(source) > KIND_AT)
         status = cst_bytes_read(context, source, KIND_AT, &kind, 1);
-    if (status == CST_OK)
-        status = check_kind(context, path, kind);
+    CST_TRY(check_kind(context, path, kind));
     cst_bytes_close(context, source);
     return status;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 static void write_rows(image *m) {
     png_set_write_fn(m->png, m, on_write, on_flush);

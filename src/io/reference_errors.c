@@ -143,12 +143,9 @@ static cst_status load_json(cst_context *context, const char *path, json_t **roo
         status =
             cst_fail(context, CST_ERROR_LIMIT,
                      "%s: has %zu bytes; reference errors have at most %d", path, size, FILE_MAX);
-    if (status == CST_OK)
-        status = cst_bytes_slurp(context, source, &text);
-    if (status == CST_OK)
-        status = cst_json_check_room(context, path, text, size);
-    if (status == CST_OK)
-        status = cst_json_parse(context, text, size, root, &error);
+    CST_TRY(cst_bytes_slurp(context, source, &text));
+    CST_TRY(cst_json_check_room(context, path, text, size));
+    CST_TRY(cst_json_parse(context, text, size, root, &error));
     if (status == CST_OK && !*root)
         status = cst_fail(context, CST_ERROR_INPUT,
                           "%s: cannot be read as JSON of reference errors (line %d: %s); give "
@@ -165,8 +162,7 @@ cst_status cst_reference_errors_read(cst_context *context, const char *path,
         return alexnet(context, out);
     json_t *root = NULL;
     cst_status status = load_json(context, path, &root);
-    if (status == CST_OK)
-        status = cst_reference_errors_parse(context, path, root, out);
+    CST_TRY(cst_reference_errors_parse(context, path, root, out));
     json_decref(root);
     return status;
 }

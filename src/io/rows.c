@@ -159,8 +159,7 @@ cst_status cst_rows_scan(cst_context *context, cst_rows *rows, const cst_row_cla
     cst_status status = CST_OK;
     if (table->id_column >= 0)
         status = cst_strings_create(context, ids);
-    if (status == CST_OK)
-        status = cst_table_rewind(context, table);
+    CST_TRY(cst_table_rewind(context, table));
     while (status == CST_OK) {
         status = cst_csv_next(context, table->csv, &end);
         if (status != CST_OK || end)
@@ -170,8 +169,7 @@ cst_status cst_rows_scan(cst_context *context, cst_rows *rows, const cst_row_cla
         if (status == CST_OK && *ids)
             status = add_cell(context, table->csv, table->id_column, *ids);
     }
-    if (status == CST_OK)
-        status = cst_table_rewind(context, table);
+    CST_TRY(cst_table_rewind(context, table));
     if (status != CST_OK) {
         cst_strings_free(context, *ids);
         *ids = NULL;
@@ -238,7 +236,7 @@ const char *cst_rows_where(const cst_rows *rows, int64_t first, int64_t i, int64
     return buffer;
 }
 
-/* ---- one value per sample -------------------------------------------------------------------- */
+/* ---- one value per sample ---- */
 
 bool cst_text_integer(const char *text, int64_t *out) {
     if (!cst_csv_is_number(text))
@@ -293,8 +291,7 @@ static cst_status read_table_column(cst_context *context, cst_column *column, cs
         status = add_cell(context, table->csv, table->value_column, column->texts);
         if (status == CST_OK && column->ids)
             status = add_cell(context, table->csv, table->id_column, column->ids);
-        if (status == CST_OK)
-            status = check_text_claim(context, path, column->texts->count, claim);
+        CST_TRY(check_text_claim(context, path, column->texts->count, claim));
     }
     column->count = status == CST_OK ? column->texts->count : 0;
     return status == CST_OK ? texts_to_numbers(context, column) : status;
@@ -310,12 +307,10 @@ cst_status cst_column_read(cst_context *context, cst_column *out, const char *pa
     cst_status status = is_text(context, path, zip_limit, &text);
     if (status == CST_OK && text) {
         status = cst_table_open(context, &table, path, CST_TABLE_COLUMN, wanted, zip_limit);
-        if (status == CST_OK)
-            status = read_table_column(context, out, table, path, claim);
+        CST_TRY(read_table_column(context, out, table, path, claim));
     } else if (status == CST_OK) {
         status = cst_npy_open(context, &npy, path, zip_limit);
-        if (status == CST_OK)
-            status = cst_rows_check_claim(context, path, npy->dims > 0 ? npy->shape[0] : -1, claim);
+        CST_TRY(cst_rows_check_claim(context, path, npy->dims > 0 ? npy->shape[0] : -1, claim));
         if (status == CST_OK && cst_npy_is_text(npy)) {
             status = cst_npy_read_strings(context, npy, &out->texts);
             out->count = status == CST_OK ? out->texts->count : 0;
@@ -346,8 +341,7 @@ cst_status cst_ids_read(cst_context *context, cst_strings **out, const char *pat
     cst_status status = is_text(context, path, zip_limit, &text);
     if (status == CST_OK && text) {
         status = cst_table_open(context, &table, path, CST_TABLE_IDS, NULL, zip_limit);
-        if (status == CST_OK)
-            status = cst_strings_create(context, out);
+        CST_TRY(cst_strings_create(context, out));
         while (status == CST_OK && !end) {
             status = cst_csv_next(context, table->csv, &end);
             if (status == CST_OK && !end)
@@ -357,10 +351,8 @@ cst_status cst_ids_read(cst_context *context, cst_strings **out, const char *pat
         }
     } else if (status == CST_OK) {
         status = cst_npy_open(context, &npy, path, zip_limit);
-        if (status == CST_OK)
-            status = cst_rows_check_claim(context, path, npy->dims > 0 ? npy->shape[0] : -1, claim);
-        if (status == CST_OK)
-            status = cst_npy_read_strings(context, npy, out);
+        CST_TRY(cst_rows_check_claim(context, path, npy->dims > 0 ? npy->shape[0] : -1, claim));
+        CST_TRY(cst_npy_read_strings(context, npy, out));
     }
     cst_npy_close(context, npy);
     cst_table_close(context, table);

@@ -16,8 +16,7 @@ enum { CHUNK_BYTES = 1 << 18, NAMES_SHOWN = 8 };
 
 static const bool SWAPPED = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
 
-/* ---- opening ---------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 /* Takes the source, also on failure. */
 static cst_status open_source(cst_context *context, cst_safetensors **out, cst_bytes *source) {
@@ -29,8 +28,7 @@ static cst_status open_source(cst_context *context, cst_safetensors **out, cst_b
     file->mark = CST_MARK_TENSORS;
     file->source = source;
     cst_status status = cst_safetensors_read_header(context, file);
-    if (status == CST_OK)
-        status = cst_safetensors_index(context, file);
+    CST_TRY(cst_safetensors_index(context, file));
     if (status != CST_OK) {
         cst_safetensors_close(context, file);
         return status;
@@ -73,8 +71,7 @@ void cst_safetensors_close(cst_context *context, cst_safetensors *file) {
     cst_free(context, file);
 }
 
-/* ---- the table -------------------------------------------------------------------------------
- */
+/* ---- the table ---- */
 
 /* NULL beyond the last. */
 static const cst_tensor *tensor_at(const cst_safetensors *file, int64_t tensor) {
@@ -150,8 +147,7 @@ const char *cst_safetensors_metadata(const cst_safetensors *file, const char *ke
                        1);
 }
 
-/* ---- data ------------------------------------------------------------------------------------
- */
+/* ---- data ---- */
 
 /* The tensor, if first..first+count-1 of its `whole` parts exist and `out` is there for them. */
 static cst_status check_range(cst_context *context, const cst_safetensors *file, int64_t tensor,
@@ -317,8 +313,7 @@ cst_status cst_safetensors_map(cst_context *context, cst_safetensors *file, int6
     return cst_why(context, status);
 }
 
-/* ---- a tensor as an array --------------------------------------------------------------------
- */
+/* ---- a tensor as an array ---- */
 
 /* The first few names, for a message. */
 static const char *list_names(const cst_safetensors *file, char *text, size_t room) {
@@ -409,12 +404,9 @@ cst_status cst_safetensors_as_npy(cst_context *context, cst_npy *npy, const char
     cst_safetensors *own = NULL;
     int64_t tensor = 0;
     cst_status status = cst_bytes_open(context, &source, path, 0);
-    if (status == CST_OK)
-        status = find_table(context, &source, &file, &own);
-    if (status == CST_OK)
-        status = choose(context, file, path, &tensor);
-    if (status == CST_OK)
-        status = describe(context, file, path, tensor, npy);
+    CST_TRY(find_table(context, &source, &file, &own));
+    CST_TRY(choose(context, file, path, &tensor));
+    CST_TRY(describe(context, file, path, tensor, npy));
     if (status == CST_OK)
         npy->source = source;
     else

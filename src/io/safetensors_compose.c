@@ -168,12 +168,9 @@ cst_status cst_safetensors_compose(cst_context *context, cst_safetensors_writer 
     text t = {.path = writer->path, .buffer = {.context = context}};
     *bytes = NULL;
     cst_status status = check_unique(context, writer, writer->names, 1, "the name");
-    if (status == CST_OK)
-        status = check_unique(context, writer, writer->metadata, 2, "__metadata__: the key");
-    if (status == CST_OK)
-        status = arrange(context, writer);
-    if (status == CST_OK)
-        status = write_text(&t, writer);
+    CST_TRY(check_unique(context, writer, writer->metadata, 2, "__metadata__: the key"));
+    CST_TRY(arrange(context, writer));
+    CST_TRY(write_text(&t, writer));
     if (status != CST_OK) {
         cst_free(context, t.buffer.bytes);
         return status;

@@ -45,8 +45,7 @@ typedef struct reading {
     cst_tensor tensor;
 } reading;
 
-/* ---- errors ----------------------------------------------------------------------------------
- */
+/* ---- errors ---- */
 
 /* "tensor 'a'" for messages, or what else is being read. */
 static const char *subject(const reading *r, char buffer[CST_QUOTE_CHARS + 16]) {
@@ -102,8 +101,7 @@ static int unexpected(reading *r, const char *what) {
     }
 }
 
-/* ---- events ----------------------------------------------------------------------------------
- */
+/* ---- events ---- */
 
 static int got_null(void *user) {
     return unexpected(user, "null");
@@ -308,8 +306,7 @@ static int close_array(void *user) {
     return 1;
 }
 
-/* ---- the text ---------------------------------------------------------------------------------
- */
+/* ---- the text ---- */
 
 /* The value of the four hexadecimal digits at text[0..3]; -1 where they are none. */
 static int32_t four_digits(const unsigned char *text) {
@@ -401,8 +398,7 @@ static cst_status parse(cst_context *context, cst_safetensors *file, const unsig
     return r.status;
 }
 
-/* ---- the file ---------------------------------------------------------------------------------
- */
+/* ---- the file ---- */
 
 /* The length of the header, held against the file's. */
 static cst_status read_length(cst_context *context, cst_safetensors *file, size_t *length) {
@@ -441,16 +437,12 @@ cst_status cst_safetensors_read_header(cst_context *context, cst_safetensors *fi
     size_t length = 0;
     unsigned char *text = NULL;
     cst_status status = read_length(context, file, &length);
-    if (status == CST_OK)
-        status = cst_strings_create(context, &file->names);
-    if (status == CST_OK)
-        status = cst_strings_create(context, &file->metadata);
+    CST_TRY(cst_strings_create(context, &file->names));
+    CST_TRY(cst_strings_create(context, &file->metadata));
     if (status == CST_OK && !(text = cst_alloc(context, length, 1)))
         status = CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_bytes_read(context, file->source, PREFIX_BYTES, text, length);
-    if (status == CST_OK)
-        status = parse(context, file, text, length);
+    CST_TRY(cst_bytes_read(context, file->source, PREFIX_BYTES, text, length));
+    CST_TRY(parse(context, file, text, length));
     cst_free(context, text);
     file->data_offset = PREFIX_BYTES + (uint64_t)length;
     return status;

@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- types -----------------------------------------------------------------------------------
- */
+/* ---- types ---- */
 
 static const struct {
     const char *name;
@@ -64,8 +63,7 @@ int64_t cst_dtype_bad_bool(const unsigned char *bytes, int64_t count) {
     return -1;
 }
 
-/* ---- names -----------------------------------------------------------------------------------
- */
+/* ---- names ---- */
 
 static int by_text(const void *a, const void *b) {
     const cst_named *left = a;
@@ -99,8 +97,7 @@ int64_t cst_named_find(const cst_named *names, int64_t count, const char *text) 
     return -1;
 }
 
-/* ---- the table -------------------------------------------------------------------------------
- */
+/* ---- the table ---- */
 
 static int by_range(const void *a, const void *b) {
     const cst_tensor *left = a;
@@ -175,7 +172,6 @@ cst_status cst_safetensors_index(cst_context *context, cst_safetensors *file) {
     for (int64_t i = 0; i < entries; i++)
         file->metadata_by_key[i] = (cst_named){cst_strings_at(file->metadata, 2 * i), i};
     cst_status status = sort_names(context, file, file->by_name, file->count, "the name");
-    if (status == CST_OK)
-        status = sort_names(context, file, file->metadata_by_key, entries, "__metadata__: the key");
+    CST_TRY(sort_names(context, file, file->metadata_by_key, entries, "__metadata__: the key"));
     return status == CST_OK ? check_ranges(context, file) : status;
 }

@@ -11,8 +11,7 @@
 enum { PIECE = 4096 /* elements converted at a time */ };
 static const bool SWAPPED = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
 
-/* ---- declaring -------------------------------------------------------------------------------
- */
+/* ---- declaring ---- */
 
 cst_status cst_safetensors_writer_open(cst_context *context, cst_safetensors_writer **out,
                                        const char *path, cst_tensor_order order) {
@@ -30,12 +29,9 @@ cst_status cst_safetensors_writer_open(cst_context *context, cst_safetensors_wri
     writer->order = order;
     writer->path = cst_strdup(context, path);
     cst_status status = writer->path ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_strings_create(context, &writer->names);
-    if (status == CST_OK)
-        status = cst_strings_create(context, &writer->metadata);
-    if (status == CST_OK)
-        status = cst_output_open(context, &writer->output, path);
+    CST_TRY(cst_strings_create(context, &writer->names));
+    CST_TRY(cst_strings_create(context, &writer->metadata));
+    CST_TRY(cst_output_open(context, &writer->output, path));
     if (status != CST_OK) {
         cst_safetensors_writer_abandon(context, writer);
         return cst_why(context, status);
@@ -147,10 +143,8 @@ cst_status cst_safetensors_writer_add(cst_context *context, cst_safetensors_writ
     cst_declared tensor = {
         .name = writer->names->count, .shape = writer->length_count, .axes = axes, .dtype = dtype};
     status = count_bytes(context, writer->path, name, dtype, shape, axes, &tensor.bytes);
-    if (status == CST_OK)
-        status = reserve(context, writer, axes);
-    if (status == CST_OK)
-        status = cst_strings_add(context, writer->names, name, strlen(name));
+    CST_TRY(reserve(context, writer, axes));
+    CST_TRY(cst_strings_add(context, writer->names, name, strlen(name)));
     if (status != CST_OK)
         return cst_why(context, status);
     if (axes > 0)
@@ -165,12 +159,9 @@ cst_status cst_safetensors_writer_metadata(cst_context *context, cst_safetensors
     CST_ENTER(context);
     CST_CHECK(context, writer, TENSOR_WRITER, "writer");
     cst_status status = check_text(context, writer, key, "metadata");
-    if (status == CST_OK)
-        status = check_text(context, writer, value, "metadata");
-    if (status == CST_OK)
-        status = cst_strings_add(context, writer->metadata, key, strlen(key));
-    if (status == CST_OK)
-        status = cst_strings_add(context, writer->metadata, value, strlen(value));
+    CST_TRY(check_text(context, writer, value, "metadata"));
+    CST_TRY(cst_strings_add(context, writer->metadata, key, strlen(key)));
+    CST_TRY(cst_strings_add(context, writer->metadata, value, strlen(value)));
     return cst_why(context, status);
 }
 
@@ -190,8 +181,7 @@ cst_status cst_safetensors_writer_start(cst_context *context, cst_safetensors_wr
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "starting a safetensors file: a writer that was not started is needed");
     cst_status status = cst_safetensors_compose(context, writer, &header, &size);
-    if (status == CST_OK)
-        status = write_bytes(context, writer, header, size);
+    CST_TRY(write_bytes(context, writer, header, size));
     cst_free(context, header);
     writer->started = status == CST_OK;
     writer->header_bytes = size;
@@ -205,8 +195,7 @@ int64_t cst_safetensors_writer_at(const cst_safetensors_writer *writer, int64_t 
     return writer->places[place];
 }
 
-/* ---- the data --------------------------------------------------------------------------------
- */
+/* ---- the data ---- */
 
 /* Goes past tensors that have all their data, those without any among them. */
 static void pass_complete(cst_safetensors_writer *writer) {
@@ -263,8 +252,7 @@ cst_status cst_safetensors_writer_put(cst_context *context, cst_safetensors_writ
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "writing a tensor: a writer and data are needed");
     cst_status status = writer->started ? CST_OK : cst_safetensors_writer_start(context, writer);
-    if (status == CST_OK)
-        status = check_turn(context, writer, tensor, (uint64_t)count);
+    CST_TRY(check_turn(context, writer, tensor, (uint64_t)count));
     if (status != CST_OK || count == 0)
         return status;
     int64_t bad =
@@ -291,8 +279,7 @@ static cst_status put_numbers(cst_context *context, cst_safetensors_writer *writ
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "writing a tensor: a writer and values are needed");
     cst_status status = writer->started ? CST_OK : cst_safetensors_writer_start(context, writer);
-    if (status == CST_OK)
-        status = check_turn(context, writer, tensor, 0);
+    CST_TRY(check_turn(context, writer, tensor, 0));
     if (status != CST_OK)
         return status;
     cst_dtype dtype = writer->tensors[tensor].dtype;
@@ -331,8 +318,7 @@ cst_status cst_safetensors_writer_put_f64(cst_context *context, cst_safetensors_
     return put_numbers(context, writer, tensor, NULL, values, count);
 }
 
-/* ---- in any order ----------------------------------------------------------------------------
- */
+/* ---- in any order ---- */
 
 cst_status cst_safetensors_writer_scatter(cst_context *context, cst_safetensors_writer *writer) {
     if (!cst_output_is_file(writer->output))

@@ -340,8 +340,7 @@ cst_status cst_id_join(cst_context *context, const cst_id_index *reference, cons
                        const char *where, int64_t *target) {
     unsigned char *taken = cst_alloc(context, (size_t)reference->ids->count / 8 + 1, 1);
     cst_status status = taken ? find_all(context, reference, ids, target) : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = check_join(context, reference, ids, where, target, taken);
+    CST_TRY(check_join(context, reference, ids, where, target, taken));
     cst_free(context, taken);
     return status;
 }

@@ -166,8 +166,7 @@ static cst_status check_names(cst_context *context, const cst_table *table,
         if (*name)
             status = cst_strings_add(context, named, name, strlen(name));
     }
-    if (status == CST_OK)
-        status = cst_id_index_build(context, &index, named, cst_csv_name(table->csv), twice);
+    CST_TRY(cst_id_index_build(context, &index, named, cst_csv_name(table->csv), twice));
     if (twice[0] >= 0)
         status =
             cst_fail(context, CST_ERROR_INPUT,
@@ -187,26 +186,21 @@ cst_status cst_table_open(cst_context *context, cst_table **out, const char *pat
     if (!table)
         return CST_ERROR_MEMORY;
     cst_status status = cst_csv_open(context, &table->csv, path, zip_limit);
-    if (status == CST_OK)
-        status = cst_csv_next(context, table->csv, &end);
+    CST_TRY(cst_csv_next(context, table->csv, &end));
     if (status == CST_OK && end)
         status = cst_fail(context, CST_ERROR_INPUT, "%s: line 1: the file has no data", path);
-    if (status == CST_OK)
-        status = keep_record(context, table->csv, &s.first);
-    if (status == CST_OK)
-        status = cst_csv_next(context, table->csv, &end);
+    CST_TRY(keep_record(context, table->csv, &s.first));
+    CST_TRY(cst_csv_next(context, table->csv, &end));
     if (status == CST_OK && !end)
         status = keep_record(context, table->csv, &s.second);
-    if (status == CST_OK)
-        status = find_columns(context, table, &s, use, wanted);
+    CST_TRY(find_columns(context, table, &s, use, wanted));
     if (status == CST_OK && table->header)
         status = check_names(context, table, s.first);
     if (status == CST_OK && table->header) {
         table->names = s.first;
         s.first = NULL;
     }
-    if (status == CST_OK)
-        status = cst_table_rewind(context, table);
+    CST_TRY(cst_table_rewind(context, table));
     cst_strings_free(context, s.first);
     cst_strings_free(context, s.second);
     if (status != CST_OK) {

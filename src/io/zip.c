@@ -228,8 +228,7 @@ cst_status cst_zip_open(cst_context *context, cst_zip_member **out, const char *
         member->name = cst_format(context, "%s#%s", archive, cst_quote(quoted, entry));
         status = member->name ? open_archive(context, member, archive) : CST_ERROR_MEMORY;
     }
-    if (status == CST_OK)
-        status = check_member(context, member, limit);
+    CST_TRY(check_member(context, member, limit));
     cst_free(context, entry);
     if (status != CST_OK) {
         cst_zip_close(context, member);
@@ -326,8 +325,7 @@ cst_status cst_zip_read(cst_context *context, cst_zip_member *member, uint64_t o
         status =
             read_on(context, member, skipped, gap < sizeof skipped ? (size_t)gap : sizeof skipped);
     }
-    if (status == CST_OK)
-        status = read_on(context, member, out, bytes);
+    CST_TRY(read_on(context, member, out, bytes));
     if (status == CST_OK && member->position == member->size)
         status = check_end(context, member);
     return status;

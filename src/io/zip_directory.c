@@ -82,7 +82,7 @@ static cst_status damaged(cst_context *context, const cst_zip_file *file, const 
                     file->path, what);
 }
 
-/* ---- the end record -------------------------------------------------------------------------- */
+/* ---- the end record ---- */
 
 /* The 64-bit record that stands before the end record, where there is one. `end`: where the end
  * record stands, and then the first of the two. */
@@ -178,7 +178,7 @@ static cst_status read_end(cst_context *context, const cst_zip_file *file, exten
     return CST_OK;
 }
 
-/* ---- the records of the directory ------------------------------------------------------------ */
+/* ---- the records of the directory ---- */
 
 /* The record at byte `at` of the directory, that of a member; NULL, with a message, where none is.
  */
@@ -293,14 +293,10 @@ static cst_status read_members(cst_context *context, const cst_zip_file *file, m
     if (!m)
         return CST_ERROR_MEMORY;
     cst_status status = read_end(context, file, &m->extent);
-    if (status == CST_OK)
-        status = open_directory(context, &d, file, &m->extent, WINDOW);
-    if (status == CST_OK)
-        status = cst_strings_create(context, &m->names);
-    if (status == CST_OK)
-        status = scan(context, &d, m);
-    if (status == CST_OK)
-        status = make_index(context, file, m);
+    CST_TRY(open_directory(context, &d, file, &m->extent, WINDOW));
+    CST_TRY(cst_strings_create(context, &m->names));
+    CST_TRY(scan(context, &d, m));
+    CST_TRY(make_index(context, file, m));
     cst_free(context, d.window);
     if (status == CST_OK)
         *out = m;
@@ -326,7 +322,7 @@ static cst_status find_members(cst_context *context, const cst_zip_file *file, c
     return CST_OK;
 }
 
-/* ---- the member ------------------------------------------------------------------------------ */
+/* ---- the member ---- */
 
 /* The first few arrays of an archive, for a message. */
 static void list_names(const cst_strings *names, char *text, size_t room) {
@@ -469,8 +465,7 @@ static cst_status take(cst_context *context, const cst_zip_file *file, const mem
         record_at(context, &d, m->places[member] >> 1, member, &bytes, &status);
     if (record)
         status = check_local(context, file, record);
-    if (status == CST_OK)
-        status = make_tail(context, file, record, bytes, entry, tail);
+    CST_TRY(make_tail(context, file, record, bytes, entry, tail));
     cst_free(context, d.window);
     return status;
 }
@@ -483,10 +478,8 @@ cst_status cst_zip_find(cst_context *context, const cst_zip_file *file, const ch
     *entry = NULL;
     *tail = (cst_zip_tail){0};
     cst_status status = find_members(context, file, &found, &own);
-    if (status == CST_OK)
-        status = choose(context, file, found, name, &member);
-    if (status == CST_OK)
-        status = take(context, file, found, member, entry, tail);
+    CST_TRY(choose(context, file, found, name, &member));
+    CST_TRY(take(context, file, found, member, entry, tail));
     if (own)
         free_members(context, own);
     if (status != CST_OK) {

@@ -44,7 +44,7 @@ static bool has_room(size_t bytes, int flags) {
     return room != MAP_FAILED && munmap(room, bytes) == 0;
 }
 
-/* ---- forks ----------------------------------------------------------------------------------- */
+/* ---- forks ---- */
 
 static void before_fork(void) {
     (void)pthread_mutex_lock(&blas_mutex);
@@ -68,7 +68,7 @@ static void watch_forks(void) {
     (void)pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 
-/* ---- the number of threads ------------------------------------------------------------------- */
+/* ---- the number of threads ---- */
 
 /* Each change of the number makes OpenBLAS look after its threads and their buffers, so a number
  * that is right is left alone. */
@@ -100,8 +100,9 @@ void cst_la_leave(void) {
     (void)pthread_mutex_unlock(&blas_mutex);
 }
 
-/* ---- room for OpenBLAS -------------------------------------------------------------------------
- * OpenBLAS keeps a buffer of 128 MiB for each thread that calls it, and where it finds no room for
+/* ---- room for OpenBLAS ---- */
+
+/* OpenBLAS keeps a buffer of 128 MiB for each thread that calls it, and where it finds no room for
  * one it asks again for ever. So where memory is limited one thread at a time calls it, and none
  * before there is room.
  */

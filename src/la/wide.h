@@ -40,7 +40,7 @@ bool cst_wide_registers(void);
 #endif
 #define CST_WIDE_BODY CST_WIDE_INLINE void
 
-/* ---- arrays ---------------------------------------------------------------------------------- */
+/* ---- arrays ---- */
 
 /* out[i] = exp(x[i]), log(x[i]); out may be x. Within 2 ulp of the true value for every argument,
  * denormal results and arguments included. exp is 0 below where it rounds to 0 and infinite above
@@ -50,8 +50,7 @@ void cst_log_f64(int64_t count, const double *x, double *out);
 void cst_exp_f32(int64_t count, const float *x, float *out);
 void cst_log_f32(int64_t count, const float *x, float *out);
 
-/* ---- one element, inside a CST_WIDE body ------------------------------------------------------
- */
+/* ---- one element, inside a CST_WIDE body ---- */
 
 /* A number from its bits. */
 CST_WIDE_INLINE double cst_f64_of(uint64_t bits) {

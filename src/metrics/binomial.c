@@ -25,8 +25,7 @@ double cst_binomial_at_least(int64_t k, int64_t n, double p) {
     return cst_beta_lower((double)k, (double)(n - k) + 1, p, 1 - p);
 }
 
-/* ---- bisection ---------------------------------------------------------------------------------
- */
+/* ---- bisection ---- */
 
 /* What is compared with `bound` at a place q. */
 typedef struct question {
@@ -99,8 +98,7 @@ double cst_binomial_lower(int64_t k, int64_t n, double delta) {
     return low;
 }
 
-/* ---- binary KL ---------------------------------------------------------------------------------
- */
+/* ---- binary KL ---- */
 
 /* One outcome's part of kl(p || q), -p log(q / p), with q - p added, which the parts of both
  * outcomes lose again. p > 0. */

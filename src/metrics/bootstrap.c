@@ -53,8 +53,7 @@ typedef struct bootstrap {
     double *drawn;       /* [methods][scores][resamples] */
 } bootstrap;
 
-/* ---- sums -------------------------------------------------------------------------------------
- */
+/* ---- sums ---- */
 
 /* sums [BASIC][CST_LANES]: of correct, NLL, Brier, and of the absolute gaps of the bins. */
 CST_VECTOR_CLONES
@@ -192,14 +191,11 @@ static cst_status resample(cst_context *context, bootstrap *job) {
     }
     scratch_free(context, &scratch);
     int64_t batch = (int64_t)BATCHES * CST_LANES;
-    if (status == CST_OK)
-        status =
-            cst_parallel_for(context, (job->resamples + batch - 1) / batch, resample_task, job);
+    CST_TRY(cst_parallel_for(context, (job->resamples + batch - 1) / batch, resample_task, job));
     return status;
 }
 
-/* ---- class-wise -------------------------------------------------------------------------------
- */
+/* ---- class-wise ---- */
 
 /* total [CST_LANES]: weight of the rows of each resample. */
 static void lane_weights(const bootstrap *job, const unsigned char *count, double *total) {
@@ -251,9 +247,8 @@ static cst_status classwise(cst_context *context, const bootstrap *job, int32_t 
     cst_status status = cst_resample_make(context, job->rows, &once);
     if (!sums)
         status = CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_class_bins_make(context, job->probabilities[m], job->rows, job->classes,
-                                     job->labels, job->weights, job->bins, &part.classes);
+    CST_TRY(cst_class_bins_make(context, job->probabilities[m], job->rows, job->classes,
+                                job->labels, job->weights, job->bins, &part.classes));
     if (status == CST_OK) {
         cst_resample_once(&once);
         lane_weights(job, once.count, total);
@@ -268,8 +263,7 @@ static cst_status classwise(cst_context *context, const bootstrap *job, int32_t 
     return status;
 }
 
-/* ---- intervals --------------------------------------------------------------------------------
- */
+/* ---- intervals ---- */
 
 typedef struct interval_job {
     const bootstrap *job;
@@ -333,8 +327,7 @@ static cst_status intervals(cst_context *context, interval_job *part) {
     return cst_parallel_for(context, (int64_t)job->methods * job->scores, interval_task, part);
 }
 
-/* ---- all methods ------------------------------------------------------------------------------
- */
+/* ---- all methods ---- */
 
 /* Sorts a method's samples by bin and correctness, by counting. */
 static cst_status pack(cst_context *context, const bootstrap *job, const cst_samples *samples,
@@ -379,8 +372,7 @@ static cst_status prepare(cst_context *context, bootstrap *job) {
         status = job->weights ? cst_samples_of(context, &view, 0, &samples)
                               : cst_samples_make(context, job->probabilities[m], job->rows,
                                                  job->classes, job->labels, &samples);
-        if (status == CST_OK)
-            status = pack(context, job, &samples, &job->method[m]);
+        CST_TRY(pack(context, job, &samples, &job->method[m]));
         cst_samples_free(context, &samples);
     }
     return status;
@@ -398,11 +390,11 @@ static void bootstrap_free(cst_context *context, bootstrap *job) {
 }
 
 static cst_status check(cst_context *context, const bootstrap *job, const interval_job *part) {
-    if (job->resamples < 1 || job->resamples > CST_RESAMPLES_MOST || job->methods < 1 ||
+    if (job->resamples < 1 || job->resamples > CST_RESAMPLES_MAX || job->methods < 1 ||
         job->methods > METHODS_MAX)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%d resamples of %d methods: use 1 to %d resamples of 1 to %d methods",
-                        job->resamples, job->methods, CST_RESAMPLES_MOST, METHODS_MAX);
+                        job->resamples, job->methods, CST_RESAMPLES_MAX, METHODS_MAX);
     if (!job->probabilities || (!part->intervals && !part->differences))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "a bootstrap needs probabilities and a place for its intervals");
@@ -451,18 +443,13 @@ cst_status cst_bootstrap_weighted(cst_context *context, const float *const *prob
                         "%d is no choice of scores: use 0 (basic) or 1 (all)", (int)scores);
     interval_job part = {&job, differences ? reference : 0, out, differences};
     cst_status status = cst_bins_check(context, bins, &job.bins);
-    if (status == CST_OK)
-        status = check(context, &job, &part);
-    if (status == CST_OK)
-        status = cst_stage(context, "intervals");
-    if (status == CST_OK)
-        status = prepare(context, &job);
-    if (status == CST_OK)
-        status = resample(context, &job);
+    CST_TRY(check(context, &job, &part));
+    CST_TRY(cst_stage(context, "intervals"));
+    CST_TRY(prepare(context, &job));
+    CST_TRY(resample(context, &job));
     for (int32_t m = 0; status == CST_OK && job.scores == ALL && m < methods; m++)
         status = classwise(context, &job, m);
-    if (status == CST_OK)
-        status = intervals(context, &part);
+    CST_TRY(intervals(context, &part));
     bootstrap_free(context, &job);
     return status;
 }

@@ -227,10 +227,8 @@ cst_status cst_corruption_plan_make(cst_context *context, const cst_corruption *
         reference_clean = clean ? usable_clean(context, &k, sums, reference) : NAN;
         tell_unused(context, &k, reference);
     }
-    if (status == CST_OK)
-        status = add_totals(context, &k, clean, reference ? sums : NULL, reference_clean, out);
-    if (status == CST_OK)
-        status = add_parts(context, &k, out);
+    CST_TRY(add_totals(context, &k, clean, reference ? sums : NULL, reference_clean, out));
+    CST_TRY(add_parts(context, &k, out));
     cst_free(context, sums);
     release(context, &k);
     return status;

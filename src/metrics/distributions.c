@@ -18,8 +18,7 @@
 #define LOG_SQRT_2PI 0.91893853320467274178
 #define SQRT_HALF 0.70710678118654752440
 
-/* ---- gamma function ---------------------------------------------------------------------------
- */
+/* ---- gamma function ---- */
 
 /* log Gamma(x) - ((x - 1/2) log x - x + log sqrt(2 pi)) for x >= 10: the Bernoulli series. */
 static double stirling_rest(double x) {
@@ -76,8 +75,7 @@ static double log_1p_less(double u) {
     return 2 * r * square * sum - r * u;
 }
 
-/* ---- incomplete beta ---------------------------------------------------------------------------
- */
+/* ---- incomplete beta ---- */
 
 /* Series and continued fractions stop here. They need a few times the square root of the larger
  * parameter. */
@@ -165,8 +163,7 @@ double cst_student_t_two_sided(double t, double df) {
     return fmax(1 - front * beta_fraction(0.5, a, y, x), 0);
 }
 
-/* ---- normal ------------------------------------------------------------------------------------
- */
+/* ---- normal ---- */
 
 double cst_normal_upper(double z) {
     return 0.5 * erfc(z * SQRT_HALF);
@@ -217,8 +214,7 @@ double cst_normal_quantile(double p) {
     return middle < 0 ? -z : z;
 }
 
-/* ---- chi-square --------------------------------------------------------------------------------
- */
+/* ---- chi-square ---- */
 
 /* x^a e^-x / Gamma(a). */
 static double gamma_front(double a, double x) {
@@ -281,8 +277,7 @@ double cst_chi_square_upper(double x, double df) {
     return fmin(gamma_front(a, x) * value, 1);
 }
 
-/* ---- binomial ----------------------------------------------------------------------------------
- */
+/* ---- binomial ---- */
 
 /* Probability of k heads in n flips, 1 <= k <= n / 2: by the distance of k from the middle
  * (Loader's saddle point). */

@@ -38,8 +38,7 @@ cst_status cst_group_accuracy_evaluate(cst_context *context, const float *probab
     if (!out)
         return cst_fail(context, CST_ERROR_ARGUMENT, "accuracy by group needs a place for it");
     cst_status status = check_groups(context, classes, training_counts, head_above, tail_below);
-    if (status == CST_OK)
-        status = cst_samples_make(context, probabilities, rows, classes, labels, &samples);
+    CST_TRY(cst_samples_make(context, probabilities, rows, classes, labels, &samples));
     if (status != CST_OK)
         goto cleanup;
     for (int64_t i = 0; i < rows; i++) {

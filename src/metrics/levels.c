@@ -80,8 +80,7 @@ double cst_corp_miscalibration(cst_level *levels, int64_t count, double total) {
     return fmax((before - after) / total, 0);
 }
 
-/* ---- presorted rows ---------------------------------------------------------------------------
- */
+/* ---- presorted rows ---- */
 
 static void merge(cst_context *context, const cst_ranked *sorted, const cst_samples *samples,
                   int32_t bins, cst_order *out) {
@@ -115,8 +114,7 @@ cst_status cst_order_make(cst_context *context, const cst_samples *samples, int3
                                 out->confidence && out->bin && sorted
                             ? CST_OK
                             : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_rank_sort_rows(context, samples->confidence, samples->rows, sorted);
+    CST_TRY(cst_rank_sort_rows(context, samples->confidence, samples->rows, sorted));
     if (status == CST_OK)
         merge(context, sorted, samples, bins, out);
     cst_free(context, sorted);

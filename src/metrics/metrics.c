@@ -11,8 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- sums over samples ------------------------------------------------------------------------
- */
+/* ---- sums over samples ---- */
 
 typedef struct sum_job {
     const cst_samples *samples;
@@ -60,8 +59,7 @@ static cst_status sums(cst_context *context, const cst_samples *samples, int32_t
     return status;
 }
 
-/* ---- class-wise --------------------------------------------------------------------------------
- */
+/* ---- class-wise ---- */
 
 typedef struct class_job {
     const cst_view *view;
@@ -114,8 +112,7 @@ static cst_status classwise(cst_context *context, const class_job *job, double *
     return status;
 }
 
-/* ---- all ----------------------------------------------------------------------------------------
- */
+/* ---- all ---- */
 
 static cst_status ordered(cst_context *context, const cst_samples *samples, int32_t bins,
                           cst_metrics *out) {
@@ -162,10 +159,8 @@ cst_status cst_metrics_of(cst_context *context, const cst_view *view, int32_t me
     class_job job = {view, member, 0};
     *out = (cst_metrics){.samples = view->rows, .ece_mass = NAN, .ece_classwise = NAN, .corp = NAN};
     cst_status status = cst_bins_check(context, bins, &job.bins);
-    if (status == CST_OK)
-        status = cst_samples_of(context, view, member, &samples);
-    if (status == CST_OK)
-        status = sums(context, &samples, job.bins, out);
+    CST_TRY(cst_samples_of(context, view, member, &samples));
+    CST_TRY(sums(context, &samples, job.bins, out));
     if (status == CST_OK && all)
         status = classwise(context, &job, &out->ece_classwise);
     if (status == CST_OK && all)

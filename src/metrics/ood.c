@@ -10,8 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- scores -----------------------------------------------------------------------------------
- */
+/* ---- scores ---- */
 
 typedef struct score_job {
     const float *probabilities;
@@ -65,8 +64,7 @@ cst_status cst_ood_scores(cst_context *context, const float *probabilities, int6
     return cst_why(context, cst_parallel_for(context, cst_block_count(rows), score_block, &job));
 }
 
-/* ---- separation -------------------------------------------------------------------------------
- */
+/* ---- separation ---- */
 
 static cst_status check_finite(cst_context *context, const char *which, const double *scores,
                                int64_t samples) {
@@ -173,8 +171,7 @@ cst_status cst_ood_order(cst_context *context, const double *in_scores, int64_t 
     size_t all = (size_t)in_samples + (size_t)out_samples;
     *sorted = NULL;
     cst_status status = check_finite(context, "in", in_scores, in_samples);
-    if (status == CST_OK)
-        status = check_finite(context, "out of", out_scores, out_samples);
+    CST_TRY(check_finite(context, "out of", out_scores, out_samples));
     if (status != CST_OK)
         return status;
     double *scores = cst_alloc(context, all, sizeof *scores);

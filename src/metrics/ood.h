@@ -36,8 +36,7 @@ cst_status cst_ood_bootstrap(cst_context *context, const double *in_scores, int6
                              const double *out_scores, int64_t out_samples, int32_t resamples,
                              uint64_t seed, cst_ood_intervals *out);
 
-/* ---- scores that need the members -------------------------------------------------------------
- */
+/* ---- scores that need the members ---- */
 
 /* Per sample [view->rows], each or NULL. */
 typedef struct cst_ood_member_scores {

@@ -41,8 +41,7 @@ static cst_status ood_task(cst_context *context, void *user, int64_t batch) {
     cst_resample in = {0};
     cst_resample out = {0};
     cst_status status = cst_resample_make(context, job->in_samples, &in);
-    if (status == CST_OK)
-        status = cst_resample_make(context, job->out_samples, &out);
+    CST_TRY(cst_resample_make(context, job->out_samples, &out));
     if (status == CST_OK) {
         cst_resample_draw(&in, job->seed, (uint32_t)first);
         cst_resample_draw(&out, job->seed ^ OUT_SEED, (uint32_t)first);

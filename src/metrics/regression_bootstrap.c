@@ -37,8 +37,7 @@ typedef struct value_bootstrap {
  * deviation; below it targets are equal. */
 static const double ROUNDING = 4 * DBL_EPSILON;
 
-/* ---- one resample from its sums ---------------------------------------------------------------
- */
+/* ---- one resample from its sums ---- */
 
 /* Scores of every method from the sums of the table's columns (`stride` apart) over a resample. */
 static void score(const value_bootstrap *job, const double *sums, size_t stride, double *out,
@@ -97,8 +96,7 @@ static cst_status lanes_task(cst_context *context, void *user, int64_t task) {
     return status;
 }
 
-/* ---- the table --------------------------------------------------------------------------------
- */
+/* ---- the table ---- */
 
 /* group: columns of one output. */
 static void fill_table(const value_bootstrap *job, size_t group) {
@@ -151,8 +149,7 @@ static cst_status make_table(cst_context *context, value_bootstrap *job) {
     return CST_OK;
 }
 
-/* ---- intervals --------------------------------------------------------------------------------
- */
+/* ---- intervals ---- */
 
 static int by_size(const void *a, const void *b) {
     double x = *(const double *)a;
@@ -218,11 +215,11 @@ static cst_status interval_task(cst_context *context, void *user, int64_t task) 
 }
 
 static cst_status check(cst_context *context, const value_bootstrap *job) {
-    if (job->resamples < 1 || job->resamples > CST_RESAMPLES_MOST || job->methods < 1 ||
+    if (job->resamples < 1 || job->resamples > CST_RESAMPLES_MAX || job->methods < 1 ||
         job->methods > VALUES_METHODS_MAX)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%d resamples of %d methods: use 1 to %d resamples of 1 to %d methods",
-                        (int)job->resamples, (int)job->methods, CST_RESAMPLES_MOST,
+                        (int)job->resamples, (int)job->methods, CST_RESAMPLES_MAX,
                         VALUES_METHODS_MAX);
     if (job->rows > UINT32_MAX)
         return cst_fail(context, CST_ERROR_LIMIT, "%lld rows are too many to resample",
@@ -276,10 +273,8 @@ cst_status cst_value_bootstrap_weighted(cst_context *context, const cst_predicte
                            .seed = seed};
     value_intervals_job part = {&job, differences ? reference : 0, intervals, differences};
     cst_status status = check(context, &job);
-    if (status == CST_OK)
-        status = cst_stage(context, "intervals");
-    if (status == CST_OK)
-        status = make_table(context, &job);
+    CST_TRY(cst_stage(context, "intervals"));
+    CST_TRY(make_table(context, &job));
     if (status == CST_OK) {
         double *sums = cst_alloc(context, job.columns, sizeof *sums);
         status = sums ? CST_OK : CST_ERROR_MEMORY;
@@ -296,11 +291,8 @@ cst_status cst_value_bootstrap_weighted(cst_context *context, const cst_predicte
         if (differences)
             differences[m] = (cst_value_intervals){.resamples = resamples};
     }
-    if (status == CST_OK)
-        status =
-            cst_parallel_for(context, (resamples + CST_LANES - 1) / CST_LANES, lanes_task, &job);
-    if (status == CST_OK)
-        status = cst_parallel_for(context, (int64_t)methods * SCORES, interval_task, &part);
+    CST_TRY(cst_parallel_for(context, (resamples + CST_LANES - 1) / CST_LANES, lanes_task, &job));
+    CST_TRY(cst_parallel_for(context, (int64_t)methods * SCORES, interval_task, &part));
     cst_free(context, job.table);
     cst_free(context, job.value);
     cst_free(context, job.drawn);

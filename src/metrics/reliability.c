@@ -68,8 +68,7 @@ cst_status cst_reliability_weighted(cst_context *context, const float *probabili
     cst_samples samples = {0};
     double *total = NULL;
     cst_status status = cst_bins_check(context, bins, &job.bins);
-    if (status == CST_OK)
-        status = cst_samples_of(context, &view, 0, &samples);
+    CST_TRY(cst_samples_of(context, &view, 0, &samples));
     if (status != CST_OK)
         goto cleanup;
     job.samples = &samples;

@@ -193,8 +193,7 @@ double cst_samples_weight(const cst_samples *samples) {
 cst_status cst_samples_of(cst_context *context, const cst_view *view, int32_t member,
                           cst_samples *out) {
     cst_status status = allocate(context, view->rows, out);
-    if (status == CST_OK)
-        status = take_weights(context, view, out);
+    CST_TRY(take_weights(context, view, out));
     if (status == CST_OK && (view->rows < 1 || !view->labels))
         status = cst_fail(context, CST_ERROR_ARGUMENT, "scores need labelled rows");
     return status == CST_OK ? fill(context, view, member, out) : status;

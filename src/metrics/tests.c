@@ -10,8 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- t-test -----------------------------------------------------------------------------------
- */
+/* ---- t-test ---- */
 
 cst_status cst_paired_t_test(cst_context *context, const double *a, const double *b,
                              int64_t samples, cst_t_test *out) {
@@ -57,8 +56,7 @@ cst_status cst_paired_t_test(cst_context *context, const double *a, const double
     return CST_OK;
 }
 
-/* ---- adjustment -------------------------------------------------------------------------------
- */
+/* ---- adjustment ---- */
 
 static cst_status check_p(cst_context *context, const double *p, int64_t tests, const double *out) {
     if (!p || !out || tests < 1)
@@ -100,8 +98,7 @@ cst_status cst_holm(cst_context *context, const double *p, int64_t tests, double
     return CST_OK;
 }
 
-/* ---- McNemar ----------------------------------------------------------------------------------
- */
+/* ---- McNemar ---- */
 
 cst_status cst_mcnemar(cst_context *context, const unsigned char *first,
                        const unsigned char *second, int64_t samples, cst_mcnemar_test *out) {
@@ -130,8 +127,7 @@ cst_status cst_mcnemar(cst_context *context, const unsigned char *first,
     return CST_OK;
 }
 
-/* ---- Spearman ---------------------------------------------------------------------------------
- */
+/* ---- Spearman ---- */
 
 /* Twice the deviations of the ranks from their mean: whole numbers, whose products are exact. */
 static cst_status deviations(cst_context *context, const char *which, const double *values,
@@ -212,10 +208,8 @@ cst_status cst_spearman(cst_context *context, const double *x, const double *y, 
     double *x_ranks = cst_alloc(context, (size_t)samples, sizeof *x_ranks);
     double *y_ranks = cst_alloc(context, (size_t)samples, sizeof *y_ranks);
     cst_status status = x_ranks && y_ranks ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = deviations(context, "first", x, samples, x_ranks);
-    if (status == CST_OK)
-        status = deviations(context, "second", y, samples, y_ranks);
+    CST_TRY(deviations(context, "first", x, samples, x_ranks));
+    CST_TRY(deviations(context, "second", y, samples, y_ranks));
     if (status == CST_OK)
         correlate(x_ranks, y_ranks, samples, out);
     cst_free(context, x_ranks);

@@ -4,7 +4,7 @@
  * Before prediction. docs/model-format.md.
  */
 #include "base/utf8.h"
-#include "meta/design.h"
+#include "learners/design.h"
 #include "model/crc32c.h"
 #include "model/format.h"
 #include "model/stack.h"
@@ -183,7 +183,7 @@ static void *get_room(reader *r, size_t count, size_t size, size_t least, const 
     return room;
 }
 
-/* ---- sections -------------------------------------------------------------------------------- */
+/* ---- sections ---- */
 
 /* What prediction holds for one sample. */
 static void check_cells(reader *r, size_t at, const char *what, int64_t count, int64_t classes) {
@@ -452,7 +452,7 @@ static void get_settings(reader *r, cst_model *model) {
     cst_free(r->context, keys);
 }
 
-/* ---- the file -------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 /* Magic, version, length and checksum: whether these are the bytes that were written. */
 static uint32_t check_envelope(reader *r) {

@@ -54,7 +54,7 @@ static void put_string(cst_buffer *w, const char *text) {
     cst_buffer_add(w, text, length);
 }
 
-/* ---- sections -------------------------------------------------------------------------------- */
+/* ---- sections ---- */
 
 static void put_task(cst_buffer *w, const cst_model *model) {
     put_u32(w, (uint32_t)model->task);
@@ -164,7 +164,7 @@ static void put_section(cst_buffer *w, const cst_model *model, const cst_section
         store_u64((uint8_t *)w->bytes + length_at, w->used - first);
 }
 
-/* ---- the file -------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 /* Whether every array the writer reads is there. What the numbers may be is the reader's to say. */
 static bool complete(const cst_model *model) {

@@ -5,7 +5,7 @@
  */
 #include "model/kernels.h"
 
-#include "meta/aggregators.h"
+#include "learners/aggregators.h"
 
 #include <string.h>
 

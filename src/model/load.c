@@ -14,8 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- bytes of what may be a pipe ---------------------------------------------------------------
- * A pipe may have no writer, or one that takes its time: a call that blocks there would not be over
+/* ---- bytes of what may be a pipe ---- */
+
+/* A pipe may have no writer, or one that takes its time: a call that blocks there would not be over
  * when the caller wants to stop, so none does.
  */
 
@@ -66,8 +67,7 @@ static cst_status read_piece(cst_context *context, input *from, uint8_t *out, si
     return CST_OK;
 }
 
-/* ---- the file --------------------------------------------------------------------------------
- */
+/* ---- the file ---- */
 
 /* How many bytes of the file are worth reading, going by its first `size`: what the header
  * announces and one more, so that a longer file shows; for another kind of file, none. */
@@ -139,8 +139,7 @@ cst_status cst_model_load(cst_context *context, cst_model **out, const char *pat
     size_t size = 0;
     cst_status status = read_all(context, &from, &bytes, &size);
     (void)close(from.fd);
-    if (status == CST_OK)
-        status = cst_stack_decode(context, path, bytes, size, out);
+    CST_TRY(cst_stack_decode(context, path, bytes, size, out));
     cst_free(context, bytes);
     return cst_why(context, status);
 }

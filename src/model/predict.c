@@ -3,7 +3,7 @@
  * The last stage, and the only one that a service runs.
  * Paper: the blended prediction of "Laplace-Approximate Bayesian Blender"; method.md section 5.
  */
-#include "meta/design.h"
+#include "learners/design.h"
 #include "model/kernels.h"
 #include "model/values.h"
 
@@ -52,8 +52,7 @@ typedef struct predict_scratch {
     double *design;        /* scratch of cst_design_tile */
 } predict_scratch;
 
-/* ---- what a caller hands over ------------------------------------------------------------------
- */
+/* ---- what a caller hands over ---- */
 
 static cst_status refuse_row(cst_context *worker, const predict_job *job, int32_t member,
                              int64_t row, const float *values, double sum) {
@@ -115,7 +114,7 @@ static cst_status check_rows(cst_context *worker, const predict_job *job, const 
     return CST_OK;
 }
 
-/* ---- meta-learners --------------------------------------------------------------------------- */
+/* ---- meta-learners ---- */
 
 /* One tile of a linear learner that has a function for each output. columns: the gated ones. */
 static void value_scores(const cst_model *model, const cst_learner *learner,
@@ -235,7 +234,7 @@ static void add_loglinear(const predict_job *job, const predict_scratch *s,
     cst_add_scaled_f64(scores, cells, blend, s->mixture);
 }
 
-/* ---- blocks ---------------------------------------------------------------------------------- */
+/* ---- blocks ---- */
 
 /* The mixture as it is returned; false where a number of it is not finite then. */
 static bool round_mixture(const double *mixture, int64_t cells, float *out) {
@@ -371,8 +370,7 @@ static cst_status predict_block(cst_context *worker, void *user, int64_t task) {
             float *copy = cst_view_copies(job->view) ? s.gathered + (size_t)k * place : NULL;
             status = cst_view_rows(worker, job->view, k, first, count, copy, &s.batch[k]);
         }
-        if (status == CST_OK)
-            status = predict_chunks(worker, job, &s, s.batch, first, count);
+        CST_TRY(predict_chunks(worker, job, &s, s.batch, first, count));
     }
     free_scratch(worker, &s);
     return status;
@@ -448,8 +446,7 @@ static cst_status predict_with(cst_context *context, const cst_model *model, int
     cst_status status = blend_weights(context, model, only, &blend);
     predict_job job = {
         .model = model, .view = view, .blend = blend, .check = check, .report = report, .out = out};
-    if (status == CST_OK)
-        status = predict_view(context, &job);
+    CST_TRY(predict_view(context, &job));
     cst_free(context, blend);
     return status;
 }
@@ -504,8 +501,7 @@ cst_status cst_model_predict(cst_context *context, const cst_model *model,
     return cst_why(context, predict_with(context, model, -1, &view, true, true, out));
 }
 
-/* ---- without allocation: memory made once per thread ------------------------------------------
- */
+/* ---- without allocation: memory made once per thread ---- */
 
 struct cst_predictor {
     cst_mark mark;
@@ -529,10 +525,8 @@ cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const
     cst_status status = made ? CST_OK : CST_ERROR_MEMORY;
     if (made)
         made->mark = CST_MARK_PREDICTOR;
-    if (status == CST_OK)
-        status = cst_context_child(&made->own, context, true);
-    if (status == CST_OK)
-        status = blend_weights(context, model, -1, &made->blend);
+    CST_TRY(cst_context_child(&made->own, context, true));
+    CST_TRY(blend_weights(context, model, -1, &made->blend));
     if (status == CST_OK) {
         made->view =
             (cst_view){.rows = INT64_MAX, .classes = model->classes, .members = model->members};

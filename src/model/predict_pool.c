@@ -62,11 +62,8 @@ cst_status cst_model_view(cst_context *context, const cst_model *model, cst_pool
     *pointers = cst_alloc(context, (size_t)model->members, sizeof **pointers);
     status = positions && *pointers ? match_members(context, model, pool, split, positions)
                                     : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_pool_load_members(context, pool, split, positions, model->members);
-    if (status == CST_OK)
-        status =
-            cst_pool_view_members(context, pool, split, positions, model->members, *pointers, out);
+    CST_TRY(cst_pool_load_members(context, pool, split, positions, model->members));
+    CST_TRY(cst_pool_view_members(context, pool, split, positions, model->members, *pointers, out));
     cst_free(context, positions);
     return status;
 }

@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- hashes ------------------------------------------------------------------------------------
- */
+/* ---- hashes ---- */
 
 typedef struct hash_job {
     const cst_view *view;
@@ -74,8 +73,7 @@ cst_status cst_row_hashes(cst_context *context, const cst_view *view, uint64_t *
     cst_status status = CST_ERROR_MEMORY;
     if (job.out)
         status = cst_parallel_for(context, cst_block_count(view->rows), hash_block, &job);
-    if (status == CST_OK)
-        status = cst_sort(context, job.out, (size_t)view->rows, sizeof *job.out, by_value);
+    CST_TRY(cst_sort(context, job.out, (size_t)view->rows, sizeof *job.out, by_value));
     if (status != CST_OK) {
         cst_free(context, job.out);
         job.out = NULL;
@@ -120,8 +118,7 @@ cst_row_match cst_row_hashes_match(const uint64_t *known, int64_t count, uint64_
     return match;
 }
 
-/* ---- sketches ----------------------------------------------------------------------------------
- */
+/* ---- sketches ---- */
 
 cst_status cst_row_sketch_of(cst_context *context, const cst_view *view, cst_row_sketch *out) {
     *out = (cst_row_sketch){.rows = view->rows};
@@ -145,8 +142,7 @@ cst_row_match cst_row_sketch_match(const cst_row_sketch *sketch, const uint64_t 
     return cst_row_hashes_match(sketch->least, sketch->count, largest, hashes, rows);
 }
 
-/* ---- as text -----------------------------------------------------------------------------------
- */
+/* ---- as text ---- */
 
 enum { HEX = 16, HEAD_CHARS = 64 };
 

@@ -16,10 +16,8 @@ cst_status cst_model_save(cst_context *context, const cst_model *model, const ch
     size_t size = 0;
     cst_output_file *output = NULL;
     cst_status status = cst_stack_encode(context, model, &bytes, &size);
-    if (status == CST_OK)
-        status = cst_output_open(context, &output, path);
-    if (status == CST_OK)
-        status = cst_output_write(context, output, bytes, size);
+    CST_TRY(cst_output_open(context, &output, path));
+    CST_TRY(cst_output_write(context, output, bytes, size));
     if (status == CST_OK)
         status = cst_output_commit(context, output);
     else

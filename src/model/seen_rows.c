@@ -30,8 +30,7 @@ cst_seen cst_seen_judge(const cst_row_match *match, cst_fit_repeats repeats) {
                                                                             : CST_SEEN_NONE;
 }
 
-/* ---- by the model's file -----------------------------------------------------------------------
- */
+/* ---- by the model's file ---- */
 
 /* By name and labels where the file has no sketch. */
 static cst_seen by_sketch(const cst_fit_rows *fit, const char *split, const uint64_t *sorted,
@@ -50,8 +49,7 @@ static cst_seen by_sketch(const cst_fit_rows *fit, const char *split, const uint
                           (cst_fit_repeats){sketch->repeated, sketch->rows, sketch->repeated == 0});
 }
 
-/* ---- by the fit's split ------------------------------------------------------------------------
- */
+/* ---- by the fit's split ---- */
 
 void cst_known_rows_free(cst_context *context, cst_known_rows *known) {
     cst_free(context, known->hashes);
@@ -118,8 +116,7 @@ static cst_status ask(cst_context *context, const cst_model *model, cst_pool *po
     cst_view view = {0};
     cst_status status = cst_model_view(context, model, pool, fit->split, &pointers, &view);
     cst_free(context, pointers); /* loaded, which is what is needed */
-    if (status == CST_OK)
-        status = read_known(context, model, pool, fit, known);
+    CST_TRY(read_known(context, model, pool, fit, known));
     known->asked = true;
     return or_say(context, status, fit->split);
 }

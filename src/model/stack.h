@@ -7,8 +7,8 @@
 #define CST_STACK_H
 
 #include "base/base.h"
-#include "meta/gate.h"
-#include "meta/probability.h"
+#include "learners/gate.h"
+#include "learners/probability.h"
 #include "pool/view.h"
 
 #include <corestack/model.h>

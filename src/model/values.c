@@ -10,8 +10,7 @@
 #include <float.h>
 #include <math.h>
 
-/* ---- scaling ----------------------------------------------------------------------------------
- */
+/* ---- scaling ---- */
 
 typedef struct scaling_job {
     const cst_view *view;
@@ -60,13 +59,11 @@ cst_status cst_scaling_make(cst_context *context, const cst_view *view, cst_scal
     scaling_job job = {.view = view};
     int64_t blocks = cst_block_count(view->rows);
     double total = cst_view_weight_sum(view);
-    if (status == CST_OK)
-        status = cst_reduce_blocks(context, blocks, outputs, scaling_block, &job, out->location);
+    CST_TRY(cst_reduce_blocks(context, blocks, outputs, scaling_block, &job, out->location));
     for (size_t d = 0; status == CST_OK && d < outputs; d++)
         out->location[d] /= total;
     job.center = out->location;
-    if (status == CST_OK)
-        status = cst_reduce_blocks(context, blocks, outputs, scaling_block, &job, out->scale);
+    CST_TRY(cst_reduce_blocks(context, blocks, outputs, scaling_block, &job, out->scale));
     for (size_t d = 0; status == CST_OK && d < outputs; d++) {
         double deviation = sqrt(out->scale[d] / total);
         bool varies = deviation > 1e-12 * fabs(out->location[d]) && deviation > 0;
@@ -88,8 +85,7 @@ void cst_scaling_free(cst_context *context, cst_scaling *scaling) {
     *scaling = (cst_scaling){0};
 }
 
-/* ---- a block of rows --------------------------------------------------------------------------
- */
+/* ---- a block of rows ---- */
 
 cst_status cst_value_block_make(cst_context *context, const cst_view *view,
                                 const cst_scaling *scaling, const cst_gate *gate,
@@ -182,8 +178,7 @@ double cst_value_block_spread(const cst_value_block *block, int64_t e) {
     return variance / (scale * scale);
 }
 
-/* ---- variance and intervals -------------------------------------------------------------------
- */
+/* ---- variance and intervals ---- */
 
 double cst_value_level(int32_t index) {
     static const double tail[] = {0.995, 0.999};
@@ -285,9 +280,8 @@ static cst_status variance_block(cst_context *context, void *user, int64_t index
         cst_value_block_make(context, job->view, &values->scaling, &job->model->gate, &block);
     if (!x)
         status = CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_value_block_read(context, &block, cst_block_first(index),
-                                      cst_block_size(job->view->rows, index));
+    CST_TRY(cst_value_block_read(context, &block, cst_block_first(index),
+                                 cst_block_size(job->view->rows, index)));
     if (status == CST_OK)
         cst_value_block_design(&block, &job->model->gate);
     for (int64_t e = 0; status == CST_OK && e < block.stride; e++) {

@@ -9,11 +9,10 @@
 #include <string.h>
 #include <sys/resource.h>
 
-static const char *const BECAUSE_NAMES[] = {"kept", "redundant", "constant",
-                                            "cap",  "selection", "refit"};
+static const char *const REASON_NAMES[] = {"kept", "redundant", "constant",
+                                           "cap",  "selection", "refit"};
 
-/* ---- member scores ------------------------------------------------------------------------------
- */
+/* ---- member scores ---- */
 
 typedef struct metrics_job {
     const cst_view *view;
@@ -30,8 +29,7 @@ cst_status cst_member_metrics(cst_context *context, const cst_view *view, cst_me
     return cst_parallel_for(context, view->members, metrics_task, &job);
 }
 
-/* ---- shared parts -------------------------------------------------------------------------------
- */
+/* ---- shared parts ---- */
 
 void cst_document_scores(cst_report *report, json_t *object, const cst_metrics *scores) {
     cst_report_number(report, object, "top1", scores->top1);
@@ -41,12 +39,12 @@ void cst_document_scores(cst_report *report, json_t *object, const cst_metrics *
 }
 
 json_t *cst_document_member(cst_report *report, json_t *list, const cst_pool *pool, int32_t member,
-                            const cst_because *because) {
+                            const cst_reason *reason) {
     json_t *object = cst_report_add_object(report, list);
     cst_report_string(report, object, "name", cst_pool_member_name(pool, member));
     cst_report_string(report, object, "family", cst_pool_member_family(pool, member));
-    if (because)
-        cst_report_flag(report, object, "kept", because[member] == CST_BECAUSE_KEPT);
+    if (reason)
+        cst_report_flag(report, object, "kept", reason[member] == CST_REASON_KEPT);
     return object;
 }
 
@@ -57,10 +55,10 @@ void cst_document_cost(cst_report *report, json_t *object, const cst_pool *pool,
 }
 
 void cst_document_members(cst_report *report, const cst_pool *pool, const cst_metrics *members,
-                          const cst_because *because) {
+                          const cst_reason *reason) {
     json_t *list = cst_report_list(report, cst_report_root(report), "members");
     for (int32_t k = 0; k < cst_pool_members(pool); k++) {
-        json_t *member = cst_document_member(report, list, pool, k, because);
+        json_t *member = cst_document_member(report, list, pool, k, reason);
         cst_document_scores(report, member, &members[k]);
         cst_document_cost(report, member, pool, k);
     }
@@ -96,8 +94,7 @@ void cst_document_cka(cst_report *report, json_t *object, const cst_cka_result *
     }
 }
 
-/* ---- the parts of a fit -------------------------------------------------------------------------
- */
+/* ---- the parts of a fit ---- */
 
 static void refit_sentence(const cst_stages *s, int32_t k, const char *loss, char *text,
                            size_t size) {
@@ -119,28 +116,28 @@ static void dropped_sentence(const cst_fit_facts *facts, int32_t k, char *text, 
     bool values = cst_pool_task(facts->pool) == CST_TASK_REGRESSION;
     const char *measure =
         facts->settings->measure == CST_MEASURE_CKA ? "CKA" : "Pearson correlation";
-    switch (s->because[k]) {
-    case CST_BECAUSE_REDUNDANT:
+    switch (s->reason[k]) {
+    case CST_REASON_REDUNDANT:
         (void)cst_snprintf(text, size, "says what %s says better (%s %.4f, threshold %.4f)", to,
                            measure, s->closest_value[k], s->threshold);
         break;
-    case CST_BECAUSE_CONSTANT:
+    case CST_REASON_CONSTANT:
         (void)cst_snprintf(text, size, "gives every sample the same prediction");
         break;
-    case CST_BECAUSE_CAP:
+    case CST_REASON_CAP:
         (void)cst_snprintf(text, size,
                            "over the cap on members, FLOPs or latency; closest kept: %s (%s %.4f)",
                            to, measure, s->closest_value[k]);
         break;
-    case CST_BECAUSE_SELECTION:
+    case CST_REASON_SELECTION:
         (void)cst_snprintf(
             text, size, "the %s pool of %d members does without it; closest kept: %s (%s %.4f)",
             values ? "linear" : "log-linear", (int)s->kept_count, to, measure, s->closest_value[k]);
         break;
-    case CST_BECAUSE_REFIT:
+    case CST_REASON_REFIT:
         refit_sentence(s, k, values ? "squared error" : "NLL", text, size);
         break;
-    case CST_BECAUSE_KEPT:
+    case CST_REASON_KEPT:
         text[0] = '\0';
         break;
     }
@@ -156,13 +153,13 @@ void cst_document_fates(cst_report *report, const cst_fit_facts *facts) {
         cst_report_add_string(report, kept, cst_pool_member_name(facts->pool, s->kept[j]));
     json_t *dropped = cst_report_list(report, root, "dropped");
     for (int32_t k = 0; k < s->members; k++) {
-        if (s->because[k] == CST_BECAUSE_KEPT)
+        if (s->reason[k] == CST_REASON_KEPT)
             continue;
         char text[512];
         dropped_sentence(facts, k, text, sizeof text);
         json_t *entry = cst_report_add_object(report, dropped);
         cst_report_string(report, entry, "name", cst_pool_member_name(facts->pool, k));
-        cst_report_string(report, entry, "because", BECAUSE_NAMES[s->because[k]]);
+        cst_report_string(report, entry, "because", REASON_NAMES[s->reason[k]]);
         cst_report_number(report, entry, "cka", s->closest_value[k]);
         cst_report_string(report, entry, "to",
                           s->closest[k] >= 0 ? cst_pool_member_name(facts->pool, s->closest[k])
@@ -251,7 +248,7 @@ static double relative_flops(const cst_fit_facts *facts) {
     double kept = 0;
     for (int32_t k = 0; k < facts->stages->members; k++) {
         all += facts->source->flops[k];
-        kept += facts->stages->because[k] == CST_BECAUSE_KEPT ? facts->source->flops[k] : 0;
+        kept += facts->stages->reason[k] == CST_REASON_KEPT ? facts->source->flops[k] : 0;
     }
     return all > 0 ? kept / all : NAN;
 }
@@ -290,7 +287,7 @@ cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cs
     cst_report_integer(report, folds, "count", facts->source->fold_count);
     cst_report_string(report, folds, "source", facts->source->folds_given ? "pool" : "made");
     cst_document_fates(report, facts);
-    cst_document_members(report, facts->pool, facts->members, facts->stages->because);
+    cst_document_members(report, facts->pool, facts->members, facts->stages->reason);
     cst_document_redundancy(report, facts);
     cst_document_path(report, facts);
     cst_report_number(report, root, "kappa_before", facts->stages->kappa_before);

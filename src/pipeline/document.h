@@ -42,12 +42,12 @@ cst_status cst_fit_label(cst_context *context, const cst_pool *pool, const char 
 /* One of "members": name, family, kept (where `because` is given); what a prediction costs, flops
  * and passes, comes behind its scores. */
 json_t *cst_document_member(cst_report *report, json_t *list, const cst_pool *pool, int32_t member,
-                            const cst_because *because);
+                            const cst_reason *reason);
 void cst_document_cost(cst_report *report, json_t *object, const cst_pool *pool, int32_t member);
 
 /* "members": a list of such objects with top1, nll, ece, brier. */
 void cst_document_members(cst_report *report, const cst_pool *pool, const cst_metrics *members,
-                          const cst_because *because);
+                          const cst_reason *reason);
 
 /* top1, ece, nll, brier of a score into an object. */
 void cst_document_scores(cst_report *report, json_t *object, const cst_metrics *scores);

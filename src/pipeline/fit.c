@@ -94,12 +94,10 @@ static cst_status nested_scores(cst_context *context, const cst_training *source
     size_t cells = (size_t)source->view.rows * (size_t)source->view.classes;
     float *held = cst_alloc(context, cells, sizeof *held);
     cst_status status = held ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_stages_nested(context, &source->view, source->folds, source->fold_count,
-                                   settings, source->flops, source->latency, held);
-    if (status == CST_OK)
-        status = cst_metrics_weighted(context, held, source->view.rows, source->view.classes,
-                                      source->view.labels, source->view.weights, 0, out);
+    CST_TRY(cst_stages_nested(context, &source->view, source->folds, source->fold_count, settings,
+                              source->flops, source->latency, held));
+    CST_TRY(cst_metrics_weighted(context, held, source->view.rows, source->view.classes,
+                                 source->view.labels, source->view.weights, 0, out));
     cst_free(context, held);
     return status;
 }
@@ -117,25 +115,20 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     cst_settings_read(options, &settings);
     cst_status status =
         cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
-    if (status == CST_OK)
-        status = cst_training_check_costs(context, pool, &source, settings.keep_flops,
-                                          settings.keep_latency);
-    if (status == CST_OK)
-        status = cst_stages_table(context, &source.view, source.folds, source.fold_count, &settings,
-                                  &table);
+    CST_TRY(cst_training_check_costs(context, pool, &source, settings.keep_flops,
+                                     settings.keep_latency));
+    CST_TRY(cst_stages_table(context, &source.view, source.folds, source.fold_count, &settings,
+                             &table));
     source.view.compact = table;
-    if (status == CST_OK)
-        status = cst_stages_run(context, &source.view, source.folds, source.fold_count, &settings,
-                                source.flops, source.latency, &stages);
-    if (status == CST_OK)
-        status = label(context, pool, split, &source, options, &stages);
+    CST_TRY(cst_stages_run(context, &source.view, source.folds, source.fold_count, &settings,
+                           source.flops, source.latency, &stages));
+    CST_TRY(label(context, pool, split, &source, options, &stages));
     if (status == CST_OK && report)
         status = diagnose(context, &source, &settings, &stages);
     if (status == CST_OK && report && settings.nested) {
         double before = cst_seconds();
         status = cst_stage(context, "nested evaluation");
-        if (status == CST_OK)
-            status = nested_scores(context, &source, &settings, &oof);
+        CST_TRY(nested_scores(context, &source, &settings, &oof));
         seconds_nested = cst_seconds() - before;
     }
     if (status == CST_OK && report)
@@ -156,8 +149,7 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
                                .seconds_total = cst_seconds() - start};
         status = cst_fit_document(context, &facts, report);
     }
-    if (status == CST_OK)
-        status = cst_progress(context, "fit", 1, 1);
+    CST_TRY(cst_progress(context, "fit", 1, 1));
     if (status == CST_OK && model) {
         *model = stages.fit.model;
         stages.fit.model = NULL;

@@ -5,8 +5,8 @@
 #include "pipeline/heldout.h"
 
 #include "blend/blend.h"
-#include "meta/design.h"
-#include "meta/slab.h"
+#include "learners/design.h"
+#include "learners/slab.h"
 #include "model/kernels.h"
 
 #include <string.h>

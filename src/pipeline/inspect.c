@@ -4,7 +4,7 @@
  * spectrum-adaptive penalty.
  */
 #include "la/la.h"
-#include "meta/penalty.h"
+#include "learners/penalty.h"
 #include "pipeline/document.h"
 
 #include <math.h>
@@ -36,20 +36,14 @@ static cst_status put_redundancy(cst_context *context, cst_report *report, const
     double elbow = NAN;
     bool found = false;
     cst_status status = pearson && cluster_of ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_stage(context, "redundancy");
-    if (status == CST_OK)
-        status = cst_cka(context, view, &settings->cka, &cka);
-    if (status == CST_OK)
-        status = cst_pearson(context, view, pearson);
-    if (status == CST_OK)
-        status = cst_gram_kappa(context, pearson, view->members, NULL, view->members, &kappa);
-    if (status == CST_OK)
-        status = cst_elbow_threshold(context, cka.cka, view->members, &elbow, &found);
+    CST_TRY(cst_stage(context, "redundancy"));
+    CST_TRY(cst_cka(context, view, &settings->cka, &cka));
+    CST_TRY(cst_pearson(context, view, pearson));
+    CST_TRY(cst_gram_kappa(context, pearson, view->members, NULL, view->members, &kappa));
+    CST_TRY(cst_elbow_threshold(context, cka.cka, view->members, &elbow, &found));
     double threshold =
         settings->threshold_rule == CST_THRESHOLD_ELBOW && found ? elbow : settings->threshold;
-    if (status == CST_OK)
-        status = cst_clusters(context, cka.cka, view->members, threshold, cluster_of);
+    CST_TRY(cst_clusters(context, cka.cka, view->members, threshold, cluster_of));
     if (status == CST_OK) {
         cst_report_matrix(report, root, "cka", cka.cka, view->members, view->members);
         cst_report_matrix(report, root, "pearson", pearson, view->members, view->members);
@@ -89,16 +83,11 @@ static cst_status put_spectrum(cst_context *context, cst_report *report, const c
     cst_penalty_grid grid = cst_penalty_grid_default();
     cst_status status = cst_gate_fit(context, &source->view, lowest(members, source->view.members),
                                      &settings->gate, &gate);
-    if (status == CST_OK)
-        status = cst_moments_compute(context, &source->view, &gate, source->folds,
-                                     source->fold_count, &moments);
-    if (status == CST_OK)
-        status = cst_standardise(context, &moments, -1, &standardised);
-    if (status == CST_OK)
-        status = cst_spectrum_compute(context, &standardised, settings->noise_rule, &spectrum);
-    if (status == CST_OK)
-        status =
-            cst_penalties_compute(context, &moments, &standardised, &spectrum, &grid, &penalties);
+    CST_TRY(cst_moments_compute(context, &source->view, &gate, source->folds, source->fold_count,
+                                &moments));
+    CST_TRY(cst_standardise(context, &moments, -1, &standardised));
+    CST_TRY(cst_spectrum_compute(context, &standardised, settings->noise_rule, &spectrum));
+    CST_TRY(cst_penalties_compute(context, &moments, &standardised, &spectrum, &grid, &penalties));
     if (status == CST_OK) {
         cst_report_numbers(report, root, "eigenvalues", spectrum.values, spectrum.columns);
         cst_report_number(report, root, "sigma2", spectrum.sigma2);
@@ -175,10 +164,8 @@ static cst_status fill(cst_context *context, cst_report *report, const cst_pool 
     cst_metrics *members = cst_alloc(context, (size_t)source->view.members, sizeof *members);
     cst_status status =
         members ? cst_member_metrics(context, &source->view, members) : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = put_redundancy(context, report, pool, &source->view, settings);
-    if (status == CST_OK)
-        status = put_spectrum(context, report, source, settings, members);
+    CST_TRY(put_redundancy(context, report, pool, &source->view, settings));
+    CST_TRY(put_spectrum(context, report, source, settings, members));
     if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC) {
         /* Constant members have no spectrum; the rest of the report is there all the same. */
         cst_notice(context, "the spectrum is not reported: %s", cst_last_error(context));
@@ -204,10 +191,8 @@ cst_status cst_classification_inspect(cst_context *context, cst_pool *pool, cons
     cst_la_enter();
     cst_status status =
         cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
-    if (status == CST_OK)
-        status = cst_report_create(context, CST_REPORT_INSPECT, report);
-    if (status == CST_OK)
-        status = fill(context, *report, pool, split, &source, &settings);
+    CST_TRY(cst_report_create(context, CST_REPORT_INSPECT, report));
+    CST_TRY(fill(context, *report, pool, split, &source, &settings));
     cst_la_leave();
     cst_training_close(context, &source);
     return status;

@@ -6,7 +6,7 @@
 #include "pipeline/learners.h"
 
 #include "la/la.h"
-#include "meta/linear.h"
+#include "learners/linear.h"
 #include "metrics/risk.h"
 #include "pipeline/heldout.h"
 #include "pool/folds.h"
@@ -17,8 +17,7 @@
 /* Blend weights below this are taken out of the model. */
 static const double NEGLIGIBLE_WEIGHT = 1e-6;
 
-/* ---- one fit on one set of rows -----------------------------------------------------------------
- */
+/* ---- one fit on one set of rows ---- */
 
 static bool wants(const cst_settings *settings, cst_learner_kind kind) {
     return (settings->learners >> kind & 1U) != 0;
@@ -71,9 +70,8 @@ static cst_status fit_linear(cst_context *context, const cst_moments *moments,
     cst_penalty_grid grid = cst_penalty_grid_default();
     cst_status status = cst_penalty_spectrum(context, standardised, settings->noise_rule,
                                              settings->penalty_rule, &spectrum);
-    if (status == CST_OK)
-        status = cst_penalty_choose(context, moments, standardised, &spectrum,
-                                    settings->penalty_rule, &grid, &fit->lambda);
+    CST_TRY(cst_penalty_choose(context, moments, standardised, &spectrum, settings->penalty_rule,
+                               &grid, &fit->lambda));
     fit->sigma2 = spectrum.sigma2;
     fit->mp_edge = spectrum.mp_edge;
     fit->snr = spectrum.snr;
@@ -83,12 +81,10 @@ static cst_status fit_linear(cst_context *context, const cst_moments *moments,
         cst_linear linear = {0};
         double lambda = 0;
         status = penalty_of(context, moments, settings, kinds[i], fit->lambda, &lambda);
-        if (status == CST_OK)
-            status = cst_linear_fit(context, standardised, kinds[i], lambda, settings->l1_ratio,
-                                    &linear);
+        CST_TRY(
+            cst_linear_fit(context, standardised, kinds[i], lambda, settings->l1_ratio, &linear));
         int32_t at = fit->learners++;
-        if (status == CST_OK)
-            status = keep_linear(context, &linear, &fit->model->learner[at]);
+        CST_TRY(keep_linear(context, &linear, &fit->model->learner[at]));
         fit->half_logdet[at] = 0.5 * linear.logdet_hessian;
         cst_linear_free(context, &linear);
     }
@@ -101,8 +97,7 @@ static cst_status fit_moments(cst_context *context, const cst_moments *moments,
                               const cst_settings *settings, cst_meta_fit *fit) {
     cst_standardised standardised = {0};
     cst_status status = cst_standardise(context, moments, -1, &standardised);
-    if (status == CST_OK)
-        status = fit_linear(context, moments, &standardised, settings, fit);
+    CST_TRY(fit_linear(context, moments, &standardised, settings, fit));
     cst_standardised_free(context, &standardised);
     return status;
 }
@@ -116,10 +111,8 @@ cst_status cst_meta_diagnose(cst_context *context, const cst_view *view, const i
     options.mode = CST_GATE_PROTOTYPE;
     nothing_to_fit.learners = 0;
     cst_status status = cst_gate_fit(context, view, 0, &options, &gate);
-    if (status == CST_OK)
-        status = cst_moments_compute(context, view, &gate, folds, fold_count, &moments);
-    if (status == CST_OK)
-        status = fit_moments(context, &moments, &nothing_to_fit, fit);
+    CST_TRY(cst_moments_compute(context, view, &gate, folds, fold_count, &moments));
+    CST_TRY(fit_moments(context, &moments, &nothing_to_fit, fit));
     cst_moments_free(context, &moments);
     cst_gate_free(context, &gate);
     return status;
@@ -150,15 +143,13 @@ static cst_status fit_loglinear(cst_context *context, const cst_view *view, cons
     cst_status status = cst_loglinear_pool(context, view, folds, fold_count, settings->prior_cv,
                                            &options, fit->model->mix, &pool, &logdet);
     fit->half_logdet[at] = 0.5 * logdet;
-    if (status == CST_OK)
-        status = keep_loglinear(context, &pool, &fit->model->learner[at]);
+    CST_TRY(keep_loglinear(context, &pool, &fit->model->learner[at]));
     cst_loglinear_free(context, &pool);
     fit->seconds_ridge += cst_seconds() - start;
     return status;
 }
 
-/* ---- folds inside a set of rows ----------------------------------------------------------------
- */
+/* ---- folds inside a set of rows ---- */
 
 cst_status cst_folds_inside(cst_context *context, const cst_view *in, const int32_t *folds,
                             int64_t rows, int32_t fold_count, int32_t fold, uint64_t seed,
@@ -196,8 +187,7 @@ cst_status cst_folds_inside(cst_context *context, const cst_view *in, const int3
     return status;
 }
 
-/* ---- fits on all rows and without each fold ----------------------------------------------------
- */
+/* ---- fits on all rows and without each fold ---- */
 
 /* A set of rows and the fit on it. */
 typedef struct part {
@@ -292,14 +282,12 @@ static cst_status make_parts(cst_context *context, crossfit *job) {
     for (int32_t i = 0; status == CST_OK && i < job->count; i++) {
         if (i > 0)
             status = leave_out(context, job, i - 1, &job->parts[i]);
-        if (status == CST_OK)
-            status = start_fit(context, &job->parts[i].view, job->settings, &job->parts[i].fit);
+        CST_TRY(start_fit(context, &job->parts[i].view, job->settings, &job->parts[i].fit));
     }
     return status;
 }
 
-/* ---- the linear learners of every part ---------------------------------------------------------
- */
+/* ---- the linear learners of every part ---- */
 
 /* Sums of -log p of the true class by the rows' weights, [folds][members]. */
 static cst_status risk_block(cst_context *context, void *user, int64_t block, double *sum) {
@@ -384,22 +372,17 @@ static cst_status fit_linear_parts(cst_context *context, crossfit *job) {
     cst_meta_fit *fit = &job->parts[0].fit;
     double start = cst_seconds();
     cst_status status = lowest_risks(context, job);
-    if (status == CST_OK)
-        status = cst_parallel_for(context, job->count, gate_task, job);
+    CST_TRY(cst_parallel_for(context, job->count, gate_task, job));
     fit->seconds_gate = cst_seconds() - start;
     start = cst_seconds();
-    if (status == CST_OK)
-        status = compute_designs(context, job);
-    if (status == CST_OK)
-        status = linear_task(context, job, 0); /* not in a loop: its notices are told */
-    if (status == CST_OK)
-        status = cst_parallel_for(context, job->count - 1, other_linear_task, job);
+    CST_TRY(compute_designs(context, job));
+    CST_TRY(linear_task(context, job, 0)); /* not in a loop: its notices are told */
+    CST_TRY(cst_parallel_for(context, job->count - 1, other_linear_task, job));
     fit->seconds_ridge = cst_seconds() - start;
     return status;
 }
 
-/* ---- the log-linear learner of every part ------------------------------------------------------
- */
+/* ---- the log-linear learner of every part ---- */
 
 static cst_status loglinear_task(cst_context *context, void *user, int64_t task) {
     const crossfit *job = user;
@@ -416,8 +399,7 @@ static cst_status fit_parts(cst_context *context, crossfit *job) {
         status = fit_loglinear(context, &all->view, all->folds, all->fold_count, job->settings,
                                &all->fit);
         double start = cst_seconds();
-        if (status == CST_OK)
-            status = cst_parallel_for(context, job->count - 1, loglinear_task, job);
+        CST_TRY(cst_parallel_for(context, job->count - 1, loglinear_task, job));
         all->fit.seconds_blend = cst_seconds() - start;
     }
     for (int32_t i = 0; status == CST_OK && i < job->count; i++) {
@@ -431,8 +413,7 @@ static cst_status fit_parts(cst_context *context, crossfit *job) {
     return status;
 }
 
-/* ---- the blend ---------------------------------------------------------------------------------
- */
+/* ---- the blend ---- */
 
 /* Total NLL of one learner's held-out probabilities of the true class. */
 static double total_nll(const cst_view *view, const float *truth) {
@@ -527,10 +508,8 @@ static cst_status blend_heldout(cst_context *context, const crossfit *job, bool 
                            .learners = fit->learners,
                            .truth = truth,
                            .moments = needed ? moments : NULL};
-    if (status == CST_OK)
-        status = cst_heldout_run(context, &heldout);
-    if (status == CST_OK)
-        status = blend(context, job, truth, needed ? moments : NULL, fit);
+    CST_TRY(cst_heldout_run(context, &heldout));
+    CST_TRY(blend(context, job, truth, needed ? moments : NULL, fit));
     cst_free(context, truth);
     cst_free(context, models);
     return status;
@@ -550,8 +529,7 @@ cst_status cst_meta_fit_run(cst_context *context, const cst_view *view, const in
                     .settings = settings,
                     .count = cross ? fold_count + 1 : 1};
     cst_status status = make_parts(context, &job);
-    if (status == CST_OK)
-        status = fit_parts(context, &job);
+    CST_TRY(fit_parts(context, &job));
     if (status == CST_OK) {
         cst_meta_fit *fit = &job.parts[0].fit;
         double start = cst_seconds();

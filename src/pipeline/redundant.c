@@ -38,8 +38,7 @@ cst_projection_rule cst_projection_rule_of(const cst_settings *settings, int32_t
     return rule;
 }
 
-/* ---- threshold by cross-validated loss ----------------------------------------------------------
- */
+/* ---- threshold by cross-validated loss ---- */
 
 typedef struct threshold_job {
     const cst_view *view;
@@ -83,11 +82,9 @@ static cst_status pool_loss(cst_context *context, const cst_view *in, const cst_
         for (int32_t k = 0; k < count; k++)
             active[k] = k;
         status = cst_logtable_pair(context, &fit, &judge, &table, &held);
-        if (status == CST_OK)
-            status = cst_loglinear_fit(context, &table, active, count, &options, NULL, &pool);
-        if (status == CST_OK)
-            status = cst_loglinear_loss(context, &held, active, count, pool.weights, pool.bias,
-                                        loss, NULL);
+        CST_TRY(cst_loglinear_fit(context, &table, active, count, &options, NULL, &pool));
+        CST_TRY(
+            cst_loglinear_loss(context, &held, active, count, pool.weights, pool.bias, loss, NULL));
     }
     cst_loglinear_free(context, &pool);
     cst_logtable_free(context, &table);
@@ -111,17 +108,15 @@ static cst_status threshold_fold(cst_context *context, void *user, int64_t fold)
         cst_view_split(job->view, job->folds, (int32_t)fold, index, &in, &out);
         status = similarity_of(context, &in, job->settings, &cka, similarity);
     }
-    if (status == CST_OK)
-        status = cst_risk_all(context, &in, risk);
+    CST_TRY(cst_risk_all(context, &in, risk));
     for (int32_t c = 0; status == CST_OK && c < job->count; c++) {
         cst_projection projection = {0};
         cst_projection_rule rule = cst_projection_rule_of(job->settings, (int32_t)members,
                                                           job->flops, job->latency, cka.constant);
         rule.tau = job->taus[c];
         status = cst_project(context, similarity, (int32_t)members, risk, &rule, &projection);
-        if (status == CST_OK)
-            status = pool_loss(context, &in, &out, projection.kept, projection.kept_count,
-                               job->settings, &job->loss[c * job->fold_count + fold]);
+        CST_TRY(pool_loss(context, &in, &out, projection.kept, projection.kept_count, job->settings,
+                          &job->loss[c * job->fold_count + fold]));
         cst_projection_free(context, &projection);
     }
     cst_cka_result_free(context, &cka);
@@ -155,16 +150,14 @@ static cst_status threshold_by_cv(cst_context *context, const cst_view *view, co
         job.loss ? cst_parallel_for(context, fold_count, threshold_fold, &job) : CST_ERROR_MEMORY;
     int32_t chosen = 0;
     int32_t best = 0;
-    if (status == CST_OK)
-        status = cst_threshold_cv(context, job.loss, count, fold_count, &chosen, &best);
+    CST_TRY(cst_threshold_cv(context, job.loss, count, fold_count, &chosen, &best));
     if (status == CST_OK)
         out->threshold = taus[chosen];
     cst_free(context, job.loss);
     return status;
 }
 
-/* ---- the stage ----------------------------------------------------------------------------------
- */
+/* ---- the stage ---- */
 
 static cst_status choose_threshold(cst_context *context, const cst_view *view, const int32_t *folds,
                                    int32_t fold_count, const cst_settings *settings,
@@ -179,19 +172,19 @@ static cst_status choose_threshold(cst_context *context, const cst_view *view, c
     return CST_OK;
 }
 
-cst_because cst_because_of(cst_drop_reason because) {
-    switch (because) {
+cst_reason cst_reason_of_drop(cst_drop_reason reason) {
+    switch (reason) {
     case CST_KEPT:
-        return CST_BECAUSE_KEPT;
+        return CST_REASON_KEPT;
     case CST_DROPPED_REDUNDANT:
-        return CST_BECAUSE_REDUNDANT;
+        return CST_REASON_REDUNDANT;
     case CST_DROPPED_CONSTANT:
-        return CST_BECAUSE_CONSTANT;
+        return CST_REASON_CONSTANT;
     case CST_DROPPED_COUNT:
     case CST_DROPPED_COST:
         break;
     }
-    return CST_BECAUSE_CAP;
+    return CST_REASON_CAP;
 }
 
 cst_status cst_redundant_members(cst_context *context, const cst_view *view, const int32_t *folds,
@@ -200,14 +193,10 @@ cst_status cst_redundant_members(cst_context *context, const cst_view *view, con
     int32_t members = view->members;
     cst_projection projection = {0};
     cst_status status = cst_stage(context, "risk of members");
-    if (status == CST_OK)
-        status = cst_risk_all(context, view, out->risk);
-    if (status == CST_OK)
-        status = cst_stage(context, "correlations");
-    if (status == CST_OK)
-        status = cst_pearson(context, view, out->pearson);
-    if (status == CST_OK)
-        status = cst_gram_kappa(context, out->pearson, members, NULL, members, &out->kappa_before);
+    CST_TRY(cst_risk_all(context, view, out->risk));
+    CST_TRY(cst_stage(context, "correlations"));
+    CST_TRY(cst_pearson(context, view, out->pearson));
+    CST_TRY(cst_gram_kappa(context, out->pearson, members, NULL, members, &out->kappa_before));
     out->threshold = NAN;
     cst_settings with = *settings;
     if (settings->measure == CST_MEASURE_NONE) {
@@ -216,13 +205,9 @@ cst_status cst_redundant_members(cst_context *context, const cst_view *view, con
             memcpy(out->similarity, out->pearson,
                    (size_t)members * (size_t)members * sizeof(double));
     } else {
-        if (status == CST_OK)
-            status = cst_stage(context, "redundancy");
-        if (status == CST_OK)
-            status = similarity_of(context, view, settings, &out->cka, out->similarity);
-        if (status == CST_OK)
-            status =
-                choose_threshold(context, view, folds, fold_count, settings, flops, latency, out);
+        CST_TRY(cst_stage(context, "redundancy"));
+        CST_TRY(similarity_of(context, view, settings, &out->cka, out->similarity));
+        CST_TRY(choose_threshold(context, view, folds, fold_count, settings, flops, latency, out));
         with.threshold = out->threshold;
     }
     if (status == CST_OK) {
@@ -232,10 +217,10 @@ cst_status cst_redundant_members(cst_context *context, const cst_view *view, con
     }
     out->kept_count = 0;
     for (int32_t k = 0; status == CST_OK && k < members; k++) {
-        out->because[k] = cst_because_of(projection.because[k]);
+        out->reason[k] = cst_reason_of_drop(projection.reason[k]);
         out->closest[k] = projection.partner[k];
         out->closest_value[k] = projection.similarity[k];
-        if (out->because[k] == CST_BECAUSE_KEPT)
+        if (out->reason[k] == CST_REASON_KEPT)
             out->kept[out->kept_count++] = k;
     }
     cst_projection_free(context, &projection);

@@ -20,6 +20,6 @@ int32_t cst_count_cap(const cst_settings *settings, int32_t members);
 cst_projection_rule cst_projection_rule_of(const cst_settings *settings, int32_t members,
                                            const double *flops, const double *latency,
                                            const bool *constant);
-cst_because cst_because_of(cst_drop_reason because);
+cst_reason cst_reason_of_drop(cst_drop_reason reason);
 
 #endif

@@ -117,8 +117,7 @@ cst_status cst_member_deviations(cst_context *context, const cst_view *view, dou
         for (size_t c = 0; c < classes; c++)
             deviation[(size_t)k * classes + c] =
                 sqrt(fmax(square[c] / n - sum[c] / n * (sum[c] / n), 0));
-        if (status == CST_OK)
-            status = cst_poll(context);
+        CST_TRY(cst_poll(context));
     }
     cst_free(context, copy);
     cst_free(context, sums);

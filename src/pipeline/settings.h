@@ -6,10 +6,10 @@
 
 #include "base/options.h"
 #include "blend/blend.h"
-#include "meta/gate.h"
-#include "meta/loglinear.h"
-#include "meta/penalty.h"
-#include "meta/probability.h"
+#include "learners/gate.h"
+#include "learners/loglinear.h"
+#include "learners/penalty.h"
+#include "learners/probability.h"
 #include "redundancy/redundancy.h"
 #include "select/select.h"
 

@@ -15,7 +15,7 @@ cst_status cst_stages_alloc(cst_context *context, int32_t members, cst_stages *o
     size_t k = (size_t)members;
     *out = (cst_stages){.members = members};
     out->kept = cst_alloc(context, k, sizeof *out->kept);
-    out->because = cst_alloc(context, k, sizeof *out->because);
+    out->reason = cst_alloc(context, k, sizeof *out->reason);
     out->risk = cst_alloc(context, k, sizeof *out->risk);
     out->similarity = cst_alloc(context, k * k, sizeof *out->similarity);
     out->pearson = cst_alloc(context, k * k, sizeof *out->pearson);
@@ -24,7 +24,7 @@ cst_status cst_stages_alloc(cst_context *context, int32_t members, cst_stages *o
     out->candidates = cst_alloc(context, k, sizeof *out->candidates);
     out->refit_change = cst_alloc(context, k, sizeof *out->refit_change);
     out->refit_together = cst_alloc(context, k, sizeof *out->refit_together);
-    if (!out->kept || !out->because || !out->risk || !out->similarity || !out->pearson ||
+    if (!out->kept || !out->reason || !out->risk || !out->similarity || !out->pearson ||
         !out->closest || !out->closest_value || !out->candidates || !out->refit_change ||
         !out->refit_together)
         return CST_ERROR_MEMORY;
@@ -35,7 +35,7 @@ cst_status cst_stages_alloc(cst_context *context, int32_t members, cst_stages *o
 
 void cst_stages_free(cst_context *context, cst_stages *stages) {
     cst_free(context, stages->kept);
-    cst_free(context, stages->because);
+    cst_free(context, stages->reason);
     cst_free(context, stages->risk);
     cst_free(context, stages->similarity);
     cst_free(context, stages->pearson);
@@ -50,8 +50,7 @@ void cst_stages_free(cst_context *context, cst_stages *stages) {
     *stages = (cst_stages){0};
 }
 
-/* ---- selection ----------------------------------------------------------------------------------
- */
+/* ---- selection ---- */
 
 static void gather(const double *from, const int32_t *members, int32_t count, double *to) {
     for (int32_t j = 0; j < count; j++)
@@ -123,10 +122,10 @@ static cst_status select_members(cst_context *context, const cst_view *view, con
     if (status == CST_OK) {
         const cst_select_step *step = &out->selection.path[out->selection.chosen];
         for (int32_t j = 0; j < count; j++)
-            out->because[out->candidates[j]] = CST_BECAUSE_SELECTION;
+            out->reason[out->candidates[j]] = CST_REASON_SELECTION;
         for (int32_t j = 0; j < step->size; j++) {
             out->kept[j] = out->candidates[step->members[j]];
-            out->because[out->kept[j]] = CST_BECAUSE_KEPT;
+            out->reason[out->kept[j]] = CST_REASON_KEPT;
         }
         out->kept_count = step->size;
     }
@@ -135,8 +134,7 @@ static cst_status select_members(cst_context *context, const cst_view *view, con
     return status;
 }
 
-/* ---- drop and refit -----------------------------------------------------------------------------
- */
+/* ---- drop and refit ---- */
 
 static cst_status fit_members(cst_context *context, const cst_view *view, const int32_t *members,
                               int32_t count, const int32_t *folds, int32_t fold_count,
@@ -274,8 +272,7 @@ static cst_status drop_groups(cst_context *context, drop_job *job) {
     double *columns = cst_alloc(context, members * classes, sizeof *columns);
     job->deviation = cst_alloc(context, members, sizeof *job->deviation);
     cst_status status = columns && job->deviation ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_member_deviations(context, job->view, columns);
+    CST_TRY(cst_member_deviations(context, job->view, columns));
     for (size_t k = 0; status == CST_OK && k < members; k++) {
         double square = 0;
         for (size_t c = 0; c < classes; c++)
@@ -287,8 +284,7 @@ static cst_status drop_groups(cst_context *context, drop_job *job) {
                            .kept_count = &job->out->kept_count,
                            .rely = rely,
                            .attempt = try_drop};
-    if (status == CST_OK)
-        status = cst_remove_groups(context, &removal);
+    CST_TRY(cst_remove_groups(context, &removal));
     cst_free(context, columns);
     cst_free(context, job->deviation);
     job->deviation = NULL;
@@ -325,8 +321,7 @@ static cst_status drop_members(cst_context *context, drop_job *job, cst_stages *
     job->change = change;
     job->change_se = change ? change + members : NULL;
     job->missed = change ? change + 2 * members : NULL;
-    if (status == CST_OK)
-        status = drop_groups(context, job);
+    CST_TRY(drop_groups(context, job));
     while (status == CST_OK && out->kept_count > 1 && out->kept_count <= CST_DROP_SINGLY &&
            out->kept_count != before) {
         before = out->kept_count;
@@ -446,9 +441,8 @@ static cst_status drop_on_sample(cst_context *context, const cst_view *view, con
                (long long)count, (long long)view->rows);
     cst_mute(context, true);
     cst_status status = draw_sample(context, view, folds, settings->seed, count, &sample);
-    if (status == CST_OK)
-        status = fit_members(context, &sample.view, out->kept, out->kept_count, sample.folds,
-                             fold_count, settings, true, &fit);
+    CST_TRY(fit_members(context, &sample.view, out->kept, out->kept_count, sample.folds, fold_count,
+                        settings, true, &fit));
     drop_job job = {.view = &sample.view,
                     .folds = sample.folds,
                     .fold_count = fold_count,
@@ -456,8 +450,7 @@ static cst_status drop_on_sample(cst_context *context, const cst_view *view, con
                     .fit = &fit,
                     .sample = true,
                     .se_scale = sqrt((double)count / (double)view->rows)};
-    if (status == CST_OK)
-        status = drop_members(context, &job, out);
+    CST_TRY(drop_members(context, &job, out));
     cst_mute(context, false);
     cst_meta_fit_free(context, &fit);
     free_sample(context, &sample, view->members);
@@ -476,11 +469,9 @@ static cst_status fit_kept(cst_context *context, const cst_view *view, const int
     if (status == CST_OK && sampled)
         status = drop_on_sample(context, view, folds, fold_count, settings, out);
     out->seconds_drop = cst_seconds() - start;
-    if (status == CST_OK)
-        status = cst_stage(context, "meta-learners");
-    if (status == CST_OK)
-        status = fit_members(context, view, out->kept, out->kept_count, folds, fold_count, settings,
-                             settings->drop, &out->fit);
+    CST_TRY(cst_stage(context, "meta-learners"));
+    CST_TRY(fit_members(context, view, out->kept, out->kept_count, folds, fold_count, settings,
+                        settings->drop, &out->fit));
     start = cst_seconds();
     drop_job job = {.view = view,
                     .folds = folds,
@@ -496,15 +487,14 @@ static cst_status fit_kept(cst_context *context, const cst_view *view, const int
     return status;
 }
 
-/* ---- all of it ----------------------------------------------------------------------------------
- */
+/* ---- all of it ---- */
 
 void cst_stages_refit_without(cst_stages *stages, const int32_t *members, int32_t count,
                               double change) {
     stages->kept_count =
         cst_members_without(stages->kept, stages->kept_count, members, count, stages->kept);
     for (int32_t i = 0; i < count; i++) {
-        stages->because[members[i]] = CST_BECAUSE_REFIT;
+        stages->reason[members[i]] = CST_REASON_REFIT;
         stages->refit_change[members[i]] = change;
         stages->refit_together[members[i]] = count;
     }
@@ -514,11 +504,11 @@ void cst_stages_refit_without(cst_stages *stages, const int32_t *members, int32_
  * dropped for, even where that one went later. */
 void cst_stages_find_closest(cst_stages *out) {
     for (int32_t k = 0; k < out->members; k++) {
-        if (out->because[k] == CST_BECAUSE_REDUNDANT)
+        if (out->reason[k] == CST_REASON_REDUNDANT)
             continue;
         out->closest[k] = -1;
         out->closest_value[k] = NAN;
-        for (int32_t j = 0; out->because[k] != CST_BECAUSE_KEPT && j < out->kept_count; j++) {
+        for (int32_t j = 0; out->reason[k] != CST_REASON_KEPT && j < out->kept_count; j++) {
             double value = out->similarity[(size_t)k * (size_t)out->members + (size_t)out->kept[j]];
             if (out->closest[k] < 0 || value > out->closest_value[k]) {
                 out->closest[k] = out->kept[j];
@@ -533,24 +523,18 @@ static cst_status run_stages(cst_context *context, const cst_view *view, const i
                              const double *latency, cst_stages *out) {
     cst_status status = cst_stages_alloc(context, view->members, out);
     double start = cst_seconds();
-    if (status == CST_OK)
-        status =
-            cst_redundant_members(context, view, folds, fold_count, settings, flops, latency, out);
+    CST_TRY(cst_redundant_members(context, view, folds, fold_count, settings, flops, latency, out));
     out->seconds_redundancy = cst_seconds() - start;
     start = cst_seconds();
-    if (status == CST_OK)
-        status = cst_stage(context, "selection");
+    CST_TRY(cst_stage(context, "selection"));
     bool many = out->kept_count > 1 || settings->keep_flops > 0 || settings->keep_latency > 0;
     if (status == CST_OK && settings->select && many)
         status = select_members(context, view, folds, fold_count, settings, flops, latency, out);
     out->seconds_select = cst_seconds() - start;
-    if (status == CST_OK)
-        status = fit_kept(context, view, folds, fold_count, settings, out);
-    if (status == CST_OK)
-        status = cst_gram_kappa(context, out->pearson, view->members, out->kept, out->kept_count,
-                                &out->kappa_after);
-    if (status == CST_OK)
-        status = cst_model_prune(context, out->fit.model);
+    CST_TRY(fit_kept(context, view, folds, fold_count, settings, out));
+    CST_TRY(cst_gram_kappa(context, out->pearson, view->members, out->kept, out->kept_count,
+                           &out->kappa_after));
+    CST_TRY(cst_model_prune(context, out->fit.model));
     if (status == CST_OK)
         cst_stages_find_closest(out);
     else
@@ -571,8 +555,7 @@ cst_status cst_stages_run(cst_context *context, const cst_view *view, const int3
                             "nor a log-linear pool, and weights of linear meta-learners may be "
                             "negative");
     cst_status status = cst_balance(context, &even, settings, &balanced, &weights);
-    if (status == CST_OK)
-        status = run_stages(context, &even, folds, fold_count, &balanced, flops, latency, out);
+    CST_TRY(run_stages(context, &even, folds, fold_count, &balanced, flops, latency, out));
     cst_free(context, weights);
     return status;
 }
@@ -585,8 +568,7 @@ cst_status cst_stages_table(cst_context *context, const cst_view *view, const in
         (!settings->select && !(settings->learners & (1U << CST_LEARNER_LOGLINEAR))))
         return CST_OK;
     cst_status status = cst_stage(context, "table of the classes that matter");
-    if (status == CST_OK)
-        status = cst_logtable_share(context, view, folds, fold_count, options, out);
+    CST_TRY(cst_logtable_share(context, view, folds, fold_count, options, out));
     if (status == CST_OK && settings->select && (*out)->rows < view->rows)
         cst_notice(context,
                    "members were selected on %lld of %lld samples (select.max_rows); the fit on "
@@ -595,8 +577,7 @@ cst_status cst_stages_table(cst_context *context, const cst_view *view, const in
     return status;
 }
 
-/* ---- nested evaluation --------------------------------------------------------------------------
- */
+/* ---- nested evaluation ---- */
 
 typedef struct nested_job {
     const cst_view *view;
@@ -626,9 +607,8 @@ static cst_status nested_task(cst_context *context, void *user, int64_t task) {
         status = cst_folds_inside(context, &in, job->folds, job->view->rows, job->fold_count, fold,
                                   job->settings->seed, &folds, &fold_count);
     }
-    if (status == CST_OK)
-        status = cst_stages_run(context, &in, folds, fold_count, job->settings, job->flops,
-                                job->latency, &stages);
+    CST_TRY(cst_stages_run(context, &in, folds, fold_count, job->settings, job->flops, job->latency,
+                           &stages));
     if (status == CST_OK) {
         cst_view kept = cst_view_members(&held, stages.kept, stages.kept_count, pointers);
         part = cst_alloc(context, (size_t)held.rows * classes, sizeof *part);

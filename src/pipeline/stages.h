@@ -8,21 +8,21 @@
 
 #include "pipeline/learners.h"
 
-typedef enum cst_because {
-    CST_BECAUSE_KEPT = 0,
-    CST_BECAUSE_REDUNDANT = 1, /* too similar to a better kept member */
-    CST_BECAUSE_CONSTANT = 2,  /* the same prediction for every sample */
-    CST_BECAUSE_CAP = 3,       /* count, FLOPs or latency */
-    CST_BECAUSE_SELECTION = 4, /* the log-linear pool does as well without it */
-    CST_BECAUSE_REFIT = 5      /* dropped after blending */
-} cst_because;
+typedef enum cst_reason {
+    CST_REASON_KEPT = 0,
+    CST_REASON_REDUNDANT = 1, /* too similar to a better kept member */
+    CST_REASON_CONSTANT = 2,  /* the same prediction for every sample */
+    CST_REASON_CAP = 3,       /* count, FLOPs or latency */
+    CST_REASON_SELECTION = 4, /* the log-linear pool does as well without it */
+    CST_REASON_REFIT = 5      /* dropped after blending */
+} cst_reason;
 
 /* Everything one run found. Positions are those of the view's members. */
 typedef struct cst_stages {
     int32_t members;         /* K */
     int32_t kept_count;      /* K_eff */
     int32_t *kept;           /* [K] used up to kept_count, ascending */
-    cst_because *because;    /* [K] */
+    cst_reason *reason;      /* [K] */
     double *risk;            /* [K]: mean NLL */
     double *similarity;      /* [K*K]: by the measure asked for; NULL for none */
     double *pearson;         /* [K*K] */

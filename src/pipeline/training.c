@@ -75,8 +75,7 @@ cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *s
     out->view = *all;
     out->view.data = out->data;
     out->view.groups = out->counted.groups;
-    if (status == CST_OK)
-        status = prepare_folds(context, folds, seed, out);
+    CST_TRY(prepare_folds(context, folds, seed, out));
     if (status != CST_OK)
         cst_training_close(context, out);
     return status;

@@ -33,8 +33,7 @@ const char *cst_case_name(const cst_cases *cases, int64_t index, char buffer[CST
     return buffer;
 }
 
-/* ---- shapes -----------------------------------------------------------------------------------
- */
+/* ---- shapes ---- */
 
 /* Where each case begins; the rows of the split. */
 static cst_status count_rows(cst_context *context, cst_cases *cases, int64_t *rows) {
@@ -83,8 +82,7 @@ cst_status cst_cases_adopt(cst_context *context, cst_pool *pool, int32_t split, 
         memcpy(cases->shape, shapes, (size_t)count * sizeof *shapes);
         status = count_rows(context, cases, &rows);
     }
-    if (status == CST_OK)
-        status = cst_pool_set_rows(context, state, rows, where);
+    CST_TRY(cst_pool_set_rows(context, state, rows, where));
     if (status == CST_OK)
         state->cases = cases;
     else
@@ -94,8 +92,7 @@ cst_status cst_cases_adopt(cst_context *context, cst_pool *pool, int32_t split, 
     return status;
 }
 
-/* ---- masks ------------------------------------------------------------------------------------
- */
+/* ---- masks ---- */
 
 /* "row 3, column 7" of pixel `pixel` of a case, with its slice where there are several. */
 static const char *pixel_where(const int64_t shape[3], int64_t pixel,
@@ -174,9 +171,8 @@ static cst_status read_mask(cst_context *worker, void *user, int64_t task) {
     const char *path = job->files->paths[task];
     int64_t first = job->cases->first[task];
     cst_status status = cst_manifest_confine(worker, job->pool->manifest, path);
-    if (status == CST_OK)
-        status = cst_mask_read(worker, path, job->pool->zip_limit, job->cases->shape[task],
-                               job->labels + first);
+    CST_TRY(cst_mask_read(worker, path, job->pool->zip_limit, job->cases->shape[task],
+                          job->labels + first));
     return status == CST_OK
                ? take_labels(worker, job->pool, path, job->cases, task, job->labels + first)
                : status;
@@ -226,13 +222,11 @@ static cst_status open_folder(cst_context *context, cst_pool *pool, int32_t spli
     for (int64_t i = 0; status == CST_OK && i < files->count; i++) {
         int axes = 0;
         status = cst_manifest_confine(context, pool->manifest, files->paths[i]);
-        if (status == CST_OK)
-            status = cst_mask_shape(context, files->paths[i], pool->zip_limit, shapes[i], &axes);
+        CST_TRY(cst_mask_shape(context, files->paths[i], pool->zip_limit, shapes[i], &axes));
         volumes = volumes || axes == 3;
     }
-    if (status == CST_OK)
-        status = settle(context, pool, split, path, files->count, (const int64_t(*)[3])shapes,
-                        volumes, &files->names);
+    CST_TRY(settle(context, pool, split, path, files->count, (const int64_t(*)[3])shapes, volumes,
+                   &files->names));
     cst_free(context, shapes);
     return status;
 }
@@ -270,9 +264,7 @@ cst_status cst_cases_read_names(cst_context *context, const cst_pool *pool,
     if (!spec->ids)
         return CST_OK;
     cst_status status = cst_manifest_confine(context, pool->manifest, spec->ids);
-    if (status == CST_OK)
-        status =
-            cst_ids_read(context, out, spec->ids, &(cst_row_claim){count, path}, pool->zip_limit);
+    CST_TRY(cst_ids_read(context, out, spec->ids, &(cst_row_claim){count, path}, pool->zip_limit));
     if (status == CST_OK && (*out)->count != count)
         status = cst_fail(context, CST_ERROR_MISMATCH,
                           "%s: has %" PRId64 " ids where %s has %" PRId64
@@ -311,13 +303,10 @@ static cst_status open_array(cst_context *context, cst_pool *pool, int32_t split
                           "%s: has shape %s; masks are [cases, height, width] or [cases, depth, "
                           "height, width], or a folder with a file for each case",
                           spec->labels, cst_npy_shape_text(npy, shape));
-    if (status == CST_OK)
-        status = array_shapes(context, npy, &shapes);
-    if (status == CST_OK)
-        status = cst_cases_read_names(context, pool, spec, spec->labels, npy->shape[0], &names);
-    if (status == CST_OK)
-        status = settle(context, pool, split, spec->labels, npy->shape[0],
-                        (const int64_t(*)[3])shapes, npy->dims == 4, &names);
+    CST_TRY(array_shapes(context, npy, &shapes));
+    CST_TRY(cst_cases_read_names(context, pool, spec, spec->labels, npy->shape[0], &names));
+    CST_TRY(settle(context, pool, split, spec->labels, npy->shape[0], (const int64_t(*)[3])shapes,
+                   npy->dims == 4, &names));
     cst_strings_free(context, names);
     cst_free(context, shapes);
     return status;
@@ -392,8 +381,7 @@ cst_status cst_cases_read_beside(cst_context *context, const cst_pool *pool,
         by_case.anchored = true;
         status = cst_id_index_create(context, &by_case.index, by_case.ids, cases->where);
     }
-    if (status == CST_OK)
-        status = cst_pool_describe_folds(context, pool, &by_case, spec);
+    CST_TRY(cst_pool_describe_folds(context, pool, &by_case, spec));
     cases->folds = by_case.folds;
     cases->groups = by_case.groups;
     cst_id_index_free(context, by_case.index);
@@ -414,11 +402,9 @@ cst_status cst_cases_describe(cst_context *context, cst_pool *pool, int32_t spli
     cst_status status = open_masks(context, pool, split, &masks);
     if (status == CST_OK) /* maps of other sizes are refused before the masks are read */
         status = cst_maps_survey(context, pool, split, members, count);
-    if (status == CST_OK)
-        status = read_masks(context, pool, split, &masks);
+    CST_TRY(read_masks(context, pool, split, &masks));
     close_masks(context, &masks);
-    if (status == CST_OK)
-        status = cst_cases_read_beside(context, pool, spec, state->cases);
+    CST_TRY(cst_cases_read_beside(context, pool, spec, state->cases));
     if (status == CST_OK)
         state->labels_path = spec->labels;
     return status;

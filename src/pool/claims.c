@@ -15,8 +15,7 @@ static cst_status compare(cst_context *context, const cst_pool *pool, cst_pool_s
     if (status != CST_OK || cst_is_folder(path))
         return status;
     status = cst_rows_claim(context, path, pool->zip_limit, axis, &rows);
-    if (status == CST_OK)
-        status = cst_rows_check_claim(context, path, rows, &split->claim);
+    CST_TRY(cst_rows_check_claim(context, path, rows, &split->claim));
     if (status == CST_OK && split->claim.rows < 0 && rows >= 0)
         split->claim = (cst_row_claim){.rows = rows, .where = path};
     return status;
@@ -33,8 +32,7 @@ cst_status cst_pool_compare_claims(cst_context *context, cst_pool *pool, int32_t
     for (int32_t i = 0; status == CST_OK && i < count; i++) {
         const cst_manifest_member *member = &pool->manifest->members[members[i]];
         status = compare(context, pool, state, member->paths[split], spec->condition_count > 0);
-        if (status == CST_OK)
-            status = compare(context, pool, state, member->ids[split], 0);
+        CST_TRY(compare(context, pool, state, member->ids[split], 0));
     }
     return status;
 }

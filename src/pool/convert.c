@@ -118,8 +118,7 @@ static double softmax(double *values, int32_t width, float *out) {
     return top + log(sum);
 }
 
-/* ---- float32 in the file ----------------------------------------------------------------------
- */
+/* ---- float32 in the file ---- */
 
 /* Bits of x, or those of 0 where its sign is set: an integer operation, so that the loop stays one
  * of wide registers (a comparison of floats might trap, and keeps a branch). */

@@ -148,8 +148,7 @@ static cst_status leave_out(cst_context *context, const cst_pool *pool, const ch
     out->samples = counting;
     out->rows = own->index;
     cst_status status = make_store(context, own);
-    if (status == CST_OK)
-        status = take_rows(context, pool, split, &all, out);
+    CST_TRY(take_rows(context, pool, split, &all, out));
     out->view = (cst_view){.rows = to,
                            .classes = all.classes,
                            .members = all.members,
@@ -174,8 +173,7 @@ static cst_status open_weighted(cst_context *context, const cst_pool *pool, cons
     if (counting < rows)
         status = leave_out(context, pool, split, weights, largest, counting, out);
     cst_counted_own *own = out->own;
-    if (status == CST_OK)
-        status = scale_weights(context, weights, out->rows, counting, largest, &own->weights);
+    CST_TRY(scale_weights(context, weights, out->rows, counting, largest, &own->weights));
     if (status == CST_OK && own->weights && conditions > 1) {
         double *repeated = cst_alloc(context, (size_t)(conditions * counting), sizeof *repeated);
         for (int64_t c = 0; repeated && c < conditions; c++)

@@ -104,12 +104,10 @@ static cst_status read_ordered(cst_context *context, const cst_pool *pool, cst_p
     *target = NULL;
     memset(column, 0, sizeof *column);
     cst_status status = cst_manifest_confine(context, pool->manifest, path);
-    if (status == CST_OK)
-        status = cst_column_read(context, column, path, wanted, &split->claim, pool->zip_limit);
+    CST_TRY(cst_column_read(context, column, path, wanted, &split->claim, pool->zip_limit));
     if (status == CST_OK && column->ids)
         status = cst_pool_order(context, split, &column->ids, path, anchor, target);
-    if (status == CST_OK)
-        status = cst_pool_set_rows(context, split, column->count, path);
+    CST_TRY(cst_pool_set_rows(context, split, column->count, path));
     if (status != CST_OK) {
         cst_free(context, *target);
         *target = NULL;
@@ -344,18 +342,15 @@ cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t index
         cst_strings *ids = NULL;
         int64_t *none = NULL;
         status = cst_manifest_confine(context, pool->manifest, spec->ids);
-        if (status == CST_OK)
-            status = cst_ids_read(context, &ids, spec->ids, &split->claim, pool->zip_limit);
-        if (status == CST_OK)
-            status = cst_pool_order(context, split, &ids, spec->ids, true, &none);
+        CST_TRY(cst_ids_read(context, &ids, spec->ids, &split->claim, pool->zip_limit));
+        CST_TRY(cst_pool_order(context, split, &ids, spec->ids, true, &none));
         cst_strings_free(context, ids);
     }
     if (status == CST_OK && spec->labels)
         status = pool->task == CST_TASK_REGRESSION
                      ? cst_pool_read_targets(context, pool, split, spec)
                      : read_labels(context, pool, split, spec);
-    if (status == CST_OK)
-        status = cst_pool_describe_folds(context, pool, split, spec);
+    CST_TRY(cst_pool_describe_folds(context, pool, split, spec));
     if (status == CST_OK && spec->weights)
         status = cst_pool_read_weights(context, pool, split, spec->weights);
     split->described = status == CST_OK;

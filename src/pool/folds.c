@@ -64,7 +64,7 @@ static cst_status check_sizes(cst_context *context, const int32_t *labels, int64
     return CST_OK;
 }
 
-/* ---- notices about classes ------------------------------------------------------------------ */
+/* ---- notices about classes ---- */
 
 typedef struct name_list {
     char text[128];
@@ -106,8 +106,7 @@ static void notice_small(cst_context *context, const keyed *sorted, int64_t rows
                folds);
 }
 
-/* ---- stratified -------------------------------------------------------------------------------
- */
+/* ---- stratified ---- */
 
 /* Rows are dealt to the folds in turn, class after class without starting over, each class in
  * shuffled order: a class takes a run of consecutive turns, so that its counts differ by at most
@@ -149,8 +148,7 @@ cleanup:
     return cst_why(context, status);
 }
 
-/* ---- grouped ----------------------------------------------------------------------------------
- */
+/* ---- grouped ---- */
 
 /* How many rows of one class a group has. */
 typedef struct share {
@@ -356,13 +354,11 @@ cst_status cst_folds_grouped(cst_context *context, const int32_t *labels, const 
     g.label_count = number_keys(context, sorted, rows, g.dense);
     notice_small(context, sorted, rows, folds);
     status = number_groups(context, groups, rows, sorted, &g);
-    if (status == CST_OK)
-        status = grouping_alloc(context, rows, &g);
+    CST_TRY(grouping_alloc(context, rows, &g));
     if (status != CST_OK)
         goto cleanup;
     status = count_shares(context, rows, sorted, &g);
-    if (status == CST_OK)
-        status = place_groups(context, seed, &g);
+    CST_TRY(place_groups(context, seed, &g));
     for (int64_t i = 0; status == CST_OK && i < rows; i++) {
         cst_trim_item(context, i);
         out[i] = g.group_list[g.member_of[i]].fold;
@@ -373,8 +369,7 @@ cleanup:
     return cst_why(context, status);
 }
 
-/* ---- the check of given folds ------------------------------------------------------------------
- */
+/* ---- the check of given folds ---- */
 
 int32_t cst_folds_count(const int32_t *folds, int64_t rows) {
     int32_t largest = -1;

@@ -130,8 +130,7 @@ static cst_status open_member(cst_context *context, const cst_pool *pool, int32_
                         "the member",
                         pool->manifest->path, spec->name, pool->manifest->splits[split].name);
     cst_status status = cst_manifest_confine(context, pool->manifest, file->path);
-    if (status == CST_OK)
-        status = cst_rows_open(context, &file->rows, file->path, pool->zip_limit);
+    CST_TRY(cst_rows_open(context, &file->rows, file->path, pool->zip_limit));
     return status == CST_OK ? check_shape(context, pool, split, file) : status;
 }
 
@@ -153,9 +152,8 @@ static cst_status read_ids(cst_context *context, const cst_pool *pool, int32_t s
     *ids = NULL;
     *where = path;
     status = cst_manifest_confine(context, pool->manifest, path);
-    if (status == CST_OK)
-        status = cst_ids_read(context, ids, path, &(cst_row_claim){file->count, file->path},
-                              pool->zip_limit);
+    CST_TRY(cst_ids_read(context, ids, path, &(cst_row_claim){file->count, file->path},
+                         pool->zip_limit));
     if (status == CST_OK && (*ids)->count != file->count)
         status = cst_fail(context, CST_ERROR_MISMATCH,
                           "%s: has %" PRId64 " ids where %s has %" PRId64 " rows", path,
@@ -318,8 +316,7 @@ static cst_status read_blocks(cst_context *context, const cst_pool *pool, member
     for (int64_t first = 0; status == CST_OK && first < total; first += block) {
         int64_t part = total - first < block ? total - first : block;
         status = cst_poll(context);
-        if (status == CST_OK)
-            status = read_raw(context, file, first, part, &raw);
+        CST_TRY(read_raw(context, file, first, part, &raw));
         for (int64_t i = 0; status == CST_OK && i < part; i++) {
             int64_t at = place_of(file, first + i);
             float *to = out ? out + (size_t)at * classes : copy + (size_t)i * classes;
@@ -363,17 +360,15 @@ static cst_status join_member(cst_context *worker, cst_pool *pool, int32_t split
     cst_strings *ids = NULL;
     const char *where = NULL;
     cst_status status = open_member(worker, pool, split, member, file);
-    if (status == CST_OK)
-        status = read_ids(worker, pool, split, member, file, &ids, &where);
+    CST_TRY(read_ids(worker, pool, split, member, file, &ids, &where));
     if (status == CST_OK && ids && !state->index && !state->labels_path)
         status = cst_seen_refuse(worker, where); /* the survey found none in it */
     if (status == CST_OK && ids)
         status = cst_pool_order(worker, state, &ids, where, false, &file->target);
     if (status == CST_OK && !ids)
         status = check_count(worker, state, file);
-    if (status == CST_OK)
-        status = cst_pool_match_columns(worker, pool, file->rows->table, file->width, file->path,
-                                        &file->column_class);
+    CST_TRY(cst_pool_match_columns(worker, pool, file->rows->table, file->width, file->path,
+                                   &file->column_class));
     cst_strings_free(worker, ids);
     return status;
 }
@@ -417,8 +412,7 @@ cst_status cst_pool_normalisers(cst_context *context, cst_pool *pool, const char
                         "member '%.100s' has no file of logits for split '%.100s'",
                         pool->manifest->members[member].name, split);
     cst_status status = join_member(context, pool, index, member, &file);
-    if (status == CST_OK)
-        status = read_blocks(context, pool, &file, NULL, NULL, out);
+    CST_TRY(read_blocks(context, pool, &file, NULL, NULL, out));
     close_member(context, &file);
     return status;
 }
@@ -443,23 +437,19 @@ static bool is_too_large(cst_context *context, const cst_pool *pool, int32_t spl
 static cst_status load_missing(cst_context *context, cst_pool *pool, int32_t split,
                                const int32_t *members, int32_t count) {
     cst_status status = cst_pool_describe(context, pool, split, members, count);
-    if (status == CST_OK)
-        status = pool->task == CST_TASK_SEGMENTATION
-                     ? cst_maps_survey(context, pool, split, members, count)
-                     : survey(context, pool, split, members, count);
-    if (status == CST_OK)
-        status = cst_pool_repeat_labels(context, &pool->splits[split],
-                                        pool->manifest->splits[split].condition_count);
+    CST_TRY(pool->task == CST_TASK_SEGMENTATION
+                ? cst_maps_survey(context, pool, split, members, count)
+                : survey(context, pool, split, members, count));
+    CST_TRY(cst_pool_repeat_labels(context, &pool->splits[split],
+                                   pool->manifest->splits[split].condition_count));
     bool stream = status == CST_OK && is_too_large(context, pool, split, count);
     cst_pool_split *state = &pool->splits[split];
     if (stream && !state->store)
         status =
             cst_store_create(context, pool->manifest->member_count, pool->classes, &state->store);
     load_job job = {.pool = pool, .split = split, .members = members, .stream = stream};
-    if (status == CST_OK)
-        status = cst_stage(context, "read");
-    if (status == CST_OK)
-        status = cst_parallel_for(context, count, load_member, &job);
+    CST_TRY(cst_stage(context, "read"));
+    CST_TRY(cst_parallel_for(context, count, load_member, &job));
     return status == CST_OK ? cst_progress(context, "read", count, count) : status;
 }
 

@@ -20,8 +20,7 @@ typedef struct target {
     const cst_store_entry *entry;
 } target;
 
-/* ---- shapes -----------------------------------------------------------------------------------
- */
+/* ---- shapes ---- */
 
 /* The order of the axes of `npy`, whose first `lead` axes count cases. */
 static cst_status find_layout(cst_context *context, const cst_pool *pool, const cst_npy *npy,
@@ -85,8 +84,7 @@ static cst_status check_shape(cst_context *context, const cst_cases *cases, int6
                     depths[1], expected[1], expected[2], cases->where);
 }
 
-/* ---- files ------------------------------------------------------------------------------------
- */
+/* ---- files ---- */
 
 /* Opens the file of case `index`, checked in full whenever it is opened: what was looked at before
  * may be another file by now. cases: NULL where they are not known yet. */
@@ -97,11 +95,9 @@ static cst_status open_case(cst_context *context, const cst_pool *pool, const cs
     bool archive = length > 4 && strcmp(path + length - 4, ".npz") == 0;
     int64_t shape[3];
     cst_status status = cst_manifest_confine(context, pool->manifest, path);
-    if (status == CST_OK)
-        status = cst_npy_open_usual(context, out, path, archive ? "probabilities" : NULL,
-                                    pool->zip_limit);
-    if (status == CST_OK)
-        status = find_layout(context, pool, *out, path, 0, last);
+    CST_TRY(
+        cst_npy_open_usual(context, out, path, archive ? "probabilities" : NULL, pool->zip_limit));
+    CST_TRY(find_layout(context, pool, *out, path, 0, last));
     if (status != CST_OK || !cases)
         return status;
     spatial_shape(*out, 0, *last, shape);
@@ -113,13 +109,11 @@ static cst_status open_array(cst_context *context, const cst_pool *pool, const c
                              const char *path, cst_rows **out, bool *last) {
     int64_t shape[3];
     cst_status status = cst_manifest_confine(context, pool->manifest, path);
-    if (status == CST_OK)
-        status = cst_rows_open(context, out, path, pool->zip_limit);
+    CST_TRY(cst_rows_open(context, out, path, pool->zip_limit));
     if (status == CST_OK && !(*out)->npy)
         status = cst_fail(context, CST_ERROR_INPUT,
                           "%s: is a table; maps are npy or npz arrays, or folders of them", path);
-    if (status == CST_OK)
-        status = find_layout(context, pool, (*out)->npy, path, 1, last);
+    CST_TRY(find_layout(context, pool, (*out)->npy, path, 1, last));
     if (status != CST_OK || !cases)
         return status;
     const cst_npy *npy = (*out)->npy;
@@ -189,8 +183,7 @@ static cst_status survey_folder(cst_context *context, cst_pool *pool, int32_t sp
     const cst_cases *cases = pool->splits[split].cases;
     cst_status status =
         cases ? CST_OK : cst_cases_refuse_ids(context, &pool->manifest->splits[split], path);
-    if (status == CST_OK)
-        status = list_member(context, pool, split, path, &files);
+    CST_TRY(list_member(context, pool, split, path, &files));
     if (status == CST_OK && !cases) {
         shapes = cst_alloc(context, (size_t)files.count, sizeof *shapes);
         status = shapes ? CST_OK : CST_ERROR_MEMORY;
@@ -226,18 +219,16 @@ static cst_status survey_array(cst_context *context, cst_pool *pool, int32_t spl
     }
     int64_t count = rows->npy->shape[0];
     status = cst_cases_check_axes(context, rows->npy);
-    if (status == CST_OK)
-        status = cst_cases_read_names(context, pool, &pool->manifest->splits[split], path, count,
-                                      &names);
+    CST_TRY(
+        cst_cases_read_names(context, pool, &pool->manifest->splits[split], path, count, &names));
     if (status == CST_OK) {
         shapes = cst_alloc(context, (size_t)count, sizeof *shapes);
         status = shapes ? CST_OK : CST_ERROR_MEMORY;
     }
     for (int64_t i = 0; status == CST_OK && i < count; i++)
         spatial_shape(rows->npy, 1, last, shapes[i]);
-    if (status == CST_OK)
-        status = cst_cases_adopt(context, pool, split, path, count, (const int64_t(*)[3])shapes,
-                                 rows->npy->dims == 5, &names);
+    CST_TRY(cst_cases_adopt(context, pool, split, path, count, (const int64_t(*)[3])shapes,
+                            rows->npy->dims == 5, &names));
     cst_strings_free(context, names);
     cst_free(context, shapes);
     cst_rows_close(context, rows);
@@ -257,9 +248,8 @@ cst_status cst_maps_survey(cst_context *context, cst_pool *pool, int32_t split,
                             "remove the member",
                             pool->manifest->path, spec->name, pool->manifest->splits[split].name);
         status = cst_manifest_confine(context, pool->manifest, path);
-        if (status == CST_OK)
-            status = cst_is_folder(path) ? survey_folder(context, pool, split, path)
-                                         : survey_array(context, pool, split, path);
+        CST_TRY(cst_is_folder(path) ? survey_folder(context, pool, split, path)
+                                    : survey_array(context, pool, split, path));
         if (status == CST_OK && !known)
             status = cst_cases_read_beside(context, pool, &pool->manifest->splits[split],
                                            pool->splits[split].cases);
@@ -268,8 +258,7 @@ cst_status cst_maps_survey(cst_context *context, cst_pool *pool, int32_t split,
     return status;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 static cst_status put(cst_context *context, const target *to, int64_t first, int64_t count,
                       const float *rows) {
@@ -296,8 +285,7 @@ static cst_status turn(cst_context *context, cst_convert *convert, const float *
             status = cst_convert_row_f32(context, convert, first + at, i, row, wide,
                                          out + (size_t)i * classes);
         }
-        if (status == CST_OK)
-            status = put(context, to, first + at, count, out);
+        CST_TRY(put(context, to, first + at, count, out));
     }
     cst_free(context, row);
     cst_free(context, wide);
@@ -321,8 +309,7 @@ static cst_status read_first(cst_context *context, cst_convert *convert, cst_npy
             return CST_ERROR_MEMORY;
         status =
             cst_npy_read_rows_f32(context, npy, n * convert->classes, convert->classes, planes);
-        if (status == CST_OK)
-            status = turn(context, convert, planes, pixels, first, to);
+        CST_TRY(turn(context, convert, planes, pixels, first, to));
     }
     cst_free(context, planes);
     return status;
@@ -343,14 +330,12 @@ static cst_status read_last(cst_context *context, cst_convert *convert, cst_npy 
         int64_t part = count - at < piece ? count - at : piece;
         float *out = to->memory ? to->memory + (size_t)(first + at) * classes : copy;
         status = cst_poll(context);
-        if (status == CST_OK)
-            status = cst_npy_read_rows_f32(context, npy, at, part, values);
+        CST_TRY(cst_npy_read_rows_f32(context, npy, at, part, values));
         for (int64_t i = 0; status == CST_OK && i < part; i++)
             status =
                 cst_convert_row_f32(context, convert, first + at, i, values + (size_t)i * classes,
                                     wide, out + (size_t)i * classes);
-        if (status == CST_OK)
-            status = put(context, to, first + at, part, out);
+        CST_TRY(put(context, to, first + at, part, out));
     }
     cst_free(context, values);
     cst_free(context, wide);
@@ -378,10 +363,9 @@ static cst_status load_folder(cst_context *context, const cst_pool *pool, int32_
         bool last = false;
         cst_convert convert = conversion(pool, split, files.paths[i]);
         status = open_case(context, pool, cases, i, files.paths[i], &npy, &last);
-        if (status == CST_OK)
-            status = last ? read_last(context, &convert, npy, cases->first[i],
-                                      cases->first[i + 1] - cases->first[i], to)
-                          : read_first(context, &convert, npy, 0, cases, i, 1, to);
+        CST_TRY(last ? read_last(context, &convert, npy, cases->first[i],
+                                 cases->first[i + 1] - cases->first[i], to)
+                     : read_first(context, &convert, npy, 0, cases, i, 1, to));
         alike += convert.like_probabilities;
         total += convert.total;
         cst_npy_close(context, npy);
@@ -411,10 +395,9 @@ static cst_status load_array(cst_context *context, const cst_pool *pool, int32_t
     }
     if (status == CST_OK && stream)
         status = cst_stream_create(context, path, state->rows, pool->classes, entry);
-    if (status == CST_OK)
-        status = last ? read_last(context, &convert, rows->npy, 0, state->rows, &to)
-                      : read_first(context, &convert, rows->npy, 1, state->cases, 0,
-                                   state->cases->count, &to);
+    CST_TRY(last ? read_last(context, &convert, rows->npy, 0, state->rows, &to)
+                 : read_first(context, &convert, rows->npy, 1, state->cases, 0, state->cases->count,
+                              &to));
     cst_rows_close(context, rows);
     return status == CST_OK ? cst_convert_finish(context, &convert) : status;
 }
@@ -437,8 +420,7 @@ cst_status cst_maps_load(cst_context *context, cst_pool *pool, int32_t split, in
         target to = {memory, entry};
         if (stream)
             status = cst_stream_create(context, path, state->rows, pool->classes, entry);
-        if (status == CST_OK)
-            status = load_folder(context, pool, split, path, &to);
+        CST_TRY(load_folder(context, pool, split, path, &to));
     } else if (status == CST_OK)
         status = load_array(context, pool, split, path, stream, entry, memory);
     if (status != CST_OK) {

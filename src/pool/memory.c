@@ -89,8 +89,7 @@ static cst_status convert_all(cst_context *context, const source *s, float *out)
     return cst_pieces_all(context, &pieces, s->rows, out);
 }
 
-/* ---- members ----------------------------------------------------------------------------------
- */
+/* ---- members ---- */
 
 typedef struct take_job {
     cst_pool *pool;
@@ -128,8 +127,7 @@ static cst_status take_member(cst_context *worker, void *user, int64_t task) {
     return convert_all(worker, kept, NULL);
 }
 
-/* ---- what stands beside them ------------------------------------------------------------------
- */
+/* ---- what stands beside them ---- */
 
 static cst_status copy_labels(cst_context *context, cst_pool *pool, int64_t rows,
                               const int32_t *labels) {
@@ -217,8 +215,7 @@ static cst_status copy_weights(cst_context *context, cst_pool *pool, int64_t row
     return CST_OK;
 }
 
-/* ---- the pool ---------------------------------------------------------------------------------
- */
+/* ---- the pool ---- */
 
 /* Names of classes, or of outputs, into the description. */
 static cst_status describe_classes(cst_context *context, cst_manifest *manifest,
@@ -250,8 +247,7 @@ static cst_status describe(cst_context *context, cst_manifest **out, const char 
                            const cst_pool_arrays *a) {
     int32_t index = 0;
     cst_status status = cst_manifest_create(context, out, "the pool in memory");
-    if (status == CST_OK)
-        status = cst_manifest_add_split(context, *out, a->split ? a->split : "oof", &index);
+    CST_TRY(cst_manifest_add_split(context, *out, a->split ? a->split : "oof", &index));
     for (int32_t k = 0; status == CST_OK && k < a->members; k++) {
         status = !a->names[k] || cst_manifest_find_member(*out, a->names[k]) >= 0
                      ? cst_fail(context, CST_ERROR_ARGUMENT,
@@ -261,8 +257,7 @@ static cst_status describe(cst_context *context, cst_manifest **out, const char 
         if (status == CST_OK && a->flops)
             (*out)->members[index].flops = a->flops[k];
     }
-    if (status == CST_OK)
-        status = describe_classes(context, *out, a);
+    CST_TRY(describe_classes(context, *out, a));
     if (status != CST_OK) {
         cst_manifest_free(context, *out);
         *out = NULL;
@@ -321,33 +316,23 @@ static cst_status from_arrays(cst_context *context, cst_pool **out, const char *
     cst_manifest *manifest = NULL;
     cst_pool *pool = NULL;
     cst_status status = check(context, call, a);
-    if (status == CST_OK)
-        status = describe(context, &manifest, call, a);
-    if (status == CST_OK)
-        status = cst_pool_create(context, &pool, manifest, NULL);
+    CST_TRY(describe(context, &manifest, call, a));
+    CST_TRY(cst_pool_create(context, &pool, manifest, NULL));
     if (status == CST_OK) {
         pool->splits[0].described = true;
         status = cst_pool_set_rows(context, &pool->splits[0], a->rows, manifest->path);
     }
     if (status == CST_OK && !copy && !is_small(a))
         status = cst_store_create(context, a->members, pool->classes, &pool->splits[0].store);
-    if (status == CST_OK)
-        status = copy_labels(context, pool, a->rows, a->labels);
-    if (status == CST_OK)
-        status = copy_targets(context, pool, a->rows, a->targets);
-    if (status == CST_OK)
-        status = copy_folds(context, pool, a->rows, a->folds);
-    if (status == CST_OK)
-        status = copy_groups(context, pool, a->rows, a->groups);
-    if (status == CST_OK)
-        status = copy_weights(context, pool, a->rows, a->weights);
+    CST_TRY(copy_labels(context, pool, a->rows, a->labels));
+    CST_TRY(copy_targets(context, pool, a->rows, a->targets));
+    CST_TRY(copy_folds(context, pool, a->rows, a->folds));
+    CST_TRY(copy_groups(context, pool, a->rows, a->groups));
+    CST_TRY(copy_weights(context, pool, a->rows, a->weights));
     take_job job = {.pool = pool, .arrays = a};
-    if (status == CST_OK)
-        status = cst_stage(context, "read");
-    if (status == CST_OK)
-        status = cst_parallel_for(context, a->members, take_member, &job);
-    if (status == CST_OK)
-        status = cst_progress(context, "read", a->members, a->members);
+    CST_TRY(cst_stage(context, "read"));
+    CST_TRY(cst_parallel_for(context, a->members, take_member, &job));
+    CST_TRY(cst_progress(context, "read", a->members, a->members));
     if (status != CST_OK) {
         cst_pool_free(context, pool);
         return status;
@@ -368,8 +353,7 @@ cst_status cst_pool_from_arrays(cst_context *context, cst_pool **out,
     return cst_why(context, from_arrays(context, out, "cst_pool_from_arrays", arrays, false));
 }
 
-/* ---- float32 in C order -----------------------------------------------------------------------
- */
+/* ---- float32 in C order ---- */
 
 /* Copies predictions[k], float32 in C order, into a pool that `a` describes otherwise. */
 static cst_status from_memory(cst_context *context, cst_pool **out, const char *call,

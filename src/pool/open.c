@@ -108,7 +108,7 @@ static bool understand(const char *path, file_name *out) {
     return known;
 }
 
-/* ---- opening --------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 /* Where nothing says how many classes there are, the first prediction file does. */
 static cst_status find_classes(cst_context *context, cst_pool *pool) {
@@ -132,8 +132,7 @@ static cst_status find_classes(cst_context *context, cst_pool *pool) {
     cst_rows *rows = NULL;
     char shape[CST_NPY_SHAPE_CHARS];
     cst_status status = cst_manifest_confine(context, m, path);
-    if (status == CST_OK)
-        status = cst_rows_open(context, &rows, path, pool->zip_limit);
+    CST_TRY(cst_rows_open(context, &rows, path, pool->zip_limit));
     if (status != CST_OK)
         return status;
     int dims = cst_rows_dims(rows);
@@ -166,9 +165,8 @@ static cst_status read_training_counts(cst_context *context, cst_pool *pool) {
     cst_status status = CST_OK;
     if (m->training_counts_file) {
         status = cst_manifest_confine(context, m, m->training_counts_file);
-        if (status == CST_OK)
-            status = cst_column_read(context, &column, m->training_counts_file, names,
-                                     &(cst_row_claim){pool->classes, m->path}, pool->zip_limit);
+        CST_TRY(cst_column_read(context, &column, m->training_counts_file, names,
+                                &(cst_row_claim){pool->classes, m->path}, pool->zip_limit));
         for (int64_t c = 0; status == CST_OK && c < column.count; c++)
             if (!column.numbers || column.numbers[c] < 0)
                 status = cst_fail(context, CST_ERROR_INPUT,
@@ -194,10 +192,8 @@ static cst_status finish(cst_context *context, cst_pool **out, cst_manifest *man
                          const cst_pool_config *config) {
     cst_pool *pool = NULL;
     cst_status status = cst_pool_create(context, &pool, manifest, config);
-    if (status == CST_OK)
-        status = find_classes(context, pool);
-    if (status == CST_OK)
-        status = read_training_counts(context, pool);
+    CST_TRY(find_classes(context, pool));
+    CST_TRY(read_training_counts(context, pool));
     if (status != CST_OK) {
         cst_pool_free(context, pool);
         return status;
@@ -232,8 +228,7 @@ static cst_status put_config(cst_context *context, cst_manifest *manifest,
             cst_free(context, *places[i]);
             *places[i] = NULL;
             status = put_path(context, places[i], given[i]);
-            if (status == CST_OK)
-                status = cst_manifest_allow(context, manifest, given[i]);
+            CST_TRY(cst_manifest_allow(context, manifest, given[i]));
         }
     return status;
 }
@@ -264,7 +259,7 @@ static cst_status open_manifest(cst_context *context, cst_pool **out, const char
     return status == CST_OK ? finish(context, out, manifest, config) : status;
 }
 
-/* ---- a folder -------------------------------------------------------------------------------- */
+/* ---- a folder ---- */
 
 static int compare_names(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -376,17 +371,14 @@ static cst_status open_folder(cst_context *context, cst_pool **out, const char *
     size_t count = 0;
     cst_manifest *manifest = NULL;
     cst_status status = list_folder(context, path, &paths, &count);
-    if (status == CST_OK)
-        status = cst_manifest_create(context, &manifest, path);
+    CST_TRY(cst_manifest_create(context, &manifest, path));
     if (status == CST_OK && !(config && config->outside))
         status = cst_manifest_stay_in(context, manifest, path);
     for (size_t i = 0; status == CST_OK && i < count; i++) {
         status = cst_poll_reading(context);
-        if (status == CST_OK)
-            status = cst_manifest_confine(context, manifest, paths[i]);
+        CST_TRY(cst_manifest_confine(context, manifest, paths[i]));
     }
-    if (status == CST_OK)
-        status = add_folder_splits(context, manifest, paths, count);
+    CST_TRY(add_folder_splits(context, manifest, paths, count));
     for (size_t i = 0; status == CST_OK && i < count; i++)
         status = place_file(context, manifest, paths[i]);
     if (status == CST_OK && manifest->member_count == 0)
@@ -395,8 +387,7 @@ static cst_status open_folder(cst_context *context, cst_pool **out, const char *
                      "%s: the folder has no pool.json and no prediction files (oof_NAME.npy or "
                      "NAME.oof.npy)",
                      path);
-    if (status == CST_OK)
-        status = put_config(context, manifest, config);
+    CST_TRY(put_config(context, manifest, config));
     free_paths(context, paths, count);
     if (status != CST_OK) {
         cst_manifest_free(context, manifest);
@@ -423,10 +414,8 @@ static cst_status open_found_manifest(cst_context *context, cst_pool **out, cons
     cst_status status = CST_OK;
     if (!(config && config->outside)) {
         status = cst_manifest_create(context, &bounds, folder);
-        if (status == CST_OK)
-            status = cst_manifest_stay_in(context, bounds, folder);
-        if (status == CST_OK)
-            status = cst_manifest_confine(context, bounds, path);
+        CST_TRY(cst_manifest_stay_in(context, bounds, folder));
+        CST_TRY(cst_manifest_confine(context, bounds, path));
         cst_manifest_free(context, bounds);
     }
     return status == CST_OK ? open_manifest(context, out, path, config) : status;
@@ -487,7 +476,7 @@ cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
     return cst_why(context, status);
 }
 
-/* ---- a list of files ------------------------------------------------------------------------- */
+/* ---- a list of files ---- */
 
 static cst_status add_file(cst_context *context, cst_manifest *manifest, const char *path) {
     file_name name;
@@ -514,16 +503,13 @@ cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char 
     cst_manifest *manifest = NULL;
     int32_t split = 0;
     cst_status status = check_config(context, config);
-    if (status == CST_OK)
-        status = cst_manifest_create(context, &manifest, "the list of files");
-    if (status == CST_OK)
-        status = cst_manifest_add_split(context, manifest, "oof", &split);
+    CST_TRY(cst_manifest_create(context, &manifest, "the list of files"));
+    CST_TRY(cst_manifest_add_split(context, manifest, "oof", &split));
     for (size_t i = 0; status == CST_OK && i < count; i++)
         status = paths[i] ? add_file(context, manifest, paths[i])
                           : cst_fail(context, CST_ERROR_ARGUMENT,
                                      "cst_pool_open_files: path %zu is NULL", i);
-    if (status == CST_OK)
-        status = put_config(context, manifest, config);
+    CST_TRY(put_config(context, manifest, config));
     if (status != CST_OK) {
         cst_manifest_free(context, manifest);
         return cst_why(context, status);

@@ -87,12 +87,10 @@ cst_status cst_pieces_all(cst_context *context, const cst_pieces *pieces, int64_
     for (int64_t first = 0; status == CST_OK && first < rows; first += piece) {
         int64_t part = rows - first < piece ? rows - first : piece;
         status = cst_poll(context);
-        if (status == CST_OK)
-            status = convert_rows(context, pieces, &convert, first, part, &b,
-                                  out ? out + (size_t)first * classes : scratch);
+        CST_TRY(convert_rows(context, pieces, &convert, first, part, &b,
+                             out ? out + (size_t)first * classes : scratch));
     }
-    if (status == CST_OK)
-        status = cst_convert_finish(context, &convert);
+    CST_TRY(cst_convert_finish(context, &convert));
     cst_free(context, scratch);
     free_buffers(context, &b);
     return status;

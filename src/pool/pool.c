@@ -21,8 +21,7 @@ static cst_status index_classes(cst_context *context, cst_pool *pool) {
     cst_status status = cst_strings_create(context, &pool->class_names);
     for (int32_t c = 0; status == CST_OK && c < pool->classes; c++)
         status = cst_strings_add(context, pool->class_names, names[c], strlen(names[c]));
-    if (status == CST_OK)
-        status = cst_id_index_create(context, &pool->class_index, pool->class_names, m->path);
+    CST_TRY(cst_id_index_create(context, &pool->class_index, pool->class_names, m->path));
     return status;
 }
 
@@ -125,10 +124,8 @@ cst_status cst_pool_create(cst_context *context, cst_pool **out, cst_manifest *m
     pool->layout = manifest->layout;
     pool->ignore = manifest->ignore_given ? manifest->ignore : CST_IGNORE_LABEL;
     cst_status status = config ? apply_config(context, pool, config) : CST_OK;
-    if (status == CST_OK)
-        status = check_weighted(context, pool);
-    if (status == CST_OK)
-        status = list_files(context, pool);
+    CST_TRY(check_weighted(context, pool));
+    CST_TRY(list_files(context, pool));
     if (status != CST_OK) {
         cst_pool_free(context, pool);
         return status;
@@ -210,7 +207,7 @@ void cst_pool_free(cst_context *context, cst_pool *pool) {
     cst_free(context, pool);
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 static int32_t find_split(const cst_pool *pool, const char *name) {
     return CST_ALIVE(pool, POOL) && name ? cst_manifest_find_split(pool->manifest, name) : -1;
@@ -402,7 +399,7 @@ const float *cst_pool_predictions(const cst_pool *pool, const char *split, int32
     return s->data[member];
 }
 
-/* ---- views ----------------------------------------------------------------------------------- */
+/* ---- views ---- */
 
 /* The loaded split, or an error that says what to do. */
 static cst_status need_loaded(cst_context *context, const cst_pool *pool, const char *split,
@@ -481,8 +478,7 @@ cst_status cst_pool_read(cst_context *context, const cst_pool *pool, const char 
         status = cst_fail(context, CST_ERROR_ARGUMENT,
                           "%lld rows from row %lld on do not exist: there are %lld",
                           (long long)count, (long long)first, (long long)view.rows);
-    if (status == CST_OK)
-        status = cst_view_rows(context, &view, 0, first, count, out, &rows);
+    CST_TRY(cst_view_rows(context, &view, 0, first, count, out, &rows));
     if (status == CST_OK && rows != out && count > 0)
         memcpy(out, rows, (size_t)count * (size_t)view.classes * sizeof *out);
     return cst_why(context, status);

@@ -112,7 +112,7 @@ cst_status cst_pool_read_weights(cst_context *context, const cst_pool *pool, cst
 cst_status cst_pool_check_weights(cst_context *context, const double *weights, int64_t rows,
                                   const char *where);
 
-/* ---- conversion, in convert.c ---------------------------------------------------------------- */
+/* ---- conversion, in convert.c ---- */
 
 /* Turns rows as they are in a file into float32 probabilities, checking each. */
 typedef struct cst_convert {

@@ -27,8 +27,7 @@ static void close_stream(cst_context *context, void *source) {
     cst_free(context, s);
 }
 
-/* ---- an npy -----------------------------------------------------------------------------------
- */
+/* ---- an npy ---- */
 
 static cst_status fetch_npy(cst_context *context, const void *source, int64_t first, int64_t count,
                             unsigned char *raw) {
@@ -75,8 +74,7 @@ cst_status cst_stream_open(cst_context *context, cst_rows *rows, const cst_conve
     return CST_OK;
 }
 
-/* ---- a temporary file -------------------------------------------------------------------------
- */
+/* ---- a temporary file ---- */
 
 static cst_status failed(cst_context *context, const stream *s, const char *doing, ssize_t got) {
     return cst_fail(context, CST_ERROR_IO,

@@ -69,10 +69,8 @@ static cst_status read_rows(cst_context *context, const targets_file *file, int3
     for (int64_t first = 0; status == CST_OK && first < total; first += block) {
         int64_t part = total - first < block ? total - first : block;
         status = cst_poll(context);
-        if (status == CST_OK)
-            status = cst_rows_read(context, file->rows, part, values);
-        if (status == CST_OK)
-            status = put_rows(context, file, first, part, outputs, values, out);
+        CST_TRY(cst_rows_read(context, file->rows, part, values));
+        CST_TRY(put_rows(context, file, first, part, outputs, values, out));
     }
     cst_free(context, values);
     return status;
@@ -94,21 +92,15 @@ cst_status cst_pool_read_targets(cst_context *context, const cst_pool *pool, cst
     targets_file file = {.path = spec->labels};
     cst_strings *ids = NULL;
     cst_status status = cst_manifest_confine(context, pool->manifest, file.path);
-    if (status == CST_OK)
-        status = cst_rows_open(context, &file.rows, file.path, pool->zip_limit);
-    if (status == CST_OK)
-        status = check_shape(context, pool, &file);
-    if (status == CST_OK)
-        status = cst_rows_scan(context, file.rows, &split->claim, &ids);
+    CST_TRY(cst_rows_open(context, &file.rows, file.path, pool->zip_limit));
+    CST_TRY(check_shape(context, pool, &file));
+    CST_TRY(cst_rows_scan(context, file.rows, &split->claim, &ids));
     if (status == CST_OK && ids)
         status = cst_pool_order(context, split, &ids, file.path, true, &file.target);
-    if (status == CST_OK)
-        status = cst_pool_set_rows(context, split, file.rows->row_count, file.path);
-    if (status == CST_OK)
-        status = cst_pool_match_columns(context, pool, file.rows->table, pool->classes, file.path,
-                                        &file.column);
-    if (status == CST_OK)
-        status = store(context, pool, split, &file);
+    CST_TRY(cst_pool_set_rows(context, split, file.rows->row_count, file.path));
+    CST_TRY(cst_pool_match_columns(context, pool, file.rows->table, pool->classes, file.path,
+                                   &file.column));
+    CST_TRY(store(context, pool, split, &file));
     if (status == CST_OK)
         split->labels_path = spec->labels;
     cst_strings_free(context, ids);

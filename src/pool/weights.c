@@ -110,16 +110,12 @@ cst_status cst_pool_read_weights(cst_context *context, const cst_pool *pool, cst
     weights_file file = {.path = path};
     cst_strings *ids = NULL;
     cst_status status = cst_manifest_confine(context, pool->manifest, path);
-    if (status == CST_OK)
-        status = cst_rows_open(context, &file.rows, path, pool->zip_limit);
-    if (status == CST_OK)
-        status = choose_column(context, &file);
-    if (status == CST_OK)
-        status = cst_rows_scan(context, file.rows, &split->claim, &ids);
+    CST_TRY(cst_rows_open(context, &file.rows, path, pool->zip_limit));
+    CST_TRY(choose_column(context, &file));
+    CST_TRY(cst_rows_scan(context, file.rows, &split->claim, &ids));
     if (status == CST_OK && ids)
         status = cst_pool_order(context, split, &ids, path, false, &file.target);
-    if (status == CST_OK)
-        status = cst_pool_set_rows(context, split, file.rows->row_count, path);
+    CST_TRY(cst_pool_set_rows(context, split, file.rows->row_count, path));
     if (status == CST_OK) {
         split->weights = cst_alloc(context, (size_t)split->rows, sizeof *split->weights);
         status = split->weights ? read_values(context, &file, split->weights) : CST_ERROR_MEMORY;

@@ -95,10 +95,9 @@ static cst_status finish_block(cst_context *context, const blocks_job *job,
     cst_status status = cst_gemm_f64(
         context, false, true, block->count_a, width, rows, 1, job->row_sums + block->first_a * rows,
         rows, job->row_sums + block->first_b * rows, rows, 0, margins, width);
-    if (status == CST_OK)
-        status = cst_gemm_f64(context, false, true, block->count_a, width, rows, 1,
-                              job->column_sums + block->first_a * rows, rows,
-                              job->column_sums + block->first_b * rows, rows, 0, diagonals, width);
+    CST_TRY(cst_gemm_f64(context, false, true, block->count_a, width, rows, 1,
+                         job->column_sums + block->first_a * rows, rows,
+                         job->column_sums + block->first_b * rows, rows, 0, diagonals, width));
     for (int64_t a = 0; status == CST_OK && a < block->count_a; a++)
         for (int64_t b = 0; b < width; b++) {
             int64_t x = a * width + b;
@@ -179,11 +178,9 @@ cst_status cst_hsic_blocks(cst_context *context, const cst_packed *packed,
         status = cst_reduce_blocks(context, tasks, blocks->products, add_tile, &job, round);
         for (size_t i = 0; status == CST_OK && i < blocks->products; i++)
             hsic[i] += round[i];
-        if (status == CST_OK)
-            status = cst_progress(context, "cka", job.round + 1, rounds);
+        CST_TRY(cst_progress(context, "cka", job.round + 1, rounds));
     }
-    if (status == CST_OK)
-        status = finish(context, &job, statistic, hsic);
+    CST_TRY(finish(context, &job, statistic, hsic));
     cst_free(context, round);
     cst_free(context, job.row_sums);
     cst_free(context, job.column_sums);

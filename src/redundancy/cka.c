@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROBES_DEFAULT = 256, LANDMARKS_USUAL = 512, LANDMARKS_MOST = 2048 };
+enum { PROBES_DEFAULT = 256, LANDMARKS_USUAL = 512, LANDMARKS_MAX = 2048 };
 
 /* Landmarks are added until the trace they miss is at most this share of |H K H| (Frobenius). What
  * is missed is positive semidefinite, so its Frobenius norm, which is what CKA sees, is at most its
@@ -91,9 +91,8 @@ static cst_status fit_member(cst_context *worker, void *user, int64_t task) {
     cst_status status =
         cst_landmarks_residual(worker, job->kernels, k, job->floor, job->cap, RESIDUAL_TOLERANCE,
                                job->options->seed, landmarks, &count, &job->converged[k]);
-    if (status == CST_OK)
-        status = cst_features_fit(worker, job->kernels, k, landmarks, count, COMPRESSION_TAIL,
-                                  &job->features[k]);
+    CST_TRY(cst_features_fit(worker, job->kernels, k, landmarks, count, COMPRESSION_TAIL,
+                             &job->features[k]));
     cst_free(worker, landmarks);
     return status;
 }
@@ -102,7 +101,7 @@ static cst_status fit_member(cst_context *worker, void *user, int64_t task) {
  * whole groups, and not the same ones for every member. */
 static int64_t landmarks_cap(const cst_view *view) {
     int64_t wanted = most(LANDMARKS_USUAL, 4 * ceil_root(view->rows));
-    wanted = most(wanted, least(2 * (int64_t)view->classes, LANDMARKS_MOST));
+    wanted = most(wanted, least(2 * (int64_t)view->classes, LANDMARKS_MAX));
     return least(wanted, view->rows);
 }
 
@@ -137,8 +136,7 @@ static cst_status fit_features(cst_context *context, cka_job *job) {
     }
     job->floor = given > 0 ? given : ceil_root(view->rows);
     job->cap = given > 0 ? given : landmarks_cap(view);
-    if (status == CST_OK)
-        status = cst_parallel_for(context, view->members, fit_member, job);
+    CST_TRY(cst_parallel_for(context, view->members, fit_member, job));
     if (status == CST_OK)
         notice_residual(context, job);
     cst_free(context, uniform);
@@ -206,21 +204,21 @@ static double packed_bytes(const cst_packed *packed) {
     return bytes;
 }
 
-/* Rows that fit into the bytes of packed rows, of which a round takes at most CST_SECONDS_MOST:
+/* Rows that fit into the bytes of packed rows, of which a round takes at most CST_SECONDS_MAX:
  * whole strips, unless it is all. */
 static int64_t packed_rows(const cst_packed *packed) {
-    double rows = CST_SECONDS_MOST / (2 * CST_STRIP_ROWS * packed_seconds(packed, 1));
+    double rows = CST_SECONDS_MAX / (2 * CST_STRIP_ROWS * packed_seconds(packed, 1));
     rows = fmin(rows, CST_PACKED_BYTES / packed_bytes(packed));
-    rows = fmax(rows, CST_SAMPLE_LEAST);
+    rows = fmax(rows, CST_SAMPLE_MIN);
     rows = fmin(rows, (double)packed->kernels->view->rows);
     int64_t strips = (int64_t)rows / CST_STRIP_ROWS;
     return strips > 0 ? strips * CST_STRIP_ROWS : (int64_t)rows;
 }
 
-/* Of `rows` rows, as many as take CST_SECONDS_MOST. */
+/* Of `rows` rows, as many as take CST_SECONDS_MAX. */
 static int64_t rounds_most(const cst_packed *packed, int64_t rows) {
     double round = 2 * CST_STRIP_ROWS * (double)rows * packed_seconds(packed, 1);
-    return (int64_t)fmax(1, CST_SECONDS_MOST / round);
+    return (int64_t)fmax(1, CST_SECONDS_MAX / round);
 }
 
 /* Seconds of the features, as far as the number of landmarks can be told: from the fewest that C
@@ -260,8 +258,8 @@ static cst_status choose(cst_context *context, const cka_job *job, int64_t probe
     bool exact = fit && all <= SECONDS_EXACT;
     double pairs = all;
     if (!exact)
-        pairs = fmin(CST_SECONDS_MOST, packed_seconds(packed, 1) * ROUNDS_USUAL * 2 *
-                                           CST_STRIP_ROWS * (double)packed_rows(packed));
+        pairs = fmin(CST_SECONDS_MAX, packed_seconds(packed, 1) * ROUNDS_USUAL * 2 *
+                                          CST_STRIP_ROWS * (double)packed_rows(packed));
     double features = 0;
     cst_status status = features_seconds(context, job, probes, pairs, &features);
     if (pairs <= features)
@@ -317,11 +315,9 @@ static cst_status over_packed(cst_context *context, const cka_job *job, cst_pack
     if (status == CST_OK && sampled)
         status = cst_pairs_create(context, job->kernels, out->rows, some ? ERROR_ENOUGH : 0,
                                   some ? rounds_most(packed, out->rows) : 0, &pairs);
-    if (status == CST_OK)
-        status = cst_packed_fill(context, packed, drawn, out->rows);
-    if (status == CST_OK)
-        status = cst_hsic_packed(context, packed, sampled ? &pairs : NULL, job->options->statistic,
-                                 hsic);
+    CST_TRY(cst_packed_fill(context, packed, drawn, out->rows));
+    CST_TRY(
+        cst_hsic_packed(context, packed, sampled ? &pairs : NULL, job->options->statistic, hsic));
     out->partners = sampled ? pairs.partners : view->rows - 1;
     out->standard_error = sampled ? pairs.error : 0;
     cst_pairs_free(context, &pairs);
@@ -411,9 +407,8 @@ static cst_status estimate_hashed(cst_context *context, cka_job *job, cst_cka_re
                      (options->estimator == CST_CKA_AUTO &&
                       (options->landmarks > 0 || options->landmark_rule != CST_LANDMARKS_RESIDUAL));
     cst_status status = landmarks ? prepare_features(context, job, out) : CST_OK;
-    if (status == CST_OK)
-        status = cst_cka_hashed(context, job->kernels, options, landmarks ? group_products : NULL,
-                                job, out);
+    CST_TRY(cst_cka_hashed(context, job->kernels, options, landmarks ? group_products : NULL, job,
+                           out));
     return status;
 }
 
@@ -482,8 +477,7 @@ cst_status cst_cka(cst_context *context, const cst_view *view, const cst_cka_opt
     status = make_result(context, view->members, out);
     if (!hsic || !job.features || !job.converged)
         status = CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_kernels_create(context, view, options->seed, &kernels);
+    CST_TRY(cst_kernels_create(context, view, options->seed, &kernels));
     if (status == CST_OK) {
         memcpy(out->sigma, kernels.sigma, k * sizeof *out->sigma);
         memcpy(out->constant, kernels.constant, k * sizeof *out->constant);

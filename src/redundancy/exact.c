@@ -114,12 +114,10 @@ static cst_status add_doubles(cst_context *worker, const exact_job *job, int64_t
         double *values = s->values + (size_t)k * (size_t)(na * nb);
         status =
             cst_kernel_rows(worker, kernels, k, NULL, i * job->tile, na, s->raw, s->a, s->a_norms);
-        if (status == CST_OK)
-            status = cst_kernel_rows(worker, kernels, k, NULL, j * job->tile, nb, s->raw, s->b,
-                                     s->b_norms);
-        if (status == CST_OK)
-            status = cst_kernel_tile(worker, kernels, k, s->a, s->a_norms, na, s->b, s->b_norms, nb,
-                                     values);
+        CST_TRY(
+            cst_kernel_rows(worker, kernels, k, NULL, j * job->tile, nb, s->raw, s->b, s->b_norms));
+        CST_TRY(cst_kernel_tile(worker, kernels, k, s->a, s->a_norms, na, s->b, s->b_norms, nb,
+                                values));
         for (int64_t x = 0; i == j && x < na; x++)
             values[x * nb + x] = 0;
         if (status == CST_OK)
@@ -144,9 +142,8 @@ static cst_status add_singles(cst_context *worker, const exact_job *job, int64_t
                                  job->row_sums + k * job->rows + i * job->tile,
                                  job->column_sums + k * job->rows + j * job->tile);
     }
-    if (status == CST_OK)
-        status = cst_gemm_f32(worker, false, true, members, members, na * nb, i == j ? 1 : 2,
-                              s->singles, na * nb, s->singles, na * nb, 0, s->sums, members);
+    CST_TRY(cst_gemm_f32(worker, false, true, members, members, na * nb, i == j ? 1 : 2, s->singles,
+                         na * nb, s->singles, na * nb, 0, s->sums, members));
     for (int64_t x = 0; status == CST_OK && x < (int64_t)members * members; x++)
         sum[x] += (double)s->sums[x];
     return status;
@@ -185,8 +182,7 @@ static cst_status add_tile(cst_context *worker, void *user, int64_t task, double
         status = add_touched(worker, job, i, j, sum, shared);
     } else {
         status = make_scratch(worker, job, &s);
-        if (status == CST_OK)
-            status = (job->packed ? add_singles : add_doubles)(worker, job, i, j, na, nb, &s, sum);
+        CST_TRY((job->packed ? add_singles : add_doubles)(worker, job, i, j, na, nb, &s, sum));
         if (status == CST_OK && shared)
             memcpy(shared, sum, (size_t)cells * sizeof *shared);
     }
@@ -269,8 +265,7 @@ static cst_status combine_all(cst_context *context, const exact_job *job,
     double *margins = cst_alloc(context, k, (size_t)rows * sizeof *margins);
     double *diagonal = cst_alloc(context, k, (size_t)rows * sizeof *diagonal);
     cst_status status = products && totals && margins && diagonal ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = bring_to_all(context, job, sums, hsic, margins, products);
+    CST_TRY(bring_to_all(context, job, sums, hsic, margins, products));
     if (status == CST_OK && job->touched)
         status = cst_touched_finish(context, job->touched, hsic, margins);
     for (size_t a = 0; status == CST_OK && a < k; a++)
@@ -283,9 +278,8 @@ static cst_status combine_all(cst_context *context, const exact_job *job,
     if (status == CST_OK && biased)
         status = cst_gemm_f64(context, false, true, members, members, rows, 1, diagonal, rows,
                               diagonal, rows, 1, hsic, members);
-    if (status == CST_OK)
-        status = cst_gemm_f64(context, false, true, members, members, rows, 1, margins, rows,
-                              margins, rows, 1, products, members);
+    CST_TRY(cst_gemm_f64(context, false, true, members, members, rows, 1, margins, rows, margins,
+                         rows, 1, products, members));
     double share = biased ? 2 / n : 2 / (n - 2);
     double whole = biased ? n * n : (n - 1) * (n - 2);
     for (size_t a = 0; status == CST_OK && a < k; a++)
@@ -325,8 +319,7 @@ static cst_status all_rounds(cst_context *context, exact_job *job, cst_cka_stati
             cst_pairs_round(pairs, tasks, ++done == rounds);
         else
             done++;
-        if (status == CST_OK)
-            status = cst_progress(context, "cka", done, check > done ? check : done);
+        CST_TRY(cst_progress(context, "cka", done, check > done ? check : done));
         if (status != CST_OK || done < check)
             continue;
         status = combine_all(context, job, statistic, sums, hsic);
@@ -353,8 +346,7 @@ static cst_status sum_over_pairs(cst_context *context, exact_job *job, cst_cka_s
     job->column_sums = cst_alloc(context, members, rows * sizeof *job->column_sums);
     cst_status status =
         round && sums && job->row_sums && job->column_sums ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = all_rounds(context, job, statistic, sums, round, hsic);
+    CST_TRY(all_rounds(context, job, statistic, sums, round, hsic));
     cst_free(context, round);
     cst_free(context, sums);
     cst_free(context, job->row_sums);
@@ -386,8 +378,7 @@ cst_status cst_hsic_packed(cst_context *context, const cst_packed *packed, cst_p
         status = CST_ERROR_MEMORY;
     for (int p = 0; status == CST_OK && p < PLACES; p++)
         atomic_flag_clear(&job.places->taken[p]);
-    if (status == CST_OK)
-        status = sum_over_pairs(context, &job, statistic, hsic);
+    CST_TRY(sum_over_pairs(context, &job, statistic, hsic));
     for (int p = 0; job.places && p < PLACES; p++)
         cst_touched_scratch_free(context, &job.places->scratch[p]);
     cst_free(context, job.places);

@@ -24,9 +24,8 @@ static cst_status against_landmarks(cst_context *context, const cst_kernels *ker
     if (status == CST_OK) {
         status =
             cst_kernel_rows(context, kernels, member, NULL, first, count, scratch, rows, norms);
-        if (status == CST_OK)
-            status = cst_kernel_tile(context, kernels, member, rows, norms, count, f->points,
-                                     f->norms, f->landmarks, out);
+        CST_TRY(cst_kernel_tile(context, kernels, member, rows, norms, count, f->points, f->norms,
+                                f->landmarks, out));
     }
     cst_free(context, scratch);
     cst_free(context, rows);
@@ -53,9 +52,8 @@ static cst_status inverse_root(cst_context *context, const cst_kernels *kernels,
     double *w = cst_alloc(context, (size_t)m, (size_t)m * sizeof *w);
     double *values = cst_alloc(context, (size_t)m, sizeof *values);
     cst_status status = kernel && w && values ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_kernel_tile(context, kernels, member, f->points, f->norms, m, f->points,
-                                 f->norms, m, w);
+    CST_TRY(cst_kernel_tile(context, kernels, member, f->points, f->norms, m, f->points, f->norms,
+                            m, w));
     for (int64_t i = 0; status == CST_OK && i < m; i++)
         w[i * m + i] = 1;
     if (status == CST_OK) {
@@ -95,11 +93,8 @@ static cst_status sum_rows(cst_context *context, const cst_kernels *kernels, int
     for (int64_t b = 0; status == CST_OK && b < cst_block_count(rows); b++) {
         int64_t count = cst_block_size(rows, b);
         status = against_landmarks(context, kernels, member, f, cst_block_first(b), count, block);
-        if (status == CST_OK)
-            status =
-                cst_gemm_f64(context, false, false, count, q, m, 1, block, m, root, q, 0, z, q);
-        if (status == CST_OK)
-            status = cst_syrk_f64(context, q, count, 1, z, q, 1, gram, q);
+        CST_TRY(cst_gemm_f64(context, false, false, count, q, m, 1, block, m, root, q, 0, z, q));
+        CST_TRY(cst_syrk_f64(context, q, count, 1, z, q, 1, gram, q));
         for (int64_t i = 0; status == CST_OK && i < count; i++)
             for (int64_t j = 0; j < q; j++)
                 sums[j] += z[i * q + j];
@@ -127,11 +122,9 @@ static cst_status sum_rows_f32(cst_context *context, const cst_kernels *kernels,
         int64_t count = cst_block_size(rows, b);
         status =
             cst_narrow_rows(context, kernels, member, &f->narrow, cst_block_first(b), count, block);
-        if (status == CST_OK)
-            status = cst_gemm_f32(context, false, false, count, q, m, 1, block, width, single, q, 0,
-                                  z, q);
-        if (status == CST_OK)
-            status = cst_gemm_f32(context, true, false, q, q, count, 1, z, q, z, q, 0, part, q);
+        CST_TRY(
+            cst_gemm_f32(context, false, false, count, q, m, 1, block, width, single, q, 0, z, q));
+        CST_TRY(cst_gemm_f32(context, true, false, q, q, count, 1, z, q, z, q, 0, part, q));
         for (int64_t x = 0; status == CST_OK && x < q * q; x++)
             gram[x] += (double)part[x];
         for (int64_t i = 0; status == CST_OK && i < count; i++)
@@ -180,8 +173,7 @@ static cst_status rotate(cst_context *context, double rows, const double *root, 
     }
     double residual = 1 - trace / rows;
     out->residual = residual < 0 ? 0 : residual;
-    if (status == CST_OK)
-        status = cst_eigh(context, q, gram, values);
+    CST_TRY(cst_eigh(context, q, gram, values));
     if (status != CST_OK)
         goto cleanup;
     out->rank = numerical_rank(values, q, tail);
@@ -198,9 +190,8 @@ static cst_status rotate(cst_context *context, double rows, const double *root, 
     top_columns(gram, q, out->rank, NULL, axes);
     status = cst_gemm_f64(context, false, false, m, out->rank, q, 1, root, q, axes, out->rank, 0,
                           out->projection, out->rank);
-    if (status == CST_OK)
-        status = cst_gemm_f64(context, true, false, out->rank, 1, q, 1, axes, out->rank, mean, 1, 0,
-                              out->mean, 1);
+    CST_TRY(cst_gemm_f64(context, true, false, out->rank, 1, q, 1, axes, out->rank, mean, 1, 0,
+                         out->mean, 1));
 
 cleanup:
     cst_free(context, mean);
@@ -238,13 +229,10 @@ cst_status cst_features_fit(cst_context *context, const cst_kernels *kernels, in
     }
     status = cst_kernel_rows(context, kernels, member, landmarks, 0, count, scratch, out->points,
                              out->norms);
-    if (status == CST_OK)
-        status = inverse_root(context, kernels, member, landmarks, out, root, &kept);
-    if (status == CST_OK)
-        status = (out->narrow.columns ? sum_rows_f32 : sum_rows)(context, kernels, member, out,
-                                                                 root, kept, gram, sums);
-    if (status == CST_OK)
-        status = rotate(context, (double)kernels->view->rows, root, kept, gram, sums, tail, out);
+    CST_TRY(inverse_root(context, kernels, member, landmarks, out, root, &kept));
+    CST_TRY((out->narrow.columns ? sum_rows_f32 : sum_rows)(context, kernels, member, out, root,
+                                                            kept, gram, sums));
+    CST_TRY(rotate(context, (double)kernels->view->rows, root, kept, gram, sums, tail, out));
     if (status == CST_OK && out->narrow.columns)
         status = narrow_projection(context, out);
 
@@ -276,8 +264,7 @@ cst_status cst_features_rows_f32(cst_context *context, const cst_kernels *kernel
     int64_t width = features->narrow.width;
     float *block = cst_alloc(context, (size_t)count, (size_t)width * sizeof *block);
     cst_status status = block ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_narrow_rows(context, kernels, member, &features->narrow, first, count, block);
+    CST_TRY(cst_narrow_rows(context, kernels, member, &features->narrow, first, count, block));
     for (int64_t i = 0; status == CST_OK && i < count; i++)
         for (int64_t j = 0; j < r; j++)
             out[i * r + j] = (float)-features->mean[j];
@@ -295,8 +282,7 @@ static cst_status narrow_features(cst_context *context, const cst_kernels *kerne
     int64_t entries = count * features->rank;
     float *single = cst_alloc(context, (size_t)entries, sizeof *single);
     cst_status status = single ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_features_rows_f32(context, kernels, member, features, first, count, single);
+    CST_TRY(cst_features_rows_f32(context, kernels, member, features, first, count, single));
     for (int64_t x = 0; status == CST_OK && x < entries; x++)
         out[x] = (double)single[x];
     cst_free(context, single);
@@ -314,14 +300,12 @@ cst_status cst_features_rows(cst_context *context, const cst_kernels *kernels, i
     int64_t r = features->rank;
     double *block = cst_alloc(context, (size_t)count, (size_t)m * sizeof *block);
     cst_status status = block ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = against_landmarks(context, kernels, member, features, first, count, block);
+    CST_TRY(against_landmarks(context, kernels, member, features, first, count, block));
     for (int64_t i = 0; status == CST_OK && i < count; i++)
         for (int64_t j = 0; j < r; j++)
             out[i * r + j] = -features->mean[j];
-    if (status == CST_OK)
-        status = cst_gemm_f64(context, false, false, count, r, m, 1, block, m, features->projection,
-                              r, 1, out, r);
+    CST_TRY(cst_gemm_f64(context, false, false, count, r, m, 1, block, m, features->projection, r,
+                         1, out, r));
     cst_free(context, block);
     return status;
 }

@@ -13,12 +13,12 @@
 
 /* Seconds on one core that `auto` spends on a sample of pairs of rows, and those of a multiply-add
  * in the products of two members. */
-#define CST_SECONDS_MOST 12.0
+#define CST_SECONDS_MAX 12.0
 #define CST_SECONDS_MEMBER_ADD 2.5e-11
 
 /* Bytes of packed rows at most, and the fewest rows that a sample is worth. */
 #define CST_PACKED_BYTES 3e8
-enum { CST_SAMPLE_LEAST = 2048 };
+enum { CST_SAMPLE_MIN = 2048 };
 
 /* Up to a factor common to all pairs (which CKA cancels), into hsic [K*K], symmetric; 0 for
  * constant members. Biased: tr(K H L H). Unbiased: n (n - 3) times the U-statistic. */

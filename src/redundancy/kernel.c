@@ -61,8 +61,7 @@ cst_status cst_sample_rows(cst_context *context, int64_t rows, int64_t count, ui
         table.place[at_j] = j;
         table.value[at_j] = here;
     }
-    if (status == CST_OK)
-        status = cst_sort(context, sample, (size_t)count, sizeof *sample, compare_rows);
+    CST_TRY(cst_sort(context, sample, (size_t)count, sizeof *sample, compare_rows));
     cst_free(context, table.place);
     cst_free(context, table.value);
     return status;
@@ -125,7 +124,7 @@ cst_status cst_kernel_tile(cst_context *context, const cst_kernels *kernels, int
     return status;
 }
 
-/* ---- bandwidths ------------------------------------------------------------------------------ */
+/* ---- bandwidths ---- */
 
 /* Classes from which products are taken in single precision. */
 enum { SINGLE_CLASSES = 128 };
@@ -252,9 +251,8 @@ static cst_status sample_products(cst_context *worker, int64_t classes, const do
     cst_status status = narrow && tile ? CST_OK : CST_ERROR_MEMORY;
     for (size_t i = 0; status == CST_OK && i < count; i++)
         narrow[i] = (float)rows[i];
-    if (status == CST_OK)
-        status = cst_gemm_f32(worker, false, true, n, n, classes, -2, narrow, classes, narrow,
-                              classes, 0, tile, n);
+    CST_TRY(cst_gemm_f32(worker, false, true, n, n, classes, -2, narrow, classes, narrow, classes,
+                         0, tile, n));
     for (int64_t i = 0; status == CST_OK && i < n * n; i++)
         squares[i] = (double)tile[i];
     cst_free(worker, narrow);
@@ -272,13 +270,9 @@ static cst_status pair_distances(cst_context *worker, const bandwidth_job *job, 
     double *norms = cst_alloc(worker, (size_t)n, sizeof *norms);
     double *squares = cst_alloc(worker, (size_t)n * (size_t)n, sizeof *squares);
     cst_status status = scratch && rows && norms && squares ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = set_origin(worker, job, member, scratch);
-    if (status == CST_OK)
-        status =
-            cst_kernel_rows(worker, job->kernels, member, job->sample, 0, n, scratch, rows, norms);
-    if (status == CST_OK)
-        status = sample_products(worker, classes, rows, n, single, squares);
+    CST_TRY(set_origin(worker, job, member, scratch));
+    CST_TRY(cst_kernel_rows(worker, job->kernels, member, job->sample, 0, n, scratch, rows, norms));
+    CST_TRY(sample_products(worker, classes, rows, n, single, squares));
     double least = single ? 1e-3 : 1e-6;
     for (int64_t i = 0, at = 0; status == CST_OK && i < n; i++)
         for (int64_t j = i + 1; j < n; j++) {
@@ -331,10 +325,8 @@ cst_status cst_kernels_create(cst_context *context, const cst_view *view, uint64
     bandwidth_job job = {.kernels = out, .sample = sample, .count = count};
     cst_status status =
         out->sigma && out->constant && out->origin && sample ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_sample_rows(context, view->rows, count, seed, CST_STREAM_BANDWIDTH, 0, sample);
-    if (status == CST_OK)
-        status = cst_parallel_for(context, view->members, find_bandwidth, &job);
+    CST_TRY(cst_sample_rows(context, view->rows, count, seed, CST_STREAM_BANDWIDTH, 0, sample));
+    CST_TRY(cst_parallel_for(context, view->members, find_bandwidth, &job));
     cst_free(context, sample);
     if (status != CST_OK)
         cst_kernels_free(context, out);

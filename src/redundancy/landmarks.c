@@ -68,9 +68,7 @@ static cst_status start_pivoting(cst_context *context, pivoting *p, int64_t cap,
         scratch && p->index && p->data && p->norms && p->left && p->running && p->pivots
             ? CST_OK
             : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status =
-            cst_sample_rows(context, view->rows, p->rows, seed, CST_STREAM_LANDMARKS, 1, p->index);
+    CST_TRY(cst_sample_rows(context, view->rows, p->rows, seed, CST_STREAM_LANDMARKS, 1, p->index));
     if (status == CST_OK) {
         status = cst_kernel_rows(context, p->kernels, p->member, p->index, 0, p->rows, scratch,
                                  p->data, p->norms);
@@ -124,9 +122,8 @@ static cst_status missed_rows(cst_context *context, const pivoting *p, const int
         for (int64_t j = 0; j < p->count; j++)
             known[j * count + t] = p->factor[j * p->rows + at[t]];
     }
-    if (status == CST_OK)
-        status = cst_kernel_tile(context, p->kernels, p->member, data, norms, count,
-                                 square ? data : p->data, square ? norms : p->norms, width, out);
+    CST_TRY(cst_kernel_tile(context, p->kernels, p->member, data, norms, count,
+                            square ? data : p->data, square ? norms : p->norms, width, out));
     if (status == CST_OK && p->count > 0)
         status = cst_gemm_f64(context, true, false, count, width, p->count, -1, known, count,
                               square ? known : p->factor, width, 1, out, width);
@@ -173,8 +170,7 @@ static cst_status make_room(cst_context *context, pivoting *p, int64_t count) {
 static cst_status extend(cst_context *context, pivoting *p, const int64_t *taken, int64_t count) {
     cst_status status = make_room(context, p, count);
     double *fresh = p->factor + p->count * p->rows;
-    if (status == CST_OK)
-        status = missed_rows(context, p, taken, count, false, fresh);
+    CST_TRY(missed_rows(context, p, taken, count, false, fresh));
     int64_t made = 0;
     for (int64_t t = 0; status == CST_OK && t < count; t++) {
         double *row = fresh + made * p->rows;
@@ -208,9 +204,8 @@ static cst_status centred_norm(cst_context *context, const pivoting *p, double *
     double *gram = cst_alloc(context, (size_t)m, (size_t)m * sizeof *gram);
     double *sums = cst_alloc(context, (size_t)m, sizeof *sums);
     cst_status status = gram && sums ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_gemm_f64(context, false, true, m, m, p->rows, 1, p->factor, p->rows, p->factor,
-                              p->rows, 0, gram, m);
+    CST_TRY(cst_gemm_f64(context, false, true, m, m, p->rows, 1, p->factor, p->rows, p->factor,
+                         p->rows, 0, gram, m));
     for (int64_t j = 0; status == CST_OK && j < m; j++)
         for (int64_t i = 0; i < p->rows; i++)
             sums[j] += p->factor[j * p->rows + i];
@@ -276,8 +271,7 @@ cst_status cst_landmarks_residual(cst_context *context, const cst_kernels *kerne
     cap = cap < rows ? cap : rows;
     floor = floor < cap ? floor : cap;
     cst_status status = start_pivoting(context, &p, cap, seed);
-    if (status == CST_OK)
-        status = grow_to(context, &p, floor, cap, tolerance, converged);
+    CST_TRY(grow_to(context, &p, floor, cap, tolerance, converged));
     for (int64_t i = 0; status == CST_OK && i < p.count; i++)
         landmarks[i] = p.index[p.pivots[i]];
     if (status == CST_OK)

@@ -53,7 +53,7 @@ static void squares_of_rows(const double *z, int64_t rows, int64_t rank, double 
     }
 }
 
-/* ---- cross-Grams ----------------------------------------------------------------------------- */
+/* ---- cross-Grams ---- */
 
 static cst_status fill_singles(cst_context *worker, const lowrank_job *job, int32_t k,
                                int64_t in_chunk, int64_t first, int64_t rows) {
@@ -155,10 +155,8 @@ static cst_status sweep(cst_context *context, lowrank_job *job, int64_t pairs, d
         int64_t left = all - job->first_block;
         job->blocks = left < per_chunk ? left : per_chunk;
         status = cst_parallel_for(context, job->blocks * job->members, fill_chunk, job);
-        if (status == CST_OK)
-            status = cst_parallel_for(context, pairs, add_cross, job);
-        if (status == CST_OK)
-            status = cst_progress(context, "cka", job->first_block + job->blocks, all);
+        CST_TRY(cst_parallel_for(context, pairs, add_cross, job));
+        CST_TRY(cst_progress(context, "cka", job->first_block + job->blocks, all));
     }
     for (int64_t p = 0; status == CST_OK && p < pairs; p++) {
         int64_t a = job->pair_a[p];
@@ -204,8 +202,7 @@ static cst_status sweep_all(cst_context *context, lowrank_job *job, double *hsic
     while (status == CST_OK && a < job->members) {
         int64_t pairs = 0;
         status = next_pairs(context, job, &a, &b, &pairs);
-        if (status == CST_OK)
-            status = sweep(context, job, pairs, hsic);
+        CST_TRY(sweep(context, job, pairs, hsic));
     }
     return status;
 }
@@ -242,9 +239,8 @@ static cst_status debias(cst_context *context, const lowrank_job *job, double *h
     double *products = cst_alloc(context, k, k * sizeof *products);
     double *totals = cst_alloc(context, k, sizeof *totals);
     cst_status status = products && totals ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_gemm_f64(context, false, true, job->members, job->members, rows, 1,
-                              job->diagonal, rows, job->diagonal, rows, 0, products, job->members);
+    CST_TRY(cst_gemm_f64(context, false, true, job->members, job->members, rows, 1, job->diagonal,
+                         rows, job->diagonal, rows, 0, products, job->members));
     for (size_t a = 0; status == CST_OK && a < k; a++)
         for (int64_t i = 0; i < rows; i++)
             totals[a] += job->diagonal[(int64_t)a * rows + i];
@@ -287,8 +283,7 @@ cst_status cst_hsic_features(cst_context *context, const cst_kernels *kernels,
         job.single = job.single && (features[k].single || features[k].rank == 0);
     if (!job.chunk || !job.singles)
         status = CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = make_pairs(context, &job);
+    CST_TRY(make_pairs(context, &job));
     int64_t rows = status == CST_OK ? chunk_blocks(&job) * CST_BLOCK_ROWS : 0;
     for (size_t k = 0; status == CST_OK && k < members; k++) {
         size_t rank = (size_t)features[k].rank;
@@ -298,8 +293,7 @@ cst_status cst_hsic_features(cst_context *context, const cst_kernels *kernels,
             job.chunk[k] = cst_alloc(context, (size_t)rows, rank * sizeof **job.chunk);
         status = job.chunk[k] || job.singles[k] ? CST_OK : CST_ERROR_MEMORY;
     }
-    if (status == CST_OK)
-        status = sweep_all(context, &job, hsic);
+    CST_TRY(sweep_all(context, &job, hsic));
     if (status == CST_OK && job.diagonal)
         status = debias(context, &job, hsic);
     free_arrays(context, job.chunk, members);
@@ -314,7 +308,7 @@ cst_status cst_hsic_features(cst_context *context, const cst_kernels *kernels,
     return status;
 }
 
-/* ---- probes ---------------------------------------------------------------------------------- */
+/* ---- probes ---- */
 
 /* Signs of one block of rows, the same for every member, out [rows][s]. */
 static void draw_signs(const lowrank_job *job, int64_t block, int64_t rows, double *out) {
@@ -378,10 +372,8 @@ static cst_status add_probed(cst_context *worker, void *user, int64_t block, dou
             else if (status == CST_OK)
                 memset(u + k * length, 0, (size_t)length * sizeof *u);
         }
-        if (status == CST_OK)
-            status =
-                cst_gemm_f64(worker, false, true, job->members, job->members, length,
-                             1 / (double)job->probes, u, length, u, length, 1, sum, job->members);
+        CST_TRY(cst_gemm_f64(worker, false, true, job->members, job->members, length,
+                             1 / (double)job->probes, u, length, u, length, 1, sum, job->members));
     }
     cst_free(worker, z);
     cst_free(worker, u);
@@ -404,11 +396,9 @@ cst_status cst_hsic_probes(cst_context *context, const cst_kernels *kernels,
             cst_alloc(context, (size_t)features[k].rank, (size_t)probes * sizeof **job.sketch);
         status = job.sketch[k] ? CST_OK : CST_ERROR_MEMORY;
     }
-    if (status == CST_OK)
-        status = cst_parallel_for(context, job.members, make_sketch, &job);
-    if (status == CST_OK)
-        status = cst_reduce_blocks(context, cst_block_count(kernels->view->rows), members * members,
-                                   add_probed, &job, hsic);
+    CST_TRY(cst_parallel_for(context, job.members, make_sketch, &job));
+    CST_TRY(cst_reduce_blocks(context, cst_block_count(kernels->view->rows), members * members,
+                              add_probed, &job, hsic));
     if (status == CST_OK && job.diagonal)
         status = debias(context, &job, hsic);
     free_arrays(context, job.sketch, members);

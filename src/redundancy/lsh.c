@@ -26,14 +26,14 @@
 
 /* Members on a side of a block of pairs, and pairs drawn to judge recall: of those that sketches
  * alone would pursue, those not far below, all others. */
-enum { BLOCK_SIDE = 32, STRATA = 3, DRAWN_MOST = 24 };
+enum { BLOCK_SIDE = 32, STRATA = 3, DRAWN_MAX = 24 };
 static const int32_t DRAWN[STRATA] = {24, 24, 16};
 
 typedef enum pair_state { PAIR_OPEN = 0, PAIR_PROPOSED = 1, PAIR_COMPUTED = 2 } pair_state;
 
 typedef struct stratum {
     int64_t size;
-    int64_t pairs[DRAWN_MOST]; /* a K + b */
+    int64_t pairs[DRAWN_MAX]; /* a K + b */
     int32_t drawn;
 } stratum;
 
@@ -79,7 +79,7 @@ bool cst_lsh_wanted(const cst_view *view, const cst_cka_options *o) {
            (view->members >= CST_LSH_MEMBERS && saved > SECONDS_SKETCH * members);
 }
 
-/* ---- proposals ------------------------------------------------------------------------------- */
+/* ---- proposals ---- */
 
 typedef struct entry {
     uint32_t key;
@@ -112,9 +112,8 @@ static cst_status propose(cst_context *context, lsh_job *job, const float *sketc
     entry *entries = cst_alloc(context, k, sizeof *entries);
     uint32_t *keys = cst_alloc(context, tables, k * sizeof *keys);
     cst_status status = entries && keys ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_sketch_keys(context, sketches, (int32_t)k, job->tables.bits,
-                                 job->tables.tables, job->options->seed, keys);
+    CST_TRY(cst_sketch_keys(context, sketches, (int32_t)k, job->tables.bits, job->tables.tables,
+                            job->options->seed, keys));
     for (size_t t = 0; status == CST_OK && t < tables; t++) {
         size_t count = 0;
         for (size_t m = 0; m < k; m++)
@@ -132,7 +131,7 @@ static cst_status propose(cst_context *context, lsh_job *job, const float *sketc
     return status;
 }
 
-/* ---- blocks ---------------------------------------------------------------------------------- */
+/* ---- blocks ---- */
 
 /* Appends `member` and all members that chains of proposed pairs join it to, those nearer first.
  * A component of one is not appended. */
@@ -246,7 +245,7 @@ static void mark(lsh_job *job, int32_t i, int32_t j, size_t at, void *user) {
     job->state[b * job->members + a] = *state;
 }
 
-/* ---- what hashing missed --------------------------------------------------------------------- */
+/* ---- what hashing missed ---- */
 
 /* Draws pairs that no block holds, stratum by stratum (reservoir sampling), and gives each a group
  * of its own. */
@@ -298,7 +297,7 @@ static double missed_pairs(const lsh_job *job, const double *cka) {
     return missed;
 }
 
-/* ---- the CKA of the pairs in blocks ---------------------------------------------------------- */
+/* ---- the CKA of the pairs in blocks ---- */
 
 /* The kernels of `number` members, on a view of them. */
 static cst_status restrict_kernels(cst_context *context, const lsh_job *job, const int32_t *members,
@@ -323,7 +322,7 @@ static cst_status restrict_kernels(cst_context *context, const lsh_job *job, con
     return CST_OK;
 }
 
-/* Rows whose pairs are taken: all, those asked for, or those that take CST_SECONDS_MOST. */
+/* Rows whose pairs are taken: all, those asked for, or those that take CST_SECONDS_MAX. */
 static int64_t choose_rows(const lsh_job *job, const cst_packed *packed) {
     const cst_cka_options *options = job->options;
     int64_t all = job->kernels->view->rows;
@@ -335,8 +334,8 @@ static int64_t choose_rows(const lsh_job *job, const cst_packed *packed) {
         bytes += packed->member[k].bytes;
         pair += packed->member[k].seconds;
     }
-    double rows = fmin(sqrt(2 * CST_SECONDS_MOST / pair), CST_PACKED_BYTES / bytes);
-    rows = fmax(rows, CST_SAMPLE_LEAST);
+    double rows = fmin(sqrt(2 * CST_SECONDS_MAX / pair), CST_PACKED_BYTES / bytes);
+    rows = fmax(rows, CST_SAMPLE_MIN);
     if (options->estimator == CST_CKA_SAMPLE && options->rows > 0)
         rows = options->rows;
     if (options->statistic == CST_CKA_UNBIASED)
@@ -353,8 +352,7 @@ static cst_status compute_packed(cst_context *context, lsh_job *job, double *hsi
     cst_packed packed = {0};
     cst_status status =
         restrict_kernels(context, job, job->order, job->count, &view, &pointers, &kernels);
-    if (status == CST_OK)
-        status = cst_packed_plan(context, &kernels, &packed);
+    CST_TRY(cst_packed_plan(context, &kernels, &packed));
     if (status != CST_OK)
         goto cleanup;
     out->rows = choose_rows(job, &packed);
@@ -367,10 +365,8 @@ static cst_status compute_packed(cst_context *context, lsh_job *job, double *hsi
                                           CST_STREAM_LANDMARKS, 3, sample)
                         : CST_ERROR_MEMORY;
     }
-    if (status == CST_OK)
-        status = cst_packed_fill(context, &packed, sample, out->rows);
-    if (status == CST_OK)
-        status = cst_hsic_blocks(context, &packed, &job->blocks, job->options->statistic, hsic);
+    CST_TRY(cst_packed_fill(context, &packed, sample, out->rows));
+    CST_TRY(cst_hsic_blocks(context, &packed, &job->blocks, job->options->statistic, hsic));
 
 cleanup:
     if (packed.member)
@@ -391,10 +387,8 @@ static cst_status compute_group(cst_context *context, const lsh_job *job,
     const int32_t *members = job->order + group->first;
     double *all = cst_alloc(context, width, width * sizeof *all);
     cst_status status = all ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = restrict_kernels(context, job, members, group->count, &view, &pointers, &kernels);
-    if (status == CST_OK)
-        status = job->products(context, job->user, &kernels, members, all);
+    CST_TRY(restrict_kernels(context, job, members, group->count, &view, &pointers, &kernels));
+    CST_TRY(job->products(context, job->user, &kernels, members, all));
     for (int32_t n = 0; status == CST_OK && n < group->blocks; n++) {
         const cst_pair_block *block = &job->blocks.block[group->first_block + n];
         const double *from =
@@ -520,20 +514,15 @@ cst_status cst_cka_hashed(cst_context *context, const cst_kernels *kernels,
     bool made = out->estimated && sketches && job.state && job.order && job.blocks.block &&
                 job.blocks.group;
     cst_status status = made ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_sketches(context, kernels, options->statistic, options->seed, sketches);
-    if (status == CST_OK)
-        status = cst_sketch_cosines(context, sketches, (int32_t)k, out->cka);
-    if (status == CST_OK)
-        status = propose(context, &job, sketches);
-    if (status == CST_OK)
-        status = arrange(context, &job);
+    CST_TRY(cst_sketches(context, kernels, options->statistic, options->seed, sketches));
+    CST_TRY(cst_sketch_cosines(context, sketches, (int32_t)k, out->cka));
+    CST_TRY(propose(context, &job, sketches));
+    CST_TRY(arrange(context, &job));
     if (status == CST_OK) {
         each_pair(&job, mark, NULL);
         status = draw_pairs(context, &job);
     }
-    if (status == CST_OK)
-        status = compute_pairs(context, &job, out);
+    CST_TRY(compute_pairs(context, &job, out));
     cst_free(context, sketches);
     cst_free(context, job.state);
     cst_free(context, job.order);

@@ -139,9 +139,7 @@ static cst_status features_error(cst_context *context, const double *e, int64_t 
     double squares = 0;
     double *moved = cst_alloc(context, (size_t)m, (size_t)kept * sizeof *moved);
     cst_status status = moved ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status =
-            cst_gemm_f64(context, false, false, m, kept, m, 1, e, m, root, kept, 0, moved, kept);
+    CST_TRY(cst_gemm_f64(context, false, false, m, kept, m, 1, e, m, root, kept, 0, moved, kept));
     for (int64_t x = 0; status == CST_OK && x < m * kept; x++)
         squares += moved[x] * moved[x];
     *error = sqrt(squares / (double)m);
@@ -164,13 +162,11 @@ static cst_status try_narrow(cst_context *context, cst_narrow *narrow, const flo
     for (int64_t x = 0; x < m * narrow->classes; x++)
         count += fabsf(rows[x]) >= narrow->least;
     narrow->sparse = count < SPARSE_SHARE * (double)m * (double)classes;
-    if (status == CST_OK)
-        status = kernels_of(context, narrow, rows, m, list, entries, single);
+    CST_TRY(kernels_of(context, narrow, rows, m, list, entries, single));
     for (int64_t i = 0; status == CST_OK && i < m; i++)
         for (int64_t j = 0; j < m; j++)
             e[i * m + j] = (double)single[i * width + j] - kernel[i * m + j];
-    if (status == CST_OK)
-        status = features_error(context, e, m, root, kept, error);
+    CST_TRY(features_error(context, e, m, root, kept, error));
     cst_free(context, single);
     cst_free(context, e);
     cst_free(context, list);
@@ -191,10 +187,8 @@ cst_status cst_narrow_create(cst_context *context, const cst_kernels *kernels, i
     *out = (cst_narrow){.classes = classes, .width = width};
     float *rows = cst_alloc(context, (size_t)count, (size_t)classes * sizeof *rows);
     cst_status status = rows ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_view_gather(context, kernels->view, member, landmarks, count, rows);
-    if (status == CST_OK)
-        status = fill(context, rows, count, kernels->sigma[member], &most, out);
+    CST_TRY(cst_view_gather(context, kernels->view, member, landmarks, count, rows));
+    CST_TRY(fill(context, rows, count, kernels->sigma[member], &most, out));
     for (int t = 0; status == CST_OK && t < LEFT_OUT_COUNT; t++) {
         out->least = most > 0 ? (float)(LEFT_OUT[t] / most) : 0;
         status = try_narrow(context, out, rows, count, kernel, root, kept, &error);
@@ -222,10 +216,8 @@ cst_status cst_narrow_rows(cst_context *context, const cst_kernels *kernels, int
     int32_t *list = cst_alloc(context, classes, sizeof *list);
     float *entries = cst_alloc(context, classes, sizeof *entries);
     cst_status status = scratch && list && entries ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_view_rows(context, kernels->view, member, first, count, scratch, &rows);
-    if (status == CST_OK)
-        status = kernels_of(context, narrow, rows, count, list, entries, out);
+    CST_TRY(cst_view_rows(context, kernels->view, member, first, count, scratch, &rows));
+    CST_TRY(kernels_of(context, narrow, rows, count, list, entries, out));
     cst_free(context, scratch);
     cst_free(context, list);
     cst_free(context, entries);

@@ -20,7 +20,7 @@
 #define ROW_VARIANCE 0.25
 
 /* The share of a tile's variance that is never taken for effects of its strips. */
-#define LEAST_LEFT 0.25
+#define MIN_LEFT 0.25
 
 /* Tiles from which a variance is told, at least. */
 enum { CHECK_TILES = 64 };
@@ -131,7 +131,7 @@ static double variance_of(const cst_pairs *pairs, const double *sums, const doub
     if (pairs->strip_sums && each > 1) {
         double shared = strip_squares(pairs, w, a, b, each * mean) - 2 * (tiles - 1) * variance;
         row = fmax(shared / (strips * each * (each - 1)), 0);
-        variance = fmax(variance - 2 * row, LEAST_LEFT * variance);
+        variance = fmax(variance - 2 * row, MIN_LEFT * variance);
     }
     double n = (double)pairs->rows;
     double all = (double)pairs->all;

@@ -121,16 +121,12 @@ cst_status cst_pearson(cst_context *context, const cst_view *view, double *pears
     cst_status status = shift && sums && products ? CST_OK : CST_ERROR_MEMORY;
     columns job = {.view = view, .shift = shift};
     int64_t blocks = cst_block_count(view->rows);
-    if (status == CST_OK)
-        status = find_origins(context, view, shift);
+    CST_TRY(find_origins(context, view, shift));
     cst_la_enter();
-    if (status == CST_OK)
-        status = cst_reduce_blocks(context, blocks, members, add_sums, &job, sums);
+    CST_TRY(cst_reduce_blocks(context, blocks, members, add_sums, &job, sums));
     for (size_t k = 0; status == CST_OK && k < members; k++)
         shift[k] += sums[k] / ((double)view->rows * (double)view->classes);
-    if (status == CST_OK)
-        status =
-            cst_reduce_blocks(context, blocks, members * members, add_products, &job, products);
+    CST_TRY(cst_reduce_blocks(context, blocks, members * members, add_products, &job, products));
     cst_la_leave();
     if (status == CST_OK)
         normalise(pearson, members, products);
@@ -158,8 +154,7 @@ cst_status cst_gram_kappa(cst_context *context, const double *correlation, int32
         }
     }
     cst_la_enter();
-    if (status == CST_OK)
-        status = cst_eigh(context, size, matrix, values);
+    CST_TRY(cst_eigh(context, size, matrix, values));
     cst_la_leave();
     for (size_t i = 0; status == CST_OK && i < n; i++) {
         if (values[i] >= 1e-10 * values[n - 1]) {

@@ -57,7 +57,7 @@ static void find_partner(const double *similarity, int32_t members, int32_t memb
 
 /* Before redundancy is asked: such a member must not stand in for one that can be kept. */
 static void too_dear_alone(cst_projection *out, int32_t member) {
-    out->because[member] = CST_DROPPED_COST;
+    out->reason[member] = CST_DROPPED_COST;
 }
 
 static void project_ordered(const double *similarity, int32_t members, const int32_t *order,
@@ -69,17 +69,17 @@ static void project_ordered(const double *similarity, int32_t members, const int
         int32_t k = order[i];
         find_partner(similarity, members, k, out);
         if (is_constant(rule, k)) {
-            out->because[k] = CST_DROPPED_CONSTANT;
+            out->reason[k] = CST_DROPPED_CONSTANT;
         } else if (!affordable(rule, alone, k)) {
             too_dear_alone(out, k);
         } else if (out->partner[k] >= 0 && out->similarity[k] > rule->tau) {
-            out->because[k] = CST_DROPPED_REDUNDANT;
+            out->reason[k] = CST_DROPPED_REDUNDANT;
         } else if (rule->cap_count > 0 && out->kept_count >= rule->cap_count) {
-            out->because[k] = CST_DROPPED_COUNT;
+            out->reason[k] = CST_DROPPED_COUNT;
         } else if (!rule->each_alone && !affordable(rule, total, k)) {
-            out->because[k] = CST_DROPPED_COST;
+            out->reason[k] = CST_DROPPED_COST;
         } else {
-            out->because[k] = CST_KEPT;
+            out->reason[k] = CST_KEPT;
             out->kept[out->kept_count++] = k;
             for (int c = 0; c < CST_COSTS; c++)
                 total[c] += rule->cap_cost[c] > 0 ? rule->cost[c][k] : 0;
@@ -113,7 +113,7 @@ static cst_status nothing_kept(cst_context *context, const int32_t *order, int32
     for (int32_t i = 0; i < members; i++)
         if (!is_constant(rule, order[i]))
             return too_dear(context, members, rule);
-    out->because[order[0]] = CST_KEPT;
+    out->reason[order[0]] = CST_KEPT;
     out->kept[out->kept_count++] = order[0];
     return CST_OK;
 }
@@ -135,10 +135,10 @@ cst_status cst_project(cst_context *context, const double *similarity, int32_t m
     int32_t *order = cst_alloc(context, count, sizeof *order);
     out->members = members;
     out->kept = cst_alloc(context, count, sizeof *out->kept);
-    out->because = cst_alloc(context, count, sizeof *out->because);
+    out->reason = cst_alloc(context, count, sizeof *out->reason);
     out->partner = cst_alloc(context, count, sizeof *out->partner);
     out->similarity = cst_alloc(context, count, sizeof *out->similarity);
-    if (!order || !out->kept || !out->because || !out->partner || !out->similarity) {
+    if (!order || !out->kept || !out->reason || !out->partner || !out->similarity) {
         status = CST_ERROR_MEMORY;
         goto cleanup;
     }
@@ -158,13 +158,13 @@ void cst_projection_free(cst_context *context, cst_projection *projection) {
     if (!projection)
         return;
     cst_free(context, projection->kept);
-    cst_free(context, projection->because);
+    cst_free(context, projection->reason);
     cst_free(context, projection->partner);
     cst_free(context, projection->similarity);
     memset(projection, 0, sizeof *projection);
 }
 
-/* ---- thresholds ------------------------------------------------------------------------------ */
+/* ---- thresholds ---- */
 
 static int compare_doubles(const void *a, const void *b) {
     double x = *(const double *)a;
@@ -207,8 +207,7 @@ cst_status cst_elbow_threshold(cst_context *context, const double *similarity, i
     *tau = 1;
     *found = false;
     cst_status status = check_members(context, members);
-    if (status == CST_OK)
-        status = sorted_pairs(context, similarity, members, &values, &count);
+    CST_TRY(sorted_pairs(context, similarity, members, &values, &count));
     double widest = 0;
     for (int64_t i = 0; status == CST_OK && members >= 3 && i + 1 < count; i++) {
         double gap = values[i + 1] - values[i];
@@ -301,8 +300,7 @@ cst_status cst_threshold_candidates(cst_context *context, const double *similari
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "room for at least one threshold is needed, got %d", (int)capacity);
     cst_status status = check_members(context, members);
-    if (status == CST_OK)
-        status = sorted_pairs(context, similarity, members, &values, &pairs);
+    CST_TRY(sorted_pairs(context, similarity, members, &values, &pairs));
     if (status != CST_OK)
         return status;
     double *grown = cst_grow(context, values, (size_t)pairs, (size_t)pairs + 1, sizeof *values);

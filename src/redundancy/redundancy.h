@@ -9,7 +9,7 @@
 
 #include "pool/view.h"
 
-/* ---- centred kernel alignment -------------------------------------------------------------- */
+/* ---- centred kernel alignment ---- */
 
 typedef enum cst_cka_estimator {
     CST_CKA_AUTO = 0,    /* the cheaper of exact and Nystrom (probes for high ranks), a sample where
@@ -93,8 +93,7 @@ cst_status cst_cka(cst_context *context, const cst_view *view, const cst_cka_opt
                    cst_cka_result *out);
 void cst_cka_result_free(cst_context *context, cst_cka_result *result);
 
-/* ---- Pearson correlation and conditioning ------------------------------------------------------
- */
+/* ---- Pearson correlation and conditioning ---- */
 
 /* Pearson correlations of the flattened columns (one entry per sample and class) into pearson
  * [K*K], symmetric with diagonal 1; a constant column has 0 with every other. */
@@ -106,8 +105,7 @@ cst_status cst_pearson(cst_context *context, const cst_view *view, double *pears
 cst_status cst_gram_kappa(cst_context *context, const double *correlation, int32_t members,
                           const int32_t *subset, int32_t count, double *kappa);
 
-/* ---- clusters, threshold, projection -----------------------------------------------------------
- */
+/* ---- clusters, threshold, projection ---- */
 
 /* Average-linkage clusters of a similarity matrix [K*K]: the two clusters with the largest mean
  * similarity between their members are merged while that exceeds `threshold`. Average linkage, so
@@ -145,10 +143,10 @@ typedef struct cst_projection_rule {
 
 /* Owned by the caller; free with cst_projection_free. */
 typedef struct cst_projection {
-    int32_t members;          /* K */
-    int32_t kept_count;       /* K_eff */
-    int32_t *kept;            /* [kept_count of K], ascending risk */
-    cst_drop_reason *because; /* [K] */
+    int32_t members;         /* K */
+    int32_t kept_count;      /* K_eff */
+    int32_t *kept;           /* [kept_count of K], ascending risk */
+    cst_drop_reason *reason; /* [K] */
     int32_t *partner;   /* [K], kept member most similar to this one at the time of the decision;
                            -1 if there was none */
     double *similarity; /* [K], similarity with the partner; NaN without one */

@@ -80,12 +80,10 @@ static cst_status sketch_member(cst_context *worker, void *user, int64_t task) {
     double *kernel = cst_alloc(worker, n, n * sizeof *kernel);
     double *places = cst_alloc(worker, CST_SKETCH_WIDTH, sizeof *places);
     cst_status status = scratch && rows && norms && kernel && places ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_kernel_rows(worker, kernels, (int32_t)task, job->sample, 0, job->rows, scratch,
-                                 rows, norms);
-    if (status == CST_OK)
-        status = cst_kernel_tile(worker, kernels, (int32_t)task, rows, norms, job->rows, rows,
-                                 norms, job->rows, kernel);
+    CST_TRY(cst_kernel_rows(worker, kernels, (int32_t)task, job->sample, 0, job->rows, scratch,
+                            rows, norms));
+    CST_TRY(cst_kernel_tile(worker, kernels, (int32_t)task, rows, norms, job->rows, rows, norms,
+                            job->rows, kernel));
     if (status == CST_OK) {
         centre(kernel, job->rows, job->statistic, norms);
         fold(job, kernel, places, job->sketches + task * CST_SKETCH_WIDTH);
@@ -106,9 +104,8 @@ cst_status cst_sketches(cst_context *context, const cst_kernels *kernels,
     int64_t *sample = cst_alloc(context, (size_t)n, sizeof *sample);
     uint16_t *folds = cst_alloc(context, pairs, sizeof *folds);
     cst_status status = sample && folds ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_sample_rows(context, view->rows, n, seed, CST_STREAM_PROBES, SUBSTREAM_FOLDS,
-                                 sample);
+    CST_TRY(
+        cst_sample_rows(context, view->rows, n, seed, CST_STREAM_PROBES, SUBSTREAM_FOLDS, sample));
     cst_rng rng;
     cst_rng_init(&rng, seed, CST_STREAM_PROBES, SUBSTREAM_FOLDS + 1);
     for (size_t i = 0; status == CST_OK && i < pairs; i++)
@@ -119,14 +116,13 @@ cst_status cst_sketches(cst_context *context, const cst_kernels *kernels,
                       .rows = n,
                       .folds = folds,
                       .sketches = sketches};
-    if (status == CST_OK)
-        status = cst_parallel_for(context, view->members, sketch_member, &job);
+    CST_TRY(cst_parallel_for(context, view->members, sketch_member, &job));
     cst_free(context, sample);
     cst_free(context, folds);
     return status;
 }
 
-/* ---- products of sketches -------------------------------------------------------------------- */
+/* ---- products of sketches ---- */
 
 typedef struct product_job {
     const float *sketches;

@@ -30,7 +30,7 @@ enum { CUT_COUNT = 8 };
 #define SECONDS_ADD 1.6e-11
 #define SECONDS_PAIR 0.8e-9
 
-/* ---- tiles ----------------------------------------------------------------------------------- */
+/* ---- tiles ---- */
 
 /* exp(x) for x <= 0, within 3e-7 relative; 0 stands for what is above it and exp(-87) for what is
  * below -87. As cst_exp_one_f32 without its ends. */
@@ -148,14 +148,12 @@ static cst_status wide_tile(cst_context *context, const cst_packed *packed, int3
     for (int s = 0; status == CST_OK && s < 2; s++) {
         rows[s] = cst_alloc(context, CST_STRIP_ROWS, classes * sizeof **rows);
         status = rows[s] ? CST_OK : CST_ERROR_MEMORY;
-        if (status == CST_OK)
-            status = cst_kernel_rows(context, kernels, member,
-                                     packed->sample ? packed->sample + at[s] : NULL, at[s],
-                                     count[s], scratch, rows[s], norms[s]);
+        CST_TRY(cst_kernel_rows(context, kernels, member,
+                                packed->sample ? packed->sample + at[s] : NULL, at[s], count[s],
+                                scratch, rows[s], norms[s]));
     }
-    if (status == CST_OK)
-        status = cst_kernel_tile(context, kernels, member, rows[0], norms[0], count[0], rows[1],
-                                 norms[1], count[1], tile);
+    CST_TRY(cst_kernel_tile(context, kernels, member, rows[0], norms[0], count[0], rows[1],
+                            norms[1], count[1], tile));
     for (int64_t x = 0; status == CST_OK && x < count[0] * count[1]; x++)
         out[x] = (float)tile[x];
     cst_free(context, scratch);
@@ -195,7 +193,7 @@ double cst_packed_diagonal(const cst_packed *packed, int32_t member, int64_t row
     return m->packing == CST_PACKED_NOT ? 1 : 1 - 2 * (double)m->levels[row];
 }
 
-/* ---- strips ---------------------------------------------------------------------------------- */
+/* ---- strips ---- */
 
 static void free_strip(cst_context *context, cst_strip *strip) {
     cst_free(context, strip->exponents);
@@ -335,7 +333,7 @@ static cst_status pack_strip(cst_context *context, const cst_kernels *kernels, i
     return pack_dense(context, rows, count, classes, sigma, origin, out);
 }
 
-/* ---- the plan -------------------------------------------------------------------------------- */
+/* ---- the plan ---- */
 
 /* |H E H| (Frobenius) of a symmetric matrix whose diagonal is not counted. */
 static double centred_norm(const double *e, int64_t n, double *sums) {
@@ -432,14 +430,10 @@ static cst_status start_trial(cst_context *context, const cst_kernels *kernels, 
     t->sums = cst_alloc(context, n, sizeof *t->sums);
     cst_status status =
         rows && t->raw && t->kernel && t->error && t->tile && t->sums ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status =
-            cst_kernel_rows(context, kernels, member, positions, 0, t->rows, t->raw, rows, norms);
-    if (status == CST_OK)
-        status = cst_kernel_tile(context, kernels, member, rows, norms, t->rows, rows, norms,
-                                 t->rows, t->kernel);
-    if (status == CST_OK)
-        status = cst_view_gather(context, view, member, positions, t->rows, t->raw);
+    CST_TRY(cst_kernel_rows(context, kernels, member, positions, 0, t->rows, t->raw, rows, norms));
+    CST_TRY(cst_kernel_tile(context, kernels, member, rows, norms, t->rows, rows, norms, t->rows,
+                            t->kernel));
+    CST_TRY(cst_view_gather(context, view, member, positions, t->rows, t->raw));
     if (status == CST_OK)
         t->norm = centred_norm(t->kernel, t->rows, t->sums);
     cst_free(context, rows);
@@ -462,8 +456,7 @@ static cst_status plan_member(cst_context *worker, void *user, int64_t task) {
         sparse.cut = CUTS[c];
         status = try_packing(worker, kernels, member, &t, &sparse, &sparse_good);
     }
-    if (status == CST_OK)
-        status = try_packing(worker, kernels, member, &t, &dense, &dense_good);
+    CST_TRY(try_packing(worker, kernels, member, &t, &dense, &dense_good));
     cst_packed_member chosen = {.packing = CST_PACKED_NOT,
                                 .seconds = SECONDS_PAIR + 3 * SECONDS_ADD * kernels->view->classes};
     if (sparse_good && (!dense_good || sparse.seconds <= dense.seconds)) {
@@ -488,7 +481,7 @@ cst_status cst_packed_plan(cst_context *context, const cst_kernels *kernels, cst
     return cst_parallel_for(context, kernels->view->members, plan_member, out);
 }
 
-/* ---- all rows -------------------------------------------------------------------------------- */
+/* ---- all rows ---- */
 
 static cst_status read_rows(cst_context *worker, const cst_packed *packed, int32_t member,
                             int64_t first, int64_t count, float *scratch, const float **rows) {
@@ -537,8 +530,7 @@ static cst_status fill_strips(cst_context *worker, const cst_packed *packed, int
     float *scratch = cst_alloc(worker, block, sizeof *scratch);
     float *tile = cst_alloc(worker, CST_REFERENCE_ROWS, CST_REFERENCE_ROWS * sizeof *tile);
     cst_status status = scratch && tile ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = find_levels(worker, kernels, m, &m->sample, 0, tile, means);
+    CST_TRY(find_levels(worker, kernels, m, &m->sample, 0, tile, means));
     for (int64_t i = 0; status == CST_OK && i < m->sample.rows; i++)
         mean += (double)means[i] / (double)m->sample.rows;
     for (int64_t b = 0; status == CST_OK && *fit && b < cst_block_count(packed->rows); b++) {
@@ -574,8 +566,7 @@ static cst_status plan_again(cst_context *worker, const cst_packed *packed, int3
     free_strips(worker, packed, m);
     m->packing = CST_PACKED_DENSE;
     cst_status status = start_trial(worker, packed->kernels, member, &t);
-    if (status == CST_OK)
-        status = try_packing(worker, packed->kernels, member, &t, m, &good);
+    CST_TRY(try_packing(worker, packed->kernels, member, &t, m, &good));
     if (!good)
         m->packing = CST_PACKED_NOT;
     free_trial(worker, &t);

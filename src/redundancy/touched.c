@@ -86,7 +86,7 @@ void cst_touched_scratch_free(cst_context *context, cst_touched_scratch *scratch
     memset(scratch, 0, sizeof *scratch);
 }
 
-/* ---- one tile -------------------------------------------------------------------------------- */
+/* ---- one tile ---- */
 
 /* Products of at least `cut` of the entries that two strips have in classes first..last-1, added to
  * every width-th of dots, and where that was. Entries descend: a product too small ends its list.
@@ -282,7 +282,7 @@ void cst_touched_tile(const cst_touched *touched, int64_t i, int64_t j, cst_touc
     }
 }
 
-/* ---- what is left ---------------------------------------------------------------------------- */
+/* ---- what is left ---- */
 
 cst_status cst_touched_finish(cst_context *context, const cst_touched *touched, double *sum,
                               double *row_sums) {
@@ -304,14 +304,12 @@ cst_status cst_touched_finish(cst_context *context, const cst_touched *touched, 
         for (int64_t i = 0; i < rows; i++)
             row_sums[k * rows + i] += w[k * rows + i] * (total - w[k * rows + i]);
     }
-    if (status == CST_OK)
-        status = cst_gemm_f64(context, false, true, members, members, rows, 1, w, rows, w, rows, 0,
-                              products, members);
+    CST_TRY(cst_gemm_f64(context, false, true, members, members, rows, 1, w, rows, w, rows, 0,
+                         products, members));
     for (int64_t i = 0; status == CST_OK && i < members * rows; i++)
         w[i] *= w[i];
-    if (status == CST_OK)
-        status = cst_gemm_f64(context, false, true, members, members, rows, 1, w, rows, w, rows, 0,
-                              squares, members);
+    CST_TRY(cst_gemm_f64(context, false, true, members, members, rows, 1, w, rows, w, rows, 0,
+                         squares, members));
     for (int64_t a = 0; status == CST_OK && a < members; a++)
         for (int64_t b = 0; b <= a; b++) {
             int64_t at = a * members + b;

@@ -5,8 +5,8 @@
 #include "regression/baselines.h"
 
 #include "blend/blend.h"
-#include "meta/linear.h"
-#include "meta/penalty.h"
+#include "learners/linear.h"
+#include "learners/penalty.h"
 #include "regression/learners.h"
 
 #include <math.h>
@@ -88,16 +88,12 @@ static cst_status fit_penalised(cst_context *context, const cst_moments *moments
     double lambda = 0;
     cst_penalty_rule rule = moments->folds < 2 ? CST_PENALTY_GCV : CST_PENALTY_CV;
     cst_status status = cst_standardise(context, moments, -1, &standardised);
-    if (status == CST_OK)
-        status = cst_spectrum_compute(context, &standardised, CST_NOISE_MEDIAN, &spectrum);
-    if (status == CST_OK)
-        status =
-            kind == CST_LINEAR_RIDGE || moments->folds < 2
-                ? cst_penalty_choose(context, moments, &standardised, &spectrum, rule, &grid,
-                                     &lambda)
-                : cst_linear_path_cv(context, moments, kind, ratio, 1e-6, 61, &lambda, NULL, NULL);
-    if (status == CST_OK)
-        status = cst_linear_fit(context, &standardised, kind, lambda, 0.5, &linear);
+    CST_TRY(cst_spectrum_compute(context, &standardised, CST_NOISE_MEDIAN, &spectrum));
+    CST_TRY(
+        kind == CST_LINEAR_RIDGE || moments->folds < 2
+            ? cst_penalty_choose(context, moments, &standardised, &spectrum, rule, &grid, &lambda)
+            : cst_linear_path_cv(context, moments, kind, ratio, 1e-6, 61, &lambda, NULL, NULL));
+    CST_TRY(cst_linear_fit(context, &standardised, kind, lambda, 0.5, &linear));
     if (status == CST_OK) {
         memcpy(weights, linear.coefficients, (size_t)linear.columns * sizeof *weights);
         *intercept = linear.intercept;
@@ -138,8 +134,7 @@ static cst_status fit_minimum_variance(cst_context *context, const cst_moments *
                                        double *weights, double *intercept) {
     double *products = NULL;
     cst_status status = residual_products(context, moments, &products);
-    if (status == CST_OK)
-        status = cst_blend_minimum_variance(context, moments->columns, products, false, weights);
+    CST_TRY(cst_blend_minimum_variance(context, moments->columns, products, false, weights));
     *intercept = 0;
     cst_free(context, products);
     return status;
@@ -155,8 +150,7 @@ static cst_status fit_hill_climbing(cst_context *context, const cst_moments *mom
     double *along = cst_alloc(context, k, sizeof *along); /* S w */
     if (!along)
         status = CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = fit_best_single(context, moments, weights, intercept);
+    CST_TRY(fit_best_single(context, moments, weights, intercept));
     for (int step = 0; status == CST_OK && step < CLIMB_STEPS; step++) {
         double now = 0;
         for (size_t i = 0; i < k; i++) {

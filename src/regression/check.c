@@ -9,16 +9,15 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- units ------------------------------------------------------------------------------------
- */
+/* ---- units ---- */
 
 /* Predictions within `NOTICE_BELOW` of their magnitude have steps near a hundredth of the spread.
  */
 static const double NOTICE_BELOW = 1e-5;
 static const double REFUSE_BELOW = 1e-6;
 /* Squares and variances stay within float32. */
-static const double SPREAD_LEAST = 1e-15;
-static const double SPREAD_MOST = 1e15;
+static const double SPREAD_MIN = 1e-15;
+static const double SPREAD_MAX = 1e15;
 
 /* Mean and standard deviation of one output over the rows without a weight of 0 (weights NULL: all)
  * where there are two at least; false where every target is the same. */
@@ -56,7 +55,7 @@ static bool spread_of(const double *targets, const double *weights, int64_t rows
 static cst_status check_output(cst_context *context, const char *where, double mean,
                                double deviation, bool refuse) {
     double ratio = deviation / fabs(mean);
-    bool far = !(deviation >= SPREAD_LEAST && deviation <= SPREAD_MOST);
+    bool far = !(deviation >= SPREAD_MIN && deviation <= SPREAD_MAX);
     if (refuse && far)
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: the standard deviation of the targets is %.3g, outside 1e-15 to 1e15: "
@@ -98,9 +97,7 @@ cst_status cst_value_check_units(cst_context *context, const cst_pool *pool, con
     return status;
 }
 
-/* ---- splits and folds
- * ------------------------------------------------------------------------------------
- */
+/* ---- splits and folds ---- */
 
 cst_status cst_value_check_split(cst_context *context, const cst_pool *pool, const char *split) {
     if (strchr(split, ',') && !cst_pool_has_split(pool, split))
@@ -127,8 +124,7 @@ cst_status cst_value_check_folds(cst_context *context, const char *split, const 
     return CST_OK;
 }
 
-/* ---- options ----------------------------------------------------------------------------------
- */
+/* ---- options ---- */
 
 /* Whether a key changes nothing in a regression. */
 static bool is_foreign(const cst_options *options, const char *key) {
@@ -147,8 +143,7 @@ cst_status cst_value_check_options(cst_context *context, const cst_options *opti
     char list[256] = "";
     cst_options *preset = NULL;
     cst_status status = cst_options_create(context, &preset);
-    if (status == CST_OK)
-        status = cst_options_preset(context, preset, cst_options_preset_name(options));
+    CST_TRY(cst_options_preset(context, preset, cst_options_preset_name(options)));
     for (size_t i = 0; status == CST_OK && cst_option_at(i); i++) {
         const char *key = cst_option_at(i)->key;
         size_t used = strlen(list);

@@ -2,10 +2,10 @@
  * The leaderboard of a regression: every method on the same rows, intervals, differences and paired
  * tests against one of them. Paper: section "Results"; method.md sections 6 and 8.
  */
+#include "evaluation/rows.h"
 #include "la/la.h"
 #include "metrics/weighted.h"
 #include "pool/counted.h"
-#include "protocol/rows.h"
 #include "regression/check.h"
 #include "regression/document.h"
 #include "regression/methods.h"
@@ -42,8 +42,7 @@ typedef struct comparison {
     double seconds_read;
 } comparison;
 
-/* ---- opening ----------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static cst_status fold_count(cst_context *context, const cst_compare_options *options,
                              int32_t *out) {
@@ -60,8 +59,7 @@ static cst_status open_rows(cst_context *context, comparison *c) {
         return CST_OK;
     }
     cst_status status = cst_pool_load(context, c->pool, c->split);
-    if (status == CST_OK)
-        status = cst_counted_open(context, c->pool, c->split, NULL, 0, &c->counted);
+    CST_TRY(cst_counted_open(context, c->pool, c->split, NULL, 0, &c->counted));
     c->rows = c->counted.view;
     if (status == CST_OK && !c->rows.targets)
         status = cst_fail(context, CST_ERROR_INPUT, "split '%s' has no targets to score against",
@@ -80,15 +78,11 @@ static cst_status open_scene(cst_context *context, cst_pool *pool,
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
                         "out-of-distribution scores are for classification");
     cst_status status = cst_value_check_split(context, pool, c->split);
-    if (status == CST_OK)
-        status = fold_count(context, options, &folds);
-    if (status == CST_OK)
-        status = cst_training_open(context, pool, "oof", folds, options->seed, &c->source);
-    if (status == CST_OK)
-        status = cst_value_check_folds(context, "oof", c->source.folds, c->source.view.rows,
-                                       c->source.fold_count);
-    if (status == CST_OK)
-        status = cst_value_check_units(context, pool, "oof", true);
+    CST_TRY(fold_count(context, options, &folds));
+    CST_TRY(cst_training_open(context, pool, "oof", folds, options->seed, &c->source));
+    CST_TRY(cst_value_check_folds(context, "oof", c->source.folds, c->source.view.rows,
+                                  c->source.fold_count));
+    CST_TRY(cst_value_check_units(context, pool, "oof", true));
     if (status != CST_OK)
         return status;
     size_t members = (size_t)c->source.view.members;
@@ -96,11 +90,9 @@ static cst_status open_scene(cst_context *context, cst_pool *pool,
     c->moments = cst_alloc(context, (size_t)c->source.view.classes, sizeof *c->moments);
     c->pearson = cst_alloc(context, members * members, sizeof *c->pearson);
     status = c->moments && c->pearson ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_scaling_make(context, &c->source.view, &c->scaling);
-    if (status == CST_OK)
-        status = cst_value_moments(context, &c->source.view, &c->scaling, &none, c->source.folds,
-                                   c->source.fold_count, c->moments);
+    CST_TRY(cst_scaling_make(context, &c->source.view, &c->scaling));
+    CST_TRY(cst_value_moments(context, &c->source.view, &c->scaling, &none, c->source.folds,
+                              c->source.fold_count, c->moments));
     if (status == CST_OK) {
         cst_value_pearson(c->moments, c->source.view.classes, c->pearson);
         status = open_rows(context, c);
@@ -127,8 +119,7 @@ static void close_scene(cst_context *context, comparison *c) {
     cst_training_close(context, &c->source);
 }
 
-/* ---- which methods ----------------------------------------------------------------------------
- */
+/* ---- which methods ---- */
 
 static cst_status add_method(cst_context *context, comparison *c,
                              const cst_compare_options *options, const char *name, bool asked) {
@@ -187,8 +178,7 @@ static cst_status list_methods(cst_context *context, comparison *c,
     return status;
 }
 
-/* ---- running ----------------------------------------------------------------------------------
- */
+/* ---- running ---- */
 
 static cst_status run_methods(cst_context *context, comparison *c,
                               const cst_compare_options *options) {
@@ -211,16 +201,13 @@ static cst_status run_methods(cst_context *context, comparison *c,
         cst_value_entry *entry = &c->entries[m];
         status = cst_progress(context, c->methods[m].name, m, c->count);
         cst_notice_about(context, c->methods[m].name);
-        if (status == CST_OK)
-            status = cst_value_entry_run(context, &scene, &c->methods[m], entry);
+        CST_TRY(cst_value_entry_run(context, &scene, &c->methods[m], entry));
         cst_notice_about(context, NULL);
-        if (status == CST_OK)
-            status = cst_value_metrics_weighted(context, &entry->result.values, c->rows.targets,
-                                                c->rows.weights, &c->scores[m],
-                                                c->each + (size_t)m * outputs);
-        if (status == CST_OK)
-            status = cst_rows_tell(context, options, c->methods[m].name, c->split,
-                                   entry->result.mean, c->rows.rows, c->rows.classes);
+        CST_TRY(cst_value_metrics_weighted(context, &entry->result.values, c->rows.targets,
+                                           c->rows.weights, &c->scores[m],
+                                           c->each + (size_t)m * outputs));
+        CST_TRY(cst_rows_tell(context, options, c->methods[m].name, c->split, entry->result.mean,
+                              c->rows.rows, c->rows.classes));
     }
     return status;
 }
@@ -233,17 +220,15 @@ static cst_status compute_intervals(cst_context *context, comparison *c,
     cst_status status = all ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t m = 0; status == CST_OK && m < c->count; m++)
         all[m] = c->entries[m].result.values;
-    if (status == CST_OK)
-        status = cst_value_bootstrap_weighted(context, all, c->count, c->rows.targets,
-                                              c->rows.weights, options->resamples, options->seed,
-                                              c->reference, c->intervals, c->differences);
+    CST_TRY(cst_value_bootstrap_weighted(context, all, c->count, c->rows.targets, c->rows.weights,
+                                         options->resamples, options->seed, c->reference,
+                                         c->intervals, c->differences));
     c->has_intervals = status == CST_OK;
     cst_free(context, all);
     return status;
 }
 
-/* ---- tests ------------------------------------------------------------------------------------
- */
+/* ---- tests ---- */
 
 static void put_test(cst_report *report, json_t *list, const comparison *c, int32_t m,
                      const cst_t_test *test, double adjusted) {
@@ -276,21 +261,18 @@ static cst_status compute_tests(cst_context *context, cst_report *report, const 
     cst_t_test *tests = cst_alloc(context, (size_t)c->count, sizeof *tests);
     double *p = cst_alloc(context, 2 * (size_t)c->count, sizeof *p);
     cst_status status = errors && tests && p ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = row_errors(context, c, c->reference, errors);
+    CST_TRY(row_errors(context, c, c->reference, errors));
     int32_t count = 0;
     for (int32_t m = 0; status == CST_OK && m < c->count; m++) {
         if (m == c->reference)
             continue;
         status = row_errors(context, c, m, errors + rows);
-        if (status == CST_OK)
-            status = cst_paired_t_test(context, errors, errors + rows, c->rows.rows, &tests[count]);
+        CST_TRY(cst_paired_t_test(context, errors, errors + rows, c->rows.rows, &tests[count]));
         if (status == CST_OK)
             p[count] = tests[count].p;
         count++;
     }
-    if (status == CST_OK)
-        status = cst_bonferroni(context, p, count, p + c->count);
+    CST_TRY(cst_bonferroni(context, p, count, p + c->count));
     json_t *list = cst_report_list(report, cst_report_root(report), "tests");
     count = 0;
     for (int32_t m = 0; status == CST_OK && m < c->count; m++)
@@ -306,8 +288,7 @@ static cst_status compute_tests(cst_context *context, cst_report *report, const 
     return status;
 }
 
-/* ---- document ---------------------------------------------------------------------------------
- */
+/* ---- document ---- */
 
 static cst_status put_costs(cst_context *context, cst_report *report, json_t *row,
                             const comparison *c, const cst_value_entry *entry) {
@@ -379,8 +360,7 @@ static cst_status fill(cst_context *context, cst_report *report, const compariso
     json_t *list = cst_report_list(report, root, "rows");
     for (int32_t m = 0; status == CST_OK && m < c->count; m++)
         status = put_row(context, report, list, c, m);
-    if (status == CST_OK)
-        status = compute_tests(context, report, c);
+    CST_TRY(compute_tests(context, report, c));
     json_t *seconds = cst_report_object(report, root, "seconds");
     cst_report_number(report, seconds, "read", c->seconds_read);
     cst_report_number(report, seconds, "total", cst_seconds() - start);
@@ -395,16 +375,11 @@ cst_status cst_regression_compare(cst_context *context, cst_pool *pool,
     cst_notices_clear(context);
     cst_la_enter();
     cst_status status = cst_report_create(context, CST_REPORT_COMPARE, report);
-    if (status == CST_OK)
-        status = open_scene(context, pool, &options, &c);
-    if (status == CST_OK)
-        status = list_methods(context, &c, &options);
-    if (status == CST_OK)
-        status = run_methods(context, &c, &options);
-    if (status == CST_OK)
-        status = compute_intervals(context, &c, &options);
-    if (status == CST_OK)
-        status = fill(context, *report, &c, &options, start);
+    CST_TRY(open_scene(context, pool, &options, &c));
+    CST_TRY(list_methods(context, &c, &options));
+    CST_TRY(run_methods(context, &c, &options));
+    CST_TRY(compute_intervals(context, &c, &options));
+    CST_TRY(fill(context, *report, &c, &options, start));
     close_scene(context, &c);
     cst_la_leave();
     return cst_rows_finish(context, status, report);

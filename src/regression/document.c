@@ -8,8 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- scores -----------------------------------------------------------------------------------
- */
+/* ---- scores ---- */
 
 void cst_value_put_scores(cst_report *report, json_t *object, const cst_value_metrics *scores) {
     cst_report_number(report, object, "rmse", scores->rmse);
@@ -84,8 +83,7 @@ void cst_value_put_definitions(cst_report *report) {
     cst_report_string(report, object, "nll", cst_metric_definition("nll_gaussian"));
 }
 
-/* ---- members ----------------------------------------------------------------------------------
- */
+/* ---- members ---- */
 
 cst_status cst_value_member_metrics(cst_context *context, const cst_view *view,
                                     cst_value_metrics *out) {
@@ -112,9 +110,8 @@ cst_status cst_value_member_metrics(cst_context *context, const cst_view *view,
                 memcpy(to, rows, (size_t)count * width * sizeof *to);
         }
         cst_predicted_values p = {.rows = view->rows, .outputs = view->classes, .mean = values};
-        if (status == CST_OK)
-            status = cst_value_metrics_weighted(context, &p, targets,
-                                                view->weights ? weights : NULL, &out[k], NULL);
+        CST_TRY(cst_value_metrics_weighted(context, &p, targets, view->weights ? weights : NULL,
+                                           &out[k], NULL));
     }
     cst_free(context, values);
     cst_free(context, targets);
@@ -123,10 +120,10 @@ cst_status cst_value_member_metrics(cst_context *context, const cst_view *view,
 }
 
 void cst_value_put_members(cst_report *report, const cst_pool *pool,
-                           const cst_value_metrics *members, const cst_because *because) {
+                           const cst_value_metrics *members, const cst_reason *reason) {
     json_t *list = cst_report_list(report, cst_report_root(report), "members");
     for (int32_t k = 0; k < cst_pool_members(pool); k++) {
-        json_t *member = cst_document_member(report, list, pool, k, because);
+        json_t *member = cst_document_member(report, list, pool, k, reason);
         cst_report_number(report, member, "rmse", members[k].rmse);
         cst_report_number(report, member, "mae", members[k].mae);
         cst_report_number(report, member, "r2", members[k].r2);
@@ -134,8 +131,7 @@ void cst_value_put_members(cst_report *report, const cst_pool *pool,
     }
 }
 
-/* ---- a fit ------------------------------------------------------------------------------------
- */
+/* ---- a fit ---- */
 
 /* Means of the learners' weights and sums of their losses over the outputs. */
 static void put_learners(cst_report *report, const cst_value_facts *facts) {
@@ -232,7 +228,7 @@ cst_status cst_value_fit_document(cst_context *context, const cst_value_facts *f
     cst_report_integer(report, folds, "count", base->source->fold_count);
     cst_report_string(report, folds, "source", base->source->folds_given ? "pool" : "made");
     cst_document_fates(report, base);
-    cst_value_put_members(report, facts->base.pool, facts->members, facts->stages->base.because);
+    cst_value_put_members(report, facts->base.pool, facts->members, facts->stages->base.reason);
     cst_document_redundancy(report, base);
     cst_document_path(report, base);
     cst_report_number(report, root, "kappa_before", stages->kappa_before);

@@ -29,7 +29,7 @@ cst_status cst_value_member_metrics(cst_context *context, const cst_view *view,
 /* "members": a list of objects with name, family, kept (where `because` is given), rmse, mae, r2,
  * flops. */
 void cst_value_put_members(cst_report *report, const cst_pool *pool,
-                           const cst_value_metrics *members, const cst_because *because);
+                           const cst_value_metrics *members, const cst_reason *reason);
 
 /* Everything a fit's document is made of. */
 typedef struct cst_value_facts {

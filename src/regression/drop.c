@@ -40,9 +40,8 @@ static cst_status loss_block(cst_context *context, void *user, int64_t index) {
     cst_value_block block;
     cst_status status =
         cst_value_block_make(context, job->kept, job->scaling, &fit->gates[0], &block);
-    if (status == CST_OK)
-        status = cst_value_block_read(context, &block, cst_block_first(index),
-                                      cst_block_size(job->kept->rows, index));
+    CST_TRY(cst_value_block_read(context, &block, cst_block_first(index),
+                                 cst_block_size(job->kept->rows, index)));
     for (int32_t f = 0; status == CST_OK && f < fit->folds; f++) {
         if (f == 0 || fit->gate_count > 1)
             cst_value_block_design(&block, cst_value_gate(fit, f + 1));
@@ -85,8 +84,7 @@ static cst_status fit_without(cst_context *context, const drop_job *job, const i
         cst_view kept = cst_view_members(job->view, members, left, pointers);
         status = cst_value_fit_run(context, &kept, job->scaling, job->folds, job->fold_count,
                                    job->settings, fit);
-        if (status == CST_OK)
-            status = row_losses(context, job, &kept, fit, losses);
+        CST_TRY(row_losses(context, job, &kept, fit, losses));
         if (status != CST_OK)
             cst_value_fit_free(context, fit);
     }
@@ -179,8 +177,7 @@ static cst_status drop_groups(cst_context *context, drop_job *job) {
                            .kept_count = &job->base->kept_count,
                            .rely = rely,
                            .attempt = try_drop};
-    if (status == CST_OK)
-        status = cst_remove_groups(context, &removal);
+    CST_TRY(cst_remove_groups(context, &removal));
     cst_free(context, job->deviation);
     job->deviation = NULL;
     return status;
@@ -219,13 +216,10 @@ cst_status cst_value_drop(cst_context *context, const cst_view *view, const cst_
                     .change = change,
                     .change_se = change ? change + members : NULL};
     cst_value_fit with = {0};
-    if (status == CST_OK)
-        status = fit_without(context, &job, NULL, 0, &with, losses);
+    CST_TRY(fit_without(context, &job, NULL, 0, &with, losses));
     cst_value_fit_free(context, &with);
-    if (status == CST_OK)
-        status = drop_groups(context, &job);
-    if (status == CST_OK)
-        status = drop_singly(context, &job, order);
+    CST_TRY(drop_groups(context, &job));
+    CST_TRY(drop_singly(context, &job, order));
     cst_free(context, order);
     cst_free(context, losses);
     cst_free(context, change);

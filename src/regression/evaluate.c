@@ -2,11 +2,11 @@
  * Scores of predicted values on a split, beside the simple baselines. After prediction.
  * method.md section 8.
  */
+#include "evaluation/rows.h"
 #include "la/la.h"
 #include "metrics/weighted.h"
 #include "model/fitted_on.h"
 #include "pool/counted.h"
-#include "protocol/rows.h"
 #include "regression/check.h"
 #include "regression/document.h"
 #include "regression/methods.h"
@@ -114,8 +114,7 @@ static cst_status put_all(cst_context *context, cst_report *report, const scored
             baselines = cst_report_list(report, root, "baselines");
         status = put_row(context, report, baselines, s, m, resamples > 0 ? &intervals[m] : NULL);
     }
-    if (status == CST_OK)
-        status = put_conditions(context, report, s);
+    CST_TRY(put_conditions(context, report, s));
     if (resamples > 0) {
         cst_report_integer(report, root, "resamples", resamples);
         cst_report_integer(report, root, "seed", (int64_t)seed);
@@ -124,8 +123,7 @@ static cst_status put_all(cst_context *context, cst_report *report, const scored
     return status;
 }
 
-/* ---- a file of predictions --------------------------------------------------------------------
- */
+/* ---- a file of predictions ---- */
 
 /* The rows of a view's one member, [rows][outputs]; *out is the caller's, also after a failure. */
 static cst_status read_values(cst_context *context, const cst_view *view, float **out) {
@@ -161,10 +159,8 @@ static cst_status score_member(cst_context *context, const cst_pool *pool, const
     status = read_values(context, &view, &mean);
     cst_predicted_values values = {.rows = view.rows, .outputs = view.classes, .mean = mean};
     scored s = {.pool = pool, .split = split, .view = &view, .count = 1, .values = {&values}};
-    if (status == CST_OK)
-        status = cst_value_check_units(context, pool, split, false);
-    if (status == CST_OK)
-        status = put_all(context, report, &s, resamples, seed);
+    CST_TRY(cst_value_check_units(context, pool, split, false));
+    CST_TRY(put_all(context, report, &s, resamples, seed));
     cst_free(context, mean);
     cst_counted_close(context, &counted);
     return status;
@@ -176,14 +172,12 @@ cst_status cst_regression_evaluate_member(cst_context *context, const cst_pool *
     cst_notices_clear(context);
     cst_la_enter();
     cst_status status = cst_report_create(context, CST_REPORT_EVALUATE, report);
-    if (status == CST_OK)
-        status = score_member(context, pool, split, member, resamples, seed, *report);
+    CST_TRY(score_member(context, pool, split, member, resamples, seed, *report));
     cst_la_leave();
     return cst_rows_finish(context, status, report);
 }
 
-/* ---- a model ----------------------------------------------------------------------------------
- */
+/* ---- a model ---- */
 
 /* The baselines, fitted on the out-of-fold rows. */
 static cst_status run_baselines(cst_context *context, cst_pool *pool, const cst_view *view,
@@ -198,15 +192,13 @@ static cst_status run_baselines(cst_context *context, cst_pool *pool, const cst_
         status = moments ? cst_scaling_make(context, &source.view, &scaling) : CST_ERROR_MEMORY;
     }
     cst_gate none = {.mode = CST_GATE_NONE, .inputs = source.view.members};
-    if (status == CST_OK)
-        status = cst_value_moments(context, &source.view, &scaling, &none, source.folds,
-                                   source.fold_count, moments);
+    CST_TRY(cst_value_moments(context, &source.view, &scaling, &none, source.folds,
+                              source.fold_count, moments));
     cst_value_scene scene = {
         .source = &source, .rows = view, .scaling = &scaling, .moments = moments, .pool = pool};
     for (int32_t m = 1; status == CST_OK && m < ROWS_MAX; m++) {
         status = cst_value_method_parse(context, BASELINES[m - 1], seed, NULL, 0, &methods[m]);
-        if (status == CST_OK)
-            status = cst_value_entry_run(context, &scene, &methods[m], &entries[m]);
+        CST_TRY(cst_value_entry_run(context, &scene, &methods[m], &entries[m]));
         s->names[m] = methods[m].name;
         s->details[m] = entries[m].detail;
         s->models[m] = entries[m].models;
@@ -250,8 +242,7 @@ static cst_status open_model_rows(cst_context *context, const cst_model *model, 
                                   : CST_ERROR_MEMORY; /* checks and loads */
     for (int32_t k = 0; status == CST_OK && k < model->members; k++)
         positions[k] = cst_pool_member_index(pool, cst_model_member_name(model, k));
-    if (status == CST_OK)
-        status = cst_counted_open(context, pool, split, positions, model->members, out);
+    CST_TRY(cst_counted_open(context, pool, split, positions, model->members, out));
     cst_free(context, pointers);
     cst_free(context, positions);
     return status;
@@ -266,16 +257,13 @@ static cst_status score_model(cst_context *context, const cst_model *model, cst_
     cst_counted kept_rows = {0};
     cst_counted all = {0};
     cst_status status = methods ? cst_value_check_split(context, pool, split) : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = open_model_rows(context, model, pool, split, &kept_rows);
+    CST_TRY(open_model_rows(context, model, pool, split, &kept_rows));
     const cst_view kept = kept_rows.view;
     if (status == CST_OK && !kept.targets)
         status =
             cst_fail(context, CST_ERROR_INPUT, "split '%s' has no targets to score against", split);
-    if (status == CST_OK)
-        status = cst_value_result_make(context, kept.rows, kept.classes, &result);
-    if (status == CST_OK)
-        status = cst_value_result_predict(context, model, &kept, &result);
+    CST_TRY(cst_value_result_make(context, kept.rows, kept.classes, &result));
+    CST_TRY(cst_value_result_predict(context, model, &kept, &result));
     scored s = {.pool = pool,
                 .split = split,
                 .view = &kept,
@@ -294,10 +282,8 @@ static cst_status score_model(cst_context *context, const cst_model *model, cst_
         cst_report_string(report, cst_report_root(report), "split", split);
         status = put_seen(context, report, model, split, &kept);
     }
-    if (status == CST_OK)
-        status = cst_value_check_units(context, pool, split, false);
-    if (status == CST_OK)
-        status = put_all(context, report, &s, resamples, seed);
+    CST_TRY(cst_value_check_units(context, pool, split, false));
+    CST_TRY(put_all(context, report, &s, resamples, seed));
     for (int m = 1; m < ROWS_MAX; m++)
         cst_value_entry_free(context, &entries[m]);
     cst_value_result_free(context, &result);
@@ -316,8 +302,7 @@ cst_status cst_regression_evaluate_model(cst_context *context, const cst_model *
     cst_notices_clear(context);
     cst_la_enter();
     cst_status status = cst_report_create(context, CST_REPORT_EVALUATE, report);
-    if (status == CST_OK)
-        status = score_model(context, model, pool, split, baselines, resamples, seed, *report);
+    CST_TRY(score_model(context, model, pool, split, baselines, resamples, seed, *report));
     cst_la_leave();
     return cst_rows_finish(context, status, report);
 }

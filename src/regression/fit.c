@@ -18,12 +18,10 @@ static cst_status nested_scores(cst_context *context, const cst_training *source
     cst_value_result held = {0};
     cst_status status =
         cst_value_result_make(context, source->view.rows, source->view.classes, &held);
-    if (status == CST_OK)
-        status = cst_value_stages_nested(context, &source->view, source->folds, source->fold_count,
-                                         settings, source->flops, source->latency, &held);
-    if (status == CST_OK)
-        status = cst_value_metrics_weighted(context, &held.values, source->view.targets,
-                                            source->view.weights, average, each);
+    CST_TRY(cst_value_stages_nested(context, &source->view, source->folds, source->fold_count,
+                                    settings, source->flops, source->latency, &held));
+    CST_TRY(cst_value_metrics_weighted(context, &held.values, source->view.targets,
+                                       source->view.weights, average, each));
     cst_value_result_free(context, &held);
     return status;
 }
@@ -63,27 +61,20 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
     cst_settings_read(options, &settings);
     cst_status status =
         cst_training_open(context, pool, split, settings.folds, settings.seed, &source);
-    if (status == CST_OK)
-        status = cst_training_check_costs(context, pool, &source, settings.keep_flops,
-                                          settings.keep_latency);
-    if (status == CST_OK)
-        status = cst_value_check_folds(context, split, source.folds, source.view.rows,
-                                       source.fold_count);
-    if (status == CST_OK)
-        status = cst_value_check_units(context, pool, split, true);
-    if (status == CST_OK)
-        status = cst_value_check_options(context, options);
-    if (status == CST_OK)
-        status = cst_value_stages_run(context, &source.view, source.folds, source.fold_count,
-                                      &settings, source.flops, source.latency, &stages);
-    if (status == CST_OK)
-        status = label(context, pool, split, &source, options, &stages.base);
+    CST_TRY(cst_training_check_costs(context, pool, &source, settings.keep_flops,
+                                     settings.keep_latency));
+    CST_TRY(
+        cst_value_check_folds(context, split, source.folds, source.view.rows, source.fold_count));
+    CST_TRY(cst_value_check_units(context, pool, split, true));
+    CST_TRY(cst_value_check_options(context, options));
+    CST_TRY(cst_value_stages_run(context, &source.view, source.folds, source.fold_count, &settings,
+                                 source.flops, source.latency, &stages));
+    CST_TRY(label(context, pool, split, &source, options, &stages.base));
     if (status == CST_OK && report && settings.nested) {
         double before = cst_seconds();
         each = cst_alloc(context, (size_t)source.view.classes, sizeof *each);
         status = each ? cst_stage(context, "nested evaluation") : CST_ERROR_MEMORY;
-        if (status == CST_OK)
-            status = nested_scores(context, &source, &settings, &oof, each);
+        CST_TRY(nested_scores(context, &source, &settings, &oof, each));
         seconds_nested = cst_seconds() - before;
     }
     if (status == CST_OK && report)
@@ -105,8 +96,7 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
         stages.base.fit.seconds_blend = stages.fit.seconds_blend;
         status = cst_value_fit_document(context, &facts, report);
     }
-    if (status == CST_OK)
-        status = cst_progress(context, "fit", 1, 1);
+    CST_TRY(cst_progress(context, "fit", 1, 1));
     if (status == CST_OK && model) {
         *model = stages.base.fit.model;
         stages.base.fit.model = NULL;

@@ -3,16 +3,16 @@
  * penalties of each output, data problems. Before a fit. Paper: sections on CKA and on the
  * spectrum-adaptive penalty; docs/regression.md.
  */
+#include "evaluation/rows.h"
 #include "la/la.h"
 #include "pipeline/redundant.h"
-#include "protocol/rows.h"
 #include "regression/check.h"
 #include "regression/document.h"
 #include "regression/gate.h"
 #include "regression/redundant.h"
 #include "regression/regression.h"
 
-#include "meta/penalty.h"
+#include "learners/penalty.h"
 
 #include <math.h>
 
@@ -32,12 +32,10 @@ static cst_status put_redundancy(cst_context *context, cst_report *report,
     bool gap = false;
     int32_t *cluster_of = cst_alloc(context, (size_t)members, sizeof *cluster_of);
     cst_status status = cluster_of ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_elbow_threshold(context, found->cka.cka, members, &elbow, &gap);
+    CST_TRY(cst_elbow_threshold(context, found->cka.cka, members, &elbow, &gap));
     bool use_gap = inspected->settings.threshold_rule == CST_THRESHOLD_ELBOW && gap;
     double threshold = use_gap ? elbow : inspected->settings.threshold;
-    if (status == CST_OK)
-        status = cst_clusters(context, found->cka.cka, members, threshold, cluster_of);
+    CST_TRY(cst_clusters(context, found->cka.cka, members, threshold, cluster_of));
     if (status == CST_OK) {
         cst_report_matrix(report, root, "cka", found->cka.cka, members, members);
         cst_report_matrix(report, root, "pearson", found->pearson, members, members);
@@ -67,16 +65,12 @@ static cst_status redundancy(cst_context *context, cst_report *report,
     cst_moments *moments = cst_alloc(context, (size_t)source->view.classes, sizeof *moments);
     cst_status status =
         moments ? cst_stages_alloc(context, source->view.members, &found) : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_stage(context, "redundancy");
-    if (status == CST_OK)
-        status = cst_value_moments(context, &source->view, &inspected->scaling, &none,
-                                   source->folds, source->fold_count, moments);
-    if (status == CST_OK)
-        status = cst_value_redundant(context, &source->view, &inspected->scaling, moments,
-                                     &settings, source->flops, source->latency, &found);
-    if (status == CST_OK)
-        status = put_redundancy(context, report, inspected, &found);
+    CST_TRY(cst_stage(context, "redundancy"));
+    CST_TRY(cst_value_moments(context, &source->view, &inspected->scaling, &none, source->folds,
+                              source->fold_count, moments));
+    CST_TRY(cst_value_redundant(context, &source->view, &inspected->scaling, moments, &settings,
+                                source->flops, source->latency, &found));
+    CST_TRY(put_redundancy(context, report, inspected, &found));
     if (moments)
         cst_value_moments_free(context, moments, source->view.classes);
     cst_free(context, moments);
@@ -94,11 +88,8 @@ static cst_status put_spectrum(cst_context *context, cst_report *report, json_t 
     cst_mute(context, true); /* aggregators without a meaning for values are always constant */
     cst_status status = cst_standardise(context, moments, -1, &standardised);
     cst_mute(context, false);
-    if (status == CST_OK)
-        status = cst_spectrum_compute(context, &standardised, settings->noise_rule, &spectrum);
-    if (status == CST_OK)
-        status =
-            cst_penalties_compute(context, moments, &standardised, &spectrum, &grid, &penalties);
+    CST_TRY(cst_spectrum_compute(context, &standardised, settings->noise_rule, &spectrum));
+    CST_TRY(cst_penalties_compute(context, moments, &standardised, &spectrum, &grid, &penalties));
     bool there = status == CST_OK;
     if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC) {
         /* Constant members have no spectrum; the rest of the report is there all the same. */
@@ -131,12 +122,10 @@ static cst_status spectra(cst_context *context, cst_report *report, const inspec
     cst_gate gate = {.mode = inspected->settings.gate.mode, .inputs = source->view.members};
     cst_moments *moments = cst_alloc(context, (size_t)outputs, sizeof *moments);
     cst_status status = moments ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_value_gates_fit(context, &source->view, &inspected->scaling, source->folds,
-                                     &inspected->settings, 1, &gate);
-    if (status == CST_OK)
-        status = cst_value_moments(context, &source->view, &inspected->scaling, &gate,
-                                   source->folds, source->fold_count, moments);
+    CST_TRY(cst_value_gates_fit(context, &source->view, &inspected->scaling, source->folds,
+                                &inspected->settings, 1, &gate));
+    CST_TRY(cst_value_moments(context, &source->view, &inspected->scaling, &gate, source->folds,
+                              source->fold_count, moments));
     if (status == CST_OK && outputs > 1)
         list = cst_value_put_outputs(report, root, inspected->pool, NULL, outputs);
     for (int32_t d = 0; status == CST_OK && d < outputs; d++)
@@ -184,8 +173,7 @@ static cst_status fill(cst_context *context, cst_report *report, const inspectio
     for (int32_t k = 0; k < view->members; k++)
         cst_report_add_string(report, models, cst_pool_member_name(inspected->pool, k));
     cst_status status = members_of(context, report, inspected);
-    if (status == CST_OK)
-        status = redundancy(context, report, inspected);
+    CST_TRY(redundancy(context, report, inspected));
     return status == CST_OK ? spectra(context, report, inspected) : status;
 }
 
@@ -200,17 +188,12 @@ cst_status cst_regression_inspect(cst_context *context, cst_pool *pool, const ch
     cst_la_enter();
     cst_status status =
         cst_training_open(context, pool, split, settings->folds, settings->seed, source);
-    if (status == CST_OK)
-        status = cst_value_check_folds(context, split, source->folds, source->view.rows,
-                                       source->fold_count);
-    if (status == CST_OK)
-        status = cst_value_check_units(context, pool, split, true);
-    if (status == CST_OK)
-        status = cst_scaling_make(context, &source->view, &inspected.scaling);
-    if (status == CST_OK)
-        status = cst_report_create(context, CST_REPORT_INSPECT, report);
-    if (status == CST_OK)
-        status = fill(context, *report, &inspected);
+    CST_TRY(cst_value_check_folds(context, split, source->folds, source->view.rows,
+                                  source->fold_count));
+    CST_TRY(cst_value_check_units(context, pool, split, true));
+    CST_TRY(cst_scaling_make(context, &source->view, &inspected.scaling));
+    CST_TRY(cst_report_create(context, CST_REPORT_INSPECT, report));
+    CST_TRY(fill(context, *report, &inspected));
     cst_la_leave();
     cst_scaling_free(context, &inspected.scaling);
     cst_training_close(context, source);

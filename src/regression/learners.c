@@ -6,7 +6,7 @@
 
 #include "blend/blend.h"
 #include "la/la.h"
-#include "meta/linear.h"
+#include "learners/linear.h"
 #include "regression/gate.h"
 
 #include <math.h>
@@ -51,8 +51,7 @@ static const cst_moments *moments_of(const fit_job *job, int32_t part, int32_t o
     return &job->moments[gate * job->fit->outputs + output];
 }
 
-/* ---- inverses ---------------------------------------------------------------------------------
- */
+/* ---- inverses ---- */
 
 /* How often the diagonal is raised tenfold where rounding leaves a matrix indefinite: from 1e-13 of
  * its mean to a multiple of it, for a matrix may be nothing but rounding. */
@@ -95,8 +94,7 @@ static cst_status add_inverse(cst_context *context, int64_t n, const double *mat
     return status;
 }
 
-/* ---- the linear kinds -------------------------------------------------------------------------
- */
+/* ---- the linear kinds ---- */
 
 static bool wants(const cst_settings *settings, cst_learner_kind kind) {
     return (settings->learners >> kind & 1U) != 0;
@@ -180,12 +178,8 @@ static cst_status fit_linear(cst_context *context, const fit_job *job, const cst
     if (rule == CST_PENALTY_CV && moments->folds < 2)
         rule = CST_PENALTY_GCV;
     cst_status status = cst_standardise(context, moments, -1, &standardised);
-    if (status == CST_OK)
-        status =
-            cst_penalty_spectrum(context, &standardised, settings->noise_rule, rule, &spectrum);
-    if (status == CST_OK)
-        status =
-            cst_penalty_choose(context, moments, &standardised, &spectrum, rule, &grid, &ridge);
+    CST_TRY(cst_penalty_spectrum(context, &standardised, settings->noise_rule, rule, &spectrum));
+    CST_TRY(cst_penalty_choose(context, moments, &standardised, &spectrum, rule, &grid, &ridge));
     if (status == CST_OK && part == 0) {
         fit->lambda[output] = ridge;
         if (output == 0) {
@@ -201,11 +195,8 @@ static cst_status fit_linear(cst_context *context, const fit_job *job, const cst
         double lambda = 0;
         cst_linear_kind kind = kinds[fit->kind[m]];
         status = penalty_of(context, moments, settings, kind, ridge, &lambda);
-        if (status == CST_OK)
-            status =
-                cst_linear_fit(context, &standardised, kind, lambda, settings->l1_ratio, &linear);
-        if (status == CST_OK)
-            status = keep(context, &linear, fit_of(job, part, output, m));
+        CST_TRY(cst_linear_fit(context, &standardised, kind, lambda, settings->l1_ratio, &linear));
+        CST_TRY(keep(context, &linear, fit_of(job, part, output, m)));
         if (status == CST_OK && covariances)
             status = linear_covariance(context, &standardised, &linear, columns, 1,
                                        covariances + (size_t)m * columns * columns);
@@ -216,8 +207,7 @@ static cst_status fit_linear(cst_context *context, const fit_job *job, const cst
     return status;
 }
 
-/* ---- the linear pool --------------------------------------------------------------------------
- */
+/* ---- the linear pool ---- */
 
 /* Hessian of the pool in columns of variance 1, for noise 1, and the covariance of its weights over
  * the noise, on the weights that are not held at 0. */
@@ -269,12 +259,9 @@ static cst_status fit_pool(cst_context *context, const fit_job *job, const cst_m
     cst_status status = first && to->weights ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t k = 0; status == CST_OK && k < moments->inputs; k++)
         first[k] = k;
-    if (status == CST_OK)
-        status = cst_value_moments_part(context, moments, -1, first, moments->inputs, &members);
-    if (status == CST_OK)
-        status = cst_covariances_make(context, &members, -1, options.power, &c);
-    if (status == CST_OK)
-        status = cst_linear_pool_fit(context, &members, &options, &pool);
+    CST_TRY(cst_value_moments_part(context, moments, -1, first, moments->inputs, &members));
+    CST_TRY(cst_covariances_make(context, &members, -1, options.power, &c));
+    CST_TRY(cst_linear_pool_fit(context, &members, &options, &pool));
     if (status == CST_OK) {
         memcpy(to->weights, pool.weights, (size_t)moments->inputs * sizeof *pool.weights);
         to->intercept = pool.intercept;
@@ -290,8 +277,7 @@ static cst_status fit_pool(cst_context *context, const fit_job *job, const cst_m
     return status;
 }
 
-/* ---- all learners of all parts ----------------------------------------------------------------
- */
+/* ---- all learners of all parts ---- */
 
 static cst_status fit_part(cst_context *context, const fit_job *job, int32_t part, int32_t output,
                            double *covariances) {
@@ -320,8 +306,7 @@ static cst_status part_task(cst_context *context, void *user, int64_t task) {
     return fit_part(context, job, 1 + (int32_t)(task / outputs), (int32_t)(task % outputs), NULL);
 }
 
-/* ---- the blend --------------------------------------------------------------------------------
- */
+/* ---- the blend ---- */
 
 /* Second moments [M][M] of the learners' residuals, each fold by the fits without it, per row. */
 static void residual_moments(const fit_job *job, int32_t output, double *u, double *out,
@@ -449,8 +434,7 @@ static cst_status finish_output(cst_context *context, const fit_job *job, int32_
     return status;
 }
 
-/* ---- everything -------------------------------------------------------------------------------
- */
+/* ---- everything ---- */
 
 static cst_status start(cst_context *context, const cst_view *view, const cst_settings *settings,
                         int32_t fold_count, cst_value_fit *fit) {
@@ -502,8 +486,7 @@ static cst_status fit_all(cst_context *context, fit_job *job) {
     cst_status status = covariances ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t d = 0; status == CST_OK && d < fit->outputs; d++)
         status = fit_part(context, job, 0, d, covariances + (size_t)d * each);
-    if (status == CST_OK)
-        status = cst_parallel_for(context, (int64_t)fit->folds * fit->outputs, part_task, job);
+    CST_TRY(cst_parallel_for(context, (int64_t)fit->folds * fit->outputs, part_task, job));
     fit->seconds_ridge += cst_seconds() - before;
     before = cst_seconds();
     for (int32_t d = 0; status == CST_OK && d < fit->outputs; d++)
@@ -528,17 +511,15 @@ cst_status cst_value_fit_run(cst_context *context, const cst_view *view, const c
         job.moments = moments;
         status = moments && job.fits ? CST_OK : CST_ERROR_MEMORY;
     }
-    if (status == CST_OK)
-        status = cst_value_gates_fit(context, view, scaling, folds, settings, out->gate_count,
-                                     out->gates);
+    CST_TRY(
+        cst_value_gates_fit(context, view, scaling, folds, settings, out->gate_count, out->gates));
     out->seconds_gate = cst_seconds() - before;
     before = cst_seconds();
     for (int32_t g = 0; status == CST_OK && g < out->gate_count; g++)
         status = cst_value_moments(context, view, scaling, &out->gates[g], folds, fold_count,
                                    moments + (size_t)g * (size_t)out->outputs);
     out->seconds_ridge = cst_seconds() - before;
-    if (status == CST_OK)
-        status = fit_all(context, &job);
+    CST_TRY(fit_all(context, &job));
     for (size_t i = 0; job.fits && i < fits; i++)
         cst_free(context, job.fits[i].weights);
     cst_free(context, job.fits);

@@ -8,7 +8,7 @@
 #define CST_REGRESSION_LEARNERS_H
 
 #include "pipeline/settings.h"
-#include "regression/pool.h"
+#include "regression/linear_pool.h"
 
 enum { CST_VALUE_LEARNERS_MAX = 4 };
 

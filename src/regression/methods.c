@@ -26,8 +26,7 @@ static const struct value_preset {
 
 enum { PRESET_COUNT = sizeof PRESETS / sizeof PRESETS[0] };
 
-/* ---- by name ----------------------------------------------------------------------------------
- */
+/* ---- by name ---- */
 
 const char *cst_value_method_name(size_t index) {
     size_t baselines = 0;
@@ -57,10 +56,8 @@ static cst_status read_settings(cst_context *context, const char *preset, uint64
     char text[32];
     (void)cst_snprintf(text, sizeof text, "%llu", (unsigned long long)seed);
     cst_status status = cst_options_create(context, &options);
-    if (status == CST_OK)
-        status = cst_options_preset(context, options, preset);
-    if (status == CST_OK)
-        status = cst_options_set(context, options, "seed", text);
+    CST_TRY(cst_options_preset(context, options, preset));
+    CST_TRY(cst_options_set(context, options, "seed", text));
     for (int32_t i = 0; status == CST_OK && i < count; i++) {
         const char *equals = strchr(settings[i], '=');
         char key[64];
@@ -73,8 +70,7 @@ static cst_status read_settings(cst_context *context, const char *preset, uint64
         key[equals - settings[i]] = '\0';
         status = cst_options_set(context, options, key, equals + 1);
     }
-    if (status == CST_OK)
-        status = cst_value_check_options(context, options);
+    CST_TRY(cst_value_check_options(context, options));
     if (status == CST_OK)
         cst_settings_read(options, out);
     cst_options_free(context, options);
@@ -101,8 +97,7 @@ cst_status cst_value_method_parse(cst_context *context, const char *text, uint64
     return unknown(context, text);
 }
 
-/* ---- a baseline's fit -------------------------------------------------------------------------
- */
+/* ---- a baseline's fit ---- */
 
 /* Linear functions in units of the targets, and the noise beside them. */
 typedef struct linear_fit {
@@ -132,9 +127,7 @@ static cst_status cross_noise(cst_context *context, const cst_value_baseline *ba
         double intercept = 0;
         double count = 0;
         status = cst_value_moments_part(context, moments, f, NULL, 0, &in);
-        if (status == CST_OK)
-            status =
-                cst_value_baseline_fit(context, baseline, tags, &in, weights, &intercept, NULL);
+        CST_TRY(cst_value_baseline_fit(context, baseline, tags, &in, weights, &intercept, NULL));
         if (status == CST_OK)
             sum += cst_moments_loss(moments, f, weights, intercept, &count);
         rows += count;
@@ -164,9 +157,8 @@ static cst_status fit_linear(cst_context *context, const cst_value_scene *scene,
         double scale = scene->scaling->scale[d];
         cst_tagged_choice tagged = {0};
         status = cst_value_moments_part(context, &scene->moments[d], without, NULL, 0, &moments);
-        if (status == CST_OK)
-            status = cst_value_baseline_fit(context, baseline, tags, &moments, weights, &intercept,
-                                            &tagged);
+        CST_TRY(cst_value_baseline_fit(context, baseline, tags, &moments, weights, &intercept,
+                                       &tagged));
         if (d == 0)
             out->tagged = tagged;
         out->differs = out->differs || tagged.first != out->tagged.first;
@@ -252,8 +244,7 @@ static cst_status run_baseline(cst_context *context, const cst_value_scene *scen
     linear_fit *fits = cst_alloc(context, (size_t)count, sizeof *fits);
     out->weights = cst_alloc(context, members, sizeof *out->weights);
     cst_status status = fits && out->weights ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = fit_linear(context, scene, out->method->baseline, -1, &whole);
+    CST_TRY(fit_linear(context, scene, out->method->baseline, -1, &whole));
     out->seconds = cst_seconds() - before;
     for (int32_t f = 0; status == CST_OK && f < count; f++)
         status = fit_linear(context, scene, out->method->baseline, scene->rows ? -1 : f, &fits[f]);
@@ -261,8 +252,7 @@ static cst_status run_baseline(cst_context *context, const cst_value_scene *scen
                      .folds = scene->rows ? NULL : source->folds,
                      .fits = fits,
                      .out = &out->result};
-    if (status == CST_OK)
-        status = cst_parallel_for(context, cst_block_count(rows->rows), apply_block, &job);
+    CST_TRY(cst_parallel_for(context, cst_block_count(rows->rows), apply_block, &job));
     for (size_t j = 0; status == CST_OK && j < members; j++)
         for (int32_t d = 0; d < source->view.classes; d++) {
             double weight = whole.weights[(size_t)d * members + j];
@@ -278,8 +268,7 @@ static cst_status run_baseline(cst_context *context, const cst_value_scene *scen
     return status;
 }
 
-/* ---- a preset ---------------------------------------------------------------------------------
- */
+/* ---- a preset ---- */
 
 static cst_status run_preset(cst_context *context, const cst_value_scene *scene,
                              cst_value_entry *out) {
@@ -327,9 +316,7 @@ cst_status cst_value_entry_run(cst_context *context, const cst_value_scene *scen
     cst_status status =
         out->uses ? cst_value_result_make(context, rows->rows, rows->classes, &out->result)
                   : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status =
-            method->baseline ? run_baseline(context, scene, out) : run_preset(context, scene, out);
+    CST_TRY(method->baseline ? run_baseline(context, scene, out) : run_preset(context, scene, out));
     int32_t only = 0;
     for (int32_t k = 0; status == CST_OK && k < view->members; k++)
         if (out->uses[k]) {

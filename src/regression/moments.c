@@ -9,8 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- moments ----------------------------------------------------------------------------------
- */
+/* ---- moments ---- */
 
 typedef struct moments_job {
     const cst_view *view;
@@ -51,9 +50,8 @@ static cst_status moments_block(cst_context *context, void *user, int64_t index,
     cst_status status = cst_value_block_make(context, job->view, job->scaling, job->gate, &block);
     if (!z)
         status = CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_value_block_read(context, &block, cst_block_first(index),
-                                      cst_block_size(job->view->rows, index));
+    CST_TRY(cst_value_block_read(context, &block, cst_block_first(index),
+                                 cst_block_size(job->view->rows, index)));
     if (status == CST_OK)
         cst_value_block_design(&block, job->gate);
     for (int32_t d = 0; status == CST_OK && d < job->view->classes; d++)
@@ -97,9 +95,8 @@ cst_status cst_value_moments(cst_context *context, const cst_view *view, const c
     cst_status status = sums ? CST_OK : CST_ERROR_MEMORY;
     for (size_t d = 0; status == CST_OK && d < outputs; d++)
         status = moments_alloc(context, job.columns, fold_count, gate->mode, gate->inputs, &out[d]);
-    if (status == CST_OK)
-        status = cst_reduce_blocks(context, cst_block_count(view->rows), total, moments_block, &job,
-                                   sums);
+    CST_TRY(
+        cst_reduce_blocks(context, cst_block_count(view->rows), total, moments_block, &job, sums));
     for (size_t d = 0; status == CST_OK && d < outputs; d++) {
         memcpy(out[d].sums, sums + d * each, each * sizeof *sums);
         for (size_t f = 0; f < (size_t)fold_count; f++)

@@ -5,7 +5,7 @@
 #ifndef CST_REGRESSION_MOMENTS_H
 #define CST_REGRESSION_MOMENTS_H
 
-#include "meta/moments.h"
+#include "learners/moments.h"
 #include "model/values.h"
 
 /* Moments of the design of each output, in one pass: out [outputs], each zeroed first and freed

@@ -28,8 +28,7 @@ typedef struct noise_job {
     int32_t output;   /* of the sums below */
 } noise_job;
 
-/* ---- residuals --------------------------------------------------------------------------------
- */
+/* ---- residuals ---- */
 
 /* Predicts the rows of one fold of a block by the fit without it. */
 static void fold_residuals(const noise_job *job, const cst_value_block *block, int32_t fold,
@@ -75,9 +74,8 @@ static cst_status residuals_block(cst_context *context, void *user, int64_t inde
         cst_value_block_make(context, job->view, job->scaling, &fit->gates[0], &block);
     if (!x)
         status = CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_value_block_read(context, &block, cst_block_first(index),
-                                      cst_block_size(job->view->rows, index));
+    CST_TRY(cst_value_block_read(context, &block, cst_block_first(index),
+                                 cst_block_size(job->view->rows, index)));
     if (status == CST_OK) {
         cst_value_block_design(&block, &fit->gates[0]);
         block_doubts(job, &block, x);
@@ -92,8 +90,7 @@ static cst_status residuals_block(cst_context *context, void *user, int64_t inde
     return status;
 }
 
-/* ---- noise and share --------------------------------------------------------------------------
- */
+/* ---- noise and share ---- */
 
 enum { SUM_RATIO = 0, SUM_LOG = 1, SUM_ROWS = 2, SUM_WIDTH = 3 };
 
@@ -183,8 +180,7 @@ static bool disagreement_helps(const double *sums, int32_t folds) {
     return gain > 0;
 }
 
-/* ---- quantiles --------------------------------------------------------------------------------
- */
+/* ---- quantiles ---- */
 
 typedef struct weighted_score {
     double score;
@@ -238,13 +234,11 @@ static cst_status fit_output(cst_context *context, noise_job *job, cst_variance_
     double spread = 0;
     double *sums = cst_alloc(context, width, sizeof *sums);
     cst_status status = sums ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_reduce_blocks(context, blocks, 1, spread_block, job, &spread);
+    CST_TRY(cst_reduce_blocks(context, blocks, 1, spread_block, job, &spread));
     spread /= cst_view_weight_sum(job->view);
     bool spreads = spread > 1e-12 && job->view->members > 1;
     values->mean_spread[d] = spreads ? spread : 1;
-    if (status == CST_OK)
-        status = cst_reduce_blocks(context, blocks, width, share_block, job, sums);
+    CST_TRY(cst_reduce_blocks(context, blocks, width, share_block, job, sums));
     if (status == CST_OK) {
         double noise = 0;
         int32_t share = best_share(sums, folds, -1, &noise);
@@ -260,8 +254,7 @@ static cst_status fit_output(cst_context *context, noise_job *job, cst_variance_
     return status;
 }
 
-/* ---- everything -------------------------------------------------------------------------------
- */
+/* ---- everything ---- */
 
 static cst_status start(cst_context *context, const cst_scaling *scaling, int64_t rows,
                         const cst_value_fit *fit, bool conformal, cst_values *values) {
@@ -302,10 +295,8 @@ cst_status cst_values_fit(cst_context *context, const cst_view *view, const cst_
     job.spread = cst_alloc(context, cells, sizeof *job.spread);
     cst_status status =
         values && job.residual && job.doubt && job.spread ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = start(context, scaling, view->rows, fit, conformal, values);
-    if (status == CST_OK)
-        status = cst_parallel_for(context, cst_block_count(view->rows), residuals_block, &job);
+    CST_TRY(start(context, scaling, view->rows, fit, conformal, values));
+    CST_TRY(cst_parallel_for(context, cst_block_count(view->rows), residuals_block, &job));
     for (job.output = 0; status == CST_OK && job.output < fit->outputs; job.output++)
         status = fit_output(context, &job, rule);
     for (int32_t d = 0; status == CST_OK && d < fit->outputs; d++)

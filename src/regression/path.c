@@ -9,8 +9,9 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- sweeping ---------------------------------------------------------------------------------
- * [G b; b' y] with the columns of a set swept holds at once the set's weights, what each outsider
+/* ---- sweeping ---- */
+
+/* [G b; b' y] with the columns of a set swept holds at once the set's weights, what each outsider
  * would gain by joining and what each insider costs by leaving, for O(K^2) a step.
  */
 
@@ -98,8 +99,7 @@ static double change(const sweeper *s, int32_t m) {
     return sum;
 }
 
-/* ---- paths ------------------------------------------------------------------------------------
- */
+/* ---- paths ---- */
 
 static cst_status keep_set(cst_context *context, const sweeper *s, int32_t size, int32_t **set) {
     int32_t *members = cst_alloc(context, (size_t)size, sizeof *members);
@@ -164,8 +164,7 @@ static cst_status forward(cst_context *context, sweeper *s, const cst_select_opt
     return status;
 }
 
-/* ---- one set ----------------------------------------------------------------------------------
- */
+/* ---- one set ---- */
 
 /* Weights and intercept of the pool on a set, the weights at their members' places ([K], 0
  * elsewhere).
@@ -220,9 +219,8 @@ static cst_status merge(cst_context *context, const cst_covariances *covariances
         double objective[2];
         status =
             set_objective(context, covariances, outputs, set[s], s + 1, precision, &objective[0]);
-        if (status == CST_OK)
-            status = set_objective(context, covariances, outputs, other[s], s + 1, precision,
-                                   &objective[1]);
+        CST_TRY(set_objective(context, covariances, outputs, other[s], s + 1, precision,
+                              &objective[1]));
         if (status == CST_OK && objective[1] < objective[0]) {
             int32_t *better = other[s];
             other[s] = set[s];
@@ -250,15 +248,12 @@ cst_status cst_value_path(cst_context *context, const cst_covariances *covarianc
     memset(set, 0, (size_t)members * sizeof *set);
     cst_status status =
         other ? sweeper_make(context, covariances, outputs, options->prior, &s) : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = first_forward ? forward(context, &s, options, set) : backward(context, &s, set);
+    CST_TRY(first_forward ? forward(context, &s, options, set) : backward(context, &s, set));
     if (status == CST_OK && both) {
         sweeper_free(context, &s);
         status = sweeper_make(context, covariances, outputs, options->prior, &s);
-        if (status == CST_OK)
-            status = forward(context, &s, options, other);
-        if (status == CST_OK)
-            status = merge(context, covariances, outputs, options->prior, set, other);
+        CST_TRY(forward(context, &s, options, other));
+        CST_TRY(merge(context, covariances, outputs, options->prior, set, other));
     }
     sweeper_free(context, &s);
     free_sets(context, other, members);
@@ -268,8 +263,7 @@ cst_status cst_value_path(cst_context *context, const cst_covariances *covarianc
     return status;
 }
 
-/* ---- held-out losses --------------------------------------------------------------------------
- */
+/* ---- held-out losses ---- */
 
 typedef struct select_job {
     const cst_view *view;
@@ -296,8 +290,7 @@ static cst_status path_task(cst_context *context, void *user, int64_t task) {
     cst_status status = c && set ? CST_OK : CST_ERROR_MEMORY;
     for (size_t d = 0; status == CST_OK && d < outputs; d++)
         status = cst_covariances_make(context, &job->moments[d], fold, job->pool->power, &c[d]);
-    if (status == CST_OK)
-        status = cst_value_path(context, c, (int32_t)outputs, job->options, set);
+    CST_TRY(cst_value_path(context, c, (int32_t)outputs, job->options, set));
     for (size_t d = 0; status == CST_OK && fold >= 0 && d < outputs; d++)
         for (size_t s = 0; status == CST_OK && s < k; s++) {
             size_t at = ((size_t)fold * outputs + d) * k + s;
@@ -366,9 +359,8 @@ static cst_status losses_block(cst_context *context, void *user, int64_t index, 
         status = CST_ERROR_MEMORY;
     double *predicted = x ? x + k * CST_BLOCK_ROWS : NULL;
     double *losses = x ? predicted + k * CST_BLOCK_ROWS : NULL;
-    if (status == CST_OK)
-        status = cst_value_block_read(context, &block, cst_block_first(index),
-                                      cst_block_size(job->view->rows, index));
+    CST_TRY(cst_value_block_read(context, &block, cst_block_first(index),
+                                 cst_block_size(job->view->rows, index)));
     if (status == CST_OK)
         cst_value_block_design(&block, &none);
     for (int32_t f = 0; status == CST_OK && f < job->fold_count; f++) {
@@ -411,13 +403,10 @@ cst_status cst_value_select(cst_context *context, const cst_view *view, const cs
     double *total = cst_alloc(context, width, sizeof *total);
     cst_status status =
         job.weights && job.intercept && job.whole && total ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_parallel_for(context, (int64_t)fold_count + 1, path_task, &job);
-    if (status == CST_OK)
-        status = cst_reduce_blocks(context, cst_block_count(view->rows), width, losses_block, &job,
-                                   total);
-    if (status == CST_OK)
-        status = cst_selection_finish(context, options, total, view->rows, job.whole, out);
+    CST_TRY(cst_parallel_for(context, (int64_t)fold_count + 1, path_task, &job));
+    CST_TRY(
+        cst_reduce_blocks(context, cst_block_count(view->rows), width, losses_block, &job, total));
+    CST_TRY(cst_selection_finish(context, options, total, view->rows, job.whole, out));
     free_sets(context, job.whole, view->members);
     cst_free(context, job.whole);
     cst_free(context, job.weights);

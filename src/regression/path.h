@@ -5,7 +5,7 @@
 #ifndef CST_REGRESSION_PATH_H
 #define CST_REGRESSION_PATH_H
 
-#include "regression/pool.h"
+#include "regression/linear_pool.h"
 #include "select/select.h"
 
 /* moments [outputs]: of the view's members without a gate, by the same folds (at least 2). The loss

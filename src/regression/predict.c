@@ -60,8 +60,7 @@ cst_status cst_model_predict_values_pool(cst_context *context, const cst_model *
     float *variances = NULL;
     size_t cells = 0;
     cst_status status = need_values(context, model);
-    if (status == CST_OK)
-        status = cst_model_view(context, model, pool, split, &pointers, &view);
+    CST_TRY(cst_model_view(context, model, pool, split, &pointers, &view));
     if (status == CST_OK && !cst_size_mul((size_t)view.rows, (size_t)view.classes, &cells))
         status = cst_fail(context, CST_ERROR_LIMIT, "too many values");
     if (status == CST_OK) {
@@ -70,8 +69,7 @@ cst_status cst_model_predict_values_pool(cst_context *context, const cst_model *
         status = means && variances ? cst_stack_predict_reported(context, model, &view, means)
                                     : CST_ERROR_MEMORY;
     }
-    if (status == CST_OK)
-        status = cst_stack_variance(context, model, &view, variances);
+    CST_TRY(cst_stack_variance(context, model, &view, variances));
     if (status == CST_OK) {
         *mean = means;
         *variance = variances;

@@ -5,7 +5,7 @@
 #include "regression/redundant.h"
 
 #include "pipeline/redundant.h"
-#include "regression/pool.h"
+#include "regression/linear_pool.h"
 
 #include <math.h>
 #include <string.h>
@@ -34,7 +34,7 @@ void cst_value_risk(const cst_moments *moments, int32_t outputs, double *risk) {
 
 /* Root mean squared error in standard deviations of the target from which a member is in another
  * unit: what aggregators square twice must stay within doubles and the bounds of model files. */
-static const double MOST_DEVIATIONS = 1e12;
+static const double MAX_DEVIATIONS = 1e12;
 
 static cst_status check_members(cst_context *context, const cst_moments *moments, int32_t outputs) {
     size_t k = (size_t)moments->columns;
@@ -49,7 +49,7 @@ static cst_status check_members(cst_context *context, const cst_moments *moments
         for (size_t j = 0; status == CST_OK && variance > 0 && j < k; j++) {
             double error =
                 (sum[j * width + j] - 2 * sum[j * width + k] + sum[k * width + k]) / n / variance;
-            if (error > MOST_DEVIATIONS * MOST_DEVIATIONS)
+            if (error > MAX_DEVIATIONS * MAX_DEVIATIONS)
                 status = cst_fail(context, CST_ERROR_INPUT,
                                   "output %d: member %zu (counting from 0) is off by %.3g standard "
                                   "deviations of the targets: give its predictions in their unit",
@@ -93,8 +93,7 @@ void cst_value_pearson(const cst_moments *moments, int32_t outputs, double *pear
         pearson[i * k + i] = 1;
 }
 
-/* ---- CKA --------------------------------------------------------------------------------------
- */
+/* ---- CKA ---- */
 
 /* CKA of several outputs, each in units of its target: on a copy of at most SCALED_ROWS rows. */
 static cst_status scaled_cka(cst_context *context, const cst_view *view, const cst_scaling *scaling,
@@ -148,8 +147,7 @@ static cst_status similarity_of(cst_context *context, const cst_view *view,
     return status;
 }
 
-/* ---- the threshold ----------------------------------------------------------------------------
- */
+/* ---- the threshold ---- */
 
 /* Held-out error of the linear pool on some members, by fold: out [folds]. */
 static cst_status pool_losses(cst_context *context, const cst_moments *moments, int32_t outputs,
@@ -169,8 +167,7 @@ static cst_status pool_losses(cst_context *context, const cst_moments *moments, 
             cst_linear_pool pool = {0};
             double rows = 0;
             status = cst_value_moments_part(context, &all, f, NULL, 0, &in);
-            if (status == CST_OK)
-                status = cst_linear_pool_fit(context, &in, &options, &pool);
+            CST_TRY(cst_linear_pool_fit(context, &in, &options, &pool));
             if (status == CST_OK) {
                 double loss = cst_moments_loss(&all, f, pool.weights, pool.intercept, &rows);
                 out[f] += rows > 0 ? loss / rows / outputs : 0;
@@ -205,13 +202,11 @@ static cst_status threshold_by_cv(cst_context *context, const cst_moments *momen
         cst_projection kept = {0};
         rule.tau = taus[c];
         status = cst_project(context, out->similarity, out->members, out->risk, &rule, &kept);
-        if (status == CST_OK)
-            status = pool_losses(context, moments, outputs, kept.kept, kept.kept_count, settings,
-                                 loss + (size_t)c * (size_t)folds);
+        CST_TRY(pool_losses(context, moments, outputs, kept.kept, kept.kept_count, settings,
+                            loss + (size_t)c * (size_t)folds));
         cst_projection_free(context, &kept);
     }
-    if (status == CST_OK)
-        status = cst_threshold_cv(context, loss, count, folds, &chosen, &best);
+    CST_TRY(cst_threshold_cv(context, loss, count, folds, &chosen, &best));
     if (status == CST_OK)
         out->threshold = taus[chosen];
     cst_free(context, loss);
@@ -242,15 +237,11 @@ cst_status cst_value_redundant(cst_context *context, const cst_view *view,
     cst_value_risk(moments, view->classes, out->risk);
     cst_value_pearson(moments, view->classes, out->pearson);
     cst_status status = check_members(context, moments, view->classes);
-    if (status == CST_OK)
-        status = cst_gram_kappa(context, out->pearson, view->members, NULL, view->members,
-                                &out->kappa_before);
-    if (status == CST_OK)
-        status = cst_stage(context, "redundancy");
-    if (status == CST_OK)
-        status = similarity_of(context, view, scaling, settings, out);
-    if (status == CST_OK)
-        status = choose_threshold(context, moments, view->classes, settings, flops, latency, out);
+    CST_TRY(cst_gram_kappa(context, out->pearson, view->members, NULL, view->members,
+                           &out->kappa_before));
+    CST_TRY(cst_stage(context, "redundancy"));
+    CST_TRY(similarity_of(context, view, scaling, settings, out));
+    CST_TRY(choose_threshold(context, moments, view->classes, settings, flops, latency, out));
     if (status == CST_OK) {
         cst_settings with = *settings;
         with.threshold = isnan(out->threshold) ? INFINITY : out->threshold;
@@ -261,10 +252,10 @@ cst_status cst_value_redundant(cst_context *context, const cst_view *view,
     }
     out->kept_count = 0;
     for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-        out->because[k] = cst_because_of(projection.because[k]);
+        out->reason[k] = cst_reason_of_drop(projection.reason[k]);
         out->closest[k] = projection.partner[k];
         out->closest_value[k] = projection.similarity[k];
-        if (out->because[k] == CST_BECAUSE_KEPT)
+        if (out->reason[k] == CST_REASON_KEPT)
             out->kept[out->kept_count++] = k;
     }
     cst_projection_free(context, &projection);

@@ -4,7 +4,7 @@
 #ifndef CST_REGRESSION_H
 #define CST_REGRESSION_H
 
-#include "protocol/task.h"
+#include "evaluation/task.h"
 
 extern const cst_task_calls cst_regression_calls;
 

@@ -22,8 +22,7 @@ void cst_value_stages_free(cst_context *context, cst_value_stages *stages) {
     *stages = (cst_value_stages){0};
 }
 
-/* ---- selection --------------------------------------------------------------------------------
- */
+/* ---- selection ---- */
 
 /* A cap that costs more than selection was allowed to give up. */
 static void tell_cap(cst_context *context, const cst_settings *settings,
@@ -75,10 +74,10 @@ static cst_status select_members(cst_context *context, const cst_view *view,
         const cst_select_step *step = &out->selection.path[out->selection.chosen];
         tell_cap(context, settings, &out->selection, view->members);
         for (int32_t j = 0; j < count; j++)
-            out->because[out->candidates[j]] = CST_BECAUSE_SELECTION;
+            out->reason[out->candidates[j]] = CST_REASON_SELECTION;
         for (int32_t j = 0; j < step->size; j++) {
             out->kept[j] = out->candidates[step->members[j]];
-            out->because[out->kept[j]] = CST_BECAUSE_KEPT;
+            out->reason[out->kept[j]] = CST_REASON_KEPT;
         }
         out->kept_count = step->size;
     }
@@ -89,8 +88,7 @@ static cst_status select_members(cst_context *context, const cst_view *view,
     return status;
 }
 
-/* ---- the model --------------------------------------------------------------------------------
- */
+/* ---- the model ---- */
 
 /* The blend as one linear function of each output, in units of the target. */
 static cst_status make_learner(cst_context *context, const cst_value_fit *fit,
@@ -156,17 +154,14 @@ static cst_status make_model(cst_context *context, const cst_view *kept, const c
     model->map = settings->map;
     model->mix = cst_alloc(context, (size_t)kept->members, sizeof *model->mix);
     status = model->mix ? copy_gate(context, &out->fit.gates[0], &model->gate) : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = make_learner(context, &out->fit, scaling, kept->members, model);
-    if (status == CST_OK)
-        status = cst_values_fit(context, kept, scaling, folds, &out->fit,
-                                (cst_variance_rule)settings->variance_rule, settings->conformal,
-                                &model->values);
+    CST_TRY(make_learner(context, &out->fit, scaling, kept->members, model));
+    CST_TRY(cst_values_fit(context, kept, scaling, folds, &out->fit,
+                           (cst_variance_rule)settings->variance_rule, settings->conformal,
+                           &model->values));
     return status;
 }
 
-/* ---- one run ----------------------------------------------------------------------------------
- */
+/* ---- one run ---- */
 
 static cst_status fit_kept(cst_context *context, const cst_view *view, const cst_scaling *scaling,
                            const int32_t *folds, int32_t fold_count, const cst_settings *settings,
@@ -202,30 +197,22 @@ cst_status cst_value_stages_run(cst_context *context, const cst_view *rows, cons
     double start = cst_seconds();
     cst_moments *moments = cst_alloc(context, (size_t)view->classes, sizeof *moments);
     cst_status status = moments ? cst_stages_alloc(context, view->members, base) : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_stage(context, "moments");
-    if (status == CST_OK)
-        status = cst_scaling_make(context, view, &scaling);
-    if (status == CST_OK)
-        status = cst_value_moments(context, view, &scaling, &none, folds, fold_count, moments);
-    if (status == CST_OK)
-        status =
-            cst_value_redundant(context, view, &scaling, moments, settings, flops, latency, base);
+    CST_TRY(cst_stage(context, "moments"));
+    CST_TRY(cst_scaling_make(context, view, &scaling));
+    CST_TRY(cst_value_moments(context, view, &scaling, &none, folds, fold_count, moments));
+    CST_TRY(cst_value_redundant(context, view, &scaling, moments, settings, flops, latency, base));
     base->seconds_redundancy = cst_seconds() - start;
     start = cst_seconds();
     bool many = base->kept_count > 1 || settings->keep_flops > 0 || settings->keep_latency > 0;
     if (status == CST_OK && settings->select && many) {
         status = cst_stage(context, "selection");
-        if (status == CST_OK)
-            status = select_members(context, view, &scaling, moments, folds, fold_count, settings,
-                                    flops, latency, base);
+        CST_TRY(select_members(context, view, &scaling, moments, folds, fold_count, settings, flops,
+                               latency, base));
     }
     base->seconds_select = cst_seconds() - start;
-    if (status == CST_OK)
-        status = fit_kept(context, view, &scaling, folds, fold_count, settings, out);
-    if (status == CST_OK)
-        status = cst_gram_kappa(context, base->pearson, view->members, base->kept, base->kept_count,
-                                &base->kappa_after);
+    CST_TRY(fit_kept(context, view, &scaling, folds, fold_count, settings, out));
+    CST_TRY(cst_gram_kappa(context, base->pearson, view->members, base->kept, base->kept_count,
+                           &base->kappa_after));
     if (moments)
         cst_value_moments_free(context, moments, view->classes);
     cst_free(context, moments);
@@ -237,8 +224,7 @@ cst_status cst_value_stages_run(cst_context *context, const cst_view *rows, cons
     return status;
 }
 
-/* ---- results ----------------------------------------------------------------------------------
- */
+/* ---- results ---- */
 
 cst_status cst_value_result_make(cst_context *context, int64_t rows, int32_t outputs,
                                  cst_value_result *out) {
@@ -276,8 +262,7 @@ cst_status cst_value_result_predict(cst_context *context, const cst_model *model
                                     const cst_view *view, cst_value_result *result) {
     size_t cells = (size_t)view->rows * (size_t)view->classes;
     cst_status status = cst_stack_predict(context, model, view, result->mean);
-    if (status == CST_OK)
-        status = cst_stack_variance(context, model, view, result->variance);
+    CST_TRY(cst_stack_variance(context, model, view, result->variance));
     for (int l = 0; status == CST_OK && l < CST_COVERAGE_LEVELS; l++)
         for (int32_t d = 0; d < view->classes; d++) {
             double factor = cst_values_factor(model->values, d, cst_coverage_levels[l]);
@@ -294,8 +279,7 @@ cst_status cst_value_result_predict(cst_context *context, const cst_model *model
     return status;
 }
 
-/* ---- nested evaluation ------------------------------------------------------------------------
- */
+/* ---- nested evaluation ---- */
 
 cst_status cst_value_folds_inside(cst_context *context, const cst_view *in, const int32_t *folds,
                                   int64_t rows, int32_t fold_count, int32_t fold, uint64_t seed,
@@ -314,9 +298,8 @@ cst_status cst_value_folds_inside(cst_context *context, const cst_view *in, cons
         if (in->groups)
             groups[i] = in->groups[in->index ? in->index[i] : (int64_t)i];
     }
-    if (status == CST_OK)
-        status = cst_folds_quantile(context, targets, in->classes, in->groups ? groups : NULL,
-                                    in->rows, 2, seed, *out);
+    CST_TRY(cst_folds_quantile(context, targets, in->classes, in->groups ? groups : NULL, in->rows,
+                               2, seed, *out));
     cst_free(context, targets);
     cst_free(context, groups);
     if (status != CST_OK) {
@@ -369,11 +352,9 @@ static cst_status nested_task(cst_context *context, void *user, int64_t task) {
         status = cst_value_folds_inside(context, &in, job->folds, job->view->rows, job->fold_count,
                                         fold, job->settings->seed, &folds, &fold_count);
     }
-    if (status == CST_OK)
-        status = cst_value_stages_run(context, &in, folds, fold_count, job->settings, job->flops,
-                                      job->latency, &stages);
-    if (status == CST_OK)
-        status = cst_value_result_make(context, held.rows, held.classes, &part);
+    CST_TRY(cst_value_stages_run(context, &in, folds, fold_count, job->settings, job->flops,
+                                 job->latency, &stages));
+    CST_TRY(cst_value_result_make(context, held.rows, held.classes, &part));
     if (status == CST_OK) {
         cst_view kept = cst_view_members(&held, stages.base.kept, stages.base.kept_count, pointers);
         status = cst_value_result_predict(context, stages.base.fit.model, &kept, &part);

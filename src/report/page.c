@@ -10,7 +10,7 @@
 static const char *const STYLE_ON[] = {"", "\033[1m", "\033[2m", "\033[4m"};
 static const char STYLE_OFF[] = "\033[0m";
 
-/* ---- page ------------------------------------------------------------------------------------ */
+/* ---- page ---- */
 
 static char *format_text(cst_context *context, const char *format, va_list args) {
     va_list again;
@@ -64,7 +64,7 @@ void cst_page_heading(cst_page *page, const char *format, ...) {
     cst_buffer_add(&page->text, "\n", 1);
 }
 
-/* ---- table ----------------------------------------------------------------------------------- */
+/* ---- table ---- */
 
 void cst_grid_begin(cst_grid *table, cst_page *page, const char *align,
                     const char *const *headers) {
@@ -203,7 +203,7 @@ void cst_grid_end(cst_grid *table) {
     table->count = 0;
 }
 
-/* ---- documents ------------------------------------------------------------------------------- */
+/* ---- documents ---- */
 
 static double number_of(const json_t *value) {
     return json_is_number(value) ? json_number_value(value) : NAN;

@@ -67,7 +67,7 @@ cst_status cst_report_settle(cst_context *context, cst_status status, cst_report
     return status;
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 /* Copies `text` with every byte that is not part of valid UTF-8 replaced by '?'; the caller's,
  * freed with free. Names come from files and may hold anything. */
@@ -140,7 +140,7 @@ void cst_report_string(cst_report *report, json_t *object, const char *key, cons
     cst_report_value(report, object, key, string_value(value));
 }
 
-/* ---- lists and objects ----------------------------------------------------------------------- */
+/* ---- lists and objects ---- */
 
 json_t *cst_report_object(cst_report *report, json_t *object, const char *key) {
     json_t *child = json_object();
@@ -227,7 +227,7 @@ void cst_report_notices(cst_report *report, const cst_context *context) {
         cst_report_add_string(report, list, cst_notice_at(context, i));
 }
 
-/* ---- public ---------------------------------------------------------------------------------- */
+/* ---- public ---- */
 
 cst_status cst_report_new(cst_context *context, const char *command, cst_report **out) {
     if (out)

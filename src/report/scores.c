@@ -126,7 +126,7 @@ double cst_score_adjusted_p(const json_t *root, const char *method, const char *
     return NAN;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------ */
+/* ---- rows ---- */
 
 /* jansson's setters take what they refer to without const and leave it alone. */
 static json_t *shared(const json_t *value) {

@@ -74,7 +74,7 @@ static void walk(csv_table *table, const json_t *object, const char *prefix, cel
     }
 }
 
-/* ---- columns --------------------------------------------------------------------------------- */
+/* ---- columns ---- */
 
 /* Rows may lack keys, so a new one goes behind the one that it follows in its row. */
 static void note_column(csv_table *table, const char *name, const json_t *value) {
@@ -99,7 +99,7 @@ static void note_column(csv_table *table, const char *name, const json_t *value)
     table->count++;
 }
 
-/* ---- cells ----------------------------------------------------------------------------------- */
+/* ---- cells ---- */
 
 /* The fewest digits that read back as the same double. */
 static void print_number(cst_page *page, double value) {

@@ -58,7 +58,7 @@ static void print_text(cst_page *page, const char *text) {
     }
 }
 
-/* ---- header ---------------------------------------------------------------------------------- */
+/* ---- header ---- */
 
 static void print_heads(cst_page *page, const json_t *root, const json_t *rows,
                         const plain_column *columns, size_t count, bool rule) {
@@ -88,7 +88,7 @@ static void print_header(cst_page *page, const json_t *root, const json_t *rows,
     cst_page_print(page, "\n");
 }
 
-/* ---- rows ------------------------------------------------------------------------------------ */
+/* ---- rows ---- */
 
 static void print_plain(cst_page *page, const json_t *rows, const json_t *row,
                         const plain_column *columns, size_t count) {

@@ -84,7 +84,7 @@ cst_status cst_report_text_full(cst_context *context, const cst_report *report, 
     return cst_why(context, render(context, report, color, true, out));
 }
 
-/* ---- shared ---------------------------------------------------------------------------------- */
+/* ---- shared ---- */
 
 void cst_text_label(cst_page *page, const char *label) {
     cst_page_print(page, "  %-*s", LABEL_WIDTH, label);
@@ -213,7 +213,7 @@ void cst_text_bullets(cst_page *page, const json_t *root, const char *key, const
     }
 }
 
-/* ---- predict and folds ----------------------------------------------------------------------- */
+/* ---- predict and folds ---- */
 
 void cst_text_predict(cst_page *page, const json_t *root) {
     const char *out = cst_json_string(root, "out");

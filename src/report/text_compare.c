@@ -66,7 +66,7 @@ static void print_fits(cst_page *page, const json_t *rows) {
     cst_grid_end(&table);
 }
 
-/* ---- tests ----------------------------------------------------------------------------------- */
+/* ---- tests ---- */
 
 static const char *metric_header(const char *metric) {
     const cst_score *score = metric ? cst_score_find(metric) : NULL;

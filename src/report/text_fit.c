@@ -28,7 +28,7 @@ static void print_header(cst_page *page, const json_t *root) {
                    cst_json_number(root, "models_in"));
 }
 
-/* ---- members --------------------------------------------------------------------------------- */
+/* ---- members ---- */
 
 typedef struct member_row {
     const json_t *member;
@@ -54,16 +54,16 @@ static const json_t *find_dropped(const json_t *root, const char *name) {
     return NULL;
 }
 
-static const char *reason_words(const char *because) {
+static const char *reason_words(const char *reason) {
     static const char *const words[][2] = {
         {"redundant", "redundant"},        {"constant", "constant"},
         {"selection", "not selected"},     {"cap", "over the cap"},
         {"refit", "dropped on refitting"},
     };
-    for (size_t i = 0; because && i < sizeof words / sizeof words[0]; i++)
-        if (strcmp(because, words[i][0]) == 0)
+    for (size_t i = 0; reason && i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(reason, words[i][0]) == 0)
             return words[i][1];
-    return because ? because : "dropped";
+    return reason ? reason : "dropped";
 }
 
 static void fate_cell(cst_grid *table, const json_t *root, const json_t *member) {
@@ -132,7 +132,7 @@ static void print_members(cst_page *page, const json_t *root) {
     cst_free(page->text.context, rows);
 }
 
-/* ---- size path ------------------------------------------------------------------------------- */
+/* ---- size path ---- */
 
 static bool in_list(const json_t *list, const char *name) {
     for (size_t i = 0; name && i < json_array_size(list); i++) {
@@ -200,7 +200,7 @@ static void print_path(cst_page *page, const json_t *root) {
     cst_grid_end(&table);
 }
 
-/* ---- the stack ------------------------------------------------------------------------------- */
+/* ---- the stack ---- */
 
 static bool has_linear_learner(const json_t *blend) {
     return cst_json_number(blend, "ridge") > 0 || cst_json_number(blend, "elastic-net") > 0 ||

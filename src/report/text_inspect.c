@@ -69,7 +69,7 @@ static void print_members(cst_page *page, const json_t *root, bool values) {
         cst_page_print(page, "  and %zu more (--json lists them all)\n", count - MEMBER_ROWS);
 }
 
-/* ---- similarity ------------------------------------------------------------------------------ */
+/* ---- similarity ---- */
 
 static void similarity_cell(cst_grid *table, double value, double threshold) {
     cst_style style = value > threshold ? CST_BOLD : value < 0.5 ? CST_DIM : CST_PLAIN;
@@ -204,7 +204,7 @@ static void print_clusters(cst_page *page, const json_t *root) {
                        alone == 1 ? "its" : "their");
 }
 
-/* ---- spectrum -------------------------------------------------------------------------------- */
+/* ---- spectrum ---- */
 
 static void print_eigenvalues(cst_page *page, const json_t *root) {
     const json_t *values = json_object_get(root, "eigenvalues");

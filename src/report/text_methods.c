@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- scores ---------------------------------------------------------------------------------- */
+/* ---- scores ---- */
 
 /* One decimal fewer than the score has, unless an interval is so narrow that its ends would meet.
  */
@@ -65,7 +65,7 @@ void cst_text_score_wide(cst_grid *table, const json_t *row, const cst_score *sc
         cst_grid_cell(table, CST_DIM, "[%.*f, %.*f]", score->decimals, low, score->decimals, high);
 }
 
-/* ---- sentences ------------------------------------------------------------------------------- */
+/* ---- sentences ---- */
 
 void cst_text_scored(cst_page *page, const json_t *root) {
     const char *split = cst_json_string(root, "split");
@@ -151,7 +151,7 @@ void cst_text_seconds(cst_page *page, const json_t *root) {
     cst_page_print(page, "\n");
 }
 
-/* ---- a table of one group of scores ---------------------------------------------------------- */
+/* ---- a table of one group of scores ---- */
 
 enum { GROUP_SCORES_MAX = 12 };
 

@@ -14,8 +14,7 @@ static const char *name_of(const json_t *row, const char *key) {
     return name ? name : "-";
 }
 
-/* ---- one number for each part ------------------------------------------------------------------
- */
+/* ---- one number for each part ---- */
 
 /* A table with a column for each number of an object of the rows (families, kinds, splits), in %.
  */
@@ -49,8 +48,7 @@ static void print_parts(cst_page *page, const json_t *rows, const char *key, con
     cst_grid_end(&table);
 }
 
-/* ---- severities -------------------------------------------------------------------------------
- */
+/* ---- severities ---- */
 
 static void print_severities(cst_page *page, const json_t *rows, const char *key) {
     static const char *const headers[] = {NULL, "severity", "error %", "NLL", "ECE"};
@@ -98,8 +96,7 @@ static void print_corruption(cst_page *page, const json_t *root, const json_t *r
         print_parts(page, rows, key, "kinds", "Error % by kind");
 }
 
-/* ---- out of distribution ----------------------------------------------------------------------
- */
+/* ---- out of distribution ---- */
 
 static void ood_cells(cst_grid *table, const json_t *at, const char *score, const char *interval) {
     const json_t *ends = json_object_get(at, interval);
@@ -154,8 +151,7 @@ static void print_ood(cst_page *page, const json_t *rows, const char *key) {
                          "is. AUROC is the same for both.\n");
 }
 
-/* ---- parts of a split -------------------------------------------------------------------------
- */
+/* ---- parts of a split ---- */
 
 static void print_classes(cst_page *page, const json_t *root, const json_t *rows, const char *key) {
     static const char *const parts[] = {"head", "mid", "tail"};

@@ -3,8 +3,8 @@
  * them, intervals, differences and tests over cases. Paper: sections "Dense Prediction" and
  * "Experimental Setup"; method.md sections 6 and 8.
  */
+#include "evaluation/rows.h"
 #include "la/la.h"
-#include "protocol/rows.h"
 #include "segmentation/document.h"
 #include "segmentation/nested.h"
 #include "segmentation/segmentation.h"
@@ -58,8 +58,7 @@ typedef struct comparison {
     cst_map_intervals *intervals; /* NULL without resamples */
 } comparison;
 
-/* ---- which methods ----------------------------------------------------------------------------
- */
+/* ---- which methods ---- */
 
 /* Whether the label maps of a preset take offsets: baselines have the largest probability. */
 static cst_status read_decision(cst_context *context, const cst_compare_options *options,
@@ -129,8 +128,7 @@ static cst_status list_methods(cst_context *context, comparison *c,
     return status;
 }
 
-/* ---- pixels -----------------------------------------------------------------------------------
- */
+/* ---- pixels ---- */
 
 static cst_status open_ground(cst_context *context, const comparison *c, double balance,
                               int32_t folds, ground *out) {
@@ -162,22 +160,18 @@ static cst_status open_pixels(cst_context *context, comparison *c,
     status = open_ground(context, c, 0, folds, &c->plain);
     if (status == CST_OK && c->settings.balance > 0)
         status = open_ground(context, c, c->settings.balance, folds, &c->balanced);
-    if (status == CST_OK)
-        status = cst_pool_load(context, c->pool, c->split);
-    if (status == CST_OK)
-        status = cst_pool_view(context, c->pool, c->split, &c->view);
+    CST_TRY(cst_pool_load(context, c->pool, c->split));
+    CST_TRY(cst_pool_view(context, c->pool, c->split, &c->view));
     c->fitted_cases = cst_pool_cases(c->pool, "oof");
     c->cases = cst_pool_cases(c->pool, c->split);
     if (status == CST_OK && !c->view.labels)
         status = cst_fail(context, CST_ERROR_INPUT,
                           "split '%s' has no masks (\"labels\") to score against", c->split);
-    if (status == CST_OK)
-        status = cst_cases_check_counted(context, c->pool, c->split);
+    CST_TRY(cst_cases_check_counted(context, c->pool, c->split));
     return status;
 }
 
-/* ---- running ----------------------------------------------------------------------------------
- */
+/* ---- running ---- */
 
 static cst_status score(cst_context *context, const comparison *c, const ground *g,
                         const cst_method_fit *fit, entry *out) {
@@ -203,8 +197,7 @@ static cst_status score(cst_context *context, const comparison *c, const ground 
         scoring.offsets_by_fit = true;
     } else if (offsets)
         scoring.offsets = offsets + (size_t)fits.count * (size_t)c->view.classes;
-    if (status == CST_OK)
-        status = cst_maps_score(context, &scoring, &out->scores);
+    CST_TRY(cst_maps_score(context, &scoring, &out->scores));
     cst_fold_fits_free(context, &fits);
     cst_free(context, offsets);
     return status;
@@ -243,15 +236,11 @@ static cst_status run_method(cst_context *context, const comparison *c, entry *o
                           : &c->plain;
     cst_method_fit fit = {0};
     cst_status status = cst_method_fit_run(context, &out->method, &g->source, c->seed, &fit);
-    if (status == CST_OK)
-        status = cst_method_prefer_miou(context, &g->source, -1, &fit);
-    if (status == CST_OK)
-        status =
-            cst_method_prior_correct(context, g->sample.prior, g->sample.share, &g->settings, &fit);
-    if (status == CST_OK)
-        status = describe(context, c, g, &fit, out);
-    if (status == CST_OK)
-        status = score(context, c, g, &fit, out);
+    CST_TRY(cst_method_prefer_miou(context, &g->source, -1, &fit));
+    CST_TRY(
+        cst_method_prior_correct(context, g->sample.prior, g->sample.share, &g->settings, &fit));
+    CST_TRY(describe(context, c, g, &fit, out));
+    CST_TRY(score(context, c, g, &fit, out));
     cst_method_fit_free(context, &fit);
     return status;
 }
@@ -304,15 +293,13 @@ static cst_status run_methods(cst_context *context, comparison *c, int32_t resam
     status = all && c->intervals ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t m = 0; status == CST_OK && m < c->count; m++)
         all[m] = &c->entries[m].scores;
-    if (status == CST_OK)
-        status = cst_map_intervals_make(context, all, c->count, resamples, c->seed, c->reference,
-                                        c->intervals);
+    CST_TRY(cst_map_intervals_make(context, all, c->count, resamples, c->seed, c->reference,
+                                   c->intervals));
     cst_free(context, (void *)all);
     return status;
 }
 
-/* ---- document ---------------------------------------------------------------------------------
- */
+/* ---- document ---- */
 
 static void put_rows(cst_report *report, const comparison *c) {
     static const char *const mixes[] = {"linear", "log-linear", NULL};
@@ -421,14 +408,10 @@ cst_status cst_segmentation_compare(cst_context *context, cst_pool *pool,
     cst_notices_clear(context);
     cst_la_enter();
     cst_status status = cst_report_create(context, CST_REPORT_COMPARE, report);
-    if (status == CST_OK)
-        status = open_pixels(context, &c, &options);
-    if (status == CST_OK)
-        status = list_methods(context, &c, &options);
-    if (status == CST_OK)
-        status = run_methods(context, &c, options.resamples);
-    if (status == CST_OK)
-        status = put_document(context, *report, &c, options.resamples);
+    CST_TRY(open_pixels(context, &c, &options));
+    CST_TRY(list_methods(context, &c, &options));
+    CST_TRY(run_methods(context, &c, options.resamples));
+    CST_TRY(put_document(context, *report, &c, options.resamples));
     for (int32_t m = 0; m < c.count; m++)
         free_entry(context, &c.entries[m]);
     cst_free(context, c.entries);

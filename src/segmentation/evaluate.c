@@ -2,9 +2,9 @@
  * Scores of a model or a member on a split of a segmentation pool, beside the simple baselines,
  * with intervals over cases. After a fit. Paper: section "Dense Prediction"; method.md section 8.
  */
+#include "evaluation/rows.h"
 #include "la/la.h"
 #include "model/seen_rows.h"
-#include "protocol/rows.h"
 #include "segmentation/decide.h"
 #include "segmentation/document.h"
 #include "segmentation/nested.h"
@@ -98,12 +98,9 @@ cst_status cst_segmentation_score_member(cst_context *context, const cst_pool *p
     cst_notices_clear(context);
     cst_status status =
         cst_pool_view_members(context, pool, split, &member, 1, &pointer, &scoring.view);
-    if (status == CST_OK)
-        status = need_masks(context, pool, &scoring.view, split);
-    if (status == CST_OK)
-        status = cst_report_create(context, CST_REPORT_EVALUATE, report);
-    if (status == CST_OK)
-        status = cst_maps_score(context, &scoring, &only.scores);
+    CST_TRY(need_masks(context, pool, &scoring.view, split));
+    CST_TRY(cst_report_create(context, CST_REPORT_EVALUATE, report));
+    CST_TRY(cst_maps_score(context, &scoring, &only.scores));
     if (status == CST_OK) {
         cst_map_put_header(*report, NULL, scoring.cases, counted(&only.scores),
                            scoring.view.classes, scoring.boundary);
@@ -130,10 +127,8 @@ cst_status cst_segmentation_score_labels(cst_context *context, const cst_pool *p
                            .boundary = boundary > 0 ? boundary : CST_SEGMENTATION_BOUNDARY,
                            .predicted = predicted};
     cst_status status = cst_cases_check_counted(context, pool, "oof");
-    if (status == CST_OK)
-        status = cst_report_create(context, CST_REPORT_EVALUATE, report);
-    if (status == CST_OK)
-        status = cst_maps_score(context, &scoring, &only.scores);
+    CST_TRY(cst_report_create(context, CST_REPORT_EVALUATE, report));
+    CST_TRY(cst_maps_score(context, &scoring, &only.scores));
     if (status == CST_OK) {
         cst_map_put_header(*report, NULL, scoring.cases, counted(&only.scores),
                            scoring.view.classes, scoring.boundary);
@@ -143,8 +138,7 @@ cst_status cst_segmentation_score_labels(cst_context *context, const cst_pool *p
     return cst_rows_finish(context, status, report);
 }
 
-/* ---- a model ----------------------------------------------------------------------------------
- */
+/* ---- a model ---- */
 
 /* One baseline, fitted on the sampled out-of-fold pixels. */
 static cst_status run_baseline(cst_context *context, const char *name, const cst_training *source,
@@ -155,10 +149,8 @@ static cst_status run_baseline(cst_context *context, const char *name, const cst
     cst_scoring own = *scoring;
     const void *place = &fit;
     cst_status status = cst_method_parse(context, name, seed, NULL, 0, &which);
-    if (status == CST_OK)
-        status = cst_method_fit_run(context, &which, source, seed, &fit);
-    if (status == CST_OK)
-        status = cst_method_prefer_miou(context, source, -1, &fit);
+    CST_TRY(cst_method_fit_run(context, &which, source, seed, &fit));
+    CST_TRY(cst_method_prefer_miou(context, source, -1, &fit));
     if (status != CST_OK) {
         cst_method_fit_free(context, &fit);
         return status;
@@ -193,12 +185,9 @@ static cst_status run_baselines(cst_context *context, cst_pool *pool, const char
         settings.balance = 0;
         status = cst_pixel_sample_make(context, pool, "oof", &settings, &sample);
     }
-    if (status == CST_OK)
-        status = cst_training_open(context, sample.pool, "oof", FOLDS, seed, &source);
-    if (status == CST_OK)
-        status = cst_pool_load(context, pool, split);
-    if (status == CST_OK)
-        status = cst_pool_view(context, pool, split, &own.view);
+    CST_TRY(cst_training_open(context, sample.pool, "oof", FOLDS, seed, &source));
+    CST_TRY(cst_pool_load(context, pool, split));
+    CST_TRY(cst_pool_view(context, pool, split, &own.view));
     for (size_t i = 0; status == CST_OK && i < sizeof wanted / sizeof wanted[0]; i++) {
         status = run_baseline(context, wanted[i], &source, seed, pool, &own, &methods[*count]);
         *count += status == CST_OK;
@@ -268,14 +257,11 @@ static cst_status score_model(cst_context *context, const cst_model *model, cst_
     cst_status status = methods
                             ? cst_model_view(context, model, pool, split, &pointers, &scoring.view)
                             : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = need_masks(context, pool, &scoring.view, split);
-    if (status == CST_OK)
-        status = cst_offsets_load(context, model, &offsets);
+    CST_TRY(need_masks(context, pool, &scoring.view, split));
+    CST_TRY(cst_offsets_load(context, model, &offsets));
     scoring.cases = cst_pool_cases(pool, split);
     scoring.offsets = offsets;
-    if (status == CST_OK)
-        status = cst_maps_score(context, &scoring, &methods[0].scores);
+    CST_TRY(cst_maps_score(context, &scoring, &methods[0].scores));
     if (status == CST_OK) {
         methods[0].name = "corestack";
         methods[0].models = cst_model_members(model);
@@ -286,8 +272,7 @@ static cst_status score_model(cst_context *context, const cst_model *model, cst_
     }
     if (status == CST_OK && baselines)
         status = run_baselines(context, pool, split, seed, &scoring, methods, &count);
-    if (status == CST_OK)
-        status = put_methods(context, report, pool, methods, count, resamples, seed);
+    CST_TRY(put_methods(context, report, pool, methods, count, resamples, seed));
     for (int32_t m = 0; methods && m < METHODS_MAX; m++)
         cst_map_scores_free(context, &methods[m].scores);
     cst_free(context, methods);
@@ -302,8 +287,7 @@ cst_status cst_segmentation_evaluate_model(cst_context *context, const cst_model
     cst_notices_clear(context);
     cst_la_enter();
     cst_status status = cst_report_create(context, CST_REPORT_EVALUATE, report);
-    if (status == CST_OK)
-        status = score_model(context, model, pool, split, baselines != 0, resamples, seed, *report);
+    CST_TRY(score_model(context, model, pool, split, baselines != 0, resamples, seed, *report));
     cst_la_leave();
     return cst_rows_finish(context, status, report);
 }

@@ -43,8 +43,7 @@ static cst_status open_masks(cst_context *context, const char *path, const cst_p
     cst_manifest *manifest = NULL;
     int32_t split = 0;
     cst_status status = cst_manifest_create(context, &manifest, path);
-    if (status == CST_OK)
-        status = cst_manifest_add_split(context, manifest, "oof", &split);
+    CST_TRY(cst_manifest_add_split(context, manifest, "oof", &split));
     if (status == CST_OK) {
         manifest->splits[split].labels = cst_strdup(context, path);
         status = manifest->splits[split].labels ? CST_OK : CST_ERROR_MEMORY;
@@ -94,17 +93,12 @@ static cst_status score_labels(cst_context *context, const char *path,
     cst_pool *masks = NULL;
     cst_pool *maps = NULL;
     cst_status status = open_masks(context, config->labels, config, false, &masks);
-    if (status == CST_OK)
-        status = open_masks(context, path, config, true, &maps);
-    if (status == CST_OK)
-        status = check_cases(context, cst_pool_cases(masks, "oof"), cst_pool_cases(maps, "oof"));
-    if (status == CST_OK)
-        status = cst_pool_describe(context, masks, 0, NULL, 0);
-    if (status == CST_OK)
-        status = cst_pool_describe(context, maps, 0, NULL, 0);
-    if (status == CST_OK)
-        status = cst_segmentation_score_labels(context, masks, cst_pool_labels(maps, "oof"),
-                                               boundary, resamples, seed, report);
+    CST_TRY(open_masks(context, path, config, true, &maps));
+    CST_TRY(check_cases(context, cst_pool_cases(masks, "oof"), cst_pool_cases(maps, "oof")));
+    CST_TRY(cst_pool_describe(context, masks, 0, NULL, 0));
+    CST_TRY(cst_pool_describe(context, maps, 0, NULL, 0));
+    CST_TRY(cst_segmentation_score_labels(context, masks, cst_pool_labels(maps, "oof"), boundary,
+                                          resamples, seed, report));
     cst_pool_free(context, masks);
     cst_pool_free(context, maps);
     return status;
@@ -132,13 +126,10 @@ cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path
     if (status == CST_OK && labels)
         return cst_why(context,
                        score_labels(context, path, &own, boundary, resamples, seed, report));
-    if (status == CST_OK)
-        status = cst_pool_open_files(context, &pool, &path, 1, &own);
-    if (status == CST_OK)
-        status = cst_pool_load(context, pool, "oof");
-    if (status == CST_OK)
-        status = cst_segmentation_score_member(context, pool, "oof", 0, boundary, resamples, seed,
-                                               report);
+    CST_TRY(cst_pool_open_files(context, &pool, &path, 1, &own));
+    CST_TRY(cst_pool_load(context, pool, "oof"));
+    CST_TRY(
+        cst_segmentation_score_member(context, pool, "oof", 0, boundary, resamples, seed, report));
     cst_pool_free(context, pool);
     return cst_why(context, status);
 }

@@ -112,8 +112,7 @@ cst_status cst_segmentation_evaluate_labels(cst_context *context, const int32_t 
     double *tally = cst_alloc(context, cst_tally_width(classes), sizeof *tally);
     int32_t *inside = cst_alloc(context, pixels, sizeof *inside);
     cst_status status = tally && inside ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = take_labels(context, predicted, labels, pixels, width, classes, ignore, inside);
+    CST_TRY(take_labels(context, predicted, labels, pixels, width, classes, ignore, inside));
     if (status == CST_OK && confusion)
         memset(confusion, 0, (size_t)classes * (size_t)classes * sizeof *confusion);
     if (status == CST_OK)

@@ -20,8 +20,7 @@
 static cst_status inner_options(cst_context *context, const cst_options *options,
                                 cst_options **out) {
     cst_status status = cst_options_create(context, out);
-    if (status == CST_OK)
-        status = cst_options_preset(context, *out, cst_options_preset_name(options));
+    CST_TRY(cst_options_preset(context, *out, cst_options_preset_name(options)));
     for (size_t i = 0; status == CST_OK && i < cst_option_count(); i++) {
         const char *key = cst_option_at(i)->key;
         status = cst_options_set(context, *out, key, cst_options_get(options, key));
@@ -99,8 +98,7 @@ static cst_status run_nested(cst_context *context, const fitting *f, cst_model *
     cst_status status = cst_training_open(context, f->sample.pool, "oof", f->settings.folds,
                                           f->segment.seed, &source);
     cst_nesting nesting = {&method, &source, &f->sample, &f->segment, f->cases, f->view.labels};
-    if (status == CST_OK)
-        status = cst_fold_fits_make(context, &nesting, &fits);
+    CST_TRY(cst_fold_fits_make(context, &nesting, &fits));
     if (status == CST_OK && f->segment.decide)
         status = cst_fold_offsets(context, &nesting, &fits, report != NULL, &offsets);
     if (status == CST_OK && offsets)
@@ -146,13 +144,10 @@ static cst_status fit_sample(cst_context *context, fitting *f, cst_model **model
                              cst_report **report) {
     cst_options *inner = NULL;
     cst_status status = inner_options(context, f->options, &inner);
-    if (status == CST_OK)
-        status = cst_classification_fit(context, f->sample.pool, "oof", inner, model, report);
+    CST_TRY(cst_classification_fit(context, f->sample.pool, "oof", inner, model, report));
     cst_options_free(context, inner);
-    if (status == CST_OK)
-        status = cst_prior_correct(context, f->sample.prior, f->sample.share, &f->segment, *model);
-    if (status == CST_OK)
-        status = relabel(context, &f->view, f->split, f->options, *model);
+    CST_TRY(cst_prior_correct(context, f->sample.prior, f->sample.share, &f->segment, *model));
+    CST_TRY(relabel(context, &f->view, f->split, f->options, *model));
     return status;
 }
 
@@ -161,19 +156,16 @@ static cst_status run(cst_context *context, fitting *f, cst_model **model, cst_r
     cst_settings_read(f->options, &f->settings);
     cst_segment_settings_read(f->options, &f->segment);
     cst_status status = cst_pixel_sample_make(context, f->pool, f->split, &f->segment, &f->sample);
-    if (status == CST_OK)
-        status = cst_pool_view(context, f->pool, f->split, &f->view);
+    CST_TRY(cst_pool_view(context, f->pool, f->split, &f->view));
     f->cases = cst_pool_cases(f->pool, f->split);
-    if (status == CST_OK)
-        status = fit_sample(context, f, model, report);
+    CST_TRY(fit_sample(context, f, model, report));
     double before = cst_seconds();
     bool scored = report && f->settings.nested;
     if (status == CST_OK && (scored || f->segment.decide)) {
         cst_mute(context, true); /* what the folds' fits have to say was said by the fit of all */
         cst_la_enter();
         status = cst_stage(context, "nested evaluation");
-        if (status == CST_OK)
-            status = run_nested(context, f, *model, scored ? *report : NULL);
+        CST_TRY(run_nested(context, f, *model, scored ? *report : NULL));
         cst_la_leave();
         cst_mute(context, false);
     }
@@ -207,8 +199,7 @@ cst_status cst_segmentation_inspect(cst_context *context, cst_pool *pool, const 
     cst_segment_settings_read(options, &segment);
     segment.balance = 0;
     cst_status status = cst_pixel_sample_make(context, pool, split, &segment, &sample);
-    if (status == CST_OK)
-        status = cst_classification_inspect(context, sample.pool, "oof", options, report);
+    CST_TRY(cst_classification_inspect(context, sample.pool, "oof", options, report));
     if (status == CST_OK) {
         json_t *root = cst_report_root(*report);
         cst_map_put_header(*report, split, cst_pool_cases(pool, split), sample.counted,

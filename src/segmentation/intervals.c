@@ -155,14 +155,12 @@ cst_status cst_map_intervals_make(cst_context *context, const cst_map_scores *co
         cst_alloc(context, (size_t)count * CST_MAP_SCORES, (size_t)resamples * sizeof *b.values);
     cst_segmentation_scores *scores = cst_alloc(context, (size_t)count, sizeof *scores);
     cst_status status = b.values && scores ? cst_stage(context, "intervals") : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_parallel_for(context, resamples, draw_resample, &b);
+    CST_TRY(cst_parallel_for(context, resamples, draw_resample, &b));
     for (int32_t m = 0; status == CST_OK && m < count; m++)
         cst_tally_scores(methods[m]->total, methods[m]->classes, methods[m]->probabilities,
                          &scores[m]);
     summary s = {&b, scores, reference, out};
-    if (status == CST_OK)
-        status = cst_parallel_for(context, CST_MAP_SCORES, summarise, &s);
+    CST_TRY(cst_parallel_for(context, CST_MAP_SCORES, summarise, &s));
     cst_free(context, scores);
     cst_free(context, b.values);
     return status;

@@ -23,8 +23,7 @@ cst_status cst_method_prior_correct(cst_context *context, const double *prior, c
                : CST_OK;
 }
 
-/* ---- where a case belongs ---------------------------------------------------------------------
- */
+/* ---- where a case belongs ---- */
 
 /* A group and the fold that its sampled pixels are in. */
 typedef struct group_fold {
@@ -80,8 +79,7 @@ static cst_status place_cases(cst_context *context, const cst_nesting *nesting, 
     return status;
 }
 
-/* ---- shares of the classes --------------------------------------------------------------------
- */
+/* ---- shares of the classes ---- */
 
 /* Pixels of each class by fold, of all that count and of the sampled ones. */
 static void count_classes(const cst_nesting *nesting, cst_fold_fits *out) {
@@ -118,8 +116,7 @@ void cst_fold_shares(const cst_fold_fits *fits, int32_t classes, int32_t blocks,
     }
 }
 
-/* ---- fits -------------------------------------------------------------------------------------
- */
+/* ---- fits ---- */
 
 typedef struct fold_job {
     const cst_nesting *nesting;
@@ -138,11 +135,9 @@ static cst_status fit_fold(cst_context *worker, void *user, int64_t task) {
         return CST_ERROR_MEMORY;
     cst_status status = cst_method_fit_without(worker, job->nesting->method, job->source, fold,
                                                settings->seed, fit);
-    if (status == CST_OK)
-        status = cst_method_prefer_miou(worker, job->source, fold, fit);
+    CST_TRY(cst_method_prefer_miou(worker, job->source, fold, fit));
     cst_fold_shares(job->out, classes, job->out->count, fold, fold, prior, prior + classes);
-    if (status == CST_OK)
-        status = cst_method_prior_correct(worker, prior, prior + classes, settings, fit);
+    CST_TRY(cst_method_prior_correct(worker, prior, prior + classes, settings, fit));
     cst_free(worker, prior);
     return status;
 }
@@ -169,8 +164,7 @@ cst_status cst_fold_fits_make(cst_context *context, const cst_nesting *nesting,
                                   &nesting->method->settings, &table);
     shared.view.compact = table ? table : source->view.compact;
     fold_job job = {nesting, &shared, out};
-    if (status == CST_OK)
-        status = cst_parallel_for(context, out->count, fit_fold, &job);
+    CST_TRY(cst_parallel_for(context, out->count, fit_fold, &job));
     cst_logtable_unshare(context, table);
     for (size_t f = 0; status == CST_OK && f < folds; f++)
         out->places[f] = &out->fits[f];

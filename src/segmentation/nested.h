@@ -5,7 +5,7 @@
 #ifndef CST_SEGMENTATION_NESTED_H
 #define CST_SEGMENTATION_NESTED_H
 
-#include "protocol/method.h"
+#include "evaluation/method.h"
 #include "segmentation/sample.h"
 #include "segmentation/score.h"
 

@@ -24,8 +24,7 @@ typedef struct offset_search {
     double *prior;         /* [2][classes] */
 } offset_search;
 
-/* ---- fits without two blocks ------------------------------------------------------------------
- */
+/* ---- fits without two blocks ---- */
 
 /* Folds with blocks a and b as fold 0 and the others in their order. Returns how many. */
 static int32_t merge_folds(const offset_search *s, int32_t a, int32_t b, int32_t *folds) {
@@ -58,8 +57,7 @@ static cst_status fit_pair(cst_context *worker, void *user, int64_t task) {
         status =
             cst_method_fit_without(worker, s->nesting->method, &merged, 0, settings->seed, fit);
     }
-    if (status == CST_OK)
-        status = cst_method_prior_correct(worker, prior, prior + classes, settings, fit);
+    CST_TRY(cst_method_prior_correct(worker, prior, prior + classes, settings, fit));
     cst_free(worker, prior);
     cst_free(worker, merged.folds);
     return status;
@@ -78,8 +76,7 @@ static cst_status fit_pairs(cst_context *context, offset_search *s) {
                                   &s->nesting->method->settings, &table);
     shared.view.compact = table ? table : source->view.compact;
     s->source = &shared;
-    if (status == CST_OK)
-        status = cst_parallel_for(context, (int64_t)s->blocks * s->blocks, fit_pair, s);
+    CST_TRY(cst_parallel_for(context, (int64_t)s->blocks * s->blocks, fit_pair, s));
     s->source = source;
     cst_logtable_unshare(context, table);
     return status;
@@ -91,8 +88,7 @@ static const cst_method_fit *fit_without(const offset_search *s, int32_t a, int3
     return &s->pairs[a < b ? a * s->blocks + b : b * s->blocks + a];
 }
 
-/* ---- choosing ---------------------------------------------------------------------------------
- */
+/* ---- choosing ---- */
 
 /* Probabilities of the rows whose key is `key` by a fit, to their places in `held`. */
 static cst_status predict_rows(cst_context *context, offset_search *s, const cst_method_fit *fit,
@@ -137,8 +133,7 @@ static cst_status choose_without(cst_context *context, offset_search *s, int32_t
         if (b != a)
             status = predict_rows(context, s, fit_without(s, a, b), s->block, b);
     cst_fold_shares(s->fits, classes, s->blocks, a, a, s->prior, s->prior + classes);
-    if (status == CST_OK)
-        status = choose(context, s, a, s->prior, s->prior + classes, out + (ptrdiff_t)a * classes);
+    CST_TRY(choose(context, s, a, s->prior, s->prior + classes, out + (ptrdiff_t)a * classes));
     for (int32_t f = a + s->blocks; status == CST_OK && f < s->fits->count; f += s->blocks)
         memcpy(out + (ptrdiff_t)f * classes, out + (ptrdiff_t)a * classes,
                (size_t)classes * sizeof *out);
@@ -185,9 +180,8 @@ cst_status cst_fold_offsets(cst_context *context, const cst_nesting *nesting,
     cst_status status = offsets ? open_search(context, &s) : CST_ERROR_MEMORY;
     for (int32_t f = 0; status == CST_OK && f < fits->count; f++)
         status = predict_rows(context, &s, &fits->fits[f], nesting->source->folds, f);
-    if (status == CST_OK)
-        status = choose(context, &s, -1, nesting->sample->prior, nesting->sample->share,
-                        offsets + (size_t)fits->count * classes);
+    CST_TRY(choose(context, &s, -1, nesting->sample->prior, nesting->sample->share,
+                   offsets + (size_t)fits->count * classes));
     if (status == CST_OK && scored)
         status = fit_pairs(context, &s);
     for (int32_t a = 0; status == CST_OK && scored && a < s.blocks; a++)

@@ -16,8 +16,7 @@ static const double STEPS[] = {-1, -0.5, -0.25, -0.1, 0.1, 0.25, 0.5, 1};
 enum { ROUNDS_MAX = 20, STEP_COUNT = sizeof STEPS / sizeof STEPS[0] };
 enum { NUMBER_CHARS = 32 };
 
-/* ---- choosing ---------------------------------------------------------------------------------
- */
+/* ---- choosing ---- */
 
 typedef struct search {
     const float *logs; /* [rows][classes] log-probabilities */
@@ -136,8 +135,7 @@ cst_status cst_offsets_choose(cst_context *context, const float *probabilities,
     return status;
 }
 
-/* ---- in a model -------------------------------------------------------------------------------
- */
+/* ---- in a model ---- */
 
 cst_status cst_offsets_store(cst_context *context, const double *offsets, cst_model *model) {
     size_t room = sizeof KEY + 1 + (size_t)model->classes * NUMBER_CHARS;

@@ -18,8 +18,7 @@ void cst_segment_settings_read(const cst_options *options, cst_segment_settings 
                                .seed = (uint64_t)cst_option_integer(options, CST_OPT_SEED)};
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------
- */
+/* ---- sizes ---- */
 
 /* The real-valued size of each class: a share of the pixels in proportion to the class, the rest in
  * equal parts; what a class does not have goes to the others in the same proportions. */
@@ -89,8 +88,7 @@ cst_status cst_sample_sizes(cst_context *context, const int64_t *counts, int32_t
     return CST_OK;
 }
 
-/* ---- drawing ----------------------------------------------------------------------------------
- */
+/* ---- drawing ---- */
 
 /* One pass over the labels: a pixel of a class is taken with the chance of those still needed among
  * those still to come, so that the number is met exactly and all have the same chance. needed,
@@ -148,8 +146,7 @@ static cst_status draw_index(cst_context *context, const int32_t *labels, int64_
     return status;
 }
 
-/* ---- a pool of its own ------------------------------------------------------------------------
- */
+/* ---- a pool of its own ---- */
 
 static cst_status copy_member(cst_context *context, const cst_manifest_member *from,
                               cst_manifest *manifest) {
@@ -188,12 +185,10 @@ static cst_status make_pool(cst_context *context, const cst_pool *pool, cst_pool
     cst_manifest *manifest = NULL;
     int32_t split = 0;
     cst_status status = cst_manifest_create(context, &manifest, pool->manifest->path);
-    if (status == CST_OK)
-        status = cst_manifest_add_split(context, manifest, "oof", &split);
+    CST_TRY(cst_manifest_add_split(context, manifest, "oof", &split));
     for (int32_t k = 0; status == CST_OK && k < pool->manifest->member_count; k++)
         status = copy_member(context, &pool->manifest->members[k], manifest);
-    if (status == CST_OK)
-        status = copy_classes(context, pool, manifest);
+    CST_TRY(copy_classes(context, pool, manifest));
     if (status == CST_OK)
         return cst_pool_create(context, out, manifest, NULL);
     cst_manifest_free(context, manifest);
@@ -264,26 +259,18 @@ cst_status cst_pixel_sample_make(cst_context *context, cst_pool *pool, const cha
     cst_view view = {0};
     *out = (cst_pixel_sample){0};
     cst_status status = cst_pool_load(context, pool, split);
-    if (status == CST_OK)
-        status = cst_pool_view(context, pool, split, &view);
+    CST_TRY(cst_pool_view(context, pool, split, &view));
     if (status == CST_OK && !view.labels)
         status = cst_fail(context, CST_ERROR_INPUT,
                           "split '%s' has no masks (\"labels\"); a stack is fitted on pixels whose "
                           "class is known",
                           split);
-    if (status == CST_OK)
-        status = cst_cases_check_counted(context, pool, split);
-    if (status == CST_OK)
-        status = check_folds(context, cst_pool_cases(pool, split), split, settings->folds);
-    if (status == CST_OK)
-        status = draw_index(context, view.labels, view.rows, view.classes, settings, out);
-    if (status == CST_OK)
-        status = make_pool(context, pool, &out->pool);
-    if (status == CST_OK)
-        status =
-            fill_split(context, &view, cst_pool_cases(pool, split), out, &out->pool->splits[0]);
-    if (status == CST_OK)
-        status = cst_stage(context, "sample");
+    CST_TRY(cst_cases_check_counted(context, pool, split));
+    CST_TRY(check_folds(context, cst_pool_cases(pool, split), split, settings->folds));
+    CST_TRY(draw_index(context, view.labels, view.rows, view.classes, settings, out));
+    CST_TRY(make_pool(context, pool, &out->pool));
+    CST_TRY(fill_split(context, &view, cst_pool_cases(pool, split), out, &out->pool->splits[0]));
+    CST_TRY(cst_stage(context, "sample"));
     if (status == CST_OK) {
         gather_job job = {&view, out, &out->pool->splits[0]};
         status = cst_parallel_for(context, view.members, gather_member, &job);

@@ -111,8 +111,7 @@ static cst_status score_case(cst_context *worker, void *user, int64_t task) {
         b.probabilities && b.index && b.predicted && b.confusion
             ? predict_case(worker, job, task, &b, given ? given : b.predicted, tally)
             : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = add_boundaries(worker, job, task, given ? given : b.predicted, tally);
+    CST_TRY(add_boundaries(worker, job, task, given ? given : b.predicted, tally));
     /* Whole numbers: the sum does not depend on who comes first. */
     for (size_t i = 0; status == CST_OK && i < classes * classes; i++)
         if (b.confusion[i] != 0)

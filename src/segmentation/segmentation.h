@@ -5,7 +5,7 @@
 #ifndef CST_SEGMENTATION_H
 #define CST_SEGMENTATION_H
 
-#include "protocol/task.h"
+#include "evaluation/task.h"
 
 extern const cst_task_calls cst_segmentation_calls;
 

@@ -17,7 +17,7 @@ enum { BIN_COUNT, BIN_CORRECT, BIN_CONFIDENCE, BIN_PARTS };
 
 enum { POLL_PIXELS = 1 << 18 };
 
-static const double LEAST_PROBABILITY = 1e-15;
+static const double MIN_PROBABILITY = 1e-15;
 
 size_t cst_tally_width(int32_t classes) {
     return (size_t)classes * CLASS_PARTS + SINGLES + (size_t)CST_METRIC_BINS * BIN_PARTS;
@@ -89,7 +89,7 @@ void cst_tally_probabilities(double *tally, int32_t classes, const float *probab
             best = row[c] > row[best] ? c : best;
             squares += c == labels[i] ? (1 - p) * (1 - p) : p * p;
         }
-        nll -= log(fmax((double)row[labels[i]], LEAST_PROBABILITY));
+        nll -= log(fmax((double)row[labels[i]], MIN_PROBABILITY));
         brier += squares;
         double *bin = bins + (size_t)cst_bin_of((double)row[best], CST_METRIC_BINS) * BIN_PARTS;
         bin[BIN_COUNT] += 1;
@@ -146,12 +146,9 @@ static cst_status edges_make(cst_context *context, edges *e, int64_t height, int
     *e = (edges){.inner = cst_alloc(context, (size_t)width, sizeof *e->inner),
                  .near = cst_alloc(context, 3 * (size_t)width, sizeof *e->near)};
     cst_status status = e->inner && e->near ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_near_begin(context, &e->band, height, width, distance, CST_NEAR_LABELS);
-    if (status == CST_OK)
-        status = cst_near_begin(context, &e->labelled, height, width, distance, CST_NEAR_CONTOUR);
-    if (status == CST_OK)
-        status = cst_near_begin(context, &e->predicted, height, width, distance, CST_NEAR_CONTOUR);
+    CST_TRY(cst_near_begin(context, &e->band, height, width, distance, CST_NEAR_LABELS));
+    CST_TRY(cst_near_begin(context, &e->labelled, height, width, distance, CST_NEAR_CONTOUR));
+    CST_TRY(cst_near_begin(context, &e->predicted, height, width, distance, CST_NEAR_CONTOUR));
     return status;
 }
 
@@ -194,8 +191,7 @@ cst_status cst_tally_boundary(cst_context *context, double *tally, int32_t class
     return status;
 }
 
-/* ---- scores -----------------------------------------------------------------------------------
- */
+/* ---- scores ---- */
 
 static double ratio(double part, double whole) {
     return whole > 0 ? part / whole : NAN;

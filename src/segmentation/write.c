@@ -33,16 +33,14 @@ static bool writes_labels(const writing *w) {
     return w->format == CST_MAP_LABELS || w->format == CST_MAP_PNG;
 }
 
-/* ---- pieces -----------------------------------------------------------------------------------
- */
+/* ---- pieces ---- */
 
 /* Predicts rows first..first+count-1; labels, where they are wanted, go to `labels`. */
 static cst_status predict(cst_context *context, const writing *w, int64_t first, int64_t count,
                           int32_t *labels) {
     cst_view part = cst_view_range(&w->view, first, count, w->index);
     cst_status status = cst_progress(context, "predict", first, w->view.rows);
-    if (status == CST_OK)
-        status = cst_stack_predict(context, w->model, &part, w->probabilities);
+    CST_TRY(cst_stack_predict(context, w->model, &part, w->probabilities));
     if (status == CST_OK && labels)
         cst_decide_rows(w->probabilities, count, w->model->classes, w->offsets, labels);
     return status;
@@ -91,9 +89,8 @@ static cst_status write_npy(cst_context *context, const writing *w, const char *
     cst_output_file *output = NULL;
     int dims = array_shape(w, first_case, alone ? 0 : cases, shape);
     cst_status status = cst_npy_begin(context, &output, path, w->type, shape, dims);
-    if (status == CST_OK)
-        status = write_rows(context, w, output, w->cases->first[first_case],
-                            w->cases->first[first_case + cases]);
+    CST_TRY(write_rows(context, w, output, w->cases->first[first_case],
+                       w->cases->first[first_case + cases]));
     if (status == CST_OK && !alone)
         status = finish(context, w);
     if (status == CST_OK)
@@ -126,20 +123,17 @@ static cst_status write_folder(cst_context *context, const writing *w, const cha
         char *file = NULL;
         status = cst_output_folder_file(context, folder, cst_case_name(w->cases, n, number),
                                         png ? ".png" : ".npy", &file);
-        if (status == CST_OK)
-            status = png ? write_png(context, w, file, n) : write_npy(context, w, file, n, 1, true);
+        CST_TRY(png ? write_png(context, w, file, n) : write_npy(context, w, file, n, 1, true));
         cst_free(context, file);
     }
-    if (status == CST_OK)
-        status = finish(context, w);
+    CST_TRY(finish(context, w));
     if (status == CST_OK)
         return cst_output_folder_commit(context, folder);
     cst_output_folder_abort(context, folder);
     return status;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------
- */
+/* ---- the whole ---- */
 
 static bool ends_with(const char *path, const char *tail) {
     size_t length = strlen(path);
@@ -223,15 +217,11 @@ cst_status cst_segmentation_predict(cst_context *context, const cst_model *model
     cst_la_enter();
     cst_status status = cst_model_view(context, model, pool, split, &pointers, &w.view);
     w.cases = cst_pool_cases(pool, split);
-    if (status == CST_OK)
-        status = check_format(context, &w, path, array);
-    if (status == CST_OK)
-        status = cst_offsets_load(context, model, &w.offsets);
-    if (status == CST_OK)
-        status = make_buffers(context, &w);
-    if (status == CST_OK)
-        status = array ? write_npy(context, &w, path, 0, w.cases->count, false)
-                       : write_folder(context, &w, path);
+    CST_TRY(check_format(context, &w, path, array));
+    CST_TRY(cst_offsets_load(context, model, &w.offsets));
+    CST_TRY(make_buffers(context, &w));
+    CST_TRY(array ? write_npy(context, &w, path, 0, w.cases->count, false)
+                  : write_folder(context, &w, path));
     cst_la_leave();
     if (status == CST_OK && cases)
         *cases = w.cases->count;

@@ -195,7 +195,7 @@ cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
     return status;
 }
 
-/* ---- forward --------------------------------------------------------------------------------- */
+/* ---- forward ---- */
 
 /* Loss, gradient and Hessian of all members at weights that are zero outside the present set: one
  * pass gives every candidate's gain under the quadratic model in which the present weights follow.
@@ -254,9 +254,8 @@ static cst_status best_candidate(cst_context *context, forward_state *s, int32_t
     double *inv = cst_alloc(context, 2 * size * size + 1, sizeof *inv);
     cst_loglinear at = {0};
     cst_status status = gradient && inv ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_loglinear_curvature(context, s->table, s->everyone, members, s->options->prior,
-                                         s->full, gradient, &at);
+    CST_TRY(cst_loglinear_curvature(context, s->table, s->everyone, members, s->options->prior,
+                                    s->full, gradient, &at));
     if (status == CST_OK && size > 0) {
         double *sub = inv + size * size;
         for (size_t i = 0; i < size; i++)

@@ -4,7 +4,7 @@
 #ifndef CST_SELECT_PATH_H
 #define CST_SELECT_PATH_H
 
-#include "meta/loglinear.h"
+#include "learners/loglinear.h"
 #include "select/select.h"
 
 /* Sets of sizes 1..members with the weights fitted to each. set[s-1] has s ascending positions. */

@@ -56,8 +56,7 @@ static cst_status build_path(cst_context *context, const cst_logtable *table,
         return status;
     cst_path forward = {0};
     status = cst_path_forward(context, table, options, &forward);
-    if (status == CST_OK)
-        status = merge_paths(context, table, out, &forward);
+    CST_TRY(merge_paths(context, table, out, &forward));
     cst_path_free(context, &forward);
     if (status != CST_OK)
         cst_path_free(context, out);
@@ -101,11 +100,9 @@ static cst_status fold_task(cst_context *context, void *user, int64_t task) {
     cst_path path = {0};
     cst_status status =
         cst_logtable_split(context, job->table, job->folds, (int32_t)task, &table, &held);
-    if (status == CST_OK)
-        status = build_path(context, &table, job->options, &path);
-    if (status == CST_OK)
-        status = held_out(context, &held, &path,
-                          job->moments + (size_t)task * (members + members * members));
+    CST_TRY(build_path(context, &table, job->options, &path));
+    CST_TRY(held_out(context, &held, &path,
+                     job->moments + (size_t)task * (members + members * members)));
     cst_path_free(context, &path);
     cst_logtable_free(context, &table);
     cst_logtable_free(context, &held);
@@ -221,13 +218,11 @@ static cst_status run(cst_context *context, const cst_logtable *table, const int
     double *total = cst_alloc(context, width, sizeof *total);
     job.moments = cst_alloc(context, (size_t)fold_count * width, sizeof(double));
     cst_status status = job.moments && total ? CST_OK : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = cst_parallel_for(context, (int64_t)fold_count + 1, fold_task, &job);
+    CST_TRY(cst_parallel_for(context, (int64_t)fold_count + 1, fold_task, &job));
     for (int32_t f = 0; status == CST_OK && f < fold_count; f++)
         for (size_t j = 0; j < width; j++)
             total[j] += job.moments[(size_t)f * width + j];
-    if (status == CST_OK)
-        status = cst_selection_finish(context, options, total, table->rows, whole.set, out);
+    CST_TRY(cst_selection_finish(context, options, total, table->rows, whole.set, out));
     cst_path_free(context, &whole);
     cst_free(context, total);
     cst_free(context, job.moments);
@@ -240,11 +235,9 @@ cst_status cst_select(cst_context *context, const cst_view *view, const int32_t 
     cst_logtable table = {0};
     cst_status status =
         cst_logtable_open(context, view, folds, fold_count, &options->compact, &table);
-    if (status == CST_OK)
-        status = cst_logtable_mix(context, &table);
+    CST_TRY(cst_logtable_mix(context, &table));
     out->rows = table.rows;
-    if (status == CST_OK)
-        status = run(context, &table, folds, fold_count, options, out);
+    CST_TRY(run(context, &table, folds, fold_count, options, out));
     if (status == CST_OK && table.own && table.rows < view->rows)
         cst_notice(context,
                    "members were selected on %lld of %lld samples (select.max_rows); the fit on "

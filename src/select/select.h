@@ -6,7 +6,7 @@
 #ifndef CST_SELECT_H
 #define CST_SELECT_H
 
-#include "meta/compact.h"
+#include "learners/compact.h"
 
 typedef enum cst_select_direction {
     CST_SELECT_FORWARD,  /* from the empty set, the member that lowers the loss most joins */

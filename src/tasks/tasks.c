@@ -3,7 +3,7 @@
  * sweep. Above every stage; each task's own code does the work. Paper: section "Benchmarks".
  */
 #include "detection/detection.h"
-#include "protocol/task.h"
+#include "evaluation/task.h"
 #include "regression/regression.h"
 #include "report/report.h"
 #include "segmentation/segmentation.h"
@@ -71,8 +71,7 @@ cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
     cst_options *defaults = NULL;
     if (status == CST_OK && !options)
         status = cst_options_create(context, &defaults);
-    if (status == CST_OK)
-        status = calls->fit(context, pool, split, options ? options : defaults, model, report);
+    CST_TRY(calls->fit(context, pool, split, options ? options : defaults, model, report));
     cst_options_free(context, defaults);
     return finish(context, status, report);
 }
@@ -93,8 +92,7 @@ cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
     cst_options *defaults = NULL;
     if (status == CST_OK && !options)
         status = cst_options_create(context, &defaults);
-    if (status == CST_OK)
-        status = calls->inspect(context, pool, split, options ? options : defaults, report);
+    CST_TRY(calls->inspect(context, pool, split, options ? options : defaults, report));
     cst_options_free(context, defaults);
     return finish(context, status, report);
 }
@@ -115,8 +113,7 @@ cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const
                         "needed");
     cst_status status =
         find_calls(context, pool, "evaluate", offsetof(cst_task_calls, evaluate_member), &calls);
-    if (status == CST_OK)
-        status = calls->evaluate_member(context, pool, split, member, resamples, seed, report);
+    CST_TRY(calls->evaluate_member(context, pool, split, member, resamples, seed, report));
     return finish(context, status, report);
 }
 
@@ -136,12 +133,9 @@ cst_status cst_evaluate_model(cst_context *context, const cst_model *model, cst_
                         "cst_evaluate_model: a model, a pool, a split and a place for the report "
                         "are needed");
     cst_status status = check_task(context, model, pool);
-    if (status == CST_OK)
-        status =
-            find_calls(context, pool, "evaluate", offsetof(cst_task_calls, evaluate_model), &calls);
-    if (status == CST_OK)
-        status =
-            calls->evaluate_model(context, model, pool, split, baselines, resamples, seed, report);
+    CST_TRY(
+        find_calls(context, pool, "evaluate", offsetof(cst_task_calls, evaluate_model), &calls));
+    CST_TRY(calls->evaluate_model(context, model, pool, split, baselines, resamples, seed, report));
     return finish(context, status, report);
 }
 
@@ -165,8 +159,7 @@ cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_
     if (status == CST_OK && cst_pool_task(pool) == CST_TASK_CLASSIFICATION)
         return finish(context, cst_classification_evaluate_stack(context, model, pool, &o, report),
                       report);
-    if (status == CST_OK)
-        status = check_shift(context, pool, more);
+    CST_TRY(check_shift(context, pool, more));
     return status == CST_OK ? cst_evaluate_model(context, model, pool, o.split, o.baselines,
                                                  o.resamples, o.seed, report)
                             : status;
@@ -179,9 +172,9 @@ static cst_status check_options(cst_context *context, const char *call, bool met
     const cst_compare_options *given = *options;
     if (!given)
         return CST_OK;
-    if (given->seed > CST_SEED_MOST)
+    if (given->seed > CST_SEED_MAX)
         return cst_fail_seed(context, call, given->seed);
-    if (given->resamples < 0 || given->resamples > CST_RESAMPLES_MOST)
+    if (given->resamples < 0 || given->resamples > CST_RESAMPLES_MAX)
         return cst_fail_resamples(context, call, given->resamples);
     *own = *given;
     if (!methods || !own->methods) {
@@ -211,11 +204,9 @@ cst_status cst_compare(cst_context *context, cst_pool *pool, const cst_compare_o
     if (!pool)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_compare: the pool is NULL");
     status = find_calls(context, pool, "compare", offsetof(cst_task_calls, compare), &calls);
-    if (status == CST_OK)
-        status = check_shift(context, pool,
-                             own.clean || own.reference_errors || own.head_above || own.tail_below);
-    if (status == CST_OK)
-        status = calls->compare(context, pool, options, report);
+    CST_TRY(check_shift(context, pool,
+                        own.clean || own.reference_errors || own.head_above || own.tail_below));
+    CST_TRY(calls->compare(context, pool, options, report));
     return finish(context, status, report);
 }
 
@@ -235,8 +226,7 @@ cst_status cst_ablate(cst_context *context, cst_pool *pool, const cst_compare_op
     if (!pool)
         return cst_fail(context, CST_ERROR_ARGUMENT, "cst_ablate: the pool is NULL");
     status = find_calls(context, pool, "ablate", offsetof(cst_task_calls, ablate), &calls);
-    if (status == CST_OK)
-        status = calls->ablate(context, pool, options, report);
+    CST_TRY(calls->ablate(context, pool, options, report));
     return finish(context, status, report);
 }
 
@@ -259,7 +249,6 @@ cst_status cst_sweep(cst_context *context, cst_pool *pool, const cst_sweep_optio
     if (status != CST_OK)
         return status;
     status = find_calls(context, pool, "sweep", offsetof(cst_task_calls, sweep), &calls);
-    if (status == CST_OK)
-        status = calls->sweep(context, pool, sweep, options, report);
+    CST_TRY(calls->sweep(context, pool, sweep, options, report));
     return finish(context, status, report);
 }

@@ -69,12 +69,10 @@ static cst_status open_all(cst_context *context, cst_checkpoints *c, const char 
     cst_status status = CST_OK;
     for (int32_t k = 0; status == CST_OK && k < count; k++) {
         status = cst_poll(context);
-        if (status == CST_OK)
-            status = cst_safetensors_open(context, &c->files[k], paths[k]);
+        CST_TRY(cst_safetensors_open(context, &c->files[k], paths[k]));
         if (status == CST_OK)
             c->count = k + 1;
-        if (status == CST_OK)
-            status = refuse_swag(context, c->files[k]);
+        CST_TRY(refuse_swag(context, c->files[k]));
         if (status == CST_OK && k > 0)
             status = cst_checkpoints_compare(context, c->files[0], c->files[k]);
         else if (status == CST_OK)
@@ -101,8 +99,7 @@ cst_status cst_checkpoints_open(cst_context *context, cst_checkpoints **out,
         return cst_why(context, CST_ERROR_MEMORY);
     c->mark = CST_MARK_CHECKPOINTS;
     cst_status status = open_all(context, c, paths, count);
-    if (status == CST_OK)
-        status = cst_checkpoints_say(context, c);
+    CST_TRY(cst_checkpoints_say(context, c));
     if (status != CST_OK) {
         cst_checkpoints_close(context, c);
         return cst_why(context, status);

@@ -11,7 +11,7 @@
 /* Differences that a message tells, bytes of integers compared at a time. */
 enum { SHOWN = 5, TEXT_CHARS = 1100, SHAPE_CHARS = 80, CHUNK_BYTES = 1 << 18 };
 
-/* ---- the same tensors ------------------------------------------------------------------------ */
+/* ---- the same tensors ---- */
 
 /* What differs, as far as it is told. */
 typedef struct differences {
@@ -89,7 +89,7 @@ cst_status cst_checkpoints_compare(cst_context *context, const cst_safetensors *
                     d.count > SHOWN ? "; ..." : "");
 }
 
-/* ---- what should be known -------------------------------------------------------------------- */
+/* ---- what should be known ---- */
 
 /* Whether the last part of a name is that of a batch-norm statistic, in PyTorch's or Keras's words.
  */
@@ -157,11 +157,9 @@ static cst_status differs(cst_context *context, const cst_checkpoints *c, int64_
     for (int64_t at = 0; status == CST_OK && !*out && at < bytes; at += CHUNK_BYTES) {
         int64_t part = bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES;
         status = cst_poll(context);
-        if (status == CST_OK)
-            status = cst_safetensors_read(context, c->files[0], ours, at, part, chunks);
-        if (status == CST_OK)
-            status = cst_safetensors_read(context, c->files[file], theirs, at, part,
-                                          chunks + CHUNK_BYTES);
+        CST_TRY(cst_safetensors_read(context, c->files[0], ours, at, part, chunks));
+        CST_TRY(
+            cst_safetensors_read(context, c->files[file], theirs, at, part, chunks + CHUNK_BYTES));
         if (status == CST_OK)
             *out = memcmp(chunks, chunks + CHUNK_BYTES, (size_t)part) != 0;
     }

@@ -52,7 +52,7 @@ typedef struct scratch {
     double divisor;     /* of the sum */
 } scratch;
 
-/* ---- sums ------------------------------------------------------------------------------------ */
+/* ---- sums ---- */
 
 /* The weights of a tensor; returns what their sum is divided by. Equal shares of all files that
  * take part are ones over their number, so that a mean is an exact sum that is divided once: with
@@ -171,13 +171,12 @@ static cst_status sum_chunk(cst_context *worker, const mixing *m, int64_t place,
     int64_t bad = status == CST_OK ? cst_weights_bad(s->sum, count, dtype) : -1;
     if (bad >= 0) {
         status = cst_weights_blame(worker, c, s->weights, place, first, count, s->raw, s->value);
-        if (status == CST_OK)
-            status = cst_fail(worker, CST_ERROR_NUMERIC,
-                              "tensor '%s': the weighted sum of element %lld is beyond the largest "
-                              "number of %s; use smaller weights that sum to 1%s",
-                              cst_quote(quoted, cst_checkpoints_name(c, place)),
-                              (long long)(first + bad), cst_dtype_name(dtype),
-                              dtype == CST_DTYPE_F64 ? "" : ", or a wider dtype");
+        CST_TRY(cst_fail(worker, CST_ERROR_NUMERIC,
+                         "tensor '%s': the weighted sum of element %lld is beyond the largest "
+                         "number of %s; use smaller weights that sum to 1%s",
+                         cst_quote(quoted, cst_checkpoints_name(c, place)),
+                         (long long)(first + bad), cst_dtype_name(dtype),
+                         dtype == CST_DTYPE_F64 ? "" : ", or a wider dtype"));
     }
     if (status == CST_OK)
         cst_dtype_store_f64(dtype, s->sum, count, out);
@@ -210,7 +209,7 @@ static cst_status sum_strip(cst_context *worker, mixing *m, const strip *p, unsi
     return status;
 }
 
-/* ---- waves ----------------------------------------------------------------------------------- */
+/* ---- waves ---- */
 
 /* The next strips, in the order in which they are written. */
 static void plan(mixing *m, wave *w) {
@@ -277,17 +276,15 @@ static cst_status run(cst_context *context, mixing *m) {
     for (int w = 0; status == CST_OK && w < 2; w++)
         if (!(waves[w]->bytes = cst_alloc(context, room, 1)))
             status = CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status =
-            cst_lender_open(context, &m->lender, 4 * (size_t)CHUNK + (size_t)m->checkpoints->count);
+    CST_TRY(
+        cst_lender_open(context, &m->lender, 4 * (size_t)CHUNK + (size_t)m->checkpoints->count));
     int64_t done = 0;
     bool more = true;
     for (int turn = 0; status == CST_OK && more; turn = 1 - turn) {
         m->summed = waves[turn];
         plan(m, m->summed);
         status = cst_progress(context, "mixing weights", done, total);
-        if (status == CST_OK)
-            status = cst_parallel_for(context, m->summed->count + 1, run_task, m);
+        CST_TRY(cst_parallel_for(context, m->summed->count + 1, run_task, m));
         done += m->full ? (int64_t)m->full->used : 0;
         m->full = m->summed;
         more = m->summed->count > 0;
@@ -301,7 +298,7 @@ static cst_status run(cst_context *context, mixing *m) {
     return status;
 }
 
-/* ---- the file -------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 cst_status cst_weights_metadata(cst_context *context, cst_safetensors_writer *writer,
                                 const cst_checkpoints *checkpoints,
@@ -344,18 +341,13 @@ static cst_status mix(cst_context *context, mixing *m, const cst_weights_entry *
                       size_t count, const char *path, uint64_t hash[2]) {
     cst_hash *made = NULL;
     cst_status status = hash ? cst_hash_create(context, &made) : CST_OK;
-    if (status == CST_OK)
-        status = cst_safetensors_writer_open(context, &m->writer, path, CST_TENSOR_ORDER_SORTED);
-    if (status == CST_OK)
-        status = cst_weights_metadata(context, m->writer, m->checkpoints, entries, count);
-    if (status == CST_OK)
-        status = declare(context, m->writer, m->checkpoints);
+    CST_TRY(cst_safetensors_writer_open(context, &m->writer, path, CST_TENSOR_ORDER_SORTED));
+    CST_TRY(cst_weights_metadata(context, m->writer, m->checkpoints, entries, count));
+    CST_TRY(declare(context, m->writer, m->checkpoints));
     if (status == CST_OK && hash)
         cst_safetensors_writer_hash(m->writer, made);
-    if (status == CST_OK)
-        status = cst_safetensors_writer_start(context, m->writer);
-    if (status == CST_OK)
-        status = run(context, m);
+    CST_TRY(cst_safetensors_writer_start(context, m->writer));
+    CST_TRY(run(context, m));
     if (status == CST_OK) {
         status = cst_safetensors_writer_finish(context, m->writer);
         m->writer = NULL;

@@ -11,8 +11,8 @@
 
 /* Standard deviations are held in these bounds, so that a flat or steep function cannot end them.
  */
-static const double LEAST_SIGMA = 1e-150;
-static const double MOST_SIGMA = 1e150;
+static const double MIN_SIGMA = 1e-150;
+static const double MAX_SIGMA = 1e150;
 
 typedef struct ranked {
     double value;
@@ -168,7 +168,7 @@ static void adapt_variance(cst_search *s, bool stalled) {
         s->path[i] = keep * s->path[i] + gain * move;
         s->variance[i] = (1 - s->rate_one - s->rate_mu + made_up) * s->variance[i] +
                          s->rate_one * s->path[i] * s->path[i] + s->rate_mu * spread;
-        s->variance[i] = fmin(fmax(s->variance[i], LEAST_SIGMA), MOST_SIGMA);
+        s->variance[i] = fmin(fmax(s->variance[i], MIN_SIGMA), MAX_SIGMA);
     }
 }
 
@@ -184,7 +184,7 @@ void cst_search_update(cst_search *search, const double *values) {
     adapt_variance(search, stalled);
     search->sigma *=
         exp(fmin(1, search->rate_sigma / search->damping * (length / search->length - 1)));
-    search->sigma = fmin(fmax(search->sigma, LEAST_SIGMA), MOST_SIGMA);
+    search->sigma = fmin(fmax(search->sigma, MIN_SIGMA), MAX_SIGMA);
 }
 
 const double *cst_search_mean(const cst_search *search) {

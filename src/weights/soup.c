@@ -44,7 +44,7 @@ cst_status cst_soup_report(cst_context *context, const char *kind,
     return cst_report_finish(context, *out);
 }
 
-/* ---- the mean of all ------------------------------------------------------------------------- */
+/* ---- the mean of all ---- */
 
 cst_status cst_soup_uniform(cst_context *context, const char *const *paths, int32_t count,
                             const char *out, cst_report **report) {
@@ -56,17 +56,14 @@ cst_status cst_soup_uniform(cst_context *context, const char *const *paths, int3
     double started = cst_seconds();
     cst_notices_clear(context);
     cst_status status = cst_soup_check_call(context, __func__, paths, count, out);
-    if (status == CST_OK)
-        status = cst_checkpoints_open(context, &all, paths, count);
-    if (status == CST_OK)
-        status = cst_soup_report(context, "uniform", all, &made);
+    CST_TRY(cst_checkpoints_open(context, &all, paths, count));
+    CST_TRY(cst_soup_report(context, "uniform", all, &made));
     if (status == CST_OK) {
         cst_report_number(made, cst_report_root(made), "seconds", 0);
         cst_report_notices(made, context);
         status = cst_report_finish(context, made);
     }
-    if (status == CST_OK)
-        status = cst_checkpoints_mix(context, all, NULL, CST_MIX_MODEL, out, NULL);
+    CST_TRY(cst_checkpoints_mix(context, all, NULL, CST_MIX_MODEL, out, NULL));
     if (status == CST_OK)
         cst_report_change_number(cst_report_root(made), "seconds", cst_seconds() - started);
     cst_checkpoints_close(context, all);
@@ -77,7 +74,7 @@ cst_status cst_soup_uniform(cst_context *context, const char *const *paths, int3
     return cst_why(context, status);
 }
 
-/* ---- the greedy choice ----------------------------------------------------------------------- */
+/* ---- the greedy choice ---- */
 
 typedef struct ranked {
     double score; /* the smaller the better */
@@ -101,8 +98,7 @@ static cst_status try_singles(cst_context *context, cst_soup *soup, ranked *orde
         json_t *step = NULL;
         double score = 0;
         status = cst_soup_try(context, soup, &single, "single", i, &score, &step);
-        if (status == CST_OK)
-            status = cst_soup_log(context, soup, step);
+        CST_TRY(cst_soup_log(context, soup, step));
         order[i] = (ranked){.score = soup->metric->more ? -score : score,
                             .file = i,
                             .hash = {soup->tried[0], soup->tried[1]}};
@@ -177,16 +173,14 @@ cst_status cst_soup_greedy(cst_context *context, const char *const *paths, int32
     int32_t *members = NULL;
     cst_notices_clear(context);
     cst_status status = cst_soup_check_call(context, __func__, paths, count, out);
-    if (status == CST_OK)
-        status = cst_soup_open(context, &soup, "greedy", paths, count, config, "top1");
+    CST_TRY(cst_soup_open(context, &soup, "greedy", paths, count, config, "top1"));
     if (status == CST_OK) {
         soup.planned = 2 * (int64_t)count - 1;
         order = cst_alloc(context, (size_t)count, sizeof *order);
         members = cst_alloc(context, (size_t)count, sizeof *members);
         status = order && members ? try_singles(context, &soup, order) : CST_ERROR_MEMORY;
     }
-    if (status == CST_OK)
-        status = choose(context, &soup, order, members, &best);
+    CST_TRY(choose(context, &soup, order, members, &best));
     if (status == CST_OK) {
         put_chosen(&soup, &best.soup);
         status = cst_soup_finish(context, &soup, &best.soup, best.hash, best.score, out, report);

@@ -43,7 +43,7 @@ static int look_beside(DIR *entries, const char *name) {
     return errno;
 }
 
-/* ---- whose folder it is ---------------------------------------------------------------------- */
+/* ---- whose folder it is ---- */
 
 /* Whether the lock has the mark; *empty: it has nothing at all, or is not there. */
 static bool has_mark(int at, bool *empty) {
@@ -121,7 +121,7 @@ static cst_status take_lock(cst_context *context, cst_soup_folder *folder, const
                     "work folder: another run has %s; wait for it, or name another folder", path);
 }
 
-/* ---- opening and closing --------------------------------------------------------------------- */
+/* ---- opening and closing ---- */
 
 static cst_status open_there(cst_context *context, cst_soup_folder *out, const char *path) {
     out->at = cst_open_file(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
@@ -140,13 +140,10 @@ cst_status cst_soup_folder_open(cst_context *context, cst_soup_folder *out, cons
     if (make && !out->made && errno != EEXIST)
         return failed(context, path, "making it");
     cst_status status = open_there(context, out, path);
-    if (status == CST_OK)
-        status = check_use(context, out->at, path);
-    if (status == CST_OK)
-        status = take_lock(context, out, path);
+    CST_TRY(check_use(context, out->at, path));
+    CST_TRY(take_lock(context, out, path));
     bool locked = status == CST_OK;
-    if (status == CST_OK)
-        status = put_mark(context, out, path);
+    CST_TRY(put_mark(context, out, path));
     if (status == CST_OK)
         return CST_OK;
     if (out->made && locked)
@@ -178,7 +175,7 @@ void cst_soup_folder_remove(const cst_soup_folder *folder, const char *path) {
     (void)cst_remove_folder(path);
 }
 
-/* ---- removing -------------------------------------------------------------------------------- */
+/* ---- removing ---- */
 
 /* Removes what is in a folder but the entry `but`; deeper folders up to so many levels, and none
  * that is mounted there. Twice, as entries may be passed over while others go. */
@@ -215,7 +212,7 @@ void cst_soup_remove_any(int at, const char *name) {
     (void)cst_remove_at(at, name, AT_REMOVEDIR);
 }
 
-/* ---- runs ------------------------------------------------------------------------------------ */
+/* ---- runs ---- */
 
 static bool is_run(const char *name) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";

@@ -134,7 +134,7 @@ static cst_status run_search(cst_context *context, learned *l) {
     return status;
 }
 
-/* ---- the call -------------------------------------------------------------------------------- */
+/* ---- the call ---- */
 
 static int64_t evaluations_of(const cst_soup_config *config) {
     return config->evaluations ? config->evaluations : CST_SOUP_EVALUATIONS;
@@ -217,16 +217,12 @@ cst_status cst_soup_learned(cst_context *context, const char *const *paths, int3
     cst_status status = cst_soup_check_call(context, __func__, paths, count, out);
     if (status == CST_OK && config)
         status = check_search(context, config, count);
-    if (status == CST_OK)
-        status = cst_soup_open(context, &l.soup, "learned", paths, count, config, "nll");
-    if (status == CST_OK)
-        status = prepare(context, &l);
-    if (status == CST_OK)
-        status = try_corners(context, &l);
+    CST_TRY(cst_soup_open(context, &l.soup, "learned", paths, count, config, "nll"));
+    CST_TRY(prepare(context, &l));
+    CST_TRY(try_corners(context, &l));
     if (status == CST_OK && count > 1)
         status = run_search(context, &l);
-    if (status == CST_OK)
-        status = finish(context, &l, out, report);
+    CST_TRY(finish(context, &l, out, report));
     cst_free(context, l.best);
     cst_free(context, l.weights);
     cst_free(context, l.normals);

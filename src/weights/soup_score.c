@@ -95,8 +95,7 @@ cst_status cst_soup_score_file(cst_context *context, const cst_soup_config *conf
     cst_pool *pool = NULL;
     cst_seen_forget(context, path); /* of the former candidate */
     cst_status status = cst_pool_open_files(context, &pool, &path, 1, &reading);
-    if (status == CST_OK)
-        status = cst_pool_load(context, pool, "oof");
+    CST_TRY(cst_pool_load(context, pool, "oof"));
     if (status == CST_OK) {
         *rows = cst_pool_rows(pool, "oof");
         status = score_pool(context, pool, metric, score);

@@ -22,7 +22,7 @@
 /* Raised where what is kept could mean something else than before. */
 static const char KEPT_AS[] = "corestack soup 1";
 
-/* ---- opening and closing --------------------------------------------------------------------- */
+/* ---- opening and closing ---- */
 
 static cst_status check_config(cst_context *context, const cst_soup_config *config) {
     if (!config || !config->hook)
@@ -73,8 +73,7 @@ static cst_status hash_labels(cst_context *context, const char *path, uint64_t o
     cst_bytes *source = NULL;
     const unsigned char *bytes = NULL;
     cst_status status = cst_bytes_open(context, &source, path, 0);
-    if (status == CST_OK)
-        status = cst_bytes_slurp(context, source, &bytes);
+    CST_TRY(cst_bytes_slurp(context, source, &bytes));
     if (status == CST_OK)
         cst_hash_memory(bytes, (size_t)cst_bytes_size(source), out);
     cst_bytes_close(context, source);
@@ -86,18 +85,12 @@ cst_status cst_soup_open(cst_context *context, cst_soup *soup, const char *kind,
                          const char *usual) {
     *soup = (cst_soup){.config = config, .paths = paths, .count = count, .started = cst_seconds()};
     cst_status status = check_config(context, config);
-    if (status == CST_OK)
-        status = choose_metric(context, soup, usual);
-    if (status == CST_OK)
-        status = check_labels(context, config);
-    if (status == CST_OK)
-        status = cst_checkpoints_open(context, &soup->all, paths, count);
-    if (status == CST_OK)
-        status = hash_labels(context, config->labels, soup->labels);
-    if (status == CST_OK)
-        status = cst_soup_work_open(context, &soup->work, config->work);
-    if (status == CST_OK)
-        status = cst_soup_report(context, kind, soup->all, &soup->report);
+    CST_TRY(choose_metric(context, soup, usual));
+    CST_TRY(check_labels(context, config));
+    CST_TRY(cst_checkpoints_open(context, &soup->all, paths, count));
+    CST_TRY(hash_labels(context, config->labels, soup->labels));
+    CST_TRY(cst_soup_work_open(context, &soup->work, config->work));
+    CST_TRY(cst_soup_report(context, kind, soup->all, &soup->report));
     if (status != CST_OK)
         return status;
     json_t *root = cst_report_root(soup->report);
@@ -115,7 +108,7 @@ void cst_soup_close(cst_context *context, cst_soup *soup) {
     *soup = (cst_soup){0};
 }
 
-/* ---- a candidate ----------------------------------------------------------------------------- */
+/* ---- a candidate ---- */
 
 /* Writes the mix to where candidates stand. Of the files that are open: their names may lead to
  * other ones by now. hash: of the file written. */
@@ -202,8 +195,7 @@ static cst_status ask_hook(cst_context *context, cst_soup *soup, const char *kep
                         there ? "file of predictions" : "predictions", predictions);
     status = blame_predictions(context, score_file(context, soup, predictions, score));
     soup->spoilt = status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC;
-    if (status == CST_OK)
-        status = cst_soup_work_keep(context, soup->work, kept);
+    CST_TRY(cst_soup_work_keep(context, soup->work, kept));
     return status;
 }
 
@@ -268,10 +260,8 @@ static cst_status evaluate(cst_context *context, cst_soup *soup, const cst_candi
     *cached = false;
     cst_status status = mix(context, soup, candidate, soup->tried);
     soup->spoilt = status == CST_ERROR_NUMERIC;
-    if (status == CST_OK)
-        status = kept_path(context, soup, soup->tried, &kept);
-    if (status == CST_OK)
-        status = use_kept(context, soup, kept, score, cached);
+    CST_TRY(kept_path(context, soup, soup->tried, &kept));
+    CST_TRY(use_kept(context, soup, kept, score, cached));
     if (status == CST_OK && !*cached)
         status = ask_hook(context, soup, kept, score);
     cst_soup_work_clean(soup->work);
@@ -286,8 +276,7 @@ cst_status cst_soup_try(cst_context *context, cst_soup *soup, const cst_candidat
     *step = NULL;
     cst_status status = cst_progress(context, "soup", soup->evaluations, soup->planned);
     soup->evaluations++;
-    if (status == CST_OK)
-        status = evaluate(context, soup, candidate, score, &cached);
+    CST_TRY(evaluate(context, soup, candidate, score, &cached));
     if (status != CST_OK && soup->spoilt && candidate->weights) {
         cst_log(context, CST_LOG_INFO, "%s: no score: %s", kind, cst_last_error(context));
         *score = NAN;
@@ -310,10 +299,8 @@ cst_status cst_soup_try(cst_context *context, cst_soup *soup, const cst_candidat
 cst_status cst_soup_log(cst_context *context, cst_soup *soup, const json_t *step) {
     char *line = NULL;
     cst_status status = cst_report_finish(context, soup->report);
-    if (status == CST_OK)
-        status = cst_report_line(context, step, &line);
-    if (status == CST_OK)
-        status = cst_soup_work_log(context, soup->work, line);
+    CST_TRY(cst_report_line(context, step, &line));
+    CST_TRY(cst_soup_work_log(context, soup->work, line));
     cst_free(context, line);
     return status;
 }
@@ -324,7 +311,7 @@ bool cst_soup_better(const cst_soup *soup, double score, double than) {
     return soup->metric->more ? score > than : score < than;
 }
 
-/* ---- the end --------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 /* Mixes the best candidate once more, and writes it where it belongs if it is what was scored. */
 static cst_status serve(cst_context *context, const cst_soup *soup, const cst_candidate *best,
@@ -335,8 +322,7 @@ static cst_status serve(cst_context *context, const cst_soup *soup, const cst_ca
         status = cst_fail(context, CST_ERROR_INPUT,
                           "a file of the soup was changed after it was scored, and nothing was "
                           "written; give the same command again, which asks only for what is new");
-    if (status == CST_OK)
-        status = cst_soup_work_serve(context, soup->work, out);
+    CST_TRY(cst_soup_work_serve(context, soup->work, out));
     return status;
 }
 
@@ -351,10 +337,8 @@ cst_status cst_soup_finish(cst_context *context, cst_soup *soup, const cst_candi
     cst_report_number(soup->report, root, "seconds", 0);
     cst_report_notices(soup->report, context);
     cst_status status = cst_report_finish(context, soup->report);
-    if (status == CST_OK)
-        status = cst_progress(context, "soup", soup->planned, soup->planned);
-    if (status == CST_OK)
-        status = serve(context, soup, best, tried, out);
+    CST_TRY(cst_progress(context, "soup", soup->planned, soup->planned));
+    CST_TRY(serve(context, soup, best, tried, out));
     if (status == CST_OK)
         cst_report_change_number(root, "seconds", cst_seconds() - soup->started);
     if (status == CST_OK && report) {

@@ -38,7 +38,7 @@ static cst_status failed(cst_context *context, const char *path, const char *wha
                     strerror(errno));
 }
 
-/* ---- the cache ------------------------------------------------------------------------------- */
+/* ---- the cache ---- */
 
 static cst_status make_cache(cst_context *context, const cst_soup_work *work) {
     struct stat info;
@@ -69,7 +69,7 @@ static void remove_cache(int at) {
     (void)cst_remove_at(at, "cache", AT_REMOVEDIR);
 }
 
-/* ---- opening and closing --------------------------------------------------------------------- */
+/* ---- opening and closing ---- */
 
 /* What stands inside the folder, which is locked. The folder of the candidate has a new name: what
  * a hook of a killed run still writes goes elsewhere. */
@@ -101,8 +101,7 @@ cst_status cst_soup_work_open(cst_context *context, cst_soup_work **out, const c
     work->path = cst_strdup(context, folder);
     cst_status status =
         work->path ? cst_soup_folder_open(context, &work->folder, folder, true) : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        status = furnish(context, work);
+    CST_TRY(furnish(context, work));
     if (status != CST_OK) {
         cst_soup_work_close(context, work);
         return status;
@@ -156,7 +155,7 @@ cst_status cst_soup_clear(cst_context *context, const char *work) {
     return CST_OK;
 }
 
-/* ---- files ----------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 const char *cst_soup_work_candidate(const cst_soup_work *work) {
     return work->candidate;

@@ -27,7 +27,7 @@ typedef struct scratch {
     double *square; /* sum of squared distances from the running mean */
 } scratch;
 
-/* ---- statistics ------------------------------------------------------------------------------ */
+/* ---- statistics ---- */
 
 /* Numbers [count] into elements first.. of a tensor of the output. */
 static cst_status put(cst_context *worker, const fitting *f, int64_t tensor, cst_dtype dtype,
@@ -93,16 +93,14 @@ static cst_status fit_chunk(cst_context *worker, const fitting *f, int64_t place
     }
     for (int64_t i = 0; i < count; i++) {
         double variance = s->square[i] / (double)c->count;
-        bool little = variance < CST_SWAG_VARIANCE_LEAST && variance > -INFINITY;
-        s->square[i] =
-            little ? CST_SWAG_VARIANCE_LEAST : variance; /* -inf: differences overflowed */
+        bool little = variance < CST_SWAG_VARIANCE_MIN && variance > -INFINITY;
+        s->square[i] = little ? CST_SWAG_VARIANCE_MIN : variance; /* -inf: differences overflowed */
     }
     if (status == CST_OK) /* first: where it is beyond, the mean may be too */
         status = put_checked(worker, f, place, VARIANCE, CST_DTYPE_F32, first, first, s->square,
                              count, s);
-    if (status == CST_OK)
-        status = put_checked(worker, f, place, MEAN, cst_safetensors_dtype(c->files[0], tensor),
-                             first, first, s->mean, count, s);
+    CST_TRY(put_checked(worker, f, place, MEAN, cst_safetensors_dtype(c->files[0], tensor), first,
+                        first, s->mean, count, s));
     return status;
 }
 
@@ -142,7 +140,7 @@ static cst_status fit_strip(cst_context *worker, void *user, int64_t task) {
     return status;
 }
 
-/* ---- the file -------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 /* Declares PREFIX + NAME, with the shape of the tensor behind `rank` (0: no further axis). */
 static cst_status declare(cst_context *context, fitting *f, const char *prefix, int64_t place,
@@ -194,13 +192,10 @@ static cst_status begin(cst_context *context, fitting *f, const char *path) {
                                          {CST_SWAG_RANK, rank}};
     cst_status status =
         cst_safetensors_writer_open(context, &f->writer, path, CST_TENSOR_ORDER_SORTED);
-    if (status == CST_OK)
-        status = cst_weights_metadata(context, f->writer, f->checkpoints, entries,
-                                      sizeof entries / sizeof *entries);
-    if (status == CST_OK)
-        status = declare_all(context, f);
-    if (status == CST_OK)
-        status = cst_safetensors_writer_start(context, f->writer);
+    CST_TRY(cst_weights_metadata(context, f->writer, f->checkpoints, entries,
+                                 sizeof entries / sizeof *entries));
+    CST_TRY(declare_all(context, f));
+    CST_TRY(cst_safetensors_writer_start(context, f->writer));
     return status == CST_OK ? cst_safetensors_writer_scatter(context, f->writer) : status;
 }
 
@@ -213,25 +208,20 @@ static cst_status fit(cst_context *context, const cst_checkpoints *c, int32_t ra
         cst_notice(context,
                    "a rank of %d needs as many checkpoints: the deviations of all %d are kept",
                    (int)rank, (int)c->count);
-    if (f.rank > CST_SWAG_RANK_MOST)
+    if (f.rank > CST_SWAG_RANK_MAX)
         return cst_fail(context, CST_ERROR_LIMIT,
                         "a rank of %d is beyond %d columns of deviations; use a smaller one",
-                        (int)f.rank, CST_SWAG_RANK_MOST);
+                        (int)f.rank, CST_SWAG_RANK_MAX);
     int64_t *elements = cst_alloc(context, (size_t)c->total, sizeof *elements);
     cst_status status = elements ? CST_OK : CST_ERROR_MEMORY;
     for (int64_t p = 0; status == CST_OK && p < c->total; p++)
         elements[p] = cst_safetensors_elements(c->files[0], cst_checkpoints_tensor(c, 0, p));
-    if (status == CST_OK)
-        status = cst_strips_plan(context, elements, c->total, &strips, &count);
-    if (status == CST_OK)
-        status = cst_lender_open(context, &f.lender, 4 * (size_t)CST_CHUNK);
+    CST_TRY(cst_strips_plan(context, elements, c->total, &strips, &count));
+    CST_TRY(cst_lender_open(context, &f.lender, 4 * (size_t)CST_CHUNK));
     f.strips = strips;
-    if (status == CST_OK)
-        status = begin(context, &f, path);
-    if (status == CST_OK)
-        status = cst_stage(context, "fitting SWAG");
-    if (status == CST_OK)
-        status = cst_parallel_for(context, count, fit_strip, &f);
+    CST_TRY(begin(context, &f, path));
+    CST_TRY(cst_stage(context, "fitting SWAG"));
+    CST_TRY(cst_parallel_for(context, count, fit_strip, &f));
     if (status == CST_OK) {
         status = cst_safetensors_writer_finish(context, f.writer);
         f.writer = NULL;
@@ -262,8 +252,7 @@ cst_status cst_swag_fit(cst_context *context, const char *const *paths, int32_t 
     CST_FITS(context, count, 1, sizeof *paths);
     cst_checkpoints *c = NULL;
     cst_status status = cst_checkpoints_open(context, &c, paths, count);
-    if (status == CST_OK)
-        status = fit(context, c, rank, path);
+    CST_TRY(fit(context, c, rank, path));
     cst_checkpoints_close(context, c);
     return cst_why(context, status);
 }

@@ -133,7 +133,7 @@ static cst_status read_counts(cst_context *context, cst_swag *swag) {
                         "%s: is a SWAG file of version '%.20s'; version 1 is read", path, version);
     if (!cst_weights_whole(count, &swag->checkpoints) || !cst_weights_whole(rank, &swag->rank) ||
         swag->checkpoints < 2 || swag->rank == 1 || swag->rank > swag->checkpoints ||
-        swag->rank > CST_SWAG_RANK_MOST)
+        swag->rank > CST_SWAG_RANK_MAX)
         return cst_fail(context, CST_ERROR_FORMAT,
                         "%s: its metadata give %.20s checkpoints and a rank of %.20s, which cannot "
                         "be; fit it again",
@@ -144,21 +144,17 @@ static cst_status read_counts(cst_context *context, cst_swag *swag) {
 cst_status cst_swag_open(cst_context *context, cst_swag *out, const char *path) {
     *out = (cst_swag){0};
     cst_status status = cst_safetensors_open(context, &out->file, path);
-    if (status == CST_OK)
-        status = read_counts(context, out);
+    CST_TRY(read_counts(context, out));
     if (status == CST_OK) {
         out->tensors = cst_alloc(context, (size_t)out->file->count, sizeof *out->tensors);
         status = out->tensors ? CST_OK : CST_ERROR_MEMORY;
     }
-    if (status == CST_OK)
-        status = collect(context, out, CST_SWAG_MEAN, true);
+    CST_TRY(collect(context, out, CST_SWAG_MEAN, true));
     int64_t parameters = out->count;
     if (status == CST_OK && parameters == 0)
         status = cst_fail(context, CST_ERROR_FORMAT, "%s: is a SWAG file without parameters", path);
-    if (status == CST_OK)
-        status = collect(context, out, CST_SWAG_COPIED, false);
-    if (status == CST_OK)
-        status = check_all(context, out);
+    CST_TRY(collect(context, out, CST_SWAG_COPIED, false));
+    CST_TRY(check_all(context, out));
     if (status != CST_OK)
         cst_swag_close(context, out);
     return status;
@@ -170,7 +166,7 @@ void cst_swag_close(cst_context *context, cst_swag *swag) {
     *swag = (cst_swag){0};
 }
 
-/* ---- what a file was made of ----------------------------------------------------------------- */
+/* ---- what a file was made of ---- */
 
 cst_status cst_swa_count_of(cst_context *context, const cst_safetensors *average, int64_t *out) {
     const char *text = cst_safetensors_metadata(average, CST_SWA_COUNT);

@@ -21,10 +21,10 @@
 #define CST_SWAG_COPIED "copied."
 
 /* Columns that are read and written: for each one a task holds a part of a tensor. */
-#define CST_SWAG_RANK_MOST 4096
+#define CST_SWAG_RANK_MAX 4096
 
 /* The least variance of a parameter, as of the reference implementation. */
-#define CST_SWAG_VARIANCE_LEAST 1e-30
+#define CST_SWAG_VARIANCE_MIN 1e-30
 
 /* A tensor of the network. */
 typedef struct cst_swag_tensor {

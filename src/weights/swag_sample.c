@@ -12,7 +12,7 @@
 
 /* Samples drawn in one pass over the model, each an open file; bytes of deviations in hand, beyond
  * which chunks become shorter. */
-enum { TOGETHER = 16, COLUMN_BYTES = 1 << 23, CHUNK_LEAST = 256, SAMPLES_MOST = 100000 };
+enum { TOGETHER = 16, COLUMN_BYTES = 1 << 23, CHUNK_MIN = 256, SAMPLES_MAX = 100000 };
 
 typedef struct drawing {
     const cst_swag *swag;
@@ -38,7 +38,7 @@ typedef struct scratch {
     double *value;
 } scratch;
 
-/* ---- draws ----------------------------------------------------------------------------------- */
+/* ---- draws ---- */
 
 /* Standard normal numbers first..first+count-1 of a stream: each block of the generator gives two,
  * by Box and Muller's transform. */
@@ -93,8 +93,7 @@ static cst_status read_chunk(cst_context *worker, const drawing *d, const cst_sw
                              int64_t first, int64_t count, scratch *s) {
     cst_status status =
         read_part(worker, d->swag, t->mean, first, count, -INFINITY, s->raw, s->mean);
-    if (status == CST_OK)
-        status = read_part(worker, d->swag, t->variance, first, count, 0, s->raw, s->spread);
+    CST_TRY(read_part(worker, d->swag, t->variance, first, count, 0, s->raw, s->spread));
     for (int64_t i = 0; status == CST_OK && i < count; i++)
         s->spread[i] = sqrt(s->spread[i]);
     for (int64_t r = 0; status == CST_OK && r < d->rank; r++)
@@ -173,7 +172,7 @@ static cst_status draw_strip(cst_context *worker, void *user, int64_t task) {
     return status;
 }
 
-/* ---- files ----------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 static cst_status declare(cst_context *context, const drawing *d, cst_safetensors_writer *writer,
                           int32_t sample) {
@@ -215,16 +214,12 @@ static cst_status begin(cst_context *context, drawing *d, const cst_output_folde
         char *path = NULL;
         (void)cst_snprintf(name, sizeof name, "sample_%0*d", digits, (int)(d->first + k));
         status = cst_output_folder_file(context, folder, name, ".safetensors", &path);
-        if (status == CST_OK)
-            status =
-                cst_safetensors_writer_open(context, &d->writers[k], path, CST_TENSOR_ORDER_SORTED);
+        CST_TRY(
+            cst_safetensors_writer_open(context, &d->writers[k], path, CST_TENSOR_ORDER_SORTED));
         cst_free(context, path);
-        if (status == CST_OK)
-            status = declare(context, d, d->writers[k], d->first + k);
-        if (status == CST_OK)
-            status = cst_safetensors_writer_start(context, d->writers[k]);
-        if (status == CST_OK)
-            status = cst_safetensors_writer_scatter(context, d->writers[k]);
+        CST_TRY(declare(context, d, d->writers[k], d->first + k));
+        CST_TRY(cst_safetensors_writer_start(context, d->writers[k]));
+        CST_TRY(cst_safetensors_writer_scatter(context, d->writers[k]));
     }
     return status;
 }
@@ -243,8 +238,7 @@ static cst_status draw_pass(cst_context *context, drawing *d, const cst_output_f
                             int digits, int64_t strips) {
     draw_columns(d);
     cst_status status = begin(context, d, folder, digits);
-    if (status == CST_OK)
-        status = cst_parallel_for(context, strips, draw_strip, d);
+    CST_TRY(cst_parallel_for(context, strips, draw_strip, d));
     for (int32_t k = 0; k < d->count; k++) {
         if (status == CST_OK)
             status = cst_safetensors_writer_finish(context, d->writers[k]);
@@ -267,16 +261,13 @@ static cst_status draw_all(cst_context *context, drawing *d, int32_t samples,
     cst_status status = elements && d->column ? CST_OK : CST_ERROR_MEMORY;
     for (int64_t t = 0; status == CST_OK && t < d->swag->count; t++)
         elements[t] = d->swag->tensors[t].elements;
-    if (status == CST_OK)
-        status = cst_strips_plan(context, elements, d->swag->count, &strips, &count);
-    if (status == CST_OK)
-        status = cst_lender_open(context, &d->lender, (size_t)(d->chunk * (5 + d->rank)));
+    CST_TRY(cst_strips_plan(context, elements, d->swag->count, &strips, &count));
+    CST_TRY(cst_lender_open(context, &d->lender, (size_t)(d->chunk * (5 + d->rank))));
     d->strips = strips;
     for (; status == CST_OK && d->first < samples; d->first += d->count) {
         d->count = samples - d->first < TOGETHER ? samples - d->first : TOGETHER;
         status = cst_stage(context, "drawing samples");
-        if (status == CST_OK)
-            status = draw_pass(context, d, folder, digits, count);
+        CST_TRY(draw_pass(context, d, folder, digits, count));
     }
     cst_lender_close(context, &d->lender);
     cst_free(context, elements);
@@ -295,11 +286,10 @@ static cst_status sample(cst_context *context, const cst_swag *swag, int32_t sam
                         "fit it with a larger rank",
                         cst_bytes_name(swag->file->source), (int)rank, (long long)swag->rank);
     int64_t fits = COLUMN_BYTES / (int64_t)sizeof(double) / (d.rank > 0 ? d.rank : 1);
-    d.chunk = fits > CST_CHUNK ? CST_CHUNK : fits < CHUNK_LEAST ? CHUNK_LEAST : fits;
+    d.chunk = fits > CST_CHUNK ? CST_CHUNK : fits < CHUNK_MIN ? CHUNK_MIN : fits;
     cst_output_folder *out = NULL;
     cst_status status = cst_output_folder_open(context, &out, folder);
-    if (status == CST_OK)
-        status = draw_all(context, &d, samples, out);
+    CST_TRY(draw_all(context, &d, samples, out));
     if (status == CST_OK) {
         status = cst_output_folder_commit(context, out);
         out = NULL;
@@ -314,10 +304,10 @@ cst_status cst_swag_sample(cst_context *context, const char *model, int32_t samp
     if (!model || !folder)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "drawing from SWAG: the path of a SWAG file and a folder are needed");
-    if (samples < 1 || samples > SAMPLES_MOST)
+    if (samples < 1 || samples > SAMPLES_MAX)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "drawing from SWAG: the number of samples must be 1 to %d, got %d",
-                        SAMPLES_MOST, (int)samples);
+                        SAMPLES_MAX, (int)samples);
     if (!(scale >= 0) || !isfinite(scale))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "drawing from SWAG: the scale must be 0 or a positive number, got %g",

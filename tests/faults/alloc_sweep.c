@@ -142,7 +142,7 @@ enum { SKIPPED = 77 };                       /* exit status of a test that could
 enum { LOCALE = -1, ROOM = -2, ALONE = -3 }; /* in place of a number of failures */
 enum { LARGE = 1 << 20, SMALL = 64 };        /* bytes of an array */
 
-/* ---- a context that counts what it holds ----------------------------------------------------- */
+/* ---- a context that counts what it holds ---- */
 
 static int64_t live;
 
@@ -178,7 +178,7 @@ void trial_end(trial *t, cst_status status) {
     (void)snprintf(t->message, sizeof t->message, "%s", cst_last_error(t->c));
 }
 
-/* ---- results --------------------------------------------------------------------------------- */
+/* ---- results ---- */
 
 void add_bytes(trial *t, const void *bytes, size_t count) {
     const unsigned char *at = bytes;
@@ -218,7 +218,7 @@ void add_file(trial *t, const char *path) {
     (void)fclose(file);
 }
 
-/* ---- one call -------------------------------------------------------------------------------- */
+/* ---- one call ---- */
 
 typedef struct totals {
     int64_t calls;
@@ -344,7 +344,7 @@ static const char *const TOGETHER[][2] = {
     {"cst_safetensors_map", "cst_safetensors_read"},
 };
 
-/* ---- random orders --------------------------------------------------------------------------- */
+/* ---- random orders ---- */
 
 static const sweep_call *const *all_calls(size_t *count) {
     static const sweep_call *list[512];
@@ -416,7 +416,7 @@ static void in_random_orders(world *w, uint64_t seed, int64_t steps, totals *sum
     }
 }
 
-/* ---- every public function ------------------------------------------------------------------- */
+/* ---- every public function ---- */
 
 static bool swept(const char *name, const sweep_call *calls, size_t count) {
     for (size_t i = 0; i < sizeof TOGETHER / sizeof TOGETHER[0]; i++)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUSY_MOST = 64 };
+enum { BUSY_MAX = 64 };
 
 static int stop;
 
@@ -25,7 +25,7 @@ static void *burn(void *user) {
     return NULL;
 }
 
-/* ---- memory that is never the same ----------------------------------------------------------- */
+/* ---- memory that is never the same ---- */
 
 static uint32_t noise_state = 1;
 
@@ -59,7 +59,7 @@ static void *noisy(void *user, void *pointer, size_t bytes) {
     return block + HEAD;
 }
 
-/* ---- fits ------------------------------------------------------------------------------------ */
+/* ---- fits ---- */
 
 typedef struct result {
     void *model;
@@ -147,12 +147,12 @@ static int repeat(world *w, const char *name, cst_pool *pool, int64_t times) {
 
 int main(int argc, char **argv) {
     static world w;
-    pthread_t busy[BUSY_MOST];
+    pthread_t busy[BUSY_MAX];
     int64_t times = argc > 1 ? strtoll(argv[1], NULL, 10) : 8;
     int burners = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 4;
     int wrong = 0;
-    if (burners > BUSY_MOST)
-        burners = BUSY_MOST;
+    if (burners > BUSY_MAX)
+        burners = BUSY_MAX;
     world_make(&w);
     for (int i = 0; i < burners; i++)
         if (pthread_create(&busy[i], NULL, burn, NULL) != 0)

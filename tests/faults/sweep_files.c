@@ -63,7 +63,7 @@ static void groups(trial *t) {
     cst_free(t->c, out);
 }
 
-/* ---- writing: a failure leaves no file ------------------------------------------------------- */
+/* ---- writing: a failure leaves no file ---- */
 
 static bool missing(const char *path) {
     return access(path, F_OK) != 0;
@@ -120,7 +120,7 @@ static void model_load(trial *t) {
     cst_model_free(t->c, model);
 }
 
-/* ---- pools ----------------------------------------------------------------------------------- */
+/* ---- pools ---- */
 
 static void open_at(trial *t, const char *name, const cst_pool_config *config) {
     char path[512];
@@ -201,7 +201,7 @@ static void load_members(trial *t) {
     cst_pool_free(t->c, pool);
 }
 
-/* ---- maps and boxes -------------------------------------------------------------------------- */
+/* ---- maps and boxes ---- */
 
 static void predict_maps(trial *t, cst_map_format format, const char *name, bool file) {
     char path[512];
@@ -287,7 +287,7 @@ static void predict_values_pool(trial *t) {
     cst_free(t->c, variance);
 }
 
-/* ---- safetensors ----------------------------------------------------------------------------- */
+/* ---- safetensors ---- */
 
 /* A writer that failed can only be abandoned: a whole file is the call. */
 static cst_status write_tensors(cst_context *c, const world *w, const char *path) {

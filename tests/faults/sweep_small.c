@@ -50,7 +50,7 @@ static void folds_check(trial *t) {
     TRY(t, cst_folds_check(t->c, folds, t->w->labels, ROWS), true);
 }
 
-/* ---- scores ---------------------------------------------------------------------------------- */
+/* ---- scores ---- */
 
 static void metrics_evaluate(trial *t) {
     cst_metrics out = {0};
@@ -196,7 +196,7 @@ static void evaluate(trial *t) {
     cst_report_free(t->c, report);
 }
 
-/* ---- reports --------------------------------------------------------------------------------- */
+/* ---- reports ---- */
 
 static void report_new(trial *t) {
     cst_report *report = NULL;
@@ -292,7 +292,7 @@ static void report_markdown(trial *t) {
     show(t, text);
 }
 
-/* ---- pools from memory, prediction ----------------------------------------------------------- */
+/* ---- pools from memory, prediction ---- */
 
 static const char *const NAMES[MEMBERS] = {"a", "b", "c"};
 

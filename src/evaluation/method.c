@@ -1,0 +1,362 @@
+/*
+ * Methods by name: parsing, fit, prediction, and predictions of rows the fit did not see. method.md
+ * sections 6 and 8.
+ */
+#include "evaluation/method.h"
+
+#include <corestack/compare.h>
+
+#include <string.h>
+
+/* In the order of reports. */
+static const struct preset_text {
+    const char *name;
+    const char *definition;
+} PRESETS[] = {
+    {"prototype",
+     ("CoRe-Stack, the prototype: Pearson filter, six fixed features, cross-validated ridge, "
+      "inverse-RMSE weights")},
+    {"paper", "CoRe-Stack+ to the letter: CKA filter, learned gate, lambda*, Laplace blend, refit"},
+    {"default",
+     "corestack's default: near-duplicates out, selection on held-out loss, log-linear pool"},
+};
+
+enum { PRESET_COUNT = sizeof PRESETS / sizeof PRESETS[0] };
+
+static const char AUTOGLUON[] = "autogluon";
+
+const char *cst_method_name(size_t index) {
+    size_t baselines = cst_baseline_count();
+    if (index < baselines)
+        return cst_baseline_at(index)->name;
+    if (index == baselines)
+        return AUTOGLUON;
+    index -= baselines + 1;
+    return index < PRESET_COUNT ? PRESETS[index].name : NULL;
+}
+
+static cst_status unknown(cst_context *context, const char *name) {
+    char list[512] = "";
+    for (size_t i = 0; cst_method_name(i); i++) {
+        size_t used = strlen(list);
+        (void)cst_snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "",
+                           cst_method_name(i));
+    }
+    return cst_fail(context, CST_ERROR_ARGUMENT,
+                    "there is no method '%.60s'; methods are %s, each (but autogluon) with "
+                    "+temperature, +vector, +isotonic or +platt behind it",
+                    name, list);
+}
+
+/* One of PRESETS, or NULL. */
+static const struct preset_text *find_preset(const char *name) {
+    for (int i = 0; i < PRESET_COUNT; i++)
+        if (strcmp(name, PRESETS[i].name) == 0)
+            return &PRESETS[i];
+    return NULL;
+}
+
+bool cst_method_is_preset(const char *name) {
+    return find_preset(name) != NULL;
+}
+
+static cst_status set_option(cst_context *context, cst_options *options, const char *setting) {
+    char key[CST_METHOD_NAME_CHARS];
+    const char *equals = strchr(setting, '=');
+    if (!equals || (size_t)(equals - setting) >= sizeof key)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "setting '%.60s' is not KEY=VALUE", setting);
+    (void)cst_snprintf(key, sizeof key, "%.*s", (int)(equals - setting), setting);
+    return cst_options_set(context, options, key, equals + 1);
+}
+
+cst_status cst_method_options(cst_context *context, const char *preset, uint64_t seed,
+                              const char *const *settings, int32_t setting_count,
+                              cst_options **out) {
+    char number[32];
+    (void)cst_snprintf(number, sizeof number, "%llu", (unsigned long long)seed);
+    cst_status status = cst_options_create(context, out);
+    CST_TRY(cst_options_preset(context, *out, preset));
+    CST_TRY(cst_options_set(context, *out, "seed", number));
+    for (int32_t i = 0; status == CST_OK && i < setting_count; i++)
+        status = set_option(context, *out, settings[i]);
+    if (status != CST_OK) {
+        cst_options_free(context, *out);
+        *out = NULL;
+    }
+    return status;
+}
+
+static cst_status read_settings(cst_context *context, const char *preset, uint64_t seed,
+                                const char *const *settings, int32_t setting_count,
+                                cst_settings *out) {
+    cst_options *options = NULL;
+    cst_status status =
+        cst_method_options(context, preset, seed, settings, setting_count, &options);
+    if (status == CST_OK)
+        cst_settings_read(options, out);
+    cst_options_free(context, options);
+    return status;
+}
+
+cst_status cst_method_parse(cst_context *context, const char *text, uint64_t seed,
+                            const char *const *settings, int32_t setting_count, cst_method *out) {
+    *out = (cst_method){0};
+    if (strlen(text) >= sizeof out->name)
+        return unknown(context, text);
+    (void)cst_snprintf(out->name, sizeof out->name, "%s", text);
+    char base[CST_METHOD_NAME_CHARS];
+    (void)cst_snprintf(base, sizeof base, "%s",
+                       strcmp(text, AUTOGLUON) == 0 ? "greedy+temperature" : text);
+    char *plus = strchr(base, '+');
+    if (plus) {
+        *plus = '\0';
+        if (strcmp(base, AUTOGLUON) == 0)
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "autogluon is greedy+temperature, one map already; greedy+%.20s puts "
+                            "another behind greedy",
+                            plus + 1);
+        out->calibrator = cst_calibrator_find(plus + 1);
+        if (out->calibrator == CST_CALIBRATOR_NONE)
+            return unknown(context, text);
+    }
+    out->baseline = cst_baseline_find(base);
+    const struct preset_text *preset = find_preset(base);
+    if (!preset)
+        return out->baseline ? CST_OK : unknown(context, text);
+    out->preset = preset->name;
+    return read_settings(context, preset->name, seed, settings, setting_count, &out->settings);
+}
+
+const char *cst_method_definition(const cst_method *method) {
+    return method->baseline ? method->baseline->definition
+                            : find_preset(method->preset)->definition;
+}
+
+const char *cst_method_describe(const char *name) {
+    if (!name)
+        return NULL;
+    if (strcmp(name, AUTOGLUON) == 0)
+        return "AutoGluon's weighted ensemble: greedy, then temperature scaling";
+    if (cst_calibrator_find(name) != CST_CALIBRATOR_NONE)
+        return cst_calibrator_definition(cst_calibrator_find(name));
+    const cst_baseline *baseline = cst_baseline_find(name);
+    const struct preset_text *preset = find_preset(name);
+    return baseline ? baseline->definition : preset ? preset->definition : NULL;
+}
+
+static cst_baseline_data data_of(const cst_training *source, uint64_t seed) {
+    return (cst_baseline_data){.view = &source->view,
+                               .folds = source->folds,
+                               .fold_count = source->fold_count,
+                               .seed = seed,
+                               .ensembles = source->ensembles};
+}
+
+bool cst_method_applies(const cst_method *method, const cst_training *source) {
+    if (!method->baseline || !method->baseline->applies)
+        return true;
+    cst_baseline_data data = data_of(source, 0);
+    return method->baseline->applies(&data);
+}
+
+/* ---- fit ---- */
+
+static cst_status fit_baseline(cst_context *context, const cst_training *source, uint64_t seed,
+                               cst_method_fit *out) {
+    cst_baseline_data data = data_of(source, seed);
+    cst_status status = cst_baseline_fit_run(context, out->method.baseline, &data, &out->baseline);
+    if (status != CST_OK)
+        return status;
+    memcpy(out->uses, out->baseline.uses, (size_t)out->members * sizeof *out->uses);
+    memcpy(out->weights, out->baseline.weights, (size_t)out->members * sizeof *out->weights);
+    out->mix = out->baseline.mix;
+    return CST_OK;
+}
+
+/* The weights of a stack whose blend is a log-linear pool alone. */
+static void stack_weights(const cst_stages *stages, cst_method_fit *out) {
+    const cst_model *model = stages->fit.model;
+    out->mix = CST_MIX_OTHER;
+    if (!model || model->learners != 1 || model->learner[0].kind != CST_LEARNER_LOGLINEAR)
+        return;
+    out->mix = CST_MIX_LOGLINEAR;
+    for (int32_t j = 0; j < stages->kept_count; j++)
+        out->weights[stages->kept[j]] = model->learner[0].weights[j];
+}
+
+static cst_status fit_preset(cst_context *context, const cst_training *source,
+                             cst_method_fit *out) {
+    cst_compact *table = NULL;
+    cst_view view = source->view;
+    cst_status status = cst_stages_table(context, &view, source->folds, source->fold_count,
+                                         &out->method.settings, &table);
+    view.compact = table ? table : view.compact;
+    CST_TRY(cst_stages_run(context, &view, source->folds, source->fold_count, &out->method.settings,
+                           source->flops, source->latency, &out->stages));
+    for (int32_t j = 0; status == CST_OK && j < out->stages.kept_count; j++)
+        out->uses[out->stages.kept[j]] = true;
+    if (status == CST_OK)
+        stack_weights(&out->stages, out);
+    cst_logtable_unshare(context, table);
+    return status;
+}
+
+static cst_status fit_calibrator(cst_context *context, const cst_training *source, uint64_t seed,
+                                 cst_method_fit *out) {
+    const cst_view *view = &source->view;
+    size_t cells = 0;
+    if (!cst_size_mul((size_t)view->rows, (size_t)view->classes, &cells))
+        return cst_fail(context, CST_ERROR_LIMIT, "too many predictions");
+    float *own = cst_alloc(context, cells, sizeof *own);
+    int32_t *labels = cst_alloc(context, (size_t)view->rows, sizeof *labels);
+    double *weights = cst_alloc(context, view->weights ? (size_t)view->rows : 0, sizeof *weights);
+    cst_calibrator_kind kind = out->method.calibrator;
+    cst_status status = own && labels && weights ? CST_OK : CST_ERROR_MEMORY;
+    if (status == CST_OK && out->mix != CST_MIX_OTHER) {
+        status = cst_method_fit_predict(context, out, view, own);
+    } else if (status == CST_OK) {
+        cst_method plain = out->method;
+        plain.calibrator = CST_CALIBRATOR_NONE;
+        status = cst_method_nested(context, &plain, source, seed, own);
+    }
+    for (int64_t i = 0; status == CST_OK && i < view->rows; i++) {
+        labels[i] = cst_view_label(view, i);
+        if (view->weights)
+            weights[i] = cst_view_weight(view, i);
+    }
+    CST_TRY(cst_calibrator_fit_weighted(context, kind, own, view->rows, view->classes, labels,
+                                        view->weights ? weights : NULL, &out->calibrator));
+    cst_free(context, weights);
+    cst_free(context, own);
+    cst_free(context, labels);
+    return status;
+}
+
+cst_status cst_method_fit_run(cst_context *context, const cst_method *method,
+                              const cst_training *source, uint64_t seed, cst_method_fit *out) {
+    double start = cst_seconds();
+    *out = (cst_method_fit){
+        .method = *method, .members = source->view.members, .classes = source->view.classes};
+    out->uses = cst_alloc(context, (size_t)out->members, sizeof *out->uses);
+    out->weights = cst_alloc(context, (size_t)out->members, sizeof *out->weights);
+    cst_status status = CST_ERROR_MEMORY;
+    if (out->uses && out->weights)
+        status = method->baseline ? fit_baseline(context, source, seed, out)
+                                  : fit_preset(context, source, out);
+    if (status == CST_OK && method->calibrator != CST_CALIBRATOR_NONE)
+        status = fit_calibrator(context, source, seed, out);
+    for (int32_t k = 0; status == CST_OK && k < out->members; k++)
+        out->used += out->uses[k];
+    if (status == CST_OK && out->mix == CST_MIX_OTHER) {
+        cst_free(context, out->weights);
+        out->weights = NULL;
+    }
+    out->seconds = cst_seconds() - start;
+    if (status != CST_OK)
+        cst_method_fit_free(context, out);
+    return status;
+}
+
+cst_status cst_method_fit_predict(cst_context *context, const cst_method_fit *fit,
+                                  const cst_view *view, float *out) {
+    cst_status status = CST_OK;
+    if (fit->method.baseline) {
+        status = cst_baseline_fit_predict(context, &fit->baseline, view, out);
+    } else {
+        const float **pointers =
+            cst_alloc(context, (size_t)fit->stages.kept_count, sizeof *pointers);
+        if (!pointers)
+            return CST_ERROR_MEMORY;
+        cst_view kept = cst_view_members(view, fit->stages.kept, fit->stages.kept_count, pointers);
+        status = cst_stack_predict(context, fit->stages.fit.model, &kept, out);
+        cst_free(context, pointers);
+    }
+    CST_TRY(cst_calibrator_apply(context, &fit->calibrator, out, view->rows));
+    return status;
+}
+
+void cst_method_fit_free(cst_context *context, cst_method_fit *fit) {
+    if (!fit)
+        return;
+    cst_baseline_fit_free(context, &fit->baseline);
+    cst_stages_free(context, &fit->stages);
+    cst_calibrator_free(context, &fit->calibrator);
+    cst_free(context, fit->uses);
+    cst_free(context, fit->weights);
+    *fit = (cst_method_fit){0};
+}
+
+/* ---- rows the fit did not see ---- */
+
+typedef struct nested_job {
+    const cst_method *method;
+    const cst_training *source;
+    uint64_t seed;
+    float *out;
+} nested_job;
+
+cst_status cst_method_fit_without(cst_context *context, const cst_method *method,
+                                  const cst_training *source, int32_t fold, uint64_t seed,
+                                  cst_method_fit *out) {
+    cst_training inside = *source; /* tags and costs are the members', not the rows' */
+    cst_view held;
+    *out = (cst_method_fit){0};
+    inside.folds = NULL;
+    int64_t *index = cst_alloc(context, (size_t)source->view.rows, sizeof *index);
+    if (!index)
+        return CST_ERROR_MEMORY;
+    cst_view_split(&source->view, source->folds, fold, index, &inside.view, &held);
+    cst_status status =
+        cst_folds_inside(context, &inside.view, source->folds, source->view.rows,
+                         source->fold_count, fold, seed, &inside.folds, &inside.fold_count);
+    CST_TRY(cst_method_fit_run(context, method, &inside, seed, out));
+    cst_free(context, inside.folds);
+    cst_free(context, index);
+    return status;
+}
+
+static cst_status nested_task(cst_context *context, void *user, int64_t task) {
+    const nested_job *job = user;
+    const cst_training *source = job->source;
+    int32_t fold = (int32_t)task;
+    size_t classes = (size_t)source->view.classes;
+    cst_view inside;
+    cst_view held;
+    cst_method_fit fit = {0};
+    float *part = NULL;
+    cst_status status = cst_method_fit_without(context, job->method, source, fold, job->seed, &fit);
+    int64_t *index = cst_alloc(context, (size_t)source->view.rows, sizeof *index);
+    if (status == CST_OK && !index)
+        status = CST_ERROR_MEMORY;
+    if (status == CST_OK) {
+        cst_view_split(&source->view, source->folds, fold, index, &inside, &held);
+        part = cst_alloc(context, (size_t)held.rows * classes, sizeof *part);
+        status = part ? cst_method_fit_predict(context, &fit, &held, part) : CST_ERROR_MEMORY;
+    }
+    const float *from = part;
+    for (int64_t i = 0; status == CST_OK && i < source->view.rows; i++) {
+        if (source->folds[i] != fold)
+            continue;
+        memcpy(job->out + (size_t)i * classes, from, classes * sizeof *from);
+        from += classes;
+    }
+    cst_method_fit_free(context, &fit);
+    cst_free(context, part);
+    cst_free(context, index);
+    return status;
+}
+
+cst_status cst_method_nested(cst_context *context, const cst_method *method,
+                             const cst_training *source, uint64_t seed, float *out) {
+    cst_training shared = *source;
+    cst_compact *table = NULL;
+    cst_status status = CST_OK;
+    if (!method->baseline)
+        status = cst_stages_table(context, &source->view, source->folds, source->fold_count,
+                                  &method->settings, &table);
+    shared.view.compact = table ? table : source->view.compact;
+    nested_job job = {method, &shared, seed, out};
+    CST_TRY(cst_parallel_for(context, source->fold_count, nested_task, &job));
+    cst_logtable_unshare(context, table);
+    return status;
+}

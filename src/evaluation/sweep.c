@@ -1,0 +1,324 @@
+/*
+ * Sweeps: the same methods while one option, or the number of members, takes several values.
+ * Paper: sections "CKA Threshold Sensitivity" and "Scaling behavior".
+ */
+#include "evaluation/rows.h"
+#include "la/la.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char POOL_SIZE[] = "pool.size";
+static const char FOLDS[] = "folds.count";
+
+/* Keys that are no part of a method: what they would vary is not what a row shows. */
+static const char *const NOT_SWEPT[] = {"seed", "evaluate.nested"};
+
+enum { SETTINGS_MAX = 64, SETTING_CHARS = 192, METHODS_MAX = 64, DRAWS_MAX = 10000 };
+
+typedef struct sweep {
+    const cst_sweep_options *sweep;
+    const cst_compare_options *options;
+    cst_scene scene;
+    bool sizes; /* the key is pool.size */
+    int32_t draws;
+    const char *methods[METHODS_MAX];
+    int32_t method_count;
+    int32_t *members; /* [all] of the present draw */
+    json_t *rows;
+    json_t *summary;
+} sweep;
+
+static cst_status method_at(cst_context *context, const sweep *s, const char *name,
+                            const char *value, cst_method *out) {
+    const char *settings[SETTINGS_MAX];
+    char own[SETTING_CHARS];
+    int32_t count = 0;
+    if (s->options->setting_count >= SETTINGS_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT, "%d settings are too many",
+                        (int)s->options->setting_count);
+    for (int32_t i = 0; i < s->options->setting_count; i++)
+        settings[count++] = s->options->settings[i];
+    if (!s->sizes) {
+        int length = cst_snprintf(own, sizeof own, "%s=%s", s->sweep->key, value);
+        if (length < 0 || (size_t)length >= sizeof own)
+            return cst_fail(context, CST_ERROR_ARGUMENT, "the value '%.40s...' is too long", value);
+        settings[count++] = own;
+    }
+    cst_status status = cst_method_parse(context, name, s->options->seed, settings, count, out);
+    if (status == CST_OK && !s->sizes && out->baseline)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "method %s takes no options; sweep %s over presets (prototype, paper, "
+                        "default), or pool.size over any method",
+                        name, s->sweep->key);
+    return status;
+}
+
+/* ---- random subsets ---- */
+
+/* The subset of a draw is the start of a random order of all members, the same order for every
+ * size, so that along a draw the pool only grows. Ascending. */
+static void draw_members(const sweep *s, int32_t draw, int32_t size) {
+    int32_t all = s->scene.source.view.members;
+    cst_rng rng;
+    cst_rng_init(&rng, s->options->seed, CST_STREAM_SUBSETS, (uint32_t)draw);
+    for (int32_t k = 0; k < all; k++)
+        s->members[k] = k;
+    for (int32_t k = 0; k < all - 1; k++) {
+        int32_t other = k + (int32_t)cst_rng_below(&rng, all - k);
+        int32_t moved = s->members[k];
+        s->members[k] = s->members[other];
+        s->members[other] = moved;
+    }
+    for (int32_t i = 1; i < size; i++) {
+        int32_t moved = s->members[i];
+        int32_t at = i;
+        while (at > 0 && s->members[at - 1] > moved) {
+            s->members[at] = s->members[at - 1];
+            at--;
+        }
+        s->members[at] = moved;
+    }
+}
+
+static cst_status size_of(cst_context *context, const sweep *s, const char *value, int32_t *size) {
+    int32_t all = s->scene.source.view.members;
+    bool digits = *value >= '1' && *value <= '9' && strspn(value, "0123456789") == strlen(value);
+    long parsed = digits ? strtol(value, NULL, 10) : 0;
+    if (parsed < 1 || parsed > all)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "pool.size '%.40s' is not a whole number from 1 to %d, the members of the "
+                        "pool",
+                        value, (int)all);
+    *size = (int32_t)parsed;
+    return CST_OK;
+}
+
+/* ---- rows ---- */
+
+static void put_row(cst_report *report, const sweep *s, const char *method, const char *value,
+                    int32_t draw, int32_t size, const cst_entry *entry,
+                    const cst_metric_intervals *intervals) {
+    json_t *row = cst_report_add_object(report, s->rows);
+    cst_report_string(report, row, "method", method);
+    cst_report_string(report, row, "value", value);
+    if (s->sizes) {
+        cst_report_integer(report, row, "draw", draw);
+        json_t *names = cst_report_list(report, row, "members");
+        for (int32_t j = 0; j < size; j++)
+            cst_report_add_string(report, names,
+                                  cst_pool_member_name(s->scene.pool, s->members[j]));
+    }
+    cst_rows_scores(report, row, &entry->scores, intervals);
+    cst_rows_cost(report, row, entry);
+}
+
+static cst_status run_row(cst_context *context, cst_report *report, const sweep *s,
+                          const char *method_name, const char *value, int32_t draw, int32_t size,
+                          cst_metrics *scores, int32_t *models, bool *ran) {
+    cst_method method;
+    cst_entry entry = {0};
+    cst_metric_intervals intervals[1];
+    cst_metric_intervals difference[1];
+    bool has_intervals = false;
+    cst_status status = method_at(context, s, method_name, value, &method);
+    CST_TRY(cst_scene_run(context, &s->scene, &method, s->sizes ? s->members : NULL, size, &entry));
+    *ran = status == CST_OK && entry.applies;
+    if (status != CST_OK || !*ran)
+        return status;
+    status = cst_scene_intervals(context, &s->scene, &entry, 1, s->options->resamples, 0, intervals,
+                                 difference, &has_intervals);
+    if (status == CST_OK) {
+        put_row(report, s, method_name, value, draw, size, &entry,
+                has_intervals ? intervals : NULL);
+        *scores = entry.scores;
+        *models = entry.models;
+    }
+    cst_entry_free(context, &entry);
+    return status;
+}
+
+/* Running mean and standard deviation over the draws. */
+typedef struct spread {
+    double count;
+    double mean;
+    double square; /* sum of squared deviations from the mean (Welford) */
+} spread;
+
+static void add(spread *s, double value) {
+    double before = value - s->mean;
+    s->count += 1;
+    s->mean += before / s->count;
+    s->square += before * (value - s->mean);
+}
+
+static void put_spread(cst_report *report, json_t *object, const char *name, const spread *s) {
+    char key[32];
+    double variance = s->count > 1 ? s->square / (s->count - 1) : NAN;
+    (void)cst_snprintf(key, sizeof key, "%s_mean", name);
+    cst_report_number(report, object, key, s->mean);
+    (void)cst_snprintf(key, sizeof key, "%s_sd", name);
+    cst_report_number(report, object, key, sqrt(variance));
+}
+
+static cst_status run_value(cst_context *context, cst_report *report, const sweep *s,
+                            const char *method, const char *value) {
+    spread top1 = {0};
+    spread ece = {0};
+    spread nll = {0};
+    spread models = {0};
+    int32_t size = 0;
+    cst_status status = s->sizes ? size_of(context, s, value, &size) : CST_OK;
+    for (int32_t draw = 0; status == CST_OK && draw < s->draws; draw++) {
+        cst_metrics scores;
+        int32_t used = 0;
+        if (s->sizes)
+            draw_members(s, draw, size);
+        bool ran = false;
+        status = run_row(context, report, s, method, value, draw, size, &scores, &used, &ran);
+        if (status != CST_OK)
+            break;
+        if (!ran)
+            continue;
+        add(&top1, scores.top1);
+        add(&ece, scores.ece);
+        add(&nll, scores.nll);
+        add(&models, used);
+    }
+    if (status != CST_OK || !s->sizes || top1.count < 1)
+        return status;
+    json_t *object = cst_report_add_object(report, s->summary);
+    cst_report_string(report, object, "method", method);
+    cst_report_string(report, object, "value", value);
+    cst_report_integer(report, object, "draws", (int64_t)top1.count);
+    put_spread(report, object, "top1", &top1);
+    put_spread(report, object, "ece", &ece);
+    put_spread(report, object, "nll", &nll);
+    cst_report_number(report, object, "models_mean", models.mean);
+    return CST_OK;
+}
+
+static cst_status check_sweep(cst_context *context, const sweep *s) {
+    if (!s->sweep || !s->sweep->key || s->sweep->value_count < 1 || !s->sweep->values)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "a sweep needs a key and at least one value");
+    if (s->sizes && (s->sweep->draws < 1 || s->sweep->draws > DRAWS_MAX))
+        return cst_fail(context, CST_ERROR_ARGUMENT, "draws must be 1 to %d, got %d", DRAWS_MAX,
+                        (int)s->sweep->draws);
+    for (size_t i = 0; i < sizeof NOT_SWEPT / sizeof NOT_SWEPT[0]; i++)
+        if (strcmp(s->sweep->key, NOT_SWEPT[i]) == 0)
+            return cst_fail(context, CST_ERROR_ARGUMENT,
+                            "%s is no option of a method, so that there is nothing to sweep; run "
+                            "the command once for each value",
+                            NOT_SWEPT[i]);
+    return CST_OK;
+}
+
+static cst_status add_name(cst_context *context, sweep *s, const char *name) {
+    for (int32_t m = 0; m < s->method_count; m++)
+        if (strcmp(s->methods[m], name) == 0)
+            return CST_OK;
+    if (s->method_count == METHODS_MAX)
+        return cst_fail(context, CST_ERROR_LIMIT, "more than %d methods", METHODS_MAX);
+    s->methods[s->method_count++] = name;
+    return CST_OK;
+}
+
+/* "all" is every method that can be varied so: all of them by pool.size, presets by an option. */
+static cst_status list_methods(cst_context *context, sweep *s) {
+    const cst_compare_options *o = s->options;
+    cst_status status = o->method_count < 1 ? add_name(context, s, "default") : CST_OK;
+    for (int32_t i = 0; status == CST_OK && i < o->method_count; i++) {
+        if (strcmp(o->methods[i], "all") != 0) {
+            status = add_name(context, s, o->methods[i]);
+            continue;
+        }
+        for (size_t n = 0; status == CST_OK && cst_method_name(n); n++)
+            if (s->sizes || cst_method_is_preset(cst_method_name(n)))
+                status = add_name(context, s, cst_method_name(n));
+    }
+    return status;
+}
+
+/* Every value and method is read before the first is run. */
+static cst_status check_values(cst_context *context, const sweep *s) {
+    cst_status status = CST_OK;
+    for (int32_t m = 0; status == CST_OK && m < s->method_count; m++)
+        for (int32_t v = 0; status == CST_OK && v < s->sweep->value_count; v++) {
+            cst_method method;
+            int32_t size = 0;
+            status = method_at(context, s, s->methods[m], s->sweep->values[v], &method);
+            if (status == CST_OK && s->sizes)
+                status = size_of(context, s, s->sweep->values[v], &size);
+        }
+    return status;
+}
+
+/* Folds belong to the scene and not to a method: it is set up anew for each number of them. */
+static cst_status reopen(cst_context *context, cst_pool *pool, sweep *s, const char *value) {
+    const char *settings[SETTINGS_MAX];
+    char own[SETTING_CHARS];
+    cst_compare_options options = *s->options;
+    if (cst_pool_folds(pool, "oof"))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "split 'oof' brings its own folds, so that %s changes nothing", FOLDS);
+    for (int32_t i = 0; i < options.setting_count; i++)
+        settings[i] = options.settings[i];
+    (void)cst_snprintf(own, sizeof own, "%s=%s", FOLDS, value);
+    settings[options.setting_count++] = own;
+    options.settings = settings;
+    cst_scene_close(context, &s->scene);
+    return cst_scene_open(context, pool, &options, false, &s->scene);
+}
+
+static cst_status run(cst_context *context, cst_pool *pool, sweep *s, cst_report *report) {
+    double start = cst_seconds();
+    json_t *root = cst_report_root(report);
+    cst_status status = check_sweep(context, s);
+    CST_TRY(list_methods(context, s));
+    CST_TRY(cst_scene_open(context, pool, s->options, false, &s->scene));
+    if (status != CST_OK)
+        return status;
+    s->members = cst_alloc(context, (size_t)s->scene.source.view.members, sizeof *s->members);
+    status = s->members ? check_values(context, s) : CST_ERROR_MEMORY;
+    cst_report_string(report, root, "key", s->sweep->key);
+    cst_rows_header(report, &s->scene);
+    if (s->options->resamples > 0 && s->scene.conditions == 0)
+        cst_report_integer(report, root, "resamples", s->options->resamples);
+    if (s->sizes)
+        cst_report_integer(report, root, "draws", s->draws);
+    s->rows = cst_report_list(report, root, "rows");
+    s->summary = s->sizes ? cst_report_list(report, root, "summary") : NULL;
+    int64_t total = (int64_t)s->method_count * s->sweep->value_count;
+    int64_t done = 0;
+    for (int32_t m = 0; status == CST_OK && m < s->method_count; m++)
+        for (int32_t v = 0; status == CST_OK && v < s->sweep->value_count; v++) {
+            status = cst_progress(context, "sweep", done++, total);
+            if (status == CST_OK && strcmp(s->sweep->key, FOLDS) == 0)
+                status = reopen(context, pool, s, s->sweep->values[v]);
+            CST_TRY(run_value(context, report, s, s->methods[m], s->sweep->values[v]));
+        }
+    json_t *seconds = cst_report_object(report, root, "seconds");
+    cst_report_number(report, seconds, "read", s->scene.seconds_read);
+    cst_report_number(report, seconds, "total", cst_seconds() - start);
+    cst_free(context, s->members);
+    cst_scene_close(context, &s->scene);
+    return status;
+}
+
+cst_status cst_classification_sweep(cst_context *context, cst_pool *pool,
+                                    const cst_sweep_options *over, const cst_compare_options *given,
+                                    cst_report **report) {
+    cst_compare_options options = given ? *given : (cst_compare_options){0};
+    options.ood = NULL;
+    sweep s = {.sweep = over,
+               .options = &options,
+               .sizes = over->key && strcmp(over->key, POOL_SIZE) == 0};
+    s.draws = s.sizes ? over->draws : 1;
+    cst_notices_clear(context);
+    cst_la_enter();
+    cst_status status = cst_report_create(context, CST_REPORT_SWEEP, report);
+    CST_TRY(run(context, pool, &s, *report));
+    cst_la_leave();
+    return cst_rows_finish(context, status, report);
+}

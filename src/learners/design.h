@@ -1,0 +1,43 @@
+/*
+ * The meta-design: one row per (sample, class) pair, the members' probabilities and then the gated
+ * aggregators. Between stages S2 and S3, and the first half of prediction. Paper: equation for
+ * x_meta in section "Differentiable Meta-Feature Gate"; method.md sections 1 and 3.
+ */
+#ifndef CST_LEARNERS_DESIGN_H
+#define CST_LEARNERS_DESIGN_H
+
+#include "learners/gate.h"
+
+/* Columns d of the design: inputs, + 12 (learned), + 6 (prototype: mean, sd, median, range,
+ * mean*sd, range*sd, which is CoRe-Stack), + 0 (none). */
+int32_t cst_design_columns(const cst_gate *gate);
+
+/* Name of a column for messages: "member 3" (counted from 0, position among the kept members) or
+ * the aggregator's; written to `buffer` and returned. */
+const char *cst_design_column_name(cst_gate_mode mode, int32_t inputs, int32_t column, char *buffer,
+                                   size_t size);
+
+/* The aggregator behind column `column`, counted from the first gated one. */
+int32_t cst_design_aggregate(cst_gate_mode mode, int32_t column);
+
+/* Doubles of scratch for the functions below on `count` samples (cst_design_tile: any count). */
+size_t cst_design_scratch(const cst_gate *gate, int64_t count);
+
+/* Rows of `count` samples: members[k] is [count][classes] float32, [K]; out [count * classes][d].
+ * A sample's rows do not depend on the samples beside it. */
+void cst_design_rows(const cst_gate *gate, const float *const *members, int64_t count,
+                     int32_t classes, double *out, double *scratch);
+
+/* The same, column by column: out[j * stride + e] is column j of flattened pair e = sample *
+ * classes + class, stride >= count * classes. */
+void cst_design_fill(const cst_gate *gate, const float *const *members, int64_t count,
+                     int32_t classes, double *out, int64_t stride, double *scratch);
+
+/* The aggregator part of the columns of pairs first..first+size-1, size <= CST_TILE, [d -
+ * inputs][CST_TILE]. `samples` is [2][count]: entropy and divergence from cst_aggregate_samples
+ * (only a learned gate reads it). */
+void cst_design_tile(const cst_gate *gate, const float *const *members, int64_t count,
+                     int32_t classes, int64_t first, int64_t size, const double *samples,
+                     double *columns, double *scratch);
+
+#endif

@@ -1,0 +1,197 @@
+/*
+ * A fitted gate: its values for a tile of (sample, class) pairs, and its memory.
+ * Stage S2 after training, and the costly part of prediction.
+ * Paper: section "Differentiable Meta-Feature Gate"; method.md section 3.
+ */
+#include "learners/gate.h"
+
+#include <string.h>
+
+int64_t cst_gate_parameter_count(int32_t inputs, int32_t hidden) {
+    int64_t k = inputs;
+    int64_t h = hidden;
+    return k * h + h + CST_AGGREGATORS * h + CST_AGGREGATORS;
+}
+
+void cst_gate_free(cst_context *context, cst_gate *gate) {
+    if (!gate)
+        return;
+    cst_free(context, gate->w1);
+    cst_free(context, gate->b1);
+    cst_free(context, gate->w2);
+    cst_free(context, gate->b2);
+    memset(gate, 0, sizeof *gate);
+}
+
+/* Floats: a tile of the inputs, of the hidden layer, and of the output for cst_gate_values. */
+size_t cst_gate_scratch(const cst_gate *gate) {
+    return ((size_t)gate->inputs + (size_t)gate->hidden + CST_AGGREGATORS) * CST_TILE / 2;
+}
+
+/* Pairs that a step of the perceptron handles in registers, and rows of weights beside them. Eight
+ * floats of GCC's and clang's vector extension are one AVX2 register or two of SSE2. */
+enum { STEP = 16, ROWS = 4 };
+typedef float lanes __attribute__((vector_size(32)));
+
+/* out[r][e..e+15] = bias[r] + sum_k weights[r][k] in[k][e..e+15], added in the order of k, for
+ * `rows` (constant, at most ROWS) rows r; in [count][CST_TILE], out [rows][CST_TILE]. */
+static inline __attribute__((always_inline)) void step(const float *in, int32_t count,
+                                                       const float *weights, const float *bias,
+                                                       int32_t rows, float *out) {
+    lanes sum[ROWS][2];
+    for (int32_t r = 0; r < rows; r++) {
+        sum[r][0] = (lanes){0} + bias[r];
+        sum[r][1] = sum[r][0];
+    }
+    for (int32_t k = 0; k < count; k++) {
+        lanes low;
+        lanes high;
+        memcpy(&low, in + (size_t)k * CST_TILE, sizeof low);
+        memcpy(&high, in + (size_t)k * CST_TILE + STEP / 2, sizeof high);
+        for (int32_t r = 0; r < rows; r++) {
+            float w = weights[(size_t)r * (size_t)count + (size_t)k];
+            sum[r][0] += w * low;
+            sum[r][1] += w * high;
+        }
+    }
+    for (int32_t r = 0; r < rows; r++) { /* one by one: as a pair they would go through memory */
+        lanes low = sum[r][0];
+        lanes high = sum[r][1];
+        memcpy(out + (size_t)r * CST_TILE, &low, sizeof low);
+        memcpy(out + (size_t)r * CST_TILE + STEP / 2, &high, sizeof high);
+    }
+}
+
+/* All rows of a layer for `size` pairs, a multiple of STEP. */
+static inline __attribute__((always_inline)) void layer(const float *in, int32_t count,
+                                                        const float *weights, const float *bias,
+                                                        int32_t rows, int64_t size, float *out) {
+    for (int64_t e = 0; e < size; e += STEP) {
+        int32_t r = 0;
+        for (; r + ROWS <= rows; r += ROWS)
+            step(in + e, count, weights + (size_t)r * (size_t)count, bias + r, ROWS,
+                 out + (size_t)r * CST_TILE + e);
+        for (; r < rows; r++)
+            step(in + e, count, weights + (size_t)r * (size_t)count, bias + r, 1,
+                 out + (size_t)r * CST_TILE + e);
+    }
+}
+
+/* exp(x) within a few units in the last place of a float, |x| <= 30. exp(x) = 2^n exp(r), |r| <=
+ * log(2)/2; the polynomial is Cephes's. */
+static inline __attribute__((always_inline)) float exp_small(float x) {
+    float shifted = x * 1.44269504F + 12582912.0F; /* rounds to the nearest integer */
+    float n = shifted - 12582912.0F;
+    float r = x - n * 0.693359375F;
+    r = r - n * -2.12194440e-4F;
+    float series = 1.9875691500e-4F;
+    series = series * r + 1.3981999507e-3F;
+    series = series * r + 8.3334519073e-3F;
+    series = series * r + 4.1665795894e-2F;
+    series = series * r + 1.6666665459e-1F;
+    series = series * r + 5.0000001201e-1F;
+    series = series * (r * r) + r + 1.0F;
+    int32_t power_bits = ((int32_t)n + 127) << 23;
+    float power = 0;
+    memcpy(&power, &power_bits, sizeof power);
+    return series * power;
+}
+
+/* z = 1 / (1 + exp(-z)), z cut at +-30, beyond which a sigmoid is 1e-13 from its limit; NaN
+ * becomes 30, since exp_small needs a number. One loop per cut: both in one become a branch, and
+ * the loop no longer vectorises. */
+static inline __attribute__((always_inline)) void sigmoid(float *restrict z, int64_t size) {
+    for (int64_t e = 0; e < size; e++)
+        z[e] = z[e] < 30.0F ? z[e] : 30.0F;
+    for (int64_t e = 0; e < size; e++)
+        z[e] = z[e] < -30.0F ? -30.0F : z[e];
+    for (int64_t e = 0; e < size; e++)
+        z[e] = 1.0F / (1.0F + exp_small(-z[e]));
+}
+
+CST_WIDE_BODY perceptron_body(const cst_gate *gate, const float *restrict in, int64_t size,
+                              float *restrict hidden, float *restrict out) {
+    layer(in, gate->inputs, gate->w1, gate->b1, gate->hidden, size, hidden);
+    for (int32_t j = 0; j < gate->hidden; j++) {
+        float *restrict h = hidden + (size_t)j * CST_TILE;
+        for (int64_t e = 0; e < size; e++)
+            h[e] = h[e] > 0.0F ? h[e] : 0.0F;
+    }
+    layer(hidden, gate->hidden, gate->w2, gate->b2, CST_AGGREGATORS, size, out);
+    for (int32_t a = 0; a < CST_AGGREGATORS; a++)
+        sigmoid(out + (size_t)a * CST_TILE, size);
+}
+CST_WIDE(perceptron,
+         (const cst_gate *gate, const float *restrict in, int64_t size, float *restrict hidden,
+          float *restrict out),
+         (gate, in, size, hidden, out))
+
+/* The same operations once more, for registers of sixteen floats and twice as many of them. */
+#if defined(__x86_64__) && defined(__GNUC__)
+__attribute__((target("avx512f,avx512vl"))) static void
+perceptron_avx512(const cst_gate *gate, const float *restrict in, int64_t size,
+                  float *restrict hidden, float *restrict out) {
+    perceptron_body(gate, in, size, hidden, out);
+}
+static bool has_avx512(void) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
+}
+#else
+#define perceptron_avx512 perceptron
+static bool has_avx512(void) {
+    return false;
+}
+#endif
+
+void cst_gate_tile(const cst_gate *gate, const float *const *members, int64_t first, int64_t size,
+                   float *out, double *scratch) {
+    float *in = (float *)scratch;
+    int64_t padded = (size + STEP - 1) / STEP * STEP;
+    for (int32_t k = 0; k < gate->inputs; k++) {
+        float *column = in + (size_t)k * CST_TILE;
+        memcpy(column, members[k] + first, (size_t)size * sizeof *in);
+        for (int64_t e = size; e < padded; e++)
+            column[e] = 0;
+    }
+    float *hidden = in + (size_t)gate->inputs * CST_TILE;
+    if (has_avx512())
+        perceptron_avx512(gate, in, padded, hidden, out);
+    else
+        perceptron(gate, in, padded, hidden, out);
+}
+
+/* The prototype's gate, which is a constant. */
+static double prototype_value(int32_t column) {
+    switch (column) {
+    case CST_AGGREGATE_MEAN:
+    case CST_AGGREGATE_SD:
+    case CST_AGGREGATE_MEDIAN:
+    case CST_AGGREGATE_RANGE:
+    case CST_AGGREGATE_MEAN_SD:
+    case CST_AGGREGATE_RANGE_SD:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+void cst_gate_values(const cst_gate *gate, const float *const *members, int64_t count, double *out,
+                     double *scratch) {
+    if (gate->mode != CST_GATE_LEARNED) {
+        for (int64_t e = 0; e < count; e++)
+            for (int32_t a = 0; a < CST_AGGREGATORS; a++)
+                out[e * CST_AGGREGATORS + a] =
+                    gate->mode == CST_GATE_PROTOTYPE ? prototype_value(a) : 0;
+        return;
+    }
+    size_t floats = ((size_t)gate->inputs + (size_t)gate->hidden) * CST_TILE;
+    float *columns = (float *)scratch + floats;
+    for (int64_t first = 0; first < count; first += CST_TILE) {
+        int64_t size = count - first < CST_TILE ? count - first : CST_TILE;
+        cst_gate_tile(gate, members, first, size, columns, scratch);
+        double *rows = out + first * CST_AGGREGATORS;
+        for (int64_t e = 0; e < size; e++)
+            for (int32_t a = 0; a < CST_AGGREGATORS; a++)
+                rows[e * CST_AGGREGATORS + a] = (double)columns[a * CST_TILE + e];
+    }
+}

@@ -1,0 +1,364 @@
+/*
+ * Log tables: which rows of a compact table a fit reads, and the mixing with the uniform
+ * distribution. Stage S4 and the space of loss-aware selection.
+ * Section: "Laplace-Approximate Bayesian Blender" of the paper.
+ */
+#include "learners/loglinear.h"
+
+#include "la/wide.h"
+
+#include <math.h>
+#include <string.h>
+
+float cst_mixed_log(float probability, double mix, int32_t classes) {
+    return (float)log((1 - mix) * (double)probability + mix / (double)classes);
+}
+
+/* ---- rows and columns of a compact table ---- */
+
+void cst_logtable_free(cst_context *context, cst_logtable *table) {
+    cst_free(context, table->mix);
+    cst_free(context, table->columns);
+    cst_free(context, table->row);
+    cst_free(context, table->position);
+    cst_free(context, table->row_weights);
+    if (table->own)
+        cst_compact_free(context, table->own);
+    cst_free(context, table->own);
+    *table = (cst_logtable){0};
+}
+
+static cst_status table_alloc(cst_context *context, int64_t rows, cst_logtable *table) {
+    table->mix = cst_alloc(context, (size_t)table->members, sizeof *table->mix);
+    table->columns = cst_alloc(context, (size_t)table->members, sizeof *table->columns);
+    table->row = cst_alloc(context, (size_t)rows, sizeof *table->row);
+    table->position = cst_alloc(context, (size_t)rows, sizeof *table->position);
+    return table->mix && table->columns && table->row && table->position ? CST_OK
+                                                                         : CST_ERROR_MEMORY;
+}
+
+/* Member by member of the view: which of the compact table's it is. False where one is missing. */
+static bool find_columns(const cst_view *view, const cst_compact *compact, int32_t *columns) {
+    for (int32_t k = 0; k < view->members; k++) {
+        int32_t at = 0;
+        while (at < compact->members && compact->data[at] != view->data[k])
+            at++;
+        if (at == compact->members)
+            return false;
+        columns[k] = at;
+    }
+    return true;
+}
+
+/* The rows of the view that the compact table has, both in ascending order of the split's rows.
+ * False where the view's rows are not ascending, or where the table has not all of them, unless
+ * they would be thinned all the same, and it has half of as many. */
+static bool find_rows(const cst_view *view, const cst_compact *compact, int64_t max_rows,
+                      cst_logtable *table) {
+    int64_t at = 0;
+    int64_t before = -1;
+    table->rows = 0;
+    for (int64_t i = 0; i < view->rows; i++) {
+        int64_t row = view->index ? view->index[i] : i;
+        if (row <= before)
+            return false;
+        before = row;
+        while (at < compact->rows && compact->split_row[at] < row)
+            at++;
+        if (at == compact->rows || compact->split_row[at] != row)
+            continue;
+        table->row[table->rows] = at;
+        table->position[table->rows++] = i;
+    }
+    bool thinned = max_rows > 0 && max_rows < view->rows;
+    return table->rows == view->rows || (thinned && table->rows >= max_rows / 2);
+}
+
+/* Keeps of the rows found about max_rows. */
+static cst_status thin(cst_context *context, const cst_view *view, const int32_t *folds,
+                       int32_t fold_count, int64_t max_rows, cst_logtable *table) {
+    if (max_rows <= 0 || table->rows <= max_rows)
+        return CST_OK;
+    (void)view;
+    int64_t *chosen = NULL;
+    int64_t count = 0;
+    int32_t *part = cst_alloc(context, (size_t)table->rows, sizeof *part);
+    if (!part)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; folds && i < table->rows; i++)
+        part[i] = folds[table->position[i]];
+    cst_status status = cst_thin_rows(context, table->rows, part, folds ? fold_count : 1, max_rows,
+                                      &chosen, &count);
+    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+        table->row[i] = table->row[chosen[i]];
+        table->position[i] = table->position[chosen[i]];
+    }
+    if (status == CST_OK)
+        table->rows = count;
+    cst_free(context, chosen);
+    cst_free(context, part);
+    return status;
+}
+
+/* A compact table of the view's own, of the rows that are wanted. */
+static cst_status build_own(cst_context *context, const cst_view *view, const int32_t *folds,
+                            int32_t fold_count, const cst_compact_options *options,
+                            cst_logtable *table) {
+    int64_t *chosen = NULL;
+    int64_t count = 0;
+    table->own = cst_alloc(context, 1, sizeof *table->own);
+    if (!table->own)
+        return CST_ERROR_MEMORY;
+    cst_status status =
+        cst_thin_rows(context, view->rows, folds, fold_count, options->max_rows, &chosen, &count);
+    CST_TRY(cst_compact_build(context, view, chosen, count, options->cut, table->own));
+    table->compact = table->own;
+    table->rows = count;
+    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+        table->row[i] = i;
+        table->position[i] = chosen[i];
+    }
+    for (int32_t k = 0; k < view->members; k++)
+        table->columns[k] = k;
+    cst_free(context, chosen);
+    return status;
+}
+
+/* Weights of the table's rows, where the view has some. */
+static cst_status take_weights(cst_context *context, const cst_view *view, cst_logtable *table) {
+    if (!view->weights)
+        return CST_OK;
+    table->row_weights = cst_alloc(context, (size_t)table->rows, sizeof *table->row_weights);
+    if (!table->row_weights)
+        return CST_ERROR_MEMORY;
+    for (int64_t i = 0; i < table->rows; i++)
+        table->row_weights[i] = cst_view_weight(view, table->position[i]);
+    return CST_OK;
+}
+
+cst_status cst_logtable_open(cst_context *context, const cst_view *view, const int32_t *folds,
+                             int32_t fold_count, const cst_compact_options *options,
+                             cst_logtable *out) {
+    const cst_compact_options defaults = cst_compact_defaults();
+    if (!options)
+        options = &defaults;
+    *out = (cst_logtable){.classes = view->classes,
+                          .members = view->members,
+                          .class_weights = options->class_weights};
+    cst_status status = table_alloc(context, view->rows, out);
+    if (status == CST_OK) {
+        bool shared = view->compact && view->compact->cut == options->cut &&
+                      find_columns(view, view->compact, out->columns) &&
+                      find_rows(view, view->compact, options->max_rows, out);
+        out->compact = shared ? view->compact : NULL;
+        status = shared ? thin(context, view, folds, fold_count, options->max_rows, out)
+                        : build_own(context, view, folds, fold_count, options, out);
+    }
+    CST_TRY(take_weights(context, view, out));
+    if (status == CST_OK)
+        out->weight = out->rows > 0 ? (double)view->rows / (double)out->rows : 1;
+    else
+        cst_logtable_free(context, out);
+    return status;
+}
+
+static cst_status take_rows(cst_context *context, const cst_logtable *whole, const int32_t *folds,
+                            int32_t fold, bool inside, cst_logtable *out) {
+    *out = (cst_logtable){.classes = whole->classes,
+                          .members = whole->members,
+                          .weight = whole->weight,
+                          .compact = whole->compact,
+                          .class_weights = whole->class_weights};
+    cst_status status = table_alloc(context, whole->rows, out);
+    if (status != CST_OK)
+        return status;
+    if (whole->row_weights) {
+        out->row_weights = cst_alloc(context, (size_t)whole->rows, sizeof *out->row_weights);
+        if (!out->row_weights)
+            return CST_ERROR_MEMORY;
+    }
+    memcpy(out->columns, whole->columns, (size_t)whole->members * sizeof *out->columns);
+    for (int64_t i = 0; i < whole->rows; i++) {
+        if ((folds[whole->position[i]] != fold) != inside)
+            continue;
+        if (whole->row_weights)
+            out->row_weights[out->rows] = whole->row_weights[i];
+        out->row[out->rows] = whole->row[i];
+        out->position[out->rows++] = whole->position[i];
+    }
+    return CST_OK;
+}
+
+cst_status cst_logtable_split(cst_context *context, const cst_logtable *whole, const int32_t *folds,
+                              int32_t fold, cst_logtable *in, cst_logtable *held) {
+    *held = (cst_logtable){0};
+    cst_status status = take_rows(context, whole, folds, fold, true, in);
+    CST_TRY(take_rows(context, whole, folds, fold, false, held));
+    CST_TRY(cst_logtable_mix(context, in));
+    if (status == CST_OK) {
+        memcpy(held->mix, in->mix, (size_t)whole->members * sizeof *in->mix);
+    } else {
+        cst_logtable_free(context, in);
+        cst_logtable_free(context, held);
+    }
+    return status;
+}
+
+cst_status cst_logtable_build(cst_context *context, const cst_view *view, const double *mix,
+                              cst_logtable *out) {
+    cst_compact_options options = cst_compact_defaults();
+    options.max_rows = 0;
+    cst_status status = cst_logtable_open(context, view, NULL, 1, &options, out);
+    if (status == CST_OK)
+        memcpy(out->mix, mix, (size_t)view->members * sizeof *mix);
+    return status;
+}
+
+cst_status cst_logtable_pair(cst_context *context, const cst_view *fit, const cst_view *judge,
+                             cst_logtable *table, cst_logtable *held) {
+    *held = (cst_logtable){0};
+    cst_status status = cst_logtable_open(context, fit, NULL, 1, NULL, table);
+    CST_TRY(cst_logtable_mix(context, table));
+    CST_TRY(cst_logtable_open(context, judge, NULL, 1, NULL, held));
+    if (status == CST_OK)
+        memcpy(held->mix, table->mix, (size_t)fit->members * sizeof *held->mix);
+    else
+        cst_logtable_free(context, table);
+    return status;
+}
+
+/* ---- mixing with the uniform distribution ---- */
+
+static const double MIX_GRID[] = {1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1};
+enum { MIX_COUNT = sizeof MIX_GRID / sizeof MIX_GRID[0] };
+
+/* Adds the losses of labels' probabilities p [count] of one member, mixed each way, to sum
+ * [MIX_COUNT]. weight: [count], how much each counts, or NULL. logs: [count]. */
+static void mix_losses(const double *p, int64_t count, int32_t classes, const double *weight,
+                       double *logs, double *sum) {
+    for (int g = 0; g < MIX_COUNT; g++) {
+        for (int64_t i = 0; i < count; i++)
+            logs[i] = (1 - MIX_GRID[g]) * p[i] + MIX_GRID[g] / (double)classes;
+        cst_log_f64(count, logs, logs);
+        for (int64_t i = 0; i < count; i++)
+            sum[g] -= weight ? weight[i] * logs[i] : logs[i];
+    }
+}
+
+static void best_mix(const double *loss, int32_t members, double *mix) {
+    for (int32_t k = 0; k < members; k++) {
+        int best = 0;
+        for (int g = 1; g < MIX_COUNT; g++)
+            if (loss[k * MIX_COUNT + g] < loss[k * MIX_COUNT + best])
+                best = g;
+        mix[k] = MIX_GRID[best];
+    }
+}
+
+static cst_status table_mix_block(cst_context *worker, void *user, int64_t block, double *sum) {
+    (void)worker;
+    const cst_logtable *table = user;
+    int64_t first = cst_block_first(block);
+    int64_t count = cst_block_size(table->rows, block);
+    double p[CST_BLOCK_ROWS];
+    double logs[CST_BLOCK_ROWS];
+    double weight[CST_BLOCK_ROWS];
+    bool weighted = cst_logtable_weighted(table);
+    for (int64_t i = 0; weighted && i < count; i++) {
+        int64_t at = 0;
+        const cst_compact_block *from = cst_compact_at(table->compact, table->row[first + i], &at);
+        int32_t label = from->label[at];
+        weight[i] = cst_logtable_weight(
+            table, first + i, from->classes ? from->classes[from->first[at] + label] : label);
+    }
+    for (int32_t k = 0; k < table->members; k++) {
+        for (int64_t i = 0; i < count; i++) {
+            int64_t at = 0;
+            const cst_compact_block *from =
+                cst_compact_at(table->compact, table->row[first + i], &at);
+            int64_t entries = from->first[at + 1] - from->first[at];
+            p[i] = (double)from->p[from->first[at] * table->compact->members +
+                                   entries * table->columns[k] + from->label[at]];
+        }
+        mix_losses(p, count, table->classes, weighted ? weight : NULL, logs,
+                   sum + (size_t)k * MIX_COUNT);
+    }
+    return CST_OK;
+}
+
+cst_status cst_logtable_mix(cst_context *context, cst_logtable *table) {
+    size_t width = (size_t)table->members * MIX_COUNT;
+    double *loss = cst_alloc(context, width, sizeof *loss);
+    cst_status status = loss ? cst_reduce_blocks(context, cst_block_count(table->rows), width,
+                                                 table_mix_block, table, loss)
+                             : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        best_mix(loss, table->members, table->mix);
+    if (status == CST_OK && table->own)
+        status = cst_compact_logs(context, table->mix, table->own);
+    cst_free(context, loss);
+    return status;
+}
+
+cst_status cst_logtable_share(cst_context *context, const cst_view *view, const int32_t *folds,
+                              int32_t fold_count, const cst_compact_options *options,
+                              cst_compact **out) {
+    cst_logtable table = {0};
+    cst_view fresh = *view;
+    fresh.compact = NULL;
+    cst_status status = cst_logtable_open(context, &fresh, folds, fold_count, options, &table);
+    CST_TRY(cst_logtable_mix(context, &table));
+    *out = NULL;
+    if (status == CST_OK) {
+        *out = table.own;
+        table.own = NULL;
+    }
+    cst_logtable_free(context, &table);
+    return status;
+}
+
+void cst_logtable_unshare(cst_context *context, cst_compact *shared) {
+    if (shared)
+        cst_compact_free(context, shared);
+    cst_free(context, shared);
+}
+
+static cst_status view_mix_block(cst_context *worker, void *user, int64_t block, double *sum) {
+    const cst_view *view = user;
+    int64_t first = cst_block_first(block);
+    int64_t count = cst_block_size(view->rows, block);
+    size_t classes = (size_t)view->classes;
+    size_t cells = cst_view_copies(view) ? (size_t)count * classes : 0;
+    double p[CST_BLOCK_ROWS];
+    double logs[CST_BLOCK_ROWS];
+    double weight[CST_BLOCK_ROWS];
+    for (int64_t i = 0; view->weights && i < count; i++)
+        weight[i] = cst_view_weight(view, first + i);
+    float *scratch = cst_alloc(worker, cells, sizeof *scratch);
+    cst_status status = scratch ? CST_OK : CST_ERROR_MEMORY;
+    for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
+        const float *rows = NULL;
+        status = cst_view_rows(worker, view, k, first, count, scratch, &rows);
+        if (status != CST_OK)
+            break;
+        for (int64_t i = 0; i < count; i++)
+            p[i] = (double)rows[(size_t)i * classes + (size_t)cst_view_label(view, first + i)];
+        mix_losses(p, count, view->classes, view->weights ? weight : NULL, logs,
+                   sum + (size_t)k * MIX_COUNT);
+    }
+    cst_free(worker, scratch);
+    return status;
+}
+
+cst_status cst_uniform_mix_fit(cst_context *context, const cst_view *view, double *mix) {
+    size_t width = (size_t)view->members * MIX_COUNT;
+    double *loss = cst_alloc(context, width, sizeof *loss);
+    cst_view mutable_view = *view;
+    cst_status status = loss ? cst_reduce_blocks(context, cst_block_count(view->rows), width,
+                                                 view_mix_block, &mutable_view, loss)
+                             : CST_ERROR_MEMORY;
+    if (status == CST_OK)
+        best_mix(loss, view->members, mix);
+    cst_free(context, loss);
+    return status;
+}

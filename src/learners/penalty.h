@@ -1,0 +1,77 @@
+/*
+ * Four ways to choose the ridge penalty: the closed form lambda*, K-fold cross-validation,
+ * generalised cross-validation and MacKay's evidence. Stage S3. All work on one scale, min |y -
+ * Xw|^2/n + lambda |w|^2 with standardised columns. Paper: section "Spectrum-Adaptive
+ * Regularization"; method.md section 4.
+ */
+#ifndef CST_LEARNERS_PENALTY_H
+#define CST_LEARNERS_PENALTY_H
+
+#include "learners/spectrum.h"
+
+typedef enum cst_penalty_rule {
+    CST_PENALTY_STAR = 0,    /* lambda_max / SNR */
+    CST_PENALTY_CV = 1,      /* least squared error on held-out folds, on the grid */
+    CST_PENALTY_GCV = 2,     /* least (RSS/n) / (1 - (df + 1)/n)^2 */
+    CST_PENALTY_EVIDENCE = 3 /* most probable alpha/beta; lambda = alpha / (n beta) */
+} cst_penalty_rule;
+
+/* Points spread evenly in log lambda from low to high, both included. Chosen penalties lie within.
+ */
+typedef struct cst_penalty_grid {
+    double low;
+    double high;
+    int32_t points; /* 2.. */
+} cst_penalty_grid;
+
+/* 1e-8 .. 1e2, 61 points. */
+cst_penalty_grid cst_penalty_grid_default(void);
+double cst_penalty_grid_at(const cst_penalty_grid *grid, int32_t point);
+
+/* What each rule says; NaN where it has no answer (star without a finite SNR, cv with one fold). */
+typedef struct cst_penalties {
+    double star;
+    double cv;
+    double gcv;
+    double evidence;
+} cst_penalties;
+
+/* K-fold cross-validation over the folds of the moments (at least 2): one eigendecomposition per
+ * fold, each fold standardised by the others. losses [points] (may be NULL) gets the mean held-out
+ * squared error. Of equal losses the larger penalty wins. */
+cst_status cst_penalty_cv(cst_context *context, const cst_moments *moments,
+                          const cst_penalty_grid *grid, double *lambda, double *losses);
+
+/* The GCV score at one penalty; infinity where the effective parameters reach n. */
+double cst_penalty_gcv_score(const cst_standardised *standardised, const cst_spectrum *spectrum,
+                             double lambda);
+/* Its minimum: the best grid point, then the root of the derivative beside it. */
+double cst_penalty_gcv(const cst_standardised *standardised, const cst_spectrum *spectrum,
+                       const cst_penalty_grid *grid);
+
+/* Log evidence at one penalty with the noise precision at its best value, w ~ N(0, I/alpha), noise
+ * N(0, 1/beta), flat prior on the intercept (so n - 1 residuals), up to a constant. */
+double cst_penalty_log_evidence(const cst_standardised *standardised, const cst_spectrum *spectrum,
+                                double lambda);
+/* Its maximum: the best grid point, then MacKay's fixed point alpha = g/|w|^2, beta = (n - 1 -
+ * g)/RSS, g the effective number of parameters. */
+double cst_penalty_evidence(const cst_standardised *standardised, const cst_spectrum *spectrum,
+                            const cst_penalty_grid *grid);
+
+/* The spectrum of a design as far as cst_penalty_choose reads it for this rule: without vectors
+ * where none are needed. */
+cst_status cst_penalty_spectrum(cst_context *context, const cst_standardised *standardised,
+                                cst_noise_rule noise, cst_penalty_rule rule, cst_spectrum *out);
+
+/* The penalty by one rule. CST_PENALTY_STAR without a finite SNR falls back to GCV with a notice;
+ * CST_PENALTY_CV on moments with one fold is an error. */
+cst_status cst_penalty_choose(cst_context *context, const cst_moments *moments,
+                              const cst_standardised *standardised, const cst_spectrum *spectrum,
+                              cst_penalty_rule rule, const cst_penalty_grid *grid, double *lambda);
+
+/* All four, side by side. */
+cst_status cst_penalties_compute(cst_context *context, const cst_moments *moments,
+                                 const cst_standardised *standardised, const cst_spectrum *spectrum,
+                                 const cst_penalty_grid *grid, cst_penalties *out);
+
+#endif

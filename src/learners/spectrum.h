@@ -1,0 +1,51 @@
+/*
+ * The spectrum of the normalised Gram of the meta-design, its noise edge and the closed-form
+ * penalty lambda*. Stage S3. Paper: section "Spectrum-Adaptive Regularization", propositions on
+ * lambda*; method.md section 4.
+ */
+#ifndef CST_LEARNERS_SPECTRUM_H
+#define CST_LEARNERS_SPECTRUM_H
+
+#include "learners/moments.h"
+
+/* How sigma^2, the noise level, is read off the spectrum. Eigenvalues below CST_SPECTRUM_NULL of
+ * the largest are exact dependences between columns (the mean is a linear function of the members),
+ * not noise, and are left out of both rules; with fewer rows than columns the second counts those
+ * that the missing rows force to zero, because the Marchenko-Pastur law has them. */
+typedef enum cst_noise_rule {
+    CST_NOISE_MEDIAN = 0, /* median of the lower half of the spectrum */
+    CST_NOISE_BULK = 1    /* self-consistent: sigma^2 is the mean of the eigenvalues at or below
+                             sigma^2 (1 + sqrt(gamma))^2 (the Marchenko-Pastur law of unit noise has
+                             mean 1, so the mean needs no further factor), iterated from the first
+                             rule until the set of eigenvalues no longer changes */
+} cst_noise_rule;
+
+#define CST_SPECTRUM_NULL 1e-10
+
+typedef struct cst_spectrum {
+    int32_t columns; /* k, of the standardised design */
+    double rows;     /* n */
+    double *values;  /* [k], ascending, none below 0 */
+    double *vectors; /* [k][k], row-major: column j belongs to values[j] */
+    double *cross;   /* [k]: V'X'y/n, the target's correlations along the eigenvectors */
+    double gamma;    /* k / n */
+    double sigma2;
+    double mp_edge;     /* tau_sp = sigma^2 (1 + sqrt(gamma))^2 */
+    double snr;         /* sum above the edge / sum at or below it; infinity, or 0: no signal */
+    double lambda_star; /* largest eigenvalue / snr; NaN where the snr is not finite and positive */
+    double kappa;       /* largest / smallest eigenvalue that is not null */
+    int32_t above;      /* eigenvalues above the edge */
+    bool smallest_used; /* none was at or below the edge: the smallest stands for the noise */
+} cst_spectrum;
+
+/* *out is zeroed first; free with cst_spectrum_free. */
+cst_status cst_spectrum_compute(cst_context *context, const cst_standardised *standardised,
+                                cst_noise_rule rule, cst_spectrum *out);
+
+/* The same without vectors and cross, which are NULL, in less time. */
+cst_status cst_spectrum_values(cst_context *context, const cst_standardised *standardised,
+                               cst_noise_rule rule, cst_spectrum *out);
+
+void cst_spectrum_free(cst_context *context, cst_spectrum *spectrum);
+
+#endif

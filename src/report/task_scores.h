@@ -1,0 +1,29 @@
+/*
+ * The scores of each task, in the order of documents: what JSON, intervals, tests and tables are
+ * made from. Used by the evaluation of every task and by the renderings. Keys: docs/json.md.
+ */
+#ifndef CST_REPORT_TASK_SCORES_H
+#define CST_REPORT_TASK_SCORES_H
+
+#include <corestack/pool.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct cst_score_spec {
+    const char *key;   /* in documents; the 95% interval is KEY_ci, if there is one */
+    const char *label; /* heading of the column */
+    int decimals;      /* of value * scale, in tables */
+    double scale;
+    bool higher_is_better;
+    bool has_interval; /* a bootstrap interval is computed in comparisons */
+    bool in_table;     /* a column of the methods' table; others are further scores */
+    bool in_summary;   /* mean and standard deviation over the draws of a sweep */
+} cst_score_spec;
+
+enum { CST_TASK_SCORES_MAX = 16 };
+
+/* The scores of a task, static; *count of them. */
+const cst_score_spec *cst_task_scores(cst_task task, int32_t *count);
+
+#endif

@@ -5,7 +5,7 @@
  */
 #include "test_io_files.h"
 
-#include "detection/scene.h"
+#include "detection/splits.h"
 #include "io/coco.h"
 #include "io/hash.h"
 #include "io/png.h"

@@ -2,7 +2,7 @@
  * Comparisons: scores of rows that fits have not seen, tests against direct computation, the
  * ablation's last row, sweeps, wrong requests.
  */
-#include "evaluation/shift.h"
+#include "classification/shift.h"
 #include "pool/pool.h"
 #include "report/report.h"
 
@@ -399,7 +399,7 @@ static void wrong_requests(void **state) {
     over.key = "folds.count"; /* the pool has its own */
     options.methods = paper;
     assert_int_equal(cst_sweep(f->context, pool, &over, &options, &report), CST_ERROR_INPUT);
-    assert_non_null(strstr(cst_last_error(f->context), "own folds"));
+    assert_non_null(strstr(cst_last_error(f->context), "folds of its own"));
     options.methods = average;
     static const char *const odd[] = {"+2", " 3", "03", "2x"};
     for (int i = 0; i < 4; i++) {

@@ -309,18 +309,21 @@ static void intervals_are_of_resampled_cases(void **state) {
         beyond += values[2][r] >= 0;
     }
     const cst_map_scores *both[2] = {&scores[0], &scores[1]};
-    cst_map_intervals found[2];
+    cst_interval interval[2 * CST_MAP_SCORES];
+    cst_interval difference[2 * CST_MAP_SCORES];
+    double p[2 * CST_MAP_SCORES];
+    cst_intervals found = {.interval = interval, .difference = difference, .p = p};
     assert_string_equal(cst_map_score_name(0), "miou");
-    assert_int_equal(cst_map_intervals_make(f->context, both, 2, RESAMPLES, SEED, 0, found),
-                     CST_OK);
+    assert_int_equal(cst_map_bootstrap(f->context, both, 2, 0, RESAMPLES, SEED, &found), CST_OK);
     for (int k = 0; k < 3; k++) {
-        const cst_interval *interval = k == 2 ? &found[1].difference[0] : &found[k].score[0];
+        const cst_interval *one =
+            k == 2 ? &difference[CST_MAP_SCORES] : &interval[k * CST_MAP_SCORES];
         qsort(values[k], RESAMPLES, sizeof(double), ascending);
-        assert_close(interval->low, percentile(values[k], RESAMPLES, 0.025), 1e-14);
-        assert_close(interval->high, percentile(values[k], RESAMPLES, 0.975), 1e-14);
+        assert_close(one->low, percentile(values[k], RESAMPLES, 0.025), 1e-14);
+        assert_close(one->high, percentile(values[k], RESAMPLES, 0.975), 1e-14);
     }
-    assert_close(found[1].p[0], fmax(2.0 * beyond / RESAMPLES, 2.0 / RESAMPLES), 1e-15);
-    assert_true(isnan(found[0].p[0]) && isnan(found[1].score[5].low));
+    assert_close(p[CST_MAP_SCORES], fmax(2.0 * beyond / RESAMPLES, 2.0 / RESAMPLES), 1e-15);
+    assert_true(isnan(p[0]) && isnan(interval[CST_MAP_SCORES + 5].low));
     for (int m = 0; m < 2; m++) {
         cst_free(f->context, scores[m].tallies);
         cst_free(f->context, scores[m].total);

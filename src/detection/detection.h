@@ -9,17 +9,12 @@
 #include "evaluation/task.h"
 #include "model/stack.h"
 
-extern const cst_task_calls cst_detection_calls;
+extern const cst_task_ops cst_detection_ops;
 
 cst_status cst_detection_fit(cst_context *context, cst_pool *pool, const char *split,
                              const cst_options *options, cst_model **model, cst_report **report);
 cst_status cst_detection_inspect(cst_context *context, cst_pool *pool, const char *split,
                                  const cst_options *options, cst_report **report);
-cst_status cst_detection_evaluate_model(cst_context *context, const cst_model *model,
-                                        cst_pool *pool, const char *split, int baselines,
-                                        int32_t resamples, uint64_t seed, cst_report **report);
-cst_status cst_detection_compare(cst_context *context, cst_pool *pool,
-                                 const cst_compare_options *options, cst_report **report);
 
 /* A model's boxes for a split of a pool; labelled: the annotations are needed. *split_out (the
  * caller's to close, also after an error) holds what was read. */

@@ -1,48 +1,47 @@
 /*
- * COCO's figures in documents: names, intervals, categories. For evaluation, fit and comparison.
- * Paper: the task metric of detection.
+ * COCO's figures in documents. For evaluation, fit and comparison. Paper: the task metric of
+ * detection.
  */
 #include "detection/figures.h"
 
-static const char *const KEYS[] = {"AP",  "AP50", "AP75",  "APs", "APm", "APl",
-                                   "AR1", "AR10", "AR100", "ARs", "ARm", "ARl"};
-enum { FIGURES = sizeof KEYS / sizeof KEYS[0], KEY_CHARS = 16 };
+#include <string.h>
 
-static void put_interval(cst_report *report, json_t *object, const char *key,
-                         const cst_interval *interval) {
-    char name[KEY_CHARS];
-    double ends[2] = {interval->low, interval->high};
-    (void)cst_snprintf(name, sizeof name, "%s_ci", key);
-    cst_report_numbers(report, object, name, ends, 2);
+void cst_figures_values(const cst_detection_scores *scores, double out[CST_DETECTION_FIGURES]) {
+    const double values[CST_DETECTION_FIGURES] = {
+        scores->ap,        scores->ap50,     scores->ap75,      scores->ap_small,
+        scores->ap_medium, scores->ap_large, scores->ar1,       scores->ar10,
+        scores->ar100,     scores->ar_small, scores->ar_medium, scores->ar_large};
+    for (int f = 0; f < CST_DETECTION_FIGURES; f++)
+        out[f] = values[f];
 }
 
-void cst_figures_put(cst_report *report, json_t *object, const cst_detection_scores *scores,
-                     const cst_ap_intervals *intervals) {
-    const double *values = (const double *)scores;
-    for (int f = 0; f < FIGURES; f++)
-        cst_report_number(report, object, KEYS[f], values[f]);
-    if (!intervals || intervals->resamples < 1)
-        return;
-    put_interval(report, object, "AP", &intervals->ap);
-    put_interval(report, object, "AP50", &intervals->ap50);
-    put_interval(report, object, "AP75", &intervals->ap75);
-    put_interval(report, object, "AR100", &intervals->ar100);
+void cst_figures_put(cst_report *report, json_t *object, const cst_detection_scores *scores) {
+    int32_t count = 0;
+    double values[CST_DETECTION_FIGURES];
+    const cst_score_spec *specs = cst_task_scores(CST_TASK_DETECTION, &count);
+    cst_figures_values(scores, values);
+    for (int32_t f = 0; f < count; f++)
+        cst_report_number(report, object, specs[f].key, values[f]);
 }
 
-void cst_figures_difference(cst_report *report, json_t *object,
-                            const cst_ap_intervals *difference) {
-    json_t *part = cst_report_object(report, object, "difference");
-    const struct {
-        const char *key;
-        const cst_interval *interval;
-    } figures[] = {{"AP", &difference->ap},
-                   {"AP50", &difference->ap50},
-                   {"AP75", &difference->ap75},
-                   {"AR100", &difference->ar100}};
-    for (size_t f = 0; f < sizeof figures / sizeof figures[0]; f++) {
-        cst_report_number(report, part, figures[f].key, figures[f].interval->value);
-        put_interval(report, part, figures[f].key, figures[f].interval);
-    }
+const char *cst_figures_define(const char *score) {
+    static const char *const definitions[][2] = {
+        {"AP", "mean over categories and IoU 0.50:0.05:0.95 of the precision at 101 recalls"},
+        {"AP50", "AP at IoU 0.50"},
+        {"AP75", "AP at IoU 0.75"},
+        {"APs", "AP of small true boxes, below 32 x 32 pixels"},
+        {"APm", "AP of medium true boxes, 32 x 32 to 96 x 96 pixels"},
+        {"APl", "AP of large true boxes, above 96 x 96 pixels"},
+        {"AR1", "mean over categories and IoU of the recall with 1 box per image and category"},
+        {"AR10", "the same with 10 boxes"},
+        {"AR100", "the same with 100 boxes"},
+        {"ARs", "AR100 of small true boxes"},
+        {"ARm", "AR100 of medium true boxes"},
+        {"ARl", "AR100 of large true boxes"}};
+    for (size_t i = 0; i < sizeof definitions / sizeof definitions[0]; i++)
+        if (strcmp(score, definitions[i][0]) == 0)
+            return definitions[i][1];
+    return NULL;
 }
 
 void cst_figures_categories(cst_report *report, json_t *object, const cst_coco *truth,
@@ -56,7 +55,7 @@ void cst_figures_categories(cst_report *report, json_t *object, const cst_coco *
         cst_report_integer(report, row, "id", truth->category_id[c]);
         cst_report_string(report, row, "name", truth->category_name[c]);
         cst_report_integer(report, row, "boxes", boxes);
-        cst_figures_put(report, row, &by_category[c], NULL);
+        cst_figures_put(report, row, &by_category[c]);
     }
 }
 
@@ -64,18 +63,4 @@ void cst_figures_definition(cst_report *report, json_t *object) {
     cst_report_string(report, object, "ap_definition",
                       "COCO: mean over categories and IoU 0.50:0.05:0.95 of the precision at 101 "
                       "recalls, at most 100 boxes per image and category; -1 without true boxes");
-}
-
-void cst_figures_document(cst_report *report, json_t *object, const cst_coco *truth,
-                          int64_t detections, const cst_detection_scores *scores,
-                          const cst_ap_intervals *intervals,
-                          const cst_detection_scores *by_category) {
-    cst_report_integer(report, object, "samples", truth->images);
-    cst_report_integer(report, object, "images", truth->images);
-    cst_report_integer(report, object, "annotations", truth->count);
-    cst_report_integer(report, object, "detections", detections);
-    cst_figures_put(report, object, scores, intervals);
-    cst_figures_definition(report, object);
-    cst_figures_categories(report, object, truth, by_category);
-    cst_report_integer(report, object, "resamples", intervals->resamples);
 }

@@ -4,23 +4,21 @@
 #ifndef CST_DETECTION_FIGURES_H
 #define CST_DETECTION_FIGURES_H
 
-#include "detection/bootstrap.h"
+#include "detection/ap.h"
 #include "report/report.h"
+#include "report/task_scores.h"
 
-/* The twelve figures, AP to ARl, into `object`; `intervals` (NULL, or without resamples: none) adds
- * AP_ci, AP50_ci, AP75_ci and AR100_ci. */
-void cst_figures_put(cst_report *report, json_t *object, const cst_detection_scores *scores,
-                     const cst_ap_intervals *intervals);
-/* "difference": AP, AP50, AP75 and AR100 with their intervals. */
-void cst_figures_difference(cst_report *report, json_t *object, const cst_ap_intervals *difference);
+enum { CST_DETECTION_FIGURES = 12 };
+
+/* The twelve figures in the order of the table of scores. */
+void cst_figures_values(const cst_detection_scores *scores, double out[CST_DETECTION_FIGURES]);
+/* The twelve figures, AP to ARl, into `object`. */
+void cst_figures_put(cst_report *report, json_t *object, const cst_detection_scores *scores);
+/* One sentence for a figure by its key; NULL for any other name. */
+const char *cst_figures_define(const char *score);
 /* "categories": of each its id, name, true boxes and figures. */
 void cst_figures_categories(cst_report *report, json_t *object, const cst_coco *truth,
                             const cst_detection_scores *by_category);
-/* What an evaluation says of one file or model: counts, figures, intervals, categories. */
-void cst_figures_document(cst_report *report, json_t *object, const cst_coco *truth,
-                          int64_t detections, const cst_detection_scores *scores,
-                          const cst_ap_intervals *intervals,
-                          const cst_detection_scores *by_category);
 /* "ap_definition": what the figures mean, in one sentence. */
 void cst_figures_definition(cst_report *report, json_t *object);
 

@@ -100,7 +100,7 @@ static cst_status put_members(cst_context *context, cst_report *report, const fi
             return status;
         json_t *member = json_array_get(list, (size_t)k);
         cst_report_integer(report, member, "detections", f->files.boxes[k]->count);
-        cst_figures_put(report, member, &scores, NULL);
+        cst_figures_put(report, member, &scores);
     }
     return CST_OK;
 }
@@ -133,7 +133,7 @@ static void put_oof(cst_report *report, const fitting *f) {
     const cst_detection_scores unknown = {nan, nan, nan, nan, nan, nan,
                                           nan, nan, nan, nan, nan, nan};
     json_t *oof = cst_report_object(report, cst_report_root(report), "oof");
-    cst_figures_put(report, oof, f->settings.nested ? &f->oof : &unknown, NULL);
+    cst_figures_put(report, oof, f->settings.nested ? &f->oof : &unknown);
     cst_report_flag(report, oof, "nested", f->settings.nested);
     cst_figures_definition(report, cst_report_root(report));
 }

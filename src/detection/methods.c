@@ -50,6 +50,15 @@ const char *cst_detection_method_describe(const char *name) {
     return native < 0 ? NULL : NATIVE[native].definition;
 }
 
+const char *cst_detect_native_definition(const char *name) {
+    if (strcmp(name, "best-single") == 0)
+        return "the member with the highest AP on the images of the fit; the first of equals";
+    if (strcmp(name, "average") == 0)
+        return "clusters of boxes with the mean of all members' scores, 0 for a member without a "
+               "box";
+    return NULL;
+}
+
 const char *cst_detect_method_name(size_t index) {
     if (index < NATIVE_COUNT)
         return NATIVE[index].name;

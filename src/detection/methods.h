@@ -6,7 +6,7 @@
 #ifndef CST_DETECTION_METHODS_H
 #define CST_DETECTION_METHODS_H
 
-#include "detection/scene.h"
+#include "detection/splits.h"
 #include "evaluation/method.h"
 
 typedef enum cst_detect_rule {
@@ -27,6 +27,9 @@ typedef struct cst_detect_method {
 
 /* Names in the order of reports; NULL past the end. */
 const char *cst_detect_method_name(size_t index);
+/* What the two native methods that other tasks have too compute here, one sentence; NULL for any
+ * other name. */
+const char *cst_detect_native_definition(const char *name);
 /* One of these, with "+temperature" and the like behind a method of rows. */
 cst_status cst_detect_method_parse(cst_context *context, const char *text, uint64_t seed,
                                    const char *const *settings, int32_t setting_count,

@@ -2,7 +2,7 @@
  * What a fit of detections works on: targets of the clusters, folds of whole images, costs; and the
  * weights of the members' boxes in fused ones. Stage S0. method.md, section 9.
  */
-#include "detection/scene.h"
+#include "detection/splits.h"
 
 #include <corestack/folds.h>
 #include <math.h>
@@ -137,30 +137,48 @@ static cst_status take_folds(cst_context *context, const cst_box_training *all,
     return CST_OK;
 }
 
-static cst_status take_members(cst_context *context, const cst_training *all, cst_training *out) {
-    size_t members = (size_t)all->view.members;
-    out->flops = cst_alloc(context, members, sizeof *out->flops);
-    out->latency = cst_alloc(context, members, sizeof *out->latency);
-    out->ensembles = cst_alloc(context, members, sizeof *out->ensembles);
+/* Costs and tags of members [count]; NULL: all. */
+static cst_status take_members(cst_context *context, const cst_training *all,
+                               const int32_t *members, int32_t count, cst_training *out) {
+    size_t n = (size_t)count;
+    out->flops = cst_alloc(context, n, sizeof *out->flops);
+    out->latency = cst_alloc(context, n, sizeof *out->latency);
+    out->ensembles = cst_alloc(context, n, sizeof *out->ensembles);
     if (!out->flops || !out->latency || !out->ensembles)
         return CST_ERROR_MEMORY;
-    memcpy(out->flops, all->flops, members * sizeof *out->flops);
-    memcpy(out->latency, all->latency, members * sizeof *out->latency);
-    memcpy(out->ensembles, all->ensembles, members * sizeof *out->ensembles);
+    for (int32_t j = 0; j < count; j++) {
+        int32_t k = members ? members[j] : j;
+        out->flops[j] = all->flops[k];
+        out->latency[j] = all->latency[k];
+        out->ensembles[j] = all->ensembles[k];
+    }
     return CST_OK;
+}
+
+/* Clusters of a split by the options and folds of `all`. */
+static cst_status remake(cst_context *context, const cst_box_training *all,
+                         const cst_box_split *split, const bool *uses, const int32_t *members,
+                         int32_t count, cst_box_training *out) {
+    *out = (cst_box_training){.split = split, .name = all->name, .options = all->options};
+    cst_status status =
+        cst_box_rows_make(context, split, &all->options.clusters, uses, NULL, &out->rows);
+    CST_TRY(make_targets(context, out));
+    CST_TRY(take_folds(context, all, out));
+    CST_TRY(take_members(context, &all->source, members, count, &out->source));
+    if (status != CST_OK)
+        cst_box_training_close(context, out);
+    return status;
 }
 
 cst_status cst_box_training_narrow(cst_context *context, const cst_box_training *all,
                                    const bool *uses, cst_box_training *out) {
-    *out = (cst_box_training){.split = all->split, .name = all->name, .options = all->options};
-    cst_status status =
-        cst_box_rows_make(context, all->split, &all->options.clusters, uses, NULL, &out->rows);
-    CST_TRY(make_targets(context, out));
-    CST_TRY(take_folds(context, all, out));
-    CST_TRY(take_members(context, &all->source, &out->source));
-    if (status != CST_OK)
-        cst_box_training_close(context, out);
-    return status;
+    return remake(context, all, all->split, uses, NULL, all->source.view.members, out);
+}
+
+cst_status cst_box_training_members(cst_context *context, const cst_box_training *all,
+                                    const cst_box_split *split, const int32_t *members,
+                                    int32_t count, cst_box_training *out) {
+    return remake(context, all, split, NULL, members, count, out);
 }
 
 void cst_box_training_close(cst_context *context, cst_box_training *training) {

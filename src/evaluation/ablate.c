@@ -1,8 +1,8 @@
 /*
  * The paper's cumulative ablation: the prototype, then its stages replaced by those of CoRe-Stack+
- * one after the other. Paper: section "Component Ablation"; method.md section 7.
+ * one after the other. Paper: section "Component Ablation".
  */
-#include "evaluation/rows.h"
+#include "evaluation/harness.h"
 #include "la/la.h"
 
 #include <string.h>
@@ -21,8 +21,9 @@ static const struct ablation_stage {
 };
 
 /* The prototype with the settings of stages 1 to `stage` and then the caller's. */
-static cst_status stage_method(cst_context *context, const cst_compare_options *options, int stage,
-                               cst_method *out) {
+static cst_status make_stage(cst_context *context, const cst_evaluation *e, int stage,
+                             cst_entry *out) {
+    const cst_compare_options *options = e->options;
     const char *settings[SETTINGS_MAX];
     int32_t count = 0;
     if (options->setting_count > SETTINGS_MAX - STAGES * SETTINGS_PER_STAGE)
@@ -33,80 +34,72 @@ static cst_status stage_method(cst_context *context, const cst_compare_options *
             settings[count++] = STAGE[s].settings[i];
     for (int32_t i = 0; i < options->setting_count; i++)
         settings[count++] = options->settings[i];
-    cst_status status = cst_method_parse(context, "prototype", options->seed, settings, count, out);
+    cst_status status = cst_entry_make(context, e, "prototype", settings, count, out);
+    CST_TRY(cst_entry_check(context, e, out));
     (void)cst_snprintf(out->name, sizeof out->name, "%s", STAGE[stage].name);
     return status;
 }
 
-static void put_rows(cst_report *report, const cst_entry *entries,
-                     const cst_metric_intervals *intervals, const cst_metric_intervals *differences,
-                     bool has_intervals) {
+static cst_status put_rows(cst_context *context, cst_report *report, const cst_evaluation *e,
+                           const cst_entry *entries, const cst_intervals *intervals) {
     json_t *list = cst_report_list(report, cst_report_root(report), "rows");
-    for (int s = 0; s < STAGES; s++) {
+    cst_status status = CST_OK;
+    for (int s = 0; status == CST_OK && s < STAGES; s++) {
         json_t *row = cst_report_add_object(report, list);
         int64_t count = 0;
         while (count < SETTINGS_PER_STAGE && STAGE[s].settings[count])
             count++;
         cst_report_string(report, row, "stage", STAGE[s].name);
         cst_report_strings(report, row, "settings", STAGE[s].settings, count);
-        cst_rows_scores(report, row, &entries[s].scores, has_intervals ? &intervals[s] : NULL);
-        if (has_intervals && s > 0)
-            cst_rows_difference(report, row, &differences[s]);
-        cst_rows_cost(report, row, &entries[s]);
+        status = cst_put_scores(context, report, row, e, &entries[s], intervals, s);
+        if (s > 0)
+            cst_put_difference(report, row, e, intervals, s);
+        cst_put_cost(report, row, &entries[s]);
     }
-}
-
-static cst_status run_stage(cst_context *context, const cst_scene *scene, const cst_method *method,
-                            cst_entry *out) {
-    cst_notice_about(context, method->name);
-    cst_status status = cst_scene_run(context, scene, method, NULL, 0, out);
-    cst_notice_about(context, NULL);
     return status;
 }
 
-static cst_status run(cst_context *context, cst_pool *pool, const cst_compare_options *options,
-                      cst_report *report) {
+static cst_status run(cst_context *context, const cst_evaluation *e, cst_report *report) {
     double start = cst_seconds();
-    cst_scene scene;
     cst_entry entries[STAGES];
-    cst_metric_intervals intervals[STAGES];
-    cst_metric_intervals differences[STAGES];
-    bool has_intervals = false;
+    cst_intervals intervals = {0};
     memset(entries, 0, sizeof entries);
-    cst_status status = cst_scene_open(context, pool, options, false, &scene);
+    cst_status status = CST_OK;
     for (int s = 0; status == CST_OK && s < STAGES; s++) {
-        cst_method method;
         status = cst_progress(context, STAGE[s].name, s, STAGES);
-        CST_TRY(stage_method(context, options, s, &method));
-        CST_TRY(run_stage(context, &scene, &method, &entries[s]));
-        CST_TRY(cst_rows_tell(context, options, STAGE[s].name, scene.split,
-                              entries[s].probabilities, scene.samples, scene.classes));
+        CST_TRY(make_stage(context, e, s, &entries[s]));
+        CST_TRY(cst_entry_run(context, e, NULL, &entries[s]));
+        if (e->ops->tell)
+            CST_TRY(e->ops->tell(context, e, &entries[s]));
     }
-    CST_TRY(cst_scene_intervals(context, &scene, entries, STAGES, options->resamples, -1, intervals,
-                                differences, &has_intervals));
+    CST_TRY(cst_intervals_make(context, e, entries, STAGES, -1, e->options->resamples, &intervals));
     if (status == CST_OK) {
-        cst_rows_header(report, &scene);
-        if (has_intervals)
-            cst_report_integer(report, cst_report_root(report), "resamples", options->resamples);
-        put_rows(report, entries, intervals, differences, has_intervals);
-        json_t *seconds = cst_report_object(report, cst_report_root(report), "seconds");
-        cst_report_number(report, seconds, "read", scene.seconds_read);
-        cst_report_number(report, seconds, "total", cst_seconds() - start);
+        json_t *root = cst_report_root(report);
+        cst_put_header(report, e);
+        if (intervals.done)
+            cst_report_integer(report, root, "resamples", e->options->resamples);
+        status = put_rows(context, report, e, entries, &intervals);
+        json_t *seconds = cst_report_object(report, root, "seconds");
+        cst_report_number(report, seconds, "read", e->seconds_read);
+        cst_report_number(report, seconds, "total", cst_seconds() - start + e->seconds_read);
     }
     for (int s = 0; s < STAGES; s++)
-        cst_entry_free(context, &entries[s]);
-    cst_scene_close(context, &scene);
+        cst_entry_free(context, e, &entries[s]);
+    cst_intervals_free(context, &intervals);
     return status;
 }
 
-cst_status cst_classification_ablate(cst_context *context, cst_pool *pool,
-                                     const cst_compare_options *given, cst_report **report) {
-    cst_compare_options options = cst_rows_options(given);
+cst_status cst_run_ablate(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
+                          const cst_compare_options *given, cst_report **report) {
+    cst_compare_options options = cst_options_or_default(given);
+    cst_evaluation e = {0};
     options.ood = NULL;
     cst_notices_clear(context);
     cst_la_enter();
     cst_status status = cst_report_create(context, CST_REPORT_ABLATE, report);
-    CST_TRY(run(context, pool, &options, *report));
+    CST_TRY(cst_evaluation_open(context, ops, pool, &options, false, &e));
+    CST_TRY(run(context, &e, *report));
+    cst_evaluation_close(context, &e);
     cst_la_leave();
-    return cst_rows_finish(context, status, report);
+    return cst_finish_report(context, status, report);
 }

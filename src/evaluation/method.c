@@ -4,6 +4,8 @@
  */
 #include "evaluation/method.h"
 
+#include "pipeline/balance.h"
+
 #include <corestack/compare.h>
 
 #include <string.h>
@@ -157,6 +159,16 @@ bool cst_method_applies(const cst_method *method, const cst_training *source) {
         return true;
     cst_baseline_data data = data_of(source, 0);
     return method->baseline->applies(&data);
+}
+
+cst_status cst_method_check(cst_context *context, const cst_method *method, const cst_pool *pool,
+                            const cst_training *source) {
+    const cst_settings *s = &method->settings;
+    if (!method->preset)
+        return CST_OK;
+    cst_status status = cst_balance_check(context, s);
+    CST_TRY(cst_training_check_costs(context, pool, source, s->keep_flops, s->keep_latency));
+    return status;
 }
 
 /* ---- fit ---- */

@@ -2,7 +2,7 @@
  * Sweeps: the same methods while one option, or the number of members, takes several values.
  * Paper: sections "CKA Threshold Sensitivity" and "Scaling behavior".
  */
-#include "evaluation/rows.h"
+#include "evaluation/harness.h"
 #include "la/la.h"
 
 #include <math.h>
@@ -12,15 +12,20 @@
 static const char POOL_SIZE[] = "pool.size";
 static const char FOLDS[] = "folds.count";
 
-/* Keys that are no part of a method: what they would vary is not what a row shows. */
+/* Keys that do not change a method: a sweep over them would show nothing. */
 static const char *const NOT_SWEPT[] = {"seed", "evaluate.nested"};
 
 enum { SETTINGS_MAX = 64, SETTING_CHARS = 192, METHODS_MAX = 64, DRAWS_MAX = 10000 };
 
 typedef struct sweep {
+    const cst_task_ops *ops;
+    cst_pool *pool;
     const cst_sweep_options *sweep;
     const cst_compare_options *options;
-    cst_scene scene;
+    cst_evaluation e;
+    cst_compare_options reopened; /* of `e`, where the sweep is over the folds */
+    const char *settings[SETTINGS_MAX];
+    char fold_setting[SETTING_CHARS];
     bool sizes; /* the key is pool.size */
     int32_t draws;
     const char *methods[METHODS_MAX];
@@ -28,13 +33,15 @@ typedef struct sweep {
     int32_t *members; /* [all] of the present draw */
     json_t *rows;
     json_t *summary;
+    bool has_intervals;
 } sweep;
 
-static cst_status method_at(cst_context *context, const sweep *s, const char *name,
-                            const char *value, cst_method *out) {
+static cst_status make_method(cst_context *context, const sweep *s, const char *name,
+                              const char *value, cst_entry *out) {
     const char *settings[SETTINGS_MAX];
     char own[SETTING_CHARS];
     int32_t count = 0;
+    *out = (cst_entry){0};
     if (s->options->setting_count >= SETTINGS_MAX)
         return cst_fail(context, CST_ERROR_LIMIT, "%d settings are too many",
                         (int)s->options->setting_count);
@@ -46,12 +53,12 @@ static cst_status method_at(cst_context *context, const sweep *s, const char *na
             return cst_fail(context, CST_ERROR_ARGUMENT, "the value '%.40s...' is too long", value);
         settings[count++] = own;
     }
-    cst_status status = cst_method_parse(context, name, s->options->seed, settings, count, out);
-    if (status == CST_OK && !s->sizes && out->baseline)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "method %s takes no options; sweep %s over presets (prototype, paper, "
-                        "default), or pool.size over any method",
-                        name, s->sweep->key);
+    cst_status status = cst_entry_make(context, &s->e, name, settings, count, out);
+    if (status == CST_OK && !s->sizes && !out->preset)
+        status = cst_fail(context, CST_ERROR_ARGUMENT,
+                          "method %s takes no options; sweep %s over presets (prototype, paper, "
+                          "default), or pool.size over any method",
+                          name, s->sweep->key);
     return status;
 }
 
@@ -60,7 +67,7 @@ static cst_status method_at(cst_context *context, const sweep *s, const char *na
 /* The subset of a draw is the start of a random order of all members, the same order for every
  * size, so that along a draw the pool only grows. Ascending. */
 static void draw_members(const sweep *s, int32_t draw, int32_t size) {
-    int32_t all = s->scene.source.view.members;
+    int32_t all = s->e.members;
     cst_rng rng;
     cst_rng_init(&rng, s->options->seed, CST_STREAM_SUBSETS, (uint32_t)draw);
     for (int32_t k = 0; k < all; k++)
@@ -83,7 +90,7 @@ static void draw_members(const sweep *s, int32_t draw, int32_t size) {
 }
 
 static cst_status size_of(cst_context *context, const sweep *s, const char *value, int32_t *size) {
-    int32_t all = s->scene.source.view.members;
+    int32_t all = s->e.members;
     bool digits = *value >= '1' && *value <= '9' && strspn(value, "0123456789") == strlen(value);
     long parsed = digits ? strtol(value, NULL, 10) : 0;
     if (parsed < 1 || parsed > all)
@@ -97,45 +104,20 @@ static cst_status size_of(cst_context *context, const sweep *s, const char *valu
 
 /* ---- rows ---- */
 
-static void put_row(cst_report *report, const sweep *s, const char *method, const char *value,
-                    int32_t draw, int32_t size, const cst_entry *entry,
-                    const cst_metric_intervals *intervals) {
+static cst_status put_row(cst_context *context, cst_report *report, const sweep *s,
+                          const char *value, int32_t draw, int32_t size, const cst_entry *entry,
+                          const cst_intervals *intervals) {
     json_t *row = cst_report_add_object(report, s->rows);
-    cst_report_string(report, row, "method", method);
+    cst_report_string(report, row, "method", entry->name);
     cst_report_string(report, row, "value", value);
     if (s->sizes) {
         cst_report_integer(report, row, "draw", draw);
         json_t *names = cst_report_list(report, row, "members");
         for (int32_t j = 0; j < size; j++)
-            cst_report_add_string(report, names,
-                                  cst_pool_member_name(s->scene.pool, s->members[j]));
+            cst_report_add_string(report, names, cst_pool_member_name(s->pool, s->members[j]));
     }
-    cst_rows_scores(report, row, &entry->scores, intervals);
-    cst_rows_cost(report, row, entry);
-}
-
-static cst_status run_row(cst_context *context, cst_report *report, const sweep *s,
-                          const char *method_name, const char *value, int32_t draw, int32_t size,
-                          cst_metrics *scores, int32_t *models, bool *ran) {
-    cst_method method;
-    cst_entry entry = {0};
-    cst_metric_intervals intervals[1];
-    cst_metric_intervals difference[1];
-    bool has_intervals = false;
-    cst_status status = method_at(context, s, method_name, value, &method);
-    CST_TRY(cst_scene_run(context, &s->scene, &method, s->sizes ? s->members : NULL, size, &entry));
-    *ran = status == CST_OK && entry.applies;
-    if (status != CST_OK || !*ran)
-        return status;
-    status = cst_scene_intervals(context, &s->scene, &entry, 1, s->options->resamples, 0, intervals,
-                                 difference, &has_intervals);
-    if (status == CST_OK) {
-        put_row(report, s, method_name, value, draw, size, &entry,
-                has_intervals ? intervals : NULL);
-        *scores = entry.scores;
-        *models = entry.models;
-    }
-    cst_entry_free(context, &entry);
+    cst_status status = cst_put_scores(context, report, row, &s->e, entry, intervals, 0);
+    cst_put_cost(report, row, entry);
     return status;
 }
 
@@ -162,40 +144,73 @@ static void put_spread(cst_report *report, json_t *object, const char *name, con
     cst_report_number(report, object, key, sqrt(variance));
 }
 
-static cst_status run_value(cst_context *context, cst_report *report, const sweep *s,
-                            const char *method, const char *value) {
-    spread top1 = {0};
-    spread ece = {0};
-    spread nll = {0};
-    spread models = {0};
+/* Sums over the draws of a value. */
+typedef struct sums {
+    spread score[CST_TASK_SCORES_MAX];
+    spread models;
+} sums;
+
+/* The evaluation of the members drawn; where all are, that of the pool itself. */
+static cst_status narrow(cst_context *context, const sweep *s, int32_t size, cst_evaluation *out) {
+    *out = s->e;
+    out->data = NULL;
+    out->members = size;
+    out->positions = s->members;
+    return s->ops->narrow(context, &s->e, out);
+}
+
+static cst_status run_row(cst_context *context, cst_report *report, sweep *s, const char *name,
+                          const char *value, int32_t draw, int32_t size, sums *total) {
+    cst_entry entry = {0};
+    cst_evaluation part = {0};
+    cst_intervals intervals = {0};
+    cst_status status = s->sizes ? narrow(context, s, size, &part) : CST_OK;
+    const cst_evaluation *used = s->sizes ? &part : &s->e;
+    CST_TRY(make_method(context, s, name, value, &entry));
+    bool applies = status == CST_OK && s->ops->applies(used, &entry);
+    if (applies && entry.preset)
+        status = s->ops->check(context, &s->e, &entry);
+    if (applies) {
+        CST_TRY(cst_entry_run(context, &s->e, used, &entry));
+        CST_TRY(
+            cst_intervals_make(context, &s->e, &entry, 1, 0, s->options->resamples, &intervals));
+        CST_TRY(put_row(context, report, s, value, draw, size, &entry, &intervals));
+        s->has_intervals = intervals.done;
+    }
+    if (applies && status == CST_OK) {
+        for (int i = 0; i < CST_TASK_SCORES_MAX; i++)
+            add(&total->score[i], entry.scores[i]);
+        add(&total->models, entry.models);
+    }
+    cst_intervals_free(context, &intervals);
+    cst_entry_free(context, &s->e, &entry);
+    if (s->sizes)
+        cst_evaluation_close(context, &part);
+    return status;
+}
+
+static cst_status run_value(cst_context *context, cst_report *report, sweep *s, const char *method,
+                            const char *value) {
+    int32_t count = 0;
+    const cst_score_spec *specs = cst_task_scores(s->ops->task, &count);
+    sums total = {0};
     int32_t size = 0;
     cst_status status = s->sizes ? size_of(context, s, value, &size) : CST_OK;
     for (int32_t draw = 0; status == CST_OK && draw < s->draws; draw++) {
-        cst_metrics scores;
-        int32_t used = 0;
         if (s->sizes)
             draw_members(s, draw, size);
-        bool ran = false;
-        status = run_row(context, report, s, method, value, draw, size, &scores, &used, &ran);
-        if (status != CST_OK)
-            break;
-        if (!ran)
-            continue;
-        add(&top1, scores.top1);
-        add(&ece, scores.ece);
-        add(&nll, scores.nll);
-        add(&models, used);
+        status = run_row(context, report, s, method, value, draw, size, &total);
     }
-    if (status != CST_OK || !s->sizes || top1.count < 1)
+    if (status != CST_OK || !s->sizes || total.models.count < 1)
         return status;
     json_t *object = cst_report_add_object(report, s->summary);
     cst_report_string(report, object, "method", method);
     cst_report_string(report, object, "value", value);
-    cst_report_integer(report, object, "draws", (int64_t)top1.count);
-    put_spread(report, object, "top1", &top1);
-    put_spread(report, object, "ece", &ece);
-    put_spread(report, object, "nll", &nll);
-    cst_report_number(report, object, "models_mean", models.mean);
+    cst_report_integer(report, object, "draws", (int64_t)total.models.count);
+    for (int32_t i = 0; i < count; i++)
+        if (specs[i].in_summary)
+            put_spread(report, object, specs[i].key, &total.score[i]);
+    cst_report_number(report, object, "models_mean", total.models.mean);
     return CST_OK;
 }
 
@@ -208,8 +223,8 @@ static cst_status check_sweep(cst_context *context, const sweep *s) {
     for (size_t i = 0; i < sizeof NOT_SWEPT / sizeof NOT_SWEPT[0]; i++)
         if (strcmp(s->sweep->key, NOT_SWEPT[i]) == 0)
             return cst_fail(context, CST_ERROR_ARGUMENT,
-                            "%s is no option of a method, so that there is nothing to sweep; run "
-                            "the command once for each value",
+                            "%s does not change a method, so there is nothing to sweep; run the "
+                            "command once for each value",
                             NOT_SWEPT[i]);
     return CST_OK;
 }
@@ -225,18 +240,22 @@ static cst_status add_name(cst_context *context, sweep *s, const char *name) {
 }
 
 /* "all" is every method that can be varied so: all of them by pool.size, presets by an option. */
+static cst_status add_all(cst_context *context, sweep *s) {
+    cst_status status = CST_OK;
+    for (size_t n = 0; status == CST_OK && s->ops->method_name(n); n++) {
+        const char *name = s->ops->method_name(n);
+        if (s->sizes || cst_method_is_preset(name))
+            status = add_name(context, s, name);
+    }
+    return status;
+}
+
 static cst_status list_methods(cst_context *context, sweep *s) {
     const cst_compare_options *o = s->options;
     cst_status status = o->method_count < 1 ? add_name(context, s, "default") : CST_OK;
-    for (int32_t i = 0; status == CST_OK && i < o->method_count; i++) {
-        if (strcmp(o->methods[i], "all") != 0) {
-            status = add_name(context, s, o->methods[i]);
-            continue;
-        }
-        for (size_t n = 0; status == CST_OK && cst_method_name(n); n++)
-            if (s->sizes || cst_method_is_preset(cst_method_name(n)))
-                status = add_name(context, s, cst_method_name(n));
-    }
+    for (int32_t i = 0; status == CST_OK && i < o->method_count; i++)
+        status = strcmp(o->methods[i], "all") == 0 ? add_all(context, s)
+                                                   : add_name(context, s, o->methods[i]);
     return status;
 }
 
@@ -245,80 +264,94 @@ static cst_status check_values(cst_context *context, const sweep *s) {
     cst_status status = CST_OK;
     for (int32_t m = 0; status == CST_OK && m < s->method_count; m++)
         for (int32_t v = 0; status == CST_OK && v < s->sweep->value_count; v++) {
-            cst_method method;
+            cst_entry entry;
             int32_t size = 0;
-            status = method_at(context, s, s->methods[m], s->sweep->values[v], &method);
-            if (status == CST_OK && s->sizes)
-                status = size_of(context, s, s->sweep->values[v], &size);
+            status = make_method(context, s, s->methods[m], s->sweep->values[v], &entry);
+            cst_entry_free(context, &s->e, &entry);
+            if (s->sizes)
+                CST_TRY(size_of(context, s, s->sweep->values[v], &size));
         }
     return status;
 }
 
-/* Folds belong to the scene and not to a method: it is set up anew for each number of them. */
-static cst_status reopen(cst_context *context, cst_pool *pool, sweep *s, const char *value) {
-    const char *settings[SETTINGS_MAX];
-    char own[SETTING_CHARS];
-    cst_compare_options options = *s->options;
-    if (cst_pool_folds(pool, "oof"))
-        return cst_fail(context, CST_ERROR_INPUT,
-                        "split 'oof' brings its own folds, so that %s changes nothing", FOLDS);
-    for (int32_t i = 0; i < options.setting_count; i++)
-        settings[i] = options.settings[i];
-    (void)cst_snprintf(own, sizeof own, "%s=%s", FOLDS, value);
-    settings[options.setting_count++] = own;
-    options.settings = settings;
-    cst_scene_close(context, &s->scene);
-    return cst_scene_open(context, pool, &options, false, &s->scene);
+/* Whether an option is one of the evaluation and not of a method: folds, sampled pixels, clusters
+ * of boxes. The evaluation is then opened anew for each value. */
+static bool of_evaluation(const char *key) {
+    return strcmp(key, FOLDS) == 0 || strncmp(key, "segment.", 8) == 0 ||
+           strncmp(key, "detect.", 7) == 0;
 }
 
-static cst_status run(cst_context *context, cst_pool *pool, sweep *s, cst_report *report) {
+static cst_status reopen(cst_context *context, sweep *s, const char *value) {
+    if (strcmp(s->sweep->key, FOLDS) == 0 && cst_pool_folds(s->pool, "oof"))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "split 'oof' has folds of its own, so %s changes nothing", FOLDS);
+    s->reopened = *s->options;
+    for (int32_t i = 0; i < s->options->setting_count; i++)
+        s->settings[i] = s->options->settings[i];
+    (void)cst_snprintf(s->fold_setting, sizeof s->fold_setting, "%s=%s", s->sweep->key, value);
+    s->settings[s->reopened.setting_count++] = s->fold_setting;
+    s->reopened.settings = s->settings;
+    cst_evaluation_close(context, &s->e);
+    return cst_evaluation_open(context, s->ops, s->pool, &s->reopened, false, &s->e);
+}
+
+static cst_status run_all(cst_context *context, sweep *s, cst_report *report) {
+    int64_t total = (int64_t)s->method_count * s->sweep->value_count;
+    int64_t done = 0;
+    cst_status status = CST_OK;
+    for (int32_t m = 0; status == CST_OK && m < s->method_count; m++)
+        for (int32_t v = 0; status == CST_OK && v < s->sweep->value_count; v++) {
+            status = cst_progress(context, "sweep", done++, total);
+            if (of_evaluation(s->sweep->key))
+                CST_TRY(reopen(context, s, s->sweep->values[v]));
+            CST_TRY(run_value(context, report, s, s->methods[m], s->sweep->values[v]));
+        }
+    return status;
+}
+
+static cst_status run(cst_context *context, sweep *s, cst_report *report) {
     double start = cst_seconds();
     json_t *root = cst_report_root(report);
     cst_status status = check_sweep(context, s);
     CST_TRY(list_methods(context, s));
-    CST_TRY(cst_scene_open(context, pool, s->options, false, &s->scene));
+    CST_TRY(cst_evaluation_open(context, s->ops, s->pool, s->options, false, &s->e));
     if (status != CST_OK)
         return status;
-    s->members = cst_alloc(context, (size_t)s->scene.source.view.members, sizeof *s->members);
+    s->members = cst_alloc(context, (size_t)s->e.members, sizeof *s->members);
     status = s->members ? check_values(context, s) : CST_ERROR_MEMORY;
     cst_report_string(report, root, "key", s->sweep->key);
-    cst_rows_header(report, &s->scene);
-    if (s->options->resamples > 0 && s->scene.conditions == 0)
-        cst_report_integer(report, root, "resamples", s->options->resamples);
+    cst_put_header(report, &s->e);
     if (s->sizes)
         cst_report_integer(report, root, "draws", s->draws);
     s->rows = cst_report_list(report, root, "rows");
     s->summary = s->sizes ? cst_report_list(report, root, "summary") : NULL;
-    int64_t total = (int64_t)s->method_count * s->sweep->value_count;
-    int64_t done = 0;
-    for (int32_t m = 0; status == CST_OK && m < s->method_count; m++)
-        for (int32_t v = 0; status == CST_OK && v < s->sweep->value_count; v++) {
-            status = cst_progress(context, "sweep", done++, total);
-            if (status == CST_OK && strcmp(s->sweep->key, FOLDS) == 0)
-                status = reopen(context, pool, s, s->sweep->values[v]);
-            CST_TRY(run_value(context, report, s, s->methods[m], s->sweep->values[v]));
-        }
+    CST_TRY(run_all(context, s, report));
+    if (s->has_intervals)
+        cst_report_integer(report, root, "resamples", s->options->resamples);
     json_t *seconds = cst_report_object(report, root, "seconds");
-    cst_report_number(report, seconds, "read", s->scene.seconds_read);
+    cst_report_number(report, seconds, "read", s->e.seconds_read);
     cst_report_number(report, seconds, "total", cst_seconds() - start);
     cst_free(context, s->members);
-    cst_scene_close(context, &s->scene);
     return status;
 }
 
-cst_status cst_classification_sweep(cst_context *context, cst_pool *pool,
-                                    const cst_sweep_options *over, const cst_compare_options *given,
-                                    cst_report **report) {
+cst_status cst_run_sweep(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
+                         const cst_sweep_options *over, const cst_compare_options *given,
+                         cst_report **report) {
     cst_compare_options options = given ? *given : (cst_compare_options){0};
     options.ood = NULL;
-    sweep s = {.sweep = over,
+    options.predicted = NULL;
+    sweep s = {.ops = ops,
+               .pool = pool,
+               .sweep = over,
                .options = &options,
                .sizes = over->key && strcmp(over->key, POOL_SIZE) == 0};
     s.draws = s.sizes ? over->draws : 1;
     cst_notices_clear(context);
     cst_la_enter();
     cst_status status = cst_report_create(context, CST_REPORT_SWEEP, report);
-    CST_TRY(run(context, pool, &s, *report));
+    CST_TRY(run(context, &s, *report));
+    cst_evaluation_close(context, &s.e);
     cst_la_leave();
-    return cst_rows_finish(context, status, report);
+    return cst_finish_report(context, status, report);
 }

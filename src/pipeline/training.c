@@ -112,3 +112,33 @@ void cst_training_close(cst_context *context, cst_training *source) {
     cst_free(context, source->ensembles);
     *source = (cst_training){0};
 }
+
+/* ---- some members ---- */
+
+cst_status cst_training_part_make(cst_context *context, const cst_training *all,
+                                  const int32_t *members, int32_t count, cst_training_part *out) {
+    size_t n = (size_t)count;
+    *out = (cst_training_part){.source = *all,
+                               .pointers = cst_alloc(context, n, sizeof *out->pointers)};
+    cst_training *source = &out->source;
+    source->flops = cst_alloc(context, n, sizeof *source->flops);
+    source->latency = cst_alloc(context, n, sizeof *source->latency);
+    source->ensembles = cst_alloc(context, n, sizeof *source->ensembles);
+    if (!out->pointers || !source->flops || !source->latency || !source->ensembles)
+        return CST_ERROR_MEMORY;
+    source->view = cst_view_members(&all->view, members, count, out->pointers);
+    for (size_t j = 0; j < n; j++) {
+        source->flops[j] = all->flops[members[j]];
+        source->latency[j] = all->latency[members[j]];
+        source->ensembles[j] = all->ensembles[members[j]];
+    }
+    return CST_OK;
+}
+
+void cst_training_part_free(cst_context *context, cst_training_part *part) {
+    cst_free(context, part->pointers);
+    cst_free(context, part->source.flops);
+    cst_free(context, part->source.latency);
+    cst_free(context, part->source.ensembles);
+    *part = (cst_training_part){0};
+}

@@ -113,3 +113,19 @@ void cst_view_split(const cst_view *view, const int32_t *folds, int32_t fold, in
     out->rows = view->rows - inside;
     out->index = index + inside;
 }
+
+cst_status cst_view_copy(cst_context *context, const cst_view *view, int32_t member, float *out) {
+    size_t width = (size_t)view->classes;
+    cst_status status = CST_OK;
+    for (int64_t first = 0; status == CST_OK && first < view->rows; first += CST_BLOCK_ROWS) {
+        int64_t left = view->rows - first;
+        int64_t count = left < CST_BLOCK_ROWS ? left : CST_BLOCK_ROWS;
+        const float *rows = NULL;
+        float *to = out + (size_t)first * width;
+        status = cst_poll(context);
+        CST_TRY(cst_view_rows(context, view, member, first, count, to, &rows));
+        if (status == CST_OK && rows != to)
+            memcpy(to, rows, (size_t)count * width * sizeof *to);
+    }
+    return status;
+}

@@ -41,6 +41,9 @@ typedef struct cst_view {
 cst_status cst_view_rows(cst_context *context, const cst_view *view, int32_t member, int64_t first,
                          int64_t count, float *scratch, const float **rows);
 
+/* Every row of a member, copied to out [rows][classes]. */
+cst_status cst_view_copy(cst_context *context, const cst_view *view, int32_t member, float *out);
+
 /* The rows of the view at the given positions (ascending), copied to out [count][classes]. Rows
  * that are near each other in a file are read together. */
 cst_status cst_view_gather(cst_context *context, const cst_view *view, int32_t member,

@@ -97,16 +97,7 @@ cst_status cst_value_check_units(cst_context *context, const cst_pool *pool, con
     return status;
 }
 
-/* ---- splits and folds ---- */
-
-cst_status cst_value_check_split(cst_context *context, const cst_pool *pool, const char *split) {
-    if (strchr(split, ',') && !cst_pool_has_split(pool, split))
-        return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "splits '%.100s': several at once are for classification; score one split "
-                        "of a regression after another",
-                        split);
-    return CST_OK;
-}
+/* ---- folds ---- */
 
 cst_status cst_value_check_folds(cst_context *context, const char *split, const int32_t *folds,
                                  int64_t rows, int32_t fold_count) {

@@ -16,10 +16,6 @@
 cst_status cst_value_check_units(cst_context *context, const cst_pool *pool, const char *split,
                                  bool refuse);
 
-/* CST_ERROR_UNSUPPORTED for several splits with commas between, which classification scores
- * together. */
-cst_status cst_value_check_split(cst_context *context, const cst_pool *pool, const char *split);
-
 /* Folds [rows], 0..fold_count-1, of which two share all the rows: each must leave two rows to the
  * fits without it. CST_ERROR_INPUT names the fold. */
 cst_status cst_value_check_folds(cst_context *context, const char *split, const int32_t *folds,

@@ -16,44 +16,15 @@ void cst_value_put_scores(cst_report *report, json_t *object, const cst_value_me
     cst_report_number(report, object, "median_ae", scores->median_ae);
     cst_report_number(report, object, "r2", scores->r2);
     cst_report_number(report, object, "nll", scores->nll);
+    cst_value_put_coverage(report, object, scores);
+}
+
+void cst_value_put_coverage(cst_report *report, json_t *object, const cst_value_metrics *scores) {
     if (scores->levels == 0)
         return;
     cst_report_numbers(report, object, "levels", scores->level, scores->levels);
     cst_report_numbers(report, object, "coverage", scores->coverage, scores->levels);
     cst_report_numbers(report, object, "width", scores->width, scores->levels);
-}
-
-static const struct interval_field {
-    const char *key;
-    size_t place;
-} INTERVALS[] = {{"rmse", offsetof(cst_value_intervals, rmse)},
-                 {"mae", offsetof(cst_value_intervals, mae)},
-                 {"r2", offsetof(cst_value_intervals, r2)},
-                 {"nll", offsetof(cst_value_intervals, nll)}};
-
-enum { INTERVAL_COUNT = sizeof INTERVALS / sizeof INTERVALS[0] };
-
-static void put_all(cst_report *report, json_t *object, const cst_value_intervals *intervals,
-                    bool values) {
-    for (int f = 0; f < INTERVAL_COUNT; f++) {
-        const cst_interval *interval = (const void *)((const char *)intervals + INTERVALS[f].place);
-        double ends[2] = {interval->low, interval->high};
-        char name[32];
-        (void)cst_snprintf(name, sizeof name, "%s_ci", INTERVALS[f].key);
-        if (values)
-            cst_report_number(report, object, INTERVALS[f].key, interval->value);
-        cst_report_numbers(report, object, name, ends, 2);
-    }
-}
-
-void cst_value_put_intervals(cst_report *report, json_t *object,
-                             const cst_value_intervals *intervals) {
-    put_all(report, object, intervals, false);
-}
-
-void cst_value_put_difference(cst_report *report, json_t *object,
-                              const cst_value_intervals *intervals) {
-    put_all(report, cst_report_object(report, object, "difference"), intervals, true);
 }
 
 static void put_name(cst_report *report, json_t *object, const cst_pool *pool, int32_t output) {
@@ -100,15 +71,7 @@ cst_status cst_value_member_metrics(cst_context *context, const cst_view *view,
     for (int64_t i = 0; status == CST_OK && i < view->rows; i++)
         memcpy(targets + (size_t)i * width, cst_view_target(view, i), width * sizeof *targets);
     for (int32_t k = 0; status == CST_OK && k < view->members; k++) {
-        for (int64_t first = 0; status == CST_OK && first < view->rows; first += CST_BLOCK_ROWS) {
-            int64_t left = view->rows - first;
-            int64_t count = left < CST_BLOCK_ROWS ? left : CST_BLOCK_ROWS;
-            const float *rows = NULL;
-            float *to = values + (size_t)first * width;
-            status = cst_view_rows(context, view, k, first, count, to, &rows);
-            if (status == CST_OK && rows != to)
-                memcpy(to, rows, (size_t)count * width * sizeof *to);
-        }
+        status = cst_view_copy(context, view, k, values);
         cst_predicted_values p = {.rows = view->rows, .outputs = view->classes, .mean = values};
         CST_TRY(cst_value_metrics_weighted(context, &p, targets, view->weights ? weights : NULL,
                                            &out[k], NULL));

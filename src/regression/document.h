@@ -10,12 +10,8 @@
 
 /* rmse, mae, median_ae, r2, nll, and (where there are levels) levels, coverage and width. */
 void cst_value_put_scores(cst_report *report, json_t *object, const cst_value_metrics *scores);
-/* rmse_ci, mae_ci, r2_ci, nll_ci. */
-void cst_value_put_intervals(cst_report *report, json_t *object,
-                             const cst_value_intervals *intervals);
-/* "difference": the same with values. */
-void cst_value_put_difference(cst_report *report, json_t *object,
-                              const cst_value_intervals *intervals);
+/* levels, coverage and width, where there are levels. */
+void cst_value_put_coverage(cst_report *report, json_t *object, const cst_value_metrics *scores);
 /* "outputs": a list of objects with name and scores. each: [outputs]. */
 json_t *cst_value_put_outputs(cst_report *report, json_t *object, const cst_pool *pool,
                               const cst_value_metrics *each, int32_t outputs);

@@ -3,7 +3,7 @@
  * penalties of each output, data problems. Before a fit. Paper: sections on CKA and on the
  * spectrum-adaptive penalty; docs/regression.md.
  */
-#include "evaluation/rows.h"
+#include "evaluation/harness.h"
 #include "la/la.h"
 #include "pipeline/redundant.h"
 #include "regression/check.h"
@@ -197,5 +197,5 @@ cst_status cst_regression_inspect(cst_context *context, cst_pool *pool, const ch
     cst_la_leave();
     cst_scaling_free(context, &inspected.scaling);
     cst_training_close(context, source);
-    return cst_rows_finish(context, status, report);
+    return cst_finish_report(context, status, report);
 }

@@ -5,6 +5,7 @@
  */
 #include "regression/methods.h"
 
+#include "evaluation/method.h"
 #include "regression/check.h"
 
 #include <corestack/compare.h>
@@ -53,23 +54,7 @@ static cst_status unknown(cst_context *context, const char *text) {
 static cst_status read_settings(cst_context *context, const char *preset, uint64_t seed,
                                 const char *const *settings, int32_t count, cst_settings *out) {
     cst_options *options = NULL;
-    char text[32];
-    (void)cst_snprintf(text, sizeof text, "%llu", (unsigned long long)seed);
-    cst_status status = cst_options_create(context, &options);
-    CST_TRY(cst_options_preset(context, options, preset));
-    CST_TRY(cst_options_set(context, options, "seed", text));
-    for (int32_t i = 0; status == CST_OK && i < count; i++) {
-        const char *equals = strchr(settings[i], '=');
-        char key[64];
-        if (!equals || (size_t)(equals - settings[i]) >= sizeof key) {
-            status = cst_fail(context, CST_ERROR_ARGUMENT, "'%.60s' is not of the form KEY=VALUE",
-                              settings[i]);
-            break;
-        }
-        memcpy(key, settings[i], (size_t)(equals - settings[i]));
-        key[equals - settings[i]] = '\0';
-        status = cst_options_set(context, options, key, equals + 1);
-    }
+    cst_status status = cst_method_options(context, preset, seed, settings, count, &options);
     CST_TRY(cst_value_check_options(context, options));
     if (status == CST_OK)
         cst_settings_read(options, out);
@@ -138,11 +123,11 @@ static cst_status cross_noise(cst_context *context, const cst_value_baseline *ba
 }
 
 /* Fits each output on the moments of all folds but `without` (negative: all). */
-static cst_status fit_linear(cst_context *context, const cst_value_scene *scene,
+static cst_status fit_linear(cst_context *context, const cst_value_place *place,
                              const cst_value_baseline *baseline, int32_t without, linear_fit *out) {
-    size_t members = (size_t)scene->source->view.members;
-    size_t outputs = (size_t)scene->source->view.classes;
-    const cst_member_ensemble *tags = scene->source->ensembles;
+    size_t members = (size_t)place->source->view.members;
+    size_t outputs = (size_t)place->source->view.classes;
+    const cst_member_ensemble *tags = place->source->ensembles;
     double *scratch = cst_alloc(context, members, sizeof *scratch);
     out->weights = cst_alloc(context, outputs * members, sizeof *out->weights);
     out->intercept = cst_alloc(context, outputs, sizeof *out->intercept);
@@ -153,10 +138,10 @@ static cst_status fit_linear(cst_context *context, const cst_value_scene *scene,
         cst_moments moments = {0};
         double *weights = out->weights + d * members;
         double intercept = 0;
-        double location = scene->scaling->location[d];
-        double scale = scene->scaling->scale[d];
+        double location = place->scaling->location[d];
+        double scale = place->scaling->scale[d];
         cst_tagged_choice tagged = {0};
-        status = cst_value_moments_part(context, &scene->moments[d], without, NULL, 0, &moments);
+        status = cst_value_moments_part(context, &place->moments[d], without, NULL, 0, &moments);
         CST_TRY(cst_value_baseline_fit(context, baseline, tags, &moments, weights, &intercept,
                                        &tagged));
         if (d == 0)
@@ -233,23 +218,23 @@ static void describe_group(const linear_fit *fit, const cst_member_ensemble *tag
         cst_tagged_describe(tags, &fit->tagged, detail, room);
 }
 
-static cst_status run_baseline(cst_context *context, const cst_value_scene *scene,
+static cst_status run_baseline(cst_context *context, const cst_value_place *place,
                                cst_value_entry *out) {
-    const cst_training *source = scene->source;
-    const cst_view *rows = scene->rows ? scene->rows : &source->view;
-    int32_t count = scene->rows ? 1 : source->fold_count;
+    const cst_training *source = place->source;
+    const cst_view *rows = place->rows ? place->rows : &source->view;
+    int32_t count = place->rows ? 1 : source->fold_count;
     size_t members = (size_t)source->view.members;
     linear_fit whole = {0};
     double before = cst_seconds();
     linear_fit *fits = cst_alloc(context, (size_t)count, sizeof *fits);
     out->weights = cst_alloc(context, members, sizeof *out->weights);
     cst_status status = fits && out->weights ? CST_OK : CST_ERROR_MEMORY;
-    CST_TRY(fit_linear(context, scene, out->method->baseline, -1, &whole));
+    CST_TRY(fit_linear(context, place, out->method->baseline, -1, &whole));
     out->seconds = cst_seconds() - before;
     for (int32_t f = 0; status == CST_OK && f < count; f++)
-        status = fit_linear(context, scene, out->method->baseline, scene->rows ? -1 : f, &fits[f]);
+        status = fit_linear(context, place, out->method->baseline, place->rows ? -1 : f, &fits[f]);
     apply_job job = {.view = rows,
-                     .folds = scene->rows ? NULL : source->folds,
+                     .folds = place->rows ? NULL : source->folds,
                      .fits = fits,
                      .out = &out->result};
     CST_TRY(cst_parallel_for(context, cst_block_count(rows->rows), apply_block, &job));
@@ -270,9 +255,9 @@ static cst_status run_baseline(cst_context *context, const cst_value_scene *scen
 
 /* ---- a preset ---- */
 
-static cst_status run_preset(cst_context *context, const cst_value_scene *scene,
+static cst_status run_preset(cst_context *context, const cst_value_place *place,
                              cst_value_entry *out) {
-    const cst_training *source = scene->source;
+    const cst_training *source = place->source;
     const cst_settings *settings = &out->method->settings;
     cst_value_stages stages = {0};
     double before = cst_seconds();
@@ -284,11 +269,11 @@ static cst_status run_preset(cst_context *context, const cst_value_scene *scene,
     const float **pointers = cst_alloc(context, (size_t)kept, sizeof *pointers);
     if (!pointers)
         status = CST_ERROR_MEMORY;
-    if (status == CST_OK && !scene->rows)
+    if (status == CST_OK && !place->rows)
         status = cst_value_stages_nested(context, &source->view, source->folds, source->fold_count,
                                          settings, source->flops, source->latency, &out->result);
     else if (status == CST_OK) {
-        cst_view view = cst_view_members(scene->rows, stages.base.kept, kept, pointers);
+        cst_view view = cst_view_members(place->rows, stages.base.kept, kept, pointers);
         status = cst_value_result_predict(context, stages.base.fit.model, &view, &out->result);
     }
     bool linear = status == CST_OK && stages.fit.columns == kept;
@@ -307,25 +292,18 @@ static cst_status run_preset(cst_context *context, const cst_value_scene *scene,
     return status;
 }
 
-cst_status cst_value_entry_run(cst_context *context, const cst_value_scene *scene,
+cst_status cst_value_entry_run(cst_context *context, const cst_value_place *place,
                                const cst_value_method *method, cst_value_entry *out) {
-    const cst_view *view = &scene->source->view;
-    const cst_view *rows = scene->rows ? scene->rows : view;
+    const cst_view *view = &place->source->view;
+    const cst_view *rows = place->rows ? place->rows : view;
     *out = (cst_value_entry){.method = method};
     out->uses = cst_alloc(context, (size_t)view->members, sizeof *out->uses);
     cst_status status =
         out->uses ? cst_value_result_make(context, rows->rows, rows->classes, &out->result)
                   : CST_ERROR_MEMORY;
-    CST_TRY(method->baseline ? run_baseline(context, scene, out) : run_preset(context, scene, out));
-    int32_t only = 0;
+    CST_TRY(method->baseline ? run_baseline(context, place, out) : run_preset(context, place, out));
     for (int32_t k = 0; status == CST_OK && k < view->members; k++)
-        if (out->uses[k]) {
-            out->models++;
-            only = k;
-        }
-    if (status == CST_OK && out->models == 1 && !*out->detail)
-        (void)cst_snprintf(out->detail, sizeof out->detail, "%.180s",
-                           cst_pool_member_name(scene->pool, only));
+        out->models += out->uses[k];
     if (status != CST_OK)
         cst_value_entry_free(context, out);
     return status;

@@ -41,16 +41,15 @@ typedef struct cst_value_entry {
 } cst_value_entry;
 
 /* Rows to fit on, and where the entries are scored. */
-typedef struct cst_value_scene {
+typedef struct cst_value_place {
     const cst_training *source;
     const cst_view *rows;       /* NULL: nested, on the rows of `source` themselves */
     const cst_scaling *scaling; /* of the source's targets */
     const cst_moments *moments; /* [outputs] of the source's members, by its folds */
-    const cst_pool *pool;       /* names of members */
-} cst_value_scene;
+} cst_value_place;
 
 /* Fits on the source, predicts the rows. *out is zeroed first; free with cst_value_entry_free. */
-cst_status cst_value_entry_run(cst_context *context, const cst_value_scene *scene,
+cst_status cst_value_entry_run(cst_context *context, const cst_value_place *place,
                                const cst_value_method *method, cst_value_entry *out);
 void cst_value_entry_free(cst_context *context, cst_value_entry *entry);
 

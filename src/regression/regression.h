@@ -6,7 +6,7 @@
 
 #include "evaluation/task.h"
 
-extern const cst_task_calls cst_regression_calls;
+extern const cst_task_ops cst_regression_ops;
 
 cst_status cst_regression_fit(cst_context *context, cst_pool *pool, const char *split,
                               const cst_options *options, cst_model **model, cst_report **report);
@@ -15,10 +15,5 @@ cst_status cst_regression_inspect(cst_context *context, cst_pool *pool, const ch
 cst_status cst_regression_evaluate_member(cst_context *context, const cst_pool *pool,
                                           const char *split, int32_t member, int32_t resamples,
                                           uint64_t seed, cst_report **report);
-cst_status cst_regression_evaluate_model(cst_context *context, const cst_model *model,
-                                         cst_pool *pool, const char *split, int baselines,
-                                         int32_t resamples, uint64_t seed, cst_report **report);
-cst_status cst_regression_compare(cst_context *context, cst_pool *pool,
-                                  const cst_compare_options *options, cst_report **report);
 
 #endif

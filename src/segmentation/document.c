@@ -8,12 +8,9 @@
 
 enum { CONFUSION_CLASSES = 64 };
 
-void cst_map_put_header(cst_report *report, const char *split, const cst_cases *cases,
-                        int64_t pixels, int32_t classes, double boundary) {
+void cst_map_put_size(cst_report *report, const cst_cases *cases, int64_t pixels, int32_t classes,
+                      double boundary) {
     json_t *root = cst_report_root(report);
-    cst_report_string(report, root, "task", "segmentation");
-    if (split)
-        cst_report_string(report, root, "split", split);
     cst_report_integer(report, root, "cases", cases->count);
     cst_report_integer(report, root, "pixels", pixels);
     cst_report_integer(report, root, "ignored", cases->first[cases->count] - pixels);
@@ -23,41 +20,37 @@ void cst_map_put_header(cst_report *report, const char *split, const cst_cases *
     if (cases->uniform)
         cst_report_integer(report, band, "pixels",
                            cst_boundary_distance(boundary, cases->shape[0][1], cases->shape[0][2]));
-    json_t *definitions = cst_report_object(report, root, "definitions");
+}
+
+void cst_map_put_definitions(cst_report *report) {
+    json_t *definitions = cst_report_object(report, cst_report_root(report), "definitions");
     for (int f = 0; f < CST_MAP_SCORES; f++)
         cst_report_string(report, definitions, cst_map_score_name(f),
                           cst_segmentation_definition(cst_map_score_name(f)));
 }
 
-static void put_interval(cst_report *report, json_t *object, const char *key,
-                         const cst_interval *interval) {
-    char name[32];
-    double ends[2] = {interval->low, interval->high};
-    (void)cst_snprintf(name, sizeof name, "%s_ci", key);
-    cst_report_numbers(report, object, name, ends, 2);
+void cst_map_put_header(cst_report *report, const char *split, const cst_cases *cases,
+                        int64_t pixels, int32_t classes, double boundary) {
+    json_t *root = cst_report_root(report);
+    cst_report_string(report, root, "task", "segmentation");
+    if (split)
+        cst_report_string(report, root, "split", split);
+    cst_map_put_size(report, cases, pixels, classes, boundary);
+    cst_map_put_definitions(report);
 }
 
-void cst_map_put_scores(cst_report *report, json_t *object, const cst_map_scores *scores,
-                        const cst_map_intervals *intervals) {
+void cst_map_put_present(cst_report *report, json_t *object, const cst_map_scores *scores) {
     cst_segmentation_scores found;
     cst_tally_scores(scores->total, scores->classes, scores->probabilities, &found);
-    for (int f = 0; f < CST_MAP_SCORES; f++) {
-        const char *name = cst_map_score_name(f);
-        cst_report_number(report, object, name, cst_map_score_value(&found, f));
-        if (intervals)
-            put_interval(report, object, name, &intervals->score[f]);
-    }
     cst_report_integer(report, object, "classes_present", found.classes_present);
 }
 
-void cst_map_put_difference(cst_report *report, json_t *object,
-                            const cst_map_intervals *intervals) {
-    json_t *part = cst_report_object(report, object, "difference");
-    for (int f = 0; f < CST_MAP_SCORES; f++) {
-        const char *name = cst_map_score_name(f);
-        cst_report_number(report, part, name, intervals->difference[f].value);
-        put_interval(report, part, name, &intervals->difference[f]);
-    }
+void cst_map_put_scores(cst_report *report, json_t *object, const cst_map_scores *scores) {
+    double values[CST_MAP_SCORES];
+    cst_map_score_values(scores, values);
+    for (int f = 0; f < CST_MAP_SCORES; f++)
+        cst_report_number(report, object, cst_map_score_name(f), values[f]);
+    cst_map_put_present(report, object, scores);
 }
 
 void cst_map_put_classes(cst_report *report, json_t *object, const cst_pool *pool,

@@ -1,26 +1,24 @@
 /*
- * Scores of a model or a member on a split of a segmentation pool, beside the simple baselines,
- * with intervals over cases. After a fit. Paper: section "Dense Prediction"; method.md section 8.
+ * Scores of a model, of a member or of label maps on a split of a segmentation pool, with intervals
+ * over cases. After a fit. Paper: section "Dense Prediction".
  */
-#include "evaluation/rows.h"
 #include "la/la.h"
 #include "model/seen_rows.h"
 #include "segmentation/decide.h"
 #include "segmentation/document.h"
 #include "segmentation/nested.h"
 #include "segmentation/segmentation.h"
+#include "segmentation/state.h"
 
 #include <string.h>
 
-enum { METHODS_MAX = 6, FOLDS = 5 };
+enum { FOLDS = 5 };
 
-/* One row of the table. */
-typedef struct method {
-    const char *name;
-    int32_t models;
-    char detail[288];
-    cst_map_scores scores;
-} method;
+typedef cst_map_state state;
+
+static state *state_of(const cst_evaluation *e) {
+    return e->data;
+}
 
 static cst_status predict_by_model(cst_context *context, const void *fit, const cst_view *view,
                                    float *out) {
@@ -38,76 +36,61 @@ static cst_status predict_by_member(cst_context *context, const void *fit, const
     return status;
 }
 
-static cst_status need_masks(cst_context *context, const cst_pool *pool, const cst_view *view,
-                             const char *split) {
-    return view->labels ? cst_cases_check_counted(context, pool, split)
-                        : cst_fail(context, CST_ERROR_INPUT,
-                                   "split '%s' has no masks (\"labels\") to score against", split);
+cst_status cst_map_put_own(cst_context *context, cst_report *report, const cst_evaluation *e,
+                           const cst_entry *entry) {
+    const state *s = state_of(e);
+    (void)context;
+    if (s->pointers) /* a model's */
+        cst_report_string(report, cst_report_root(report), "decision",
+                          s->offsets ? "miou" : "argmax");
+    cst_map_put_definitions(report);
+    cst_map_put_classes(report, cst_report_root(report), e->pool, entry->result);
+    return CST_OK;
 }
 
-/* Scores of all methods; the first is the document's own, the others become its baselines. */
-static cst_status put_methods(cst_context *context, cst_report *report, const cst_pool *pool,
-                              method *methods, int32_t count, int32_t resamples, uint64_t seed) {
-    json_t *root = cst_report_root(report);
-    const cst_map_scores *all[METHODS_MAX];
-    cst_map_intervals *intervals = cst_alloc(context, METHODS_MAX, sizeof *intervals);
-    cst_status status = intervals ? CST_OK : CST_ERROR_MEMORY;
-    for (int32_t m = 0; m < count; m++)
-        all[m] = &methods[m].scores;
-    if (status == CST_OK && resamples > 0)
-        status = cst_map_intervals_make(context, all, count, resamples, seed, 0, intervals);
-    for (int32_t m = 0; status == CST_OK && m < count; m++) {
-        json_t *object = root;
-        if (m == 1)
-            (void)cst_report_list(report, root, "baselines");
-        if (m > 0) {
-            object = cst_report_add_object(report, json_object_get(root, "baselines"));
-            cst_report_string(report, object, "method", methods[m].name);
-            cst_report_string(report, object, "detail", methods[m].detail);
-        }
-        cst_map_put_scores(report, object, all[m], resamples > 0 ? &intervals[m] : NULL);
-        if (methods[m].models > 0)
-            cst_report_integer(report, object, "models", methods[m].models);
-        if (m == 0)
-            cst_map_put_classes(report, object, pool, all[m]);
-    }
-    if (resamples > 0) {
-        cst_report_integer(report, root, "resamples", resamples);
-        cst_report_integer(report, root, "seed", (int64_t)seed);
-    }
-    cst_free(context, intervals);
-    return status;
-}
+/* ---- a member, label maps ---- */
 
-/* Counted pixels are known from a tally. */
-static int64_t counted(const cst_map_scores *scores) {
-    cst_segmentation_scores found;
-    cst_tally_scores(scores->total, scores->classes, false, &found);
-    return found.pixels;
+/* Scores what `scoring` says as the document's own; its view is that of the split. */
+static cst_status score_alone(cst_context *context, const cst_pool *pool, const char *split,
+                              cst_scoring *scoring, int32_t resamples, uint64_t seed,
+                              cst_report **report) {
+    const cst_compare_options options = {.resamples = resamples, .seed = seed};
+    state s = {.view = scoring->view,
+               .settings = {.boundary = scoring->boundary > 0 ? scoring->boundary
+                                                              : CST_SEGMENTATION_BOUNDARY}};
+    cst_map_scores scores = {0};
+    cst_entry entry = {.result = &scores};
+    cst_evaluation e = {.ops = &cst_segmentation_ops,
+                        .pool = (cst_pool *)(uintptr_t)pool, /* only looked at */
+                        .options = &options,
+                        .split = split,
+                        .brief = true,
+                        .data = &s};
+    cst_status status = cst_map_state_rows(context, pool, split, &s);
+    scoring->cases = s.cases;
+    scoring->boundary = s.settings.boundary;
+    CST_TRY(cst_report_create(context, CST_REPORT_EVALUATE, report));
+    CST_TRY(cst_maps_score(context, scoring, &scores));
+    if (status == CST_OK) {
+        cst_map_score_values(&scores, entry.scores);
+        cst_report_string(*report, cst_report_root(*report), "task", "segmentation");
+        status = cst_put_evaluation(context, *report, &e, &entry, 1);
+    }
+    cst_map_scores_free(context, &scores);
+    return cst_finish_report(context, status, report);
 }
 
 cst_status cst_segmentation_score_member(cst_context *context, const cst_pool *pool,
                                          const char *split, int32_t member, double boundary,
                                          int32_t resamples, uint64_t seed, cst_report **report) {
     const float *pointer = NULL;
-    method only = {.name = "predictions"};
-    cst_scoring scoring = {.cases = cst_pool_cases(pool, split),
-                           .boundary = boundary > 0 ? boundary : CST_SEGMENTATION_BOUNDARY,
-                           .predict = predict_by_member,
-                           .fits = &(const void *){NULL}};
+    cst_scoring scoring = {
+        .boundary = boundary, .predict = predict_by_member, .fits = &(const void *){NULL}};
     cst_notices_clear(context);
     cst_status status =
         cst_pool_view_members(context, pool, split, &member, 1, &pointer, &scoring.view);
-    CST_TRY(need_masks(context, pool, &scoring.view, split));
-    CST_TRY(cst_report_create(context, CST_REPORT_EVALUATE, report));
-    CST_TRY(cst_maps_score(context, &scoring, &only.scores));
-    if (status == CST_OK) {
-        cst_map_put_header(*report, NULL, scoring.cases, counted(&only.scores),
-                           scoring.view.classes, scoring.boundary);
-        status = put_methods(context, *report, pool, &only, 1, resamples, seed);
-    }
-    cst_map_scores_free(context, &only.scores);
-    return cst_rows_finish(context, status, report);
+    CST_TRY(score_alone(context, pool, split, &scoring, resamples, seed, report));
+    return status;
 }
 
 cst_status cst_segmentation_evaluate_member(cst_context *context, const cst_pool *pool,
@@ -119,82 +102,72 @@ cst_status cst_segmentation_evaluate_member(cst_context *context, const cst_pool
 cst_status cst_segmentation_score_labels(cst_context *context, const cst_pool *pool,
                                          const int32_t *predicted, double boundary,
                                          int32_t resamples, uint64_t seed, cst_report **report) {
-    method only = {.name = "predictions"};
-    cst_scoring scoring = {.cases = cst_pool_cases(pool, "oof"),
-                           .view = {.rows = cst_pool_rows(pool, "oof"),
+    cst_scoring scoring = {.view = {.rows = cst_pool_rows(pool, "oof"),
                                     .classes = cst_pool_classes(pool),
                                     .labels = cst_pool_labels(pool, "oof")},
-                           .boundary = boundary > 0 ? boundary : CST_SEGMENTATION_BOUNDARY,
+                           .boundary = boundary,
                            .predicted = predicted};
-    cst_status status = cst_cases_check_counted(context, pool, "oof");
-    CST_TRY(cst_report_create(context, CST_REPORT_EVALUATE, report));
-    CST_TRY(cst_maps_score(context, &scoring, &only.scores));
-    if (status == CST_OK) {
-        cst_map_put_header(*report, NULL, scoring.cases, counted(&only.scores),
-                           scoring.view.classes, scoring.boundary);
-        status = put_methods(context, *report, pool, &only, 1, resamples, seed);
-    }
-    cst_map_scores_free(context, &only.scores);
-    return cst_rows_finish(context, status, report);
+    return score_alone(context, pool, "oof", &scoring, resamples, seed, report);
 }
 
 /* ---- a model ---- */
 
-/* One baseline, fitted on the sampled out-of-fold pixels. */
-static cst_status run_baseline(cst_context *context, const char *name, const cst_training *source,
-                               uint64_t seed, const cst_pool *pool, const cst_scoring *scoring,
-                               method *out) {
-    cst_method which;
-    cst_method_fit fit = {0};
-    cst_scoring own = *scoring;
-    const void *place = &fit;
-    cst_status status = cst_method_parse(context, name, seed, NULL, 0, &which);
-    CST_TRY(cst_method_fit_run(context, &which, source, seed, &fit));
-    CST_TRY(cst_method_prefer_miou(context, source, -1, &fit));
-    if (status != CST_OK) {
-        cst_method_fit_free(context, &fit);
-        return status;
-    }
-    out->name = name;
-    out->models = fit.used;
-    (void)cst_snprintf(out->detail, sizeof out->detail, "%s", fit.calibrator.detail);
-    for (int32_t k = 0; k < fit.members && strcmp(name, "best-single") == 0; k++)
-        if (fit.uses[k])
-            (void)cst_snprintf(out->detail, sizeof out->detail, "%s",
-                               cst_pool_member_name(pool, k));
-    own.predict = cst_predict_by_method;
-    own.fits = &place;
-    own.offsets = NULL;
-    status = cst_maps_score(context, &own, &out->scores);
-    cst_method_fit_free(context, &fit);
+/* The width of the band that the model was fitted with. */
+static double boundary_of(const cst_model *model) {
+    static const char key[] = "segment.boundary=";
+    double boundary = 0;
+    for (size_t i = 0; i < model->settings; i++)
+        if (strncmp(model->setting[i], key, sizeof key - 1) == 0)
+            boundary = cst_strtod(model->setting[i] + sizeof key - 1, NULL);
+    return boundary >= 1e-4 && boundary <= 1e4 ? boundary : CST_SEGMENTATION_BOUNDARY;
+}
+
+cst_status cst_map_open_model(cst_context *context, cst_evaluation *e, const cst_model *model) {
+    state *s = cst_alloc(context, 1, sizeof *s);
+    if (!s)
+        return CST_ERROR_MEMORY;
+    e->data = s;
+    s->settings.boundary = boundary_of(model);
+    cst_status status = cst_model_view(context, model, e->pool, e->split, &s->pointers, &s->view);
+    CST_TRY(cst_map_state_rows(context, e->pool, e->split, s));
+    CST_TRY(cst_offsets_load(context, model, &s->offsets));
     return status;
 }
 
-static cst_status run_baselines(cst_context *context, cst_pool *pool, const char *split,
-                                uint64_t seed, const cst_scoring *scoring, method *methods,
-                                int32_t *count) {
-    static const char *const wanted[] = {"best-single", "average", "greedy", "greedy+temperature"};
+cst_status cst_map_run_model(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                             cst_entry *entry) {
+    const state *s = state_of(e);
+    const void *place = model;
+    cst_scoring scoring = {.cases = s->cases,
+                           .view = s->view,
+                           .boundary = s->settings.boundary,
+                           .predict = predict_by_model,
+                           .fits = &place,
+                           .offsets = s->offsets};
+    cst_map_scores *scores = cst_alloc(context, 1, sizeof *scores);
+    if (!scores)
+        return CST_ERROR_MEMORY;
+    entry->result = scores;
+    cst_status status = cst_maps_score(context, &scoring, scores);
+    if (status == CST_OK)
+        cst_map_score_values(scores, entry->scores);
+    return status;
+}
+
+/* Every member of the rows, and pixels of split "oof" to fit on. */
+cst_status cst_map_open_baselines(cst_context *context, cst_evaluation *e) {
+    state *s = state_of(e);
     cst_options *options = NULL;
     cst_segment_settings settings;
-    cst_pixel_sample sample = {0};
-    cst_training source = {0};
-    cst_scoring own = *scoring;
-    cst_status status = cst_method_options(context, "default", seed, NULL, 0, &options);
-    if (status == CST_OK) {
-        cst_segment_settings_read(options, &settings);
-        settings.balance = 0;
-        status = cst_pixel_sample_make(context, pool, "oof", &settings, &sample);
-    }
-    CST_TRY(cst_training_open(context, sample.pool, "oof", FOLDS, seed, &source));
-    CST_TRY(cst_pool_load(context, pool, split));
-    CST_TRY(cst_pool_view(context, pool, split, &own.view));
-    for (size_t i = 0; status == CST_OK && i < sizeof wanted / sizeof wanted[0]; i++) {
-        status = run_baseline(context, wanted[i], &source, seed, pool, &own, &methods[*count]);
-        *count += status == CST_OK;
-    }
-    cst_training_close(context, &source);
-    cst_pixel_sample_free(context, &sample);
+    e->source = &s->plain.source;
+    cst_status status = cst_method_options(context, "default", e->options->seed, NULL, 0, &options);
+    if (status != CST_OK)
+        return status;
+    cst_segment_settings_read(options, &settings);
     cst_options_free(context, options);
+    status = cst_sampled_open(context, e, &settings, 0, FOLDS, &s->plain);
+    CST_TRY(cst_pool_load(context, e->pool, e->split));
+    CST_TRY(cst_pool_view(context, e->pool, e->split, &s->view));
     return status;
 }
 
@@ -216,78 +189,21 @@ static cst_status same_maps(cst_context *context, const cst_fit_rows *fit, const
     return status;
 }
 
-static cst_status put_seen(cst_context *context, cst_report *report, const cst_model *model,
-                           const char *split, const cst_view *view) {
-    cst_fit_rows fit = cst_fit_rows_of(model, view->labels, view->rows);
-    bool seen = cst_fit_rows_named(&fit, split);
-    cst_status status = CST_OK;
-    if (!seen && fit.same_labels && fit.sketched)
-        status = same_maps(context, &fit, view, &seen);
-    if (status != CST_OK)
-        return status;
-    cst_report_flag(report, cst_report_root(report), "seen_in_fitting", seen);
-    if (seen)
-        cst_notice(context,
-                   "the model was fitted on the pixels of split '%s': these scores are optimistic; "
-                   "score a split that it has not seen, or take the nested scores that fit reports",
-                   split);
-    return CST_OK;
-}
-
-/* The width of the band that the model was fitted with. */
-static double boundary_of(const cst_model *model) {
-    static const char key[] = "segment.boundary=";
-    double boundary = 0;
-    for (size_t i = 0; i < model->settings; i++)
-        if (strncmp(model->setting[i], key, sizeof key - 1) == 0)
-            boundary = cst_strtod(model->setting[i] + sizeof key - 1, NULL);
-    return boundary >= 1e-4 && boundary <= 1e4 ? boundary : CST_SEGMENTATION_BOUNDARY;
-}
-
-static cst_status score_model(cst_context *context, const cst_model *model, cst_pool *pool,
-                              const char *split, bool baselines, int32_t resamples, uint64_t seed,
-                              cst_report *report) {
-    method *methods = cst_alloc(context, METHODS_MAX, sizeof *methods);
+cst_status cst_map_seen(cst_context *context, const cst_evaluation *e, const cst_model *model,
+                        const cst_entry *entry, bool *seen) {
+    const state *s = state_of(e);
     const float **pointers = NULL;
-    double *offsets = NULL;
-    int32_t count = 1;
-    const void *place = model;
-    cst_scoring scoring = {
-        .boundary = boundary_of(model), .predict = predict_by_model, .fits = &place};
-    cst_status status = methods
-                            ? cst_model_view(context, model, pool, split, &pointers, &scoring.view)
-                            : CST_ERROR_MEMORY;
-    CST_TRY(need_masks(context, pool, &scoring.view, split));
-    CST_TRY(cst_offsets_load(context, model, &offsets));
-    scoring.cases = cst_pool_cases(pool, split);
-    scoring.offsets = offsets;
-    CST_TRY(cst_maps_score(context, &scoring, &methods[0].scores));
-    if (status == CST_OK) {
-        methods[0].name = "corestack";
-        methods[0].models = cst_model_members(model);
-        cst_map_put_header(report, split, scoring.cases, counted(&methods[0].scores),
-                           scoring.view.classes, scoring.boundary);
-        cst_report_string(report, cst_report_root(report), "decision", offsets ? "miou" : "argmax");
-        status = put_seen(context, report, model, split, &scoring.view);
+    cst_view view = s->view;
+    (void)entry;
+    cst_fit_rows fit = cst_fit_rows_of(model, view.labels, view.rows);
+    *seen = cst_fit_rows_named(&fit, e->split);
+    cst_status status = CST_OK;
+    if (!*seen && fit.same_labels && fit.sketched) {
+        status = cst_model_view(context, model, e->pool, e->split, &pointers, &view);
+        CST_TRY(same_maps(context, &fit, &view, seen));
     }
-    if (status == CST_OK && baselines)
-        status = run_baselines(context, pool, split, seed, &scoring, methods, &count);
-    CST_TRY(put_methods(context, report, pool, methods, count, resamples, seed));
-    for (int32_t m = 0; methods && m < METHODS_MAX; m++)
-        cst_map_scores_free(context, &methods[m].scores);
-    cst_free(context, methods);
-    cst_free(context, offsets);
+    if (status == CST_OK && *seen)
+        cst_notice_seen(context, e->split);
     cst_free(context, pointers);
     return status;
-}
-
-cst_status cst_segmentation_evaluate_model(cst_context *context, const cst_model *model,
-                                           cst_pool *pool, const char *split, int baselines,
-                                           int32_t resamples, uint64_t seed, cst_report **report) {
-    cst_notices_clear(context);
-    cst_la_enter();
-    cst_status status = cst_report_create(context, CST_REPORT_EVALUATE, report);
-    CST_TRY(score_model(context, model, pool, split, baselines != 0, resamples, seed, *report));
-    cst_la_leave();
-    return cst_rows_finish(context, status, report);
 }

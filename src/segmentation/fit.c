@@ -82,7 +82,7 @@ static void put_nested(cst_report *report, const cst_map_scores *scores) {
     cst_segmentation_scores found;
     cst_tally_scores(scores->total, scores->classes, true, &found);
     cst_report_number(report, oof, "top1", found.pixel_accuracy);
-    cst_map_put_scores(report, oof, scores, NULL);
+    cst_map_put_scores(report, oof, scores);
     cst_report_flag(report, oof, "nested", true);
 }
 

@@ -7,7 +7,7 @@
 
 #include "evaluation/task.h"
 
-extern const cst_task_calls cst_segmentation_calls;
+extern const cst_task_ops cst_segmentation_ops;
 
 cst_status cst_segmentation_fit(cst_context *context, cst_pool *pool, const char *split,
                                 const cst_options *options, cst_model **model, cst_report **report);
@@ -16,9 +16,6 @@ cst_status cst_segmentation_inspect(cst_context *context, cst_pool *pool, const 
 cst_status cst_segmentation_evaluate_member(cst_context *context, const cst_pool *pool,
                                             const char *split, int32_t member, int32_t resamples,
                                             uint64_t seed, cst_report **report);
-cst_status cst_segmentation_evaluate_model(cst_context *context, const cst_model *model,
-                                           cst_pool *pool, const char *split, int baselines,
-                                           int32_t resamples, uint64_t seed, cst_report **report);
 /* The same with the width of the band; 0: CST_SEGMENTATION_BOUNDARY. */
 cst_status cst_segmentation_score_member(cst_context *context, const cst_pool *pool,
                                          const char *split, int32_t member, double boundary,
@@ -27,7 +24,5 @@ cst_status cst_segmentation_score_member(cst_context *context, const cst_pool *p
 cst_status cst_segmentation_score_labels(cst_context *context, const cst_pool *pool,
                                          const int32_t *predicted, double boundary,
                                          int32_t resamples, uint64_t seed, cst_report **report);
-cst_status cst_segmentation_compare(cst_context *context, cst_pool *pool,
-                                    const cst_compare_options *options, cst_report **report);
 
 #endif

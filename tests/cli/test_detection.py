@@ -89,7 +89,7 @@ class Commands(PoolCase):
         for words in (["--values", "logit"], ["--classes", "3"], ["--ignore", "3"], ["--layout", "channels-last"]):
             self.fails("inspect", POOL, *words, says=[words[0], "the task is detection"])
         for words in (["--head", "5"], ["--tail", "5"], ["--clean", "oof"], ["--reference-errors", "alexnet"]):
-            self.fails("compare", POOL, *words, says=["are of classification, and the pool's task is detection"])
+            self.fails("compare", POOL, *words, says=["supported for classification only; the pool's task is detection"])
         self.fails("compare", POOL, "--save", self.path("saved"), says=["does not keep the boxes"])
 
     def test_annotations_are_never_an_output(self):

@@ -272,9 +272,6 @@ class Segmentation(PoolCase):
         self.refused("folds.count")
 
     def test_what_there_is_not(self):
-        for command in ("ablate", "sweep"):
-            more = ("--over", "keep.max=1,2") if command == "sweep" else ()
-            self.refused("not there for pools of task 'segmentation'", command, self.pool, *more)
         self.refused("out-of-distribution", "compare", self.pool, "--ood", "test")
 
     # ---- scores ----------------------------------------------------------------------------------------------------
@@ -329,7 +326,7 @@ class Segmentation(PoolCase):
             self.write_pool(self.segmentation)
             done = run("evaluate", self.path("m.cstack"), self.pool, "--split", split, "--json").json()
             self.assertIs(done["seen_in_fitting"], told)
-            self.assertEqual(any(f"pixels of split '{split}'" in notice for notice in done["notices"]), told)
+            self.assertEqual(any(f"rows of split '{split}'" in notice for notice in done["notices"]), told)
 
     def test_label_maps(self):
         self.fit()
@@ -606,7 +603,7 @@ class Segmentation(PoolCase):
         self.assertEqual(run(*command, "--ignore", IGNORE, "--allow-outside").code, 0)
         for option in ("--weights", "--ids", "--ood", "--clean", "--reference-errors", "--head", "--tail", "--split", "--groups"):
             self.refused(f"{option} does not go with a file of maps: leave it out", *command, option, "5")
-        self.refused("are of classification, and the pool's task is segmentation", "compare", self.pool, "--head", 5)
+        self.refused("supported for classification only; the pool's task is segmentation", "compare", self.pool, "--head", 5)
 
     def test_a_method_that_cannot_be_fitted(self):
         for name in ("ada", "bob", "cyd"):

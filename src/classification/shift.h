@@ -3,10 +3,10 @@
  * classes, groups, several splits, rows out of distribution; each with intervals and differences to
  * a reference. Shared by evaluations and comparisons. method.md section 8; keys: docs/json.md.
  */
-#ifndef CST_EVALUATION_SHIFT_H
-#define CST_EVALUATION_SHIFT_H
+#ifndef CST_CLASSIFICATION_SHIFT_H
+#define CST_CLASSIFICATION_SHIFT_H
 
-#include "evaluation/targets.h"
+#include "classification/targets.h"
 #include "metrics/ratios.h"
 #include "metrics/samples.h"
 #include "report/report.h"

@@ -2,7 +2,7 @@
  * How well each method tells rows out of distribution from others, by every score that the pool
  * allows. method.md section 8; paper: "OOD Detection".
  */
-#include "evaluation/shift.h"
+#include "classification/shift.h"
 
 #include "metrics/ood.h"
 

@@ -3,7 +3,7 @@
  * severity, with intervals over images. An image is drawn under all conditions together. method.md
  * section 8; paper: "Robustness".
  */
-#include "evaluation/shift.h"
+#include "classification/shift.h"
 
 #include "metrics/corruption.h"
 

@@ -2,7 +2,7 @@
  * Opening a split of a detection pool, and its clusters as rows.
  * Stage S0. method.md, section 9.
  */
-#include "detection/scene.h"
+#include "detection/splits.h"
 
 #include "pool/state.h"
 

@@ -1,7 +1,7 @@
 /*
  * The splits that an evaluation or a comparison predicts. method.md section 8.
  */
-#include "evaluation/targets.h"
+#include "classification/targets.h"
 
 #include "io/strings.h"
 

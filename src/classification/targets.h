@@ -2,8 +2,8 @@
  * The splits that an evaluation or a comparison predicts: those that are scored, the clean one that
  * corrupted ones are compared with, those out of distribution. method.md section 8.
  */
-#ifndef CST_EVALUATION_TARGETS_H
-#define CST_EVALUATION_TARGETS_H
+#ifndef CST_CLASSIFICATION_TARGETS_H
+#define CST_CLASSIFICATION_TARGETS_H
 
 #include "pool/counted.h"
 

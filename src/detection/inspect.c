@@ -1,17 +1,9 @@
 /*
- * The table of detection, and the inspection of its rows. Chosen by src/tasks. method.md, section
- * 9.
+ * The inspection of a pool of detections: that of its clusters as rows. Stage S0.
  */
 #include "detection/detection.h"
 #include "pipeline/pipeline.h"
 #include "report/report.h"
-
-const cst_task_calls cst_detection_calls = {
-    .fit = cst_detection_fit,
-    .inspect = cst_detection_inspect,
-    .evaluate_model = cst_detection_evaluate_model,
-    .compare = cst_detection_compare,
-};
 
 /* The rows with a target as a pool of two classes in memory. */
 static cst_status pool_of_rows(cst_context *context, const cst_pool *pool,

@@ -2,7 +2,7 @@
  * Several splits of one pool, as domains: scores on each, their average, the worst. Each split's
  * samples are drawn by themselves. method.md section 8; paper: "Domain Shift".
  */
-#include "evaluation/shift.h"
+#include "classification/shift.h"
 
 #include <math.h>
 #include <string.h>

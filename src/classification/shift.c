@@ -2,7 +2,7 @@
  * What is said of methods beyond their scores on one split: which parts the targets call for, and
  * how a statistic with its draws becomes keys of a row. method.md section 8.
  */
-#include "evaluation/shift.h"
+#include "classification/shift.h"
 
 #include "metrics/percentile.h"
 

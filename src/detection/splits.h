@@ -2,8 +2,8 @@
  * A split of a detection pool as the stack sees it: annotations, every member's boxes, clusters as
  * rows of two classes, folds that keep an image together. Stage S0. method.md, section 9.
  */
-#ifndef CST_DETECTION_SCENE_H
-#define CST_DETECTION_SCENE_H
+#ifndef CST_DETECTION_SPLITS_H
+#define CST_DETECTION_SPLITS_H
 
 #include "base/options.h"
 #include "detection/clusters.h"
@@ -89,6 +89,10 @@ cst_status cst_box_training_open(cst_context *context, const cst_pool *pool, con
  * of the split and costs are taken; all columns are there, the others empty. */
 cst_status cst_box_training_narrow(cst_context *context, const cst_box_training *all,
                                    const bool *uses, cst_box_training *out);
+/* The same of a split with members [count] of all's alone, `split`, in their order. */
+cst_status cst_box_training_members(cst_context *context, const cst_box_training *all,
+                                    const cst_box_split *split, const int32_t *members,
+                                    int32_t count, cst_box_training *out);
 void cst_box_training_close(cst_context *context, cst_box_training *training);
 
 /* Weights of the members' boxes in fused ones, out [categories][members], by the rule, from the

@@ -3,7 +3,7 @@
  * the worst group of rows. Intervals over samples. method.md section 8; paper: "Long-Tail
  * Recognition".
  */
-#include "evaluation/shift.h"
+#include "classification/shift.h"
 
 #include <corestack/metrics.h>
 

@@ -1,0 +1,352 @@
+/*
+ * Methods by name, one run of one, intervals, rows of a document. See the header.
+ */
+#include "evaluation/harness.h"
+
+#include "base/calling.h"
+#include "la/la.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- opening ---- */
+
+cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cst_pool *pool,
+                               const cst_compare_options *options, bool shift,
+                               cst_evaluation *out) {
+    double start = cst_seconds();
+    *out = (cst_evaluation){.ops = ops,
+                            .pool = pool,
+                            .options = options,
+                            .split = options->split ? options->split : "oof",
+                            .shift = shift,
+                            .members = cst_pool_members(pool)};
+    out->nested = strcmp(out->split, "oof") == 0;
+    cst_status status = CST_OK;
+    if (options->predicted && !ops->tell)
+        status = cst_fail(context, CST_ERROR_UNSUPPORTED,
+                          "a comparison of a %s pool does not keep the predictions of every "
+                          "method; fit, then predict",
+                          cst_task_name(ops->task));
+    CST_TRY(ops->open(context, out));
+    out->seconds_read = cst_seconds() - start;
+    return status;
+}
+
+void cst_evaluation_close(cst_context *context, cst_evaluation *e) {
+    if (e->ops)
+        e->ops->close(context, e);
+    if (!e->positions)
+        cst_free(context, e->pearson);
+    *e = (cst_evaluation){0};
+}
+
+/* ---- one method ---- */
+
+cst_status cst_entry_make(cst_context *context, const cst_evaluation *e, const char *name,
+                          const char *const *settings, int32_t count, cst_entry *out) {
+    *out = (cst_entry){.mix = CST_MIX_OTHER, .kappa = NAN, .flops_rel = NAN};
+    if (strlen(name) >= sizeof out->name)
+        return cst_fail(context, CST_ERROR_ARGUMENT, "there is no method '%.60s...'", name);
+    (void)cst_snprintf(out->name, sizeof out->name, "%s", name);
+    for (int s = 0; s < CST_TASK_SCORES_MAX; s++)
+        out->scores[s] = NAN;
+    return e->ops->parse(context, e, settings, count, out);
+}
+
+cst_status cst_entry_check(cst_context *context, const cst_evaluation *e, const cst_entry *entry) {
+    if (!e->ops->applies(e, entry))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "needs members that the manifest tags for it (key 'ensemble'), of deep "
+                        "ensembles and snapshots two; this pool has too few");
+    return entry->preset ? e->ops->check(context, e, entry) : CST_OK;
+}
+
+/* Members and their costs, in the pool's positions. */
+static cst_status describe(cst_context *context, const cst_evaluation *e,
+                           const cst_evaluation *part, cst_entry *entry) {
+    int32_t all = e->members;
+    int32_t *used = cst_alloc(context, (size_t)all, sizeof *used);
+    bool *uses = cst_alloc(context, (size_t)all, sizeof *uses);
+    double *weights = cst_alloc(context, (size_t)all, sizeof *weights);
+    if (!used || !uses || !weights) {
+        cst_free(context, used);
+        cst_free(context, uses);
+        cst_free(context, weights);
+        return CST_ERROR_MEMORY;
+    }
+    double total = 0;
+    double mine = 0;
+    for (int32_t k = 0; k < all; k++)
+        total += e->source->flops[k];
+    for (int32_t j = 0; j < part->members; j++) {
+        int32_t k = part->positions ? part->positions[j] : j;
+        weights[k] = entry->weights ? entry->weights[j] : 0;
+        if (!entry->uses[j])
+            continue;
+        uses[k] = true;
+        used[entry->models++] = k;
+        mine += e->source->flops[k];
+    }
+    entry->flops_rel = total > 0 ? mine / total : NAN;
+    if (!*entry->detail && entry->models == 1)
+        (void)cst_snprintf(entry->detail, sizeof entry->detail, "%.250s",
+                           cst_pool_member_name(e->pool, used[0]));
+    size_t length = strlen(entry->detail);
+    if (*entry->calibrator)
+        (void)cst_snprintf(entry->detail + length, sizeof entry->detail - length, "%s%.60s",
+                           length > 0 ? ", " : "", entry->calibrator);
+    cst_status status =
+        e->pearson ? cst_gram_kappa(context, e->pearson, all, used, entry->models, &entry->kappa)
+                   : CST_OK;
+    cst_free(context, entry->uses);
+    entry->uses = uses;
+    if (entry->weights) {
+        cst_free(context, entry->weights);
+        entry->weights = weights;
+    } else
+        cst_free(context, weights);
+    cst_free(context, used);
+    return status;
+}
+
+cst_status cst_entry_run(cst_context *context, const cst_evaluation *e, const cst_evaluation *part,
+                         cst_entry *entry) {
+    part = part ? part : e;
+    entry->uses = cst_alloc(context, (size_t)part->members, sizeof *entry->uses);
+    if (!entry->uses)
+        return CST_ERROR_MEMORY;
+    cst_notice_about(context, entry->name);
+    cst_status status = e->ops->run(context, part, entry);
+    cst_notice_about(context, NULL);
+    CST_TRY(describe(context, e, part, entry));
+    return status;
+}
+
+void cst_entry_free(cst_context *context, const cst_evaluation *e, cst_entry *entry) {
+    if (e->ops && (entry->method || entry->result))
+        e->ops->free_entry(context, entry);
+    cst_free(context, entry->weights);
+    cst_free(context, entry->uses);
+    *entry = (cst_entry){0};
+}
+
+/* ---- methods of rows ---- */
+
+cst_status cst_entry_parse_rows(cst_context *context, const cst_evaluation *e,
+                                const char *const *settings, int32_t count, cst_entry *entry) {
+    cst_method *method = cst_alloc(context, 1, sizeof *method);
+    if (!method)
+        return CST_ERROR_MEMORY;
+    entry->method = method;
+    cst_status status =
+        cst_method_parse(context, entry->name, e->options->seed, settings, count, method);
+    if (status == CST_OK) {
+        entry->preset = method->preset;
+        entry->definition = cst_method_definition(method);
+    }
+    return status;
+}
+
+void cst_entry_take_fit(cst_method_fit *fit, cst_entry *entry) {
+    memcpy(entry->uses, fit->uses, (size_t)fit->members * sizeof *entry->uses);
+    entry->weights = fit->weights;
+    fit->weights = NULL;
+    entry->mix = fit->mix;
+    entry->seconds = fit->seconds;
+    (void)cst_snprintf(entry->detail, sizeof entry->detail, "%.100s",
+                       fit->method.baseline ? fit->baseline.detail : "");
+    (void)cst_snprintf(entry->calibrator, sizeof entry->calibrator, "%.60s",
+                       fit->calibrator.detail);
+}
+
+cst_pair_test cst_pair_of_t(const char *metric, const cst_t_test *test) {
+    return (cst_pair_test){.metric = metric,
+                           .test = "paired t",
+                           .statistic = test->t,
+                           .df = test->df,
+                           .difference = test->mean_difference,
+                           .only_a = -1,
+                           .only_b = -1,
+                           .p = test->p};
+}
+
+/* ---- intervals ---- */
+
+static cst_status make_room(cst_context *context, size_t cells, cst_intervals *out) {
+    *out = (cst_intervals){.interval = cst_alloc(context, cells, sizeof *out->interval),
+                           .difference = cst_alloc(context, cells, sizeof *out->difference),
+                           .p = cst_alloc(context, cells, sizeof *out->p)};
+    if (!out->interval || !out->difference || !out->p)
+        return CST_ERROR_MEMORY;
+    for (size_t i = 0; i < cells; i++) {
+        out->interval[i] = out->difference[i] = (cst_interval){NAN, NAN, NAN};
+        out->p[i] = NAN;
+    }
+    return CST_OK;
+}
+
+/* The differences of each entry to the one before it. */
+static cst_status compare_neighbours(cst_context *context, const cst_evaluation *e,
+                                     const cst_entry *entries, int32_t count, int32_t resamples,
+                                     size_t width, cst_intervals *out) {
+    cst_status status = CST_OK;
+    for (int32_t m = 1; status == CST_OK && out->done && m < count; m++) {
+        const cst_entry *const two[] = {&entries[m], &entries[m - 1]};
+        cst_intervals pair;
+        status = make_room(context, 2 * width, &pair);
+        CST_TRY(e->ops->bootstrap(context, e, two, 2, 1, resamples, &pair));
+        if (status == CST_OK)
+            memcpy(out->difference + (size_t)m * width, pair.difference,
+                   width * sizeof *pair.difference);
+        cst_intervals_free(context, &pair);
+    }
+    return status;
+}
+
+cst_status cst_intervals_make(cst_context *context, const cst_evaluation *e,
+                              const cst_entry *entries, int32_t count, int32_t reference,
+                              int32_t resamples, cst_intervals *out) {
+    int32_t width = 0;
+    (void)cst_task_scores(e->ops->task, &width);
+    *out = (cst_intervals){0};
+    if (resamples <= 0)
+        return CST_OK;
+    const cst_entry **all = cst_alloc(context, (size_t)count, sizeof *all);
+    cst_status status =
+        all ? make_room(context, (size_t)count * (size_t)width, out) : CST_ERROR_MEMORY;
+    for (int32_t m = 0; status == CST_OK && m < count; m++)
+        all[m] = &entries[m];
+    CST_TRY(
+        e->ops->bootstrap(context, e, all, count, reference < 0 ? 0 : reference, resamples, out));
+    if (status == CST_OK && reference < 0)
+        status = compare_neighbours(context, e, entries, count, resamples, (size_t)width, out);
+    cst_free(context, (void *)all);
+    return status;
+}
+
+void cst_intervals_free(cst_context *context, cst_intervals *intervals) {
+    cst_free(context, intervals->interval);
+    cst_free(context, intervals->difference);
+    cst_free(context, intervals->p);
+    *intervals = (cst_intervals){0};
+}
+
+/* ---- documents ---- */
+
+void cst_put_header(cst_report *report, const cst_evaluation *e) {
+    json_t *root = cst_report_root(report);
+    cst_report_string(report, root, "task", cst_task_name(e->ops->task));
+    cst_report_string(report, root, "split", e->split);
+    cst_report_string(report, root, "scored", e->nested ? "nested" : "held-out");
+    e->ops->put_size(report, e);
+    cst_report_integer(report, root, "models_in", cst_pool_members(e->pool));
+    cst_report_integer(report, root, "seed", (int64_t)e->options->seed);
+}
+
+void cst_put_interval(cst_report *report, json_t *object, const char *key,
+                      const cst_interval *interval) {
+    char name[40];
+    double ends[2] = {interval->low, interval->high};
+    (void)cst_snprintf(name, sizeof name, "%s_ci", key);
+    cst_report_numbers(report, object, name, ends, 2);
+}
+
+cst_status cst_put_scores(cst_context *context, cst_report *report, json_t *row,
+                          const cst_evaluation *e, const cst_entry *entry,
+                          const cst_intervals *intervals, int32_t m) {
+    int32_t count = 0;
+    const cst_score_spec *specs = cst_task_scores(e->ops->task, &count);
+    int32_t shown = e->brief && e->ops->brief_scores ? e->ops->brief_scores : count;
+    for (int32_t s = 0; s < shown; s++) {
+        cst_report_number(report, row, specs[s].key, entry->scores[s]);
+        if (intervals->done && specs[s].has_interval)
+            cst_put_interval(report, row, specs[s].key, &intervals->interval[m * count + s]);
+    }
+    return e->ops->put_row ? e->ops->put_row(context, report, row, e, entry) : CST_OK;
+}
+
+void cst_put_difference(cst_report *report, json_t *row, const cst_evaluation *e,
+                        const cst_intervals *intervals, int32_t m) {
+    int32_t count = 0;
+    const cst_score_spec *specs = cst_task_scores(e->ops->task, &count);
+    if (!intervals->done)
+        return;
+    json_t *part = cst_report_object(report, row, "difference");
+    int32_t shown = e->brief && e->ops->brief_scores ? e->ops->brief_scores : count;
+    for (int32_t s = 0; s < shown; s++) {
+        const cst_interval *interval = &intervals->difference[m * count + s];
+        if (!specs[s].has_interval)
+            continue;
+        cst_report_number(report, part, specs[s].key, interval->value);
+        cst_put_interval(report, part, specs[s].key, interval);
+    }
+}
+
+void cst_put_weights(cst_report *report, json_t *row, const cst_evaluation *e,
+                     const cst_entry *entry) {
+    static const char *const mixes[] = {"linear", "log-linear", NULL};
+    cst_report_string(report, row, "mix", mixes[entry->mix]);
+    if (entry->weights)
+        cst_report_numbers(report, row, "weights", entry->weights, e->members);
+    else
+        cst_report_value(report, row, "weights", json_null());
+}
+
+void cst_put_cost(cst_report *report, json_t *row, const cst_entry *entry) {
+    cst_report_integer(report, row, "models", entry->models);
+    cst_report_number(report, row, "kappa", entry->kappa);
+    cst_report_number(report, row, "flops_rel", entry->flops_rel);
+    cst_report_number(report, row, "seconds", entry->seconds);
+}
+
+void cst_put_score_definitions(cst_report *report, const cst_evaluation *e) {
+    int32_t count = 0;
+    const cst_score_spec *specs = cst_task_scores(e->ops->task, &count);
+    json_t *object = cst_report_object(report, cst_report_root(report), "definitions");
+    for (int32_t s = 0; s < count; s++)
+        cst_report_string(report, object, specs[s].key, e->ops->definition(specs[s].key));
+    if (e->ops->put_definitions)
+        e->ops->put_definitions(report, object, e);
+}
+
+void cst_put_condition(cst_report *report, json_t *object, const cst_pool *pool, const char *split,
+                       int32_t condition) {
+    cst_report_string(report, object, "shift", cst_pool_condition_shift(pool, split, condition));
+    cst_report_string(report, object, "kind", cst_pool_condition_kind(pool, split, condition));
+    cst_report_number(report, object, "severity",
+                      cst_pool_condition_severity(pool, split, condition));
+}
+
+void cst_notice_seen(cst_context *context, const char *split) {
+    cst_notice(context,
+               "the model was fitted on the rows of split '%s': these scores are optimistic; score "
+               "a split that it has not seen, or take the nested scores that fit reports",
+               split);
+}
+
+/* ---- calls ---- */
+
+cst_compare_options cst_options_or_default(const cst_compare_options *options) {
+    return options ? *options : (cst_compare_options){.resamples = 5000};
+}
+
+cst_status cst_tell_predicted(cst_context *context, const cst_evaluation *e, const char *method,
+                              const char *split, const float *predictions, int64_t rows,
+                              int32_t columns) {
+    if (!e->options->predicted)
+        return CST_OK;
+    cst_run *run = cst_calling_begin(context);
+    cst_status status =
+        e->options->predicted(e->options->user, method, split, predictions, rows, columns);
+    cst_calling_end(context, run);
+    return status;
+}
+
+cst_status cst_finish_report(cst_context *context, cst_status status, cst_report **report) {
+    if (status == CST_OK) {
+        cst_report_notices(*report, context);
+        status = cst_report_finish(context, *report);
+    }
+    return cst_report_settle(context, status, report);
+}

@@ -1,0 +1,129 @@
+"""What compare, ablate and sweep do alike for every task: the same method gives the same figures whichever command runs it, and
+a subset of the pool's members gives what a pool of those members alone gives."""
+
+import json
+import os
+import shutil
+import tempfile
+import unittest
+
+from support import SOURCES, run
+
+TASKS = {"classification": "digits", "regression": "regression", "segmentation": "segmentation", "detection": "detection"}
+SCORES = {"classification": ("top1", "ece", "nll", "brier"), "regression": ("rmse", "mae", "r2", "nll"),
+          "segmentation": ("miou", "dice", "ece", "nll"), "detection": ("AP", "AP50", "AR100")}
+
+
+def manifest(task):
+    return os.path.join(SOURCES, "examples", TASKS[task], "pool.json")
+
+
+class EveryTask(unittest.TestCase):
+    def done(self, *arguments):
+        result = run(*arguments, "--json")
+        self.assertEqual(result.code, 0, result.err)
+        return result.json()
+
+    def part(self, task, names, change=lambda model: None):
+        """A copy of an example pool with some of its members."""
+        with open(manifest(task), encoding="utf-8") as file:
+            pool = json.load(file)
+        pool["models"] = [model for model in pool["models"] if names is None or model["name"] in names]
+        folder = tempfile.TemporaryDirectory()  # pylint: disable=consider-using-with
+        self.addCleanup(folder.cleanup)
+        home = os.path.join(SOURCES, "examples", TASKS[task])
+        shutil.copytree(home, folder.name, dirs_exist_ok=True)
+        for model in pool["models"]:
+            change(model)
+        path = os.path.join(folder.name, "pool.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(pool, file)
+        return path
+
+    def same(self, task, one, other):
+        for key in SCORES[task] + ("models", "kappa", "flops_rel"):
+            self.assertEqual(one[key], other[key], f"{task}: {key}")
+
+    def test_ablation_begins_with_the_prototype_and_ends_with_the_paper(self):
+        for task in TASKS:
+            pool = manifest(task)
+            found = self.done("ablate", pool, "--split", "test", "-r", 20)
+            compared = self.done("compare", pool, "--split", "test", "-m", "prototype", "-r", 0)
+            self.assertEqual(found["task"], task)
+            self.assertEqual([row["stage"] for row in found["rows"]],
+                             ["prototype", "+S1 CKA", "+S2 gate", "+S3 lambda*", "+S4 Laplace"])
+            self.same(task, found["rows"][0], compared["rows"][0])
+            for before, row in zip(found["rows"], found["rows"][1:]):
+                for key in row["difference"]:
+                    if not key.endswith("_ci"):
+                        self.assertAlmostEqual(row["difference"][key], row[key] - before[key], delta=1e-8, msg=f"{task}: {key}")
+
+    def test_settings_of_a_row_give_the_same_by_themselves(self):
+        for task in TASKS:
+            pool = manifest(task)
+            rows = self.done("ablate", pool, "--split", "test", "-r", 0)["rows"]
+            words = [word for row in rows for setting in row["settings"] for word in ("--set", setting)]
+            compared = self.done("compare", pool, "--split", "test", "-m", "prototype", "-r", 0, *words)
+            self.same(task, rows[-1], compared["rows"][0])
+
+    def test_value_of_an_option(self):
+        key = {"classification": "cka.threshold", "regression": "linear_pool.center", "segmentation": "segment.pixels",
+               "detection": "detect.iou"}
+        values = {"classification": "0.9,0.97", "regression": "0,2", "segmentation": "2000,4000", "detection": "0.45,0.65"}
+        for task in TASKS:
+            pool = manifest(task)
+            found = self.done("sweep", pool, "--split", "test", "--over", f"{key[task]}={values[task]}")
+            self.assertEqual([row["value"] for row in found["rows"]], values[task].split(","))
+            for row in found["rows"]:
+                compared = self.done("compare", pool, "--split", "test", "-m", "default", "-r", 0, "--set",
+                                     f"{key[task]}={row['value']}")
+                self.same(task, row, compared["rows"][0])
+            self.assertNotEqual(*(row[SCORES[task][0]] for row in found["rows"]), task)
+
+    def test_subsets_of_the_pool(self):
+        # Of detections, folds of images follow the clusters of all members; these methods do without folds.
+        methods = {"detection": "average,wbf,greedy"}
+        for task in TASKS:
+            words = ("--split", "test", "-m", methods.get(task, "default,average,best-single"))
+            found = self.done("sweep", manifest(task), *words, "--over", "pool.size=2,3", "--draws", 2)
+            self.assertEqual(len(found["rows"]), 12)
+            for row in found["rows"]:
+                compared = self.done("compare", self.part(task, row["members"]), *words, "-r", 0)
+                one, = (other for other in compared["rows"] if other["method"] == row["method"])
+                for score in SCORES[task] + ("models",):
+                    self.assertEqual(row[score], one[score], f"{task}: {row['method']} {row['members']} {score}")
+            for summary in found["summary"]:
+                rows = [row for row in found["rows"] if (row["method"], row["value"]) == (summary["method"], summary["value"])]
+                first = SCORES[task][0]
+                self.assertAlmostEqual(summary[first + "_mean"], sum(row[first] for row in rows) / len(rows), delta=1e-12)
+
+    def test_a_method_that_fails_is_left_out(self):
+        for task in TASKS:
+            pool = self.part(task, None, lambda model: model.pop("flops", None))
+            found = self.done("compare", pool, "--split", "test", "-r", 0, "--set", "keep.max_flops=1e9")
+            names = [row["method"] for row in found["rows"]]
+            self.assertIn("average", names)
+            self.assertNotIn("default", names)
+            self.assertTrue(any(text.startswith("default is left out: ") for text in found["notices"]), found["notices"])
+            result = run("compare", pool, "--split", "test", "-m", "average,default", "--set", "keep.max_flops=1e9")
+            self.assertEqual(result.code, 2)
+            self.assertIn("method default: member '", result.err)
+            self.assertEqual(result.err.count("\n"), 1)
+
+    def test_documents_have_the_same_parts(self):
+        for task in TASKS:
+            found = self.done("compare", manifest(task), "--split", "test", "-m", "average,default", "-r", 100)
+            for key in ("task", "split", "scored", "models_in", "seed", "resamples", "reference", "definitions", "members", "rows",
+                        "tests", "adjustment", "seconds", "notices"):
+                self.assertIn(key, found, task)
+            for row in found["rows"]:
+                for key in ("method", "definition", "detail", "mix", "weights", "models", "kappa", "flops_rel", "seconds"):
+                    self.assertIn(key, row, task)
+                self.assertTrue(set(SCORES[task]) <= set(row))
+            for key in SCORES[task]:
+                self.assertTrue(found["definitions"][key])
+            self.assertIn("difference", found["rows"][0])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -88,6 +88,26 @@ fresh
 sed -i 's/^low:$/low: high/' "$tree/docs/architecture.md"
 fails "a cycle" 'no line above' "$includes" "$tree"
 
+# ---- calls: the same small tree, with a build of it
+calls=$root/scripts/check_calls.sh
+compile() { # text of src/low/low.c
+    fresh
+    printf '%s\n' "$1" >"$tree/src/low/low.c"
+    printf 'int cst_low(void);\nint cst_high(void);\nint cst_high(void) { return cst_low(); }\n' >"$tree/src/high/high.c"
+    for source in low/low high/high; do
+        mkdir -p "$tree/build/src/${source%/*}"
+        gcc -c "$tree/src/$source.c" -o "$tree/build/src/$source.c.o"
+    done
+}
+compile 'int cst_low(void); int cst_low(void) { return 1; }'
+passes "calls" "$calls" "$tree/build" "$tree"
+compile 'int cst_low(void); int cst_high(void); int cst_low(void) { return cst_high(); }'
+fails "a call against the order" 'src/low/low.c uses cst_high of src/high/high.c' "$calls" "$tree/build" "$tree"
+rm "$tree/src/low/low.c"
+passes "an object whose source was removed" "$calls" "$tree/build" "$tree"
+rm -r "$tree/build/src"
+fails "a build without objects" 'no object files' "$calls" "$tree/build" "$tree"
+
 # ---- headers
 mkdir -p "$work/include/corestack"
 header=$work/include/corestack/one.h

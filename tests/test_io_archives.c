@@ -7,10 +7,10 @@
 
 #include "detection/scene.h"
 #include "io/coco.h"
-#include "io/hash.h"
 #include "io/png.h"
 #include "io/rows.h"
 #include "pool/pool.h"
+#include "weights/hash.h"
 
 #include <corestack/files.h>
 #include <corestack/pool.h>

@@ -7,8 +7,8 @@
 #include "base/calling.h"
 #include "base/retry.h"
 #include "io/bytes.h"
-#include "io/hash.h"
 #include "weights/checkpoints.h"
+#include "weights/hash.h"
 
 #include <corestack/files.h>
 #include <corestack/metrics.h>

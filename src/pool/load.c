@@ -161,47 +161,6 @@ static cst_status read_ids(cst_context *context, const cst_pool *pool, int32_t s
     return status;
 }
 
-cst_status cst_pool_match_columns(cst_context *context, const cst_pool *pool,
-                                  const cst_table *table, int32_t width, const char *path,
-                                  int32_t **out) {
-    *out = NULL;
-    if (!table || !table->names || !pool->class_index || width == 1)
-        return CST_OK;
-    bool *taken = cst_alloc(context, (size_t)pool->classes, sizeof *taken);
-    int32_t *column_class = cst_alloc(context, (size_t)pool->classes, sizeof *column_class);
-    cst_status status = taken && column_class ? CST_OK : CST_ERROR_MEMORY;
-    int32_t matched = 0;
-    int32_t column = 0;
-    const char *stranger = NULL;
-    for (int32_t j = 0; status == CST_OK && j < table->columns; j++) {
-        if (j == table->id_column)
-            continue;
-        const char *name = cst_strings_at(table->names, j);
-        int64_t c = cst_id_index_find(pool->class_index, name);
-        if (c >= 0 && !taken[c]) {
-            taken[c] = true;
-            matched++;
-            column_class[column] = (int32_t)c;
-        } else
-            stranger = stranger ? stranger : name;
-        column++;
-    }
-    char quoted[CST_QUOTE_CHARS];
-    if (status == CST_OK && matched > 0 && stranger)
-        status = cst_fail(context, CST_ERROR_MISMATCH,
-                          "%s: line 1: column '%s' is not %s of its own although other columns "
-                          "are named after %s; name all of them or none",
-                          path, cst_quote(quoted, stranger),
-                          pool->task == CST_TASK_REGRESSION ? "an output" : "a class", noun(pool));
-    if (matched == 0 || status != CST_OK) {
-        cst_free(context, column_class);
-        column_class = NULL;
-    }
-    *out = column_class;
-    cst_free(context, taken);
-    return status;
-}
-
 /* Compares the headers of the members that are to be loaded, and settles the split's rows and order
  * where labels and ids have not. */
 static cst_status survey(cst_context *context, cst_pool *pool, int32_t split,

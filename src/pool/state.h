@@ -76,14 +76,21 @@ cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t split
  * at: until then the number of conditions is a claim. */
 cst_status cst_pool_repeat_labels(cst_context *context, cst_pool_split *split, int32_t conditions);
 
-/* Reads folds and groups of the rows of `split`, where `spec` names files of them. */
+/* In folds_read.c: folds and groups of the rows of `split`, where `spec` names files of them. */
 cst_status cst_pool_describe_folds(cst_context *context, const cst_pool *pool,
                                    cst_pool_split *split, const cst_manifest_split *spec);
+
+/* ---- the order of rows and columns, in order.c ---- */
 
 /* Makes `ids` (taken on success where it becomes the reference) part of the split's order: *target
  * is NULL where rows stay as they are, else the caller's array of the reference row of each id. */
 cst_status cst_pool_order(cst_context *context, cst_pool_split *split, cst_strings **ids,
                           const char *where, bool anchor, int64_t **target);
+
+/* Reads a column and puts it in the split's order: `target` as from cst_pool_order. */
+cst_status cst_pool_read_ordered(cst_context *context, const cst_pool *pool, cst_pool_split *split,
+                                 const char *path, const char *const *wanted, bool anchor,
+                                 cst_column *column, int64_t **target);
 
 /* Says that `where` has `rows` rows: sets the split's count, or compares with it. */
 cst_status cst_pool_set_rows(cst_context *context, cst_pool_split *split, int64_t rows,
@@ -96,8 +103,10 @@ cst_status cst_pool_match_columns(cst_context *context, const cst_pool *pool,
                                   const cst_table *table, int32_t width, const char *path,
                                   int32_t **out);
 
-/* Fold numbers [count] as they were given to 0..L-1 in increasing order; number i goes to
- * out[target[i]], or to out[i] where target is NULL. */
+/* ---- folds, targets and weights ---- */
+
+/* In folds_read.c: fold numbers [count] as they were given to 0..L-1 in increasing order; number i
+ * goes to out[target[i]], or to out[i] where target is NULL. */
 cst_status cst_pool_renumber(cst_context *context, const int64_t *numbers, const int64_t *target,
                              int64_t count, int32_t *out);
 

@@ -232,7 +232,8 @@ static void linear_pool_matches_numpy(void **state) {
     cst_moments moments;
     cst_linear_pool pool;
     cst_gate none = {.mode = CST_GATE_NONE, .inputs = RW_MEMBERS};
-    cst_pool_options options = {.prior = CST_POOL_PRIOR_FIXED, .precision = 4, .power = 1.5};
+    cst_linear_pool_options options = {
+        .prior = CST_LINEAR_POOL_FIXED, .precision = 4, .power = 1.5};
     for (int k = 0; k < RW_MEMBERS; k++)
         data[k] = rw_values + (size_t)k * RW_ROWS;
     cst_view view = view_of(rw_weights);

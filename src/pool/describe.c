@@ -88,9 +88,9 @@ static cst_status read_labels(cst_context *context, const cst_pool *pool, cst_po
                               const cst_manifest_split *spec) {
     static const char *const wanted[] = {"label", "labels", "target", "class", "y", NULL};
     cst_column column;
-    int64_t *target = NULL;
+    int64_t *places = NULL;
     cst_status status =
-        cst_pool_read_ordered(context, pool, split, spec->labels, wanted, true, &column, &target);
+        cst_pool_read_ordered(context, pool, split, spec->labels, wanted, true, &column, &places);
     if (status != CST_OK)
         return status;
     split->labels_path = spec->labels;
@@ -98,13 +98,13 @@ static cst_status read_labels(cst_context *context, const cst_pool *pool, cst_po
     if (!split->labels)
         status = CST_ERROR_MEMORY;
     for (int64_t i = 0; status == CST_OK && i < column.count; i++) {
-        int32_t *out = &split->labels[target ? target[i] : i];
+        int32_t *out = &split->labels[places ? places[i] : i];
         status = convert_label(context, pool, spec->labels, &column, i, out);
         cst_trim_item(context, i);
     }
     if (status == CST_OK && column.numbers)
         note_numeric_names(context, pool, spec->labels);
-    cst_free(context, target);
+    cst_free(context, places);
     cst_column_clear(context, &column);
     return status;
 }

@@ -13,7 +13,7 @@ static int compare_i64(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-cst_status cst_pool_renumber(cst_context *context, const int64_t *numbers, const int64_t *target,
+cst_status cst_pool_renumber(cst_context *context, const int64_t *numbers, const int64_t *places,
                              int64_t count, int32_t *out) {
     int64_t *sorted = cst_alloc(context, (size_t)count, sizeof *sorted);
     if (!sorted)
@@ -29,7 +29,7 @@ cst_status cst_pool_renumber(cst_context *context, const int64_t *numbers, const
     for (int64_t i = 0; status == CST_OK && i < count; i++) {
         cst_trim_item(context, i);
         const int64_t *found = bsearch(&numbers[i], sorted, distinct, sizeof *sorted, compare_i64);
-        out[target ? target[i] : i] = (int32_t)(found - sorted);
+        out[places ? places[i] : i] = (int32_t)(found - sorted);
     }
     cst_free(context, sorted);
     return status;
@@ -39,9 +39,9 @@ static cst_status read_folds(cst_context *context, const cst_pool *pool, cst_poo
                              const char *path) {
     static const char *const wanted[] = {"fold", "folds", NULL};
     cst_column column;
-    int64_t *target = NULL;
+    int64_t *places = NULL;
     cst_status status =
-        cst_pool_read_ordered(context, pool, split, path, wanted, false, &column, &target);
+        cst_pool_read_ordered(context, pool, split, path, wanted, false, &column, &places);
     if (status != CST_OK)
         return status;
     for (int64_t i = 0; status == CST_OK && column.texts && i < column.count; i++) {
@@ -69,11 +69,11 @@ static cst_status read_folds(cst_context *context, const cst_pool *pool, cst_poo
         status = cst_fail(context, CST_ERROR_LIMIT, "%s: more than 2^31 rows have folds", path);
     if (status == CST_OK) {
         split->folds = cst_alloc(context, (size_t)column.count, sizeof *split->folds);
-        status = split->folds ? cst_pool_renumber(context, column.numbers, target, column.count,
+        status = split->folds ? cst_pool_renumber(context, column.numbers, places, column.count,
                                                   split->folds)
                               : CST_ERROR_MEMORY;
     }
-    cst_free(context, target);
+    cst_free(context, places);
     cst_column_clear(context, &column);
     return status;
 }
@@ -82,10 +82,10 @@ static cst_status read_groups(cst_context *context, const cst_pool *pool, cst_po
                               const char *path) {
     static const char *const wanted[] = {"group", "groups", NULL};
     cst_column column;
-    int64_t *target = NULL;
+    int64_t *places = NULL;
     int64_t *numbers = NULL;
     cst_status status =
-        cst_pool_read_ordered(context, pool, split, path, wanted, false, &column, &target);
+        cst_pool_read_ordered(context, pool, split, path, wanted, false, &column, &places);
     if (status != CST_OK)
         return status;
     split->groups = cst_alloc(context, (size_t)column.count, sizeof *split->groups);
@@ -96,10 +96,10 @@ static cst_status read_groups(cst_context *context, const cst_pool *pool, cst_po
         status = cst_strings_number(context, column.texts, numbers);
     for (int64_t i = 0; status == CST_OK && i < column.count; i++) {
         cst_trim_item(context, i);
-        split->groups[target ? target[i] : i] = column.texts ? numbers[i] : column.numbers[i];
+        split->groups[places ? places[i] : i] = column.texts ? numbers[i] : column.numbers[i];
     }
     cst_free(context, numbers);
-    cst_free(context, target);
+    cst_free(context, places);
     cst_column_clear(context, &column);
     return status;
 }

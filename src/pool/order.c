@@ -66,8 +66,8 @@ static cst_status labels_lack_ids(cst_context *context, const cst_pool_split *sp
 }
 
 cst_status cst_pool_order(cst_context *context, cst_pool_split *split, cst_strings **ids,
-                          const char *where, bool anchor, int64_t **target) {
-    *target = NULL;
+                          const char *where, bool anchor, int64_t **places) {
+    *places = NULL;
     if (!anchor && split->labels_path && !split->anchored)
         return are_row_numbers(context, *ids)
                    ? cst_pool_set_rows(context, split, (*ids)->count, where)
@@ -93,23 +93,23 @@ cst_status cst_pool_order(cst_context *context, cst_pool_split *split, cst_strin
         cst_free(context, rows);
         return status;
     }
-    *target = rows;
+    *places = rows;
     return CST_OK;
 }
 
 cst_status cst_pool_read_ordered(cst_context *context, const cst_pool *pool, cst_pool_split *split,
                                  const char *path, const char *const *wanted, bool anchor,
-                                 cst_column *column, int64_t **target) {
-    *target = NULL;
+                                 cst_column *column, int64_t **places) {
+    *places = NULL;
     memset(column, 0, sizeof *column);
     cst_status status = cst_manifest_confine(context, pool->manifest, path);
     CST_TRY(cst_column_read(context, column, path, wanted, &split->claim, pool->zip_limit));
     if (status == CST_OK && column->ids)
-        status = cst_pool_order(context, split, &column->ids, path, anchor, target);
+        status = cst_pool_order(context, split, &column->ids, path, anchor, places);
     CST_TRY(cst_pool_set_rows(context, split, column->count, path));
     if (status != CST_OK) {
-        cst_free(context, *target);
-        *target = NULL;
+        cst_free(context, *places);
+        *places = NULL;
         cst_column_clear(context, column);
     }
     return status;

@@ -92,12 +92,12 @@ static double missing(pivoting *p) {
 
 /* A row drawn in proportion to `left`. */
 static int64_t draw(pivoting *p) {
-    double target = cst_rng_uniform(&p->rng) * p->running[p->rows - 1];
+    double drawn = cst_rng_uniform(&p->rng) * p->running[p->rows - 1];
     int64_t low = 0;
     int64_t high = p->rows - 1;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
-        if (p->running[middle] > target)
+        if (p->running[middle] > drawn)
             high = middle;
         else
             low = middle + 1;

@@ -90,22 +90,29 @@ fails "a cycle" 'no line above' "$includes" "$tree"
 
 # ---- calls: the same small tree, with a build of it
 calls=$root/scripts/check_calls.sh
-compile() { # text of src/low/low.c
+compile() { # text of src/low/low.c, what src/high/more.c returns
     fresh
     printf '%s\n' "$1" >"$tree/src/low/low.c"
-    printf 'int cst_low(void);\nint cst_high(void);\nint cst_high(void) { return cst_low(); }\n' >"$tree/src/high/high.c"
-    for source in low/low high/high; do
-        mkdir -p "$tree/build/src/${source%/*}"
+    printf 'int cst_high(void);\nint cst_more(void);\nint cst_more(void) { return %s; }\n' "${2:-0}" >"$tree/src/high/more.c"
+    printf 'int cst_low(void);\nint cst_high(void);\nint cst_more(void);\nint cst_high(void) { return cst_low() + cst_more(); }\n' >"$tree/src/high/high.c"
+    mkdir -p "$tree/build/src/low" "$tree/build/src/high"
+    for source in low/low high/high high/more; do
         gcc -c "$tree/src/$source.c" -o "$tree/build/src/$source.c.o"
-    done
+        printf '  "command": "gcc -o ./src/%s.c.o -c %s.c",\n' "$source" "$source"
+    done >"$tree/build/compile_commands.json"
 }
 compile 'int cst_low(void); int cst_low(void) { return 1; }'
 passes "calls" "$calls" "$tree/build" "$tree"
 compile 'int cst_low(void); int cst_high(void); int cst_low(void) { return cst_high(); }'
 fails "a call against the order" 'src/low/low.c uses cst_high of src/high/high.c' "$calls" "$tree/build" "$tree"
-rm "$tree/src/low/low.c"
-passes "an object whose source was removed" "$calls" "$tree/build" "$tree"
-rm -r "$tree/build/src"
+compile 'int cst_low(void); int cst_low(void) { return 1; }' 'cst_high()'
+fails "files that call one another" 'in a circle:.* src/high/more.c' "$calls" "$tree/build" "$tree"
+printf '```call-circles\nhigh: high more\n```\n' >>"$tree/docs/architecture.md"
+passes "files that may" "$calls" "$tree/build" "$tree"
+compile 'int cst_low(void); int cst_high(void); int cst_low(void) { return cst_high(); }'
+sed -i /low.c.o/d "$tree/build/compile_commands.json"
+passes "an object of a former build" "$calls" "$tree/build" "$tree"
+: >"$tree/build/compile_commands.json"
 fails "a build without objects" 'no object files' "$calls" "$tree/build" "$tree"
 
 # ---- headers

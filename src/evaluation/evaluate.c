@@ -58,9 +58,16 @@ static cst_status put_scores(cst_context *context, cst_report *report, const cst
     cst_metrics scores;
     cst_status status = CST_OK;
     if (resamples > 0)
-        status = cst_bootstrap_weighted(context, &probabilities, 1, view->rows, view->classes,
-                                        view->labels, view->weights, 0, resamples, seed,
-                                        CST_BOOTSTRAP_BASIC, 0, &intervals, NULL);
+        status = cst_bootstrap_weighted(context,
+                                        &(cst_bootstrap_input){.probabilities = &probabilities,
+                                                               .methods = 1,
+                                                               .rows = view->rows,
+                                                               .classes = view->classes,
+                                                               .labels = view->labels,
+                                                               .weights = view->weights,
+                                                               .resamples = resamples,
+                                                               .seed = seed},
+                                        &intervals, NULL);
     CST_TRY(cst_stage(context, "scores"));
     CST_TRY(cst_metrics_weighted(context, probabilities, view->rows, view->classes, view->labels,
                                  view->weights, 0, &scores));

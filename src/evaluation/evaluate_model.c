@@ -287,10 +287,17 @@ static cst_status put_methods(cst_context *context, cst_report *report, const ev
     for (int32_t m = 0; m < e->count; m++)
         all[m] = e->methods[m].predicted[0];
     if (plain)
-        status = cst_bootstrap_weighted(context, all, e->count, first->samples,
-                                        cst_model_classes(e->model), first->labels, first->weights,
-                                        0, e->options->resamples, e->options->seed,
-                                        CST_BOOTSTRAP_BASIC, 0, intervals, NULL);
+        status =
+            cst_bootstrap_weighted(context,
+                                   &(cst_bootstrap_input){.probabilities = all,
+                                                          .methods = e->count,
+                                                          .rows = first->samples,
+                                                          .classes = cst_model_classes(e->model),
+                                                          .labels = first->labels,
+                                                          .weights = first->weights,
+                                                          .resamples = e->options->resamples,
+                                                          .seed = e->options->seed},
+                                   intervals, NULL);
     CST_TRY(cst_stage(context, "scores"));
     int64_t samples = 0;
     for (int32_t t = 0; t < e->targets.scored; t++)

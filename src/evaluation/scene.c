@@ -277,16 +277,24 @@ cst_status cst_scene_intervals(cst_context *context, const cst_scene *scene,
         return CST_ERROR_MEMORY;
     for (int32_t m = 0; m < count; m++)
         all[m] = entries[m].probabilities;
-    cst_status status =
-        cst_bootstrap_weighted(context, all, count, scene->samples, scene->classes, scene->labels,
-                               scene->weights, 0, resamples, scene->seed, CST_BOOTSTRAP_ALL,
-                               reference < 0 ? 0 : reference, intervals, differences);
+    cst_bootstrap_input input = {.probabilities = all,
+                                 .methods = count,
+                                 .rows = scene->samples,
+                                 .classes = scene->classes,
+                                 .labels = scene->labels,
+                                 .weights = scene->weights,
+                                 .resamples = resamples,
+                                 .seed = scene->seed,
+                                 .scores = CST_BOOTSTRAP_ALL,
+                                 .reference = reference < 0 ? 0 : reference};
+    cst_status status = cst_bootstrap_weighted(context, &input, intervals, differences);
     for (int32_t m = 1; status == CST_OK && reference < 0 && m < count; m++) {
         cst_metric_intervals pair[2];
         const float *two[2] = {entries[m].probabilities, entries[m - 1].probabilities};
-        status = cst_bootstrap_weighted(context, two, 2, scene->samples, scene->classes,
-                                        scene->labels, scene->weights, 0, resamples, scene->seed,
-                                        CST_BOOTSTRAP_ALL, 1, NULL, pair);
+        input.probabilities = two;
+        input.methods = 2;
+        input.reference = 1;
+        status = cst_bootstrap_weighted(context, &input, NULL, pair);
         differences[m] = pair[0];
     }
     cst_free(context, all);

@@ -220,9 +220,14 @@ static cst_status compute_intervals(cst_context *context, comparison *c,
     cst_status status = all ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t m = 0; status == CST_OK && m < c->count; m++)
         all[m] = c->entries[m].result.values;
-    CST_TRY(cst_value_bootstrap_weighted(context, all, c->count, c->rows.targets, c->rows.weights,
-                                         options->resamples, options->seed, c->reference,
-                                         c->intervals, c->differences));
+    const cst_value_bootstrap_input input = {.predicted = all,
+                                             .methods = c->count,
+                                             .targets = c->rows.targets,
+                                             .weights = c->rows.weights,
+                                             .resamples = options->resamples,
+                                             .seed = options->seed,
+                                             .reference = c->reference};
+    CST_TRY(cst_value_bootstrap_weighted(context, &input, c->intervals, c->differences));
     c->has_intervals = status == CST_OK;
     cst_free(context, all);
     return status;

@@ -104,8 +104,14 @@ static cst_status put_all(cst_context *context, cst_report *report, const scored
         values[m] = *s->values[m];
     if (resamples > 0)
         status =
-            cst_value_bootstrap_weighted(context, values, s->count, s->view->targets,
-                                         s->view->weights, resamples, seed, 0, intervals, NULL);
+            cst_value_bootstrap_weighted(context,
+                                         &(cst_value_bootstrap_input){.predicted = values,
+                                                                      .methods = s->count,
+                                                                      .targets = s->view->targets,
+                                                                      .weights = s->view->weights,
+                                                                      .resamples = resamples,
+                                                                      .seed = seed},
+                                         intervals, NULL);
     cst_report_string(report, root, "task", "regression");
     cst_report_integer(report, root, "samples", s->view->rows);
     json_t *baselines = NULL;

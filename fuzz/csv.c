@@ -1,18 +1,18 @@
 /*
- * Fuzz target: delimited text as a matrix, as a column and as ids. src/io/csv.h, src/io/rows.h.
+ * Fuzz target: delimited text as a matrix, as a column and as ids. src/io/csv.h, src/io/row_file.h.
  */
 #include "common/fuzz.h"
-#include "io/rows.h"
+#include "io/row_file.h"
 
 #include <corestack/files.h>
 #include <math.h>
 
 static void read_matrix(cst_context *context, const char *path) {
-    cst_rows *rows = NULL;
+    cst_row_file *rows = NULL;
     cst_strings *ids = NULL;
-    cst_status status = cst_rows_open(context, &rows, path, 0);
+    cst_status status = cst_row_file_open(context, &rows, path, 0);
     if (status == CST_OK)
-        status = cst_rows_scan(context, rows, NULL, &ids);
+        status = cst_row_file_scan(context, rows, NULL, &ids);
     if (fuzz_good(context, status, false)) {
         FUZZ_CHECK(!ids || ids->count == rows->row_count, "as many ids as rows");
         int64_t count = rows->row_count < 3 ? rows->row_count : 3;
@@ -20,13 +20,13 @@ static void read_matrix(cst_context *context, const char *path) {
         FUZZ_CHECK(values != NULL, "room for three rows");
         for (int64_t first = 0; status == CST_OK && first < rows->row_count; first += count) {
             int64_t left = rows->row_count - first;
-            status = cst_rows_read(context, rows, left < count ? left : count, values);
+            status = cst_row_file_read(context, rows, left < count ? left : count, values);
         }
         (void)fuzz_good(context, status, false);
         cst_free(context, values);
     }
     cst_strings_free(context, ids);
-    cst_rows_close(context, rows);
+    cst_row_file_close(context, rows);
 }
 
 /* What the command line reads beside pools. */

@@ -13,7 +13,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 compare_built() { # folder, folder
     failed=0
-    for name in libcorestack.a cli/*.c; do
+    for name in libcorestack.a libcorestack-weights.a cli/*.c; do
         [ "${name%.c}" = "$name" ] || name=CMakeFiles/corestack.dir/$name.o
         objcopy --strip-debug --enable-deterministic-archives "$1/$name" "$work/one"
         objcopy --strip-debug --enable-deterministic-archives "$2/$name" "$work/other"
@@ -42,7 +42,7 @@ build "$work/a" "$work/a/build"
 sleep 1 # so that no time of day is the same
 build "$work/elsewhere/of/another/length" "$work/out-of-source"
 failed=0
-for file in libcorestack.so libcorestack.a corestack; do
+for file in libcorestack.so libcorestack.a libcorestack-weights.so libcorestack-weights.a corestack; do
     if ! cmp "$work/a/build/$file" "$work/out-of-source/$file"; then
         echo "$file depends on where or when it is built" >&2
         failed=1

@@ -18,7 +18,7 @@ if [ "${1:-}" = --sdist ]; then
     source=$(echo "$folder"/sdist/*.tar.gz)
 fi
 $python -m pip install --quiet --no-build-isolation --no-index --no-deps "$source"
-scripts/check_hardening.sh "$folder"/venv/lib/python3*/site-packages/corestack/libcorestack.so
+scripts/check_hardening.sh "$folder"/venv/lib/python3*/site-packages/corestack/libcorestack*.so
 # The tool of the same sources, to compare with.
 cmake -S . -B "$folder/cmake" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCST_TESTS=OFF >"$folder/cmake.log"
 cmake --build "$folder/cmake" --target corestack --parallel "$JOBS" >>"$folder/cmake.log"

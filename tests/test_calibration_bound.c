@@ -54,9 +54,10 @@ static void certified_bins_agree_with_numpy(void **state) {
     assert_int_equal(cst_mass_edges(context, samples.confidence, third, CB_MASS_BINS, edges, &bins),
                      CST_OK);
     assert_int_equal(bins, CB_MASS_BINS);
-    assert_int_equal(cst_certify_bins(context, edges, bins, samples.confidence + third,
-                                      samples.correct + third, CB_ROWS - third, CB_DELTA, certified,
-                                      &epsilon, &hoeffding),
+    assert_int_equal(cst_certify_bins(context, edges, bins,
+                                      (cst_judged_rows){samples.confidence + third,
+                                                        samples.correct + third, CB_ROWS - third},
+                                      CB_DELTA, certified, &epsilon, &hoeffding),
                      CST_OK);
     for (int b = 0; b < CB_MASS_BINS; b++) {
         const double *r = CB_BIN + (size_t)b * 7;
@@ -176,9 +177,11 @@ static void coverage_by_simulation(void **state) {
         double hoeffding = 0;
         assert_int_equal(cst_mass_edges(context, first.confidence, ROWS, MASS_BINS, edges, &bins),
                          CST_OK);
-        assert_int_equal(cst_certify_bins(context, edges, bins, second.confidence, second.correct,
-                                          ROWS, delta, certified, &epsilon, &hoeffding),
-                         CST_OK);
+        assert_int_equal(
+            cst_certify_bins(context, edges, bins,
+                             (cst_judged_rows){second.confidence, second.correct, ROWS}, delta,
+                             certified, &epsilon, &hoeffding),
+            CST_OK);
         assert_true(epsilon <= hoeffding * 1.2);
         missed[2] += bins_miss(&w, edges, bins, certified, epsilon);
     }
@@ -259,9 +262,9 @@ static void ties_and_empty_bins(void **state) {
     assert_int_equal(cst_mass_edges(context, same, 8, 4, edges, &bins), CST_OK);
     assert_int_equal(bins, 1); /* below 0.7 there is no row */
     assert_true(edges[0] == 0 && edges[1] == 1);
-    assert_int_equal(
-        cst_certify_bins(context, given, 2, same, correct, 8, 0.1, certified, &epsilon, &hoeffding),
-        CST_OK);
+    assert_int_equal(cst_certify_bins(context, given, 2, (cst_judged_rows){same, correct, 8}, 0.1,
+                                      certified, &epsilon, &hoeffding),
+                     CST_OK);
     assert_int_equal(certified[0].count, 0);
     assert_true(certified[0].lower == 0 && certified[0].upper == 1 && certified[0].value == 0.35);
     assert_true(certified[1].count == 8 && certified[1].correct == 7);
@@ -309,7 +312,8 @@ static void bad_input_is_refused(void **state) {
     assert_int_equal(cst_ece_bound_of(context, p, 1, 1, &label, 10, 0.1, &bound), CST_ERROR_INPUT);
     assert_int_equal(cst_mass_edges(context, &c, 0, 2, edges, &bins), CST_ERROR_ARGUMENT);
     assert_int_equal(cst_mass_edges(context, &c, 1, 0, edges, &bins), CST_ERROR_ARGUMENT);
-    assert_int_equal(cst_certify_bins(context, edges, 2, &c, &right, 1, 0, certified, edges, edges),
+    assert_int_equal(cst_certify_bins(context, edges, 2, (cst_judged_rows){&c, &right, 1}, 0,
+                                      certified, edges, edges),
                      CST_ERROR_ARGUMENT);
     /* One row: everything is possible. */
     assert_int_equal(cst_ece_bound_of(context, p, 1, 2, &label, 0, 0.1, &bound), CST_OK);
@@ -328,7 +332,8 @@ static void confidences_outside_are_refused(void **state) {
         int32_t bins = 0;
         cst_certified_bin certified[2];
         cst_status wanted = i < 5 ? CST_ERROR_INPUT : CST_OK;
-        assert_int_equal(cst_certify_bins(context, edges, 2, confidences, correct, 3, 0.1,
+        assert_int_equal(cst_certify_bins(context, edges, 2,
+                                          (cst_judged_rows){confidences, correct, 3}, 0.1,
                                           certified, &epsilon, &hoeffding),
                          wanted);
         if (i < 5)

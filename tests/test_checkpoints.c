@@ -4,8 +4,8 @@
  */
 #include "test_checkpoints.h"
 
-#include "io/hash.h"
 #include "io/safetensors.h"
+#include "weights/hash.h"
 
 #include <inttypes.h>
 #include <math.h>

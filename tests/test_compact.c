@@ -279,7 +279,7 @@ static void folds_share_a_table(void **state) {
         cst_loglinear fit;
         cst_loglinear_options options = cst_loglinear_defaults();
         cst_view_split(&f->view, f->folds, 1, index, &in, &out);
-        in.compact = t ? &table : NULL;
+        cst_compact_attach(&in, t ? &table : NULL);
         cst_view two = cst_view_members(&in, members, 2, pointers);
         options.bias = false;
         options.evidence = false;
@@ -312,7 +312,7 @@ static void logs_are_the_same_held_or_taken(void **state) {
         cst_logtable table;
         cst_compact_options options = {.cut = 5e-3};
         cst_view view = f->view;
-        view.compact = held ? NULL : &bare;
+        cst_compact_attach(&view, held ? NULL : &bare);
         assert_int_equal(cst_logtable_open(f->context, &view, NULL, 1, &options, &table), CST_OK);
         assert_int_equal(cst_logtable_mix(f->context, &table), CST_OK);
         assert_true((table.compact->log_mix != NULL) == (held == 1));

@@ -7,7 +7,7 @@
 #include "io/coco.h"
 #include "io/manifest.h"
 #include "io/npy.h"
-#include "io/rows.h"
+#include "io/row_file.h"
 #include "io/strings.h"
 #include "model/format.h"
 #include "model/stack.h"
@@ -179,13 +179,13 @@ static void sizes_of_members_are_bounded(void **state) {
 static void cells_of_a_record_are_bounded(void **state) {
     enum { CELLS_MAX = 1 << 24 };
     fixture *f = *state;
-    cst_rows *rows = NULL;
+    cst_row_file *rows = NULL;
     char *text = malloc(CELLS_MAX);
     assert_non_null(text);
     memset(text, ',', CELLS_MAX);
     put_bytes(f, "a.csv", text, CELLS_MAX);
     free(text);
-    expect_error(f, cst_rows_open(f->context, &rows, at(f, "a.csv"), 0), CST_ERROR_LIMIT,
+    expect_error(f, cst_row_file_open(f->context, &rows, at(f, "a.csv"), 0), CST_ERROR_LIMIT,
                  "a.csv: line 1 has more than 16777216 cells", NULL);
 }
 

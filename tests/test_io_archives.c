@@ -7,10 +7,10 @@
 
 #include "detection/splits.h"
 #include "io/coco.h"
-#include "io/hash.h"
 #include "io/png.h"
-#include "io/rows.h"
+#include "io/row_file.h"
 #include "pool/pool.h"
+#include "weights/hash.h"
 
 #include <corestack/files.h>
 #include <corestack/pool.h>
@@ -435,7 +435,7 @@ static void limits_hold_for_every_format(void **state) {
     (void)put_texts(f);
     for (int limit = 0; limit < 2; limit++) {
         uint64_t most = limit ? 1 : 1000;
-        cst_rows *rows = NULL;
+        cst_row_file *rows = NULL;
         cst_column column;
         cst_strings *ids = NULL;
         cst_coco *coco = NULL;
@@ -444,7 +444,7 @@ static void limits_hold_for_every_format(void **state) {
         int64_t size[2];
         expect_ok(f, cst_coco_read_images(f->context, &coco, at(f, "z.npz#gt.json"), 0));
         cst_status all[] = {
-            cst_rows_open(f->context, &rows, at(f, "z.npz#p.csv"), most),
+            cst_row_file_open(f->context, &rows, at(f, "z.npz#p.csv"), most),
             cst_column_read(f->context, &column, at(f, "z.npz#y.csv"), NULL, NULL, most),
             cst_ids_read(f->context, &ids, at(f, "z.npz#ids.csv"), NULL, most),
             cst_coco_read_boxes(f->context, &boxes, at(f, "z.npz#dt.json"), most, coco, true),
@@ -452,7 +452,7 @@ static void limits_hold_for_every_format(void **state) {
         };
         for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
             assert_int_equal(all[i], limit ? CST_ERROR_LIMIT : CST_OK);
-        cst_rows_close(f->context, rows);
+        cst_row_file_close(f->context, rows);
         cst_column_clear(f->context, &column);
         cst_strings_free(f->context, ids);
         cst_coco_boxes_free(f->context, boxes);
@@ -550,9 +550,9 @@ static int stop_once_told(void *user, const char *stage, int64_t done, int64_t t
 }
 
 static cst_status read_rows(fixture *f, const char *path) {
-    cst_rows *rows = NULL;
-    cst_status status = cst_rows_open(f->context, &rows, path, 0);
-    cst_rows_close(f->context, rows);
+    cst_row_file *rows = NULL;
+    cst_status status = cst_row_file_open(f->context, &rows, path, 0);
+    cst_row_file_close(f->context, rows);
     return status;
 }
 

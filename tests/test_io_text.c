@@ -6,7 +6,7 @@
 
 #include "comma_locale.h"
 #include "io/manifest.h"
-#include "io/rows.h"
+#include "io/row_file.h"
 
 #include <math.h>
 
@@ -15,13 +15,13 @@
 /* Reads a whole matrix; *ids may be NULL. */
 static cst_status read_matrix(fixture *f, const char *name, double *out, int64_t *rows,
                               int64_t *width, cst_strings **ids) {
-    cst_rows *r = NULL;
+    cst_row_file *r = NULL;
     cst_strings *found = NULL;
-    cst_status status = cst_rows_open(f->context, &r, at(f, name), 0);
+    cst_status status = cst_row_file_open(f->context, &r, at(f, name), 0);
     if (status == CST_OK)
-        status = cst_rows_scan(f->context, r, NULL, &found);
+        status = cst_row_file_scan(f->context, r, NULL, &found);
     if (status == CST_OK)
-        status = cst_rows_read(f->context, r, r->row_count, out);
+        status = cst_row_file_read(f->context, r, r->row_count, out);
     if (status == CST_OK) {
         *rows = r->row_count;
         *width = r->width;
@@ -30,7 +30,7 @@ static cst_status read_matrix(fixture *f, const char *name, double *out, int64_t
         *ids = found;
     else
         cst_strings_free(f->context, found);
-    cst_rows_close(f->context, r);
+    cst_row_file_close(f->context, r);
     return status;
 }
 
@@ -302,24 +302,24 @@ static void places_in_tables(void **state) {
         {"1,2\n3,4\n", "row 1 (line 2, column 1)", "row 1 (line 2, column 2)"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
-        cst_rows *rows = NULL;
+        cst_row_file *rows = NULL;
         cst_strings *ids = NULL;
         double values[4];
         char where[CST_WHERE_CHARS];
         char shape[CST_NPY_SHAPE_CHARS];
         put_text(f, "t.csv", cases[k].text);
-        expect_ok(f, cst_rows_open(f->context, &rows, at(f, "t.csv"), 0));
-        assert_string_equal(cst_rows_shape_text(rows, shape), "(?, 2)");
-        expect_ok(f, cst_rows_scan(f->context, rows, NULL, &ids));
-        assert_string_equal(cst_rows_shape_text(rows, shape), "(2, 2)");
-        expect_ok(f, cst_rows_read(f->context, rows, 2, values));
+        expect_ok(f, cst_row_file_open(f->context, &rows, at(f, "t.csv"), 0));
+        assert_string_equal(cst_row_file_shape_text(rows, shape), "(?, 2)");
+        expect_ok(f, cst_row_file_scan(f->context, rows, NULL, &ids));
+        assert_string_equal(cst_row_file_shape_text(rows, shape), "(2, 2)");
+        expect_ok(f, cst_row_file_read(f->context, rows, 2, values));
         assert_true(values[2] == 3 && values[3] == 4);
-        assert_string_equal(cst_rows_where(rows, 0, 1, 0, where), cases[k].first);
-        assert_string_equal(cst_rows_where(rows, 0, 1, 1, where), cases[k].second);
-        assert_string_equal(cst_rows_where(rows, 0, 0, -1, where),
+        assert_string_equal(cst_row_file_where(rows, 0, 1, 0, where), cases[k].first);
+        assert_string_equal(cst_row_file_where(rows, 0, 1, 1, where), cases[k].second);
+        assert_string_equal(cst_row_file_where(rows, 0, 0, -1, where),
                             k == 3 ? "row 0 (line 1)" : "row 0 (line 2)");
         cst_strings_free(f->context, ids);
-        cst_rows_close(f->context, rows);
+        cst_row_file_close(f->context, rows);
     }
 }
 
@@ -336,18 +336,18 @@ static void wide_tables(void **state) {
         used += (size_t)sprintf(text + used, "%s%d", c ? "," : "\n", c);
     put_bytes(f, "t.csv", text, used);
     free(text);
-    cst_rows *rows = NULL;
+    cst_row_file *rows = NULL;
     cst_strings *ids = NULL;
     double values[COLUMNS];
-    expect_ok(f, cst_rows_open(f->context, &rows, at(f, "t.csv"), 0));
+    expect_ok(f, cst_row_file_open(f->context, &rows, at(f, "t.csv"), 0));
     assert_int_equal(rows->width, COLUMNS);
-    expect_ok(f, cst_rows_scan(f->context, rows, NULL, &ids));
+    expect_ok(f, cst_row_file_scan(f->context, rows, NULL, &ids));
     assert_int_equal(rows->row_count, 1);
-    expect_ok(f, cst_rows_read(f->context, rows, 1, values));
+    expect_ok(f, cst_row_file_read(f->context, rows, 1, values));
     for (int c = 0; c < COLUMNS; c++)
         assert_true(values[c] == c);
     assert_null(ids);
-    cst_rows_close(f->context, rows);
+    cst_row_file_close(f->context, rows);
 }
 
 static cst_strings *strings_of(fixture *f, const char *const *texts) {

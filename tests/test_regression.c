@@ -89,11 +89,11 @@ static void lambda_is_that_of_the_evidence_or_of_held_out_error(void **state) {
     fixture *f = *state;
     for (int d = 0; d < POOL_OUTPUTS; d++) {
         cst_linear_pool pool;
-        cst_pool_options options = {.prior = CST_POOL_PRIOR_EVIDENCE, .power = 4};
+        cst_linear_pool_options options = {.prior = CST_LINEAR_POOL_EVIDENCE, .power = 4};
         assert_int_equal(cst_linear_pool_fit(f->context, &f->moments[d], &options, &pool), CST_OK);
         assert_near(log(pool.lambda), log(pool_evidence[d]), 1e-4);
         cst_linear_pool_free(f->context, &pool);
-        options = (cst_pool_options){.prior = CST_POOL_PRIOR_CV};
+        options = (cst_linear_pool_options){.prior = CST_LINEAR_POOL_CV};
         assert_int_equal(cst_linear_pool_fit(f->context, &f->moments[d], &options, &pool), CST_OK);
         assert_near(log(pool.lambda), log(pool_cv[d]), 1e-9);
         cst_linear_pool_free(f->context, &pool);

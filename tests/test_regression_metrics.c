@@ -99,9 +99,12 @@ static void a_constant_target_is_one_whatever_sums_round_to(void **state) {
                 cst_value_metrics_weighted(*state, &p, target, weighted ? weights : NULL, &m, NULL),
                 CST_OK);
             assert_true(m.r2 == 0);
-            assert_int_equal(cst_value_bootstrap_weighted(*state, &p, 1, target,
-                                                          weighted ? weights : NULL, 64, 0, 0,
-                                                          &intervals, NULL),
+            const cst_value_bootstrap_input input = {.predicted = &p,
+                                                     .methods = 1,
+                                                     .targets = target,
+                                                     .weights = weighted ? weights : NULL,
+                                                     .resamples = 64};
+            assert_int_equal(cst_value_bootstrap_weighted(*state, &input, &intervals, NULL),
                              CST_OK);
             assert_true(intervals.r2.value == 0 && intervals.r2.low == 0 && intervals.r2.high == 0);
         }

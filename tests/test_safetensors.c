@@ -6,7 +6,7 @@
 
 #include "failing_memory.h"
 #include "io/safetensors.h"
-#include "io/safetensors_write.h"
+#include "weights/safetensors_write.h"
 
 #include <corestack/safetensors.h>
 #include <fcntl.h>

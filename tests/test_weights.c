@@ -214,9 +214,13 @@ static void value_scores_match_numpy(void **state) {
     double found[] = {m.rmse, m.mae, m.median_ae, m.r2, m.nll, m.coverage[0], m.width[0]};
     for (size_t i = 0; i < sizeof found / sizeof found[0]; i++)
         close_to(found[i], rw_value_scores[i], 1e-9);
-    assert_int_equal(cst_value_bootstrap_weighted(context, &values, 1, rw_targets, rw_weights, 200,
-                                                  3, 0, &intervals, NULL),
-                     CST_OK);
+    const cst_value_bootstrap_input drawn = {.predicted = &values,
+                                             .methods = 1,
+                                             .targets = rw_targets,
+                                             .weights = rw_weights,
+                                             .resamples = 200,
+                                             .seed = 3};
+    assert_int_equal(cst_value_bootstrap_weighted(context, &drawn, &intervals, NULL), CST_OK);
     close_to(intervals.rmse.value, m.rmse, 1e-9);
     close_to(intervals.mae.value, m.mae, 1e-9);
     close_to(intervals.r2.value, m.r2, 1e-9);
@@ -232,7 +236,8 @@ static void linear_pool_matches_numpy(void **state) {
     cst_moments moments;
     cst_linear_pool pool;
     cst_gate none = {.mode = CST_GATE_NONE, .inputs = RW_MEMBERS};
-    cst_pool_options options = {.prior = CST_POOL_PRIOR_FIXED, .precision = 4, .power = 1.5};
+    cst_linear_pool_options options = {
+        .prior = CST_LINEAR_POOL_FIXED, .precision = 4, .power = 1.5};
     for (int k = 0; k < RW_MEMBERS; k++)
         data[k] = rw_values + (size_t)k * RW_ROWS;
     cst_view view = view_of(rw_weights);
@@ -410,9 +415,16 @@ static void resamples_keep_the_weights(void **state) {
     assert_int_equal(rows, RW_ROWS);
     assert_int_equal(
         cst_metrics_weighted(context, p, rows, RW_CLASSES, labels, weights, 0, &expected), CST_OK);
-    assert_int_equal(cst_bootstrap_weighted(context, &members[1], 1, RW_ROWS, RW_CLASSES, rw_labels,
-                                            rw_weights, 0, 1, 5, CST_BOOTSTRAP_ALL, 0, &one, NULL),
-                     CST_OK);
+    cst_bootstrap_input input = {.probabilities = &members[1],
+                                 .methods = 1,
+                                 .rows = RW_ROWS,
+                                 .classes = RW_CLASSES,
+                                 .labels = rw_labels,
+                                 .weights = rw_weights,
+                                 .resamples = 1,
+                                 .seed = 5,
+                                 .scores = CST_BOOTSTRAP_ALL};
+    assert_int_equal(cst_bootstrap_weighted(context, &input, &one, NULL), CST_OK);
     const double found[] = {one.top1.low,         one.nll.low,      one.brier.low,
                             one.ece.low,          one.ece_mass.low, one.ece_classwise.low,
                             one.ece_debiased.low, one.corp.low};
@@ -421,10 +433,9 @@ static void resamples_keep_the_weights(void **state) {
                              expected.ece_debiased, expected.corp};
     for (size_t s = 0; s < sizeof found / sizeof found[0]; s++)
         close_to(found[s], wanted[s], 1e-9);
-    assert_int_equal(cst_bootstrap_weighted(context, &members[1], 1, RW_ROWS, RW_CLASSES, rw_labels,
-                                            rw_weights, 0, 50, 5, CST_BOOTSTRAP_BASIC, 0, &whole,
-                                            NULL),
-                     CST_OK);
+    input.resamples = 50;
+    input.scores = CST_BOOTSTRAP_BASIC;
+    assert_int_equal(cst_bootstrap_weighted(context, &input, &whole, NULL), CST_OK);
     close_to(whole.top1.value, one.top1.value, 1e-12);
     assert_true(whole.nll.low < whole.nll.value && whole.nll.value < whole.nll.high);
     cst_resample_free(context, &drawn);

@@ -1,7 +1,8 @@
 /*
- * Soups: one network whose weights are a mix of several fine-tuned ones, chosen by what the mixes
- * predict. The library mixes and scores; predicting is a program of the caller's. docs/weights.md.
- * Paper: Related Work (weight-space fusion); Wortsman et al. 2022, "Model soups".
+ * In libcorestack-weights. Soups: one network whose weights are a mix of several fine-tuned ones,
+ * chosen by what the mixes predict. The library mixes and scores; predicting is a program of the
+ * caller's. docs/weights.md. Paper: Related Work (weight-space fusion); Wortsman et al. 2022,
+ * "Model soups".
  */
 #ifndef CORESTACK_SOUP_H
 #define CORESTACK_SOUP_H

@@ -1,4 +1,4 @@
-"""The shared library: its functions, structs and constants as include/corestack declares them.
+"""The shared libraries: their functions, structs and constants as include/corestack declares them.
 
 python/tests/test_binding.py compares every declaration here with the headers.
 """
@@ -9,7 +9,7 @@ import ctypes
 import os
 from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from pathlib import Path
-from typing import Iterator
+from typing import Any, Iterator
 
 LOG = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 SOUP_HOOK = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_char_p, c_char_p)
@@ -254,7 +254,8 @@ _OUT = POINTER(c_void_p)
 _COUNT = POINTER(c_int64)
 
 # name: (result, arguments). Opaque pointers and arrays are void *.
-FUNCTIONS = {
+# Of libcorestack.
+FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "cst_version": (c_char_p, []),
     "cst_context_create": (_STATUS, [_OUT]),
     "cst_context_free": (None, [c_void_p]),
@@ -305,13 +306,6 @@ FUNCTIONS = {
     "cst_compare": (_STATUS, [c_void_p, c_void_p, POINTER(CompareOptions), _OUT]),
     "cst_ablate": (_STATUS, [c_void_p, c_void_p, POINTER(CompareOptions), _OUT]),
     "cst_sweep": (_STATUS, [c_void_p, c_void_p, POINTER(SweepOptions), POINTER(CompareOptions), _OUT]),
-    "cst_soup_fail": (_STATUS, [c_void_p, _STATUS, c_char_p]),
-    "cst_soup_uniform": (_STATUS, [c_void_p, POINTER(c_char_p), c_int32, c_char_p, _OUT]),
-    "cst_soup_greedy": (_STATUS, [c_void_p, POINTER(c_char_p), c_int32, POINTER(SoupConfig), c_char_p, _OUT]),
-    "cst_soup_learned": (_STATUS, [c_void_p, POINTER(c_char_p), c_int32, POINTER(SoupConfig), c_char_p, _OUT]),
-    "cst_swa_average": (_STATUS, [c_void_p, POINTER(c_char_p), c_int32, c_char_p, c_char_p]),
-    "cst_swag_fit": (_STATUS, [c_void_p, POINTER(c_char_p), c_int32, c_int32, c_char_p]),
-    "cst_swag_sample": (_STATUS, [c_void_p, c_char_p, c_int32, c_double, c_uint64, c_int32, c_char_p]),
     "cst_report_new": (_STATUS, [c_void_p, c_char_p, _OUT]),
     "cst_report_set_string": (_STATUS, [c_void_p, c_void_p, c_char_p, c_char_p]),
     "cst_report_set_integer": (_STATUS, [c_void_p, c_void_p, c_char_p, c_int64]),
@@ -410,6 +404,17 @@ FUNCTIONS = {
     "cst_safetensors_read_f32": (_STATUS, [c_void_p, c_void_p, c_int64, c_int64, c_int64, c_void_p]),
     "cst_safetensors_read_f64": (_STATUS, [c_void_p, c_void_p, c_int64, c_int64, c_int64, c_void_p]),
     "cst_safetensors_map": (_STATUS, [c_void_p, c_void_p, c_int64, _OUT]),
+}
+
+# Of libcorestack-weights.
+WEIGHTS_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+    "cst_soup_fail": (_STATUS, [c_void_p, _STATUS, c_char_p]),
+    "cst_soup_uniform": (_STATUS, [c_void_p, POINTER(c_char_p), c_int32, c_char_p, _OUT]),
+    "cst_soup_greedy": (_STATUS, [c_void_p, POINTER(c_char_p), c_int32, POINTER(SoupConfig), c_char_p, _OUT]),
+    "cst_soup_learned": (_STATUS, [c_void_p, POINTER(c_char_p), c_int32, POINTER(SoupConfig), c_char_p, _OUT]),
+    "cst_swa_average": (_STATUS, [c_void_p, POINTER(c_char_p), c_int32, c_char_p, c_char_p]),
+    "cst_swag_fit": (_STATUS, [c_void_p, POINTER(c_char_p), c_int32, c_int32, c_char_p]),
+    "cst_swag_sample": (_STATUS, [c_void_p, c_char_p, c_int32, c_double, c_uint64, c_int32, c_char_p]),
     "cst_safetensors_writer_open": (_STATUS, [c_void_p, _OUT, c_char_p, c_int]),
     "cst_safetensors_writer_add": (_STATUS, [c_void_p, c_void_p, c_char_p, c_int, POINTER(c_int64), c_int32]),
     "cst_safetensors_writer_metadata": (_STATUS, [c_void_p, c_void_p, c_char_p, c_char_p]),
@@ -451,8 +456,7 @@ def _blas_without_threads() -> Iterator[None]:
             os.environ[name] = before
 
 
-def _load() -> ctypes.CDLL:
-    path = Path(os.environ.get("CORESTACK_LIBRARY") or Path(__file__).with_name("libcorestack.so"))
+def _load(path: Path, functions: dict[str, tuple[Any, list[Any]]]) -> ctypes.CDLL:
     try:
         with _blas_without_threads():
             library = ctypes.CDLL(str(path))
@@ -462,12 +466,15 @@ def _load() -> ctypes.CDLL:
             "folder, and see that the libraries it needs are installed (libopenblas0, liblapacke, libjansson4, libzip4, "
             "libpng16-16, libyajl2)"
         ) from error
-    for name, (result, arguments) in FUNCTIONS.items():
+    for name, (result, arguments) in functions.items():
         function = getattr(library, name)
         function.restype = result
         function.argtypes = arguments
     return library
 
 
-lib = _load()
+_PATH = Path(os.environ.get("CORESTACK_LIBRARY") or Path(__file__).with_name("libcorestack.so"))
+lib = _load(_PATH, FUNCTIONS)
+# It needs libcorestack, which it finds in the process by its name (SONAME).
+weights_lib = _load(_PATH.with_name("libcorestack-weights.so"), WEIGHTS_FUNCTIONS)
 version: str = lib.cst_version().decode()

@@ -95,7 +95,7 @@ class Binding(unittest.TestCase):
                 parts = [] if arguments.strip() == "void" else arguments.split(",")
                 found[name] = (kind_of(result), [kind_of(part) for part in parts])
         self.assertGreater(len(found), 80)
-        for name, (result, arguments) in c.FUNCTIONS.items():
+        for name, (result, arguments) in (c.FUNCTIONS | c.WEIGHTS_FUNCTIONS).items():
             with self.subTest(name):
                 here = (kind_of_ctypes(result), [kind_of_ctypes(kind) for kind in arguments])
                 self.assertEqual(here, found[name])

@@ -17,7 +17,8 @@ from common import ROOT
 
 from corestack import _library
 
-LIBRARY = os.environ.get("CORESTACK_LIBRARY") or str(Path(_library.__file__).with_name("libcorestack.so"))
+LIBRARY = Path(os.environ.get("CORESTACK_LIBRARY") or Path(_library.__file__).with_name("libcorestack.so"))
+WEIGHTS = LIBRARY.with_name("libcorestack-weights.so")
 BUILD = "from setuptools import build_meta; import sys; print(build_meta.build_wheel(sys.argv[1]))"
 
 
@@ -73,7 +74,7 @@ class Packaging(unittest.TestCase):
         cls.folder = Path(held.name)
         cls.wheels = []
         for name in ("first", "second"):
-            done = build(cls.folder / name, CORESTACK_LIBRARY=LIBRARY)
+            done = build(cls.folder / name, CORESTACK_LIBRARY=str(LIBRARY))
             if done.returncode != 0:
                 raise AssertionError(done.stdout + done.stderr)
             cls.wheels += (cls.folder / name).glob("*.whl")
@@ -87,10 +88,11 @@ class Packaging(unittest.TestCase):
             names = set(wheel.namelist())
             (about,) = {name.split("/")[0] for name in names if ".dist-info/" in name}
             expected = {f"corestack/{path.name}" for path in (ROOT / "python" / "corestack").glob("*.py")}
-            expected |= {"corestack/py.typed", "corestack/libcorestack.so"}
+            expected |= {"corestack/py.typed", "corestack/libcorestack.so", "corestack/libcorestack-weights.so"}
             expected |= {f"{about}/{name}" for name in ("LICENSE", "METADATA", "WHEEL", "RECORD", "top_level.txt")}
             self.assertEqual(names, expected)
-            self.assertEqual(wheel.read("corestack/libcorestack.so"), Path(LIBRARY).read_bytes())
+            for library in (LIBRARY, WEIGHTS):
+                self.assertEqual(wheel.read(f"corestack/{library.name}"), library.read_bytes())
             self.assertEqual(wheel.read(f"{about}/LICENSE"), (ROOT / "LICENSE").read_bytes())
             data = email.message_from_bytes(wheel.read(f"{about}/METADATA"))
         self.assertEqual((data["Name"], data["Version"], data["License"]), ("corestack", _library.version, "MIT"))
@@ -99,10 +101,11 @@ class Packaging(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("readelf"), "there is no readelf")
     def test_library_names_no_folder(self):
-        out = subprocess.run(["readelf", "-d", LIBRARY], check=True, capture_output=True, text=True).stdout
-        self.assertIn("NEEDED", out)
-        self.assertNotIn("RPATH", out)
-        self.assertNotIn("RUNPATH", out)
+        for library in (LIBRARY, WEIGHTS):
+            out = subprocess.run(["readelf", "-d", library], check=True, capture_output=True, text=True).stdout
+            self.assertIn("NEEDED", out)
+            self.assertNotIn("RPATH", out)
+            self.assertNotIn("RUNPATH", out)
 
     def test_without_cmake(self):
         empty = self.folder / "bin"

@@ -5,6 +5,8 @@
 #ifndef CST_BASE_GUARD_H
 #define CST_BASE_GUARD_H
 
+#include "base/private_api.h"
+
 #include <corestack/context.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,8 +25,8 @@ void cst_owner_give(cst_owner *owner);
 
 /* Enters a context; *entered is it, or NULL where that is refused: CST_ERROR_ARGUMENT for NULL and
  * (with checks of handles) a freed one, CST_ERROR_BUSY while another thread is inside. */
-cst_status cst_context_enter(cst_context *context, cst_context **entered);
-void cst_context_leave(cst_context **entered);
+CST_PRIVATE_API cst_status cst_context_enter(cst_context *context, cst_context **entered);
+CST_PRIVATE_API void cst_context_leave(cst_context **entered);
 
 /* Enters `context` for the rest of the block, or returns why not. */
 #if defined(__GNUC__)
@@ -51,10 +53,11 @@ void cst_context_leave(cst_context **entered);
 
 #define CST_ARRAY_BYTES ((uint64_t)1 << 56)
 
-cst_status cst_fail_size(cst_context *context, const char *call, int64_t rows, int64_t columns);
+CST_PRIVATE_API cst_status cst_fail_size(cst_context *context, const char *call, int64_t rows,
+                                         int64_t columns);
 /* Whether rows x columns elements of so many bytes fit; also where there are less than none, which
  * calls refuse in words of their own. */
-bool cst_size_fits(int64_t rows, int64_t columns, size_t bytes);
+CST_PRIVATE_API bool cst_size_fits(int64_t rows, int64_t columns, size_t bytes);
 #define CST_FITS(context, rows, columns, bytes)                                                    \
     do {                                                                                           \
         if (!cst_size_fits(rows, columns, bytes))                                                  \
@@ -68,7 +71,7 @@ bool cst_size_fits(int64_t rows, int64_t columns, size_t bytes);
 
 #define CST_SEED_MAX ((uint64_t)1 << 53)
 
-cst_status cst_fail_seed(cst_context *context, const char *call, uint64_t seed);
+CST_PRIVATE_API cst_status cst_fail_seed(cst_context *context, const char *call, uint64_t seed);
 #define CST_SEED(context, seed)                                                                    \
     do {                                                                                           \
         if ((seed) > CST_SEED_MAX)                                                                 \

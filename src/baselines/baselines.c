@@ -1,5 +1,5 @@
 /*
- * The table of baselines, and what all of them share: the fit's arrays, the linear mixture.
+ * The table of baselines: finding one by its name, fitting it, predicting with it.
  * method.md section 8.
  */
 #include "baselines/baselines.h"
@@ -70,47 +70,6 @@ cst_status cst_baseline_fit_run(cst_context *context, const cst_baseline *baseli
     return status;
 }
 
-cst_status cst_mixture_rows(cst_context *context, const cst_view *view, const double *weights,
-                            int64_t first, int64_t count, float *scratch, double *out) {
-    size_t cells = (size_t)count * (size_t)view->classes;
-    memset(out, 0, cells * sizeof *out);
-    for (int32_t k = 0; k < view->members; k++) {
-        if (weights[k] == 0)
-            continue;
-        const float *rows = NULL;
-        cst_status status = cst_view_rows(context, view, k, first, count, scratch, &rows);
-        if (status != CST_OK)
-            return status;
-        for (size_t j = 0; j < cells; j++)
-            out[j] += weights[k] * (double)rows[j];
-    }
-    return CST_OK;
-}
-
-typedef struct predict_job {
-    const cst_baseline_fit *fit;
-    const cst_view *view;
-    float *out;
-} predict_job;
-
-static cst_status predict_block(cst_context *context, void *user, int64_t block) {
-    const predict_job *job = user;
-    const cst_view *view = job->view;
-    int64_t first = cst_block_first(block);
-    int64_t count = cst_block_size(view->rows, block);
-    size_t cells = (size_t)count * (size_t)view->classes;
-    float *to = job->out + (size_t)first * (size_t)view->classes;
-    float *scratch = cst_alloc(context, cst_view_copies(view) ? cells : 0, sizeof *scratch);
-    double *mixture = cst_alloc(context, cells, sizeof *mixture);
-    cst_status status = scratch && mixture ? CST_OK : CST_ERROR_MEMORY;
-    CST_TRY(cst_mixture_rows(context, view, job->fit->weights, first, count, scratch, mixture));
-    for (size_t j = 0; status == CST_OK && j < cells; j++)
-        to[j] = (float)mixture[j];
-    cst_free(context, scratch);
-    cst_free(context, mixture);
-    return status;
-}
-
 cst_status cst_baseline_fit_predict(cst_context *context, const cst_baseline_fit *fit,
                                     const cst_view *view, float *out) {
     if (fit->members != view->members || fit->classes != view->classes)
@@ -119,10 +78,8 @@ cst_status cst_baseline_fit_predict(cst_context *context, const cst_baseline_fit
                         "and %d",
                         fit->baseline->name, fit->members, fit->classes, view->members,
                         view->classes);
-    if (fit->baseline->predict)
-        return fit->baseline->predict(context, fit, view, out);
-    predict_job job = {fit, view, out};
-    return cst_parallel_for(context, cst_block_count(view->rows), predict_block, &job);
+    return (fit->baseline->predict ? fit->baseline->predict : cst_mixture_predict)(context, fit,
+                                                                                   view, out);
 }
 
 void cst_baseline_fit_free(cst_context *context, cst_baseline_fit *fit) {

@@ -96,4 +96,8 @@ void cst_baseline_fit_free(cst_context *context, cst_baseline_fit *fit);
 cst_status cst_mixture_rows(cst_context *context, const cst_view *view, const double *weights,
                             int64_t first, int64_t count, float *scratch, double *out);
 
+/* Probabilities [view->rows][classes] of the linear mixture by a fit's weights. */
+cst_status cst_mixture_predict(cst_context *context, const cst_baseline_fit *fit,
+                               const cst_view *view, float *out);
+
 #endif

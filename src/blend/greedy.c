@@ -353,10 +353,8 @@ static double round_work(const cst_view *view) {
     return (double)view->rows * (view->classes + (double)view->members);
 }
 
-cst_status cst_greedy_select(cst_context *context, const cst_view *view, int32_t rounds,
-                             uint32_t seed, cst_greedy *out) {
-    if (view->weights) /* the fast loss is of rows that count alike */
-        return cst_greedy_select_by(context, view, CST_GREEDY_LOG_LOSS, rounds, seed, out);
+cst_status cst_greedy_select_alike(cst_context *context, const cst_view *view, int32_t rounds,
+                                   uint32_t seed, cst_greedy *out) {
     *out = (cst_greedy){0};
     cst_status status = cst_greedy_check(context, view, rounds);
     if (status != CST_OK)

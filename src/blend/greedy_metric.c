@@ -138,7 +138,7 @@ cst_status cst_greedy_select_by(cst_context *context, const cst_view *view,
                                 cst_greedy_metric metric, int32_t rounds, uint32_t seed,
                                 cst_greedy *out) {
     if (metric == CST_GREEDY_LOG_LOSS && !view->weights)
-        return cst_greedy_select(context, view, rounds, seed, out);
+        return cst_greedy_select_alike(context, view, rounds, seed, out);
     *out = (cst_greedy){0};
     cst_status status = cst_greedy_check(context, view, rounds);
     if (status != CST_OK)
@@ -154,4 +154,9 @@ cst_status cst_greedy_select_by(cst_context *context, const cst_view *view,
                     : CST_ERROR_MEMORY;
     cst_free(context, s.mean);
     return status;
+}
+
+cst_status cst_greedy_select(cst_context *context, const cst_view *view, int32_t rounds,
+                             uint32_t seed, cst_greedy *out) {
+    return cst_greedy_select_by(context, view, CST_GREEDY_LOG_LOSS, rounds, seed, out);
 }

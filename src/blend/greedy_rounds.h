@@ -22,6 +22,10 @@ typedef cst_status (*cst_greedy_losses_fn)(cst_context *context, void *user, int
 /* The error of arguments that cannot be selected on. */
 cst_status cst_greedy_check(cst_context *context, const cst_view *view, int32_t rounds);
 
+/* In greedy.c: on the log loss of a view without weights, fast. */
+cst_status cst_greedy_select_alike(cst_context *context, const cst_view *view, int32_t rounds,
+                                   uint32_t seed, cst_greedy *out);
+
 /* `work`: cells read in a round, which decides whether threads share it. *out is zeroed first and
  * empty after an error. */
 cst_status cst_greedy_run(cst_context *context, const cst_view *view, int32_t rounds, uint32_t seed,

@@ -25,7 +25,7 @@ typedef struct stacking {
     double *sums;      /* 1 + members + members^2: objective, gradient, curvature */
     double *hessian;   /* [members][members] */
     double *b;         /* [members] */
-    double *target;    /* [members] */
+    double *minimiser; /* [members] */
     double *trial;     /* [members] */
 } stacking;
 
@@ -34,7 +34,7 @@ static void stacking_free(cst_context *context, stacking *s) {
     cst_free(context, s->sums);
     cst_free(context, s->hessian);
     cst_free(context, s->b);
-    cst_free(context, s->target);
+    cst_free(context, s->minimiser);
     cst_free(context, s->trial);
 }
 
@@ -104,7 +104,7 @@ static cst_status evaluate(cst_context *context, stacking *s, const double *w) {
     return status;
 }
 
-/* target = minimum over u >= 0 of the quadratic model of -mean log(mixture) + sum u around w. */
+/* minimiser = minimum over u >= 0 of the quadratic model of -mean log(mixture) + sum u around w. */
 static cst_status newton_target(cst_context *context, stacking *s, const double *w) {
     size_t n = (size_t)s->oof->members;
     const double *ratios = s->sums + 1;
@@ -123,23 +123,23 @@ static cst_status newton_target(cst_context *context, stacking *s, const double 
         for (size_t j = 0; j < n; j++)
             s->b[i] += s->hessian[i * n + j] * w[j];
     }
-    return cst_nonnegative_quadratic(context, (int32_t)n, s->hessian, s->b, s->target);
+    return cst_nonnegative_quadratic(context, (int32_t)n, s->hessian, s->b, s->minimiser);
 }
 
-/* Moves w towards the target, halving the way until the loss falls enough. *moved is false when no
- * length does, which is where rounding ends the search. `sums` are those of the new w. */
+/* Moves w towards the minimiser, halving the way until the loss falls enough. *moved is false when
+ * no length does, which is where rounding ends the search. `sums` are those of the new w. */
 static cst_status line_search(cst_context *context, stacking *s, double *w, bool *moved) {
     size_t n = (size_t)s->oof->members;
     double loss = s->sums[0];
     double slope = 0;
     for (size_t m = 0; m < n; m++)
-        slope += (1 - s->sums[1 + m]) * (s->target[m] - w[m]);
+        slope += (1 - s->sums[1 + m]) * (s->minimiser[m] - w[m]);
     cst_status status = CST_OK;
     *moved = false;
     for (double length = 1; status == CST_OK && !*moved && length > 1e-8; length *= 0.5) {
         double sum = 0;
         for (size_t m = 0; m < n; m++) {
-            s->trial[m] = w[m] + length * (s->target[m] - w[m]);
+            s->trial[m] = w[m] + length * (s->minimiser[m] - w[m]);
             sum += s->trial[m];
         }
         if (!(sum > 0))
@@ -197,9 +197,9 @@ cst_status cst_blend_stacking(cst_context *context, const cst_view *oof, double 
     s.sums = cst_alloc(context, 1 + n + n * n, sizeof *s.sums);
     s.hessian = cst_alloc(context, n * n, sizeof *s.hessian);
     s.b = cst_alloc(context, n, sizeof *s.b);
-    s.target = cst_alloc(context, n, sizeof *s.target);
+    s.minimiser = cst_alloc(context, n, sizeof *s.minimiser);
     s.trial = cst_alloc(context, n, sizeof *s.trial);
-    if (!s.likelihood || !s.sums || !s.hessian || !s.b || !s.target || !s.trial)
+    if (!s.likelihood || !s.sums || !s.hessian || !s.b || !s.minimiser || !s.trial)
         status = CST_ERROR_MEMORY;
     CST_TRY(cst_parallel_for(context, cst_block_count(oof->rows), gather_block, &s));
     int threads = cst_context_threads(context);

@@ -134,9 +134,10 @@ static cst_status certify(cst_context *context, const cst_bound_work *work, cst_
         correct[i] = samples.correct[work->order[i]];
     }
     CST_TRY(cst_mass_edges(context, confidence, work->half, bins, edges, &used));
-    CST_TRY(cst_certify_bins(context, edges, used, confidence + work->half, correct + work->half,
-                             work->rows - work->half, work->delta, certified, &epsilon,
-                             &hoeffding));
+    const cst_judged_rows rest = {confidence + work->half, correct + work->half,
+                                  work->rows - work->half};
+    CST_TRY(
+        cst_certify_bins(context, edges, used, rest, work->delta, certified, &epsilon, &hoeffding));
     if (status == CST_OK)
         put_bins(report, certified, used, epsilon, hoeffding, work->rows - work->half);
     cst_samples_free(context, &samples);

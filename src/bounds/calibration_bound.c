@@ -168,19 +168,18 @@ int32_t cst_mass_bin(const double *edges, int32_t bins, double confidence) {
 }
 
 cst_status cst_certify_bins(cst_context *context, const double *edges, int32_t bins,
-                            const double *confidences, const unsigned char *correct, int64_t rows,
-                            double delta, cst_certified_bin *certified, double *epsilon,
-                            double *hoeffding) {
+                            cst_judged_rows rows, double delta, cst_certified_bin *certified,
+                            double *epsilon, double *hoeffding) {
     cst_status status = check_delta(context, delta);
-    CST_TRY(check_confidences(context, confidences, rows));
+    CST_TRY(check_confidences(context, rows.confidences, rows.count));
     if (status != CST_OK)
         return status;
     for (int32_t b = 0; b < bins; b++)
         certified[b] = (cst_certified_bin){.from = edges[b], .to = edges[b + 1], .upper = 1};
-    for (int64_t i = 0; i < rows; i++) {
-        cst_certified_bin *bin = &certified[cst_mass_bin(edges, bins, confidences[i])];
+    for (int64_t i = 0; i < rows.count; i++) {
+        cst_certified_bin *bin = &certified[cst_mass_bin(edges, bins, rows.confidences[i])];
         bin->count++;
-        bin->correct += correct[i] != 0;
+        bin->correct += rows.correct[i] != 0;
     }
     double side = delta / (2.0 * bins);
     *epsilon = 0;

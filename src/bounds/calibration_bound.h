@@ -71,12 +71,18 @@ cst_status cst_mass_edges(cst_context *context, const double *confidences, int64
 /* The bin of a confidence. */
 int32_t cst_mass_bin(const double *edges, int32_t bins, double confidence);
 
+/* Rows for the bins: other ones than those of the edges. */
+typedef struct cst_judged_rows {
+    const double *confidences;    /* [count] */
+    const unsigned char *correct; /* [count] */
+    int64_t count;
+} cst_judged_rows;
+
 /* certified: [bins]; *epsilon: the bound of the worst bin; *hoeffding: the same by their theorem,
- * max over bins of sqrt(log(2 bins / delta) / (2 count)), infinite with an empty bin. The rows are
- * other ones than those of the edges. 0 < delta < 1. CST_ERROR_INPUT as above. */
+ * max over bins of sqrt(log(2 bins / delta) / (2 count)), infinite with an empty bin. 0 < delta
+ * < 1. CST_ERROR_INPUT as above. */
 cst_status cst_certify_bins(cst_context *context, const double *edges, int32_t bins,
-                            const double *confidences, const unsigned char *correct, int64_t rows,
-                            double delta, cst_certified_bin *certified, double *epsilon,
-                            double *hoeffding);
+                            cst_judged_rows rows, double delta, cst_certified_bin *certified,
+                            double *epsilon, double *hoeffding);
 
 #endif

@@ -7,9 +7,9 @@
 #include "base/options.h"
 #include "metrics/binomial.h"
 #include "model/row_sketch.h"
+#include "pipeline/pipeline.h"
 #include "report/report.h"
 
-#include <corestack/fit.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -274,7 +274,7 @@ static cst_status fit(cst_context *context, const trial *t, const cst_view *view
     cst_status status = options_of(context, settings, count, &options);
     CST_TRY(cst_pool_from_memory(context, &pool, "oof", t->arrays, names, view->members,
                                  out->samples, view->classes, t->labels, CST_OUTPUT_PROBABILITY));
-    CST_TRY(cst_fit(context, pool, "oof", options, &model, &report));
+    CST_TRY(cst_classification_fit(context, pool, "oof", options, &model, &report));
     CST_TRY(cst_model_predict_pool(context, model, pool, "oof", &p, &rows));
     if (status == CST_OK) {
         const json_t *oof = json_object_get(cst_report_root(report), "oof");

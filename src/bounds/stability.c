@@ -74,9 +74,22 @@ typedef struct room {
     double *values; /* [columns] */
 } room;
 
-static cst_status measure(cst_context *context, int64_t rows, int32_t columns, const double *x,
-                          const double *y, const double *moved_x, const double *moved_y,
-                          double lambda, room *r, cst_ridge_stability *out) {
+/* Ridge regression of y [rows] on x [rows][columns]. */
+typedef struct problem {
+    int64_t rows;
+    int32_t columns;
+    const double *x;
+    const double *y;
+    double lambda;
+} problem;
+
+static cst_status measure(cst_context *context, const problem *p, const double *moved_x,
+                          const double *moved_y, room *r, cst_ridge_stability *out) {
+    int64_t rows = p->rows;
+    int32_t columns = p->columns;
+    const double *x = p->x;
+    const double *y = p->y;
+    double lambda = p->lambda;
     size_t d = (size_t)columns;
     double norm_x = 0;
     double norm_dx = 0;
@@ -119,7 +132,8 @@ cst_status cst_ridge_stability_of(cst_context *context, int64_t rows, int32_t co
               .values = cst_alloc(context, d, sizeof(double))};
     cst_status status = CST_ERROR_MEMORY;
     if (r.dx && r.dy && r.work && r.w && r.moved && r.values)
-        status = measure(context, rows, columns, x, y, moved_x, moved_y, lambda, &r, out);
+        status =
+            measure(context, &(problem){rows, columns, x, y, lambda}, moved_x, moved_y, &r, out);
     cst_free(context, r.dx);
     cst_free(context, r.dy);
     cst_free(context, r.work);
@@ -140,21 +154,21 @@ typedef struct fold_room {
 } fold_room;
 
 /* The weights without a fold; *radius grows to the largest norm of a row that is left. */
-static cst_status without(cst_context *context, int64_t rows, int32_t columns, const double *x,
-                          const double *y, const int32_t *fold, int32_t out, double lambda,
+static cst_status without(cst_context *context, const problem *p, const int32_t *fold, int32_t out,
                           fold_room *r, double *radius) {
-    size_t width = (size_t)columns;
+    size_t width = (size_t)p->columns;
     int64_t left = 0;
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0; i < p->rows; i++) {
+        const double *x = p->x + (size_t)i * width;
         if (fold[i] == out)
             continue;
-        memcpy(r->x + (size_t)left * width, x + (size_t)i * width, width * sizeof *x);
-        r->y[left++] = y[i];
-        *radius = fmax(*radius, length(x + (size_t)i * width, columns));
+        memcpy(r->x + (size_t)left * width, x, width * sizeof *x);
+        r->y[left++] = p->y[i];
+        *radius = fmax(*radius, length(x, p->columns));
     }
-    r->size[out] = rows - left;
-    return ridge(context, left, columns, r->x, r->y, lambda * (double)left / (double)rows, r->work,
-                 r->w + (size_t)out * width);
+    r->size[out] = p->rows - left;
+    return ridge(context, left, p->columns, r->x, r->y, p->lambda * (double)left / (double)p->rows,
+                 r->work, r->w + (size_t)out * width);
 }
 
 static double distance(const double *a, const double *b, int32_t count) {
@@ -206,7 +220,7 @@ cst_status cst_fold_stability_of(cst_context *context, int64_t rows, int32_t col
     if (r.x && r.y && r.work && r.w && r.size)
         status = CST_OK;
     for (int32_t f = 0; status == CST_OK && f < folds; f++)
-        status = without(context, rows, columns, x, y, fold, f, lambda, &r, &radius);
+        status = without(context, &(problem){rows, columns, x, y, lambda}, fold, f, &r, &radius);
     if (status == CST_OK)
         compare(&r, columns, folds, lambda, radius, out);
     cst_free(context, r.x);

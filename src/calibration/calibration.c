@@ -4,8 +4,6 @@
  */
 #include "calibration/calibration.h"
 
-#include "metrics/risk.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -51,42 +49,6 @@ cst_calibrator_kind cst_calibrator_find(const char *name) {
 }
 
 /* ---- fit ---- */
-
-typedef struct log_job {
-    const float *probabilities;
-    float *logs;
-    int64_t rows;
-    int32_t classes;
-} log_job;
-
-static cst_status log_block(cst_context *context, void *user, int64_t block) {
-    (void)context;
-    const log_job *job = user;
-    size_t from = (size_t)cst_block_first(block) * (size_t)job->classes;
-    size_t cells = (size_t)cst_block_size(job->rows, block) * (size_t)job->classes;
-    for (size_t j = from; j < from + cells; j++)
-        job->logs[j] = (float)log(fmax((double)job->probabilities[j], CST_NLL_FLOOR));
-    return CST_OK;
-}
-
-cst_status cst_floored_logs(cst_context *context, const float *probabilities, int64_t rows,
-                            int32_t classes, float **out) {
-    size_t cells = 0;
-    *out = NULL;
-    if (!cst_size_mul((size_t)rows, (size_t)classes, &cells))
-        return cst_fail(context, CST_ERROR_LIMIT, "%lld rows of %d classes are too many",
-                        (long long)rows, classes);
-    float *logs = cst_alloc(context, cells, sizeof *logs);
-    if (!logs)
-        return CST_ERROR_MEMORY;
-    log_job job = {probabilities, logs, rows, classes};
-    cst_status status = cst_parallel_for(context, cst_block_count(rows), log_block, &job);
-    if (status == CST_OK)
-        *out = logs;
-    else
-        cst_free(context, logs);
-    return status;
-}
 
 /* "NAME L to H": the least and the largest of [count] values. */
 static void range_text(const char *name, const double *values, int32_t count, char *out,
@@ -182,21 +144,8 @@ cst_status cst_calibrator_fit_weighted(cst_context *context, cst_calibrator_kind
 
 /* ---- application ---- */
 
-/* Rows divided by their sums; a row of sum 0 becomes uniform. */
-static void normalise_rows(int64_t count, int32_t classes, double *values) {
-    for (int64_t i = 0; i < count; i++) {
-        double *row = values + (size_t)i * (size_t)classes;
-        double sum = 0;
-        for (int32_t c = 0; c < classes; c++)
-            sum += row[c];
-        for (int32_t c = 0; c < classes; c++)
-            row[c] = sum > 0 ? row[c] / sum : 1.0 / classes;
-    }
-}
-
 static void map_rows(const cst_calibrator *map, int64_t count, double *values) {
     int32_t classes = map->classes;
-    size_t cells = (size_t)count * (size_t)classes;
     switch (map->kind) {
     case CST_CALIBRATOR_NONE:
         break;
@@ -207,18 +156,10 @@ static void map_rows(const cst_calibrator *map, int64_t count, double *values) {
         cst_vector_rows(map->slopes, map->intercepts, count, classes, values);
         break;
     case CST_CALIBRATOR_ISOTONIC:
-        for (size_t j = 0; j < cells; j++)
-            values[j] = fmax(cst_isotonic_value(&map->steps[j % (size_t)classes], values[j]),
-                             CST_ISOTONIC_FLOOR);
-        normalise_rows(count, classes, values);
+        cst_isotonic_rows(map->steps, count, classes, values);
         break;
     case CST_CALIBRATOR_PLATT:
-        for (size_t j = 0; j < cells; j++) {
-            size_t c = j % (size_t)classes;
-            double score = map->slopes[c] * cst_log_odds(values[j]) + map->intercepts[c];
-            values[j] = 1 / (1 + exp(-score));
-        }
-        normalise_rows(count, classes, values);
+        cst_platt_rows(map->slopes, map->intercepts, count, classes, values);
         break;
     }
 }

@@ -81,6 +81,9 @@ void cst_temperature_rows(double temperature, int64_t count, int32_t classes,
 cst_status cst_floored_logs(cst_context *context, const float *probabilities, int64_t rows,
                             int32_t classes, float **out);
 
+/* Rows [count][classes] divided by their sums; a row of sum 0 becomes uniform. */
+void cst_normalise_rows(int64_t count, int32_t classes, double *values);
+
 /* Precision of the Gaussian prior on a_c - 1 and on b_c, against the total NLL: worth about one row
  * that is for the identity. It makes the optimum unique and finite where classes can be separated.
  */
@@ -109,6 +112,10 @@ cst_status cst_isotonic_fit(cst_context *context, const float *probabilities, in
 /* The function's value at x. */
 double cst_isotonic_value(const cst_isotonic *step, double x);
 
+/* The map itself in place, with its floor, rows normalised; probabilities: [count][classes]. */
+void cst_isotonic_rows(const cst_isotonic *steps, int64_t count, int32_t classes,
+                       double *probabilities);
+
 /* Log-odds are those of probabilities kept in [this, 1 - this]. Half of float32's spacing just
  * below 1: a probability nearer to 1 cannot be told from 1, so that one nearer to 0 is not told
  * from 0. */
@@ -120,6 +127,10 @@ double cst_isotonic_value(const cst_isotonic *step, double x);
 cst_status cst_platt_fit(cst_context *context, const float *probabilities, int64_t rows,
                          int32_t classes, const int32_t *labels, double *slopes,
                          double *intercepts);
+
+/* The map itself in place, rows normalised; probabilities: [count][classes]. */
+void cst_platt_rows(const double *slopes, const double *intercepts, int64_t count, int32_t classes,
+                    double *probabilities);
 
 /* log(p / (1 - p)) of a probability kept in its bounds. */
 double cst_log_odds(double probability);

@@ -6,6 +6,7 @@
  */
 #include "calibration/calibration.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* Rows of neighbouring probabilities that share one value: hits / rows. */
@@ -120,4 +121,12 @@ double cst_isotonic_value(const cst_isotonic *step, double x) {
     }
     double share = (x - step->x[low]) / (step->x[high] - step->x[low]);
     return step->y[low] + share * (step->y[high] - step->y[low]);
+}
+
+void cst_isotonic_rows(const cst_isotonic *steps, int64_t count, int32_t classes, double *values) {
+    size_t cells = (size_t)count * (size_t)classes;
+    for (size_t j = 0; j < cells; j++)
+        values[j] =
+            fmax(cst_isotonic_value(&steps[j % (size_t)classes], values[j]), CST_ISOTONIC_FLOOR);
+    cst_normalise_rows(count, classes, values);
 }

@@ -126,3 +126,14 @@ cst_status cst_platt_fit(cst_context *context, const float *probabilities, int64
     platt_job job = {probabilities, labels, rows, classes, slopes, intercepts};
     return cst_parallel_for(context, classes, fit_class, &job);
 }
+
+void cst_platt_rows(const double *slopes, const double *intercepts, int64_t count, int32_t classes,
+                    double *values) {
+    size_t cells = (size_t)count * (size_t)classes;
+    for (size_t j = 0; j < cells; j++) {
+        size_t c = j % (size_t)classes;
+        double score = slopes[c] * cst_log_odds(values[j]) + intercepts[c];
+        values[j] = 1 / (1 + exp(-score));
+    }
+    cst_normalise_rows(count, classes, values);
+}

@@ -264,10 +264,17 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
     cst_status status = all && found ? CST_OK : CST_ERROR_MEMORY;
     for (size_t m = 0; status == CST_OK && m < n; m++)
         all[m] = first_rows(entries[m]);
-    CST_TRY(cst_bootstrap_weighted(context, all, count, target->samples, s->classes, target->labels,
-                                   target->weights, 0, resamples, e->options->seed,
-                                   e->brief ? CST_BOOTSTRAP_BASIC : CST_BOOTSTRAP_ALL, reference,
-                                   found, found + n));
+    const cst_bootstrap_input input = {.probabilities = all,
+                                       .methods = count,
+                                       .rows = target->samples,
+                                       .classes = s->classes,
+                                       .labels = target->labels,
+                                       .weights = target->weights,
+                                       .resamples = resamples,
+                                       .seed = e->options->seed,
+                                       .scores = e->brief ? CST_BOOTSTRAP_BASIC : CST_BOOTSTRAP_ALL,
+                                       .reference = reference};
+    CST_TRY(cst_bootstrap_weighted(context, &input, found, found + n));
     for (size_t m = 0; status == CST_OK && m < n; m++) {
         take_intervals(&found[m], out->interval + m * SCORES);
         take_intervals(&found[n + m], out->difference + m * SCORES);

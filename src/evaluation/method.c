@@ -202,7 +202,7 @@ static cst_status fit_preset(cst_context *context, const cst_training *source,
     cst_view view = source->view;
     cst_status status = cst_stages_table(context, &view, source->folds, source->fold_count,
                                          &out->method.settings, &table);
-    view.compact = table ? table : view.compact;
+    cst_compact_attach(&view, table);
     CST_TRY(cst_stages_run(context, &view, source->folds, source->fold_count, &out->method.settings,
                            source->flops, source->latency, &out->stages));
     for (int32_t j = 0; status == CST_OK && j < out->stages.kept_count; j++)
@@ -366,7 +366,7 @@ cst_status cst_method_nested(cst_context *context, const cst_method *method,
     if (!method->baseline)
         status = cst_stages_table(context, &source->view, source->folds, source->fold_count,
                                   &method->settings, &table);
-    shared.view.compact = table ? table : source->view.compact;
+    cst_compact_attach(&shared.view, table);
     nested_job job = {method, &shared, seed, out};
     CST_TRY(cst_parallel_for(context, source->fold_count, nested_task, &job));
     cst_logtable_unshare(context, table);

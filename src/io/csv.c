@@ -318,64 +318,6 @@ int64_t cst_csv_line(const cst_csv *csv) {
     return csv->record_line;
 }
 
-/* "nan", "inf" or "infinity" in any case. */
-static bool is_named_number(const char *text) {
-    static const char *const names[] = {"nan", "inf", "infinity"};
-    for (size_t k = 0; k < 3; k++) {
-        size_t i = 0;
-        while (names[k][i] && (text[i] | 0x20) == names[k][i])
-            i++;
-        if (!names[k][i] && !text[i])
-            return true;
-    }
-    return false;
-}
-
-bool cst_csv_is_number(const char *text) {
-    const char *p = text;
-    if (*p == '+' || *p == '-')
-        p++;
-    if (is_named_number(p))
-        return true;
-    size_t digits = 0;
-    for (; *p >= '0' && *p <= '9'; p++)
-        digits++;
-    if (*p == '.')
-        for (p++; *p >= '0' && *p <= '9'; p++)
-            digits++;
-    if (digits == 0)
-        return false;
-    if (*p == 'e' || *p == 'E') {
-        p++;
-        if (*p == '+' || *p == '-')
-            p++;
-        if (*p < '0' || *p > '9')
-            return false;
-        while (*p >= '0' && *p <= '9')
-            p++;
-    }
-    return *p == '\0';
-}
-
-bool cst_csv_is_formula(const char *text) {
-    static const char *const wide[] = {"\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d",
-                                       "\xef\xbc\xa0"}; /* the same four, full width */
-    text += strspn(text, "' ");
-    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
-        if (strncmp(text, wide[i], 3) == 0)
-            return true;
-    if (!*text || !strchr("=+-@\t\r\n", *text))
-        return false;
-    bool digits = (text[1] >= '0' && text[1] <= '9') || text[1] == '.';
-    return !(digits && cst_csv_is_number(text));
-}
-
-bool cst_csv_is_bare(const char *text) {
-    size_t length = strlen(text);
-    return length > 0 && text[0] != ' ' && text[length - 1] != ' ' &&
-           strcspn(text, ",;\"\t\r\n") == length;
-}
-
 cst_status cst_csv_number(cst_context *context, const cst_csv *csv, int32_t cell, double *out) {
     const char *text = cst_csv_cell(csv, cell);
     char quoted[CST_QUOTE_CHARS];

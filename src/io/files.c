@@ -3,7 +3,7 @@
  * Around the pool: labels and groups in, folds and predictions out.
  * Paper: the files that hold y, the partition and the stack's probabilities.
  */
-#include "io/rows.h"
+#include "io/row_file.h"
 
 #include <corestack/files.h>
 #include <inttypes.h>
@@ -90,22 +90,22 @@ cst_status cst_read_labels(cst_context *context, const char *path, int32_t **out
 }
 
 /* An open file's shape, as far as it is one of targets. */
-static cst_status check_targets(cst_context *context, const cst_rows *file, const char *path) {
+static cst_status check_targets(cst_context *context, const cst_row_file *file, const char *path) {
     char shape[CST_NPY_SHAPE_CHARS];
-    int dims = cst_rows_dims(file);
+    int dims = cst_row_file_dims(file);
     if (file->npy && cst_npy_is_text(file->npy))
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: holds text; the targets of a regression are numbers", path);
     if (dims < 1 || dims > 2 || file->width < 1 || file->width > INT32_MAX)
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: has shape %s; targets are [rows] or [rows, outputs]", path,
-                        cst_rows_shape_text(file, shape));
+                        cst_row_file_shape_text(file, shape));
     return CST_OK;
 }
 
 cst_status cst_read_targets(cst_context *context, const char *path, double **out, int64_t *rows,
                             int32_t *outputs) {
-    cst_rows *file = NULL;
+    cst_row_file *file = NULL;
     cst_strings *ids = NULL;
     double *values = NULL;
     size_t cells = 0;
@@ -118,14 +118,14 @@ cst_status cst_read_targets(cst_context *context, const char *path, double **out
     CST_ENTER(context);
     if (!path || !out || !rows || !outputs)
         return nothing_given(context);
-    cst_status status = cst_rows_open(context, &file, path, 0);
+    cst_status status = cst_row_file_open(context, &file, path, 0);
     CST_TRY(check_targets(context, file, path));
-    CST_TRY(cst_rows_scan(context, file, NULL, &ids));
+    CST_TRY(cst_row_file_scan(context, file, NULL, &ids));
     if (status == CST_OK && !cst_size_mul((size_t)file->row_count, (size_t)file->width, &cells))
         status = cst_fail(context, CST_ERROR_LIMIT, "%s: too many targets", path);
     if (status == CST_OK && !(values = cst_alloc(context, cells, sizeof *values)))
         status = CST_ERROR_MEMORY;
-    CST_TRY(cst_rows_read(context, file, file->row_count, values));
+    CST_TRY(cst_row_file_read(context, file, file->row_count, values));
     for (size_t e = 0; status == CST_OK && e < cells; e++)
         if (!isfinite(values[e]))
             status = cst_fail(context, CST_ERROR_INPUT,
@@ -139,7 +139,7 @@ cst_status cst_read_targets(cst_context *context, const char *path, double **out
     }
     cst_free(context, values);
     cst_strings_free(context, ids);
-    cst_rows_close(context, file);
+    cst_row_file_close(context, file);
     return cst_why(context, status);
 }
 

@@ -3,7 +3,6 @@
  * is npy_header.c's. Paper: the files that hold P_oof and y.
  */
 #include "io/npy.h"
-#include "io/npy_header.h"
 #include "io/safetensors.h"
 #include "la/wide.h"
 
@@ -17,44 +16,6 @@
 #endif
 
 enum { CHUNK = 4096 /* elements converted at a time where no row structure is needed */ };
-
-/* The array `usual` (NULL: none) of the archive `path`, where it has one, else what `path` names.
- */
-static cst_status open_source(cst_context *context, cst_bytes **out, const char *path,
-                              const char *usual, uint64_t zip_limit) {
-    if (!usual)
-        return cst_bytes_open(context, out, path, zip_limit);
-    char *inner = cst_format(context, "%s#%s", path, usual);
-    cst_status status = inner ? cst_bytes_open(context, out, inner, zip_limit) : CST_ERROR_MEMORY;
-    cst_free(context, inner);
-    return status == CST_ERROR_INPUT ? cst_bytes_open(context, out, path, zip_limit) : status;
-}
-
-cst_status cst_npy_open_usual(cst_context *context, cst_npy **out, const char *path,
-                              const char *usual, uint64_t zip_limit) {
-    *out = NULL;
-    cst_npy *npy = cst_alloc(context, 1, sizeof *npy);
-    if (!npy)
-        return CST_ERROR_MEMORY;
-    npy->row_axes = 1;
-    cst_status status = CST_OK;
-    if (cst_path_is_safetensors(path))
-        status = cst_safetensors_as_npy(context, npy, path);
-    else
-        status = open_source(context, &npy->source, path, usual, zip_limit);
-    if (status == CST_OK && !cst_path_is_safetensors(path))
-        status = cst_npy_read_header(context, npy);
-    if (status != CST_OK) {
-        cst_npy_close(context, npy);
-        return status;
-    }
-    *out = npy;
-    return CST_OK;
-}
-
-cst_status cst_npy_open(cst_context *context, cst_npy **out, const char *path, uint64_t zip_limit) {
-    return cst_npy_open_usual(context, out, path, NULL, zip_limit);
-}
 
 void cst_npy_close(cst_context *context, cst_npy *npy) {
     if (!npy)
@@ -86,18 +47,6 @@ int64_t cst_npy_rows(const cst_npy *npy) {
 
 int64_t cst_npy_width(const cst_npy *npy) {
     return npy->row_axes < npy->dims ? product(npy, npy->row_axes, npy->dims) : 1;
-}
-
-const char *cst_npy_shape_text(const cst_npy *npy, char buffer[CST_NPY_SHAPE_CHARS]) {
-    size_t used = 1;
-    (void)cst_snprintf(buffer, CST_NPY_SHAPE_CHARS, "(");
-    for (int d = 0; d < npy->dims; d++) {
-        int wrote = cst_snprintf(buffer + used, CST_NPY_SHAPE_CHARS - used, "%s%" PRId64,
-                                 d ? ", " : "", npy->shape[d]);
-        used += wrote > 0 ? (size_t)wrote : 0;
-    }
-    (void)cst_snprintf(buffer + used, CST_NPY_SHAPE_CHARS - used, npy->dims == 1 ? ",)" : ")");
-    return buffer;
 }
 
 /* ---- bytes ---- */

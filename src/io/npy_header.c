@@ -318,3 +318,15 @@ cst_status cst_npy_read_header(cst_context *context, cst_npy *npy) {
     npy->data_offset = start + length;
     return status == CST_OK ? check_size(context, npy) : status;
 }
+
+const char *cst_npy_shape_text(const cst_npy *npy, char buffer[CST_NPY_SHAPE_CHARS]) {
+    size_t used = 1;
+    (void)cst_snprintf(buffer, CST_NPY_SHAPE_CHARS, "(");
+    for (int d = 0; d < npy->dims; d++) {
+        int wrote = cst_snprintf(buffer + used, CST_NPY_SHAPE_CHARS - used, "%s%" PRId64,
+                                 d ? ", " : "", npy->shape[d]);
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
+    (void)cst_snprintf(buffer + used, CST_NPY_SHAPE_CHARS - used, npy->dims == 1 ? ",)" : ")");
+    return buffer;
+}

@@ -337,10 +337,10 @@ static cst_status check_join(cst_context *context, const cst_id_index *reference
 }
 
 cst_status cst_id_join(cst_context *context, const cst_id_index *reference, const cst_strings *ids,
-                       const char *where, int64_t *target) {
+                       const char *where, int64_t *places) {
     unsigned char *taken = cst_alloc(context, (size_t)reference->ids->count / 8 + 1, 1);
-    cst_status status = taken ? find_all(context, reference, ids, target) : CST_ERROR_MEMORY;
-    CST_TRY(check_join(context, reference, ids, where, target, taken));
+    cst_status status = taken ? find_all(context, reference, ids, places) : CST_ERROR_MEMORY;
+    CST_TRY(check_join(context, reference, ids, where, places, taken));
     cst_free(context, taken);
     return status;
 }

@@ -17,10 +17,10 @@ typedef struct cst_strings {
     size_t *offsets;
 } cst_strings;
 
-cst_status cst_strings_create(cst_context *context, cst_strings **out);
-void cst_strings_free(cst_context *context, cst_strings *strings);
-cst_status cst_strings_add(cst_context *context, cst_strings *strings, const char *text,
-                           size_t length);
+CST_PRIVATE_API cst_status cst_strings_create(cst_context *context, cst_strings **out);
+CST_PRIVATE_API void cst_strings_free(cst_context *context, cst_strings *strings);
+CST_PRIVATE_API cst_status cst_strings_add(cst_context *context, cst_strings *strings,
+                                           const char *text, size_t length);
 cst_status cst_strings_add_int(cst_context *context, cst_strings *strings, int64_t value);
 static inline const char *cst_strings_at(const cst_strings *strings, int64_t i) {
     return strings->bytes + strings->offsets[i];
@@ -41,11 +41,11 @@ void cst_id_index_free(cst_context *context, cst_id_index *index);
 /* The row of `text`, or -1. */
 int64_t cst_id_index_find(const cst_id_index *index, const char *text);
 
-/* Joins `ids` (from `where`) to the reference: target[i] is the reference row of ids[i]. Both lists
+/* Joins `ids` (from `where`) to the reference: places[i] is the reference row of ids[i]. Both lists
  * must hold the same ids, each once; otherwise the error names the file and the first doubled,
- * extra or missing id. `target` has ids->count entries. */
+ * extra or missing id. `places` has ids->count entries. */
 cst_status cst_id_join(cst_context *context, const cst_id_index *reference, const cst_strings *ids,
-                       const char *where, int64_t *target);
+                       const char *where, int64_t *places);
 
 /* Numbers strings by first appearance: out[i] is 0 for the first string and those equal to it, 1
  * for the next that differs, ... `out` has strings->count entries. */
@@ -54,6 +54,6 @@ cst_status cst_strings_number(cst_context *context, const cst_strings *strings, 
 /* Text made fit for a one-line message: control characters become '?', long text is cut. Returns
  * `buffer`. */
 enum { CST_QUOTE_CHARS = 96 };
-const char *cst_quote(char buffer[CST_QUOTE_CHARS], const char *text);
+CST_PRIVATE_API const char *cst_quote(char buffer[CST_QUOTE_CHARS], const char *text);
 
 #endif

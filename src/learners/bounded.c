@@ -204,7 +204,7 @@ cst_status cst_bounded_newton(cst_context *context, int32_t parameters, int32_t 
     double *curvature = cst_alloc(context, k * k, sizeof *curvature);
     double *vectors = cst_alloc(context, 2 * k + d, sizeof *vectors);
     cst_status status = factor && curvature && vectors ? CST_OK : CST_ERROR_MEMORY;
-    double *target = vectors;
+    double *point = vectors;
     double *x = vectors ? vectors + k : NULL;
     double *scratch = vectors ? vectors + 2 * k : NULL;
     CST_TRY(turned_factor(context, d, k, hessian, factor));
@@ -215,17 +215,17 @@ cst_status cst_bounded_newton(cst_context *context, int32_t parameters, int32_t 
         for (size_t i = 0; i < d; i++)
             step[i < d - k ? k + i : i - (d - k)] = scratch[i];
         for (size_t j = 0; j < k; j++)
-            target[j] = theta[j] - step[j];
+            point[j] = theta[j] - step[j];
         last_block(d, k, factor, curvature);
-        status = cst_bounded_quadratic(context, count, curvature, target, x);
+        status = cst_bounded_quadratic(context, count, curvature, point, x);
     }
     if (status == CST_OK) {
         for (size_t j = 0; j < k; j++) {
             double before = step[j];
             step[j] = theta[j] - x[j];
-            target[j] = step[j] - before;
+            point[j] = step[j] - before;
         }
-        let_follow(d, k, factor, target, scratch, step);
+        let_follow(d, k, factor, point, scratch, step);
         *decrement = model_fall(d, hessian, gradient, step);
     }
     cst_free(context, factor);

@@ -17,7 +17,7 @@
  * normaliser is at most cut K max(w) t (a systematic sample along the sizes has less). With
  * cut = 1e-3, weights 1/K and t = 0.03 that is a standard deviation of 0.006 nats a row, without
  * sign: 4e-5 nats in the mean loss of 25,000 rows, and a bias of half the variance, 2e-5. Models
- * that are published are polished on every class (meta/loglinear.h).
+ * that are published are polished on every class (learners/loglinear.h).
  */
 #ifndef CST_COMPACT_H
 #define CST_COMPACT_H
@@ -80,6 +80,18 @@ cst_status cst_compact_logs(cst_context *context, const double *mix, cst_compact
 
 /* Bytes of entries, offsets and probabilities. */
 size_t cst_compact_bytes(const cst_compact *table);
+
+/* Attaches a table to a view, for the log tables of the view and of views made of it. The table has
+ * rows of the view's split and the view's members, maybe more of either, and must outlive these
+ * views. NULL leaves the view as it is. */
+static inline void cst_compact_attach(cst_view *view, const cst_compact *table) {
+    if (table)
+        view->attached = table;
+}
+/* The table attached to a view, or NULL. Nothing else is ever attached. */
+static inline const cst_compact *cst_compact_of(const cst_view *view) {
+    return view->attached;
+}
 
 static inline const cst_compact_block *cst_compact_at(const cst_compact *table, int64_t row,
                                                       int64_t *within) {

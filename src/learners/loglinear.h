@@ -47,9 +47,9 @@ cst_status cst_logtable_open(cst_context *context, const cst_view *view, const i
                              cst_logtable *out);
 void cst_logtable_free(cst_context *context, cst_logtable *table);
 
-/* A compact table for view->compact, which log tables of the view, and of views with fewer of its
- * members or rows, are then opened on; with logs under the mixing fitted to its rows where memory
- * allows. Free it with cst_logtable_unshare, which accepts NULL. */
+/* A compact table for cst_compact_attach, which log tables of the view, and of views with fewer of
+ * its members or rows, are then opened on; with logs under the mixing fitted to its rows where
+ * memory allows. Free it with cst_logtable_unshare, which accepts NULL. */
 cst_status cst_logtable_share(cst_context *context, const cst_view *view, const int32_t *folds,
                               int32_t fold_count, const cst_compact_options *options,
                               cst_compact **out);

@@ -147,10 +147,11 @@ cst_status cst_logtable_open(cst_context *context, const cst_view *view, const i
                           .class_weights = options->class_weights};
     cst_status status = table_alloc(context, view->rows, out);
     if (status == CST_OK) {
-        bool shared = view->compact && view->compact->cut == options->cut &&
-                      find_columns(view, view->compact, out->columns) &&
-                      find_rows(view, view->compact, options->max_rows, out);
-        out->compact = shared ? view->compact : NULL;
+        const cst_compact *attached = cst_compact_of(view);
+        bool shared = attached && attached->cut == options->cut &&
+                      find_columns(view, attached, out->columns) &&
+                      find_rows(view, attached, options->max_rows, out);
+        out->compact = shared ? attached : NULL;
         status = shared ? thin(context, view, folds, fold_count, options->max_rows, out)
                         : build_own(context, view, folds, fold_count, options, out);
     }
@@ -305,7 +306,7 @@ cst_status cst_logtable_share(cst_context *context, const cst_view *view, const 
                               cst_compact **out) {
     cst_logtable table = {0};
     cst_view fresh = *view;
-    fresh.compact = NULL;
+    fresh.attached = NULL;
     cst_status status = cst_logtable_open(context, &fresh, folds, fold_count, options, &table);
     CST_TRY(cst_logtable_mix(context, &table));
     *out = NULL;

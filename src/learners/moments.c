@@ -189,7 +189,7 @@ static cst_status add_shared(cst_context *context, const pass *p, buffers *b, co
     double *one = target + pairs;
     for (int64_t i = 0; i < count; i++)
         for (int32_t c = 0; c < classes; c++)
-            target[i * classes + c] = cst_meta_target(p->view, rows[i], c);
+            target[i * classes + c] = cst_design_target(p->view, rows[i], c);
     for (int64_t e = 0; e < pairs; e++)
         one[e] = 1;
     weigh(p->view, rows, count, p->shared, b->z);

@@ -22,7 +22,7 @@ typedef struct cst_moments {
 } cst_moments;
 
 /* Target of class `c` for row `row` of the view: 1 for the true class, else 0. */
-static inline double cst_meta_target(const cst_view *view, int64_t row, int32_t c) {
+static inline double cst_design_target(const cst_view *view, int64_t row, int32_t c) {
     return cst_view_label(view, row) == c ? 1.0 : 0.0;
 }
 

@@ -298,16 +298,13 @@ static cst_status interval_task(cst_context *context, void *user, int64_t task) 
         return CST_ERROR_MEMORY;
     if (part->intervals) {
         memcpy(values, drawn, (size_t)n * sizeof *values);
-        double low = cst_percentile(values, n, 0.025);
-        *field(&part->intervals[m], s) =
-            (cst_interval){job->value[task], low, cst_percentile(values, n, 0.975)};
+        *field(&part->intervals[m], s) = cst_interval_of(values, n, job->value[task]);
     }
     if (part->differences) {
         for (int32_t r = 0; r < n; r++)
             values[r] = drawn[r] - job->drawn[other * n + r];
-        double low = cst_percentile(values, n, 0.025);
-        *field(&part->differences[m], s) = (cst_interval){job->value[task] - job->value[other], low,
-                                                          cst_percentile(values, n, 0.975)};
+        *field(&part->differences[m], s) =
+            cst_interval_of(values, n, job->value[task] - job->value[other]);
     }
     cst_free(context, values);
     return CST_OK;
@@ -415,39 +412,43 @@ cst_status cst_bootstrap_compare(cst_context *context, const float *const *proba
                                  cst_metric_intervals *out, cst_metric_intervals *differences) {
     CST_ENTER(context);
     CST_FITS(context, rows, classes, sizeof(float));
-    return cst_why(context, cst_bootstrap_weighted(context, probabilities, methods, rows, classes,
-                                                   labels, NULL, bins, resamples, seed, scores,
-                                                   reference, out, differences));
+    const cst_bootstrap_input input = {.probabilities = probabilities,
+                                       .methods = methods,
+                                       .rows = rows,
+                                       .classes = classes,
+                                       .labels = labels,
+                                       .bins = bins,
+                                       .resamples = resamples,
+                                       .seed = seed,
+                                       .scores = scores,
+                                       .reference = reference};
+    return cst_why(context, cst_bootstrap_weighted(context, &input, out, differences));
 }
 
-cst_status cst_bootstrap_weighted(cst_context *context, const float *const *probabilities,
-                                  int32_t methods, int64_t rows, int32_t classes,
-                                  const int32_t *labels, const double *weights, int bins,
-                                  int32_t resamples, uint64_t seed, cst_bootstrap_scores scores,
-                                  int32_t reference, cst_metric_intervals *out,
-                                  cst_metric_intervals *differences) {
-    if (!probabilities)
+cst_status cst_bootstrap_weighted(cst_context *context, const cst_bootstrap_input *input,
+                                  cst_metric_intervals *out, cst_metric_intervals *differences) {
+    if (!input->probabilities)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "a bootstrap needs a context and the methods' probabilities");
-    bootstrap job = {.probabilities = probabilities,
-                     .labels = labels,
-                     .weights = weights,
-                     .rows = rows,
-                     .classes = classes,
-                     .methods = methods,
-                     .resamples = resamples,
-                     .seed = seed,
-                     .scores = scores == CST_BOOTSTRAP_BASIC ? BASIC : ALL};
-    if (scores != CST_BOOTSTRAP_BASIC && scores != CST_BOOTSTRAP_ALL)
+    bootstrap job = {.probabilities = input->probabilities,
+                     .labels = input->labels,
+                     .weights = input->weights,
+                     .rows = input->rows,
+                     .classes = input->classes,
+                     .methods = input->methods,
+                     .resamples = input->resamples,
+                     .seed = input->seed,
+                     .scores = input->scores == CST_BOOTSTRAP_BASIC ? BASIC : ALL};
+    if (input->scores != CST_BOOTSTRAP_BASIC && input->scores != CST_BOOTSTRAP_ALL)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%d is no choice of scores: use 0 (basic) or 1 (all)", (int)scores);
-    interval_job part = {&job, differences ? reference : 0, out, differences};
-    cst_status status = cst_bins_check(context, bins, &job.bins);
+                        "%d is no choice of scores: use 0 (basic) or 1 (all)", (int)input->scores);
+    interval_job part = {&job, differences ? input->reference : 0, out, differences};
+    cst_status status = cst_bins_check(context, input->bins, &job.bins);
     CST_TRY(check(context, &job, &part));
     CST_TRY(cst_stage(context, "intervals"));
     CST_TRY(prepare(context, &job));
     CST_TRY(resample(context, &job));
-    for (int32_t m = 0; status == CST_OK && job.scores == ALL && m < methods; m++)
+    for (int32_t m = 0; status == CST_OK && job.scores == ALL && m < job.methods; m++)
         status = classwise(context, &job, m);
     CST_TRY(intervals(context, &part));
     bootstrap_free(context, &job);

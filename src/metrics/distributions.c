@@ -202,11 +202,11 @@ double cst_normal_quantile(double p) {
         }
         return z;
     }
-    double target = log(middle < 0 ? p : 1 - p); /* 1 - p is exact here */
-    z = sqrt(-2 * target);
+    double log_tail = log(middle < 0 ? p : 1 - p); /* 1 - p is exact here */
+    z = sqrt(-2 * log_tail);
     for (int i = 0; i < 50; i++) { /* Newton on the log of the tail, which is concave */
         double now = log_normal_upper(z);
-        double step = (now - target) * exp(now + 0.5 * z * z + LOG_SQRT_2PI);
+        double step = (now - log_tail) * exp(now + 0.5 * z * z + LOG_SQRT_2PI);
         z += step;
         if (fabs(step) <= 4 * DBL_EPSILON * z)
             break;

@@ -2,13 +2,13 @@
  * Bootstrap intervals of the scores of predicted values, paired over samples: every method on the
  * same resamples. Behind comparisons, for the task regression. method.md section 8.
  */
+#include "metrics/percentile.h"
 #include "metrics/regression.h"
 #include "metrics/resample.h"
 #include "metrics/weighted.h"
 
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 
 enum {
     SCORES = 4, /* rmse, mae, r2, nll */
@@ -151,27 +151,10 @@ static cst_status make_table(cst_context *context, value_bootstrap *job) {
 
 /* ---- intervals ---- */
 
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Linear between order statistics of sorted values, as NumPy's default. */
-static double percentile(const double *sorted, int32_t count, double level) {
-    double place = level * (double)(count - 1);
-    int32_t low = (int32_t)floor(place);
-    int32_t high = low + 1 < count ? low + 1 : low;
-    return sorted[low] + (place - low) * (sorted[high] - sorted[low]);
-}
-
 static cst_interval interval_of(double value, double *drawn, int32_t count) {
     if (isnan(value))
         return (cst_interval){NAN, NAN, NAN};
-    qsort(drawn, (size_t)count, sizeof *drawn, by_size);
-    return (cst_interval){.value = value,
-                          .low = percentile(drawn, count, 0.025),
-                          .high = percentile(drawn, count, 0.975)};
+    return cst_interval_of(drawn, count, value);
 }
 
 static void put(cst_value_intervals *out, int score, cst_interval interval) {
@@ -244,34 +227,40 @@ cst_status cst_value_bootstrap(cst_context *context, const cst_predicted_values 
                                uint64_t seed, int32_t reference, cst_value_intervals *intervals,
                                cst_value_intervals *differences) {
     CST_ENTER(context);
-    return cst_why(context, cst_value_bootstrap_weighted(context, predicted, methods, targets, NULL,
-                                                         resamples, seed, reference, intervals,
-                                                         differences));
+    const cst_value_bootstrap_input input = {.predicted = predicted,
+                                             .methods = methods,
+                                             .targets = targets,
+                                             .resamples = resamples,
+                                             .seed = seed,
+                                             .reference = reference};
+    return cst_why(context, cst_value_bootstrap_weighted(context, &input, intervals, differences));
 }
 
-cst_status cst_value_bootstrap_weighted(cst_context *context, const cst_predicted_values *predicted,
-                                        int32_t methods, const double *targets,
-                                        const double *weights, int32_t resamples, uint64_t seed,
-                                        int32_t reference, cst_value_intervals *intervals,
+cst_status cst_value_bootstrap_weighted(cst_context *context,
+                                        const cst_value_bootstrap_input *input,
+                                        cst_value_intervals *intervals,
                                         cst_value_intervals *differences) {
-    if (!predicted || !targets || (!intervals && !differences))
+    const cst_predicted_values *predicted = input->predicted;
+    int32_t methods = input->methods;
+    int32_t resamples = input->resamples;
+    if (!predicted || !input->targets || (!intervals && !differences))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_value_bootstrap: predictions, targets and a place for the intervals "
                         "are needed");
     CST_FITS(context, predicted->rows, predicted->outputs, sizeof(double));
-    if (differences && (reference < 0 || reference >= methods))
+    if (differences && (input->reference < 0 || input->reference >= methods))
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "the reference is method %d of %d: use 0 to %d", (int)reference,
+                        "the reference is method %d of %d: use 0 to %d", (int)input->reference,
                         (int)methods, (int)methods - 1);
     value_bootstrap job = {.predicted = predicted,
-                           .targets = targets,
-                           .weights = weights,
+                           .targets = input->targets,
+                           .weights = input->weights,
                            .methods = methods,
                            .outputs = predicted->outputs,
                            .rows = predicted->rows,
                            .resamples = resamples,
-                           .seed = seed};
-    value_intervals_job part = {&job, differences ? reference : 0, intervals, differences};
+                           .seed = input->seed};
+    value_intervals_job part = {&job, differences ? input->reference : 0, intervals, differences};
     cst_status status = check(context, &job);
     CST_TRY(cst_stage(context, "intervals"));
     CST_TRY(make_table(context, &job));

@@ -9,7 +9,7 @@
 #include "base/base.h"
 
 /* z[e] += weight * log((1 - mix) p[e] + mix / classes), the logarithm rounded to a float as in a
- * log table (meta/loglinear.h). p in [0, 1], mix > 0. */
+ * log table (learners/loglinear.h). p in [0, 1], mix > 0. */
 void cst_add_mixed_logs(const float *p, int64_t count, double mix, int32_t classes, double weight,
                         double *z);
 

@@ -119,7 +119,7 @@ static cst_status run(cst_context *context, cst_pool *pool, const char *split,
                                      settings.keep_latency));
     CST_TRY(cst_stages_table(context, &source.view, source.folds, source.fold_count, &settings,
                              &table));
-    source.view.compact = table;
+    cst_compact_attach(&source.view, table);
     CST_TRY(cst_stages_run(context, &source.view, source.folds, source.fold_count, &settings,
                            source.flops, source.latency, &stages));
     CST_TRY(label(context, pool, split, &source, options, &stages));

@@ -564,7 +564,7 @@ cst_status cst_stages_table(cst_context *context, const cst_view *view, const in
                             int32_t fold_count, const cst_settings *settings, cst_compact **out) {
     const cst_compact_options *options = &settings->selection.compact;
     *out = NULL;
-    if (view->members < 2 || view->compact ||
+    if (view->members < 2 || cst_compact_of(view) ||
         (!settings->select && !(settings->learners & (1U << CST_LEARNER_LOGLINEAR))))
         return CST_OK;
     cst_status status = cst_stage(context, "table of the classes that matter");

@@ -14,8 +14,8 @@ static cst_status compare(cst_context *context, const cst_pool *pool, cst_pool_s
     cst_status status = cst_manifest_confine(context, pool->manifest, path);
     if (status != CST_OK || cst_is_folder(path))
         return status;
-    status = cst_rows_claim(context, path, pool->zip_limit, axis, &rows);
-    CST_TRY(cst_rows_check_claim(context, path, rows, &split->claim));
+    status = cst_row_claim_read(context, path, pool->zip_limit, axis, &rows);
+    CST_TRY(cst_row_claim_check(context, path, rows, &split->claim));
     if (status == CST_OK && split->claim.rows < 0 && rows >= 0)
         split->claim = (cst_row_claim){.rows = rows, .where = path};
     return status;

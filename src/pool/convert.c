@@ -41,7 +41,7 @@ static row_facts look(const double *values, int32_t width) {
 static const char *where_is(const cst_convert *c, int64_t first, int64_t i, int64_t column,
                             char place[CST_WHERE_CHARS]) {
     return c->cases ? cst_pixel_where(c->cases, first + i, column, place)
-                    : cst_rows_where(c->rows, first, i, column, place);
+                    : cst_row_file_where(c->rows, first, i, column, place);
 }
 
 /* First value that is NaN or infinite, or -1. */

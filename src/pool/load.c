@@ -15,10 +15,10 @@ enum { BLOCK_VALUES = 1 << 16 };
 /* One member's file as it is opened and joined. */
 typedef struct member_file {
     const char *path;
-    cst_rows *rows;
+    cst_row_file *rows;
     int64_t count;         /* rows of each condition in the file */
     int32_t width;         /* values of a row: classes, or 1 */
-    int64_t *target;       /* row of the split of each row in the file; NULL: the same */
+    int64_t *places;       /* row of the split of each row in the file; NULL: the same */
     int32_t *column_class; /* class of each column where a header names them; NULL: the same */
 } member_file;
 
@@ -31,8 +31,8 @@ typedef struct load_job {
 } load_job;
 
 static void close_member(cst_context *context, member_file *file) {
-    cst_rows_close(context, file->rows);
-    cst_free(context, file->target);
+    cst_row_file_close(context, file->rows);
+    cst_free(context, file->places);
     cst_free(context, file->column_class);
     *file = (member_file){0};
 }
@@ -54,11 +54,11 @@ static cst_status check_shape(cst_context *context, const cst_pool *pool, int32_
                               member_file *file) {
     const cst_pool_split *state = &pool->splits[split];
     int32_t conditions = pool->manifest->splits[split].condition_count;
-    cst_rows *rows = file->rows;
-    int dims = cst_rows_dims(rows);
+    cst_row_file *rows = file->rows;
+    int dims = cst_row_file_dims(rows);
     int lead = conditions > 0 ? 2 : 1; /* axes that count rows */
     char shape[CST_NPY_SHAPE_CHARS];
-    (void)cst_rows_shape_text(rows, shape);
+    (void)cst_row_file_shape_text(rows, shape);
     if (dims != lead && dims != lead + 1)
         return cst_fail(context, CST_ERROR_INPUT, "%s: has shape %s; split '%s' needs %s",
                         file->path, shape, pool->manifest->splits[split].name,
@@ -102,7 +102,7 @@ static cst_status check_shape(cst_context *context, const cst_pool *pool, int32_
 static cst_status check_count(cst_context *context, cst_pool_split *state,
                               const member_file *file) {
     char shape[CST_NPY_SHAPE_CHARS];
-    (void)cst_rows_shape_text(file->rows, shape);
+    (void)cst_row_file_shape_text(file->rows, shape);
     bool shaped = state->first_shape && !strchr(state->first_shape, '?');
     if (state->rows >= 0 && file->count != state->rows && shaped &&
         strcmp(state->first_path, file->path) != 0)
@@ -130,7 +130,7 @@ static cst_status open_member(cst_context *context, const cst_pool *pool, int32_
                         "the member",
                         pool->manifest->path, spec->name, pool->manifest->splits[split].name);
     cst_status status = cst_manifest_confine(context, pool->manifest, file->path);
-    CST_TRY(cst_rows_open(context, &file->rows, file->path, pool->zip_limit));
+    CST_TRY(cst_row_file_open(context, &file->rows, file->path, pool->zip_limit));
     return status == CST_OK ? check_shape(context, pool, split, file) : status;
 }
 
@@ -142,7 +142,7 @@ static cst_status read_ids(cst_context *context, const cst_pool *pool, int32_t s
     const char *path = pool->manifest->members[member].ids[split];
     const cst_pool_split *state = &pool->splits[split];
     cst_row_claim claim = {.rows = state->rows, .where = state->rows_source};
-    cst_status status = cst_rows_scan(context, file->rows, &claim, ids);
+    cst_status status = cst_row_file_scan(context, file->rows, &claim, ids);
     *where = file->path;
     if (status == CST_OK && file->rows->table)
         file->count = file->rows->row_count;
@@ -161,47 +161,6 @@ static cst_status read_ids(cst_context *context, const cst_pool *pool, int32_t s
     return status;
 }
 
-cst_status cst_pool_match_columns(cst_context *context, const cst_pool *pool,
-                                  const cst_table *table, int32_t width, const char *path,
-                                  int32_t **out) {
-    *out = NULL;
-    if (!table || !table->names || !pool->class_index || width == 1)
-        return CST_OK;
-    bool *taken = cst_alloc(context, (size_t)pool->classes, sizeof *taken);
-    int32_t *column_class = cst_alloc(context, (size_t)pool->classes, sizeof *column_class);
-    cst_status status = taken && column_class ? CST_OK : CST_ERROR_MEMORY;
-    int32_t matched = 0;
-    int32_t column = 0;
-    const char *stranger = NULL;
-    for (int32_t j = 0; status == CST_OK && j < table->columns; j++) {
-        if (j == table->id_column)
-            continue;
-        const char *name = cst_strings_at(table->names, j);
-        int64_t c = cst_id_index_find(pool->class_index, name);
-        if (c >= 0 && !taken[c]) {
-            taken[c] = true;
-            matched++;
-            column_class[column] = (int32_t)c;
-        } else
-            stranger = stranger ? stranger : name;
-        column++;
-    }
-    char quoted[CST_QUOTE_CHARS];
-    if (status == CST_OK && matched > 0 && stranger)
-        status = cst_fail(context, CST_ERROR_MISMATCH,
-                          "%s: line 1: column '%s' is not %s of its own although other columns "
-                          "are named after %s; name all of them or none",
-                          path, cst_quote(quoted, stranger),
-                          pool->task == CST_TASK_REGRESSION ? "an output" : "a class", noun(pool));
-    if (matched == 0 || status != CST_OK) {
-        cst_free(context, column_class);
-        column_class = NULL;
-    }
-    *out = column_class;
-    cst_free(context, taken);
-    return status;
-}
-
 /* Compares the headers of the members that are to be loaded, and settles the split's rows and order
  * where labels and ids have not. */
 static cst_status survey(cst_context *context, cst_pool *pool, int32_t split,
@@ -212,24 +171,24 @@ static cst_status survey(cst_context *context, cst_pool *pool, int32_t split,
         member_file file;
         cst_strings *ids = NULL;
         const char *where = NULL;
-        int64_t *target = NULL;
+        int64_t *places = NULL;
         status = open_member(context, pool, split, members[i], &file);
         bool own_ids = status == CST_OK && (pool->manifest->members[members[i]].ids[split] ||
-                                            cst_rows_has_ids(file.rows));
+                                            cst_row_file_has_ids(file.rows));
         bool settle = own_ids ? !state->index : state->rows < 0;
         if (status == CST_OK && settle)
             status = read_ids(context, pool, split, members[i], &file, &ids, &where);
         if (status == CST_OK && settle && own_ids)
-            status = cst_pool_order(context, state, &ids, where, false, &target);
+            status = cst_pool_order(context, state, &ids, where, false, &places);
         if (status == CST_OK && !own_ids && file.count >= 0)
             status = check_count(context, state, &file);
         if (status == CST_OK && !state->first_path) {
             char shape[CST_NPY_SHAPE_CHARS];
             state->first_path = cst_strdup(context, file.path);
-            state->first_shape = cst_strdup(context, cst_rows_shape_text(file.rows, shape));
+            state->first_shape = cst_strdup(context, cst_row_file_shape_text(file.rows, shape));
             status = state->first_path && state->first_shape ? CST_OK : CST_ERROR_MEMORY;
         }
-        cst_free(context, target);
+        cst_free(context, places);
         cst_strings_free(context, ids);
         close_member(context, &file);
     }
@@ -256,7 +215,7 @@ typedef struct raw_rows {
 static cst_status read_raw(cst_context *context, member_file *file, int64_t first, int64_t count,
                            const raw_rows *raw) {
     if (!raw->narrow)
-        return cst_rows_read(context, file->rows, count, raw->wide);
+        return cst_row_file_read(context, file->rows, count, raw->wide);
     return cst_npy_read_rows_f32(context, file->rows->npy, first, count, raw->narrow);
 }
 
@@ -278,13 +237,13 @@ static cst_status convert_row(cst_context *context, cst_convert *convert, const 
 
 /* The row of the split that row `row` of the file is. */
 static int64_t place_of(const member_file *file, int64_t row) {
-    return file->target ? row / file->count * file->count + file->target[row % file->count] : row;
+    return file->places ? row / file->count * file->count + file->places[row % file->count] : row;
 }
 
 static cst_status write_copy(cst_context *context, const member_file *file,
                              const cst_store_entry *entry, int64_t first, int64_t count,
                              const float *rows, size_t classes) {
-    if (!file->target)
+    if (!file->places)
         return cst_stream_write(context, entry, first, count, rows);
     cst_status status = CST_OK;
     for (int64_t i = 0; status == CST_OK && i < count; i++)
@@ -340,10 +299,10 @@ static cst_status keep_on_disk(cst_context *worker, const load_job *job, int32_t
     cst_store *store = job->pool->splits[job->split].store;
     cst_store_entry *entry = &store->entries[member];
     bool direct =
-        file->rows->npy && cst_npy_streams(file->rows->npy) && !file->target && !file->column_class;
+        file->rows->npy && cst_npy_streams(file->rows->npy) && !file->places && !file->column_class;
     if (direct) {
         cst_convert convert = conversion(job->pool, file);
-        cst_rows *rows = file->rows;
+        cst_row_file *rows = file->rows;
         file->rows = NULL;
         return cst_stream_open(worker, rows, &convert, entry);
     }
@@ -364,7 +323,7 @@ static cst_status join_member(cst_context *worker, cst_pool *pool, int32_t split
     if (status == CST_OK && ids && !state->index && !state->labels_path)
         status = cst_seen_refuse(worker, where); /* the survey found none in it */
     if (status == CST_OK && ids)
-        status = cst_pool_order(worker, state, &ids, where, false, &file->target);
+        status = cst_pool_order(worker, state, &ids, where, false, &file->places);
     if (status == CST_OK && !ids)
         status = check_count(worker, state, file);
     CST_TRY(cst_pool_match_columns(worker, pool, file->rows->table, file->width, file->path,

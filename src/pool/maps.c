@@ -15,10 +15,10 @@ enum { PIECE_VALUES = 1 << 16 };
 static const char *const MAPS[] = {".npz", ".npy", NULL};
 
 /* Where one member's maps come from and go to. */
-typedef struct target {
+typedef struct destination {
     float *memory; /* [rows][classes], or NULL: */
     const cst_store_entry *entry;
-} target;
+} destination;
 
 /* ---- shapes ---- */
 
@@ -106,10 +106,10 @@ static cst_status open_case(cst_context *context, const cst_pool *pool, const cs
 
 /* The same of one array for all cases. */
 static cst_status open_array(cst_context *context, const cst_pool *pool, const cst_cases *cases,
-                             const char *path, cst_rows **out, bool *last) {
+                             const char *path, cst_row_file **out, bool *last) {
     int64_t shape[3];
     cst_status status = cst_manifest_confine(context, pool->manifest, path);
-    CST_TRY(cst_rows_open(context, out, path, pool->zip_limit));
+    CST_TRY(cst_row_file_open(context, out, path, pool->zip_limit));
     if (status == CST_OK && !(*out)->npy)
         status = cst_fail(context, CST_ERROR_INPUT,
                           "%s: is a table; maps are npy or npz arrays, or folders of them", path);
@@ -208,13 +208,13 @@ static cst_status survey_folder(cst_context *context, cst_pool *pool, int32_t sp
 static cst_status survey_array(cst_context *context, cst_pool *pool, int32_t split,
                                const char *path) {
     const cst_cases *cases = pool->splits[split].cases;
-    cst_rows *rows = NULL;
+    cst_row_file *rows = NULL;
     int64_t(*shapes)[3] = NULL;
     cst_strings *names = NULL;
     bool last = false;
     cst_status status = open_array(context, pool, cases, path, &rows, &last);
     if (status != CST_OK || cases) {
-        cst_rows_close(context, rows);
+        cst_row_file_close(context, rows);
         return status;
     }
     int64_t count = rows->npy->shape[0];
@@ -231,7 +231,7 @@ static cst_status survey_array(cst_context *context, cst_pool *pool, int32_t spl
                             rows->npy->dims == 5, &names));
     cst_strings_free(context, names);
     cst_free(context, shapes);
-    cst_rows_close(context, rows);
+    cst_row_file_close(context, rows);
     return status;
 }
 
@@ -260,7 +260,7 @@ cst_status cst_maps_survey(cst_context *context, cst_pool *pool, int32_t split,
 
 /* ---- reading ---- */
 
-static cst_status put(cst_context *context, const target *to, int64_t first, int64_t count,
+static cst_status put(cst_context *context, const destination *to, int64_t first, int64_t count,
                       const float *rows) {
     return to->memory ? CST_OK : cst_stream_write(context, to->entry, first, count, rows);
 }
@@ -268,7 +268,7 @@ static cst_status put(cst_context *context, const target *to, int64_t first, int
 /* Pixels of one case, classes first: all of the case in memory, then turned piece by piece. planes:
  * [classes][pixels]. */
 static cst_status turn(cst_context *context, cst_convert *convert, const float *planes,
-                       int64_t pixels, int64_t first, const target *to) {
+                       int64_t pixels, int64_t first, const destination *to) {
     size_t classes = (size_t)convert->classes;
     int64_t piece = PIECE_VALUES / convert->classes + 1;
     float *row = cst_alloc(context, classes, sizeof *row);
@@ -296,7 +296,7 @@ static cst_status turn(cst_context *context, cst_convert *convert, const float *
 /* Classes first: the planes of `cases` cases lie one after another. */
 static cst_status read_first(cst_context *context, cst_convert *convert, cst_npy *npy, int lead,
                              const cst_cases *cases, int64_t index, int64_t count,
-                             const target *to) {
+                             const destination *to) {
     cst_status status = CST_OK;
     float *planes = NULL;
     npy->row_axes = lead + 1;
@@ -317,7 +317,7 @@ static cst_status read_first(cst_context *context, cst_convert *convert, cst_npy
 
 /* Classes last: `count` pixels from row `first` of the split on, as they lie. */
 static cst_status read_last(cst_context *context, cst_convert *convert, cst_npy *npy, int64_t first,
-                            int64_t count, const target *to) {
+                            int64_t count, const destination *to) {
     size_t classes = (size_t)convert->classes;
     int64_t piece = PIECE_VALUES / convert->classes + 1;
     piece = piece < count ? piece : count;
@@ -352,7 +352,7 @@ static cst_convert conversion(const cst_pool *pool, int32_t split, const char *p
 }
 
 static cst_status load_folder(cst_context *context, const cst_pool *pool, int32_t split,
-                              const char *path, const target *to) {
+                              const char *path, const destination *to) {
     const cst_cases *cases = pool->splits[split].cases;
     cst_case_files files = {0};
     int64_t alike = 0;
@@ -381,8 +381,8 @@ static cst_status load_array(cst_context *context, const cst_pool *pool, int32_t
                              const char *path, bool stream, cst_store_entry *entry, float *memory) {
     const cst_pool_split *state = &pool->splits[split];
     cst_convert convert = conversion(pool, split, path);
-    target to = {memory, entry};
-    cst_rows *rows = NULL;
+    destination to = {memory, entry};
+    cst_row_file *rows = NULL;
     bool last = false;
     cst_status status = open_array(context, pool, state->cases, path, &rows, &last);
     if (status == CST_OK)
@@ -398,7 +398,7 @@ static cst_status load_array(cst_context *context, const cst_pool *pool, int32_t
     CST_TRY(last ? read_last(context, &convert, rows->npy, 0, state->rows, &to)
                  : read_first(context, &convert, rows->npy, 1, state->cases, 0, state->cases->count,
                               &to));
-    cst_rows_close(context, rows);
+    cst_row_file_close(context, rows);
     return status == CST_OK ? cst_convert_finish(context, &convert) : status;
 }
 
@@ -417,7 +417,7 @@ cst_status cst_maps_load(cst_context *context, cst_pool *pool, int32_t split, in
         status = memory ? CST_OK : CST_ERROR_MEMORY;
     }
     if (status == CST_OK && cst_is_folder(path)) {
-        target to = {memory, entry};
+        destination to = {memory, entry};
         if (stream)
             status = cst_stream_create(context, path, state->rows, pool->classes, entry);
         CST_TRY(load_folder(context, pool, split, path, &to));

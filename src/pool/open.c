@@ -129,13 +129,13 @@ static cst_status find_classes(cst_context *context, cst_pool *pool) {
         return CST_OK;
     if (!path)
         return cst_fail(context, CST_ERROR_INPUT, "%s: no member has predictions", m->path);
-    cst_rows *rows = NULL;
+    cst_row_file *rows = NULL;
     char shape[CST_NPY_SHAPE_CHARS];
     cst_status status = cst_manifest_confine(context, m, path);
-    CST_TRY(cst_rows_open(context, &rows, path, pool->zip_limit));
+    CST_TRY(cst_row_file_open(context, &rows, path, pool->zip_limit));
     if (status != CST_OK)
         return status;
-    int dims = cst_rows_dims(rows);
+    int dims = cst_row_file_dims(rows);
     int lead = m->splits[split].condition_count > 0 ? 2 : 1;
     int64_t width = dims == lead + 1 ? (rows->npy ? rows->npy->shape[lead] : rows->width)
                     : dims == lead   ? 1
@@ -146,14 +146,14 @@ static cst_status find_classes(cst_context *context, cst_pool *pool) {
         status = cst_fail(context, CST_ERROR_INPUT,
                           "%s: has shape %s; predictions of a regression are [rows] or [rows, "
                           "outputs]",
-                          path, cst_rows_shape_text(rows, shape));
+                          path, cst_row_file_shape_text(rows, shape));
     else if (!values && (width < 2 || width > INT32_MAX / 2))
         status =
             cst_fail(context, CST_ERROR_INPUT,
                      "%s: has shape %s; predictions are [rows, classes] with at least 2 classes",
-                     path, cst_rows_shape_text(rows, shape));
+                     path, cst_row_file_shape_text(rows, shape));
     pool->classes = (int32_t)width;
-    cst_rows_close(context, rows);
+    cst_row_file_close(context, rows);
     return status;
 }
 

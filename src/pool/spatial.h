@@ -33,19 +33,23 @@ const cst_cases *cst_pool_cases(const cst_pool *pool, const char *split);
 enum { CST_CASE_CHARS = 256 };
 const char *cst_case_name(const cst_cases *cases, int64_t index, char buffer[CST_CASE_CHARS]);
 
+/* "row 3, column 7" of a pixel of a case of that shape, with the slice of a volume. */
+const char *cst_pixel_in_case(const int64_t shape[3], int64_t pixel, char buffer[CST_WHERE_CHARS]);
+
 /* "case x, row 3, column 7, class 2" of a row of the split, with the slice of a volume; without the
  * class for `value` < 0. */
 const char *cst_pixel_where(const cst_cases *cases, int64_t row, int64_t value,
                             char buffer[CST_WHERE_CHARS]);
 
-/* Reads masks, folds and groups of a split. Without masks the first member says the cases: their
- * names are read then, and after cst_cases_adopt folds and groups. Masks are read after a look at
- * the maps of members [count], which are to be loaded. */
-cst_status cst_cases_describe(cst_context *context, cst_pool *pool, int32_t split,
-                              const int32_t *members, int32_t count);
+/* In masks.c: reads masks, folds and groups of a split. Without masks the first member says the
+ * cases: their names are read then, and after cst_cases_adopt folds and groups. Masks are read
+ * after a look at the maps of members [count], which are to be loaded. */
+cst_status cst_masks_read(cst_context *context, cst_pool *pool, int32_t split,
+                          const int32_t *members, int32_t count);
 
-/* Looks at the sizes of a split's masks alone; they may be read by cst_cases_describe later. */
-cst_status cst_cases_survey(cst_context *context, cst_pool *pool, int32_t split);
+/* In masks.c: looks at the sizes of a split's masks alone; they may be read by cst_masks_read
+ * later. */
+cst_status cst_masks_survey(cst_context *context, cst_pool *pool, int32_t split);
 
 /* The names that the split's ids give `count` cases of the array at `path`; NULL without ids. */
 cst_status cst_cases_read_names(cst_context *context, const cst_pool *pool,

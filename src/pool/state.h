@@ -5,7 +5,7 @@
 #define CST_POOL_STATE_H
 
 #include "io/manifest.h"
-#include "io/rows.h"
+#include "io/row_file.h"
 #include "pool/pool.h"
 #include "pool/store.h"
 
@@ -76,14 +76,21 @@ cst_status cst_pool_describe(cst_context *context, cst_pool *pool, int32_t split
  * at: until then the number of conditions is a claim. */
 cst_status cst_pool_repeat_labels(cst_context *context, cst_pool_split *split, int32_t conditions);
 
-/* Reads folds and groups of the rows of `split`, where `spec` names files of them. */
+/* In folds_read.c: folds and groups of the rows of `split`, where `spec` names files of them. */
 cst_status cst_pool_describe_folds(cst_context *context, const cst_pool *pool,
                                    cst_pool_split *split, const cst_manifest_split *spec);
 
-/* Makes `ids` (taken on success where it becomes the reference) part of the split's order: *target
+/* ---- the order of rows and columns, in order.c ---- */
+
+/* Makes `ids` (taken on success where it becomes the reference) part of the split's order: *places
  * is NULL where rows stay as they are, else the caller's array of the reference row of each id. */
 cst_status cst_pool_order(cst_context *context, cst_pool_split *split, cst_strings **ids,
-                          const char *where, bool anchor, int64_t **target);
+                          const char *where, bool anchor, int64_t **places);
+
+/* Reads a column and puts it in the split's order: `places` as from cst_pool_order. */
+cst_status cst_pool_read_ordered(cst_context *context, const cst_pool *pool, cst_pool_split *split,
+                                 const char *path, const char *const *wanted, bool anchor,
+                                 cst_column *column, int64_t **places);
 
 /* Says that `where` has `rows` rows: sets the split's count, or compares with it. */
 cst_status cst_pool_set_rows(cst_context *context, cst_pool_split *split, int64_t rows,
@@ -96,9 +103,11 @@ cst_status cst_pool_match_columns(cst_context *context, const cst_pool *pool,
                                   const cst_table *table, int32_t width, const char *path,
                                   int32_t **out);
 
-/* Fold numbers [count] as they were given to 0..L-1 in increasing order; number i goes to
- * out[target[i]], or to out[i] where target is NULL. */
-cst_status cst_pool_renumber(cst_context *context, const int64_t *numbers, const int64_t *target,
+/* ---- folds, targets and weights ---- */
+
+/* In folds_read.c: fold numbers [count] as they were given to 0..L-1 in increasing order; number i
+ * goes to out[places[i]], or to out[i] where places is NULL. */
+cst_status cst_pool_renumber(cst_context *context, const int64_t *numbers, const int64_t *places,
                              int64_t count, int32_t *out);
 
 /* Targets of a regression, in targets.c: joined as labels are, each a finite number. */
@@ -117,7 +126,7 @@ cst_status cst_pool_check_weights(cst_context *context, const double *weights, i
 /* Turns rows as they are in a file into float32 probabilities, checking each. */
 typedef struct cst_convert {
     const char *where;             /* file or member, for messages */
-    const cst_rows *rows;          /* to name the line of delimited text; NULL for memory */
+    const cst_row_file *rows;      /* to name the line of delimited text; NULL for memory */
     const struct cst_cases *cases; /* of a segmentation, to name the pixel; else NULL */
     int32_t classes;
     int32_t width; /* values of a row: classes, or 1 (class 1 of two) */

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 typedef struct stream {
-    cst_rows *rows;      /* the open file; NULL: `fd` */
+    cst_row_file *rows;  /* the open file; NULL: `fd` */
     cst_convert convert; /* as it is before the first row */
     int fd;
     const char *where;
@@ -21,7 +21,7 @@ typedef struct stream {
 
 static void close_stream(cst_context *context, void *source) {
     stream *s = source;
-    cst_rows_close(context, s->rows);
+    cst_row_file_close(context, s->rows);
     if (s->fd >= 0)
         (void)close(s->fd);
     cst_free(context, s);
@@ -52,11 +52,11 @@ static cst_status check_all(cst_context *context, const stream *s) {
     return cst_pieces_all(context, &pieces, s->rows->row_count, NULL);
 }
 
-cst_status cst_stream_open(cst_context *context, cst_rows *rows, const cst_convert *convert,
+cst_status cst_stream_open(cst_context *context, cst_row_file *rows, const cst_convert *convert,
                            cst_store_entry *out) {
     stream *s = cst_alloc(context, 1, sizeof *s);
     if (!s) {
-        cst_rows_close(context, rows);
+        cst_row_file_close(context, rows);
         return CST_ERROR_MEMORY;
     }
     *s = (stream){.rows = rows,

@@ -9,7 +9,7 @@
 #include "pool/state.h"
 
 /* Takes `rows` (an npy that streams, whose rows are in the split's order) also on failure. */
-cst_status cst_stream_open(cst_context *context, cst_rows *rows, const cst_convert *convert,
+cst_status cst_stream_open(cst_context *context, cst_row_file *rows, const cst_convert *convert,
                            cst_store_entry *out);
 
 /* An entry to be filled by cst_stream_write, any rows in any order, each once. */

@@ -13,16 +13,16 @@ enum { TARGET_VALUES = 1 << 16 };
 /* An open targets file. */
 typedef struct targets_file {
     const char *path;
-    cst_rows *rows;
-    int64_t *target; /* row of the split of each row in the file; NULL: the same */
+    cst_row_file *rows;
+    int64_t *places; /* row of the split of each row in the file; NULL: the same */
     int32_t *column; /* output of each column where a header names them; NULL: the same */
 } targets_file;
 
 static cst_status check_shape(cst_context *context, const cst_pool *pool,
                               const targets_file *file) {
     char shape[CST_NPY_SHAPE_CHARS];
-    int dims = cst_rows_dims(file->rows);
-    (void)cst_rows_shape_text(file->rows, shape);
+    int dims = cst_row_file_dims(file->rows);
+    (void)cst_row_file_shape_text(file->rows, shape);
     if (dims != 1 && dims != 2)
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: has shape %s; targets are [rows] or [rows, outputs]", file->path,
@@ -42,7 +42,7 @@ static cst_status check_shape(cst_context *context, const cst_pool *pool,
 static cst_status put_rows(cst_context *context, const targets_file *file, int64_t first,
                            int64_t count, int32_t outputs, const double *values, double *out) {
     for (int64_t i = 0; i < count; i++) {
-        int64_t row = file->target ? file->target[first + i] : first + i;
+        int64_t row = file->places ? file->places[first + i] : first + i;
         for (int32_t j = 0; j < outputs; j++) {
             double y = values[i * outputs + j];
             char place[CST_WHERE_CHARS];
@@ -50,7 +50,7 @@ static cst_status put_rows(cst_context *context, const targets_file *file, int64
                 return cst_fail(context, CST_ERROR_INPUT,
                                 "%s: %s is %s; every target must be a finite number: leave rows "
                                 "without one out of the split",
-                                file->path, cst_rows_where(file->rows, first, i, j, place),
+                                file->path, cst_row_file_where(file->rows, first, i, j, place),
                                 isnan(y) ? "NaN"
                                 : y > 0  ? "infinity"
                                          : "-infinity");
@@ -69,7 +69,7 @@ static cst_status read_rows(cst_context *context, const targets_file *file, int3
     for (int64_t first = 0; status == CST_OK && first < total; first += block) {
         int64_t part = total - first < block ? total - first : block;
         status = cst_poll(context);
-        CST_TRY(cst_rows_read(context, file->rows, part, values));
+        CST_TRY(cst_row_file_read(context, file->rows, part, values));
         CST_TRY(put_rows(context, file, first, part, outputs, values, out));
     }
     cst_free(context, values);
@@ -92,11 +92,11 @@ cst_status cst_pool_read_targets(cst_context *context, const cst_pool *pool, cst
     targets_file file = {.path = spec->labels};
     cst_strings *ids = NULL;
     cst_status status = cst_manifest_confine(context, pool->manifest, file.path);
-    CST_TRY(cst_rows_open(context, &file.rows, file.path, pool->zip_limit));
+    CST_TRY(cst_row_file_open(context, &file.rows, file.path, pool->zip_limit));
     CST_TRY(check_shape(context, pool, &file));
-    CST_TRY(cst_rows_scan(context, file.rows, &split->claim, &ids));
+    CST_TRY(cst_row_file_scan(context, file.rows, &split->claim, &ids));
     if (status == CST_OK && ids)
-        status = cst_pool_order(context, split, &ids, file.path, true, &file.target);
+        status = cst_pool_order(context, split, &ids, file.path, true, &file.places);
     CST_TRY(cst_pool_set_rows(context, split, file.rows->row_count, file.path));
     CST_TRY(cst_pool_match_columns(context, pool, file.rows->table, pool->classes, file.path,
                                    &file.column));
@@ -104,8 +104,8 @@ cst_status cst_pool_read_targets(cst_context *context, const cst_pool *pool, cst
     if (status == CST_OK)
         split->labels_path = spec->labels;
     cst_strings_free(context, ids);
-    cst_rows_close(context, file.rows);
-    cst_free(context, file.target);
+    cst_row_file_close(context, file.rows);
+    cst_free(context, file.places);
     cst_free(context, file.column);
     return status;
 }

@@ -1,7 +1,7 @@
 /*
  * A view: the probabilities of some members on some rows of one split, and the labels (of a
  * regression: values and targets). Everything
- * statistical (redundancy, meta, blend, select) reads predictions through a view and nothing else,
+ * statistical reads predictions through a view and nothing else,
  * so that refitting inside a fold is a view with fewer rows, and where the numbers come from
  * (memory now, disk later) is decided in one place. Paper: the matrix P_oof restricted to a set S
  * of members.
@@ -29,9 +29,9 @@ typedef struct cst_view {
     const double *weights; /* [all rows of the split]: how much a row counts, all above 0; NULL: all
                               rows alike */
     double weight_scale;   /* the weights are to be multiplied by it; not read without weights */
-    const cst_store *store;            /* NULL: every member is in memory */
-    const struct cst_compact *compact; /* classes that matter of rows of the split, with members of
-                                          this view and maybe more (meta/compact.h); NULL: none */
+    const cst_store *store; /* NULL: every member is in memory */
+    const void *attached;   /* what its owner keeps for rows of the split: opaque here,
+                               passed on to views made of this one; NULL: nothing */
 } cst_view;
 
 /* Rows first..first+count-1 of member `member` of the view, contiguous, [count][classes]: *rows

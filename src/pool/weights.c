@@ -11,9 +11,9 @@
 /* An open file of weights. */
 typedef struct weights_file {
     const char *path;
-    cst_rows *rows;
+    cst_row_file *rows;
     int64_t column;  /* of its values, the one that is read */
-    int64_t *target; /* row of the split of each row in the file; NULL: the same */
+    int64_t *places; /* row of the split of each row in the file; NULL: the same */
 } weights_file;
 
 static bool is_weight_name(const char *name) {
@@ -27,7 +27,7 @@ static bool is_weight_name(const char *name) {
 /* The column to read: the only one, or the one of a table that is called a weight. */
 static cst_status choose_column(cst_context *context, weights_file *file) {
     const cst_table *table = file->rows->table;
-    int dims = cst_rows_dims(file->rows);
+    int dims = cst_row_file_dims(file->rows);
     int64_t found = file->rows->width == 1 && (dims == 1 || dims == 2) ? 0 : -1;
     int64_t place = 0;
     for (int32_t j = 0; found < 0 && table && table->names && j < table->columns; j++) {
@@ -38,7 +38,7 @@ static cst_status choose_column(cst_context *context, weights_file *file) {
         place++;
     }
     char shape[CST_NPY_SHAPE_CHARS];
-    (void)cst_rows_shape_text(file->rows, shape);
+    (void)cst_row_file_shape_text(file->rows, shape);
     if (found < 0)
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: has shape %s; weights are one number for each row, in a file of their "
@@ -91,14 +91,14 @@ static cst_status read_values(cst_context *context, const weights_file *file, do
     cst_status status = values ? CST_OK : CST_ERROR_MEMORY;
     for (int64_t first = 0; status == CST_OK && first < total; first += block) {
         int64_t part = total - first < block ? total - first : block;
-        status = cst_rows_read(context, file->rows, part, values);
+        status = cst_row_file_read(context, file->rows, part, values);
         for (int64_t i = 0; status == CST_OK && i < part; i++) {
             char place[CST_WHERE_CHARS];
             double weight = values[i * width + file->column];
-            int64_t row = file->target ? file->target[first + i] : first + i;
+            int64_t row = file->places ? file->places[first + i] : first + i;
             out[row] = weight;
             status = check_weight(context, weight, file->path,
-                                  cst_rows_where(file->rows, first, i, -1, place));
+                                  cst_row_file_where(file->rows, first, i, -1, place));
         }
     }
     cst_free(context, values);
@@ -110,18 +110,18 @@ cst_status cst_pool_read_weights(cst_context *context, const cst_pool *pool, cst
     weights_file file = {.path = path};
     cst_strings *ids = NULL;
     cst_status status = cst_manifest_confine(context, pool->manifest, path);
-    CST_TRY(cst_rows_open(context, &file.rows, path, pool->zip_limit));
+    CST_TRY(cst_row_file_open(context, &file.rows, path, pool->zip_limit));
     CST_TRY(choose_column(context, &file));
-    CST_TRY(cst_rows_scan(context, file.rows, &split->claim, &ids));
+    CST_TRY(cst_row_file_scan(context, file.rows, &split->claim, &ids));
     if (status == CST_OK && ids)
-        status = cst_pool_order(context, split, &ids, path, false, &file.target);
+        status = cst_pool_order(context, split, &ids, path, false, &file.places);
     CST_TRY(cst_pool_set_rows(context, split, file.rows->row_count, path));
     if (status == CST_OK) {
         split->weights = cst_alloc(context, (size_t)split->rows, sizeof *split->weights);
         status = split->weights ? read_values(context, &file, split->weights) : CST_ERROR_MEMORY;
     }
     cst_strings_free(context, ids);
-    cst_rows_close(context, file.rows);
-    cst_free(context, file.target);
+    cst_row_file_close(context, file.rows);
+    cst_free(context, file.places);
     return status;
 }

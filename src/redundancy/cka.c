@@ -89,8 +89,12 @@ static cst_status fit_member(cst_context *worker, void *user, int64_t task) {
         return CST_ERROR_MEMORY;
     int64_t count = 0;
     cst_status status =
-        cst_landmarks_residual(worker, job->kernels, k, job->floor, job->cap, RESIDUAL_TOLERANCE,
-                               job->options->seed, landmarks, &count, &job->converged[k]);
+        cst_landmarks_residual(worker, job->kernels, k,
+                               &(cst_landmark_options){.floor = job->floor,
+                                                       .cap = job->cap,
+                                                       .tolerance = RESIDUAL_TOLERANCE,
+                                                       .seed = job->options->seed},
+                               landmarks, &count, &job->converged[k]);
     CST_TRY(cst_features_fit(worker, job->kernels, k, landmarks, count, COMPRESSION_TAIL,
                              &job->features[k]));
     cst_free(worker, landmarks);
@@ -238,9 +242,13 @@ static cst_status features_seconds(cst_context *context, const cka_job *job, int
     int64_t *landmarks = cst_alloc(context, (size_t)cap, sizeof *landmarks);
     if (!landmarks)
         return CST_ERROR_MEMORY;
-    cst_status status = cst_landmarks_residual(context, job->kernels, k, ceil_root(view->rows), cap,
-                                               RESIDUAL_TOLERANCE, job->options->seed, landmarks,
-                                               &count, &converged);
+    cst_status status =
+        cst_landmarks_residual(context, job->kernels, k,
+                               &(cst_landmark_options){.floor = ceil_root(view->rows),
+                                                       .cap = cap,
+                                                       .tolerance = RESIDUAL_TOLERANCE,
+                                                       .seed = job->options->seed},
+                               landmarks, &count, &converged);
     cst_free(context, landmarks);
     *seconds = SECONDS_FEATURE * lowrank_operations(view, count, probes);
     return status;

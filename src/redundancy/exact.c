@@ -116,8 +116,8 @@ static cst_status add_doubles(cst_context *worker, const exact_job *job, int64_t
             cst_kernel_rows(worker, kernels, k, NULL, i * job->tile, na, s->raw, s->a, s->a_norms);
         CST_TRY(
             cst_kernel_rows(worker, kernels, k, NULL, j * job->tile, nb, s->raw, s->b, s->b_norms));
-        CST_TRY(cst_kernel_tile(worker, kernels, k, s->a, s->a_norms, na, s->b, s->b_norms, nb,
-                                values));
+        CST_TRY(cst_kernel_tile(worker, kernels, k, (cst_kernel_points){s->a, s->a_norms, na},
+                                (cst_kernel_points){s->b, s->b_norms, nb}, values));
         for (int64_t x = 0; i == j && x < na; x++)
             values[x * nb + x] = 0;
         if (status == CST_OK)

@@ -24,8 +24,8 @@ static cst_status against_landmarks(cst_context *context, const cst_kernels *ker
     if (status == CST_OK) {
         status =
             cst_kernel_rows(context, kernels, member, NULL, first, count, scratch, rows, norms);
-        CST_TRY(cst_kernel_tile(context, kernels, member, rows, norms, count, f->points, f->norms,
-                                f->landmarks, out));
+        CST_TRY(cst_kernel_tile(context, kernels, member, (cst_kernel_points){rows, norms, count},
+                                (cst_kernel_points){f->points, f->norms, f->landmarks}, out));
     }
     cst_free(context, scratch);
     cst_free(context, rows);
@@ -52,8 +52,8 @@ static cst_status inverse_root(cst_context *context, const cst_kernels *kernels,
     double *w = cst_alloc(context, (size_t)m, (size_t)m * sizeof *w);
     double *values = cst_alloc(context, (size_t)m, sizeof *values);
     cst_status status = kernel && w && values ? CST_OK : CST_ERROR_MEMORY;
-    CST_TRY(cst_kernel_tile(context, kernels, member, f->points, f->norms, m, f->points, f->norms,
-                            m, w));
+    const cst_kernel_points points = {f->points, f->norms, m};
+    CST_TRY(cst_kernel_tile(context, kernels, member, points, points, w));
     for (int64_t i = 0; status == CST_OK && i < m; i++)
         w[i * m + i] = 1;
     if (status == CST_OK) {

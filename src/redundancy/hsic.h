@@ -67,13 +67,20 @@ cst_status cst_features_rows_f32(cst_context *context, const cst_kernels *kernel
                                  const cst_features *features, int64_t first, int64_t count,
                                  float *out);
 
+typedef struct cst_landmark_options {
+    int64_t floor; /* at least so many landmarks */
+    int64_t cap;   /* at most */
+    double tolerance;
+    uint64_t seed;
+} cst_landmark_options;
+
 /* Landmarks by randomly pivoted Cholesky on at most 8192 seeded rows: `floor` of them, then more
  * until the residual trace is at most `tolerance` of the Frobenius norm of the centred kernel, or
  * `cap` is reached. landmarks [cap], *count of them are set, ascending (fewer than `floor` only
  * where the kernel is used up); *converged says whether the tolerance was met. */
 cst_status cst_landmarks_residual(cst_context *context, const cst_kernels *kernels, int32_t member,
-                                  int64_t floor, int64_t cap, double tolerance, uint64_t seed,
-                                  int64_t *landmarks, int64_t *count, bool *converged);
+                                  const cst_landmark_options *options, int64_t *landmarks,
+                                  int64_t *count, bool *converged);
 
 /* As cst_hsic_exact, from the features of the members ([K]): by their cross-Grams, or by `probes`
  * random signs. */

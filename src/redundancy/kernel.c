@@ -110,13 +110,12 @@ static cst_status squared_distances(cst_context *context, int64_t classes, const
 }
 
 cst_status cst_kernel_tile(cst_context *context, const cst_kernels *kernels, int32_t member,
-                           const double *a, const double *a_norms, int64_t na, const double *b,
-                           const double *b_norms, int64_t nb, double *out) {
-    cst_status status =
-        squared_distances(context, kernels->view->classes, a, a_norms, na, b, b_norms, nb, out);
+                           cst_kernel_points a, cst_kernel_points b, double *out) {
+    cst_status status = squared_distances(context, kernels->view->classes, a.rows, a.norms, a.count,
+                                          b.rows, b.norms, b.count, out);
     double sigma = kernels->sigma[member];
     double scale = -0.5 / (sigma * sigma);
-    int64_t count = na * nb;
+    int64_t count = a.count * b.count;
     for (int64_t i = 0; status == CST_OK && i < count; i++)
         out[i] *= scale;
     if (status == CST_OK)

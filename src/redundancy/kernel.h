@@ -35,10 +35,15 @@ cst_status cst_kernel_rows(cst_context *context, const cst_kernels *kernels, int
                            const int64_t *index, int64_t first, int64_t count, float *scratch,
                            double *rows, double *norms);
 
-/* exp(-|a_i - b_j|^2 / (2 sigma^2)) of na rows with nb rows, both from cst_kernel_rows, into out
- * [na][nb]. */
+/* What cst_kernel_rows gives. */
+typedef struct cst_kernel_points {
+    const double *rows;  /* [count][C] */
+    const double *norms; /* [count] */
+    int64_t count;
+} cst_kernel_points;
+
+/* exp(-|a_i - b_j|^2 / (2 sigma^2)) of rows a with rows b, into out [a.count][b.count]. */
 cst_status cst_kernel_tile(cst_context *context, const cst_kernels *kernels, int32_t member,
-                           const double *a, const double *a_norms, int64_t na, const double *b,
-                           const double *b_norms, int64_t nb, double *out);
+                           cst_kernel_points a, cst_kernel_points b, double *out);
 
 #endif

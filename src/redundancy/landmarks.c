@@ -92,12 +92,12 @@ static double missing(pivoting *p) {
 
 /* A row drawn in proportion to `left`. */
 static int64_t draw(pivoting *p) {
-    double target = cst_rng_uniform(&p->rng) * p->running[p->rows - 1];
+    double drawn = cst_rng_uniform(&p->rng) * p->running[p->rows - 1];
     int64_t low = 0;
     int64_t high = p->rows - 1;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
-        if (p->running[middle] > target)
+        if (p->running[middle] > drawn)
             high = middle;
         else
             low = middle + 1;
@@ -122,8 +122,9 @@ static cst_status missed_rows(cst_context *context, const pivoting *p, const int
         for (int64_t j = 0; j < p->count; j++)
             known[j * count + t] = p->factor[j * p->rows + at[t]];
     }
-    CST_TRY(cst_kernel_tile(context, p->kernels, p->member, data, norms, count,
-                            square ? data : p->data, square ? norms : p->norms, width, out));
+    const cst_kernel_points own = {data, norms, count};
+    CST_TRY(cst_kernel_tile(context, p->kernels, p->member, own,
+                            square ? own : (cst_kernel_points){p->data, p->norms, width}, out));
     if (status == CST_OK && p->count > 0)
         status = cst_gemm_f64(context, true, false, count, width, p->count, -1, known, count,
                               square ? known : p->factor, width, 1, out, width);
@@ -264,14 +265,14 @@ static int compare_rows(const void *a, const void *b) {
 }
 
 cst_status cst_landmarks_residual(cst_context *context, const cst_kernels *kernels, int32_t member,
-                                  int64_t floor, int64_t cap, double tolerance, uint64_t seed,
-                                  int64_t *landmarks, int64_t *count, bool *converged) {
+                                  const cst_landmark_options *options, int64_t *landmarks,
+                                  int64_t *count, bool *converged) {
     pivoting p = {.kernels = kernels, .member = member};
-    int64_t rows = sample_rows(kernels->view, cap);
-    cap = cap < rows ? cap : rows;
-    floor = floor < cap ? floor : cap;
-    cst_status status = start_pivoting(context, &p, cap, seed);
-    CST_TRY(grow_to(context, &p, floor, cap, tolerance, converged));
+    int64_t rows = sample_rows(kernels->view, options->cap);
+    int64_t cap = options->cap < rows ? options->cap : rows;
+    int64_t floor = options->floor < cap ? options->floor : cap;
+    cst_status status = start_pivoting(context, &p, cap, options->seed);
+    CST_TRY(grow_to(context, &p, floor, cap, options->tolerance, converged));
     for (int64_t i = 0; status == CST_OK && i < p.count; i++)
         landmarks[i] = p.index[p.pivots[i]];
     if (status == CST_OK)

@@ -26,7 +26,7 @@
 enum { CHECK_TILES = 64 };
 
 cst_status cst_pairs_create(cst_context *context, const cst_kernels *kernels, int64_t rows,
-                            double target, int64_t rounds_most, cst_pairs *out) {
+                            double tolerance, int64_t rounds_most, cst_pairs *out) {
     int32_t members = kernels->view->members;
     double cells = (double)members * (members + 1);
     *out = (cst_pairs){.members = members,
@@ -34,7 +34,7 @@ cst_status cst_pairs_create(cst_context *context, const cst_kernels *kernels, in
                        .rows = rows,
                        .all = kernels->view->rows,
                        .rounds_most = rounds_most,
-                       .target = target,
+                       .tolerance = tolerance,
                        .strips = (rows + CST_STRIP_ROWS - 1) / CST_STRIP_ROWS};
     if ((double)out->strips * cells > STRIP_DOUBLES)
         return CST_OK;
@@ -154,7 +154,7 @@ double cst_pairs_error(const cst_pairs *pairs, const double *sums, const double 
 }
 
 int64_t cst_pairs_first_check(const cst_pairs *pairs, int64_t rounds) {
-    if (!(pairs->target > 0) || pairs->rows % CST_STRIP_ROWS != 0)
+    if (!(pairs->tolerance > 0) || pairs->rows % CST_STRIP_ROWS != 0)
         return rounds;
     int64_t check = 1 + CHECK_TILES / pairs->strips;
     if (pairs->rounds_most > 0 && check > pairs->rounds_most)
@@ -164,7 +164,7 @@ int64_t cst_pairs_first_check(const cst_pairs *pairs, int64_t rounds) {
 
 int64_t cst_pairs_next_check(const cst_pairs *pairs, const double *sums, const double *hsic,
                              int64_t done, int64_t rounds) {
-    double ratio = cst_pairs_error(pairs, sums, hsic) / pairs->target;
+    double ratio = cst_pairs_error(pairs, sums, hsic) / pairs->tolerance;
     if (ratio <= 1 || done == pairs->rounds_most)
         return done;
     /* The variance goes with 1/done - 1/rounds. */

@@ -19,7 +19,7 @@ typedef struct cst_pairs {
     int64_t rows;         /* n, in random order */
     int64_t all;          /* N */
     int64_t rounds_most;  /* 0: no limit */
-    double target;        /* standard error that is small enough; 0: all pairs of the n rows */
+    double tolerance;     /* standard error that is small enough; 0: all pairs of the n rows */
     int64_t strips;       /* of CST_STRIP_ROWS rows, the last may have fewer */
     double *strip_sums;   /* [strips][2][K(K+1)/2], h of the tiles that a strip is either side of;
                              NULL where there are too many members */
@@ -30,7 +30,7 @@ typedef struct cst_pairs {
 } cst_pairs;
 
 cst_status cst_pairs_create(cst_context *context, const cst_kernels *kernels, int64_t rows,
-                            double target, int64_t rounds_most, cst_pairs *out);
+                            double tolerance, int64_t rounds_most, cst_pairs *out);
 void cst_pairs_free(cst_context *context, cst_pairs *pairs);
 
 /* Of a tile of two whole strips: sum [CST_PAIRS_SUMS][K*K] has h and gets its products. Tiles of

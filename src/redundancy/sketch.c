@@ -82,8 +82,8 @@ static cst_status sketch_member(cst_context *worker, void *user, int64_t task) {
     cst_status status = scratch && rows && norms && kernel && places ? CST_OK : CST_ERROR_MEMORY;
     CST_TRY(cst_kernel_rows(worker, kernels, (int32_t)task, job->sample, 0, job->rows, scratch,
                             rows, norms));
-    CST_TRY(cst_kernel_tile(worker, kernels, (int32_t)task, rows, norms, job->rows, rows, norms,
-                            job->rows, kernel));
+    const cst_kernel_points all = {rows, norms, job->rows};
+    CST_TRY(cst_kernel_tile(worker, kernels, (int32_t)task, all, all, kernel));
     if (status == CST_OK) {
         centre(kernel, job->rows, job->statistic, norms);
         fold(job, kernel, places, job->sketches + task * CST_SKETCH_WIDTH);

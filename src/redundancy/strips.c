@@ -152,8 +152,9 @@ static cst_status wide_tile(cst_context *context, const cst_packed *packed, int3
                                 packed->sample ? packed->sample + at[s] : NULL, at[s], count[s],
                                 scratch, rows[s], norms[s]));
     }
-    CST_TRY(cst_kernel_tile(context, kernels, member, rows[0], norms[0], count[0], rows[1],
-                            norms[1], count[1], tile));
+    CST_TRY(cst_kernel_tile(context, kernels, member,
+                            (cst_kernel_points){rows[0], norms[0], count[0]},
+                            (cst_kernel_points){rows[1], norms[1], count[1]}, tile));
     for (int64_t x = 0; status == CST_OK && x < count[0] * count[1]; x++)
         out[x] = (float)tile[x];
     cst_free(context, scratch);
@@ -431,8 +432,8 @@ static cst_status start_trial(cst_context *context, const cst_kernels *kernels, 
     cst_status status =
         rows && t->raw && t->kernel && t->error && t->tile && t->sums ? CST_OK : CST_ERROR_MEMORY;
     CST_TRY(cst_kernel_rows(context, kernels, member, positions, 0, t->rows, t->raw, rows, norms));
-    CST_TRY(cst_kernel_tile(context, kernels, member, rows, norms, t->rows, rows, norms, t->rows,
-                            t->kernel));
+    const cst_kernel_points all = {rows, norms, t->rows};
+    CST_TRY(cst_kernel_tile(context, kernels, member, all, all, t->kernel));
     CST_TRY(cst_view_gather(context, view, member, positions, t->rows, t->raw));
     if (status == CST_OK)
         t->norm = centred_norm(t->kernel, t->rows, t->sums);

@@ -225,8 +225,14 @@ static cst_status bootstrap(cst_context *context, const cst_evaluation *e,
     cst_status status = all && found ? CST_OK : CST_ERROR_MEMORY;
     for (size_t m = 0; status == CST_OK && m < n; m++)
         all[m] = *values_of(entries[m]);
-    CST_TRY(cst_value_bootstrap_weighted(context, all, count, rows->targets, rows->weights,
-                                         resamples, e->options->seed, reference, found, found + n));
+    const cst_value_bootstrap_input input = {.predicted = all,
+                                             .methods = count,
+                                             .targets = rows->targets,
+                                             .weights = rows->weights,
+                                             .resamples = resamples,
+                                             .seed = e->options->seed,
+                                             .reference = reference};
+    CST_TRY(cst_value_bootstrap_weighted(context, &input, found, found + n));
     for (size_t m = 0; status == CST_OK && m < n; m++) {
         take_intervals(&found[m], out->interval + m * COUNT);
         take_intervals(&found[n + m], out->difference + m * COUNT);

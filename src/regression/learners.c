@@ -18,11 +18,11 @@ const char *cst_value_learner_name(cst_learner_kind kind) {
     return kind == CST_LEARNER_LOGLINEAR ? "linear-pool" : cst_learner_name(kind);
 }
 
-cst_pool_options cst_value_pool_options(const cst_settings *settings) {
-    return (cst_pool_options){.prior = (cst_pool_prior)settings->pool_prior,
-                              .precision = settings->loglinear.prior_weights,
-                              .power = settings->pool_power,
-                              .nonnegative = settings->pool_nonnegative};
+cst_linear_pool_options cst_value_linear_pool_options(const cst_settings *settings) {
+    return (cst_linear_pool_options){.prior = (cst_linear_pool_prior)settings->pool_prior,
+                                     .precision = settings->loglinear.prior_weights,
+                                     .power = settings->pool_power,
+                                     .nonnegative = settings->pool_nonnegative};
 }
 
 /* One learner of one part and output. */
@@ -249,7 +249,7 @@ static cst_status pool_curvature(cst_context *context, const cst_covariances *c,
 static cst_status fit_pool(cst_context *context, const fit_job *job, const cst_moments *moments,
                            int32_t part, int32_t output, int32_t learner, double *covariance) {
     cst_value_fit *fit = job->fit;
-    cst_pool_options options = cst_value_pool_options(job->settings);
+    cst_linear_pool_options options = cst_value_linear_pool_options(job->settings);
     one_fit *to = fit_of(job, part, output, learner);
     cst_moments members = {0};
     cst_covariances c = {0};

@@ -50,7 +50,7 @@ static inline const cst_gate *cst_value_gate(const cst_value_fit *fit, int32_t p
 }
 
 /* Options of the linear pool among the settings. */
-cst_pool_options cst_value_pool_options(const cst_settings *settings);
+cst_linear_pool_options cst_value_linear_pool_options(const cst_settings *settings);
 
 /* Greedy selection with replacement on the squared error, from second moments of residuals
  * [count][count]: in each of `rounds` rounds the one joins whose addition leaves the least mean

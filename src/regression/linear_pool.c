@@ -246,7 +246,7 @@ static void spectrum_weights(const pool_spectrum *s, const cst_covariances *c, d
 
 /* Adds the held-out squared error of every grid point on fold `fold`. */
 static cst_status cv_fold(cst_context *context, const cst_moments *moments, int32_t fold,
-                          const cst_pool_options *options, double *weights, double *losses) {
+                          const cst_linear_pool_options *options, double *weights, double *losses) {
     bool nonnegative = options->nonnegative;
     cst_covariances c = {0};
     pool_spectrum s = {0};
@@ -267,7 +267,7 @@ static cst_status cv_fold(cst_context *context, const cst_moments *moments, int3
 }
 
 static cst_status lambda_by_cv(cst_context *context, const cst_moments *moments,
-                               const cst_pool_options *options, double *lambda) {
+                               const cst_linear_pool_options *options, double *lambda) {
     double losses[GRID] = {0};
     double *weights = cst_alloc(context, (size_t)moments->columns, sizeof *weights);
     cst_status status = weights ? CST_OK : CST_ERROR_MEMORY;
@@ -324,19 +324,19 @@ static cst_status lambda_by_evidence(cst_context *context, const cst_covariances
 }
 
 cst_status cst_linear_pool_fit(cst_context *context, const cst_moments *moments,
-                               const cst_pool_options *options, cst_linear_pool *out) {
+                               const cst_linear_pool_options *options, cst_linear_pool *out) {
     cst_covariances c = {0};
     *out = (cst_linear_pool){.members = moments->columns};
     out->weights = cst_alloc(context, (size_t)moments->columns, sizeof *out->weights);
     cst_status status = out->weights
                             ? cst_covariances_make(context, moments, -1, options->power, &c)
                             : CST_ERROR_MEMORY;
-    cst_pool_prior prior = options->prior;
-    if (prior == CST_POOL_PRIOR_CV && moments->folds < 2)
-        prior = CST_POOL_PRIOR_EVIDENCE;
-    if (status == CST_OK && prior == CST_POOL_PRIOR_CV)
+    cst_linear_pool_prior prior = options->prior;
+    if (prior == CST_LINEAR_POOL_CV && moments->folds < 2)
+        prior = CST_LINEAR_POOL_EVIDENCE;
+    if (status == CST_OK && prior == CST_LINEAR_POOL_CV)
         status = lambda_by_cv(context, moments, options, &out->lambda);
-    else if (status == CST_OK && prior == CST_POOL_PRIOR_EVIDENCE)
+    else if (status == CST_OK && prior == CST_LINEAR_POOL_EVIDENCE)
         status = lambda_by_evidence(context, &c, &out->lambda);
     else if (status == CST_OK)
         out->lambda = options->precision * cst_center_variance(&c) / c.rows;

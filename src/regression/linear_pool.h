@@ -30,18 +30,18 @@ cst_status cst_covariances_part(cst_context *context, const cst_covariances *cov
                                 const int32_t *members, int32_t count, cst_covariances *out);
 void cst_covariances_free(cst_context *context, cst_covariances *covariances);
 
-typedef enum cst_pool_prior {
-    CST_POOL_PRIOR_CV = 0,       /* least squared error on held-out folds, on a grid */
-    CST_POOL_PRIOR_EVIDENCE = 1, /* most probable, on the same grid and then refined */
-    CST_POOL_PRIOR_FIXED = 2     /* lambda = precision * noise / n, noise that of the center */
-} cst_pool_prior;
+typedef enum cst_linear_pool_prior {
+    CST_LINEAR_POOL_CV = 0,       /* least squared error on held-out folds, on a grid */
+    CST_LINEAR_POOL_EVIDENCE = 1, /* most probable, on the same grid and then refined */
+    CST_LINEAR_POOL_FIXED = 2     /* lambda = precision * noise / n, noise that of the center */
+} cst_linear_pool_prior;
 
-typedef struct cst_pool_options {
-    cst_pool_prior prior;
-    double precision; /* of the weights, for CST_POOL_PRIOR_FIXED */
+typedef struct cst_linear_pool_options {
+    cst_linear_pool_prior prior;
+    double precision; /* of the weights, for CST_LINEAR_POOL_FIXED */
     double power;     /* of the center, see cst_covariances */
     bool nonnegative; /* w >= 0 */
-} cst_pool_options;
+} cst_linear_pool_options;
 
 /* Minimises |y - b - Xw|^2 / n + lambda |w - center|^2. */
 typedef struct cst_linear_pool {
@@ -61,7 +61,7 @@ double cst_linear_pool_objective(const cst_covariances *covariances, const doubl
 /* lambda by the rule, then the fit on all folds of the moments. Free with cst_linear_pool_free.
  * With one fold the cross-validation gives way to the evidence. */
 cst_status cst_linear_pool_fit(cst_context *context, const cst_moments *moments,
-                               const cst_pool_options *options, cst_linear_pool *out);
+                               const cst_linear_pool_options *options, cst_linear_pool *out);
 void cst_linear_pool_free(cst_context *context, cst_linear_pool *pool);
 
 /* Variance of the error of the center: the noise of a pool whose weights are those. */

@@ -272,7 +272,7 @@ typedef struct select_job {
     const int32_t *folds;
     int32_t fold_count;
     const cst_select_options *options;
-    const cst_pool_options *pool;
+    const cst_linear_pool_options *pool;
     double *weights;   /* [folds][outputs][K sizes][K] */
     double *intercept; /* [folds][outputs][K sizes] */
     int32_t **whole;   /* [K]: the path on all rows */
@@ -381,7 +381,7 @@ static cst_status losses_block(cst_context *context, void *user, int64_t index, 
 
 cst_status cst_value_select(cst_context *context, const cst_view *view, const cst_scaling *scaling,
                             const cst_moments *moments, const int32_t *folds, int32_t fold_count,
-                            const cst_select_options *options, const cst_pool_options *pool,
+                            const cst_select_options *options, const cst_linear_pool_options *pool,
                             cst_selection *out) {
     size_t k = (size_t)view->members;
     size_t sets = (size_t)fold_count * (size_t)view->classes * k;

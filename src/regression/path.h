@@ -14,7 +14,7 @@
  * precision is that of `options`. CST_ERROR_INPUT where no size satisfies the caps. */
 cst_status cst_value_select(cst_context *context, const cst_view *view, const cst_scaling *scaling,
                             const cst_moments *moments, const int32_t *folds, int32_t fold_count,
-                            const cst_select_options *options, const cst_pool_options *pool,
+                            const cst_select_options *options, const cst_linear_pool_options *pool,
                             cst_selection *out);
 
 /* Sets of sizes 1..K, one inside the next, from covariances [outputs]; set[s-1] has s ascending

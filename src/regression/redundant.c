@@ -153,10 +153,10 @@ static cst_status similarity_of(cst_context *context, const cst_view *view,
 static cst_status pool_losses(cst_context *context, const cst_moments *moments, int32_t outputs,
                               const int32_t *members, int32_t count, const cst_settings *settings,
                               double *out) {
-    cst_pool_options options = {.prior = CST_POOL_PRIOR_FIXED,
-                                .precision = settings->selection.prior,
-                                .power = settings->pool_power,
-                                .nonnegative = settings->pool_nonnegative};
+    cst_linear_pool_options options = {.prior = CST_LINEAR_POOL_FIXED,
+                                       .precision = settings->selection.prior,
+                                       .power = settings->pool_power,
+                                       .nonnegative = settings->pool_nonnegative};
     cst_status status = CST_OK;
     memset(out, 0, (size_t)moments->folds * sizeof *out);
     for (int32_t d = 0; status == CST_OK && d < outputs; d++) {

@@ -66,7 +66,7 @@ static cst_status select_members(cst_context *context, const cst_view *view,
         options.cap_count = cst_count_cap(settings, view->members);
         memcpy(out->candidates, out->kept, (size_t)count * sizeof *out->kept);
         out->candidate_count = count;
-        cst_pool_options pool = cst_value_pool_options(settings);
+        cst_linear_pool_options pool = cst_value_linear_pool_options(settings);
         status = cst_value_select(context, &part, scaling, kept, folds, fold_count, &options, &pool,
                                   &out->selection);
     }

@@ -60,7 +60,7 @@ static cst_status open_masks(cst_context *context, const char *path, const cst_p
         status =
             cst_fail(context, CST_ERROR_ARGUMENT,
                      "%s: the number of classes is needed to score label maps (--classes)", path);
-    return status == CST_OK ? cst_cases_survey(context, *out, split) : status;
+    return status == CST_OK ? cst_masks_survey(context, *out, split) : status;
 }
 
 /* Predicted maps must be of the cases of the masks. */

@@ -162,7 +162,7 @@ cst_status cst_fold_fits_make(cst_context *context, const cst_nesting *nesting,
     if (status == CST_OK && !nesting->method->baseline)
         status = cst_stages_table(context, &source->view, source->folds, source->fold_count,
                                   &nesting->method->settings, &table);
-    shared.view.compact = table ? table : source->view.compact;
+    cst_compact_attach(&shared.view, table);
     fold_job job = {nesting, &shared, out};
     CST_TRY(cst_parallel_for(context, out->count, fit_fold, &job));
     cst_logtable_unshare(context, table);

@@ -74,7 +74,7 @@ static cst_status fit_pairs(cst_context *context, offset_search *s) {
     if (!s->nesting->method->baseline)
         status = cst_stages_table(context, &source->view, source->folds, source->fold_count,
                                   &s->nesting->method->settings, &table);
-    shared.view.compact = table ? table : source->view.compact;
+    cst_compact_attach(&shared.view, table);
     s->source = &shared;
     CST_TRY(cst_parallel_for(context, (int64_t)s->blocks * s->blocks, fit_pair, s));
     s->source = source;

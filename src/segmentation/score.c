@@ -21,7 +21,7 @@ cst_view cst_view_range(const cst_view *view, int64_t first, int64_t count, int6
         index[i] = view->index ? view->index[first + i] : first + i;
     part.rows = count;
     part.index = index;
-    part.compact = NULL;
+    part.attached = NULL;
     return part;
 }
 

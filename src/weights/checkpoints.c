@@ -127,7 +127,7 @@ int32_t cst_checkpoints_count(const cst_checkpoints *checkpoints) {
 const char *cst_checkpoints_path(const cst_checkpoints *checkpoints, int32_t file) {
     if (file < 0 || file >= cst_checkpoints_count(checkpoints))
         return NULL;
-    return cst_bytes_name(checkpoints->files[file]->source);
+    return cst_checkpoint_name(checkpoints, file);
 }
 
 int64_t cst_checkpoints_tensors(const cst_checkpoints *checkpoints) {

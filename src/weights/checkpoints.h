@@ -22,6 +22,11 @@ struct cst_checkpoints {
     int64_t parameters;
 };
 
+/* The path of a file, as it was given. */
+static inline const char *cst_checkpoint_name(const cst_checkpoints *c, int32_t file) {
+    return cst_bytes_name(c->files[file]->source);
+}
+
 /* The number in a file of the tensor at a place in the order of names. */
 static inline int64_t cst_checkpoints_tensor(const cst_checkpoints *c, int32_t file,
                                              int64_t place) {

@@ -131,14 +131,14 @@ static cst_status say_twice(cst_context *context, const cst_checkpoints *c) {
         return CST_ERROR_MEMORY;
     bool said = false;
     for (int32_t k = 0; k < c->count && !said; k++) {
-        if (stat(cst_checkpoints_path(c, k), &files[k]) != 0)
+        if (stat(cst_checkpoint_name(c, k), &files[k]) != 0)
             memset(&files[k], 0, sizeof files[k]); /* it is open; only its name is gone */
         for (int32_t j = 0; j < k && !said && files[k].st_ino != 0; j++) {
             said = files[j].st_dev == files[k].st_dev && files[j].st_ino == files[k].st_ino;
             if (said)
                 cst_notice(context,
                            "%s is given more than once (files %d and %d): it counts as often",
-                           cst_checkpoints_path(c, k), (int)j + 1, (int)k + 1);
+                           cst_checkpoint_name(c, k), (int)j + 1, (int)k + 1);
         }
     }
     cst_free(context, files);
@@ -189,8 +189,8 @@ static cst_status say_integers(cst_context *context, const cst_checkpoints *c) {
                    "%lld tensor%s of integers differ%s between the files (the first: '%s' in %s): "
                    "of %s, those are kept",
                    (long long)found, found == 1 ? "" : "s", found == 1 ? "s" : "",
-                   cst_quote(quoted, cst_checkpoints_name(c, first)), cst_checkpoints_path(c, file),
-                   cst_checkpoints_path(c, 0));
+                   cst_quote(quoted, cst_checkpoints_name(c, first)), cst_checkpoint_name(c, file),
+                   cst_checkpoint_name(c, 0));
     return status;
 }
 

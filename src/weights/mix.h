@@ -5,8 +5,8 @@
 #ifndef CST_WEIGHTS_MIX_H
 #define CST_WEIGHTS_MIX_H
 
-#include "io/safetensors_write.h"
 #include "weights/checkpoints.h"
+#include "weights/safetensors_write.h"
 
 /* An entry of a file's metadata. */
 typedef struct cst_weights_entry {

@@ -28,22 +28,6 @@ cst_status cst_soup_check_call(cst_context *context, const char *call, const cha
     return CST_OK;
 }
 
-cst_status cst_soup_report(cst_context *context, const char *kind,
-                           const cst_checkpoints *checkpoints, cst_report **out) {
-    cst_status status = cst_report_create(context, CST_REPORT_SOUP, out);
-    if (status != CST_OK)
-        return status;
-    json_t *root = cst_report_root(*out);
-    cst_report_string(*out, root, "kind", kind);
-    json_t *files = cst_report_list(*out, root, "files");
-    for (int32_t i = 0; i < cst_checkpoints_count(checkpoints); i++)
-        cst_report_add_string(*out, files, cst_checkpoints_path(checkpoints, i));
-    cst_report_integer(*out, root, "tensors", cst_checkpoints_tensors(checkpoints));
-    cst_report_integer(*out, root, "parameters", cst_checkpoints_parameters(checkpoints));
-    cst_report_integer(*out, root, "copied", cst_checkpoints_copied(checkpoints));
-    return cst_report_finish(context, *out);
-}
-
 /* ---- the mean of all ---- */
 
 cst_status cst_soup_uniform(cst_context *context, const char *const *paths, int32_t count,

@@ -80,7 +80,7 @@ cst_status cst_soup_finish(cst_context *context, cst_soup *soup, const cst_candi
 cst_status cst_soup_check_call(cst_context *context, const char *call, const char *const *paths,
                                int32_t count, const char *out);
 
-/* What every report of a soup begins with; in soup.c. */
+/* What every report of a soup begins with. */
 cst_status cst_soup_report(cst_context *context, const char *kind,
                            const cst_checkpoints *checkpoints, cst_report **out);
 

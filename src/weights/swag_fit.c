@@ -38,25 +38,35 @@ static cst_status put(cst_context *worker, const fitting *f, int64_t tensor, cst
                                          count * item);
 }
 
-/* Checks values of a part and puts them `at` elements into its tensor. */
-static cst_status put_checked(cst_context *worker, const fitting *f, int64_t place, int part,
-                              cst_dtype dtype, int64_t first, int64_t at, const double *values,
-                              int64_t count, scratch *s) {
+/* What goes to element `at` of a part of the file: elements first, ... of a tensor. */
+typedef struct piece {
+    int part;
+    cst_dtype dtype;
+    int64_t first;
+    int64_t at;
+    const double *values; /* [count] */
+    int64_t count;
+} piece;
+
+/* Checks the values of a piece and puts them into its tensor. */
+static cst_status put_checked(cst_context *worker, const fitting *f, int64_t place, const piece *p,
+                              scratch *s) {
     static const char *const names[PARTS] = {"mean", "variance", "deviation"};
     char quoted[CST_QUOTE_CHARS];
-    int64_t bad = cst_weights_bad(values, count, dtype);
+    int64_t bad = cst_weights_bad(p->values, p->count, p->dtype);
     if (bad < 0)
-        return put(worker, f, f->outputs[place * PARTS + part], dtype, at, values, count, s->raw);
-    cst_status status =
-        cst_weights_blame(worker, f->checkpoints, NULL, place, first, count, s->raw, s->value);
+        return put(worker, f, f->outputs[place * PARTS + p->part], p->dtype, p->at, p->values,
+                   p->count, s->raw);
+    cst_status status = cst_weights_blame(worker, f->checkpoints, NULL, place, p->first, p->count,
+                                          s->raw, s->value);
     if (status != CST_OK)
         return status;
     return cst_fail(worker, CST_ERROR_INPUT,
                     "tensor '%s': the %s of element %lld is beyond the largest number of %s, in "
                     "which it is kept: the checkpoints are too far apart; leave out those of a run "
                     "that diverged",
-                    cst_quote(quoted, cst_checkpoints_name(f->checkpoints, place)), names[part],
-                    (long long)(first + bad), cst_dtype_name(dtype));
+                    cst_quote(quoted, cst_checkpoints_name(f->checkpoints, place)), names[p->part],
+                    (long long)(p->first + bad), cst_dtype_name(p->dtype));
 }
 
 /* Takes checkpoint `number` (0 first) into mean and squares, by Welford's updates; leaves its
@@ -88,8 +98,10 @@ static cst_status fit_chunk(cst_context *worker, const fitting *f, int64_t place
         int64_t column = (int64_t)k - (c->count - f->rank);
         if (column < 0)
             continue;
-        status = put_checked(worker, f, place, DEVIATION, CST_DTYPE_F32, first,
-                             column * elements + first, s->value, count, s);
+        status = put_checked(
+            worker, f, place,
+            &(piece){DEVIATION, CST_DTYPE_F32, first, column * elements + first, s->value, count},
+            s);
     }
     for (int64_t i = 0; i < count; i++) {
         double variance = s->square[i] / (double)c->count;
@@ -97,10 +109,12 @@ static cst_status fit_chunk(cst_context *worker, const fitting *f, int64_t place
         s->square[i] = little ? CST_SWAG_VARIANCE_MIN : variance; /* -inf: differences overflowed */
     }
     if (status == CST_OK) /* first: where it is beyond, the mean may be too */
-        status = put_checked(worker, f, place, VARIANCE, CST_DTYPE_F32, first, first, s->square,
-                             count, s);
-    CST_TRY(put_checked(worker, f, place, MEAN, cst_safetensors_dtype(c->files[0], tensor), first,
-                        first, s->mean, count, s));
+        status = put_checked(worker, f, place,
+                             &(piece){VARIANCE, CST_DTYPE_F32, first, first, s->square, count}, s);
+    CST_TRY(put_checked(
+        worker, f, place,
+        &(piece){MEAN, cst_safetensors_dtype(c->files[0], tensor), first, first, s->mean, count},
+        s));
     return status;
 }
 

@@ -88,6 +88,33 @@ fresh
 sed -i 's/^low:$/low: high/' "$tree/docs/architecture.md"
 fails "a cycle" 'no line above' "$includes" "$tree"
 
+# ---- calls: the same small tree, with a build of it
+calls=$root/scripts/check_calls.sh
+compile() { # text of src/low/low.c, what src/high/more.c returns
+    fresh
+    printf '%s\n' "$1" >"$tree/src/low/low.c"
+    printf 'int cst_high(void);\nint cst_more(void);\nint cst_more(void) { return %s; }\n' "${2:-0}" >"$tree/src/high/more.c"
+    printf 'int cst_low(void);\nint cst_high(void);\nint cst_more(void);\nint cst_high(void) { return cst_low() + cst_more(); }\n' >"$tree/src/high/high.c"
+    mkdir -p "$tree/build/src/low" "$tree/build/src/high"
+    for source in low/low high/high high/more; do
+        gcc -c "$tree/src/$source.c" -o "$tree/build/src/$source.c.o"
+        printf '  "command": "gcc -o ./src/%s.c.o -c %s.c",\n' "$source" "$source"
+    done >"$tree/build/compile_commands.json"
+}
+compile 'int cst_low(void); int cst_low(void) { return 1; }'
+passes "calls" "$calls" "$tree/build" "$tree"
+compile 'int cst_low(void); int cst_high(void); int cst_low(void) { return cst_high(); }'
+fails "a call against the order" 'src/low/low.c uses cst_high of src/high/high.c' "$calls" "$tree/build" "$tree"
+compile 'int cst_low(void); int cst_low(void) { return 1; }' 'cst_high()'
+fails "files that call one another" 'in a circle:.* src/high/more.c' "$calls" "$tree/build" "$tree"
+printf '```call-circles\nhigh: high more\n```\n' >>"$tree/docs/architecture.md"
+passes "files that may" "$calls" "$tree/build" "$tree"
+compile 'int cst_low(void); int cst_high(void); int cst_low(void) { return cst_high(); }'
+sed -i /low.c.o/d "$tree/build/compile_commands.json"
+passes "an object of a former build" "$calls" "$tree/build" "$tree"
+: >"$tree/build/compile_commands.json"
+fails "a build without objects" 'no object files' "$calls" "$tree/build" "$tree"
+
 # ---- headers
 mkdir -p "$work/include/corestack"
 header=$work/include/corestack/one.h
@@ -109,30 +136,42 @@ good='#ifndef ONE_H\n#define ONE_H\n#ifdef __cplusplus\nextern "C" {\n#endif\nin
 
 # ---- symbols
 symbols=$root/scripts/check_symbols.sh
-make_library() { # C text, header text, name
+make_library() { # C text, header text, name, flags of the linker
     printf '%s\n' "$1" >"$work/one.c"
     printf '%s\n' "$2" >"$header"
     gcc -fPIC -c "$work/one.c" -o "$work/one.o"
     rm -f "$work/libone.a"
     ar rc "$work/libone.a" "$work/one.o"
-    gcc -shared -Wl,-soname,"$3" "$work/one.o" -o "$work/libone.so"
+    # shellcheck disable=SC2086 # one flag or none
+    gcc -shared -Wl,-soname,"$3" $4 "$work/one.o" -o "$work/libone.so"
 }
 # shellcheck disable=SC2317 # called through passes and fails
 check_library() {
-    "$symbols" "$work/libone.so" "$work/libone.a" "$work/include"
+    "$symbols" "$work" "$work/libone"
 }
 api='CST_API int cst_one(int a,
                 int b);'
-make_library 'int cst_one(int a, int b) { return a + b; }' "$api" libcorestack.so.0
+make_library 'int cst_one(int a, int b) { return a + b; }' "$api" libone.so.0 ""
 passes "symbols" check_library
-make_library 'int cst_one(int a, int b) { return a + b; } int cst_two(void) { return 2; }' "$api" libcorestack.so.0
+make_library 'int cst_one(int a, int b) { return a + b; } int cst_two(void) { return 2; }' "$api" libone.so.0 ""
 fails "an export that no header has" 'cst_two' check_library
-make_library 'int cst_two(void) { return 2; }' "$api" libcorestack.so.0
+make_library 'int cst_two(void) { return 2; }' "$api" libone.so.0 ""
 fails "a declared function that is not exported" 'cst_one' check_library
-make_library 'int cst_one(int a, int b) { return a + b; } int helper;' "$api" libcorestack.so.0
+make_library 'int cst_one(int a, int b) { return a + b; } int helper;' "$api" libone.so.0 ""
 fails "a global without the prefix" 'helper' check_library
-make_library 'int cst_one(int a, int b) { return a + b; }' "$api" libcorestack.so
+make_library 'int cst_one(int a, int b) { return a + b; }' "$api" libone.so ""
 fails "no version in the SONAME" 'SONAME' check_library
+mkdir -p "$work/src/low"
+printf 'CST_PRIVATE_API int cst_two(void);\n' >"$work/src/low/low.h"
+printf 'PUBLIC { global: cst_*; local: *; }; CORESTACK_PRIVATE { global: cst_two; };\n' >"$work/nodes"
+both='int cst_one(int a, int b) { return a + b; } int cst_two(void) { return 2; }'
+make_library "$both" "$api" libone.so.0 "-Wl,--version-script=$work/nodes"
+passes "private symbols" check_library
+make_library "$both" "$api" libone.so.0 ""
+fails "a private function that is exported as public" 'exported as public' check_library
+rm "$work/src/low/low.h"
+make_library "$both" "$api" libone.so.0 "-Wl,--version-script=$work/nodes"
+fails "a private function that no header marks" 'exported as private' check_library
 [ -f "$archive" ] || failed=1
 
 # ---- files of the repository

@@ -2,7 +2,7 @@
  * Rows, columns and ids from npy, npz, safetensors or delimited text. Between the formats and the
  * pool. Paper: the rows of P_oof and y.
  */
-#include "io/rows.h"
+#include "io/row_file.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -45,11 +45,11 @@ static cst_status is_text(cst_context *context, const char *path, uint64_t zip_l
     return status;
 }
 
-cst_status cst_rows_open(cst_context *context, cst_rows **out, const char *path,
-                         uint64_t zip_limit) {
+cst_status cst_row_file_open(cst_context *context, cst_row_file **out, const char *path,
+                             uint64_t zip_limit) {
     *out = NULL;
     bool text = false;
-    cst_rows *rows = cst_alloc(context, 1, sizeof *rows);
+    cst_row_file *rows = cst_alloc(context, 1, sizeof *rows);
     if (!rows)
         return CST_ERROR_MEMORY;
     rows->path = cst_strdup(context, path);
@@ -66,14 +66,14 @@ cst_status cst_rows_open(cst_context *context, cst_rows **out, const char *path,
         }
     }
     if (status != CST_OK) {
-        cst_rows_close(context, rows);
+        cst_row_file_close(context, rows);
         return status;
     }
     *out = rows;
     return CST_OK;
 }
 
-void cst_rows_close(cst_context *context, cst_rows *rows) {
+void cst_row_file_close(cst_context *context, cst_row_file *rows) {
     if (!rows)
         return;
     cst_npy_close(context, rows->npy);
@@ -83,7 +83,7 @@ void cst_rows_close(cst_context *context, cst_rows *rows) {
     cst_free(context, rows);
 }
 
-const char *cst_rows_shape_text(const cst_rows *rows, char buffer[CST_NPY_SHAPE_CHARS]) {
+const char *cst_row_file_shape_text(const cst_row_file *rows, char buffer[CST_NPY_SHAPE_CHARS]) {
     if (rows->npy)
         return cst_npy_shape_text(rows->npy, buffer);
     if (rows->row_count < 0)
@@ -94,11 +94,11 @@ const char *cst_rows_shape_text(const cst_rows *rows, char buffer[CST_NPY_SHAPE_
     return buffer;
 }
 
-int cst_rows_dims(const cst_rows *rows) {
+int cst_row_file_dims(const cst_row_file *rows) {
     return rows->npy ? rows->npy->dims : 2;
 }
 
-bool cst_rows_has_ids(const cst_rows *rows) {
+bool cst_row_file_has_ids(const cst_row_file *rows) {
     return rows->table && rows->table->id_column >= 0;
 }
 
@@ -111,8 +111,8 @@ static cst_status add_cell(cst_context *context, const cst_csv *csv, int32_t cel
     return cst_strings_add(context, strings, text, strlen(text));
 }
 
-cst_status cst_rows_check_claim(cst_context *context, const char *path, int64_t rows,
-                                const cst_row_claim *claim) {
+cst_status cst_row_claim_check(cst_context *context, const char *path, int64_t rows,
+                               const cst_row_claim *claim) {
     if (!claim || claim->rows < 0 || rows < 0 ||
         (rows <= claim->rows + CST_CLAIM_SLACK && claim->rows <= rows + CST_CLAIM_SLACK))
         return CST_OK;
@@ -133,8 +133,8 @@ static cst_status check_text_claim(cst_context *context, const char *path, int64
                     path, rows - 1, claim->where, claim->rows);
 }
 
-cst_status cst_rows_claim(cst_context *context, const char *path, uint64_t zip_limit, int axis,
-                          int64_t *rows) {
+cst_status cst_row_claim_read(cst_context *context, const char *path, uint64_t zip_limit, int axis,
+                              int64_t *rows) {
     bool text = false;
     cst_npy *npy = NULL;
     *rows = -1;
@@ -148,8 +148,8 @@ cst_status cst_rows_claim(cst_context *context, const char *path, uint64_t zip_l
     return status;
 }
 
-cst_status cst_rows_scan(cst_context *context, cst_rows *rows, const cst_row_claim *claim,
-                         cst_strings **ids) {
+cst_status cst_row_file_scan(cst_context *context, cst_row_file *rows, const cst_row_claim *claim,
+                             cst_strings **ids) {
     *ids = NULL;
     if (!rows->table)
         return CST_OK;
@@ -179,7 +179,8 @@ cst_status cst_rows_scan(cst_context *context, cst_rows *rows, const cst_row_cla
     return status;
 }
 
-static cst_status read_text_rows(cst_context *context, cst_rows *rows, int64_t count, double *out) {
+static cst_status read_text_rows(cst_context *context, cst_row_file *rows, int64_t count,
+                                 double *out) {
     cst_table *table = rows->table;
     cst_status status = CST_OK;
     if (count > rows->lines_room) {
@@ -207,7 +208,7 @@ static cst_status read_text_rows(cst_context *context, cst_rows *rows, int64_t c
     return status;
 }
 
-cst_status cst_rows_read(cst_context *context, cst_rows *rows, int64_t count, double *out) {
+cst_status cst_row_file_read(cst_context *context, cst_row_file *rows, int64_t count, double *out) {
     cst_status status = rows->table
                             ? read_text_rows(context, rows, count, out)
                             : cst_npy_read_rows_f64(context, rows->npy, rows->next, count, out);
@@ -215,8 +216,8 @@ cst_status cst_rows_read(cst_context *context, cst_rows *rows, int64_t count, do
     return status;
 }
 
-const char *cst_rows_where(const cst_rows *rows, int64_t first, int64_t i, int64_t column,
-                           char buffer[CST_WHERE_CHARS]) {
+const char *cst_row_file_where(const cst_row_file *rows, int64_t first, int64_t i, int64_t column,
+                               char buffer[CST_WHERE_CHARS]) {
     int used = cst_snprintf(buffer, CST_WHERE_CHARS, "row %" PRId64, first + i);
     size_t at = used > 0 ? (size_t)used : 0;
     if (rows && rows->table) {
@@ -310,7 +311,7 @@ cst_status cst_column_read(cst_context *context, cst_column *out, const char *pa
         CST_TRY(read_table_column(context, out, table, path, claim));
     } else if (status == CST_OK) {
         status = cst_npy_open(context, &npy, path, zip_limit);
-        CST_TRY(cst_rows_check_claim(context, path, npy->dims > 0 ? npy->shape[0] : -1, claim));
+        CST_TRY(cst_row_claim_check(context, path, npy->dims > 0 ? npy->shape[0] : -1, claim));
         if (status == CST_OK && cst_npy_is_text(npy)) {
             status = cst_npy_read_strings(context, npy, &out->texts);
             out->count = status == CST_OK ? out->texts->count : 0;
@@ -351,7 +352,7 @@ cst_status cst_ids_read(cst_context *context, cst_strings **out, const char *pat
         }
     } else if (status == CST_OK) {
         status = cst_npy_open(context, &npy, path, zip_limit);
-        CST_TRY(cst_rows_check_claim(context, path, npy->dims > 0 ? npy->shape[0] : -1, claim));
+        CST_TRY(cst_row_claim_check(context, path, npy->dims > 0 ? npy->shape[0] : -1, claim));
         CST_TRY(cst_npy_read_strings(context, npy, out));
     }
     cst_npy_close(context, npy);

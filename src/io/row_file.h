@@ -2,8 +2,8 @@
  * Predictions, labels and ids whatever the file they are in: npy, npz, safetensors or delimited
  * text. The pool reads through this. Paper: the rows of P_oof and y.
  */
-#ifndef CST_IO_ROWS_H
-#define CST_IO_ROWS_H
+#ifndef CST_IO_ROW_FILE_H
+#define CST_IO_ROW_FILE_H
 
 #include "io/csv.h"
 #include "io/npy.h"
@@ -11,28 +11,28 @@
 enum { CST_WHERE_CHARS = 96 };
 
 /* A matrix of numbers, read row by row from the top. */
-typedef struct cst_rows {
+typedef struct cst_row_file {
     char *path;
     cst_npy *npy;      /* or */
     cst_table *table;  /* ... */
     int64_t row_count; /* -1: delimited text that was not scanned yet */
     int64_t width;
-    int64_t next;       /* row that cst_rows_read gives next */
+    int64_t next;       /* row that cst_row_file_read gives next */
     int64_t *lines;     /* of the block read last, delimited text only */
     int64_t lines_room; /* of lines */
-} cst_rows;
+} cst_row_file;
 
 /* Opens and looks at the header only. */
-cst_status cst_rows_open(cst_context *context, cst_rows **out, const char *path,
-                         uint64_t zip_limit);
-void cst_rows_close(cst_context *context, cst_rows *rows);
+cst_status cst_row_file_open(cst_context *context, cst_row_file **out, const char *path,
+                             uint64_t zip_limit);
+void cst_row_file_close(cst_context *context, cst_row_file *rows);
 
 /* Shape as "(100, 10)"; "(?, 10)" for text that was not scanned. Returns `buffer`. */
-const char *cst_rows_shape_text(const cst_rows *rows, char buffer[CST_NPY_SHAPE_CHARS]);
-int cst_rows_dims(const cst_rows *rows);
+const char *cst_row_file_shape_text(const cst_row_file *rows, char buffer[CST_NPY_SHAPE_CHARS]);
+int cst_row_file_dims(const cst_row_file *rows);
 
 /* Whether the file has an id column of its own. */
-bool cst_rows_has_ids(const cst_rows *rows);
+bool cst_row_file_has_ids(const cst_row_file *rows);
 
 /* How many rows a file should have, because another has so many. */
 typedef struct cst_row_claim {
@@ -45,26 +45,26 @@ typedef struct cst_row_claim {
 enum { CST_CLAIM_SLACK = 1 << 20 };
 
 /* Whether a file of `rows` rows is refused before its rows are read; says so. */
-cst_status cst_rows_check_claim(cst_context *context, const char *path, int64_t rows,
-                                const cst_row_claim *claim);
+cst_status cst_row_claim_check(cst_context *context, const char *path, int64_t rows,
+                               const cst_row_claim *claim);
 
 /* What the header of an array says is its length along `axis`; -1 for delimited text, which has no
  * header, and for an array without such an axis. */
-cst_status cst_rows_claim(cst_context *context, const char *path, uint64_t zip_limit, int axis,
-                          int64_t *rows);
+cst_status cst_row_claim_read(cst_context *context, const char *path, uint64_t zip_limit, int axis,
+                              int64_t *rows);
 
 /* Counts the rows of delimited text and collects its ids: *ids (the caller's) is NULL where it has
  * none. Nothing to do for npy. claim: of the rows, or NULL. */
-cst_status cst_rows_scan(cst_context *context, cst_rows *rows, const cst_row_claim *claim,
-                         cst_strings **ids);
+cst_status cst_row_file_scan(cst_context *context, cst_row_file *rows, const cst_row_claim *claim,
+                             cst_strings **ids);
 
 /* The next `count` rows as [count][width]; they must exist. */
-cst_status cst_rows_read(cst_context *context, cst_rows *rows, int64_t count, double *out);
+cst_status cst_row_file_read(cst_context *context, cst_row_file *rows, int64_t count, double *out);
 
 /* "row 17, column 3" (for text also the line) of a place in the block read last; `column` -1 leaves
  * it out. Returns `buffer`. */
-const char *cst_rows_where(const cst_rows *rows, int64_t first, int64_t i, int64_t column,
-                           char buffer[CST_WHERE_CHARS]);
+const char *cst_row_file_where(const cst_row_file *rows, int64_t first, int64_t i, int64_t column,
+                               char buffer[CST_WHERE_CHARS]);
 
 /* Text as an integer ("3", "3.0"); false where it is something else. */
 bool cst_text_integer(const char *text, int64_t *out);

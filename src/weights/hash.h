@@ -1,9 +1,9 @@
 /*
- * Hashes of contents: XXH3 of 128 bits, for telling whether two files hold the same bytes. Beside
- * the writers, and for caches that go by content. Paper: none.
+ * Hashes of contents: XXH3 of 128 bits, for telling whether two files hold the same bytes, and
+ * for predictions kept by content. Paper: none.
  */
-#ifndef CST_IO_HASH_H
-#define CST_IO_HASH_H
+#ifndef CST_WEIGHTS_HASH_H
+#define CST_WEIGHTS_HASH_H
 
 #include "base/base.h"
 

@@ -2,12 +2,12 @@
  * A safetensors file that is being written: what was declared of it and how far its data are.
  * Between the public writer and the text of the header. Paper: none.
  */
-#ifndef CST_IO_SAFETENSORS_WRITE_H
-#define CST_IO_SAFETENSORS_WRITE_H
+#ifndef CST_WEIGHTS_SAFETENSORS_WRITE_H
+#define CST_WEIGHTS_SAFETENSORS_WRITE_H
 
-#include "io/hash.h"
 #include "io/output.h"
 #include "io/safetensors.h"
+#include "weights/hash.h"
 
 /* A tensor to be written. */
 typedef struct cst_declared {

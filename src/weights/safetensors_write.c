@@ -2,7 +2,7 @@
  * Writing safetensors files: tensors declared first, then their data in pieces, the file whole or
  * not at all. After weights were averaged, or arrays given by Python. Paper: none.
  */
-#include "io/safetensors_write.h"
+#include "weights/safetensors_write.h"
 #include "base/utf8.h"
 
 #include <inttypes.h>

@@ -3,7 +3,7 @@
  * was computed and the writer of safetensors files. Paper: none.
  */
 #include "io/npy_stream.h"
-#include "io/safetensors_write.h"
+#include "weights/safetensors_write.h"
 
 #include <math.h>
 #include <string.h>

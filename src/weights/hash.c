@@ -1,8 +1,7 @@
 /*
- * Hashes of contents through xxHash, whose header is compiled in: nothing is linked. Beside the
- * writers, and for caches that go by content. Paper: none.
+ * Hashes of contents through xxHash, whose header is compiled in: nothing is linked. Paper: none.
  */
-#include "io/hash.h"
+#include "weights/hash.h"
 #include "io/bytes.h"
 
 #define XXH_INLINE_ALL

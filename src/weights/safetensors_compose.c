@@ -3,7 +3,7 @@
  * that says where each is. Between the declarations and the data. Paper: none.
  */
 #include "base/buffer.h"
-#include "io/safetensors_write.h"
+#include "weights/safetensors_write.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,0 +1,115 @@
+/*
+ * Folds and groups of rows (of a segmentation: of cases) read from files. Beside the labels.
+ * Method, section 0.
+ */
+#include "pool/state.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static int compare_i64(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+cst_status cst_pool_renumber(cst_context *context, const int64_t *numbers, const int64_t *places,
+                             int64_t count, int32_t *out) {
+    int64_t *sorted = cst_alloc(context, (size_t)count, sizeof *sorted);
+    if (!sorted)
+        return CST_ERROR_MEMORY;
+    cst_copy(context, sorted, numbers, (size_t)count * sizeof *sorted);
+    cst_status status = cst_sort(context, sorted, (size_t)count, sizeof *sorted, compare_i64);
+    size_t distinct = 0;
+    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+        cst_trim_item(context, i);
+        if (i == 0 || sorted[i] != sorted[distinct - 1])
+            sorted[distinct++] = sorted[i];
+    }
+    for (int64_t i = 0; status == CST_OK && i < count; i++) {
+        cst_trim_item(context, i);
+        const int64_t *found = bsearch(&numbers[i], sorted, distinct, sizeof *sorted, compare_i64);
+        out[places ? places[i] : i] = (int32_t)(found - sorted);
+    }
+    cst_free(context, sorted);
+    return status;
+}
+
+static cst_status read_folds(cst_context *context, const cst_pool *pool, cst_pool_split *split,
+                             const char *path) {
+    static const char *const wanted[] = {"fold", "folds", NULL};
+    cst_column column;
+    int64_t *places = NULL;
+    cst_status status =
+        cst_pool_read_ordered(context, pool, split, path, wanted, false, &column, &places);
+    if (status != CST_OK)
+        return status;
+    for (int64_t i = 0; status == CST_OK && column.texts && i < column.count; i++) {
+        const char *text = cst_strings_at(column.texts, i);
+        char quoted[CST_QUOTE_CHARS];
+        int64_t ignored = 0;
+        cst_trim_item(context, i);
+        if (!cst_text_integer(text, &ignored))
+            status = cst_fail(context, CST_ERROR_INPUT,
+                              "%s: row %" PRId64 " is '%s'; folds must be whole numbers", path, i,
+                              cst_quote(quoted, text));
+    }
+    if (status == CST_OK && !column.numbers) /* text of whole numbers was read as numbers */
+        status = cst_fail(context, CST_ERROR_INTERNAL, "%s: folds are not numbers", path);
+    for (int64_t i = 0; status == CST_OK && i < column.count; i++) {
+        cst_trim_item(context, i);
+        if (column.numbers[i] < 0)
+            status = cst_fail(context, CST_ERROR_INPUT,
+                              "%s: row %" PRId64 " is fold %" PRId64
+                              "; folds are numbered from 0, and every row needs one: leave rows "
+                              "without a fold out of the split",
+                              path, i, column.numbers[i]);
+    }
+    if (status == CST_OK && column.count > INT32_MAX)
+        status = cst_fail(context, CST_ERROR_LIMIT, "%s: more than 2^31 rows have folds", path);
+    if (status == CST_OK) {
+        split->folds = cst_alloc(context, (size_t)column.count, sizeof *split->folds);
+        status = split->folds ? cst_pool_renumber(context, column.numbers, places, column.count,
+                                                  split->folds)
+                              : CST_ERROR_MEMORY;
+    }
+    cst_free(context, places);
+    cst_column_clear(context, &column);
+    return status;
+}
+
+static cst_status read_groups(cst_context *context, const cst_pool *pool, cst_pool_split *split,
+                              const char *path) {
+    static const char *const wanted[] = {"group", "groups", NULL};
+    cst_column column;
+    int64_t *places = NULL;
+    int64_t *numbers = NULL;
+    cst_status status =
+        cst_pool_read_ordered(context, pool, split, path, wanted, false, &column, &places);
+    if (status != CST_OK)
+        return status;
+    split->groups = cst_alloc(context, (size_t)column.count, sizeof *split->groups);
+    numbers = cst_alloc(context, column.texts ? (size_t)column.count : 0, sizeof *numbers);
+    if (!split->groups || !numbers)
+        status = CST_ERROR_MEMORY;
+    else if (column.texts)
+        status = cst_strings_number(context, column.texts, numbers);
+    for (int64_t i = 0; status == CST_OK && i < column.count; i++) {
+        cst_trim_item(context, i);
+        split->groups[places ? places[i] : i] = column.texts ? numbers[i] : column.numbers[i];
+    }
+    cst_free(context, numbers);
+    cst_free(context, places);
+    cst_column_clear(context, &column);
+    return status;
+}
+
+cst_status cst_pool_describe_folds(cst_context *context, const cst_pool *pool,
+                                   cst_pool_split *split, const cst_manifest_split *spec) {
+    cst_status status = CST_OK;
+    if (spec->folds)
+        status = read_folds(context, pool, split, spec->folds);
+    if (status == CST_OK && spec->groups)
+        status = read_groups(context, pool, split, spec->groups);
+    return status;
+}

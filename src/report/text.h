@@ -8,18 +8,7 @@
 #include "report/page.h"
 
 void cst_text_fit(cst_page *page, const json_t *root);
-/* Of a regression. */
-void cst_text_fit_values(cst_page *page, const json_t *root);
-void cst_text_evaluate_values(cst_page *page, const json_t *root);
-void cst_text_compare_values(cst_page *page, const json_t *root);
 void cst_text_evaluate(cst_page *page, const json_t *root);
-/* The same of documents about segmentations and detections. */
-void cst_text_evaluate_segmentation(cst_page *page, const json_t *root);
-void cst_text_compare_segmentation(cst_page *page, const json_t *root);
-/* AP and AR of `object`, two rows. */
-void cst_text_figures_detection(cst_page *page, const json_t *object);
-void cst_text_evaluate_detection(cst_page *page, const json_t *root);
-void cst_text_compare_detection(cst_page *page, const json_t *root);
 void cst_text_inspect(cst_page *page, const json_t *root);
 void cst_text_bound(cst_page *page, const json_t *root);
 void cst_text_predict(cst_page *page, const json_t *root);
@@ -37,9 +26,6 @@ void cst_text_averages(cst_page *page, const json_t *root);
 /* A line "  label   value", the label padded to a common width. Follow with the value and "\n". */
 void cst_text_label(cst_page *page, const char *label);
 
-/* A number with `digits` significant digits, or "-" where it is absent. */
-void cst_text_number(cst_page *page, int digits, double value);
-
 /* "a 0.42, b 0.31": the numbers of an object by decreasing value, wrapped and indented to the
  * labels' width; "-" when empty. */
 void cst_text_weights(cst_page *page, const json_t *object);
@@ -47,8 +33,8 @@ void cst_text_weights(cst_page *page, const json_t *object);
 /* "a, b, c" from a list of strings, wrapped like cst_text_weights. */
 void cst_text_names(cst_page *page, const json_t *list);
 
-/* A paragraph indented by two, its lines broken between words at the usual width. */
-void cst_text_paragraph(cst_page *page, const char *text);
+/* A line with noise level, edge and signal-to-noise ratio of a spectrum. */
+void cst_text_noise(cst_page *page, const json_t *object, const char *label);
 
 /* What the ECE of a report means; nothing for NULL. */
 void cst_text_definition(cst_page *page, const char *ece);

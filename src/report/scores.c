@@ -9,32 +9,32 @@
 
 /* As in task_scores.c. */
 static const cst_score_spec OOD[] = {
-    {"ood_auroc", "AUROC", 4, 1, true, true, false, true, false, false},
-    {"ood_aupr", "AUPR", 4, 1, true, true, false, true, false, false},
-    {"ood_fpr95", "FPR@95", 4, 1, false, true, false, true, false, false},
-    {"ood_auroc_entropy", "AUROC entropy", 4, 1, true, true, false, true, false, false},
-    {"ood_aupr_entropy", "AUPR entropy", 4, 1, true, true, false, true, false, false},
-    {"ood_fpr95_entropy", "FPR@95 entropy", 4, 1, false, true, false, true, false, false},
-    {"ood_auroc_energy", "AUROC energy", 4, 1, true, true, false, true, false, false},
-    {"ood_auroc_disagreement", "AUROC disagreement", 4, 1, true, true, false, true, false, false},
-    {"ood_auroc_mutual_information", "AUROC mutual information", 4, 1, true, true, false, true,
+    {"ood_auroc", "AUROC", 4, 1, true, true, true, true, false, false},
+    {"ood_aupr", "AUPR", 4, 1, true, true, true, true, false, false},
+    {"ood_fpr95", "FPR@95", 4, 1, false, true, true, true, false, false},
+    {"ood_auroc_entropy", "AUROC entropy", 4, 1, true, true, true, true, false, false},
+    {"ood_aupr_entropy", "AUPR entropy", 4, 1, true, true, true, true, false, false},
+    {"ood_fpr95_entropy", "FPR@95 entropy", 4, 1, false, true, true, true, false, false},
+    {"ood_auroc_energy", "AUROC energy", 4, 1, true, true, true, true, false, false},
+    {"ood_auroc_disagreement", "AUROC disagreement", 4, 1, true, true, true, true, false, false},
+    {"ood_auroc_mutual_information", "AUROC mutual information", 4, 1, true, true, true, true,
      false, false},
 };
 
 static const cst_score_spec CORRUPTION[] = {
-    {"mce", "mCE %", 2, 100, false, true, false, true, false, false},
-    {"mce_normalised", "normalised mCE %", 2, 100, false, true, false, true, false, false},
-    {"mce_delta", "to clean %", 2, 100, false, true, false, true, false, false},
-    {"mce_relative", "relative mCE %", 2, 100, false, true, false, true, false, false},
+    {"mce", "mCE %", 2, 100, false, true, true, true, false, false},
+    {"mce_normalised", "normalised mCE %", 2, 100, false, true, true, true, false, false},
+    {"mce_delta", "to clean %", 2, 100, false, true, true, true, false, false},
+    {"mce_relative", "relative mCE %", 2, 100, false, true, true, true, false, false},
 };
 
 static const cst_score_spec PARTS[] = {
-    {"accuracy_head", "head %", 2, 100, true, true, false, true, false, false},
-    {"accuracy_mid", "mid %", 2, 100, true, true, false, true, false, false},
-    {"accuracy_tail", "tail %", 2, 100, true, true, false, true, false, false},
-    {"balanced_accuracy", "balanced %", 2, 100, true, true, false, true, false, false},
-    {"worst_group_accuracy", "worst group %", 2, 100, true, true, false, true, false, false},
-    {"worst_top1", "worst split %", 2, 100, true, true, false, true, false, false},
+    {"accuracy_head", "head %", 2, 100, true, true, true, true, false, false},
+    {"accuracy_mid", "mid %", 2, 100, true, true, true, true, false, false},
+    {"accuracy_tail", "tail %", 2, 100, true, true, true, true, false, false},
+    {"balanced_accuracy", "balanced %", 2, 100, true, true, true, true, false, false},
+    {"worst_group_accuracy", "worst group %", 2, 100, true, true, true, true, false, false},
+    {"worst_top1", "worst split %", 2, 100, true, true, true, true, false, false},
 };
 
 static bool same(const char *a, const char *b) {

@@ -3,8 +3,8 @@
  * intervals in brackets.
  * Last stage of a comparison with --markdown. Paper: the layout of the main results table.
  */
-#include "report/report.h"
 #include "report/scores.h"
+#include "report/text.h"
 
 #include <math.h>
 #include <string.h>
@@ -160,29 +160,9 @@ static void print_row(cst_page *page, const json_t *root, const json_t *rows, co
     cst_page_print(page, "\n");
 }
 
-cst_status cst_report_markdown(cst_context *context, const cst_report *report, char **out) {
-    if (out)
-        *out = NULL;
-    CST_ENTER(context);
-    CST_CHECK(context, report, REPORT, "report");
-    if (!report || !out)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_report_markdown: a report and a place for the text are needed");
-    cst_page page = {.text = {.context = context}};
-    json_t *rows = cst_document_rows(report->root);
-    if (!rows)
-        return cst_fail(context, CST_ERROR_MEMORY, "out of memory while writing the report");
-    if (json_array_size(rows) == 0)
-        page.text.status = cst_fail(context, CST_ERROR_ARGUMENT,
-                                    "cst_report_markdown: this report has no rows of methods");
-    print_header(&page, report->root, rows, false);
-    print_header(&page, report->root, rows, true);
+void cst_rows_markdown(cst_page *page, const json_t *root, const json_t *rows) {
+    print_header(page, root, rows, false);
+    print_header(page, root, rows, true);
     for (size_t i = 0; i < json_array_size(rows); i++)
-        print_row(&page, report->root, rows, json_array_get(rows, i));
-    json_decref(rows);
-    if (page.text.status == CST_OK)
-        *out = page.text.bytes;
-    else
-        cst_free(context, page.text.bytes);
-    return cst_why(context, page.text.status);
+        print_row(page, root, rows, json_array_get(rows, i));
 }

@@ -26,11 +26,11 @@ static const cst_score_spec REGRESSION[] = {
 
 static const cst_score_spec SEGMENTATION[] = {
     {"miou", "mIoU %", 2, 100, true, true, true, true, true, false},
-    {"pixel_accuracy", "pixels %", 2, 100, true, true, true, false, false, false},
+    {"pixel_accuracy", "pixel %", 2, 100, true, true, true, false, false, false},
     {"mean_accuracy", "mean accuracy %", 2, 100, true, true, false, false, false, false},
     {"dice", "Dice %", 2, 100, true, true, false, true, false, false},
     {"fwiou", "fwIoU %", 2, 100, true, true, false, false, false, false},
-    {"boundary_error", "edges %", 2, 100, false, true, true, false, false, false},
+    {"boundary_error", "edge %", 2, 100, false, true, true, false, false, false},
     {"boundary_iou", "boundary IoU %", 2, 100, true, true, false, false, false, false},
     {"ece", "ECE", 4, 1, false, true, true, false, true, false},
     {"nll", "NLL", 4, 1, false, true, true, false, true, false},

@@ -7,21 +7,15 @@
 
 #include "report/page.h"
 
-void cst_text_fit(cst_page *page, const json_t *root);
-void cst_text_evaluate(cst_page *page, const json_t *root);
-void cst_text_inspect(cst_page *page, const json_t *root);
-void cst_text_bound(cst_page *page, const json_t *root);
-void cst_text_predict(cst_page *page, const json_t *root);
-void cst_text_folds(cst_page *page, const json_t *root);
-/* `full`: every score and test, and the draws of a sweep one by one. */
-void cst_text_compare(cst_page *page, const json_t *root, bool full);
-void cst_text_ablate(cst_page *page, const json_t *root, bool full);
-void cst_text_sweep(cst_page *page, const json_t *root, bool full);
+/* `full`: every score and test, the draws of a sweep one by one, every candidate of a soup. */
+typedef void cst_text_renderer(cst_page *page, const json_t *root, bool full);
+cst_text_renderer cst_text_fit, cst_text_evaluate, cst_text_inspect, cst_text_bound,
+    cst_text_predict, cst_text_folds, cst_text_compare, cst_text_ablate, cst_text_sweep,
+    cst_text_soup, cst_text_averages;
 
-/* `full`: every candidate of a learned soup. */
-void cst_text_soup(cst_page *page, const json_t *root, bool full);
-/* Of averages of checkpoints and samples around them. */
-void cst_text_averages(cst_page *page, const json_t *root);
+/* The rows of a document as comma-separated values, and as a table in Markdown. */
+typedef void cst_rows_renderer(cst_page *page, const json_t *root, const json_t *rows);
+cst_rows_renderer cst_rows_csv, cst_rows_markdown;
 
 /* A line "  label   value", the label padded to a common width. Follow with the value and "\n". */
 void cst_text_label(cst_page *page, const char *label);

@@ -167,7 +167,8 @@ static void print_leakage(cst_page *page, const json_t *root) {
     }
 }
 
-void cst_text_bound(cst_page *page, const json_t *root) {
+void cst_text_bound(cst_page *page, const json_t *root, bool full) {
+    (void)full;
     cst_page_print(page, "Bounds on split '%s', %.0f rows of %.0f classes\n",
                    cst_json_text(root, "split"), cst_json_number(root, "samples"),
                    cst_json_number(root, "classes"));

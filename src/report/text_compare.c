@@ -14,7 +14,9 @@ static const cst_text_column METHOD = {
 static void print_table(cst_page *page, const json_t *root, const json_t *rows) {
     const cst_score_spec *tested = cst_score_find(root, cst_score_tested(root));
     char header[40];
-    (void)cst_snprintf(header, sizeof header, tested ? "p %s" : "p", tested ? tested->label : "");
+    const char *label = tested ? tested->label : "";
+    (void)cst_snprintf(header, sizeof header, tested ? "p %.*s" : "p", (int)strcspn(label, " "),
+                       label);
     const cst_text_column p = {.header = header, .kind = CST_COLUMN_P};
     cst_text_table table = {.page = page, .root = root, .rows = rows};
     cst_text_table_add(&table, &METHOD, 1);

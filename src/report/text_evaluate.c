@@ -49,7 +49,8 @@ static void print_rows(cst_page *page, const json_t *root, const json_t *rows) {
     cst_text_shift(page, root, rows, "method", true);
 }
 
-void cst_text_evaluate(cst_page *page, const json_t *root) {
+void cst_text_evaluate(cst_page *page, const json_t *root, bool full) {
+    (void)full;
     const char *split = cst_json_string(root, "split");
     const char *aggregate = cst_json_string(root, "aggregate");
     size_t conditions = json_array_size(json_object_get(root, "conditions"));

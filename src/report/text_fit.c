@@ -245,7 +245,7 @@ static void print_stack(cst_page *page, const json_t *root) {
 static void print_all_scores(cst_page *page, const json_t *root, const json_t *oof) {
     cst_text_table table = {.page = page, .root = root, .rows = oof};
     cst_text_table_add_scores(&table, CST_COLUMN_VALUE, CST_COLUMN_NUMBER, 0);
-    cst_text_table_add_group(&table, CST_SCORES_OF_TASK, true);
+    cst_text_table_add_group(&table, CST_SCORES_OF_TASK);
     cst_text_table_print(&table);
 }
 
@@ -329,7 +329,8 @@ static void print_regression(cst_page *page, const json_t *root) {
                    cst_json_number(json_object_get(root, "seconds"), "total"));
 }
 
-void cst_text_fit(cst_page *page, const json_t *root) {
+void cst_text_fit(cst_page *page, const json_t *root, bool full) {
+    (void)full;
     const char *model = cst_json_string(root, "model");
     cst_page_styled(page, CST_BOLD, "corestack fit");
     if (model)

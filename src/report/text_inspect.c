@@ -235,7 +235,8 @@ static void print_classes(cst_page *page, const json_t *root) {
         cst_page_print(page, "  samples of a class: %.0f to %.0f\n", least, most);
 }
 
-void cst_text_inspect(cst_page *page, const json_t *root) {
+void cst_text_inspect(cst_page *page, const json_t *root, bool full) {
+    (void)full;
     bool values = cst_document_task(root) == CST_TASK_REGRESSION;
     double width = cst_json_number(root, values ? "output_count" : "classes");
     cst_page_styled(page, CST_BOLD, "corestack inspect");

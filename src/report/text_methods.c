@@ -103,15 +103,12 @@ void cst_text_definitions(cst_page *page, const json_t *root, bool full) {
         return;
     }
     cst_page_heading(page, "Definitions");
-    int32_t count = 0;
-    const cst_score_spec *scores = cst_scores_of(root, CST_SCORES_OF_TASK, &count);
     const char *key = NULL;
     json_t *value = NULL;
     json_object_foreach((json_t *)(uintptr_t)definitions, key, value) {
         const cst_score_spec *score = cst_score_find(root, key);
-        bool further = score && !score->in_table && score >= scores && score < scores + count;
         const char *sentence = json_string_value(value);
-        if (full || !further)
+        if (full || !score || score->in_table)
             cst_page_paragraph(page, "%s: %s", cst_score_label(root, key),
                                sentence ? sentence : "-");
     }
@@ -139,7 +136,7 @@ void cst_text_score_table(cst_page *page, const json_t *root, const json_t *rows
     const cst_text_column name = {.key = key, .header = key, .kind = CST_COLUMN_TEXT};
     cst_text_table table = {.page = page, .root = root, .rows = rows};
     cst_text_table_add(&table, &name, 1);
-    if (cst_text_table_add_group(&table, group, group == CST_SCORES_OF_TASK) == 0)
+    if (cst_text_table_add_group(&table, group) == 0)
         return;
     cst_page_heading(page, "%s", heading);
     cst_text_table_print(&table);

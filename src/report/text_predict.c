@@ -5,7 +5,8 @@
 #include "report/scores.h"
 #include "report/text.h"
 
-void cst_text_predict(cst_page *page, const json_t *root) {
+void cst_text_predict(cst_page *page, const json_t *root, bool full) {
+    (void)full;
     const char *out = cst_json_text(root, "out");
     if (json_object_get(root, "detections")) {
         cst_page_print(page, "%s: %.0f detections in %.0f images, COCO results\n", out,
@@ -25,7 +26,8 @@ void cst_text_predict(cst_page *page, const json_t *root) {
                    values ? "outputs" : "classes", values ? "values" : "probabilities");
 }
 
-void cst_text_folds(cst_page *page, const json_t *root) {
+void cst_text_folds(cst_page *page, const json_t *root, bool full) {
+    (void)full;
     const char *out = cst_json_text(root, "out");
     const json_t *sizes = json_object_get(root, "sizes");
     cst_page_print(page, "%s: %.0f samples in %.0f folds, seed %.0f, of", out,

@@ -100,7 +100,8 @@ void cst_text_soup(cst_page *page, const json_t *root, bool full) {
     cst_text_bullets(page, root, "notices", "Notices");
 }
 
-void cst_text_averages(cst_page *page, const json_t *root) {
+void cst_text_averages(cst_page *page, const json_t *root, bool full) {
+    (void)full;
     const char *command = cst_json_string(root, "command");
     const char *kind = cst_json_string(root, "kind");
     const char *out = cst_json_text(root, "out");

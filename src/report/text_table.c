@@ -69,7 +69,7 @@ void cst_text_table_add_costs(cst_text_table *table, bool kappa) {
     cst_text_table_add(table, columns + 1, 2);
 }
 
-int cst_text_table_add_group(cst_text_table *table, cst_score_group group, bool further) {
+int cst_text_table_add_group(cst_text_table *table, cst_score_group group) {
     int32_t count = 0;
     int added = 0;
     const cst_score_spec *scores = cst_scores_of(table->root, group, &count);
@@ -77,7 +77,7 @@ int cst_text_table_add_group(cst_text_table *table, cst_score_group group, bool 
         bool any = !isnan(cst_score_value(table->rows, &scores[s]));
         for (size_t i = 0; i < json_array_size(table->rows); i++)
             any = any || !isnan(cst_score_value(json_array_get(table->rows, i), &scores[s]));
-        if (!any || (further && scores[s].in_table))
+        if (!any || (group == CST_SCORES_OF_TASK && scores[s].in_table))
             continue;
         add_score(table, &scores[s], CST_COLUMN_SCORE,
                   scores[s].interval_in_table ? CST_COLUMN_BRACKETS : CST_COLUMN_NUMBER, 'i');

@@ -64,9 +64,9 @@ void cst_text_table_add_scores(cst_text_table *table, cst_column_kind value,
 /* What prediction costs: members, the condition number where `kappa`, FLOPs; seconds of the fit. */
 void cst_text_table_add_costs(cst_text_table *table, bool kappa);
 
-/* Scores of a group that a row has, with intervals in full. further: only those that
- * cst_text_table_add_scores leaves out. Returns how many. */
-int cst_text_table_add_group(cst_text_table *table, cst_score_group group, bool further);
+/* Scores of a group that a row has, with intervals in full; of the task its further scores, those
+ * that cst_text_table_add_scores leaves out. Returns how many. */
+int cst_text_table_add_group(cst_text_table *table, cst_score_group group);
 
 /* Prints the table; columns without content are left out. */
 void cst_text_table_print(const cst_text_table *table);

@@ -30,36 +30,36 @@ static bool is_interval(const char *key) {
 
 static void walk(csv_table *table, const json_t *object, const char *prefix, cell_fn visit);
 
+/* Visits a cell under a name that is freed here; NULL: memory ran out. */
+static void visit_cell(csv_table *table, char *name, const json_t *value, cell_fn visit) {
+    if (name)
+        visit(table, name, value);
+    else
+        table->page->text.status = CST_ERROR_MEMORY;
+    cst_free(table->page->text.context, name);
+}
+
 /* One key of a row: "NAME_ci" gives NAME_low and NAME_high, an object its keys after its own; lists
  * of numbers (weights) and definitions are left out. */
 static void walk_key(csv_table *table, const char *prefix, const char *key, const json_t *value,
                      cell_fn visit) {
     cst_context *context = table->page->text.context;
-    char *name = cst_format(context, "%s%s", prefix, key);
-    char *more = NULL;
-    if (!name) {
-        table->page->text.status = CST_ERROR_MEMORY;
-    } else if (is_interval(key) && json_is_array(value)) {
-        for (size_t end = 0; end < 2; end++) {
-            more =
-                cst_format(context, "%.*s_%s", (int)strlen(name) - 3, name, end ? "high" : "low");
-            if (more)
-                visit(table, more, json_array_get(value, end));
-            else
-                table->page->text.status = CST_ERROR_MEMORY;
-            cst_free(context, more);
-        }
+    if (is_interval(key) && json_is_array(value)) {
+        for (size_t end = 0; end < 2; end++)
+            visit_cell(table,
+                       cst_format(context, "%s%.*s_%s", prefix, (int)strlen(key) - 3, key,
+                                  end ? "high" : "low"),
+                       json_array_get(value, end), visit);
     } else if (json_is_object(value)) {
-        more = cst_format(context, "%s_", name);
-        if (more)
-            walk(table, value, more, visit);
+        char *longer = cst_format(context, "%s%s_", prefix, key);
+        if (longer)
+            walk(table, value, longer, visit);
         else
             table->page->text.status = CST_ERROR_MEMORY;
-        cst_free(context, more);
+        cst_free(context, longer);
     } else if (!json_is_array(value) || json_is_string(json_array_get(value, 0))) {
-        visit(table, name, value);
+        visit_cell(table, cst_format(context, "%s%s", prefix, key), value, visit);
     }
-    cst_free(context, name);
 }
 
 static void walk(csv_table *table, const json_t *object, const char *prefix, cell_fn visit) {

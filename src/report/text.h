@@ -33,8 +33,16 @@ void cst_text_noise(cst_page *page, const json_t *object, const char *label);
 /* What the ECE of a report means; nothing for NULL. */
 void cst_text_definition(cst_page *page, const char *ece);
 
-/* Position of `value` for "sorted by": -1 when a < b, 1 when a > b, 0 else; NaN comes last. */
-int cst_text_order(double a, double b);
+/* Places in the order of a value: ascending, NaN last, equal values by place. */
+typedef struct cst_ranked {
+    double value;
+    size_t place;
+} cst_ranked;
+
+/* [count], each with its own place and no value yet; NULL, which the page notes, without memory.
+ * Freed with cst_free. */
+cst_ranked *cst_text_ranks(cst_page *page, size_t count);
+void cst_text_rank(cst_ranked *ranks, size_t count);
 
 /* Strings of the list at `key`, one line each under the heading; nothing when the list is empty. */
 void cst_text_bullets(cst_page *page, const json_t *root, const char *key, const char *heading);

@@ -6,7 +6,6 @@
 #include "report/text_methods.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MEMBER_ROWS = 60, PATH_ROWS = 16, PATH_AROUND = 5 };
@@ -24,19 +23,6 @@ static void print_header(cst_page *page, const json_t *root) {
 }
 
 /* ---- members ---- */
-
-typedef struct member_row {
-    const json_t *member;
-    double nll;
-    size_t place;
-} member_row;
-
-static int by_nll(const void *a, const void *b) {
-    const member_row *left = a;
-    const member_row *right = b;
-    int order = cst_text_order(left->nll, right->nll);
-    return order ? order : (left->place > right->place) - (left->place < right->place);
-}
 
 static const json_t *find_dropped(const json_t *root, const char *name) {
     const json_t *dropped = json_object_get(root, "dropped");
@@ -86,22 +72,18 @@ static void print_members(cst_page *page, const json_t *root) {
         "", "member", boxes ? "AP %" : "top-1 %", "NLL", "ECE", "Brier", "FLOPs", "family", "fate"};
     const json_t *members = json_object_get(root, "members");
     size_t count = json_array_size(members);
-    member_row *rows = cst_alloc(page->text.context, count, sizeof *rows);
-    if (!rows) {
-        page->text.status = CST_ERROR_MEMORY;
+    cst_ranked *ranks = cst_text_ranks(page, count);
+    if (!ranks)
         return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        const json_t *member = json_array_get(members, i);
-        rows[i] = (member_row){member, cst_json_number(member, "nll"), i};
-    }
-    qsort(rows, count, sizeof *rows, by_nll);
+    for (size_t i = 0; i < count; i++)
+        ranks[i].value = cst_json_number(json_array_get(members, i), "nll");
+    cst_text_rank(ranks, count);
     cst_page_heading(page, "Members by out-of-fold NLL");
     cst_grid table;
     cst_grid_begin(&table, page, "llrrrrrll", headers);
     size_t left_out = 0;
     for (size_t i = 0; i < count; i++) {
-        const json_t *member = rows[i].member;
+        const json_t *member = json_array_get(members, ranks[i].place);
         bool kept = cst_json_flag(member, "kept");
         if (!kept && i >= MEMBER_ROWS) {
             left_out++;
@@ -111,7 +93,7 @@ static void print_members(cst_page *page, const json_t *root) {
         cst_grid_cell(&table, style, "%s", kept ? "*" : "");
         cst_grid_text(&table, style, member, "name");
         cst_grid_number(&table, style, 2, 100 * cst_json_number(member, boxes ? "AP" : "top1"));
-        cst_grid_number(&table, style, 4, rows[i].nll);
+        cst_grid_number(&table, style, 4, ranks[i].value);
         cst_grid_number(&table, style, 4, cst_json_number(member, "ece"));
         cst_grid_number(&table, style, 4, cst_json_number(member, "brier"));
         cst_grid_quantity(&table, style, cst_json_number(member, "flops"));
@@ -122,7 +104,7 @@ static void print_members(cst_page *page, const json_t *root) {
     if (left_out)
         cst_page_print(page, "  and %zu more that were dropped (--json lists them all)\n",
                        left_out);
-    cst_free(page->text.context, rows);
+    cst_free(page->text.context, ranks);
 }
 
 /* ---- size path ---- */

@@ -7,7 +7,6 @@
 #include "report/text_table.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MATRIX_MEMBERS = 20, TOP_PAIRS = 20, EIGENVALUES_SHOWN = 12, MEMBER_ROWS = 60 };
@@ -88,21 +87,6 @@ static void print_matrix(cst_page *page, const json_t *root) {
     cst_grid_end(&table);
 }
 
-typedef struct pair {
-    size_t a;
-    size_t b;
-    double cka;
-} pair;
-
-static int by_similarity(const void *left, const void *right) {
-    const pair *x = left;
-    const pair *y = right;
-    int order = cst_text_order(-x->cka, -y->cka);
-    if (order == 0)
-        order = (x->a > y->a) - (x->a < y->a);
-    return order ? order : (x->b > y->b) - (x->b < y->b);
-}
-
 static void print_pairs(cst_page *page, const json_t *root) {
     static const char *const headers[] = {"member", "member", "CKA", "Pearson"};
     const json_t *names = json_object_get(root, "models");
@@ -110,27 +94,27 @@ static void print_pairs(cst_page *page, const json_t *root) {
     const json_t *pearson = json_object_get(root, "pearson");
     size_t count = json_array_size(names);
     size_t pairs = count * (count - 1) / 2;
-    pair *list = cst_alloc(page->text.context, pairs, sizeof *list);
-    if (!list) {
-        page->text.status = CST_ERROR_MEMORY;
+    cst_ranked *ranks = cst_text_ranks(page, pairs);
+    if (!ranks)
         return;
-    }
     size_t at = 0;
-    for (size_t i = 1; i < count; i++)
-        for (size_t j = 0; j < i; j++)
-            list[at++] = (pair){j, i, entry(cka, i, j)};
-    qsort(list, pairs, sizeof *list, by_similarity);
+    for (size_t a = 0; a < count; a++)
+        for (size_t b = a + 1; b < count; b++)
+            ranks[at++] = (cst_ranked){.value = -entry(cka, b, a), .place = a * count + b};
+    cst_text_rank(ranks, pairs);
     cst_page_heading(page, "The %d most similar pairs of %zu", TOP_PAIRS, pairs);
     cst_grid table;
     cst_grid_begin(&table, page, "llrr", headers);
     for (size_t i = 0; i < pairs && i < TOP_PAIRS; i++) {
-        cst_grid_cell(&table, CST_PLAIN, "%s", cst_json_string_at(names, list[i].a));
-        cst_grid_cell(&table, CST_PLAIN, "%s", cst_json_string_at(names, list[i].b));
-        cst_grid_number(&table, CST_PLAIN, 4, list[i].cka);
-        cst_grid_number(&table, CST_PLAIN, 4, entry(pearson, list[i].b, list[i].a));
+        size_t a = ranks[i].place / count;
+        size_t b = ranks[i].place % count;
+        cst_grid_cell(&table, CST_PLAIN, "%s", cst_json_string_at(names, a));
+        cst_grid_cell(&table, CST_PLAIN, "%s", cst_json_string_at(names, b));
+        cst_grid_number(&table, CST_PLAIN, 4, -ranks[i].value);
+        cst_grid_number(&table, CST_PLAIN, 4, entry(pearson, b, a));
     }
     cst_grid_end(&table);
-    cst_free(page->text.context, list);
+    cst_free(page->text.context, ranks);
 }
 
 static void print_similarity(cst_page *page, const json_t *root) {

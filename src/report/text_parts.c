@@ -14,10 +14,27 @@ void cst_text_label(cst_page *page, const char *label) {
     cst_page_print(page, "  %-*s", LABEL_WIDTH, label);
 }
 
-int cst_text_order(double a, double b) {
-    if (isnan(a) || isnan(b))
-        return isnan(a) - isnan(b);
-    return (a > b) - (a < b);
+cst_ranked *cst_text_ranks(cst_page *page, size_t count) {
+    cst_ranked *ranks = cst_alloc(page->text.context, count, sizeof *ranks);
+    if (!ranks)
+        page->text.status = CST_ERROR_MEMORY;
+    for (size_t i = 0; ranks && i < count; i++)
+        ranks[i] = (cst_ranked){.value = NAN, .place = i};
+    return ranks;
+}
+
+static int in_order(const void *a, const void *b) {
+    const cst_ranked *left = a;
+    const cst_ranked *right = b;
+    int order = isnan(left->value) || isnan(right->value)
+                    ? isnan(left->value) - isnan(right->value)
+                    : (left->value > right->value) - (left->value < right->value);
+    return order ? order : (left->place > right->place) - (left->place < right->place);
+}
+
+void cst_text_rank(cst_ranked *ranks, size_t count) {
+    if (count > 1)
+        qsort(ranks, count, sizeof *ranks, in_order);
 }
 
 /* Prints an item of a list after what stands on the line already, on a new line where it would not
@@ -37,48 +54,34 @@ static void print_item(cst_page *page, const char *text, bool first, size_t *col
     *column += length;
 }
 
-typedef struct weighted {
-    const char *name;
-    double weight;
-    size_t place;
-} weighted;
-
-static int by_weight(const void *a, const void *b) {
-    const weighted *left = a;
-    const weighted *right = b;
-    int order = cst_text_order(-left->weight, -right->weight);
-    return order ? order : (left->place > right->place) - (left->place < right->place);
-}
-
 void cst_text_weights(cst_page *page, const json_t *object) {
     size_t count = json_object_size(object);
-    weighted *items = cst_alloc(page->text.context, count, sizeof *items);
-    if (!items || count == 0) {
-        page->text.status = items ? page->text.status : CST_ERROR_MEMORY;
-        cst_page_print(page, "-\n");
-        cst_free(page->text.context, items);
-        return;
-    }
     size_t at = 0;
+    size_t column = 0;
     const char *key = NULL;
     json_t *value = NULL;
+    cst_ranked *ranks = cst_text_ranks(page, count);
+    const char **names = cst_alloc(page->text.context, count, sizeof *names);
     json_object_foreach((json_t *)(uintptr_t)object, key, value) {
-        double weight = json_is_number(value) ? json_number_value(value) : NAN;
-        items[at] = (weighted){.name = key, .weight = weight, .place = at};
-        at++;
+        if (!ranks || !names)
+            break;
+        ranks[at].value = -cst_json_number(object, key);
+        names[at++] = key;
     }
-    qsort(items, count, sizeof *items, by_weight);
-    size_t column = 0;
-    for (size_t i = 0; i < count; i++) {
-        char *text = cst_format(page->text.context, "%s %.4f", items[i].name, items[i].weight);
+    cst_text_rank(ranks, at);
+    for (size_t i = 0; i < at; i++) {
+        const char *name = names[ranks[i].place];
+        char *text = cst_format(page->text.context, "%s %.4f", name, cst_json_number(object, name));
         if (text)
             print_item(page, text, i == 0, &column);
         else
             page->text.status = CST_ERROR_MEMORY;
         cst_free(page->text.context, text);
     }
-    cst_page_print(page, "\n");
-    cst_free(page->text.context, items);
+    cst_page_print(page, at ? "\n" : "-\n");
+    page->text.status = names ? page->text.status : CST_ERROR_MEMORY;
+    cst_free(page->text.context, names);
+    cst_free(page->text.context, ranks);
 }
 
 void cst_text_names(cst_page *page, const json_t *list) {

@@ -154,8 +154,9 @@ static double number_of(const json_t *row, const cst_text_column *column) {
     return column->scale > 0 ? column->scale * value : value;
 }
 
-static void print_cell(cst_grid *grid, const cst_text_table *table, const json_t *row, size_t place,
-                       const cst_text_column *column) {
+/* outer: the row that has the list, for its first entry. */
+static void print_cell(cst_grid *grid, const cst_text_table *table, const json_t *row,
+                       const json_t *outer, size_t place, const cst_text_column *column) {
     const char *text = column->key ? cst_json_string(row, column->key) : NULL;
     double number = number_of(row, column);
     switch (column->kind) {
@@ -173,6 +174,9 @@ static void print_cell(cst_grid *grid, const cst_text_table *table, const json_t
         break;
     case CST_COLUMN_PLACE:
         cst_grid_cell(grid, CST_DIM, "%zu", place + 1);
+        break;
+    case CST_COLUMN_OUTER:
+        cst_grid_cell(grid, CST_PLAIN, "%s", outer ? cst_json_text(outer, column->key) : "");
         break;
     case CST_COLUMN_QUANTITY:
         cst_grid_quantity(grid, CST_PLAIN, number);
@@ -206,8 +210,14 @@ static void print_cell(cst_grid *grid, const cst_text_table *table, const json_t
 
 static char align_of(const cst_text_column *column) {
     bool left = column->kind == CST_COLUMN_TEXT || column->kind == CST_COLUMN_NOTE ||
-                column->kind == CST_COLUMN_NAME;
+                column->kind == CST_COLUMN_NAME || column->kind == CST_COLUMN_OUTER;
     return column->align ? column->align : left ? 'l' : 'r';
+}
+
+static void print_row(cst_grid *grid, const cst_text_table *table, const json_t *row,
+                      const json_t *outer, size_t place) {
+    for (int c = 0; c < table->count; c++)
+        print_cell(grid, table, row, outer, place, &table->columns[c]);
 }
 
 void cst_text_table_print(const cst_text_table *table) {
@@ -219,13 +229,16 @@ void cst_text_table_print(const cst_text_table *table) {
     }
     cst_grid grid;
     cst_grid_begin(&grid, table->page, align, headers);
-    size_t count = json_is_object(table->rows) ? 1 : json_array_size(table->rows);
+    bool single = json_is_object(table->rows);
+    size_t count = single ? 1 : json_array_size(table->rows);
     size_t end = table->limit && table->limit < count ? table->limit : count;
     for (size_t i = table->first; i < end; i++) {
-        const json_t *row =
-            json_is_object(table->rows) ? table->rows : json_array_get(table->rows, i);
-        for (int c = 0; c < table->count; c++)
-            print_cell(&grid, table, row, i, &table->columns[c]);
+        const json_t *row = single ? table->rows : json_array_get(table->rows, i);
+        const json_t *list = table->nested ? json_object_get(row, table->nested) : NULL;
+        for (size_t e = 0; e < json_array_size(list); e++)
+            print_row(&grid, table, json_array_get(list, e), e == 0 ? row : NULL, e);
+        if (!table->nested)
+            print_row(&grid, table, row, NULL, i);
     }
     cst_grid_end(&grid);
 }

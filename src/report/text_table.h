@@ -14,6 +14,7 @@ typedef enum cst_column_kind {
     CST_COLUMN_NOTE,     /* dim text */
     CST_COLUMN_NAME,     /* "name", or where the row has none the number at the key */
     CST_COLUMN_PLACE,    /* of the row, from 1 */
+    CST_COLUMN_OUTER,    /* text of the row that a nested list is in, beside its first entry */
     CST_COLUMN_QUANTITY, /* with an SI prefix */
     CST_COLUMN_GENERAL,  /* a number as short as it is */
     CST_COLUMN_P,        /* adjusted p-value of the row's method */
@@ -46,8 +47,9 @@ typedef struct cst_text_table {
     cst_page *page;
     const json_t *root;
     const json_t *rows;
-    size_t first; /* row shown first */
-    size_t limit; /* rows shown at most; 0: all */
+    const char *nested; /* the table has the entries of this list of each row; NULL: the rows */
+    size_t first;       /* row shown first */
+    size_t limit;       /* rows shown at most; 0: all */
     int count;
     cst_text_column columns[CST_GRID_COLUMNS];
 } cst_text_table;

@@ -88,15 +88,15 @@ void cst_page_paragraph(cst_page *page, const char *format, ...) {
 void cst_page_numbers(cst_page *page, int digits, const char *text, ...) {
     va_list args;
     va_start(args, text);
-    while (*text) {
-        size_t length = strcspn(text, "#");
-        cst_page_print(page, "%.*s", (int)length, text);
-        text += length;
-        if (*text != '#')
+    for (const char *at = text; *at;) {
+        size_t length = strcspn(at, "#");
+        cst_page_print(page, "%.*s", (int)length, at);
+        at += length;
+        if (*at != '#')
             continue;
         double value = va_arg(args, double);
         cst_page_print(page, isnan(value) ? "-" : "%.*g", digits, value);
-        text++;
+        at++;
     }
     va_end(args);
 }

@@ -91,7 +91,7 @@ typedef struct interval_key {
 } interval_key;
 
 static interval_key key_of_interval(const cst_score_spec *score) {
-    interval_key key;
+    interval_key key = {""};
     (void)cst_snprintf(key.text, sizeof key.text, "%s_ci", score->key);
     return key;
 }

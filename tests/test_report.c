@@ -495,6 +495,141 @@ static void sweep_text_has_means_or_values(void **state) {
     cst_report_free(context, report);
 }
 
+/* ---- other tasks ---- */
+
+static const char SEGMENTATION[] =
+    "{\"task\": \"segmentation\", \"split\": \"test\", \"scored\": \"held-out\", \"cases\": 16,"
+    " \"pixels\": 18771, \"ignored\": 429, \"boundary\": {\"pixels\": 2}, \"classes\": 11,"
+    " \"models_in\": 4, \"seed\": 0, \"resamples\": 200, \"reference\": \"default\","
+    " \"definitions\": {\"miou\": \"mean IoU\", \"fwiou\": \"weighted IoU\"}, \"rows\": ["
+    "  {\"method\": \"average\", \"detail\": \"\", \"miou\": 0.5139, \"miou_ci\": [0.47, 0.542],"
+    "   \"pixel_accuracy\": 0.8719, \"pixel_accuracy_ci\": [0.8, 0.9], \"fwiou\": 0.7878,"
+    "   \"fwiou_ci\": [0.7, 0.8], \"boundary_error\": 0.2725, \"ece\": 0.0904, \"nll\": 0.4463,"
+    "   \"mix\": \"linear\", \"models\": 4, \"kappa\": 62.5, \"flops_rel\": 1, \"seconds\": 0.5},"
+    "  {\"method\": \"default\", \"detail\": \"offsets\", \"miou\": 0.5389,"
+    "   \"miou_ci\": [0.493, 0.568], \"pixel_accuracy\": 0.8795, \"fwiou\": 0.8012,"
+    "   \"boundary_error\": 0.2549, \"ece\": 0.0178, \"nll\": 0.3479, \"models\": 3,"
+    "   \"kappa\": 8.5, \"flops_rel\": 0.817, \"seconds\": 5.88}],"
+    " \"tests\": [{\"a\": \"default\", \"b\": \"average\", \"metric\": \"miou\","
+    "  \"test\": \"paired bootstrap over cases\", \"difference\": 0.025, \"p\": 0.01,"
+    "  \"p_adjusted\": 0.03}],"
+    " \"kappa_miou\": {\"spearman\": -0.5, \"p\": 0.667, \"exact\": true, \"methods\": 3}}";
+
+static void compare_text_of_a_segmentation(void **state) {
+    cst_context *context = *state;
+    cst_report *report = parsed(context, CST_REPORT_COMPARE, SEGMENTATION);
+    char *text = text_of(context, report, 0);
+    assert_contains(text, "  split test, 16 cases, 18771 pixels, 429 ignored, boundary width 2, "
+                          "4 members, 11 classes, seed 0\n");
+    assert_contains(text, "  method   mIoU %            pixel %  edge %     ECE     NLL  K  FLOPs"
+                          "     s  p mIoU\n"
+                          "  average   51.39 47.0-54.2    87.19   27.25  0.0904  0.4463  4  1.000"
+                          "  0.50  0.030*\n"
+                          "  default   53.89 49.3-56.8    87.95   25.49  0.0178  0.3479  3  0.817"
+                          "  5.88       -\n");
+    assert_contains(text, "  Beside mIoU %: its 95% bootstrap interval, 200 resamples paired over "
+                          "cases.\n");
+    assert_contains(text,
+                    "  average  mIoU %     +0.0250      0.030*  paired bootstrap over cases\n");
+    assert_contains(text, "\nCondition number and mIoU\n");
+    assert_contains(text, "  mIoU %: mean IoU\n");
+    assert_null(strstr(text, "right alone"));
+    assert_null(strstr(text, "an ECE may lie"));
+    assert_null(strstr(text, "fwIoU"));
+    cst_free(context, text);
+    text = full_text_of(context, report);
+    assert_contains(text, "\nFurther scores\n  method   fwIoU %\n  average    78.78\n");
+    assert_contains(text, "  average  linear   62.5\n  default  -         8.5  offsets\n");
+    assert_contains(text, "  fwIoU %: weighted IoU\n");
+    cst_free(context, text);
+    assert_int_equal(cst_report_markdown(context, report, &text), CST_OK);
+    assert_contains(text,
+                    "| method | mIoU % | pixel % | fwIoU % | edge % | ECE | NLL | K | kappa | "
+                    "FLOPs | seconds | detail | p mIoU % |\n");
+    assert_contains(text, "| <u>78.78</u> [70.00, 80.00] |");
+    cst_free(context, text);
+    cst_report_free(context, report);
+}
+
+static const char DETECTION[] =
+    "{\"task\": \"detection\", \"split\": \"test\", \"scored\": \"held-out\", \"samples\": 30,"
+    " \"images\": 30, \"annotations\": 416, \"models_in\": 4, \"seed\": 0, \"resamples\": 50,"
+    " \"ap_definition\": \"COCO: a mean\", \"rows\": ["
+    "  {\"stage\": \"prototype\", \"settings\": [], \"AP\": 0.485, \"AP_ci\": [0.455, 0.532],"
+    "   \"AP50\": 0.807, \"APs\": -1, \"APm\": 0.3845, \"AR100\": 0.556,"
+    "   \"AR100_ci\": [0.5, 0.6], \"models\": 1, \"kappa\": 1, \"seconds\": 0.25},"
+    "  {\"stage\": \"+S1 CKA\", \"settings\": [\"a=b\"], \"AP\": 0.5367,"
+    "   \"AP_ci\": [0.508, 0.581], \"AP50\": 0.86, \"APs\": 0, \"APm\": 0.408,"
+    "   \"AR100\": 0.625, \"models\": 4, \"kappa\": 12.5, \"seconds\": 0.5,"
+    "   \"difference\": {\"AP\": -0.05, \"AP_ci\": [-0.07, -0.02], \"AP50\": 0.053}}]}";
+
+static void ablate_text_of_detections(void **state) {
+    cst_context *context = *state;
+    cst_report *report = parsed(context, CST_REPORT_ABLATE, DETECTION);
+    char *text = full_text_of(context, report);
+    assert_contains(text, "  split test, 30 images, 416 true boxes, 4 members, seed 0\n");
+    assert_contains(text, "  stage       AP %            AP50 %  APs %  APm %  K  kappa     s\n"
+                          "  prototype  48.50 45.5-53.2   80.70      -  38.45  1    1.0  0.25\n"
+                          "  +S1 CKA    53.67 50.8-58.1   86.00   0.00  40.80  4   12.5  0.50\n");
+    assert_contains(text, "  stage     AP %                  AP50 %\n"
+                          "  +S1 CKA  -5.00 [-7.00, -2.00]*   +5.30\n");
+    assert_contains(text, "\nFurther scores\n"
+                          "  stage      AR100 %\n"
+                          "  prototype    55.60 [50.00, 60.00]\n");
+    assert_contains(text, "  COCO: a mean\n");
+    cst_free(context, text);
+    cst_report_free(context, report);
+}
+
+static const char REGRESSION[] =
+    "{\"task\": \"regression\", \"split\": \"test\", \"samples\": 111, \"rmse\": 57.9198,"
+    " \"rmse_ci\": [50.97446, 65.93046], \"mae\": 44.9526, \"median_ae\": 36.9, \"r2\": -0.5,"
+    " \"nll\": 5.4884, \"levels\": [0.5, 0.9], \"coverage\": [0.53, 0.88], \"width\": [79.9, 175],"
+    " \"models\": 10, \"resamples\": 200, \"seed\": 3,"
+    " \"outputs\": [{\"name\": \"x\", \"rmse\": 50}, {\"name\": \"y\", \"rmse\": 60}],"
+    " \"baselines\": [{\"method\": \"average\", \"rmse\": 58.1, \"mae\": 44, \"r2\": 0.25,"
+    "  \"nll\": null, \"coverage\": [0.5, 0.875], \"width\": [70, 150], \"models\": 18}]}";
+
+static void evaluate_text_of_a_regression(void **state) {
+    cst_context *context = *state;
+    cst_report *report = parsed(context, CST_REPORT_EVALUATE, REGRESSION);
+    char *text = text_of(context, report, 0);
+    assert_contains(text, "corestack evaluate: split test, 111 samples\n");
+    assert_contains(
+        text, "  method     models      RMSE                             MAE      R^2     NLL\n"
+              "  corestack      10  57.91980  [50.97446, 65.93046]  44.95260  -0.5000  5.4884\n"
+              "  average        18  58.10000                        44.00000   0.2500       -\n");
+    assert_contains(text, "  method      50 %    width   90 %     width\n"
+                          "  corestack  53.00  79.9000  88.00  175.0000\n"
+                          "  average    50.00  70.0000  87.50  150.0000\n");
+    assert_contains(text, "  output     RMSE\n  x       50.0000\n");
+    assert_contains(text, "resamples, seed 3.\n");
+    cst_free(context, text);
+    assert_int_equal(cst_report_csv(context, report, &text), CST_OK);
+    assert_contains(text, "method,rmse,rmse_low,rmse_high,mae,median_ae,r2,nll,models\n"
+                          "corestack,57.9198,50.97446,65.93046,44.9526,36.9,-0.5,5.4884,10\n");
+    cst_free(context, text);
+    cst_report_free(context, report);
+}
+
+/* The document with which a sweep over the size of the pool ends. */
+static void sweep_text_of_a_regression(void **state) {
+    cst_context *context = *state;
+    cst_report *report =
+        parsed(context, CST_REPORT_SWEEP,
+               "{\"task\": \"regression\", \"key\": \"pool.size\", \"split\": \"oof\","
+               " \"samples\": 90, \"output_count\": 2, \"models_in\": 3, \"rows\": [],"
+               " \"summary\": [{\"method\": \"default\", \"value\": \"4\", \"draws\": 2,"
+               "  \"rmse_mean\": 50.5, \"rmse_sd\": 1.25, \"r2_mean\": 0.5, \"r2_sd\": null,"
+               "  \"models_mean\": 3.5}]}");
+    char *text = text_of(context, report, 0);
+    assert_contains(text, "  split oof, 90 samples, 3 members, 2 outputs\n");
+    assert_contains(text, "  method   pool.size  draws      RMSE                R^2    K\n"
+                          "  default          4      2  50.50000 sd 1.25000  0.5000  3.5\n");
+    cst_free(context, text);
+    cst_report_free(context, report);
+}
+
 static void missing_arguments_are_errors(void **state) {
     cst_context *context = *state;
     cst_report *report = parsed(context, CST_REPORT_COMPARE, COMPARE);
@@ -577,6 +712,9 @@ static void memory_may_run_out(void **state) {
     run_out_of_memory(cst_report_csv, CST_REPORT_COMPARE, COMPARE);
     run_out_of_memory(cst_report_csv, CST_REPORT_SWEEP, SWEEP);
     run_out_of_memory(cst_report_markdown, CST_REPORT_COMPARE, COMPARE);
+    run_out_of_memory(in_full, CST_REPORT_COMPARE, SEGMENTATION);
+    run_out_of_memory(in_full, CST_REPORT_ABLATE, DETECTION);
+    run_out_of_memory(in_full, CST_REPORT_EVALUATE, REGRESSION);
 }
 
 int main(void) {
@@ -595,6 +733,10 @@ int main(void) {
         cmocka_unit_test(tables_of_an_evaluation),
         cmocka_unit_test(ablate_text_shows_what_each_stage_changes),
         cmocka_unit_test(sweep_text_has_means_or_values),
+        cmocka_unit_test(compare_text_of_a_segmentation),
+        cmocka_unit_test(ablate_text_of_detections),
+        cmocka_unit_test(evaluate_text_of_a_regression),
+        cmocka_unit_test(sweep_text_of_a_regression),
         cmocka_unit_test(missing_arguments_are_errors),
         cmocka_unit_test(memory_may_run_out),
     };

@@ -55,6 +55,52 @@ void cst_page_styled(cst_page *page, cst_style style, const char *format, ...) {
     va_end(args);
 }
 
+static void print_words(cst_page *page, const char *text) {
+    int column = 0;
+    while (*text) {
+        text += strspn(text, " ");
+        int length = (int)strcspn(text, " ");
+        bool wraps = column > 0 && column + 1 + length > CST_PAGE_WIDTH;
+        if (column == 0 || wraps) {
+            cst_page_print(page, "%s  %.*s", wraps ? "\n" : "", length, text);
+            column = 2 + length;
+        } else {
+            cst_page_print(page, " %.*s", length, text);
+            column += 1 + length;
+        }
+        text += length;
+    }
+    cst_page_print(page, "\n");
+}
+
+void cst_page_paragraph(cst_page *page, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    char *text = format_text(page->text.context, format, args);
+    va_end(args);
+    if (text)
+        print_words(page, text);
+    else
+        page->text.status = CST_ERROR_MEMORY;
+    cst_free(page->text.context, text);
+}
+
+void cst_page_numbers(cst_page *page, int digits, const char *text, ...) {
+    va_list args;
+    va_start(args, text);
+    for (const char *at = text; *at;) {
+        size_t length = strcspn(at, "#");
+        cst_page_print(page, "%.*s", (int)length, at);
+        at += length;
+        if (*at != '#')
+            continue;
+        double value = va_arg(args, double);
+        cst_page_print(page, isnan(value) ? "-" : "%.*g", digits, value);
+        at++;
+    }
+    va_end(args);
+}
+
 void cst_page_heading(cst_page *page, const char *format, ...) {
     cst_buffer_add(&page->text, "\n", page->text.used ? 1 : 0);
     va_list args;
@@ -109,6 +155,10 @@ void cst_grid_number(cst_grid *table, cst_style style, int decimals, double valu
         cst_grid_cell(table, style, "%.3e", value);
     else
         cst_grid_cell(table, style, "%.*f", decimals, value);
+}
+
+void cst_grid_text(cst_grid *table, cst_style style, const json_t *object, const char *key) {
+    cst_grid_cell(table, style, "%s", cst_json_text(object, key));
 }
 
 void cst_grid_name(cst_grid *table, const json_t *object, const char *key) {
@@ -215,6 +265,11 @@ double cst_json_number(const json_t *object, const char *key) {
 
 const char *cst_json_string(const json_t *object, const char *key) {
     return json_string_value(json_object_get(object, key));
+}
+
+const char *cst_json_text(const json_t *object, const char *key) {
+    const char *text = cst_json_string(object, key);
+    return text ? text : "-";
 }
 
 bool cst_json_flag(const json_t *object, const char *key) {

@@ -22,10 +22,14 @@ typedef struct cst_page {
 /* Appends text. Control characters other than the newline (names come from files) become '?'. */
 void cst_page_print(cst_page *page, const char *format, ...) CST_PRINTF(2, 3);
 void cst_page_styled(cst_page *page, cst_style style, const char *format, ...) CST_PRINTF(3, 4);
+/* A paragraph indented by two, its lines broken between words. */
+void cst_page_paragraph(cst_page *page, const char *format, ...) CST_PRINTF(2, 3);
+/* Text in which each # becomes the next double with `digits` significant digits, "-" for NaN. */
+void cst_page_numbers(cst_page *page, int digits, const char *text, ...);
 /* An empty line and a bold heading. */
 void cst_page_heading(cst_page *page, const char *format, ...) CST_PRINTF(2, 3);
 
-enum { CST_GRID_COLUMNS = 32 };
+enum { CST_GRID_COLUMNS = 32, CST_PAGE_WIDTH = 100 };
 
 typedef struct cst_cell {
     char *text;
@@ -51,6 +55,8 @@ void cst_grid_cell(cst_grid *table, cst_style style, const char *format, ...) CS
 void cst_grid_number(cst_grid *table, cst_style style, int decimals, double value);
 /* A large quantity with an SI prefix: 4.1G; "-" for NaN. */
 void cst_grid_quantity(cst_grid *table, cst_style style, double value);
+/* The string at a key of the object, or "-". */
+void cst_grid_text(cst_grid *table, cst_style style, const json_t *object, const char *key);
 /* The object's "name", or where it has none the number at `key`. */
 void cst_grid_name(cst_grid *table, const json_t *object, const char *key);
 /* Prints the table, indented by two, and frees it. */
@@ -60,6 +66,7 @@ void cst_grid_end(cst_grid *table);
  * Strings are borrowed. */
 double cst_json_number(const json_t *object, const char *key);
 const char *cst_json_string(const json_t *object, const char *key);
+const char *cst_json_text(const json_t *object, const char *key); /* "-" in place of NULL */
 bool cst_json_flag(const json_t *object, const char *key);
 /* The same for an entry of a list. */
 double cst_json_number_at(const json_t *list, size_t index);

@@ -142,38 +142,33 @@ void cst_report_string(cst_report *report, json_t *object, const char *key, cons
 
 /* ---- lists and objects ---- */
 
-json_t *cst_report_object(cst_report *report, json_t *object, const char *key) {
-    json_t *child = json_object();
+/* Puts a new object or list at `key` of `parent`, or where there is no key at the end of the list
+ * `parent`; borrowed, NULL on failure. */
+static json_t *put_child(cst_report *report, json_t *parent, const char *key, json_t *child) {
     json_incref(child); /* kept alive should setting it fail */
-    cst_report_value(report, object, key, child);
+    if (key)
+        cst_report_value(report, parent, key, child);
+    else
+        add_value(report, parent, child);
     bool stored = child && child->refcount > 1;
     json_decref(child);
     return stored ? child : NULL;
+}
+
+json_t *cst_report_object(cst_report *report, json_t *object, const char *key) {
+    return put_child(report, object, key, json_object());
 }
 
 json_t *cst_report_list(cst_report *report, json_t *object, const char *key) {
-    json_t *child = json_array();
-    json_incref(child);
-    cst_report_value(report, object, key, child);
-    bool stored = child && child->refcount > 1;
-    json_decref(child);
-    return stored ? child : NULL;
+    return put_child(report, object, key, json_array());
 }
 
 json_t *cst_report_add_object(cst_report *report, json_t *list) {
-    json_t *child = json_object();
-    add_value(report, list, json_incref(child));
-    bool stored = child && child->refcount > 1;
-    json_decref(child);
-    return stored ? child : NULL;
+    return put_child(report, list, NULL, json_object());
 }
 
 json_t *cst_report_add_list(cst_report *report, json_t *list) {
-    json_t *child = json_array();
-    add_value(report, list, json_incref(child));
-    bool stored = child && child->refcount > 1;
-    json_decref(child);
-    return stored ? child : NULL;
+    return put_child(report, list, NULL, json_array());
 }
 
 void cst_report_add_number(cst_report *report, json_t *list, double value) {

@@ -7,84 +7,109 @@
 #include <math.h>
 #include <string.h>
 
-static const cst_score SCORES[] = {
-    {"top1", "top1_ci", "top-1 %", CST_SCORE_BASIC, 2, 100, true},
-    {"ece", "ece_ci", "ECE", CST_SCORE_BASIC, 4, 1, false},
-    {"nll", "nll_ci", "NLL", CST_SCORE_BASIC, 4, 1, false},
-    {"brier", "brier_ci", "Brier", CST_SCORE_BASIC, 4, 1, false},
-    {"ece_mass", "ece_mass_ci", "ECE mass", CST_SCORE_FURTHER, 4, 1, false},
-    {"ece_classwise", "ece_classwise_ci", "ECE class-wise", CST_SCORE_FURTHER, 4, 1, false},
-    {"ece_debiased", "ece_debiased_ci", "ECE debiased", CST_SCORE_FURTHER, 4, 1, false},
-    {"corp", "corp_ci", "CORP", CST_SCORE_FURTHER, 4, 1, false},
-    {"ood_auroc", "ood_auroc_ci", "AUROC", CST_SCORE_OOD, 4, 1, true},
-    {"ood_aupr", "ood_aupr_ci", "AUPR", CST_SCORE_OOD, 4, 1, true},
-    {"ood_fpr95", "ood_fpr95_ci", "FPR@95", CST_SCORE_OOD, 4, 1, false},
-    {"ood_auroc_entropy", "ood_auroc_entropy_ci", "AUROC entropy", CST_SCORE_OOD, 4, 1, true},
-    {"ood_aupr_entropy", "ood_aupr_entropy_ci", "AUPR entropy", CST_SCORE_OOD, 4, 1, true},
-    {"ood_fpr95_entropy", "ood_fpr95_entropy_ci", "FPR@95 entropy", CST_SCORE_OOD, 4, 1, false},
-    {"miou", "miou_ci", "mIoU %", CST_SCORE_FURTHER, 2, 100, true},
-    {"pixel_accuracy", "pixel_accuracy_ci", "pixel accuracy %", CST_SCORE_FURTHER, 2, 100, true},
-    {"mean_accuracy", "mean_accuracy_ci", "mean accuracy %", CST_SCORE_FURTHER, 2, 100, true},
-    {"dice", "dice_ci", "Dice %", CST_SCORE_FURTHER, 2, 100, true},
-    {"fwiou", "fwiou_ci", "fwIoU %", CST_SCORE_FURTHER, 2, 100, true},
-    {"boundary_error", "boundary_error_ci", "boundary error %", CST_SCORE_FURTHER, 2, 100, false},
-    {"boundary_iou", "boundary_iou_ci", "boundary IoU %", CST_SCORE_FURTHER, 2, 100, true},
-    {"ood_auroc_energy", "ood_auroc_energy_ci", "AUROC energy", CST_SCORE_OOD, 4, 1, true},
-    {"ood_auroc_disagreement", "ood_auroc_disagreement_ci", "AUROC disagreement", CST_SCORE_OOD, 4,
-     1, true},
-    {"ood_auroc_mutual_information", "ood_auroc_mutual_information_ci", "AUROC mutual information",
-     CST_SCORE_OOD, 4, 1, true},
-    {"mce", "mce_ci", "mCE %", CST_SCORE_CORRUPTION, 2, 100, false},
-    {"mce_normalised", "mce_normalised_ci", "normalised mCE %", CST_SCORE_CORRUPTION, 2, 100,
-     false},
-    {"mce_delta", "mce_delta_ci", "to clean %", CST_SCORE_CORRUPTION, 2, 100, false},
-    {"mce_relative", "mce_relative_ci", "relative mCE %", CST_SCORE_CORRUPTION, 2, 100, false},
-    {"accuracy_head", "accuracy_head_ci", "head %", CST_SCORE_CLASSES, 2, 100, true},
-    {"accuracy_mid", "accuracy_mid_ci", "mid %", CST_SCORE_CLASSES, 2, 100, true},
-    {"accuracy_tail", "accuracy_tail_ci", "tail %", CST_SCORE_CLASSES, 2, 100, true},
-    {"balanced_accuracy", "balanced_accuracy_ci", "balanced %", CST_SCORE_CLASSES, 2, 100, true},
-    {"worst_group_accuracy", "worst_group_accuracy_ci", "worst group %", CST_SCORE_CLASSES, 2, 100,
-     true},
-    {"worst_top1", "worst_top1_ci", "worst split %", CST_SCORE_CLASSES, 2, 100, true},
-    {"rmse", "rmse_ci", "RMSE", CST_SCORE_VALUES, 5, 1, false},
-    {"mae", "mae_ci", "MAE", CST_SCORE_VALUES, 5, 1, false},
-    {"median_ae", "median_ae_ci", "median AE", CST_SCORE_VALUES, 5, 1, false},
-    {"r2", "r2_ci", "R^2", CST_SCORE_VALUES, 4, 1, true},
-    {"AP", "AP_ci", "AP %", CST_SCORE_BOXES, 2, 100, true},
-    {"AP50", "AP50_ci", "AP50 %", CST_SCORE_BOXES, 2, 100, true},
-    {"AP75", "AP75_ci", "AP75 %", CST_SCORE_BOXES, 2, 100, true},
-    {"APs", "APs_ci", "APs %", CST_SCORE_BOXES, 2, 100, true},
-    {"APm", "APm_ci", "APm %", CST_SCORE_BOXES, 2, 100, true},
-    {"APl", "APl_ci", "APl %", CST_SCORE_BOXES, 2, 100, true},
-    {"AR1", "AR1_ci", "AR1 %", CST_SCORE_BOXES, 2, 100, true},
-    {"AR10", "AR10_ci", "AR10 %", CST_SCORE_BOXES, 2, 100, true},
-    {"AR100", "AR100_ci", "AR100 %", CST_SCORE_BOXES, 2, 100, true},
-    {"ARs", "ARs_ci", "ARs %", CST_SCORE_BOXES, 2, 100, true},
-    {"ARm", "ARm_ci", "ARm %", CST_SCORE_BOXES, 2, 100, true},
-    {"ARl", "ARl_ci", "ARl %", CST_SCORE_BOXES, 2, 100, true},
+/* As in task_scores.c. */
+static const cst_score_spec OOD[] = {
+    {"ood_auroc", "AUROC", 4, 1, true, true, true, true, false, false},
+    {"ood_aupr", "AUPR", 4, 1, true, true, true, true, false, false},
+    {"ood_fpr95", "FPR@95", 4, 1, false, true, true, true, false, false},
+    {"ood_auroc_entropy", "AUROC entropy", 4, 1, true, true, true, true, false, false},
+    {"ood_aupr_entropy", "AUPR entropy", 4, 1, true, true, true, true, false, false},
+    {"ood_fpr95_entropy", "FPR@95 entropy", 4, 1, false, true, true, true, false, false},
+    {"ood_auroc_energy", "AUROC energy", 4, 1, true, true, true, true, false, false},
+    {"ood_auroc_disagreement", "AUROC disagreement", 4, 1, true, true, true, true, false, false},
+    {"ood_auroc_mutual_information", "AUROC mutual information", 4, 1, true, true, true, true,
+     false, false},
 };
 
-const cst_score *cst_score_at(size_t index) {
-    return index < sizeof SCORES / sizeof SCORES[0] ? &SCORES[index] : NULL;
+static const cst_score_spec CORRUPTION[] = {
+    {"mce", "mCE %", 2, 100, false, true, true, true, false, false},
+    {"mce_normalised", "normalised mCE %", 2, 100, false, true, true, true, false, false},
+    {"mce_delta", "to clean %", 2, 100, false, true, true, true, false, false},
+    {"mce_relative", "relative mCE %", 2, 100, false, true, true, true, false, false},
+};
+
+static const cst_score_spec PARTS[] = {
+    {"accuracy_head", "head %", 2, 100, true, true, true, true, false, false},
+    {"accuracy_mid", "mid %", 2, 100, true, true, true, true, false, false},
+    {"accuracy_tail", "tail %", 2, 100, true, true, true, true, false, false},
+    {"balanced_accuracy", "balanced %", 2, 100, true, true, true, true, false, false},
+    {"worst_group_accuracy", "worst group %", 2, 100, true, true, true, true, false, false},
+    {"worst_top1", "worst split %", 2, 100, true, true, true, true, false, false},
+};
+
+static bool same(const char *a, const char *b) {
+    return a && b && strcmp(a, b) == 0;
 }
 
-const cst_score *cst_score_find(const char *key) {
-    for (size_t i = 0; cst_score_at(i); i++)
-        if (strcmp(SCORES[i].key, key) == 0)
-            return &SCORES[i];
+cst_task cst_document_task(const json_t *root) {
+    const char *task = cst_json_string(root, "task");
+    for (int t = CST_TASK_DETECTION; t > CST_TASK_CLASSIFICATION; t--)
+        if (same(task, cst_task_name((cst_task)t)))
+            return (cst_task)t;
+    return CST_TASK_CLASSIFICATION;
+}
+
+const cst_score_spec *cst_scores_of(const json_t *root, cst_score_group group, int32_t *count) {
+    static const struct {
+        const cst_score_spec *scores;
+        int32_t count;
+    } others[] = {
+        [CST_SCORES_OOD] = {OOD, sizeof OOD / sizeof OOD[0]},
+        [CST_SCORES_CORRUPTION] = {CORRUPTION, sizeof CORRUPTION / sizeof CORRUPTION[0]},
+        [CST_SCORES_PARTS] = {PARTS, sizeof PARTS / sizeof PARTS[0]},
+    };
+    if (group == CST_SCORES_OF_TASK)
+        return cst_task_scores(cst_document_task(root), count);
+    *count = others[group].count;
+    return others[group].scores;
+}
+
+const cst_score_spec *cst_score_find(const json_t *root, const char *key) {
+    for (int group = 0; group < CST_SCORE_GROUPS; group++) {
+        int32_t count = 0;
+        const cst_score_spec *scores = cst_scores_of(root, (cst_score_group)group, &count);
+        for (int32_t s = 0; s < count; s++)
+            if (same(scores[s].key, key))
+                return &scores[s];
+    }
     return NULL;
 }
 
-double cst_score_value(const json_t *row, const cst_score *score) {
+const char *cst_score_label(const json_t *root, const char *key) {
+    const cst_score_spec *score = cst_score_find(root, key);
+    return score ? score->label : same(key, "squared_error") ? "squared error" : key ? key : "-";
+}
+
+double cst_score_value(const json_t *row, const cst_score_spec *score) {
     double value = cst_json_number(row, score->key);
-    return score->group == CST_SCORE_BOXES && value < 0 ? NAN : value;
+    return score->negative_is_none && value < 0 ? NAN : value;
 }
 
-static bool better(const cst_score *score, double a, double b) {
-    return isnan(b) || (score->more ? a > b : a < b);
+/* The key of the interval of a score. */
+typedef struct interval_key {
+    char text[64];
+} interval_key;
+
+static interval_key key_of_interval(const cst_score_spec *score) {
+    interval_key key = {""};
+    (void)cst_snprintf(key.text, sizeof key.text, "%s_ci", score->key);
+    return key;
 }
 
-cst_places cst_score_places(const json_t *rows, const cst_score *score) {
+cst_ends cst_score_interval(const json_t *row, const cst_score_spec *score) {
+    const json_t *interval = json_object_get(row, key_of_interval(score).text);
+    cst_ends ends = {score->scale * cst_json_number_at(interval, 0),
+                     score->scale * cst_json_number_at(interval, 1)};
+    return isnan(ends.low) || isnan(ends.high) ? (cst_ends){NAN, NAN} : ends;
+}
+
+/* ---- best values ---- */
+
+static bool better(const cst_score_spec *score, double a, double b) {
+    return isnan(b) || (score->higher_is_better ? a > b : a < b);
+}
+
+cst_places cst_score_places(const json_t *rows, const cst_score_spec *score) {
     cst_places places = {NAN, NAN};
     size_t count = json_array_size(rows);
     for (size_t i = 0; count > 1 && i < count; i++) {
@@ -107,11 +132,13 @@ cst_style cst_score_style(const cst_places *places, double value) {
     return value >= places->second && value <= places->second ? CST_UNDERLINE : CST_PLAIN;
 }
 
-static bool same(const char *a, const char *b) {
-    return a && b && strcmp(a, b) == 0;
+/* ---- tests ---- */
+
+const char *cst_score_tested(const json_t *root) {
+    return cst_json_string(json_array_get(json_object_get(root, "tests"), 0), "metric");
 }
 
-double cst_score_adjusted_p(const json_t *root, const char *method, const char *metric) {
+double cst_score_adjusted_p(const json_t *root, const char *method) {
     const json_t *tests = json_object_get(root, "tests");
     const char *reference = cst_json_string(root, "reference");
     for (size_t i = 0; i < json_array_size(tests); i++) {
@@ -120,7 +147,7 @@ double cst_score_adjusted_p(const json_t *root, const char *method, const char *
         const char *b = cst_json_string(test, "b");
         bool pair =
             (same(a, reference) && same(b, method)) || (same(b, reference) && same(a, method));
-        if (pair && same(cst_json_string(test, "metric"), metric))
+        if (pair && same(cst_json_string(test, "metric"), cst_score_tested(root)))
             return cst_json_number(test, "p_adjusted");
     }
     return NAN;
@@ -144,12 +171,17 @@ static json_t *row_of_evaluation(const json_t *root) {
     static const char *const more[] = {
         "detections", "models", "clean_error", "families",    "kinds",
         "severities", "on",     "worst_split", "worst_group", "worst_group_samples",
-        "ood_scores"};
+        "ood_scores", "levels", "coverage",    "width"};
     const char *name = cst_json_string(root, "split") ? "corestack" : "predictions";
     json_t *row = json_pack("{s:s}", "method", name);
     bool kept = row != NULL;
-    for (size_t i = 0; kept && cst_score_at(i); i++)
-        kept = copy_key(row, root, SCORES[i].key) && copy_key(row, root, SCORES[i].interval);
+    for (int group = 0; group < CST_SCORE_GROUPS; group++) {
+        int32_t count = 0;
+        const cst_score_spec *scores = cst_scores_of(root, (cst_score_group)group, &count);
+        for (int32_t s = 0; kept && s < count; s++)
+            kept = copy_key(row, root, scores[s].key) &&
+                   copy_key(row, root, key_of_interval(&scores[s]).text);
+    }
     for (size_t i = 0; kept && i < sizeof more / sizeof more[0]; i++)
         kept = copy_key(row, root, more[i]);
     if (kept)

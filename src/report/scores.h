@@ -1,42 +1,45 @@
 /*
- * The scores that tables of methods have as columns: key in the document, header, decimals, which
- * way is better; the best and second best of a column; the rows of a document.
+ * The scores that tables have as columns: those of the document's task (task_scores.h) and those of
+ * corruption, parts of a split and out-of-distribution rows; the best two values of a column; the
+ * rows of a document.
  * Used by the text, CSV and Markdown renderings. Paper: the layout of the main results table.
  */
 #ifndef CST_REPORT_SCORES_H
 #define CST_REPORT_SCORES_H
 
 #include "report/page.h"
+#include "report/task_scores.h"
 
 typedef enum cst_score_group {
-    CST_SCORE_BASIC = 0,   /* in every table */
-    CST_SCORE_FURTHER = 1, /* other measures of calibration */
-    CST_SCORE_OOD = 2,     /* telling out-of-distribution rows from the others */
-    CST_SCORE_CORRUPTION = 3,
-    CST_SCORE_CLASSES = 4, /* parts of a split: classes by training count, groups, splits */
-    CST_SCORE_VALUES = 5,  /* of regression */
-    CST_SCORE_BOXES = 6    /* COCO's figures; below 0 (-1) where there is nothing to score */
+    CST_SCORES_OF_TASK = 0,
+    CST_SCORES_OOD = 1, /* telling out-of-distribution rows from the others */
+    CST_SCORES_CORRUPTION = 2,
+    CST_SCORES_PARTS = 3 /* of a split: classes by training count, groups, splits */
 } cst_score_group;
+enum { CST_SCORE_GROUPS = 4 };
 
-typedef struct cst_score {
-    const char *key;      /* in a row of the document */
-    const char *interval; /* the key of its 95% interval */
-    const char *header;
-    cst_score_group group;
-    int decimals; /* of value * scale */
-    double scale;
-    bool more; /* more is better */
-} cst_score;
+/* What the document is about; a document without "task" is about a classification. */
+cst_task cst_document_task(const json_t *root);
 
-/* Basic scores first, in the order of the columns; NULL past the end. */
-const cst_score *cst_score_at(size_t index);
-enum { CST_SCORES_BASIC = 4 };
+/* The scores of a group in the order of the columns, static; *count of them. */
+const cst_score_spec *cst_scores_of(const json_t *root, cst_score_group group, int32_t *count);
 
-/* The score with this key, or NULL. */
-const cst_score *cst_score_find(const char *key);
+/* The score of the document with this key, or NULL. */
+const cst_score_spec *cst_score_find(const json_t *root, const char *key);
+
+/* The heading of a score or of a tested loss; the key itself where it has none. */
+const char *cst_score_label(const json_t *root, const char *key);
 
 /* Its value in a row; NaN where the row has none or it is not defined. */
-double cst_score_value(const json_t *row, const cst_score *score);
+double cst_score_value(const json_t *row, const cst_score_spec *score);
+
+/* Its interval in a row, scaled; both ends NaN where there is none. */
+typedef struct cst_ends {
+    double low;
+    double high;
+} cst_ends;
+
+cst_ends cst_score_interval(const json_t *row, const cst_score_spec *score);
 
 /* The two best values of a column, NaN where there are not so many different ones. A column with
  * one row has no best. */
@@ -45,17 +48,21 @@ typedef struct cst_places {
     double second;
 } cst_places;
 
-cst_places cst_score_places(const json_t *rows, const cst_score *score);
+cst_places cst_score_places(const json_t *rows, const cst_score_spec *score);
 
 /* Bold for the best, underlined for the second best. */
 cst_style cst_score_style(const cst_places *places, double value);
 
-/* The adjusted p-value of the paired test of `metric` between `method` and the document's
- * reference; NaN where there is none. */
-double cst_score_adjusted_p(const json_t *root, const char *method, const char *metric);
+/* The metric of the first test of the document; NULL without tests. */
+const char *cst_score_tested(const json_t *root);
 
-/* The rows of a document of compare, ablate or sweep, or of an evaluation with what stands beside
- * the model; a new reference, NULL without memory. A document without rows gives an empty list. */
+/* The adjusted p-value of the test of that metric between `method` and the document's reference;
+ * NaN where there is none. */
+double cst_score_adjusted_p(const json_t *root, const char *method);
+
+/* The rows of a document of compare, ablate or sweep, or of an evaluation: the model or file, then
+ * the baselines. A new reference, NULL without memory. A document without rows gives an empty list.
+ */
 json_t *cst_document_rows(const json_t *root);
 
 #endif

@@ -4,8 +4,7 @@
  * Last stage of a comparison with --csv. Paper: none; the form is RFC 4180 with '\n' at line ends.
  */
 #include "io/csv.h"
-#include "report/report.h"
-#include "report/scores.h"
+#include "report/text.h"
 
 #include <string.h>
 
@@ -13,7 +12,7 @@ enum { COLUMNS_MAX = 256 };
 
 /* Column names in the order of the keys of the rows. */
 typedef struct csv_table {
-    cst_page page;
+    cst_page *page;
     char *names[COLUMNS_MAX];
     size_t count;
     const json_t *values[COLUMNS_MAX]; /* of the present row; NULL where it has none */
@@ -31,43 +30,43 @@ static bool is_interval(const char *key) {
 
 static void walk(csv_table *table, const json_t *object, const char *prefix, cell_fn visit);
 
+/* Visits a cell under a name that is freed here; NULL: memory ran out. */
+static void visit_cell(csv_table *table, char *name, const json_t *value, cell_fn visit) {
+    if (name)
+        visit(table, name, value);
+    else
+        table->page->text.status = CST_ERROR_MEMORY;
+    cst_free(table->page->text.context, name);
+}
+
 /* One key of a row: "NAME_ci" gives NAME_low and NAME_high, an object its keys after its own; lists
  * of numbers (weights) and definitions are left out. */
 static void walk_key(csv_table *table, const char *prefix, const char *key, const json_t *value,
                      cell_fn visit) {
-    cst_context *context = table->page.text.context;
-    char *name = cst_format(context, "%s%s", prefix, key);
-    char *more = NULL;
-    if (!name) {
-        table->page.text.status = CST_ERROR_MEMORY;
-    } else if (is_interval(key) && json_is_array(value)) {
-        for (size_t end = 0; end < 2; end++) {
-            more =
-                cst_format(context, "%.*s_%s", (int)strlen(name) - 3, name, end ? "high" : "low");
-            if (more)
-                visit(table, more, json_array_get(value, end));
-            else
-                table->page.text.status = CST_ERROR_MEMORY;
-            cst_free(context, more);
-        }
+    cst_context *context = table->page->text.context;
+    if (is_interval(key) && json_is_array(value)) {
+        for (size_t end = 0; end < 2; end++)
+            visit_cell(table,
+                       cst_format(context, "%s%.*s_%s", prefix, (int)strlen(key) - 3, key,
+                                  end ? "high" : "low"),
+                       json_array_get(value, end), visit);
     } else if (json_is_object(value)) {
-        more = cst_format(context, "%s_", name);
-        if (more)
-            walk(table, value, more, visit);
+        char *longer = cst_format(context, "%s%s_", prefix, key);
+        if (longer)
+            walk(table, value, longer, visit);
         else
-            table->page.text.status = CST_ERROR_MEMORY;
-        cst_free(context, more);
+            table->page->text.status = CST_ERROR_MEMORY;
+        cst_free(context, longer);
     } else if (!json_is_array(value) || json_is_string(json_array_get(value, 0))) {
-        visit(table, name, value);
+        visit_cell(table, cst_format(context, "%s%s", prefix, key), value, visit);
     }
-    cst_free(context, name);
 }
 
 static void walk(csv_table *table, const json_t *object, const char *prefix, cell_fn visit) {
     const char *key = NULL;
     json_t *value = NULL;
     json_object_foreach((json_t *)(uintptr_t)object, key, value) {
-        if (table->page.text.status != CST_OK)
+        if (table->page->text.status != CST_OK)
             return;
         if (strcmp(key, "weights") != 0 && strcmp(key, "definition") != 0)
             walk_key(table, prefix, key, value, visit);
@@ -84,12 +83,12 @@ static void note_column(csv_table *table, const char *name, const json_t *value)
             table->place = c + 1;
             return;
         }
-    char *copy = table->count < COLUMNS_MAX ? cst_strdup(table->page.text.context, name) : NULL;
+    char *copy = table->count < COLUMNS_MAX ? cst_strdup(table->page->text.context, name) : NULL;
     if (!copy) {
-        table->page.text.status =
+        table->page->text.status =
             table->count < COLUMNS_MAX
                 ? CST_ERROR_MEMORY
-                : cst_fail(table->page.text.context, CST_ERROR_LIMIT,
+                : cst_fail(table->page->text.context, CST_ERROR_LIMIT,
                            "a table has at most %d columns; take the JSON", (int)COLUMNS_MAX);
         return;
     }
@@ -169,27 +168,14 @@ static void print_row(csv_table *table, const json_t *row) {
         table->values[c] = NULL;
     walk(table, row, "", note_cell);
     for (size_t c = 0; c < table->count; c++) {
-        print_cell(&table->page, table->values[c]);
-        cst_page_print(&table->page, c + 1 < table->count ? "," : "\n");
+        print_cell(table->page, table->values[c]);
+        cst_page_print(table->page, c + 1 < table->count ? "," : "\n");
     }
 }
 
-cst_status cst_report_csv(cst_context *context, const cst_report *report, char **out) {
-    if (out)
-        *out = NULL;
-    CST_ENTER(context);
-    CST_CHECK(context, report, REPORT, "report");
-    if (!report || !out)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_report_csv: a report and a place for the text are needed");
-    csv_table table = {.page = {.text = {.context = context}}};
-    cst_page *page = &table.page;
-    json_t *rows = cst_document_rows(report->root);
-    if (!rows)
-        return cst_fail(context, CST_ERROR_MEMORY, "out of memory while writing the report");
-    if (json_array_size(rows) == 0)
-        page->text.status = cst_fail(context, CST_ERROR_ARGUMENT,
-                                     "cst_report_csv: this report has no rows of methods");
+void cst_rows_csv(cst_page *page, const json_t *root, const json_t *rows) {
+    (void)root;
+    csv_table table = {.page = page};
     for (size_t i = 0; page->text.status == CST_OK && i < json_array_size(rows); i++) {
         table.place = 0;
         walk(&table, json_array_get(rows, i), "", note_column);
@@ -201,11 +187,5 @@ cst_status cst_report_csv(cst_context *context, const cst_report *report, char *
     for (size_t i = 0; page->text.status == CST_OK && i < json_array_size(rows); i++)
         print_row(&table, json_array_get(rows, i));
     for (size_t c = 0; c < table.count; c++)
-        cst_free(context, table.names[c]);
-    json_decref(rows);
-    if (page->text.status == CST_OK)
-        *out = page->text.bytes;
-    else
-        cst_free(context, page->text.bytes);
-    return cst_why(context, page->text.status);
+        cst_free(page->text.context, table.names[c]);
 }

@@ -3,8 +3,8 @@
  * intervals in brackets.
  * Last stage of a comparison with --markdown. Paper: the layout of the main results table.
  */
-#include "report/report.h"
 #include "report/scores.h"
+#include "report/text.h"
 
 #include <math.h>
 #include <string.h>
@@ -34,14 +34,25 @@ static bool has_column(const json_t *rows, const char *key) {
     return false;
 }
 
-/* Whether a row has a p-value; classification is tested by its NLL, other tasks by what they say.
- */
+/* Whether a row has a p-value. */
 static bool has_tests(const json_t *root, const json_t *rows) {
     for (size_t i = 0; i < json_array_size(rows); i++)
-        if (!isnan(cst_score_adjusted_p(root, cst_json_string(json_array_get(rows, i), "method"),
-                                        "nll")))
+        if (!isnan(cst_score_adjusted_p(root, cst_json_string(json_array_get(rows, i), "method"))))
             return true;
     return false;
+}
+
+/* The next score that some row has; start with *group and *place 0. NULL at the end. */
+static const cst_score_spec *next_score(const json_t *root, const json_t *rows, int *group,
+                                        int32_t *place) {
+    for (; *group < CST_SCORE_GROUPS; (*group)++, *place = 0) {
+        int32_t count = 0;
+        const cst_score_spec *scores = cst_scores_of(root, (cst_score_group)*group, &count);
+        while (*place < count)
+            if (has_column(rows, scores[(*place)++].key))
+                return &scores[*place - 1];
+    }
+    return NULL;
 }
 
 /* Text that no Markdown in a name can break. */
@@ -79,12 +90,15 @@ static void print_heads(cst_page *page, const json_t *root, const json_t *rows,
 static void print_header(cst_page *page, const json_t *root, const json_t *rows, bool rule) {
     cst_page_print(page, "|");
     print_heads(page, root, rows, FIRST, sizeof FIRST / sizeof FIRST[0], rule);
-    for (size_t s = 0; cst_score_at(s); s++)
-        if (has_column(rows, cst_score_at(s)->key))
-            cst_page_print(page, rule ? "--:|" : " %s |", cst_score_at(s)->header);
+    const cst_score_spec *score = NULL;
+    int group = 0;
+    int32_t place = 0;
+    while ((score = next_score(root, rows, &group, &place)))
+        cst_page_print(page, rule ? "--:|" : " %s |", score->label);
     print_heads(page, root, rows, LAST, sizeof LAST / sizeof LAST[0], rule);
     if (has_tests(root, rows))
-        cst_page_print(page, rule ? "--:|" : " p NLL |");
+        cst_page_print(page, rule ? "--:|" : " p %s |",
+                       cst_score_label(root, cst_score_tested(root)));
     cst_page_print(page, "\n");
 }
 
@@ -107,36 +121,37 @@ static void print_plain(cst_page *page, const json_t *rows, const json_t *row,
 }
 
 static void print_score(cst_page *page, const json_t *rows, const json_t *row,
-                        const cst_score *score) {
+                        const cst_score_spec *score) {
     static const char *const on[] = {
         [CST_PLAIN] = "", [CST_BOLD] = "**", [CST_DIM] = "", [CST_UNDERLINE] = "<u>"};
     static const char *const off[] = {
         [CST_PLAIN] = "", [CST_BOLD] = "**", [CST_DIM] = "", [CST_UNDERLINE] = "</u>"};
     cst_places places = cst_score_places(rows, score);
     double value = cst_score_value(row, score);
-    const json_t *interval = json_object_get(row, score->interval);
-    double low = score->scale * cst_json_number_at(interval, 0);
-    double high = score->scale * cst_json_number_at(interval, 1);
+    cst_ends ends = cst_score_interval(row, score);
     cst_style style = cst_score_style(&places, value);
     if (isnan(value))
         cst_page_print(page, " ");
     else
         cst_page_print(page, " %s%.*f%s", on[style], score->decimals, score->scale * value,
                        off[style]);
-    if (!isnan(value) && !isnan(low) && !isnan(high))
-        cst_page_print(page, " [%.*f, %.*f]", score->decimals, low, score->decimals, high);
+    if (!isnan(value) && !isnan(ends.low))
+        cst_page_print(page, " [%.*f, %.*f]", score->decimals, ends.low, score->decimals,
+                       ends.high);
     cst_page_print(page, " |");
 }
 
 static void print_row(cst_page *page, const json_t *root, const json_t *rows, const json_t *row) {
     cst_page_print(page, "|");
     print_plain(page, rows, row, FIRST, sizeof FIRST / sizeof FIRST[0]);
-    for (size_t s = 0; cst_score_at(s); s++)
-        if (has_column(rows, cst_score_at(s)->key))
-            print_score(page, rows, row, cst_score_at(s));
+    const cst_score_spec *score = NULL;
+    int group = 0;
+    int32_t place = 0;
+    while ((score = next_score(root, rows, &group, &place)))
+        print_score(page, rows, row, score);
     print_plain(page, rows, row, LAST, sizeof LAST / sizeof LAST[0]);
     if (has_tests(root, rows)) {
-        double p = cst_score_adjusted_p(root, cst_json_string(row, "method"), "nll");
+        double p = cst_score_adjusted_p(root, cst_json_string(row, "method"));
         if (isnan(p))
             cst_page_print(page, " |");
         else
@@ -145,29 +160,9 @@ static void print_row(cst_page *page, const json_t *root, const json_t *rows, co
     cst_page_print(page, "\n");
 }
 
-cst_status cst_report_markdown(cst_context *context, const cst_report *report, char **out) {
-    if (out)
-        *out = NULL;
-    CST_ENTER(context);
-    CST_CHECK(context, report, REPORT, "report");
-    if (!report || !out)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_report_markdown: a report and a place for the text are needed");
-    cst_page page = {.text = {.context = context}};
-    json_t *rows = cst_document_rows(report->root);
-    if (!rows)
-        return cst_fail(context, CST_ERROR_MEMORY, "out of memory while writing the report");
-    if (json_array_size(rows) == 0)
-        page.text.status = cst_fail(context, CST_ERROR_ARGUMENT,
-                                    "cst_report_markdown: this report has no rows of methods");
-    print_header(&page, report->root, rows, false);
-    print_header(&page, report->root, rows, true);
+void cst_rows_markdown(cst_page *page, const json_t *root, const json_t *rows) {
+    print_header(page, root, rows, false);
+    print_header(page, root, rows, true);
     for (size_t i = 0; i < json_array_size(rows); i++)
-        print_row(&page, report->root, rows, json_array_get(rows, i));
-    json_decref(rows);
-    if (page.text.status == CST_OK)
-        *out = page.text.bytes;
-    else
-        cst_free(context, page.text.bytes);
-    return cst_why(context, page.text.status);
+        print_row(page, root, rows, json_array_get(rows, i));
 }

@@ -7,38 +7,18 @@
 
 #include "report/page.h"
 
-void cst_text_fit(cst_page *page, const json_t *root);
-/* Of a regression. */
-void cst_text_fit_values(cst_page *page, const json_t *root);
-void cst_text_evaluate_values(cst_page *page, const json_t *root);
-void cst_text_compare_values(cst_page *page, const json_t *root);
-void cst_text_evaluate(cst_page *page, const json_t *root);
-/* The same of documents about segmentations and detections. */
-void cst_text_evaluate_segmentation(cst_page *page, const json_t *root);
-void cst_text_compare_segmentation(cst_page *page, const json_t *root);
-/* AP and AR of `object`, two rows. */
-void cst_text_figures_detection(cst_page *page, const json_t *object);
-void cst_text_evaluate_detection(cst_page *page, const json_t *root);
-void cst_text_compare_detection(cst_page *page, const json_t *root);
-void cst_text_inspect(cst_page *page, const json_t *root);
-void cst_text_bound(cst_page *page, const json_t *root);
-void cst_text_predict(cst_page *page, const json_t *root);
-void cst_text_folds(cst_page *page, const json_t *root);
-/* `full`: every score and test, and the draws of a sweep one by one. */
-void cst_text_compare(cst_page *page, const json_t *root, bool full);
-void cst_text_ablate(cst_page *page, const json_t *root, bool full);
-void cst_text_sweep(cst_page *page, const json_t *root, bool full);
+/* `full`: every score and test, the draws of a sweep one by one, every candidate of a soup. */
+typedef void cst_text_renderer(cst_page *page, const json_t *root, bool full);
+cst_text_renderer cst_text_fit, cst_text_evaluate, cst_text_inspect, cst_text_bound,
+    cst_text_predict, cst_text_folds, cst_text_compare, cst_text_ablate, cst_text_sweep,
+    cst_text_soup, cst_text_averages;
 
-/* `full`: every candidate of a learned soup. */
-void cst_text_soup(cst_page *page, const json_t *root, bool full);
-/* Of averages of checkpoints and samples around them. */
-void cst_text_averages(cst_page *page, const json_t *root);
+/* The rows of a document as comma-separated values, and as a table in Markdown. */
+typedef void cst_rows_renderer(cst_page *page, const json_t *root, const json_t *rows);
+cst_rows_renderer cst_rows_csv, cst_rows_markdown;
 
 /* A line "  label   value", the label padded to a common width. Follow with the value and "\n". */
 void cst_text_label(cst_page *page, const char *label);
-
-/* A number with `digits` significant digits, or "-" where it is absent. */
-void cst_text_number(cst_page *page, int digits, double value);
 
 /* "a 0.42, b 0.31": the numbers of an object by decreasing value, wrapped and indented to the
  * labels' width; "-" when empty. */
@@ -47,14 +27,22 @@ void cst_text_weights(cst_page *page, const json_t *object);
 /* "a, b, c" from a list of strings, wrapped like cst_text_weights. */
 void cst_text_names(cst_page *page, const json_t *list);
 
-/* A paragraph indented by two, its lines broken between words at the usual width. */
-void cst_text_paragraph(cst_page *page, const char *text);
+/* A line with noise level, edge and signal-to-noise ratio of a spectrum. */
+void cst_text_noise(cst_page *page, const json_t *object, const char *label);
 
 /* What the ECE of a report means; nothing for NULL. */
 void cst_text_definition(cst_page *page, const char *ece);
 
-/* Position of `value` for "sorted by": -1 when a < b, 1 when a > b, 0 else; NaN comes last. */
-int cst_text_order(double a, double b);
+/* Places in the order of a value: ascending, NaN last, equal values by place. */
+typedef struct cst_ranked {
+    double value;
+    size_t place;
+} cst_ranked;
+
+/* [count], each with its own place and no value yet; NULL, which the page notes, without memory.
+ * Freed with cst_free. */
+cst_ranked *cst_text_ranks(cst_page *page, size_t count);
+void cst_text_rank(cst_ranked *ranks, size_t count);
 
 /* Strings of the list at `key`, one line each under the heading; nothing when the list is empty. */
 void cst_text_bullets(cst_page *page, const json_t *root, const char *key, const char *heading);

@@ -4,6 +4,7 @@
  * Last stage of the command without --json. Paper: appendix.
  */
 #include "report/text.h"
+#include "report/text_table.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,13 +15,11 @@ static void print_bound(cst_page *page, const json_t *root, const char *key, con
     const json_t *object = json_object_get(root, key);
     double samples = cst_json_number(object, "samples");
     cst_text_label(page, label);
-    cst_text_number(page, 4, cst_json_number(object, value));
+    cst_page_numbers(page, 4, "#", cst_json_number(object, value));
     if (cst_json_flag(object, "vacuous"))
         cst_page_styled(page, CST_BOLD, " vacuous");
-    cst_page_print(page, ": empirical ");
-    cst_text_number(page, 4, cst_json_number(object, "empirical"));
-    cst_page_print(page, ", KL ");
-    cst_text_number(page, 4, cst_json_number(object, "kl"));
+    cst_page_numbers(page, 4, ": empirical #, KL #", cst_json_number(object, "empirical"),
+                     cst_json_number(object, "kl"));
     if (!isnan(samples))
         cst_page_print(page, ", %.0f rows", samples);
     cst_page_print(page, "\n");
@@ -32,8 +31,7 @@ static void print_errors(cst_page *page, const json_t *root) {
     cst_page_heading(page, "Error rates, each bound with probability %g",
                      1 - cst_json_number(root, "delta"));
     cst_text_label(page, "stack");
-    cst_page_print(page, "at most ");
-    cst_text_number(page, 4, cst_json_number(holdout, "bound"));
+    cst_page_numbers(page, 4, "at most #", cst_json_number(holdout, "bound"));
     cst_page_print(page, ": %.0f errors in %.0f rows\n", cst_json_number(holdout, "errors"),
                    cst_json_number(holdout, "samples"));
     print_bound(page, root, "pac_bayes_kl", "a member at random", "bound");
@@ -42,33 +40,22 @@ static void print_errors(cst_page *page, const json_t *root) {
         return;
     print_bound(page, root, "pac_bayes", "the paper's bound", "total");
     cst_text_label(page, "");
-    cst_page_print(page, "of a squared error that is ");
-    cst_text_number(page, 4, cst_json_number(paper, "trivial"));
-    cst_page_print(page, " without any member; its Phi is ");
-    cst_text_number(page, 4, cst_json_number(paper, "phi"));
-    cst_page_print(page, "\n");
+    cst_page_numbers(page, 4, "of a squared error that is # without any member; its Phi is #\n",
+                     cst_json_number(paper, "trivial"), cst_json_number(paper, "phi"));
 }
 
 static void print_sets(cst_page *page, const json_t *root) {
-    static const char *const headers[] = {"method", "coverage %", "classes in a set",
-                                          "empty",  "single",     "assured %"};
+    static const cst_text_column columns[] = {
+        {.key = "method", .header = "method", .kind = CST_COLUMN_TEXT},
+        {.key = "coverage", .header = "coverage %", .decimals = 2, .scale = 100},
+        {.key = "mean_size", .header = "classes in a set", .decimals = 3},
+        {.key = "empty", .header = "empty"},
+        {.key = "single", .header = "single"},
+        {.key = "assured", .header = "assured %", .decimals = 2, .scale = 100}};
     const json_t *methods = json_object_get(root, "conformal_methods");
-    const json_t *first = json_array_get(methods, 0);
     cst_page_heading(page, "Prediction sets that hold the class for %g %% of rows",
-                     100 * (1 - cst_json_number(first, "alpha")));
-    cst_grid table;
-    cst_grid_begin(&table, page, "lrrrrr", headers);
-    for (size_t m = 0; m < json_array_size(methods); m++) {
-        const json_t *row = json_array_get(methods, m);
-        const char *name = cst_json_string(row, "method");
-        cst_grid_cell(&table, CST_PLAIN, "%s", name ? name : "-");
-        cst_grid_number(&table, CST_PLAIN, 2, 100 * cst_json_number(row, "coverage"));
-        cst_grid_number(&table, CST_PLAIN, 3, cst_json_number(row, "mean_size"));
-        cst_grid_number(&table, CST_PLAIN, 0, cst_json_number(row, "empty"));
-        cst_grid_number(&table, CST_PLAIN, 0, cst_json_number(row, "single"));
-        cst_grid_number(&table, CST_PLAIN, 2, 100 * cst_json_number(row, "assured"));
-    }
-    cst_grid_end(&table);
+                     100 * (1 - cst_json_number(json_array_get(methods, 0), "alpha")));
+    cst_text_table_show(page, methods, columns, sizeof columns / sizeof columns[0]);
 }
 
 static void print_calibration(cst_page *page, const json_t *root) {
@@ -78,16 +65,11 @@ static void print_calibration(cst_page *page, const json_t *root) {
     const json_t *bins = json_object_get(calibration, "bins");
     cst_page_heading(page, "Calibration");
     cst_text_label(page, "ECE");
-    cst_text_number(page, 4, cst_json_number(ece, "value"));
-    cst_page_print(page, ", between ");
-    cst_text_number(page, 4, cst_json_number(ece, "lower"));
-    cst_page_print(page, " and ");
-    cst_text_number(page, 4, cst_json_number(ece, "upper"));
-    cst_page_print(page, "\n");
+    cst_page_numbers(page, 4, "#, between # and #\n", cst_json_number(ece, "value"),
+                     cst_json_number(ece, "lower"), cst_json_number(ece, "upper"));
     cst_text_label(page, "binned confidence");
-    cst_page_print(page, "within ");
-    cst_text_number(page, 4, cst_json_number(calibration, "epsilon"));
-    cst_page_print(page, " of the accuracy in every bin\n");
+    cst_page_numbers(page, 4, "within # of the accuracy in every bin\n",
+                     cst_json_number(calibration, "epsilon"));
     cst_grid table;
     cst_grid_begin(&table, page, "rirrrr", headers);
     for (size_t b = 0; b < json_array_size(bins); b++) {
@@ -105,7 +87,7 @@ static void print_calibration(cst_page *page, const json_t *root) {
 static void print_claim(cst_page *page, const json_t *spectral, const char *what, const char *bound,
                         const char *holds) {
     cst_text_label(page, what);
-    cst_text_number(page, 4, cst_json_number(spectral, bound));
+    cst_page_numbers(page, 4, "#", cst_json_number(spectral, bound));
     cst_page_print(page, cst_json_flag(spectral, holds) ? ", holds\n" : ", does not hold\n");
 }
 
@@ -118,16 +100,13 @@ static void print_spectrum(cst_page *page, const json_t *root) {
         cst_text_names(page, json_array_get(clusters, c));
     }
     cst_text_label(page, "epsilon, mu");
-    cst_text_number(page, 4, cst_json_number(root, "epsilon"));
-    cst_page_print(page, ", ");
-    cst_text_number(page, 4, cst_json_number(root, "mu"));
+    cst_page_numbers(page, 4, "#, #", cst_json_number(root, "epsilon"),
+                     cst_json_number(root, "mu"));
     cst_page_print(page,
                    cst_json_flag(root, "incoherent") ? ": incoherent\n" : ": not incoherent\n");
     cst_text_label(page, "kappa");
-    cst_text_number(page, 4, cst_json_number(root, "kappa_before"));
-    cst_page_print(page, ", of one member a cluster ");
-    cst_text_number(page, 4, cst_json_number(root, "kappa_after"));
-    cst_page_print(page, "\n");
+    cst_page_numbers(page, 4, "#, of one member a cluster #\n",
+                     cst_json_number(root, "kappa_before"), cst_json_number(root, "kappa_after"));
     if (cst_json_flag(spectral, "applies")) { /* else nothing is claimed of the two */
         print_claim(page, spectral, "kappa at least", "kappa_before_above", "holds_before");
         print_claim(page, spectral, "after at most", "kappa_after_below", "holds_after");
@@ -138,9 +117,8 @@ static void print_spectrum(cst_page *page, const json_t *root) {
 static void print_gap(cst_page *page, const json_t *blending, const char *key, const char *label) {
     const json_t *rule = json_object_get(blending, key);
     cst_text_label(page, label);
-    cst_text_number(page, 6, cst_json_number(rule, "gap"));
-    cst_page_print(page, " above it; claimed: at most ");
-    cst_text_number(page, 6, cst_json_number(rule, "claimed"));
+    cst_page_numbers(page, 6, "# above it; claimed: at most #", cst_json_number(rule, "gap"),
+                     cst_json_number(rule, "claimed"));
     cst_page_print(page, cst_json_flag(rule, "holds") ? ", holds\n" : ", does not hold\n");
 }
 
@@ -152,28 +130,19 @@ static void print_weights(cst_page *page, const json_t *root) {
     cst_page_heading(page, "Weights, as the paper has them");
     bool definite = !isnan(cst_json_number(blending, "minimum"));
     cst_text_label(page, "least variance");
-    cst_text_number(page, 6, cst_json_number(blending, "minimum"));
-    cst_page_print(page, ", of one member ");
-    cst_text_number(page, 6, cst_json_number(blending, "best"));
-    cst_page_print(page, "\n");
+    cst_page_numbers(page, 6, "#, of one member #\n", cst_json_number(blending, "minimum"),
+                     cst_json_number(blending, "best"));
     if (definite) {
         print_gap(page, blending, "inverse_rmse", "inverse RMSE");
         print_gap(page, blending, "laplace", "Laplace");
     }
     cst_text_label(page, "ridge under noise");
-    cst_page_print(page, "moves by ");
-    cst_text_number(page, 6, cst_json_number(moved, "change"));
-    cst_page_print(page, "; at most ");
-    cst_text_number(page, 6, cst_json_number(moved, "bound"));
-    cst_page_print(page, ", by the paper ");
-    cst_text_number(page, 6, cst_json_number(moved, "claimed"));
-    cst_page_print(page, "\n");
+    cst_page_numbers(page, 6, "moves by #; at most #, by the paper #\n",
+                     cst_json_number(moved, "change"), cst_json_number(moved, "bound"),
+                     cst_json_number(moved, "claimed"));
     cst_text_label(page, "ridge between folds");
-    cst_page_print(page, "moves by ");
-    cst_text_number(page, 6, cst_json_number(folds, "change"));
-    cst_page_print(page, ", by the paper at most ");
-    cst_text_number(page, 6, cst_json_number(folds, "claimed"));
-    cst_page_print(page, "\n");
+    cst_page_numbers(page, 6, "moves by #, by the paper at most #\n",
+                     cst_json_number(folds, "change"), cst_json_number(folds, "claimed"));
 }
 
 static void print_leakage(cst_page *page, const json_t *root) {
@@ -198,10 +167,11 @@ static void print_leakage(cst_page *page, const json_t *root) {
     }
 }
 
-void cst_text_bound(cst_page *page, const json_t *root) {
-    const char *split = cst_json_string(root, "split");
-    cst_page_print(page, "Bounds on split '%s', %.0f rows of %.0f classes\n", split ? split : "-",
-                   cst_json_number(root, "samples"), cst_json_number(root, "classes"));
+void cst_text_bound(cst_page *page, const json_t *root, bool full) {
+    (void)full;
+    cst_page_print(page, "Bounds on split '%s', %.0f rows of %.0f classes\n",
+                   cst_json_text(root, "split"), cst_json_number(root, "samples"),
+                   cst_json_number(root, "classes"));
     print_errors(page, root);
     print_sets(page, root);
     print_calibration(page, root);

@@ -8,38 +8,22 @@
 #include <math.h>
 #include <string.h>
 
-#define SIGNIFICANT 0.05 /* level of an adjusted p-value */
-
-/* "0.012", "<0.001"; with an asterisk below the level. */
-static void p_cell(cst_grid *table, double p) {
-    const char *mark = p < SIGNIFICANT ? "*" : "";
-    if (isnan(p))
-        cst_grid_cell(table, CST_PLAIN, "-");
-    else if (p < 0.001)
-        cst_grid_cell(table, CST_PLAIN, "<0.001%s", mark);
-    else
-        cst_grid_cell(table, CST_PLAIN, "%.3f%s", p, mark);
-}
+static const cst_text_column METHOD = {
+    .key = "method", .header = "method", .kind = CST_COLUMN_TEXT};
 
 static void print_table(cst_page *page, const json_t *root, const json_t *rows) {
-    static const char *const headers[] = {"method", "top-1 %", "",  "ECE",   "",  "NLL",  "",
-                                          "Brier",  "",        "K", "FLOPs", "s", "p NLL"};
-    cst_score_column columns[CST_SCORES_BASIC];
-    cst_text_columns(rows, columns);
-    cst_grid table;
-    cst_grid_begin(&table, page, "lririririrrrr", headers);
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *row = json_array_get(rows, i);
-        const char *method = cst_json_string(row, "method");
-        cst_grid_cell(&table, CST_PLAIN, "%s", method ? method : "-");
-        for (size_t m = 0; m < CST_SCORES_BASIC; m++)
-            cst_text_score(&table, row, &columns[m]);
-        cst_grid_number(&table, CST_PLAIN, 0, cst_json_number(row, "models"));
-        cst_grid_number(&table, CST_PLAIN, 3, cst_json_number(row, "flops_rel"));
-        cst_grid_number(&table, CST_PLAIN, 2, cst_json_number(row, "seconds"));
-        p_cell(&table, cst_score_adjusted_p(root, method, "nll"));
-    }
-    cst_grid_end(&table);
+    const cst_score_spec *tested = cst_score_find(root, cst_score_tested(root));
+    char header[40];
+    const char *label = tested ? tested->label : "";
+    (void)cst_snprintf(header, sizeof header, tested ? "p %.*s" : "p", (int)strcspn(label, " "),
+                       label);
+    const cst_text_column p = {.header = header, .kind = CST_COLUMN_P};
+    cst_text_table table = {.page = page, .root = root, .rows = rows};
+    cst_text_table_add(&table, &METHOD, 1);
+    cst_text_table_add_scores(&table, CST_COLUMN_SCORE, CST_COLUMN_SHORT, 'i');
+    cst_text_table_add_costs(&table, false);
+    cst_text_table_add(&table, &p, 1);
+    cst_text_table_print(&table);
     cst_text_legend(page, root);
     bool costs = false;
     for (size_t i = 0; i < json_array_size(rows); i++)
@@ -50,37 +34,25 @@ static void print_table(cst_page *page, const json_t *root, const json_t *rows) 
 
 /* What each fit chose, the condition number of the members it uses, and how it mixes them. */
 static void print_fits(cst_page *page, const json_t *rows) {
-    static const char *const headers[] = {"method", "mix", "kappa", "detail"};
+    static const cst_text_column columns[] = {
+        {.key = "mix", .header = "mix", .kind = CST_COLUMN_TEXT},
+        {.key = "kappa", .header = "kappa", .decimals = 1},
+        {.key = "detail", .header = "detail", .kind = CST_COLUMN_NOTE}};
+    cst_text_table table = {.page = page, .rows = rows};
     cst_page_heading(page, "Fits");
-    cst_grid table;
-    cst_grid_begin(&table, page, "llrl", headers);
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *row = json_array_get(rows, i);
-        const char *texts[] = {cst_json_string(row, "method"), cst_json_string(row, "mix"),
-                               cst_json_string(row, "detail")};
-        cst_grid_cell(&table, CST_PLAIN, "%s", texts[0] ? texts[0] : "-");
-        cst_grid_cell(&table, CST_PLAIN, "%s", texts[1] ? texts[1] : "-");
-        cst_grid_number(&table, CST_PLAIN, 1, cst_json_number(row, "kappa"));
-        cst_grid_cell(&table, CST_DIM, "%s", texts[2] ? texts[2] : "");
-    }
-    cst_grid_end(&table);
+    cst_text_table_add(&table, &METHOD, 1);
+    cst_text_table_add(&table, columns, 3);
+    cst_text_table_print(&table);
 }
 
 /* ---- tests ---- */
 
-static const char *metric_header(const char *metric) {
-    const cst_score *score = metric ? cst_score_find(metric) : NULL;
-    return score ? score->header : metric ? metric : "-";
-}
-
-static void test_row(cst_grid *table, const json_t *test) {
-    const char *b = cst_json_string(test, "b");
-    const char *name = cst_json_string(test, "test");
+static void test_row(cst_grid *table, const json_t *root, const json_t *test) {
     double only_a = cst_json_number(test, "only_a");
     double only_b = cst_json_number(test, "only_b");
     double difference = cst_json_number(test, "difference");
-    cst_grid_cell(table, CST_PLAIN, "%s", b ? b : "-");
-    cst_grid_cell(table, CST_PLAIN, "%s", metric_header(cst_json_string(test, "metric")));
+    cst_grid_text(table, CST_PLAIN, test, "b");
+    cst_grid_cell(table, CST_PLAIN, "%s", cst_score_label(root, cst_json_string(test, "metric")));
     cst_grid_cell(table, CST_PLAIN, isnan(difference) ? "-" : "%+.4f", difference);
     if (isnan(only_a) || isnan(only_b))
         cst_grid_cell(table, CST_PLAIN, "-");
@@ -88,92 +60,80 @@ static void test_row(cst_grid *table, const json_t *test) {
         cst_grid_cell(table, CST_PLAIN, "%.0f : %.0f", only_a, only_b);
     cst_grid_number(table, CST_PLAIN, 2, cst_json_number(test, "statistic"));
     cst_grid_number(table, CST_PLAIN, 0, cst_json_number(test, "df"));
-    p_cell(table, cst_json_number(test, "p_adjusted"));
-    cst_grid_cell(table, CST_DIM, "%s", name ? name : "-");
-}
-
-/* Wraps and frees `text`; NULL: memory ran out. */
-static void print_paragraph(cst_page *page, char *text) {
-    if (text)
-        cst_text_paragraph(page, text);
-    else
-        page->text.status = CST_ERROR_MEMORY;
-    cst_free(page->text.context, text);
+    cst_grid_p(table, cst_json_number(test, "p_adjusted"));
+    cst_grid_text(table, CST_DIM, test, "test");
 }
 
 /* Whether the tables hold the test: all do in full, else those significant after adjustment. */
 static bool shown(const json_t *test, bool full) {
-    return full || cst_json_number(test, "p_adjusted") < SIGNIFICANT;
+    return full || cst_json_number(test, "p_adjusted") < CST_SIGNIFICANT;
 }
 
 static void print_tests(cst_page *page, const json_t *root, bool full) {
     static const char *const headers[] = {"method", "score", "difference", "right alone",
                                           "t",      "df",    "p adjusted", "test"};
     const json_t *tests = json_object_get(root, "tests");
-    const char *reference = cst_json_string(root, "reference");
+    const char *reference = cst_json_text(root, "reference");
     const char *adjustment = cst_json_string(root, "adjustment");
     size_t count = json_array_size(tests);
     size_t significant = 0;
+    bool alone = false;
     if (count == 0)
         return;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         significant += shown(json_array_get(tests, i), false);
-    cst_page_heading(page, "Paired tests of %s against each method", reference ? reference : "-");
-    print_paragraph(page, cst_format(page->text.context,
-                                     "%zu of %zu significant at %.2f after adjustment%s%s%s",
-                                     significant, count, SIGNIFICANT, adjustment ? " (" : "",
-                                     adjustment ? adjustment : "", adjustment ? ")" : ""));
+        alone = alone || json_object_get(json_array_get(tests, i), "only_a");
+    }
+    cst_page_heading(page, "Paired tests of %s against each method", reference);
+    cst_page_paragraph(page, "%zu of %zu significant at %.2f after adjustment%s%s%s", significant,
+                       count, CST_SIGNIFICANT, adjustment ? " (" : "", adjustment ? adjustment : "",
+                       adjustment ? ")" : "");
     cst_grid table;
     cst_grid_begin(&table, page, "llrrrrrl", headers);
     for (size_t i = 0; i < count; i++)
         if (shown(json_array_get(tests, i), full))
-            test_row(&table, json_array_get(tests, i));
+            test_row(&table, root, json_array_get(tests, i));
     cst_grid_end(&table);
-    if (significant > 0 || full)
-        print_paragraph(page,
-                        cst_format(page->text.context,
-                                   "difference: mean of %s less that of the method. right alone: "
-                                   "samples that only %s and only the method classifies "
-                                   "correctly. *: below %.2f.%s",
-                                   reference ? reference : "-", reference ? reference : "-",
-                                   SIGNIFICANT, full ? "" : " Tests that are not: --verbose."));
+    if (significant == 0 && !full)
+        return;
+    cst_page_paragraph(
+        page, "difference: mean of %s less that of the method.%s%s%s *: below %.2f.%s", reference,
+        alone ? " right alone: samples that only " : "", alone ? reference : "",
+        alone ? " and only the method classifies correctly." : "", CST_SIGNIFICANT,
+        full ? "" : " Tests that are not: --verbose.");
 }
 
+/* Of the condition number and the task's first score. */
 static void print_rank_correlation(cst_page *page, const json_t *root) {
-    const json_t *found = json_object_get(root, "kappa_top1");
+    int32_t count = 0;
+    const cst_score_spec *score = cst_scores_of(root, CST_SCORES_OF_TASK, &count);
+    char key[40];
+    (void)cst_snprintf(key, sizeof key, "kappa_%s", score->key);
+    const json_t *found = json_object_get(root, key);
     double rho = cst_json_number(found, "spearman");
     if (isnan(rho))
         return;
-    cst_page_heading(page, "Condition number and top-1");
+    cst_page_heading(page, "Condition number and %.*s", (int)strcspn(score->label, " "),
+                     score->label);
     cst_page_print(page, "  Spearman's rank correlation over %.0f methods: %.3f, p = %.3g (%s)\n",
                    cst_json_number(found, "methods"), rho, cst_json_number(found, "p"),
                    cst_json_flag(found, "exact") ? "exact" : "approximate");
 }
 
 void cst_text_compare(cst_page *page, const json_t *root, bool full) {
-    const char *task = cst_json_string(root, "task");
-    if (task && strcmp(task, "detection") == 0) {
-        cst_text_compare_detection(page, root);
-        return;
-    }
     const json_t *rows = json_object_get(root, "rows");
-    if (json_object_get(json_array_get(rows, 0), "miou")) {
-        cst_text_compare_segmentation(page, root);
-        return;
-    }
     cst_page_styled(page, CST_BOLD, "corestack compare");
     cst_page_print(page, "\n");
     cst_text_scored(page, root);
-    cst_page_print(page, "\n");
     print_table(page, root, rows);
     cst_text_shift(page, root, rows, "method", full);
+    cst_text_task(page, root, rows);
     if (full) {
-        cst_text_score_table(page, rows, "method", CST_SCORE_FURTHER, "Further calibration");
+        cst_text_further(page, root, rows, "method");
         print_fits(page, rows);
     }
     print_tests(page, root, full);
     print_rank_correlation(page, root);
     cst_text_definitions(page, root, full);
-    cst_text_bullets(page, root, "notices", "Notices");
-    cst_text_seconds(page, root);
+    cst_text_end(page, root);
 }

@@ -3,24 +3,18 @@
  * path, weights, nested scores, costs. Last stage of a fit. Paper: the quantities of the tables in
  * section "Experiments", for one's own pool.
  */
-#include "report/text.h"
+#include "report/text_methods.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MEMBER_ROWS = 60, PATH_ROWS = 16, PATH_AROUND = 5 };
 
 static void print_header(cst_page *page, const json_t *root) {
-    const char *model = cst_json_string(root, "model");
-    const char *preset = cst_json_string(root, "preset");
     const json_t *folds = json_object_get(root, "folds");
     const char *source = cst_json_string(folds, "source");
-    cst_page_styled(page, CST_BOLD, "corestack fit");
-    if (model)
-        cst_page_print(page, ": %s", model);
     cst_page_print(page, "\n  preset %s, seed %.0f; %.0f samples, %.0f classes, %.0f folds (%s)\n",
-                   preset ? preset : "-", cst_json_number(root, "seed"),
+                   cst_json_text(root, "preset"), cst_json_number(root, "seed"),
                    cst_json_number(root, "samples"), cst_json_number(root, "classes"),
                    cst_json_number(folds, "count"),
                    source && strcmp(source, "pool") == 0 ? "the pool's" : "made from the seed");
@@ -29,19 +23,6 @@ static void print_header(cst_page *page, const json_t *root) {
 }
 
 /* ---- members ---- */
-
-typedef struct member_row {
-    const json_t *member;
-    double nll;
-    size_t place;
-} member_row;
-
-static int by_nll(const void *a, const void *b) {
-    const member_row *left = a;
-    const member_row *right = b;
-    int order = cst_text_order(left->nll, right->nll);
-    return order ? order : (left->place > right->place) - (left->place < right->place);
-}
 
 static const json_t *find_dropped(const json_t *root, const char *name) {
     const json_t *dropped = json_object_get(root, "dropped");
@@ -91,45 +72,39 @@ static void print_members(cst_page *page, const json_t *root) {
         "", "member", boxes ? "AP %" : "top-1 %", "NLL", "ECE", "Brier", "FLOPs", "family", "fate"};
     const json_t *members = json_object_get(root, "members");
     size_t count = json_array_size(members);
-    member_row *rows = cst_alloc(page->text.context, count, sizeof *rows);
-    if (!rows) {
-        page->text.status = CST_ERROR_MEMORY;
+    cst_ranked *ranks = cst_text_ranks(page, count);
+    if (!ranks)
         return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        const json_t *member = json_array_get(members, i);
-        rows[i] = (member_row){member, cst_json_number(member, "nll"), i};
-    }
-    qsort(rows, count, sizeof *rows, by_nll);
+    for (size_t i = 0; i < count; i++)
+        ranks[i].value = cst_json_number(json_array_get(members, i), "nll");
+    cst_text_rank(ranks, count);
     cst_page_heading(page, "Members by out-of-fold NLL");
     cst_grid table;
     cst_grid_begin(&table, page, "llrrrrrll", headers);
     size_t left_out = 0;
     for (size_t i = 0; i < count; i++) {
-        const json_t *member = rows[i].member;
+        const json_t *member = json_array_get(members, ranks[i].place);
         bool kept = cst_json_flag(member, "kept");
         if (!kept && i >= MEMBER_ROWS) {
             left_out++;
             continue;
         }
         cst_style style = kept ? CST_BOLD : CST_DIM;
-        const char *name = cst_json_string(member, "name");
-        const char *family = cst_json_string(member, "family");
         cst_grid_cell(&table, style, "%s", kept ? "*" : "");
-        cst_grid_cell(&table, style, "%s", name ? name : "-");
+        cst_grid_text(&table, style, member, "name");
         cst_grid_number(&table, style, 2, 100 * cst_json_number(member, boxes ? "AP" : "top1"));
-        cst_grid_number(&table, style, 4, rows[i].nll);
+        cst_grid_number(&table, style, 4, ranks[i].value);
         cst_grid_number(&table, style, 4, cst_json_number(member, "ece"));
         cst_grid_number(&table, style, 4, cst_json_number(member, "brier"));
         cst_grid_quantity(&table, style, cst_json_number(member, "flops"));
-        cst_grid_cell(&table, style, "%s", family ? family : "-");
+        cst_grid_text(&table, style, member, "family");
         fate_cell(&table, root, member);
     }
     cst_grid_end(&table);
     if (left_out)
         cst_page_print(page, "  and %zu more that were dropped (--json lists them all)\n",
                        left_out);
-    cst_free(page->text.context, rows);
+    cst_free(page->text.context, ranks);
 }
 
 /* ---- size path ---- */
@@ -208,91 +183,76 @@ static bool has_linear_learner(const json_t *blend) {
 }
 
 static void print_lambda(cst_page *page, const json_t *root) {
-    const char *rule = cst_json_string(root, "lambda_rule");
+    bool used = has_linear_learner(json_object_get(root, "blend"));
     cst_text_label(page, "lambda");
-    cst_text_number(page, 4, cst_json_number(root, "lambda"));
-    if (has_linear_learner(json_object_get(root, "blend")))
-        cst_page_print(page, "  (rule: %s)\n", rule ? rule : "-");
-    else
-        cst_page_print(page, "  (rule: %s; not used, since no linear meta-learner has weight)\n",
-                       rule ? rule : "-");
-    if (isnan(cst_json_number(root, "sigma2")) && isnan(cst_json_number(root, "snr")))
-        return;
-    cst_text_label(page, "spectrum");
-    cst_page_print(page, "sigma2 ");
-    cst_text_number(page, 4, cst_json_number(root, "sigma2"));
-    cst_page_print(page, ", Marchenko-Pastur edge ");
-    cst_text_number(page, 4, cst_json_number(root, "mp_edge"));
-    cst_page_print(page, ", SNR ");
-    cst_text_number(page, 4, cst_json_number(root, "snr"));
-    cst_page_print(page, "\n");
+    cst_page_numbers(page, 4, "#", cst_json_number(root, "lambda"));
+    cst_page_print(page, "  (rule: %s%s)\n", cst_json_text(root, "lambda_rule"),
+                   used ? "" : "; not used, since no linear meta-learner has weight");
+    if (!isnan(cst_json_number(root, "sigma2")) || !isnan(cst_json_number(root, "snr")))
+        cst_text_noise(page, root, "spectrum");
 }
 
 static void print_learners(cst_page *page, const json_t *root) {
-    static const char *const headers[] = {"meta-learner", "weight", "NLL (total)", "half log det"};
+    static const cst_text_column columns[] = {
+        {.key = "name", .header = "meta-learner", .kind = CST_COLUMN_TEXT},
+        {.key = "weight", .header = "weight", .decimals = 4},
+        {.key = "nll", .header = "NLL (total)", .decimals = 3},
+        {.key = "half_logdet", .header = "half log det", .decimals = 3}};
     const json_t *learners = json_object_get(root, "learners");
     if (json_array_size(learners) == 0)
         return;
     cst_page_heading(page, "Blend");
-    cst_grid table;
-    cst_grid_begin(&table, page, "lrrr", headers);
-    for (size_t i = 0; i < json_array_size(learners); i++) {
-        const json_t *learner = json_array_get(learners, i);
-        const char *name = cst_json_string(learner, "name");
-        cst_grid_cell(&table, CST_PLAIN, "%s", name ? name : "-");
-        cst_grid_number(&table, CST_PLAIN, 4, cst_json_number(learner, "weight"));
-        cst_grid_number(&table, CST_PLAIN, 3, cst_json_number(learner, "nll"));
-        cst_grid_number(&table, CST_PLAIN, 3, cst_json_number(learner, "half_logdet"));
+    cst_text_table_show(page, learners, columns, sizeof columns / sizeof columns[0]);
+}
+
+static void print_weights(cst_page *page, const json_t *root, const char *label) {
+    cst_text_label(page, "blend weights");
+    cst_text_weights(page, json_object_get(root, "blend"));
+    if (json_object_size(json_object_get(root, "weights"))) {
+        cst_text_label(page, label);
+        cst_text_weights(page, json_object_get(root, "weights"));
     }
-    cst_grid_end(&table);
 }
 
 static void print_stack(cst_page *page, const json_t *root) {
     cst_page_heading(page, "Stack");
     cst_text_label(page, "kappa");
-    cst_text_number(page, 4, cst_json_number(root, "kappa_before"));
-    cst_page_print(page, " before -> ");
-    cst_text_number(page, 4, cst_json_number(root, "kappa_after"));
-    cst_page_print(page, " after\n");
+    cst_page_numbers(page, 4, "# before -> # after\n", cst_json_number(root, "kappa_before"),
+                     cst_json_number(root, "kappa_after"));
     print_lambda(page, root);
-    cst_text_label(page, "blend weights");
-    cst_text_weights(page, json_object_get(root, "blend"));
-    if (json_object_size(json_object_get(root, "weights"))) {
-        cst_text_label(page, "log-linear weights");
-        cst_text_weights(page, json_object_get(root, "weights"));
-    }
+    print_weights(page, root, "log-linear weights");
+}
+
+/* All scores of the task, as a table of one row. */
+static void print_all_scores(cst_page *page, const json_t *root, const json_t *oof) {
+    cst_text_table table = {.page = page, .root = root, .rows = oof};
+    cst_text_table_add_scores(&table, CST_COLUMN_VALUE, CST_COLUMN_NUMBER, 0);
+    cst_text_table_add_group(&table, CST_SCORES_OF_TASK);
+    cst_text_table_print(&table);
 }
 
 static void print_scores(cst_page *page, const json_t *root) {
     const json_t *oof = json_object_get(root, "oof");
-    const char *definition = cst_json_string(root, "ece_definition");
     if (!json_is_object(oof))
         return;
-    bool nested = cst_json_flag(oof, "nested");
     cst_page_heading(page, "Out-of-fold scores of the stack (%s)",
-                     nested ? "nested: everything is refitted without the fold that is scored"
-                            : "not nested: optimistic");
+                     cst_json_flag(oof, "nested")
+                         ? "nested: everything is refitted without the fold that is scored"
+                         : "not nested: optimistic");
     if (json_object_get(oof, "AP")) {
-        cst_text_figures_detection(page, oof);
-        cst_text_paragraph(page, cst_json_string(root, "ap_definition"));
+        print_all_scores(page, root, oof);
+        cst_page_paragraph(page, "%s", cst_json_text(root, "ap_definition"));
         return;
     }
     bool pixels = json_object_get(oof, "miou") != NULL;
-    if (pixels) {
-        cst_page_print(page, "  mIoU ");
-        cst_text_number(page, 4, 100 * cst_json_number(oof, "miou"));
-        cst_page_print(page, " %%,");
-    }
+    if (pixels)
+        cst_page_numbers(page, 4, "  mIoU # %,", 100 * cst_json_number(oof, "miou"));
     cst_page_print(page, pixels ? " pixels right " : "  top-1 ");
-    cst_text_number(page, 4, 100 * cst_json_number(oof, "top1"));
-    cst_page_print(page, " %%, NLL ");
-    cst_text_number(page, 4, cst_json_number(oof, "nll"));
-    cst_page_print(page, ", ECE ");
-    cst_text_number(page, 3, cst_json_number(oof, "ece"));
-    cst_page_print(page, ", Brier ");
-    cst_text_number(page, 4, cst_json_number(oof, "brier"));
-    cst_page_print(page, "\n");
-    cst_text_definition(page, definition);
+    cst_page_numbers(page, 4, "# %, NLL #", 100 * cst_json_number(oof, "top1"),
+                     cst_json_number(oof, "nll"));
+    cst_page_numbers(page, 3, ", ECE #", cst_json_number(oof, "ece"));
+    cst_page_numbers(page, 4, ", Brier #\n", cst_json_number(oof, "brier"));
+    cst_text_definition(page, cst_json_string(root, "ece_definition"));
 }
 
 static void print_costs(cst_page *page, const json_t *root) {
@@ -301,7 +261,7 @@ static void print_costs(cst_page *page, const json_t *root) {
     double memory = cst_json_number(root, "peak_rss_bytes");
     cst_page_heading(page, "Cost");
     cst_text_label(page, "FLOPs");
-    cst_text_number(page, 3, flops);
+    cst_page_numbers(page, 3, "#", flops);
     cst_page_print(page, isnan(flops) ? "  (the pool does not give them)\n" : " of all members'\n");
     cst_text_label(page, "time");
     cst_page_print(page, "%.2f s", cst_json_number(seconds, "total"));
@@ -321,13 +281,52 @@ static void print_costs(cst_page *page, const json_t *root) {
     }
 }
 
-void cst_text_fit(cst_page *page, const json_t *root) {
-    print_header(page, root);
-    print_members(page, root);
-    print_path(page, root);
-    print_stack(page, root);
-    print_learners(page, root);
-    print_scores(page, root);
-    print_costs(page, root);
+/* ---- of a regression ---- */
+
+static void print_regression(cst_page *page, const json_t *root) {
+    const json_t *dropped = json_object_get(root, "dropped");
+    const json_t *oof = json_object_get(root, "oof");
+    cst_page_print(page, "\n  regression, preset %s, seed %.0f; %.0f samples, %.0f folds\n",
+                   cst_json_text(root, "preset"), cst_json_number(root, "seed"),
+                   cst_json_number(root, "samples"),
+                   cst_json_number(json_object_get(root, "folds"), "count"));
+    cst_page_print(page, "  %.0f of %.0f members kept: ", cst_json_number(root, "models_kept"),
+                   cst_json_number(root, "models_in"));
+    cst_text_names(page, json_object_get(root, "kept"));
+    if (json_array_size(dropped) > 0)
+        cst_page_heading(page, "Dropped");
+    for (size_t i = 0; i < json_array_size(dropped); i++)
+        cst_page_print(page, "  %s: %s\n", cst_json_text(json_array_get(dropped, i), "name"),
+                       cst_json_text(json_array_get(dropped, i), "text"));
+    cst_page_heading(page, "Stack");
+    print_weights(page, root, "linear weights");
+    cst_page_heading(page, "Out-of-fold scores of the stack (%s)",
+                     cst_json_flag(oof, "nested")
+                         ? "nested: everything is refitted without the fold that is scored"
+                         : "not asked for");
+    print_all_scores(page, root, oof);
+    cst_text_coverage(page, oof);
+    cst_text_outputs(page, root);
+    cst_page_print(page, "\n  %.2f s\n",
+                   cst_json_number(json_object_get(root, "seconds"), "total"));
+}
+
+void cst_text_fit(cst_page *page, const json_t *root, bool full) {
+    (void)full;
+    const char *model = cst_json_string(root, "model");
+    cst_page_styled(page, CST_BOLD, "corestack fit");
+    if (model)
+        cst_page_print(page, ": %s", model);
+    if (cst_document_task(root) == CST_TASK_REGRESSION) {
+        print_regression(page, root);
+    } else {
+        print_header(page, root);
+        print_members(page, root);
+        print_path(page, root);
+        print_stack(page, root);
+        print_learners(page, root);
+        print_scores(page, root);
+        print_costs(page, root);
+    }
     cst_text_bullets(page, root, "notices", "Notices");
 }

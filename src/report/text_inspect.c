@@ -4,9 +4,9 @@
  * Regularization".
  */
 #include "report/text.h"
+#include "report/text_table.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MATRIX_MEMBERS = 20, TOP_PAIRS = 20, EIGENVALUES_SHOWN = 12, MEMBER_ROWS = 60 };
@@ -15,56 +15,28 @@ static double entry(const json_t *matrix, size_t row, size_t column) {
     return cst_json_number_at(json_array_get(matrix, row), column);
 }
 
-/* Members of a regression. */
-static void print_value_members(cst_page *page, const json_t *members) {
-    static const char *const headers[] = {"", "member", "RMSE", "MAE", "R^2", "FLOPs", "family"};
-    size_t count = json_array_size(members);
-    cst_grid table;
-    cst_grid_begin(&table, page, "rlrrrrl", headers);
-    for (size_t i = 0; i < count && i < MEMBER_ROWS; i++) {
-        const json_t *member = json_array_get(members, i);
-        const char *name = cst_json_string(member, "name");
-        const char *family = cst_json_string(member, "family");
-        cst_grid_cell(&table, CST_DIM, "%zu", i + 1);
-        cst_grid_cell(&table, CST_PLAIN, "%s", name ? name : "-");
-        cst_grid_number(&table, CST_PLAIN, 5, cst_json_number(member, "rmse"));
-        cst_grid_number(&table, CST_PLAIN, 5, cst_json_number(member, "mae"));
-        cst_grid_number(&table, CST_PLAIN, 4, cst_json_number(member, "r2"));
-        cst_grid_quantity(&table, CST_PLAIN, cst_json_number(member, "flops"));
-        cst_grid_cell(&table, CST_PLAIN, "%s", family ? family : "-");
-    }
-    cst_grid_end(&table);
-}
-
-static void print_class_members(cst_page *page, const json_t *members) {
-    static const char *const headers[] = {"",    "member", "top-1 %", "NLL",
-                                          "ECE", "Brier",  "FLOPs",   "family"};
-    size_t count = json_array_size(members);
-    cst_grid table;
-    cst_grid_begin(&table, page, "rlrrrrrl", headers);
-    for (size_t i = 0; i < count && i < MEMBER_ROWS; i++) {
-        const json_t *member = json_array_get(members, i);
-        const char *name = cst_json_string(member, "name");
-        const char *family = cst_json_string(member, "family");
-        cst_grid_cell(&table, CST_DIM, "%zu", i + 1);
-        cst_grid_cell(&table, CST_PLAIN, "%s", name ? name : "-");
-        cst_grid_number(&table, CST_PLAIN, 2, 100 * cst_json_number(member, "top1"));
-        cst_grid_number(&table, CST_PLAIN, 4, cst_json_number(member, "nll"));
-        cst_grid_number(&table, CST_PLAIN, 4, cst_json_number(member, "ece"));
-        cst_grid_number(&table, CST_PLAIN, 4, cst_json_number(member, "brier"));
-        cst_grid_quantity(&table, CST_PLAIN, cst_json_number(member, "flops"));
-        cst_grid_cell(&table, CST_PLAIN, "%s", family ? family : "-");
-    }
-    cst_grid_end(&table);
-}
-
-static void print_members(cst_page *page, const json_t *root, bool values) {
+/* Columns that the task has no scores for are left out as empty. */
+static void print_members(cst_page *page, const json_t *root) {
+    static const cst_text_column columns[] = {
+        {.header = "", .kind = CST_COLUMN_PLACE},
+        {.key = "name", .header = "member", .kind = CST_COLUMN_TEXT},
+        {.key = "top1", .header = "top-1 %", .decimals = 2, .scale = 100},
+        {.key = "rmse", .header = "RMSE", .decimals = 5},
+        {.key = "mae", .header = "MAE", .decimals = 5},
+        {.key = "r2", .header = "R^2", .decimals = 4},
+        {.key = "nll", .header = "NLL", .decimals = 4},
+        {.key = "ece", .header = "ECE", .decimals = 4},
+        {.key = "brier", .header = "Brier", .decimals = 4},
+        {.key = "flops", .header = "FLOPs", .kind = CST_COLUMN_QUANTITY},
+        {.key = "family", .header = "family", .kind = CST_COLUMN_TEXT}};
     const json_t *members = json_object_get(root, "members");
     size_t count = json_array_size(members);
+    cst_text_table table = {.page = page, .rows = members, .limit = MEMBER_ROWS};
     if (count == 0)
         return;
     cst_page_heading(page, "Members");
-    (values ? print_value_members : print_class_members)(page, members);
+    cst_text_table_add(&table, columns, sizeof columns / sizeof columns[0]);
+    cst_text_table_print(&table);
     if (count > MEMBER_ROWS)
         cst_page_print(page, "  and %zu more (--json lists them all)\n", count - MEMBER_ROWS);
 }
@@ -115,21 +87,6 @@ static void print_matrix(cst_page *page, const json_t *root) {
     cst_grid_end(&table);
 }
 
-typedef struct pair {
-    size_t a;
-    size_t b;
-    double cka;
-} pair;
-
-static int by_similarity(const void *left, const void *right) {
-    const pair *x = left;
-    const pair *y = right;
-    int order = cst_text_order(-x->cka, -y->cka);
-    if (order == 0)
-        order = (x->a > y->a) - (x->a < y->a);
-    return order ? order : (x->b > y->b) - (x->b < y->b);
-}
-
 static void print_pairs(cst_page *page, const json_t *root) {
     static const char *const headers[] = {"member", "member", "CKA", "Pearson"};
     const json_t *names = json_object_get(root, "models");
@@ -137,33 +94,32 @@ static void print_pairs(cst_page *page, const json_t *root) {
     const json_t *pearson = json_object_get(root, "pearson");
     size_t count = json_array_size(names);
     size_t pairs = count * (count - 1) / 2;
-    pair *list = cst_alloc(page->text.context, pairs, sizeof *list);
-    if (!list) {
-        page->text.status = CST_ERROR_MEMORY;
+    cst_ranked *ranks = cst_text_ranks(page, pairs);
+    if (!ranks)
         return;
-    }
     size_t at = 0;
-    for (size_t i = 1; i < count; i++)
-        for (size_t j = 0; j < i; j++)
-            list[at++] = (pair){j, i, entry(cka, i, j)};
-    qsort(list, pairs, sizeof *list, by_similarity);
+    for (size_t a = 0; a < count; a++)
+        for (size_t b = a + 1; b < count; b++)
+            ranks[at++] = (cst_ranked){.value = -entry(cka, b, a), .place = a * count + b};
+    cst_text_rank(ranks, pairs);
     cst_page_heading(page, "The %d most similar pairs of %zu", TOP_PAIRS, pairs);
     cst_grid table;
     cst_grid_begin(&table, page, "llrr", headers);
     for (size_t i = 0; i < pairs && i < TOP_PAIRS; i++) {
-        cst_grid_cell(&table, CST_PLAIN, "%s", cst_json_string_at(names, list[i].a));
-        cst_grid_cell(&table, CST_PLAIN, "%s", cst_json_string_at(names, list[i].b));
-        cst_grid_number(&table, CST_PLAIN, 4, list[i].cka);
-        cst_grid_number(&table, CST_PLAIN, 4, entry(pearson, list[i].b, list[i].a));
+        size_t a = ranks[i].place / count;
+        size_t b = ranks[i].place % count;
+        cst_grid_cell(&table, CST_PLAIN, "%s", cst_json_string_at(names, a));
+        cst_grid_cell(&table, CST_PLAIN, "%s", cst_json_string_at(names, b));
+        cst_grid_number(&table, CST_PLAIN, 4, -ranks[i].value);
+        cst_grid_number(&table, CST_PLAIN, 4, entry(pearson, b, a));
     }
     cst_grid_end(&table);
-    cst_free(page->text.context, list);
+    cst_free(page->text.context, ranks);
 }
 
 static void print_similarity(cst_page *page, const json_t *root) {
     const json_t *info = json_object_get(root, "cka_info");
     const char *estimator = cst_json_string(info, "estimator");
-    const char *statistic = cst_json_string(info, "statistic");
     double landmarks = cst_json_number(info, "landmarks_max");
     double residual = cst_json_number(info, "residual_max");
     size_t count = json_array_size(json_object_get(root, "models"));
@@ -174,7 +130,8 @@ static void print_similarity(cst_page *page, const json_t *root) {
     else
         print_pairs(page, root);
     if (estimator)
-        cst_page_print(page, "  CKA: %s, %s statistic", estimator, statistic ? statistic : "-");
+        cst_page_print(page, "  CKA: %s, %s statistic", estimator,
+                       cst_json_text(info, "statistic"));
     if (estimator && landmarks > 0)
         cst_page_print(page, ", at most %.0f landmarks, residual trace at most %.2g", landmarks,
                        residual);
@@ -213,20 +170,9 @@ static void print_eigenvalues(cst_page *page, const json_t *root) {
     cst_text_label(page, "eigenvalues");
     for (size_t i = 0; i < count && i < EIGENVALUES_SHOWN; i++) {
         cst_page_print(page, i ? ", " : "");
-        cst_text_number(page, 3, cst_json_number_at(values, ascending ? count - 1 - i : i));
+        cst_page_numbers(page, 3, "#", cst_json_number_at(values, ascending ? count - 1 - i : i));
     }
     cst_page_print(page, count > EIGENVALUES_SHOWN ? ", ... (%zu)\n" : "\n", count);
-}
-
-static void print_noise(cst_page *page, const json_t *root) {
-    cst_text_label(page, "noise");
-    cst_page_print(page, "sigma2 ");
-    cst_text_number(page, 4, cst_json_number(root, "sigma2"));
-    cst_page_print(page, ", Marchenko-Pastur edge ");
-    cst_text_number(page, 4, cst_json_number(root, "mp_edge"));
-    cst_page_print(page, ", SNR ");
-    cst_text_number(page, 4, cst_json_number(root, "snr"));
-    cst_page_print(page, "\n");
 }
 
 static void print_lambdas(cst_page *page, const json_t *root) {
@@ -235,7 +181,7 @@ static void print_lambdas(cst_page *page, const json_t *root) {
     cst_text_label(page, "lambda");
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         cst_page_print(page, "%s%s ", i ? ", " : "", keys[i]);
-        cst_text_number(page, 4, cst_json_number(lambda, keys[i]));
+        cst_page_numbers(page, 4, "#", cst_json_number(lambda, keys[i]));
     }
     cst_page_print(page, "\n");
 }
@@ -248,16 +194,14 @@ static void print_spectrum(cst_page *page, const json_t *root) {
     if (count == 0)
         print_eigenvalues(page, root);
     cst_text_label(page, "kappa");
-    cst_text_number(page, 4, cst_json_number(root, "kappa"));
-    cst_page_print(page, "\n");
+    cst_page_numbers(page, 4, "#\n", cst_json_number(root, "kappa"));
     for (size_t d = 0; d < count || d == 0; d++) {
         const json_t *part = count ? json_array_get(outputs, d) : root;
-        const char *name = cst_json_string(part, "name");
         if (count) {
-            cst_page_print(page, "  output %s\n", name ? name : "-");
+            cst_page_print(page, "  output %s\n", cst_json_text(part, "name"));
             print_eigenvalues(page, part);
         }
-        print_noise(page, part);
+        cst_text_noise(page, part, "noise");
         print_lambdas(page, part);
     }
 }
@@ -275,18 +219,17 @@ static void print_classes(cst_page *page, const json_t *root) {
         cst_page_print(page, "  samples of a class: %.0f to %.0f\n", least, most);
 }
 
-void cst_text_inspect(cst_page *page, const json_t *root) {
-    const char *split = cst_json_string(root, "split");
-    const char *task = cst_json_string(root, "task");
-    bool values = task && strcmp(task, "regression") == 0;
+void cst_text_inspect(cst_page *page, const json_t *root, bool full) {
+    (void)full;
+    bool values = cst_document_task(root) == CST_TASK_REGRESSION;
     double width = cst_json_number(root, values ? "output_count" : "classes");
     cst_page_styled(page, CST_BOLD, "corestack inspect");
-    cst_page_print(page, ": split %s, %.0f samples, %.0f %s%s, %zu members\n", split ? split : "-",
-                   cst_json_number(root, "samples"), width, values ? "output" : "classes",
-                   values && width > 1 ? "s" : "",
+    cst_page_print(page, ": split %s, %.0f samples, %.0f %s%s, %zu members\n",
+                   cst_json_text(root, "split"), cst_json_number(root, "samples"), width,
+                   values ? "output" : "classes", values && width > 1 ? "s" : "",
                    json_array_size(json_object_get(root, "models")));
     print_classes(page, root);
-    print_members(page, root, values);
+    print_members(page, root);
     print_similarity(page, root);
     print_clusters(page, root);
     print_spectrum(page, root);

@@ -7,13 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { PARTS_MAX = CST_GRID_COLUMNS - 1 };
-
-static const char *name_of(const json_t *row, const char *key) {
-    const char *name = cst_json_string(row, key);
-    return name ? name : "-";
-}
-
 /* ---- one number for each part ---- */
 
 /* A table with a column for each number of an object of the rows (families, kinds, splits), in %.
@@ -21,56 +14,37 @@ static const char *name_of(const json_t *row, const char *key) {
 static void print_parts(cst_page *page, const json_t *rows, const char *key, const char *object,
                         const char *heading) {
     const json_t *first = json_object_get(json_array_get(rows, 0), object);
-    const char *headers[1 + PARTS_MAX] = {key};
-    char align[2 + PARTS_MAX] = "l";
-    size_t count = 0;
+    const cst_text_column name = {.key = key, .header = key, .kind = CST_COLUMN_TEXT};
+    cst_text_table table = {.page = page, .rows = rows};
     const char *part = NULL;
     json_t *value = NULL;
+    cst_text_table_add(&table, &name, 1);
     json_object_foreach((json_t *)(uintptr_t)first, part, value) {
-        if (!json_is_number(value) || count == PARTS_MAX)
-            continue;
-        headers[1 + count++] = part;
-        align[count] = 'r';
-        align[count + 1] = '\0';
+        const cst_text_column column = {
+            .key = part, .header = part, .object = object, .decimals = 2, .scale = 100};
+        cst_text_table_add(&table, &column, json_is_number(value));
     }
-    if (count == 0)
+    if (table.count == 1)
         return;
     cst_page_heading(page, "%s", heading);
-    cst_grid table;
-    cst_grid_begin(&table, page, align, headers);
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *row = json_array_get(rows, i);
-        cst_grid_cell(&table, CST_PLAIN, "%s", name_of(row, key));
-        for (size_t c = 1; c <= count; c++)
-            cst_grid_number(&table, CST_PLAIN, 2,
-                            100 * cst_json_number(json_object_get(row, object), headers[c]));
-    }
-    cst_grid_end(&table);
+    cst_text_table_print(&table);
 }
 
 /* ---- severities ---- */
 
 static void print_severities(cst_page *page, const json_t *rows, const char *key) {
-    static const char *const headers[] = {NULL, "severity", "error %", "NLL", "ECE"};
-    const char *heads[] = {key, headers[1], headers[2], headers[3], headers[4]};
+    const cst_text_column columns[] = {
+        {.key = key, .header = key, .kind = CST_COLUMN_OUTER},
+        {.key = "severity", .header = "severity", .kind = CST_COLUMN_GENERAL},
+        {.key = "error", .header = "error %", .decimals = 2, .scale = 100},
+        {.key = "nll", .header = "NLL", .decimals = 4},
+        {.key = "ece", .header = "ECE", .decimals = 4}};
+    cst_text_table table = {.page = page, .rows = rows, .nested = "severities"};
     if (json_array_size(json_object_get(json_array_get(rows, 0), "severities")) == 0)
         return;
     cst_page_heading(page, "By severity");
-    cst_grid table;
-    cst_grid_begin(&table, page, "lrrrr", heads);
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *row = json_array_get(rows, i);
-        const json_t *list = json_object_get(row, "severities");
-        for (size_t s = 0; s < json_array_size(list); s++) {
-            const json_t *at = json_array_get(list, s);
-            cst_grid_cell(&table, CST_PLAIN, "%s", s == 0 ? name_of(row, key) : "");
-            cst_grid_cell(&table, CST_PLAIN, "%g", cst_json_number(at, "severity"));
-            cst_grid_number(&table, CST_PLAIN, 2, 100 * cst_json_number(at, "error"));
-            cst_grid_number(&table, CST_PLAIN, 4, cst_json_number(at, "nll"));
-            cst_grid_number(&table, CST_PLAIN, 4, cst_json_number(at, "ece"));
-        }
-    }
-    cst_grid_end(&table);
+    cst_text_table_add(&table, columns, sizeof columns / sizeof columns[0]);
+    cst_text_table_print(&table);
 }
 
 static void print_corruption(cst_page *page, const json_t *root, const json_t *rows,
@@ -80,7 +54,7 @@ static void print_corruption(cst_page *page, const json_t *root, const json_t *r
         return;
     const char *clean = cst_json_string(about, "clean");
     const char *by = cst_json_string(about, "normalised_by");
-    cst_text_score_table(page, rows, key, CST_SCORE_CORRUPTION, "Corruption");
+    cst_text_score_table(page, root, rows, key, CST_SCORES_CORRUPTION, "Corruption");
     cst_page_print(page, "  %.0f kinds; ", cst_json_number(about, "kinds"));
     if (by)
         cst_page_print(page, "normalised by %s; ", by);
@@ -98,55 +72,35 @@ static void print_corruption(cst_page *page, const json_t *root, const json_t *r
 
 /* ---- out of distribution ---- */
 
-static void ood_cells(cst_grid *table, const json_t *at, const char *score, const char *interval) {
-    const json_t *ends = json_object_get(at, interval);
-    double low = cst_json_number_at(ends, 0);
-    double high = cst_json_number_at(ends, 1);
-    cst_grid_number(table, CST_PLAIN, 3, cst_json_number(at, score));
-    if (isnan(low) || isnan(high))
-        cst_grid_cell(table, CST_DIM, "%s", "");
-    else
-        cst_grid_cell(table, CST_DIM, "[%.3f, %.3f]", low, high);
-}
-
 /* Of the first split: every method's separation side by side. */
 static void print_ood_scores(cst_page *page, const json_t *root, const json_t *rows,
                              const char *key) {
     const char *split = cst_json_string(root, "ood");
-    char *heading =
-        cst_format(page->text.context, "Telling out-of-distribution rows apart: split %.*s",
-                   split ? (int)strcspn(split, ",") : 1, split ? split : "-");
-    if (heading)
-        cst_text_score_table(page, rows, key, CST_SCORE_OOD, heading);
-    else
-        page->text.status = CST_ERROR_MEMORY;
-    cst_free(page->text.context, heading);
+    char heading[320];
+    (void)cst_snprintf(heading, sizeof heading,
+                       "Telling out-of-distribution rows apart: split %.*s",
+                       split ? (int)strcspn(split, ",") : 1, split ? split : "-");
+    cst_text_score_table(page, root, rows, key, CST_SCORES_OOD, heading);
 }
 
 /* Every split and score of every method, both ways round. */
 static void print_ood(cst_page *page, const json_t *rows, const char *key) {
-    const char *headers[] = {key,         "split",    "score",       "AUROC",      "",
-                             "AUPR out+", "AUPR in+", "FPR@95 out+", "FPR@95 in+", "det. error"};
+    static const cst_score_spec auroc = {.key = "auroc", .scale = 1};
+    const cst_text_column columns[] = {
+        {.key = key, .header = key, .kind = CST_COLUMN_OUTER},
+        {.key = "split", .header = "split", .kind = CST_COLUMN_TEXT},
+        {.key = "score", .header = "score", .kind = CST_COLUMN_TEXT},
+        {.key = "auroc", .header = "AUROC", .decimals = 3},
+        {.header = "", .kind = CST_COLUMN_BRACKETS, .score = &auroc, .decimals = 3, .align = 'i'},
+        {.key = "aupr_out_positive", .header = "AUPR out+", .decimals = 3},
+        {.key = "aupr_in_positive", .header = "AUPR in+", .decimals = 3},
+        {.key = "fpr95_out_positive", .header = "FPR@95 out+", .decimals = 3},
+        {.key = "fpr95_in_positive", .header = "FPR@95 in+", .decimals = 3},
+        {.key = "detection_error", .header = "det. error", .decimals = 3}};
+    cst_text_table table = {.page = page, .rows = rows, .nested = "ood_scores"};
     cst_page_heading(page, "Out-of-distribution rows, by score");
-    cst_grid table;
-    cst_grid_begin(&table, page, "lllrirrrrr", headers);
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *row = json_array_get(rows, i);
-        const json_t *list = json_object_get(row, "ood_scores");
-        for (size_t s = 0; s < json_array_size(list); s++) {
-            const json_t *at = json_array_get(list, s);
-            cst_grid_cell(&table, CST_PLAIN, "%s", s == 0 ? name_of(row, key) : "");
-            cst_grid_cell(&table, CST_PLAIN, "%s", name_of(at, "split"));
-            cst_grid_cell(&table, CST_PLAIN, "%s", name_of(at, "score"));
-            ood_cells(&table, at, "auroc", "auroc_ci");
-            cst_grid_number(&table, CST_PLAIN, 3, cst_json_number(at, "aupr_out_positive"));
-            cst_grid_number(&table, CST_PLAIN, 3, cst_json_number(at, "aupr_in_positive"));
-            cst_grid_number(&table, CST_PLAIN, 3, cst_json_number(at, "fpr95_out_positive"));
-            cst_grid_number(&table, CST_PLAIN, 3, cst_json_number(at, "fpr95_in_positive"));
-            cst_grid_number(&table, CST_PLAIN, 3, cst_json_number(at, "detection_error"));
-        }
-    }
-    cst_grid_end(&table);
+    cst_text_table_add(&table, columns, sizeof columns / sizeof columns[0]);
+    cst_text_table_print(&table);
     cst_page_print(page, "  out+: out of distribution is the positive class; in+: in distribution "
                          "is. AUROC is the same for both.\n");
 }
@@ -156,7 +110,7 @@ static void print_ood(cst_page *page, const json_t *rows, const char *key) {
 static void print_classes(cst_page *page, const json_t *root, const json_t *rows, const char *key) {
     static const char *const parts[] = {"head", "mid", "tail"};
     const json_t *about = json_object_get(root, "training_counts");
-    cst_text_score_table(page, rows, key, CST_SCORE_CLASSES, "Classes and groups");
+    cst_text_score_table(page, root, rows, key, CST_SCORES_PARTS, "Classes and groups");
     if (about) {
         cst_page_print(page, "  head: more than %.0f training samples; tail: fewer than %.0f.",
                        cst_json_number(about, "head_above"), cst_json_number(about, "tail_below"));
@@ -173,7 +127,7 @@ static void print_classes(cst_page *page, const json_t *root, const json_t *rows
     cst_page_print(page, "  worst of %.0f groups:", groups);
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
-        cst_page_print(page, "%s %s %.0f (%.0f rows)", i ? "," : "", name_of(row, key),
+        cst_page_print(page, "%s %s %.0f (%.0f rows)", i ? "," : "", cst_json_text(row, key),
                        cst_json_number(row, "worst_group"),
                        cst_json_number(row, "worst_group_samples"));
     }

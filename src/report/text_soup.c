@@ -35,14 +35,13 @@ static void print_steps(cst_page *page, const json_t *root, bool full) {
     for (size_t i = 0; i < json_array_size(steps); i++) {
         const json_t *step = json_array_get(steps, i);
         const char *kind = cst_json_string(step, "kind");
-        const char *file = cst_json_string(step, "file");
         bool kept = cst_json_flag(step, "kept");
         if (!all && !kept)
             continue;
         cst_style style = kept ? CST_BOLD : CST_PLAIN;
         cst_grid_cell(&table, CST_DIM, "%.0f", cst_json_number(step, "step"));
-        cst_grid_cell(&table, CST_PLAIN, "%s", kind ? kind : "-");
-        cst_grid_cell(&table, CST_PLAIN, "%s", file ? file : "-");
+        cst_grid_text(&table, CST_PLAIN, step, "kind");
+        cst_grid_text(&table, CST_PLAIN, step, "file");
         cst_grid_number(&table, style, 6, cst_json_number(step, "score"));
         cst_grid_cell(&table, CST_PLAIN, "%s",
                       is(kind, "single") && !json_object_get(step, "kept") ? "-"
@@ -72,10 +71,10 @@ static void print_weights(cst_page *page, const json_t *root) {
 
 void cst_text_soup(cst_page *page, const json_t *root, bool full) {
     const char *kind = cst_json_string(root, "kind");
-    const char *out = cst_json_string(root, "out");
+    const char *out = cst_json_text(root, "out");
     const char *metric = cst_json_string(root, "metric");
     size_t files = json_array_size(json_object_get(root, "files"));
-    cst_page_print(page, "%s: %s soup of %zu file%s\n", out ? out : "-", kind ? kind : "-", files,
+    cst_page_print(page, "%s: %s soup of %zu file%s\n", out, cst_json_text(root, "kind"), files,
                    files == 1 ? "" : "s");
     print_size(page, root);
     if (is(kind, "greedy")) {
@@ -101,18 +100,19 @@ void cst_text_soup(cst_page *page, const json_t *root, bool full) {
     cst_text_bullets(page, root, "notices", "Notices");
 }
 
-void cst_text_averages(cst_page *page, const json_t *root) {
+void cst_text_averages(cst_page *page, const json_t *root, bool full) {
+    (void)full;
     const char *command = cst_json_string(root, "command");
     const char *kind = cst_json_string(root, "kind");
-    const char *out = cst_json_string(root, "out");
+    const char *out = cst_json_text(root, "out");
     double files = (double)json_array_size(json_object_get(root, "files"));
-    cst_page_print(page, "%s: ", out ? out : "-");
+    cst_page_print(page, "%s: ", out);
     if (is(kind, "sample")) {
-        const char *model = cst_json_string(root, "model");
         double samples = cst_json_number(root, "samples");
         cst_page_print(page, "%.0f sample%s around %s, rank %.0f, scale %.6g, seed %.0f\n", samples,
-                       samples == 1 ? "" : "s", model ? model : "-", cst_json_number(root, "rank"),
-                       cst_json_number(root, "scale"), cst_json_number(root, "seed"));
+                       samples == 1 ? "" : "s", cst_json_text(root, "model"),
+                       cst_json_number(root, "rank"), cst_json_number(root, "scale"),
+                       cst_json_number(root, "seed"));
     } else if (is(command, "swag")) {
         cst_page_print(page, "mean, variance and %.0f deviations of %.0f checkpoints\n",
                        cst_json_number(root, "rank"), files);

@@ -1,0 +1,39 @@
+/*
+ * What `corestack predict` and `corestack folds` wrote, as one line.
+ * Last stage of these commands without --json. Paper: none.
+ */
+#include "report/scores.h"
+#include "report/text.h"
+
+void cst_text_predict(cst_page *page, const json_t *root, bool full) {
+    (void)full;
+    const char *out = cst_json_text(root, "out");
+    if (json_object_get(root, "detections")) {
+        cst_page_print(page, "%s: %.0f detections in %.0f images, COCO results\n", out,
+                       cst_json_number(root, "detections"), cst_json_number(root, "images"));
+        return;
+    }
+    const char *format = cst_json_string(root, "format");
+    if (format) {
+        cst_page_print(page, "%s: %.0f cases, %.0f pixels x %.0f classes, %s\n", out,
+                       cst_json_number(root, "cases"), cst_json_number(root, "samples"),
+                       cst_json_number(root, "classes"), format);
+        return;
+    }
+    bool values = cst_document_task(root) == CST_TASK_REGRESSION;
+    cst_page_print(page, "%s: %.0f samples x %.0f %s, float32 %s\n", out,
+                   cst_json_number(root, "samples"), cst_json_number(root, "classes"),
+                   values ? "outputs" : "classes", values ? "values" : "probabilities");
+}
+
+void cst_text_folds(cst_page *page, const json_t *root, bool full) {
+    (void)full;
+    const char *out = cst_json_text(root, "out");
+    const json_t *sizes = json_object_get(root, "sizes");
+    cst_page_print(page, "%s: %.0f samples in %.0f folds, seed %.0f, of", out,
+                   cst_json_number(root, "samples"), cst_json_number(root, "folds"),
+                   cst_json_number(root, "seed"));
+    for (size_t i = 0; i < json_array_size(sizes); i++)
+        cst_page_print(page, "%s %.0f", i ? "," : "", cst_json_number_at(sizes, i));
+    cst_page_print(page, "\n");
+}

@@ -119,26 +119,31 @@ tests() { # name, build folder, ctest arguments...
 under_valgrind() {
     # OpenBLAS is told its kernels, since it would judge them by a processor that valgrind only imitates: those without fused
     # multiplications, each of which valgrind takes several times as long for.
-    OPENBLAS_CORETYPE=Sandybridge OPENBLAS_NUM_THREADS=1 xargs -n 1 -P "$JOBS" sh -c '
+    OPENBLAS_CORETYPE=Sandybridge OPENBLAS_NUM_THREADS=1 xargs -L 1 -P "$JOBS" sh -c '
+        name=$1 program=$2
+        shift 2
         if timeout 1800 valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite,indirect \
             --errors-for-leak-kinds=definite,indirect --suppressions=scripts/valgrind.supp \
-            --log-file="$0/$1.valgrind" build-gcc/tests/"$1" >"$0/$1.output" 2>&1
-        then touch "$0/$1.good"; fi' "$work" <"$work/names"
+            --log-file="$0/$name.valgrind" build-gcc/tests/"$program" "$@" >"$0/$name.output" 2>&1
+        then touch "$0/$name.good"; fi' "$work" <"$work/names"
 }
 
 run_valgrind() { # ctest's choice of tests
     check "valgrind: build" build gcc || return # what is there may be of former sources
-    ctest --test-dir build-gcc -N "$@" | sed -n 's/^ *Test *#[0-9]*: //p' >"$work/names"
+    ctest --test-dir build-gcc --show-only=json-v1 "$@" | /usr/bin/python3 -c '
+import json, os, sys
+for test in json.load(sys.stdin)["tests"]:
+    print(test["name"], os.path.basename(test["command"][0]), *test["command"][1:])' >"$work/names"
     [ -s "$work/names" ] || check "valgrind: tests to run" false || return
     costs=build-gcc/Testing/Temporary/CTestCostData.txt # the longest first, where ctest knows
     if [ -f $costs ]; then
         awk 'NR == FNR { cost[$1] = $3; next } { print cost[$1] + 0, $0 }' $costs "$work/names" | sort -rn |
-            cut -d ' ' -f 2 >"$work/sorted"
+            cut -d ' ' -f 2- >"$work/sorted"
         mv "$work/sorted" "$work/names"
     fi
     timed under_valgrind
     [ -s "$work/names" ] || check "valgrind: its folder is still there" false || return
-    while read -r test; do
+    while read -r test _; do
         if [ ! -e "$work/$test.good" ]; then
             echo "---- valgrind: $test"
             tail -n 40 "$work/$test.output"
@@ -152,7 +157,7 @@ run_valgrind() { # ctest's choice of tests
     printf '        valgrind: %d tests (%s)\n' "$(wc -l <"$work/names")" "$(cat "$work/took")"
 }
 
-# Tests of statistics repeat a few times only (tests/short_tests.h).
+# Tests of statistics repeat a few times only (tests/support/short_tests.h).
 short() { # command...
     CST_SHORT_TESTS=1
     export CST_SHORT_TESTS

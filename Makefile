@@ -6,7 +6,8 @@ export JOBS
 
 .DEFAULT_GOAL := build
 .PHONY: help build dependencies demo test check install check-long fuzz bench experiments claims format lint clean
-.PHONY: test-tree test-includes test-format test-gcc test-faults test-clang test-asan test-tsan test-valgrind test-tidy test-python test-cppcheck coverage
+.PHONY: test-tree test-includes test-format test-gcc test-readers test-unit test-faults test-clang test-asan test-tsan test-valgrind
+.PHONY: test-tidy test-python test-cppcheck coverage
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -25,16 +26,16 @@ demo: ## Installs what is missing, builds, then fits, predicts and scores the ex
 	@$(MAKE) --no-print-directory build
 	@scripts/demo.sh
 
-test: ## Installs what is missing, builds, and runs the everyday tests
+test: ## Installs what is missing, builds, and runs the quick tests: a few minutes
 	@scripts/dependencies.sh build test
 	@scripts/test.sh
 
-check: ## The rest of what a change must pass: faults and limits, sanitizers, valgrind, lint
+check: ## Everything else a change must pass: sanitizers, valgrind, static analysis, full Python, faults
 	@scripts/dependencies.sh build test
 	@scripts/test.sh --check
 
 # One part of `make test` or `make check`, for example `make test-asan`.
-test-tree test-includes test-format test-cppcheck test-gcc test-faults test-clang test-asan test-tsan test-valgrind test-tidy test-python: test-%:
+test-tree test-includes test-format test-gcc test-readers test-unit test-faults test-clang test-asan test-tsan test-valgrind test-tidy test-python test-cppcheck: test-%:
 	@scripts/test.sh $*
 
 lint: ## clang-tidy, clang-format and the include graph
@@ -71,4 +72,4 @@ claims: ## Rebuilds docs/claims.md from the figures of the experiments
 	@experiments/claims/run.py
 
 clean: ## Removes the build folders
-	rm -rf build build-debug build-gcc build-clang build-asan-ubsan build-tsan build-python build-fuzz
+	rm -rf build build-debug build-gcc build-readers build-clang build-asan-ubsan build-tsan build-python build-fuzz

@@ -1,19 +1,31 @@
 #!/bin/sh
 # What `make test`, `make check` and `make check-long` run. Arguments: parts by name, or one of
-#   (none)     what `make test` runs: the build, every everyday test, the Python package
-#   --check    what `make check` runs: the other tests a change must pass, sanitizers, valgrind, static analysis
+#   (none)     what `make test` runs
+#   --check    what `make check` runs: everything else that a change must pass
 #   --long     what `make check-long` runs: everything, in full
 # The last line is "N passed, N failed": checks and tests together. The exit status is 1 when anything failed.
 #
-#   tree       files in the repository: white space, sizes          gcc        build without warnings, all tests
-#   includes   include graph of docs/architecture.md                asan       AddressSanitizer and UBSan: unit tests, and
-#   format     clang-format                                                    the command line's that parse and fail
-#   cppcheck   cppcheck                                             tsan       clang's build without warnings, with
-#   tidy       clang-tidy, its analyzer kept shallow                           ThreadSanitizer: unit tests but values
-#   python     the Python package, installed, and its tests         valgrind   unit tests that are not slow
-#   same       the same objects in the builds of gcc and python   faults     gcc's build: tests labelled `check`
+# Parts of `make test`:
 #
-# Parts of the long checks alone:
+#   tree           files in the repository: white space, sizes
+#   includes       include graph of docs/architecture.md
+#   format         clang-format
+#   gcc            gcc's build without warnings; its tests but those labelled `check`, statistics kept short
+#   readers        AddressSanitizer and UBSan: readers, pools, the decoder of models, inputs of the fuzz targets
+#
+# Parts of `make check`:
+#
+#   unit           gcc's build: unit tests in full length
+#   faults         gcc's build: tests labelled `check`
+#   python         the Python package, compiled and installed, and all of its tests
+#   same           the same objects in the builds of gcc and python
+#   asan           AddressSanitizer and UBSan: unit tests, and those of the tool that parse and fail
+#   tsan           clang's build without warnings, with ThreadSanitizer: unit tests but those labelled `values`
+#   valgrind       unit tests that are not slow
+#   tidy           clang-tidy, its analyzer kept shallow
+#   cppcheck       cppcheck
+#
+# Parts of `make check-long` alone:
 #
 #   clang          clang's release without warnings, unit tests
 #   oracles        reference computations done again                fuzz           every fuzz target, FUZZ_SECONDS (300) each
@@ -119,26 +131,31 @@ tests() { # name, build folder, ctest arguments...
 under_valgrind() {
     # OpenBLAS is told its kernels, since it would judge them by a processor that valgrind only imitates: those without fused
     # multiplications, each of which valgrind takes several times as long for.
-    OPENBLAS_CORETYPE=Sandybridge OPENBLAS_NUM_THREADS=1 xargs -n 1 -P "$JOBS" sh -c '
+    OPENBLAS_CORETYPE=Sandybridge OPENBLAS_NUM_THREADS=1 xargs -L 1 -P "$JOBS" sh -c '
+        name=$1 program=$2
+        shift 2
         if timeout 1800 valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite,indirect \
             --errors-for-leak-kinds=definite,indirect --suppressions=scripts/valgrind.supp \
-            --log-file="$0/$1.valgrind" build-gcc/tests/"$1" >"$0/$1.output" 2>&1
-        then touch "$0/$1.good"; fi' "$work" <"$work/names"
+            --log-file="$0/$name.valgrind" build-gcc/tests/"$program" "$@" >"$0/$name.output" 2>&1
+        then touch "$0/$name.good"; fi' "$work" <"$work/names"
 }
 
 run_valgrind() { # ctest's choice of tests
     check "valgrind: build" build gcc || return # what is there may be of former sources
-    ctest --test-dir build-gcc -N "$@" | sed -n 's/^ *Test *#[0-9]*: //p' >"$work/names"
+    ctest --test-dir build-gcc --show-only=json-v1 "$@" | /usr/bin/python3 -c '
+import json, os, sys
+for test in json.load(sys.stdin)["tests"]:
+    print(test["name"], os.path.basename(test["command"][0]), *test["command"][1:])' >"$work/names"
     [ -s "$work/names" ] || check "valgrind: tests to run" false || return
     costs=build-gcc/Testing/Temporary/CTestCostData.txt # the longest first, where ctest knows
     if [ -f $costs ]; then
         awk 'NR == FNR { cost[$1] = $3; next } { print cost[$1] + 0, $0 }' $costs "$work/names" | sort -rn |
-            cut -d ' ' -f 2 >"$work/sorted"
+            cut -d ' ' -f 2- >"$work/sorted"
         mv "$work/sorted" "$work/names"
     fi
     timed under_valgrind
     [ -s "$work/names" ] || check "valgrind: its folder is still there" false || return
-    while read -r test; do
+    while read -r test _; do
         if [ ! -e "$work/$test.good" ]; then
             echo "---- valgrind: $test"
             tail -n 40 "$work/$test.output"
@@ -152,7 +169,7 @@ run_valgrind() { # ctest's choice of tests
     printf '        valgrind: %d tests (%s)\n' "$(wc -l <"$work/names")" "$(cat "$work/took")"
 }
 
-# Tests of statistics repeat a few times only (tests/short_tests.h).
+# Tests of statistics repeat a few times only (tests/support/short_tests.h).
 short() { # command...
     CST_SHORT_TESTS=1
     export CST_SHORT_TESTS
@@ -189,7 +206,12 @@ part() {
     format) check "format: clang-format" scripts/format.sh ;;
     cppcheck) check "cppcheck: sources" scripts/cppcheck.sh ;;
     tidy) check "tidy: clang-tidy" scripts/tidy.sh --shallow ;;
-    gcc) check "gcc: build without warnings" build gcc && tests "gcc: tests" build-gcc -LE check --parallel $((JOBS + 1)) ;; # some wait
+    gcc) # some tests wait
+        check "gcc: build without warnings" build gcc &&
+            short tests "gcc: tests" build-gcc -LE check --parallel $((JOBS + 1))
+        ;;
+    readers) check "readers: build" build readers && short tests "readers: tests" build-readers -LE slow ;;
+    unit) check "unit: build" build gcc && tests "unit: tests" build-gcc -L unit --parallel $((JOBS + 1)) ;;
     faults) check "faults: build" build gcc && tests "faults: tests" build-gcc -L check --parallel $((JOBS + 1)) ;;
     clang) check "clang: build without warnings" build clang && short tests "clang: unit tests" build-clang -L unit ;;
     asan) check "asan: build" build asan-ubsan && short tests "asan: tests" build-asan-ubsan -LE long ;;
@@ -217,13 +239,13 @@ part() {
 }
 
 case ${1:-} in
-'')
-    set -- tree includes format gcc
+'') set -- tree includes format gcc readers ;;
+--check)
+    set -- unit faults asan tsan valgrind tidy cppcheck
     start_beside python
     ;;
---check) set -- faults asan tsan valgrind tidy cppcheck ;;
 --long)
-    set -- tree includes format cppcheck oracles gcc faults clang valgrind-long asan-long tsan-long tidy-deep reproducible coverage \
+    set -- tree includes format cppcheck oracles gcc unit faults clang valgrind-long asan-long tsan-long tidy-deep reproducible coverage \
         fuzz long
     git status --porcelain >"$work/status" # no part changes what git holds
     start_beside sdist

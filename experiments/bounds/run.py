@@ -4,7 +4,7 @@
     experiments/bounds/run.py [--pools DIR]... [--only POOL]...
 
 Leaves experiments/bounds/figures.json, from which experiments/claims/run.py takes its rows on theorems. The small cases are those of
-tests/test_spectral.c, computed here once more by NumPy.
+tests/bounds/spectral.c, computed here once more by NumPy.
 """
 import json
 import pathlib

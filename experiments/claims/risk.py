@@ -232,7 +232,7 @@ def no_leak(f):
     return ("Nested scores are free of leaks", verdict(met, len(cases)),
             "Rule: with permuted labels nested top-1 is not above the commonest class at p < 0.001. "
             f"Met on {met} of {len(cases)} fits; the most above it is {100 * above[1]['top1']:.1f}% where chance is {100 * above[1]['chance']:.1f} ({above[0]}). On the rows it was fitted on a fit "
-            f"has up to {100 * seen[1]['seen_top1']:.1f}, chance {100 * seen[1]['chance']:.1f} ({seen[0]}). Where that is near chance too, the check says little; tests/test_leakage.c has a fit that is far above, and plants "
+            f"has up to {100 * seen[1]['seen_top1']:.1f}, chance {100 * seen[1]['chance']:.1f} ({seen[0]}). Where that is near chance too, the check says little; tests/bounds/leakage.c has a fit that is far above, and plants "
             f"leaks that the checks see. What the other two flags of `--leakage` say, of pools and not of the fit: {others}.", BOUNDS)
 
 

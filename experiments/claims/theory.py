@@ -33,7 +33,7 @@ def each_pool(f):
 
 
 BOUNDS = "experiments/bounds/run.py"
-TESTS = "Small cases are also in tests/test_spectral.c."
+TESTS = "Small cases are also in tests/bounds/spectral.c."
 
 
 def spectral_full(f):

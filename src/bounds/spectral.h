@@ -63,9 +63,9 @@ double cst_effective_dimension(const double *values, int32_t count, double lambd
 /* ---- claims ---- */
 
 /* Of the whole pool and one representative of each cluster. Terms of order epsilon are left out but
- * for the factors 1 - epsilon. tests/test_spectral.c has pools that meet the assumptions and break
- * (i), (iii), the corollary on stability and the lemma on blocks; (ii) holds for the mu of the
- * correlations and fails for the mu of CKA, which may be smaller. The lemma on the largest
+ * for the factors 1 - epsilon. tests/bounds/spectral.c has pools that meet the assumptions and
+ * break (i), (iii), the corollary on stability and the lemma on blocks; (ii) holds for the mu of
+ * the correlations and fails for the mu of CKA, which may be smaller. The lemma on the largest
  * eigenvalue needs correlations that are aligned.
  */
 typedef struct cst_spectral_claims {

@@ -17,6 +17,12 @@ DIGITS = os.path.join(SOURCES, "examples", "digits", "pool.json")
 TIMEOUT = 300  # seconds; under sanitizers a fit of the example takes a while
 
 
+def slow(test):
+    """Marks a test that takes more than two seconds: `make test` leaves it to `make check`."""
+    test.slow = True
+    return test
+
+
 class Result:
     def __init__(self, finished):
         self.code = finished.returncode

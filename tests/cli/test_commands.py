@@ -6,7 +6,7 @@ import unittest
 
 import numpy as np
 
-from support import DIGITS, SOURCES, PoolCase, run
+from support import DIGITS, SOURCES, PoolCase, run, slow
 
 FIT_KEYS = """command model preset seed samples classes folds models_in models_kept kept dropped members redundancy
 path kappa_before kappa_after lambda lambda_rule sigma2 mp_edge snr learners blend weights oof ece_definition flops_rel
@@ -460,6 +460,7 @@ class SameBytes(PoolCase):
     def test_small_pool(self):
         self.check(self.pool, (1, 2, 4, 0))
 
+    @slow
     def test_example(self):
         self.check(DIGITS, (2, 4))
 

@@ -10,7 +10,7 @@ import zlib
 
 import numpy as np
 
-from support import SOURCES, TIMEOUT, TOOL, PoolCase, run, softmax
+from support import SOURCES, TIMEOUT, TOOL, PoolCase, run, slow, softmax
 
 CASES, HEIGHT, WIDTH, CLASSES = 6, 12, 15, 4
 IGNORE = 255
@@ -668,6 +668,7 @@ class Segmentation(PoolCase):
         self.assertEqual(done.code, 0, done.err)
         self.assertEqual(done.json()["task"], "segmentation")
 
+    @slow
     def test_example(self):
         pool = os.path.join(SOURCES, "examples", "segmentation")
         fit = self.works("fit", pool, "-o", self.path("e.cstack"), "--set", "segment.pixels=4000", "--json").json()

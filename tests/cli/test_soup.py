@@ -16,7 +16,7 @@ import time
 import numpy as np
 
 import support
-from support import TOOL, PoolCase, run
+from support import TOOL, PoolCase, run, slow
 
 spec = importlib.util.spec_from_file_location(
     "safetensors_format", os.path.join(support.SOURCES, "tests", "oracles", "safetensors_format.py")
@@ -266,6 +266,7 @@ class Soups(PoolCase):
         again = self.soup("greedy", "--work", self.work, command=command)
         self.assertEqual((again["cached"], again["chosen"]), (0, report["chosen"]))
 
+    @slow
     def test_killed_and_started_again(self):
         """SIGKILL after a few evaluations: nothing is at -o, and the same command ends as one that was not killed."""
         whole = self.soup("learned", "--evaluations", "30")
@@ -318,6 +319,7 @@ class Soups(PoolCase):
             signal.signal(number, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # of SIGQUIT
 
+    @slow
     def test_interrupted(self):
         """An interrupt ends the program, also one that shrugs it off, keeps what is known, and leaves nothing else."""
         marks = self.path("marks")
@@ -334,6 +336,7 @@ class Soups(PoolCase):
         self.assertEqual(len(os.listdir(self.out + ".work/cache")), 3)
         self.assertFalse(os.path.exists(self.out))
 
+    @slow
     def test_interrupts_reach_what_the_shell_started(self):
         """Of a group whose shell goes at once, a child that ignores all that can be ignored; and by each signal."""
         child = self.path("child")

@@ -8,11 +8,11 @@ build=${1:-build-gcc}
 lines=$(mktemp)
 trap 'rm -f "$lines"' EXIT
 failed=0
-for test in test_bounds test_conformal test_calibration_bound; do
-    CORESTACK_LONG=1 OPENBLAS_NUM_THREADS=1 "$build/tests/$test" >"$lines.$test" || failed=1
-    grep '^coverage |' "$lines.$test" >>"$lines" || failed=1
-    sed '/^coverage |/d' "$lines.$test"
-    rm -f "$lines.$test"
+for suite in bounds conformal calibration; do
+    CORESTACK_LONG=1 OPENBLAS_NUM_THREADS=1 "$build/tests/test_bounds" $suite >"$lines.$suite" || failed=1
+    grep '^coverage |' "$lines.$suite" >>"$lines" || failed=1
+    sed '/^coverage |/d' "$lines.$suite"
+    rm -f "$lines.$suite"
 done
 cat "$lines"
 [ "${2:-}" = --write ] && [ $failed = 0 ] || exit $failed

@@ -27,8 +27,8 @@ part() {
     faults_replaced_asan) tests/cli/run.sh "$sources/build-asan-ubsan/corestack" "$sources" faults_replaced ;;
     faults_*) tests/cli/run.sh "$sources/$build/corestack" "$sources" "$1" ;;
     limits) tests/cli/run.sh "$sources/$build/corestack" "$sources" test_limits ;;
-    numbers) $build/tests/test_numbers long && $build/tests/test_number_values long ;;
-    properties) $build/tests/test_properties 1 3000 ;;
+    numbers) $build/tests/test_api_numbers long && $build/tests/test_api_number_values long ;;
+    properties) $build/tests/test_api_properties 1 3000 ;;
     bounds) tests/long/bounds.sh $build ;;
     python_memory) tests/long/python_memory.sh ;;
     weight_space) tests/long/weight_space.sh $build ;;

@@ -1,4 +1,4 @@
-"""Greedy ensemble selection in plain NumPy, and the fixtures of tests/test_greedy.c.
+"""Greedy ensemble selection in plain NumPy, and the fixtures of tests/blend/greedy.c.
 
 select() repeats the arithmetic of AutoGluon's EnsembleSelection (multiclass) over all classes, with scikit-learn's
 log_loss, the top-1 error or the Brier score as the loss. It writes small synthetic cases for the corners and ten random

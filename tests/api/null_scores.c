@@ -1,0 +1,264 @@
+/*
+ * NULL in every place of the public functions that score, compare and predict without a pool: as
+ * tests/api/null.c. tests/api/misuse.c sees that no function is left out of both.
+ */
+#include "base/base.h"
+
+#include <corestack/corestack.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "check.h"
+
+enum { ROWS = 4, CLASSES = 2 };
+
+static const float P[ROWS * CLASSES] = {0.5f, 0.5f, 0.75f, 0.25f, 0.25f, 0.75f, 1, 0};
+static const int32_t Y[ROWS] = {0, 1, 1, 0};
+static const double X[ROWS] = {1, 2, 4, 3};
+static double out[ROWS];
+
+static void refused_at(cst_context *context, cst_status status, int line) {
+    if (status != CST_ERROR_ARGUMENT || !*cst_last_error(context))
+        print_error("line %d: %s: %s\n", line, cst_status_name(status), cst_last_error(context));
+    assert_int_equal(status, CST_ERROR_ARGUMENT);
+    assert_true(*cst_last_error(context));
+    (void)(cst_fail)(context, CST_OK, "%s", "");
+}
+
+#define REFUSED(call) refused_at(c, call, __LINE__)
+#define REFUSED_ALONE(call) assert_int_equal(call, CST_ERROR_ARGUMENT)
+
+static void scores(void **state) {
+    cst_context *c = *state;
+    cst_metrics m;
+    cst_group_accuracy g;
+    const int64_t counts[CLASSES] = {200, 5};
+    REFUSED_ALONE(cst_metrics_evaluate(NULL, P, ROWS, CLASSES, Y, 0, &m));
+    REFUSED(cst_metrics_evaluate(c, NULL, ROWS, CLASSES, Y, 0, &m));
+    REFUSED(cst_metrics_evaluate(c, P, ROWS, CLASSES, NULL, 0, &m));
+    REFUSED(cst_metrics_evaluate(c, P, ROWS, CLASSES, Y, 0, NULL));
+    REFUSED_ALONE(cst_metrics_per_sample(NULL, P, ROWS, CLASSES, Y, out, NULL, NULL, NULL));
+    REFUSED(cst_metrics_per_sample(c, NULL, ROWS, CLASSES, Y, out, NULL, NULL, NULL));
+    REFUSED(cst_metrics_per_sample(c, P, ROWS, CLASSES, NULL, out, NULL, NULL, NULL));
+    cst_reliability_bin bins[CST_METRIC_BINS];
+    REFUSED_ALONE(cst_metrics_reliability(NULL, P, ROWS, CLASSES, Y, 0, bins));
+    REFUSED(cst_metrics_reliability(c, NULL, ROWS, CLASSES, Y, 0, bins));
+    REFUSED(cst_metrics_reliability(c, P, ROWS, CLASSES, NULL, 0, bins));
+    REFUSED(cst_metrics_reliability(c, P, ROWS, CLASSES, Y, 0, NULL));
+    REFUSED_ALONE(cst_group_accuracy_evaluate(NULL, P, ROWS, CLASSES, Y, counts, 100, 20, &g));
+    REFUSED(cst_group_accuracy_evaluate(c, NULL, ROWS, CLASSES, Y, counts, 100, 20, &g));
+    REFUSED(cst_group_accuracy_evaluate(c, P, ROWS, CLASSES, NULL, counts, 100, 20, &g));
+    REFUSED(cst_group_accuracy_evaluate(c, P, ROWS, CLASSES, Y, NULL, 100, 20, &g));
+    REFUSED(cst_group_accuracy_evaluate(c, P, ROWS, CLASSES, Y, counts, 100, 20, NULL));
+    assert_null(cst_metric_definition(NULL));
+    assert_null(cst_segmentation_definition(NULL));
+    assert_null(cst_method_name(SIZE_MAX));
+    assert_null(cst_method_describe(NULL));
+}
+
+static void out_of_distribution(void **state) {
+    cst_context *c = *state;
+    cst_ood_metrics m;
+    cst_ood_score entropy = CST_OOD_PREDICTIVE_ENTROPY;
+    REFUSED_ALONE(cst_ood_scores(NULL, P, ROWS, CLASSES, entropy, out));
+    REFUSED(cst_ood_scores(c, NULL, ROWS, CLASSES, entropy, out));
+    REFUSED(cst_ood_scores(c, P, ROWS, CLASSES, entropy, NULL));
+    REFUSED(cst_ood_scores(c, P, ROWS, CLASSES, (cst_ood_score)7, out));
+    REFUSED_ALONE(cst_ood_evaluate(NULL, X, ROWS, X, ROWS, &m));
+    REFUSED(cst_ood_evaluate(c, NULL, ROWS, X, ROWS, &m));
+    REFUSED(cst_ood_evaluate(c, X, ROWS, NULL, ROWS, &m));
+    REFUSED(cst_ood_evaluate(c, X, ROWS, X, ROWS, NULL));
+}
+
+static void bootstraps(void **state) {
+    cst_context *c = *state;
+    cst_metric_intervals i;
+    const float *const methods[] = {P, P};
+    const float *const gap[] = {P, NULL};
+    cst_bootstrap_scores basic = CST_BOOTSTRAP_BASIC;
+    REFUSED_ALONE(cst_bootstrap_metrics(NULL, P, ROWS, CLASSES, Y, 0, 10, 0, &i));
+    REFUSED(cst_bootstrap_metrics(c, NULL, ROWS, CLASSES, Y, 0, 10, 0, &i));
+    REFUSED(cst_bootstrap_metrics(c, P, ROWS, CLASSES, NULL, 0, 10, 0, &i));
+    REFUSED(cst_bootstrap_metrics(c, P, ROWS, CLASSES, Y, 0, 10, 0, NULL));
+    REFUSED_ALONE(cst_bootstrap_methods(NULL, methods, 1, ROWS, CLASSES, Y, 0, 10, 0, &i));
+    REFUSED(cst_bootstrap_methods(c, NULL, 1, ROWS, CLASSES, Y, 0, 10, 0, &i));
+    REFUSED(cst_bootstrap_methods(c, methods, 1, ROWS, CLASSES, NULL, 0, 10, 0, &i));
+    REFUSED(cst_bootstrap_methods(c, methods, 1, ROWS, CLASSES, Y, 0, 10, 0, NULL));
+    REFUSED_ALONE(cst_bootstrap_difference(NULL, P, P, ROWS, CLASSES, Y, 0, 10, 0, &i));
+    REFUSED(cst_bootstrap_difference(c, NULL, P, ROWS, CLASSES, Y, 0, 10, 0, &i));
+    REFUSED(cst_bootstrap_difference(c, P, NULL, ROWS, CLASSES, Y, 0, 10, 0, &i));
+    REFUSED(cst_bootstrap_difference(c, P, P, ROWS, CLASSES, NULL, 0, 10, 0, &i));
+    REFUSED(cst_bootstrap_difference(c, P, P, ROWS, CLASSES, Y, 0, 10, 0, NULL));
+    REFUSED_ALONE(
+        cst_bootstrap_compare(NULL, methods, 1, ROWS, CLASSES, Y, 0, 10, 0, basic, 0, &i, NULL));
+    REFUSED(cst_bootstrap_compare(c, NULL, 1, ROWS, CLASSES, Y, 0, 10, 0, basic, 0, &i, NULL));
+    REFUSED(cst_bootstrap_compare(c, gap, 2, ROWS, CLASSES, Y, 0, 10, 0, basic, 0, &i, NULL));
+    REFUSED(
+        cst_bootstrap_compare(c, methods, 1, ROWS, CLASSES, NULL, 0, 10, 0, basic, 0, &i, NULL));
+    REFUSED(cst_bootstrap_compare(c, methods, 1, ROWS, CLASSES, Y, 0, 10, 0, basic, 0, NULL, NULL));
+    REFUSED(cst_bootstrap_compare(c, methods, 1, ROWS, CLASSES, Y, 0, 10, 0,
+                                  (cst_bootstrap_scores)9, 0, &i, NULL));
+}
+
+static void statistics(void **state) {
+    cst_context *c = *state;
+    const unsigned char right[ROWS] = {1, 0, 1, 1};
+    cst_t_test t;
+    cst_mcnemar_test m;
+    cst_rank_correlation r;
+    REFUSED_ALONE(cst_paired_t_test(NULL, X, out, ROWS, &t));
+    REFUSED(cst_paired_t_test(c, NULL, X, ROWS, &t));
+    REFUSED(cst_paired_t_test(c, X, NULL, ROWS, &t));
+    REFUSED(cst_paired_t_test(c, X, X, ROWS, NULL));
+    REFUSED_ALONE(cst_bonferroni(NULL, X, ROWS, out));
+    REFUSED(cst_bonferroni(c, NULL, ROWS, out));
+    REFUSED(cst_bonferroni(c, X, ROWS, NULL));
+    REFUSED_ALONE(cst_holm(NULL, X, ROWS, out));
+    REFUSED(cst_holm(c, NULL, ROWS, out));
+    REFUSED(cst_holm(c, X, ROWS, NULL));
+    REFUSED_ALONE(cst_mcnemar(NULL, right, right, ROWS, &m));
+    REFUSED(cst_mcnemar(c, NULL, right, ROWS, &m));
+    REFUSED(cst_mcnemar(c, right, NULL, ROWS, &m));
+    REFUSED(cst_mcnemar(c, right, right, ROWS, NULL));
+    REFUSED_ALONE(cst_spearman(NULL, X, X, ROWS, &r));
+    REFUSED(cst_spearman(c, NULL, X, ROWS, &r));
+    REFUSED(cst_spearman(c, X, NULL, ROWS, &r));
+    REFUSED(cst_spearman(c, X, X, ROWS, NULL));
+}
+
+static void segmentation(void **state) {
+    cst_context *c = *state;
+    cst_segmentation_scores s;
+    cst_report *report = NULL;
+    const int64_t confusion[] = {3, 1, 0, 2};
+    const cst_pool_config config = {.labels = "masks"};
+    const cst_pool_config unlabelled = {0};
+    REFUSED_ALONE(cst_segmentation_from_confusion(NULL, confusion, 2, &s, NULL, NULL, NULL));
+    REFUSED(cst_segmentation_from_confusion(c, NULL, 2, &s, NULL, NULL, NULL));
+    REFUSED(cst_segmentation_from_confusion(c, confusion, 2, NULL, NULL, NULL, NULL));
+    REFUSED_ALONE(cst_segmentation_evaluate_labels(NULL, Y, Y, 1, 2, 2, 2, 255, 0, &s, NULL));
+    REFUSED(cst_segmentation_evaluate_labels(c, NULL, Y, 1, 2, 2, 2, 255, 0, &s, NULL));
+    REFUSED(cst_segmentation_evaluate_labels(c, Y, NULL, 1, 2, 2, 2, 255, 0, &s, NULL));
+    REFUSED(cst_segmentation_evaluate_labels(c, Y, Y, 1, 2, 2, 2, 255, 0, NULL, NULL));
+    REFUSED_ALONE(cst_segmentation_evaluate_file(NULL, "maps", &config, 0, 0, 0, &report));
+    REFUSED(cst_segmentation_evaluate_file(c, NULL, &config, 0, 0, 0, &report));
+    REFUSED(cst_segmentation_evaluate_file(c, "maps", NULL, 0, 0, 0, &report));
+    REFUSED(cst_segmentation_evaluate_file(c, "maps", &unlabelled, 0, 0, 0, &report));
+    REFUSED(cst_segmentation_evaluate_file(c, "maps", &config, 0, 0, 0, NULL));
+    REFUSED_ALONE(
+        cst_segmentation_predict(NULL, NULL, NULL, "test", CST_MAP_PNG, "maps", NULL, NULL));
+    REFUSED(cst_segmentation_predict(c, NULL, NULL, "test", CST_MAP_PNG, "maps", NULL, NULL));
+}
+
+static void comparisons(void **state) {
+    cst_context *c = *state;
+    const float *const data[] = {P};
+    static const char *const names[] = {"a"};
+    cst_pool *pool = NULL;
+    cst_report *report = (cst_report *)(uintptr_t)8;
+    const cst_sweep_options sweep = {.key = "seed"};
+    assert_int_equal(cst_pool_from_memory(c, &pool, "oof", data, names, 1, ROWS, CLASSES, Y,
+                                          CST_OUTPUT_PROBABILITY),
+                     CST_OK);
+    REFUSED_ALONE(cst_compare(NULL, pool, NULL, &report));
+    assert_null(report);
+    REFUSED(cst_compare(c, NULL, NULL, &report));
+    REFUSED(cst_compare(c, pool, NULL, NULL));
+    REFUSED_ALONE(cst_ablate(NULL, pool, NULL, &report));
+    REFUSED(cst_ablate(c, NULL, NULL, &report));
+    REFUSED(cst_ablate(c, pool, NULL, NULL));
+    REFUSED_ALONE(cst_sweep(NULL, pool, &sweep, NULL, &report));
+    REFUSED(cst_sweep(c, NULL, &sweep, NULL, &report));
+    REFUSED(cst_sweep(c, pool, NULL, NULL, &report));
+    REFUSED(cst_sweep(c, pool, &sweep, NULL, NULL));
+    cst_pool_free(c, pool);
+}
+
+/* Lists inside of options, of which a text is missing or the whole list. */
+static void lists_of_options(void **state) {
+    cst_context *c = *state;
+    const float *const data[] = {P};
+    static const char *const names[] = {"a"};
+    static const char *const gap[] = {"average", NULL};
+    static const char *const settings[] = {"folds.count=2", NULL};
+    static const char *const sizes[] = {"1", NULL};
+    const cst_compare_options all[] = {
+        {.methods = gap, .method_count = 2},
+        {.settings = settings, .setting_count = 2},
+        {.setting_count = 1},
+    };
+    const cst_sweep_options sweep = {
+        .key = "pool.size", .values = sizes, .value_count = 1, .draws = 1};
+    const cst_sweep_options holed = {
+        .key = "pool.size", .values = sizes, .value_count = 2, .draws = 1};
+    const cst_sweep_options none = {.key = "pool.size", .value_count = 2, .draws = 1};
+    cst_pool *pool = NULL;
+    cst_report *report = NULL;
+    assert_int_equal(cst_pool_from_memory(c, &pool, "oof", data, names, 1, ROWS, CLASSES, Y,
+                                          CST_OUTPUT_PROBABILITY),
+                     CST_OK);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        REFUSED(cst_compare(c, pool, &all[i], &report));
+        REFUSED(cst_sweep(c, pool, &sweep, &all[i], &report));
+        if (all[i].setting_count > 0)
+            REFUSED(cst_ablate(c, pool, &all[i], &report));
+        assert_null(report);
+    }
+    REFUSED(cst_sweep(c, pool, &holed, NULL, &report));
+    REFUSED(cst_sweep(c, pool, &none, NULL, &report));
+    /* No list of methods is every method, whatever their count is said to be. */
+    cst_compare_options loose = {.method_count = 3, .settings = settings, .setting_count = 1};
+    assert_int_equal(cst_compare(c, pool, &loose, &report), CST_OK);
+    cst_report_free(c, report);
+    cst_pool_free(c, pool);
+}
+
+static void reports(void **state) {
+    cst_context *c = *state;
+    cst_report *report = NULL;
+    char *text = NULL;
+    assert_int_equal(cst_report_new(c, "folds", &report), CST_OK);
+    REFUSED_ALONE(cst_report_csv(NULL, report, &text));
+    REFUSED(cst_report_csv(c, NULL, &text));
+    REFUSED(cst_report_csv(c, report, NULL));
+    REFUSED_ALONE(cst_report_markdown(NULL, report, &text));
+    REFUSED(cst_report_markdown(c, NULL, &text));
+    REFUSED(cst_report_markdown(c, report, NULL));
+    REFUSED_ALONE(cst_report_text_full(NULL, report, 0, &text));
+    REFUSED(cst_report_text_full(c, NULL, 0, &text));
+    REFUSED(cst_report_text_full(c, report, 0, NULL));
+    cst_report_free(c, report);
+    REFUSED_ALONE(cst_context_set_memory(NULL, 0));
+    assert_int_equal(cst_context_memory(NULL), 0);
+    REFUSED_ALONE(cst_context_set_one_run(NULL, 1));
+}
+
+static void predictors(void **state) {
+    cst_context *c = *state;
+    cst_predictor *made = (cst_predictor *)(uintptr_t)8;
+    REFUSED_ALONE(cst_predictor_create(NULL, &made, NULL));
+    assert_null(made);
+    REFUSED(cst_predictor_create(c, &made, NULL));
+    REFUSED(cst_predictor_create(c, NULL, NULL));
+    REFUSED_ALONE(cst_predictor_predict(NULL, NULL, 0, NULL)); /* the rest: tests/model/predict.c */
+    assert_string_equal(cst_predictor_error(NULL), "");
+    cst_predictor_free(c, NULL);
+    cst_predictor_free(NULL, NULL);
+}
+
+int suite_null_scores(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scores),           cmocka_unit_test(out_of_distribution),
+        cmocka_unit_test(bootstraps),       cmocka_unit_test(statistics),
+        cmocka_unit_test(segmentation),     cmocka_unit_test(comparisons),
+        cmocka_unit_test(lists_of_options), cmocka_unit_test(reports),
+        cmocka_unit_test(predictors),
+    };
+    return cmocka_run_group_tests(tests, context_setup, context_teardown);
+}

@@ -1,0 +1,171 @@
+/*
+ * For the tests of weights: a folder that goes away, checkpoints written in it tensor by tensor,
+ * their numbers read back, and what the library says meanwhile. Paper: none.
+ */
+#ifndef CST_TEST_CHECKPOINTS_H
+#define CST_TEST_CHECKPOINTS_H
+
+#include "io_files.h"
+
+#include <corestack/safetensors.h>
+#include <corestack/weights.h>
+
+enum { PLACES_MAX = 64 };
+
+/* The tensors of the file that is written, by their places. */
+static char declared[PLACES_MAX][64];
+static int declared_count;
+
+static int weights_setup(void **state) {
+    int failed = files_setup(state);
+    fixture *f = *state;
+    if (!failed)
+        cst_context_set_log(f->context, listen, f);
+    return failed;
+}
+
+static inline const char *numbered(fixture *f, const char *stem, int number) {
+    (void)snprintf(f->path, sizeof f->path, "%s/%s%d.safetensors", f->folder, stem, number);
+    return f->path;
+}
+
+static inline void copy_path(char out[512], const char *path) {
+    (void)snprintf(out, 512, "%s", path);
+}
+
+/* ---- writing ---- */
+
+static inline cst_safetensors_writer *begin(fixture *f, const char *path) {
+    cst_safetensors_writer *writer = NULL;
+    declared_count = 0;
+    expect_ok(f, cst_safetensors_writer_open(f->context, &writer, path, CST_TENSOR_ORDER_SORTED));
+    return writer;
+}
+
+static inline void declare(fixture *f, cst_safetensors_writer *writer, const char *name,
+                           cst_dtype dtype, const int64_t *shape, int32_t axes) {
+    assert_true(declared_count < PLACES_MAX);
+    (void)snprintf(declared[declared_count++], 64, "%s", name);
+    expect_ok(f, cst_safetensors_writer_add(f->context, writer, name, dtype, shape, axes));
+}
+
+static inline int64_t tensor_named(const char *name) {
+    for (int i = 0; i < declared_count; i++)
+        if (strcmp(declared[i], name) == 0)
+            return i;
+    fail_msg("no tensor %s", name);
+    return -1;
+}
+
+static inline void give(fixture *f, cst_safetensors_writer *writer, const char *name,
+                        const double *values, int64_t count) {
+    expect_ok(
+        f, cst_safetensors_writer_put_f64(f->context, writer, tensor_named(name), values, count));
+}
+
+static inline void give_bytes(fixture *f, cst_safetensors_writer *writer, const char *name,
+                              const void *bytes, int64_t count) {
+    expect_ok(f, cst_safetensors_writer_put(f->context, writer, tensor_named(name), bytes, count));
+}
+
+static inline void end(fixture *f, cst_safetensors_writer *writer) {
+    expect_ok(f, cst_safetensors_writer_finish(f->context, writer));
+}
+
+/* Tensors "a" and "b" of two float32 each. */
+static inline void make_two(fixture *f, const char *path, const double *a, const double *b) {
+    static const int64_t two[] = {2};
+    cst_safetensors_writer *w = begin(f, path);
+    declare(f, w, "a", CST_DTYPE_F32, two, 1);
+    declare(f, w, "b", CST_DTYPE_F32, two, 1);
+    give(f, w, "a", a, 2);
+    give(f, w, "b", b, 2);
+    end(f, w);
+}
+
+/* Checkpoints STEM0... of some 10 MiB each: a large tensor, some of middle size, many small ones,
+ * integers; several strips and more than a wave of them. */
+static inline void make_large(fixture *f, const char *stem, int files) {
+    enum { LARGE = 2200000, MIDDLE = 50001, SMALL = 40 };
+    static double values[LARGE];
+    for (int k = 0; k < files; k++) {
+        cst_rng rng;
+        cst_rng_init(&rng, 7, CST_STREAM_TEST, (uint32_t)k);
+        for (int i = 0; i < LARGE; i++)
+            values[i] = cst_rng_uniform(&rng) - 0.5;
+        cst_safetensors_writer *w = begin(f, numbered(f, stem, k));
+        declare(f, w, "large", CST_DTYPE_F32, (int64_t[]){2, LARGE / 2}, 2);
+        declare(f, w, "half", CST_DTYPE_F16, (int64_t[]){MIDDLE}, 1);
+        declare(f, w, "brain", CST_DTYPE_BF16, (int64_t[]){MIDDLE}, 1);
+        declare(f, w, "wide", CST_DTYPE_F64, (int64_t[]){MIDDLE}, 1);
+        declare(f, w, "ints", CST_DTYPE_I32, (int64_t[]){3}, 1);
+        for (int i = 0; i < SMALL; i++) {
+            char name[32];
+            (void)snprintf(name, sizeof name, "small%02d", i);
+            declare(f, w, name, CST_DTYPE_F32, (int64_t[]){i}, 1);
+        }
+        give(f, w, "wide", values, MIDDLE);
+        give(f, w, "large", values, LARGE);
+        for (int i = 0; i < SMALL; i++) {
+            char name[32];
+            (void)snprintf(name, sizeof name, "small%02d", i);
+            give(f, w, name, values + i, i);
+        }
+        const int32_t ints[3] = {1, 2, 3};
+        give_bytes(f, w, "ints", ints, sizeof ints);
+        give(f, w, "brain", values, MIDDLE);
+        give(f, w, "half", values, MIDDLE);
+        end(f, w);
+    }
+}
+
+/* ---- reading ---- */
+
+static inline cst_checkpoints *open_numbered(fixture *f, const char *stem, int count) {
+    char paths[8][512];
+    const char *list[8];
+    assert_true(count <= 8);
+    for (int k = 0; k < count; k++) {
+        copy_path(paths[k], numbered(f, stem, k));
+        list[k] = paths[k];
+    }
+    cst_checkpoints *all = NULL;
+    expect_ok(f, cst_checkpoints_open(f->context, &all, list, count));
+    return all;
+}
+
+/* Opens the file; the number of its tensor of that name. */
+static inline int64_t open_at(fixture *f, const char *path, const char *name,
+                              cst_safetensors **file) {
+    expect_ok(f, cst_safetensors_open(f->context, file, path));
+    int64_t tensor = cst_safetensors_find(*file, name);
+    assert_true(tensor >= 0);
+    return tensor;
+}
+
+/* All elements of a tensor, of which there must be `count`. */
+static inline void values_of(fixture *f, const char *path, const char *name, double *out,
+                             int64_t count) {
+    cst_safetensors *file = NULL;
+    int64_t tensor = open_at(f, path, name, &file);
+    assert_int_equal(cst_safetensors_elements(file, tensor), count);
+    expect_ok(f, cst_safetensors_read_f64(f->context, file, tensor, 0, count, out));
+    cst_safetensors_close(f->context, file);
+}
+
+/* value NULL: the key is not there. */
+static inline void expect_metadata(fixture *f, const char *path, const char *key,
+                                   const char *value) {
+    cst_safetensors *file = NULL;
+    expect_ok(f, cst_safetensors_open(f->context, &file, path));
+    const char *found = cst_safetensors_metadata(file, key);
+    if (value) {
+        assert_non_null(found);
+        assert_string_equal(found, value);
+    } else {
+        assert_null(found);
+    }
+    cst_safetensors_close(f->context, file);
+}
+
+#endif

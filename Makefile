@@ -64,10 +64,10 @@ fuzz: ## Every fuzz target for a minute (SECONDS=60), figures into docs/reliabil
 bench: ## Speed and memory, both sides of each ratio in one run
 	@scripts/bench.sh
 
-experiments: build ## Runs every experiment on the pools that are there: docs/results.md, docs/claims.md (40 minutes)
+experiments: build ## Runs every experiment on the pools that are there: experiments/results.md, experiments/claims.md (40 minutes)
 	@experiments/all.sh
 
-claims: ## Rebuilds docs/claims.md from the figures of the experiments
+claims: ## Rebuilds experiments/claims.md from the figures of the experiments
 	@experiments/claims/run.py
 
 clean: ## Removes the build folders

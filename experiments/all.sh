@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs every experiment on the pools that are there and writes docs/results.md and docs/claims.md.
+# Runs every experiment on the pools that are there and writes experiments/results.md and experiments/claims.md.
 #   experiments/all.sh [--pools DIR]... [--resamples N]
 # One experiment fails: the others run, and the exit code is 1.
 set -u

@@ -1,7 +1,7 @@
-"""What the experiments share: finding pools, running corestack, Markdown tables, sections of docs/results.md.
+"""What the experiments share: finding pools, running corestack, Markdown tables, sections of experiments/results.md.
 
-Each experiments/NAME/run.py writes its own section of docs/results.md, between two markers, and its figures to
-experiments/NAME/figures.json, from which experiments/claims/run.py writes docs/claims.md.
+Each experiments/NAME/run.py writes its own section of experiments/results.md, between two markers, and its figures to
+experiments/NAME/figures.json, from which experiments/claims/run.py writes experiments/claims.md.
 """
 import argparse
 import hashlib
@@ -15,7 +15,7 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
-# Sections in the order of docs/results.md.
+# Sections in the order of experiments/results.md.
 SECTIONS = ["clean", "weight-space", "regression", "corruptions", "dense", "long-tail", "domain-shift", "ablation", "threshold", "pool-size", "ood", "kappa",
             "lambda", "ece", "bounds", "seeds", "default"]
 
@@ -28,7 +28,7 @@ Common to all: everything is fitted and chosen on a pool's `oof` split. A test s
 figures are of its own models and data sets (ImageNet and others), which are not public as predictions; ours are of
 the small pools below. So figures are not comparable across the two, but orders and signs are. Method names: the paper's
 "CoRe-Stack" is `prototype`, its "CoRe-Stack+" is `paper`, what this project ships is `default`;
-[baselines.md](baselines.md) defines the rest. ECE: top label, 15 equal-width bins, in l1. Intervals [low, high] are 95%
+[baselines.md](../docs/baselines.md) defines the rest. ECE: top label, 15 equal-width bins, in l1. Intervals [low, high] are 95%
 percentile bootstrap over samples; binned ECE is larger in resamples, so its value may lie at the lower end or below it.
 Members are trained once: intervals and tests hold for these members.
 """
@@ -88,7 +88,7 @@ def arguments(document, resamples=1000):
                         help="a folder with pools in it; may be repeated (data/pools, ../shared/pools, examples)")
     parser.add_argument("--only", action="append", default=[], metavar="POOL", help="these pools alone")
     parser.add_argument("--tool", default=str(ROOT / "build" / "corestack"))
-    parser.add_argument("--out", default=str(ROOT / "docs" / "results.md"))
+    parser.add_argument("--out", default=str(ROOT / "experiments" / "results.md"))
     parser.add_argument("--resamples", type=int, default=resamples)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--fresh", action="store_true", help="run again what an earlier run of the same tool has left")

@@ -202,7 +202,7 @@ def pool_figures(options, manifest, preset):
 
 
 def section(options, pools):
-    """The lines of docs/results.md."""
+    """The lines of experiments/results.md."""
     runs = [(name, preset, r) for name, presets in pools.items() for preset, r in presets.items()]
     n = common.number
     errors = [[name, preset, r["kept"], r["samples"], f"{100 * r['holdout']['error']:.2f}", f"**{100 * r['holdout']['bound']:.2f}**",
@@ -221,7 +221,7 @@ def section(options, pools):
     vacuous = sum(r["pac_bayes"]["vacuous"] is True for _, _, r in runs)
     least = sum(r["holdout"]["bound"] <= min(r["pac_bayes_kl"]["bound"], r["tandem"]["bound"]) for _, _, r in runs)
     return ["What the paper says: a PAC-Bayes bound of the stack's risk, and a spectrum that the projection makes better. What "
-            "`corestack bound` says of fits of two presets, with `delta` 0.05 and `alpha` 0.1 ([bounds.md](bounds.md) has what each "
+            "`corestack bound` says of fits of two presets, with `delta` 0.05 and `alpha` 0.1 ([bounds.md](../docs/bounds.md) has what each "
             "needs).", "",
             "Errors in percent of split test. \"Error\": measured; \"holdout\": above it by the exact binomial tail, for the stack; "
             "\"PAC-Bayes-kl\": for one member drawn at random, and twice that for their vote; \"tandem\": for another vote of the "

@@ -1,4 +1,4 @@
-"""Rows of docs/claims.md on the penalty, the bound of the risk, blending and out-of-fold estimates: functions of figures, as those of run.py."""
+"""Rows of experiments/claims.md on the penalty, the bound of the risk, blending and out-of-fold estimates: functions of figures, as those of run.py."""
 from theory import BOUNDS, RISK, TESTS, each_pool, parameters, runs, statement, verdict
 
 

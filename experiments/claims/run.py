@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Writes docs/claims.md from the figures that the experiments left, or checks that it says what they say.
+"""Writes experiments/claims.md from the figures that the experiments left, or checks that it says what they say.
 
     experiments/claims/run.py            # writes
-    experiments/claims/run.py --check    # exit code 1 if docs/claims.md is not what it would write
+    experiments/claims/run.py --check    # exit code 1 if experiments/claims.md is not what it would write
 
 Verdicts are computed here from experiments/*/figures.json by the rule that stands with each claim.
 """
@@ -483,7 +483,7 @@ def judge_all(claims, missing):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--out", default=str(ROOT / "docs" / "claims.md"))
+    parser.add_argument("--out", default=str(ROOT / "experiments" / "claims.md"))
     options = parser.parse_args()
     missing = []
     parts = {"statement": judge_all(STATEMENTS, missing), "measured claim": judge_all(MEASURED, missing)}

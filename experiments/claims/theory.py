@@ -1,4 +1,4 @@
-"""Rows of docs/claims.md on propositions, lemmas, corollaries and remarks: functions of figures, as those of run.py."""
+"""Rows of experiments/claims.md on propositions, lemmas, corollaries and remarks: functions of figures, as those of run.py."""
 import math
 import statistics
 
@@ -89,7 +89,7 @@ def ridge_moves(f):
             statement(small["change"] <= small["claimed"] or not small["precondition"], met == len(cases)),
             f"Rule: no exception. One row, x = 0.1, y = 0, lambda = 1, moved to x = 2.6, y = 1, which the precondition allows: the weight moves by {small['change']:.3f}, "
             f"and at most {small['claimed']:.1f} is said. Under planted noise in members' probabilities it was met in {met} of {len(cases)} cases, with a bound "
-            f"that is at least {min(row['claimed'] / row['change'] for row in cases):,.0f} times the change; the bound in [bounds.md](bounds.md), which needs no "
+            f"that is at least {min(row['claimed'] / row['change'] for row in cases):,.0f} times the change; the bound in [bounds.md](../docs/bounds.md), which needs no "
             f"precondition, in {ours}, at least {min(row['bound'] / row['change'] for row in cases):.0f} times the change. {TESTS}", BOUNDS)
 
 
@@ -260,7 +260,7 @@ def cka_growth(f):
     products = math.log(b["rows"] * b["landmarks"] ** 2 / (a["rows"] * a["landmarks"] ** 2)) / math.log(b["rows"] / a["rows"])
     return ("With sqrt(N) landmarks CKA takes K^2 N log N", statement(products <= 1.2),
             f"Rule: the number of products grows with a power of N of at most 1.2. All pairs of members take K^2 N m^2 / 2 products of features, with m landmarks: {b['landmarks']} of {b['rows']:,} "
-            f"rows, {a['landmarks']} of {a['rows']:,}; a power of {products:.2f}, that of exact CKA, with a smaller constant ([redundancy.md](redundancy.md)). User seconds of {g['members']} members, one "
+            f"rows, {a['landmarks']} of {a['rows']:,}; a power of {products:.2f}, that of exact CKA, with a smaller constant ([redundancy.md](../docs/redundancy.md)). User seconds of {g['members']} members, one "
             "run on a shared machine: " + "; ".join(how + " " + ", ".join(f"{r['seconds']:.2f} (N = {r['rows']:,})" for r in g[rule]) for rule, how in (("exact", "exact"), ("nystrom", "landmarks")))
             + ".", COMPLEXITY)
 
@@ -271,7 +271,7 @@ def few_landmarks(f):
     return ("sqrt(N) uniform landmarks are enough for CKA", verdict(met, len(rows)),
             f"Rule: no pair comes to the other side of 0.85. Met on {met} of {len(rows)} pools. Pairs that do, the largest error and the median: "
             + "; ".join(f"{n} {r['crossed']} of {r['pairs']}, {r['most']:.1g}, {r['median']:.1g}" for n, r in rows.items())
-            + ". These have ten classes; on other pools the error of a pair can exceed 0.05 ([method.md](method.md)).", COMPLEXITY)
+            + ". These have ten classes; on other pools the error of a pair can exceed 0.05 ([method.md](../docs/method.md)).", COMPLEXITY)
 
 
 def hashing(f):

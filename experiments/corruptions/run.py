@@ -134,7 +134,7 @@ def finding(figures, robust):
             f"Weights at or above 0 (`--set loglinear.nonnegative=true`) take `default` to {pair(NONNEGATIVE)} on `vision`"
             + (f" and from {100 * figures['cifar10']['default']['mce']:.1f}% to "
                f"{100 * figures['cifar10'][NONNEGATIVE]['mce']:.1f}% error on `cifar10`" if "cifar10" in figures else "")
-            + ". They cost nested NLL on clean rows of nearly every pool ([robustness.md](robustness.md)), so they are an "
+            + ". They cost nested NLL on clean rows of nearly every pool ([robustness.md](../docs/robustness.md)), so they are an "
             "option and not the default.", "",
             "What to do: if rows in use may be far from those that were fitted on, compare methods on a shifted split "
             "of your own (`corestack compare POOL --split SHIFTED`). Without one, the plain average is the cautious "

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The default stack against the baselines on every pool, with five checks (part of docs/results.md).
+"""The default stack against the baselines on every pool, with five checks (part of experiments/results.md).
 
     experiments/default/run.py [--pools DIR]... [--only POOL]... [--resamples N]
 

@@ -76,7 +76,7 @@ def main():
              "What we measure. mIoU: mean over classes of the IoU of all pixels of the split. AP: COCO's, over IoU 0.50 to 0.95. The best "
              "single member is the one of highest mIoU out of fold in a segmentation and of highest AP in a detection. \"less `default`\": "
              "paired difference to `default`, 95% bootstrap interval over images. Label maps of `default` take offsets "
-             "chosen for mIoU (docs/segmentation.md); some of the settings of detection were chosen on the nested AP of `bccd` and "
+             "chosen for mIoU ([segmentation.md](../docs/segmentation.md)); some of the settings of detection were chosen on the nested AP of `bccd` and "
              "`detection`, so their oof columns are a little optimistic for `default`.", ""]
     figures = {}
     for name, manifest in pools.items():

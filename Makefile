@@ -64,11 +64,11 @@ fuzz: ## Every fuzz target for a minute (SECONDS=60), figures into docs/reliabil
 bench: ## Speed and memory, both sides of each ratio in one run
 	@scripts/bench.sh
 
-experiments: build ## Runs every experiment on the pools that are there: experiments/results.md, experiments/claims.md (40 minutes)
+experiments: build ## Runs every experiment on the pools that are there, into experiments/results.md and claims.md (40 minutes)
 	@experiments/all.sh
 
-claims: ## Rebuilds experiments/claims.md from the figures of the experiments
-	@experiments/claims/run.py
+claims: ## Writes experiments/results.md and claims.md again from the stored figures
+	@experiments/all.sh --write-only
 
 clean: ## Removes the build folders
 	rm -rf build build-debug build-gcc build-clang build-asan-ubsan build-tsan build-python build-fuzz

@@ -127,6 +127,8 @@ def landmarks(options, manifest):
 
 def main():
     options = common.arguments(__doc__)
+    if options.write_only:
+        return  # it has no section
     pools = common.find_pools(options, POOLS)
     rng = np.random.default_rng(options.seed)
     figures = {"growth": growth(options), "hashing": hashing(options), "gates": {n: gates(m) for n, m in pools.items()},

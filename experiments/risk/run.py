@@ -285,6 +285,8 @@ def spectrum(options, manifest):
 
 def main():
     options = common.arguments(__doc__)
+    if options.write_only:
+        return  # it has no section
     pools = common.find_pools(options, common.EVERY_POOL)
     rng = np.random.default_rng(options.seed)
     equal = np.array([0.0, np.log(1e6)])  # log det H of two learners with equal losses

@@ -56,7 +56,7 @@ coverage: ## Lines and branches that the tests reach, into docs/reliability.md
 	@scripts/dependencies.sh build test long
 	@scripts/coverage.sh --write
 
-fuzz: ## Every fuzz target for a minute (SECONDS=60), figures into docs/reliability.md
+fuzz: ## Every fuzz target for a minute (SECONDS=60), figures into fuzz/figures.md
 	@scripts/dependencies.sh build test fuzz
 	@scripts/fuzz.sh $(or $(SECONDS),60)
 	@scripts/fuzz.sh --figures

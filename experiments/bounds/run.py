@@ -3,7 +3,7 @@
 
     experiments/bounds/run.py [--pools DIR]... [--only POOL]...
 
-experiments/claims/run.py takes its rows on theorems from these figures. The small cases are those of tests/test_spectral.c,
+experiments/claims/run.py takes its rows on theorems from these figures. The small cases are those of tests/bounds/spectral.c,
 computed again with NumPy.
 """
 import json

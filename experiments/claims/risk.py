@@ -231,7 +231,7 @@ def no_leak(f):
     return ("Nested scores are free of leaks", verdict(met, len(cases)),
             "Rule: with permuted labels, nested top-1 is not above the frequency of the commonest class at p < 0.001. "
             f"Met on {met} of {len(cases)} fits; the largest excess is {100 * above[1]['top1']:.1f}% where chance is {100 * above[1]['chance']:.1f} ({above[0]}). On the rows it was fitted on, a fit "
-            f"reaches up to {100 * seen[1]['seen_top1']:.1f} where chance is {100 * seen[1]['chance']:.1f} ({seen[0]}). If that is near chance too, the check says little; tests/test_leakage.c has a fit that is far above chance, and planted "
+            f"reaches up to {100 * seen[1]['seen_top1']:.1f} where chance is {100 * seen[1]['chance']:.1f} ({seen[0]}). If that is near chance too, the check says little; tests/bounds/leakage.c has a fit that is far above chance, and planted "
             f"leaks that the checks find. The other two flags of `--leakage` are about pools, not about the fit: {others}.", BOUNDS)
 
 

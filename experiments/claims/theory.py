@@ -33,7 +33,7 @@ def each_pool(f):
 
 
 BOUNDS = "experiments/bounds/run.py"
-TESTS = "tests/test_spectral.c has small cases too."
+TESTS = "tests/bounds/spectral.c has small cases too."
 
 
 def spectral_full(f):

@@ -111,7 +111,7 @@ def penalties(rng):
     faint = World(1, 20, 0.9)
     values = np.linalg.eigvalsh(faint.covariance)
     closed, edge = star(values, 0.9, 10**9)
-    # Members without copies: all that is there is above the edge.
+    # Members without copies: all eigenvalues are above the edge.
     bare = World(4, 1)
     none, bare_edge = star(np.linalg.eigvalsh(bare.covariance), bare.noise, 10**9)
     return {"members": 20, "clusters": 5, "sizes": out, "faint": {"star": closed, "edge": edge, "signal": float(values.max() - 0.9)},

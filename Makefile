@@ -57,7 +57,7 @@ coverage: ## Lines and branches that the tests reach, into docs/reliability.md
 	@scripts/dependencies.sh build test long
 	@scripts/coverage.sh --write
 
-fuzz: ## Every fuzz target for a minute (SECONDS=60), figures into docs/reliability.md
+fuzz: ## Every fuzz target for a minute (SECONDS=60), figures into fuzz/figures.md
 	@scripts/dependencies.sh build test fuzz
 	@scripts/fuzz.sh $(or $(SECONDS),60)
 	@scripts/fuzz.sh --figures
@@ -65,11 +65,11 @@ fuzz: ## Every fuzz target for a minute (SECONDS=60), figures into docs/reliabil
 bench: ## Speed and memory, both sides of each ratio in one run
 	@scripts/bench.sh
 
-experiments: build ## Runs every experiment on the pools that are there: docs/results.md, docs/claims.md (40 minutes)
+experiments: build ## Runs every experiment on the pools that are there, into experiments/results.md and claims.md (40 minutes)
 	@experiments/all.sh
 
-claims: ## Rebuilds docs/claims.md from the figures of the experiments
-	@experiments/claims/run.py
+claims: ## Writes experiments/results.md and claims.md again from the stored figures
+	@experiments/all.sh --write-only
 
 clean: ## Removes the build folders
 	rm -rf build build-debug build-gcc build-readers build-clang build-asan-ubsan build-tsan build-python build-fuzz

@@ -1,4 +1,4 @@
-"""The Python package in five short stories, one for each kind of user, then the other tasks. Run it from the repository's
+"""A tour of the Python package, with a part for each of five kinds of user, then the other tasks. Run it from the repository's
 folder:
 
     python docs/tutorial.py
@@ -7,7 +7,7 @@ Cells begin with `# %%`, so that editors and Jupytext show it as a notebook. The
 """
 # %% [markdown]
 # # An engineer with many checkpoints
-# Which of sixteen classifiers of noisy digits are worth running, and what does that cost?
+# Which of sixteen classifiers of noisy digits are worth running, and at what cost?
 
 # %%
 import json
@@ -38,7 +38,7 @@ for member in stack.report["dropped"][:3]:
     print(" ", member["text"])
 
 # %% [markdown]
-# The smallest set that is still good: the loss on held-out rows for every number of members, and a budget.
+# The held-out loss for every number of members, and a fit within a budget.
 
 # %%
 for step in stack.report["path"][:6]:
@@ -54,7 +54,7 @@ print(f"NLL {scores['nll']:.3f} [{scores['nll_ci'][0]:.3f}, {scores['nll_ci'][1]
 
 # %% [markdown]
 # # A data scientist in a competition
-# A folder of `oof_NAME.npy` and `test_NAME.npy` (or .csv) with `oof_labels.npy` is a pool as it is.
+# A folder with `oof_NAME.npy` and `test_NAME.npy` (or .csv) and `oof_labels.npy` is a pool.
 
 # %%
 with tempfile.TemporaryDirectory() as competition:
@@ -71,7 +71,7 @@ print("weights:", blend.weights)
 
 # %% [markdown]
 # # A researcher
-# Baselines and presets under one protocol, with intervals and paired tests.
+# Baselines and presets on the same rows, with intervals and paired tests.
 
 # %%
 some = {name: oof[name] for name in ("svm_rbf", "knn_5", "lda", "forest_a")}
@@ -85,19 +85,19 @@ for test_of_two in table["tests"]:
 print(corestack.metrics.definition("ece"))
 
 # %% [markdown]
-# # An engineer of a service
-# The model is a file of some kilobytes that C reads (docs/prediction.md); Python gives the same bytes.
+# # An engineer with a prediction service
+# The model is a file of a few kilobytes that C reads too (docs/prediction.md); predictions are the same bytes.
 
 # %%
 with tempfile.TemporaryDirectory() as place:
     stack.save(f"{place}/digits.cstack")
     served = corestack.load(f"{place}/digits.cstack")
     print((Path(place) / "digits.cstack").stat().st_size, "bytes")
-needed = {name: test[name] for name in served.kept}  # only these have to run
+needed = {name: test[name] for name in served.kept}  # only these must run
 assert served.predict(needed).tobytes() == p.tobytes()
 
 # %% [markdown]
-# For one request at a time, a predictor: memory and model are ready, a call takes microseconds.
+# A predictor serves one request at a time, in microseconds.
 
 # %%
 predictor = served.predictor()
@@ -105,8 +105,8 @@ one = predictor([test[name][0] for name in served.kept])  # (classes,)
 assert np.allclose(one, p[0], atol=1e-6)
 
 # %% [markdown]
-# # A system for automatic machine learning
-# scikit-learn's interface. X may hold predictions, or features for base classifiers that the stack trains out of fold.
+# # An AutoML system
+# scikit-learn's interface. X holds predictions, or features for base classifiers that are trained out of fold.
 
 # %%
 try:
@@ -139,7 +139,7 @@ else:
 
 # %% [markdown]
 # # Regression
-# The same functions with `task="regression"`; predictions come with variances and intervals.
+# The same functions with `task="regression"`; predictions have variances and intervals.
 
 # %%
 folder = Path("examples/concrete")

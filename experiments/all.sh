@@ -1,7 +1,8 @@
 #!/bin/sh
-# Runs every experiment on the pools that are there and writes docs/results.md and docs/claims.md.
+# Runs every experiment on the pools that are there and writes experiments/results.md and experiments/claims.md.
 #   experiments/all.sh [--pools DIR]... [--resamples N]
-# One experiment fails: the others run, and the exit code is 1.
+#   experiments/all.sh --write-only      # measures nothing: writes both pages again from the stored figures
+# If an experiment fails, the others still run and the exit code is 1.
 set -u
 cd "$(dirname "$0")/.."
 failed=0

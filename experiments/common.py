@@ -1,7 +1,9 @@
-"""What the experiments share: finding pools, running corestack, Markdown tables, sections of docs/results.md.
+"""What the experiments share: finding pools, running corestack, Markdown tables, sections of experiments/results.md.
 
-Each experiments/NAME/run.py writes its own section of docs/results.md, between two markers, and its figures to
-experiments/NAME/figures.json, from which experiments/claims/run.py writes docs/claims.md.
+Each experiments/NAME/run.py measures and writes one section of experiments/results.md. It stores its figures in
+experiments/NAME/figures.json, from which experiments/claims/run.py writes experiments/claims.md, and what its section shows
+besides (rows of tables, conditions of the run) in experiments/NAME/page.json. With --write-only it measures nothing and
+writes the section again from these two files.
 """
 import argparse
 import hashlib
@@ -10,62 +12,65 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
-# Sections in the order of docs/results.md.
+# Sections in the order of experiments/results.md.
 SECTIONS = ["clean", "weight-space", "regression", "corruptions", "dense", "long-tail", "domain-shift", "ablation", "threshold", "pool-size", "ood", "kappa",
             "lambda", "ece", "bounds", "seeds", "default"]
 
 INTRODUCTION = """# Results on real pools
 
-Each section stands between two markers and is written by the command in them; `experiments/all.sh` (`make experiments`)
-writes all. What the claims of the paper come to is in [claims.md](claims.md).
+This page is generated. The command in the marker above each section writes it; `make experiments` writes all of them.
+[docs/results.md](../docs/results.md) is a one-page summary, [claims.md](claims.md) has the verdict on each claim of the
+paper.
 
-Common to all: everything is fitted and chosen on a pool's `oof` split. A test split is scored, never chosen by. The paper's
-figures are of its own models and data sets (ImageNet and others), which are not public as predictions; ours are of
-the small pools below. So figures are not comparable across the two, but orders and signs are. Method names: the paper's
-"CoRe-Stack" is `prototype`, its "CoRe-Stack+" is `paper`, what this project ships is `default`;
-[baselines.md](baselines.md) defines the rest. ECE: top label, 15 equal-width bins, in l1. Intervals [low, high] are 95%
-percentile bootstrap over samples; binned ECE is larger in resamples, so its value may lie at the lower end or below it.
-Members are trained once: intervals and tests hold for these members.
+In every experiment, all fitting and all choices use a pool's `oof` split, and the `test` split is only scored. The paper's
+figures are for its own models and data sets, such as ImageNet, whose predictions are not public. Ours are for the small
+pools described below, so compare orders and signs, not values. The paper's CoRe-Stack is our preset `prototype`, its
+CoRe-Stack+ is `paper`, and `default` is this project's own; [baselines.md](../docs/baselines.md) defines the other methods.
+
+ECE is the top-label error in l1 with 15 equal-width bins. Intervals [low, high] are 95% percentile bootstrap intervals over
+samples. Resampling increases a binned ECE, so its value may lie at the lower end of its interval or below it. Members were
+trained once, so intervals and tests do not cover the variation between trainings.
 """
 
 # How each pool was made, and the command that makes it again.
 POOLS = {
-    "cifar10": ("CIFAR-10, sixteen small networks trained for a few epochs, frozen and scored on held-out images",
-                "no script here makes it; any pool with its splits will do, below a folder given by --pools"),
-    "vision": ("Fashion-MNIST, 24 members (networks and classical), frozen", "made by experiments/pools/vision.py vision"),
-    "vision_longtail": ("Fashion-MNIST trained on long-tailed classes, 15 members, frozen, tested on balanced classes",
+    "cifar10": ("CIFAR-10: sixteen small networks trained for a few epochs, frozen",
+                "no script here makes it; use --pools to name a folder with a pool of the same splits"),
+    "vision": ("Fashion-MNIST: 24 networks and classical models, frozen", "made by experiments/pools/vision.py vision"),
+    "vision_longtail": ("Fashion-MNIST with long-tailed training classes and a balanced test split: 15 members, frozen",
                         "made by experiments/pools/vision.py vision_longtail"),
-    "weight_space": ("Fashion-MNIST, one small CNN trained, fine-tuned, averaged and sampled in many ways, five other models, frozen",
+    "weight_space": ("Fashion-MNIST: one small CNN trained, fine-tuned, averaged and sampled in many ways, and five other models, frozen",
                      "made by experiments/weight-space/train.py, then run.py"),
-    "fashion": ("Fashion-MNIST, 18 members, frozen", "made by experiments/pools/fashion_mnist.py"),
-    "mnist": ("noisy MNIST of 14x14, 18 members, true out-of-fold", "made by experiments/pools/mnist.py"),
-    "union20": ("MNIST and Fashion-MNIST together, 16 classical members, true out-of-fold",
+    "fashion": ("Fashion-MNIST: 18 members, frozen", "made by experiments/pools/fashion_mnist.py"),
+    "mnist": ("noisy MNIST at 14x14: 18 members, out-of-fold predictions", "made by experiments/pools/mnist.py"),
+    "union20": ("MNIST and Fashion-MNIST together: 16 classical models, out-of-fold predictions",
                 "made by experiments/pools/union.py --classes 20"),
-    "union40": ("the same with turned images as classes of their own, true out-of-fold",
+    "union40": ("as `union20`, with rotated images as further classes: 16 classical models, out-of-fold predictions",
                 "made by experiments/pools/union.py --classes 40"),
-    "digits_hard": ("scikit-learn's digits with strong noise, 16 classical members, true out-of-fold",
+    "digits_hard": ("scikit-learn's digits with strong noise: 16 classical models, out-of-fold predictions",
                     "made by experiments/pools/classic.py digits_hard"),
-    "breast_cancer": ("scikit-learn's Wisconsin set, 17 classical members, true out-of-fold",
+    "breast_cancer": ("scikit-learn's Wisconsin breast cancer set: 17 classical models, out-of-fold predictions",
                       "made by experiments/pools/classic.py breast_cancer"),
-    "wine": ("scikit-learn's wine, 17 classical members, true out-of-fold", "made by experiments/pools/classic.py wine"),
-    "camvid": ("CamVid, seven small networks on 240x180 frames of driving, frozen; its own splits: validation frames are one drive, "
-               "test frames others", "made by experiments/pools/camvid.py"),
-    "camvid_recordings": ("the same networks on the same held-out frames, divided so that both splits hold every recording",
+    "wine": ("scikit-learn's wine set: 17 classical models, out-of-fold predictions", "made by experiments/pools/classic.py wine"),
+    "camvid": ("CamVid: seven small networks on 240x180 frames of driving, frozen; CamVid's own splits, whose validation and test "
+               "frames come from different drives", "made by experiments/pools/camvid.py"),
+    "camvid_recordings": ("the same networks and held-out frames as `camvid`, divided so that both splits contain every recording",
                           "made by experiments/pools/camvid_recordings.py"),
-    "segmentation": ("32 frames of that at 40x30 with four of the networks; committed", "made by examples/segmentation/make_pool.py"),
-    "bccd": ("BCCD blood cells, six small detectors, frozen", "made by experiments/pools/bccd.py"),
-    "detection": ("70 of its images with four of the detectors; committed", "made by examples/detection/make_pool.py"),
-    "diabetes": ("scikit-learn's diabetes, 18 regressors, true out-of-fold", "made by experiments/pools/regression.py"),
-    "concrete": ("strength of concrete, 18 regressors, true out-of-fold; committed in part", "made by experiments/pools/regression.py"),
-    "ames": ("log prices of houses in Ames, 18 regressors, true out-of-fold", "made by experiments/pools/regression.py"),
-    "meats": ("water, fat and protein of meat from spectra, 22 regressors, true out-of-fold", "made by experiments/pools/regression.py"),
-    "diamonds": ("log prices of diamonds, 17 regressors, true out-of-fold", "made by experiments/pools/regression.py"),
-    "digits": ("scikit-learn's digits with noise, 16 classical members, true out-of-fold; committed",
+    "segmentation": ("32 frames of CamVid at 40x30, four of the networks (examples/segmentation)", "made by examples/segmentation/make_pool.py"),
+    "bccd": ("BCCD blood cells: six small detectors, frozen", "made by experiments/pools/bccd.py"),
+    "detection": ("70 images of BCCD, four of the detectors (examples/detection)", "made by examples/detection/make_pool.py"),
+    "diabetes": ("scikit-learn's diabetes set: 18 regressors, out-of-fold predictions", "made by experiments/pools/regression.py"),
+    "concrete": ("strength of concrete: 18 regressors, out-of-fold predictions (examples/concrete)", "made by experiments/pools/regression.py"),
+    "ames": ("log prices of houses in Ames: 18 regressors, out-of-fold predictions", "made by experiments/pools/regression.py"),
+    "meats": ("water, fat and protein of meat from spectra: 22 regressors, out-of-fold predictions", "made by experiments/pools/regression.py"),
+    "diamonds": ("log prices of diamonds: 17 regressors, out-of-fold predictions", "made by experiments/pools/regression.py"),
+    "digits": ("scikit-learn's digits with noise: 16 classical models, out-of-fold predictions (examples/digits)",
                "made by examples/digits/make_pool.py"),
 }
 EVERY_POOL = ["digits", "breast_cancer", "digits_hard", "fashion", "mnist", "union20", "union40", "vision",
@@ -82,28 +87,29 @@ PAPER_METHODS = {
 # ---- command line and pools -----------------------------------------------------------------------------------------
 
 def arguments(document, resamples=1000):
-    """The options that all scripts take. Folders of --pools are looked through before the usual ones."""
+    """The options that all scripts take. Folders of --pools are searched before the default ones."""
     parser = argparse.ArgumentParser(description=document.splitlines()[0])
     parser.add_argument("--pools", action="append", default=[], metavar="DIR",
                         help="a folder with pools in it; may be repeated (data/pools, ../shared/pools, examples)")
     parser.add_argument("--only", action="append", default=[], metavar="POOL", help="these pools alone")
     parser.add_argument("--tool", default=str(ROOT / "build" / "corestack"))
-    parser.add_argument("--out", default=str(ROOT / "docs" / "results.md"))
+    parser.add_argument("--out", default=str(ROOT / "experiments" / "results.md"))
     parser.add_argument("--resamples", type=int, default=resamples)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--fresh", action="store_true", help="run again what an earlier run of the same tool has left")
+    parser.add_argument("--fresh", action="store_true", help="do not reuse results of earlier runs of the same tool")
+    parser.add_argument("--write-only", action="store_true", help="write the section again from the stored figures")
     options = parser.parse_args()
     options.folders = [pathlib.Path(p) for p in options.pools] + [ROOT / "data" / "pools", ROOT.parent / "shared" / "pools",
                                                                   ROOT / "examples"]
     options.missing = []
-    if not pathlib.Path(options.tool).exists():
-        sys.exit(f"{options.tool} is not there: build it with `make`, or name it with --tool")
+    if not options.write_only and not pathlib.Path(options.tool).exists():
+        sys.exit(f"{options.tool} does not exist: build it with `make`, or name another with --tool")
     return options
 
 
 def find_pools(options, names):
-    """{name: manifest} of the pools that are there, in the order of names; says which are not. Without any, there is nothing
-    to do, and the script ends."""
+    """{name: manifest} of the pools that were found, in the order of names; reports the others. The script ends if there is
+    none."""
     found = {}
     for name in names:
         if options.only and name not in options.only:
@@ -113,9 +119,9 @@ def find_pools(options, names):
             found[name] = places[0]
         else:
             options.missing.append(name)
-            print(f"pool {name} is not there: {POOLS[name][1]}", file=sys.stderr)
+            print(f"pool {name} was not found: {POOLS[name][1]}", file=sys.stderr)
     if not found:
-        print("none of the pools of this experiment is there: its section is left as it is", file=sys.stderr)
+        print("no pool of this experiment was found: its section is unchanged", file=sys.stderr)
         sys.exit(0)
     return found
 
@@ -218,24 +224,30 @@ def embolden(rows, values, column, highest):
             row[column] = f"**{row[column]}**"
 
 
-def scores_table(report, flops=True):
+SCORES_HEADS = ["method", "top-1 %", "ECE", "NLL", "models", "FLOPs", "p (NLL)"]
+
+
+def scores_cells(report):
     """All methods of a comparison: scores, members, FLOPs, adjusted p of the NLL against the reference."""
     against = {t["b"]: t["p_adjusted"] for t in report.get("tests", []) if t["metric"] == "nll"}
     rows = report["rows"]
-    cells = [[r["method"], interval(r, "top1", 2, 100), interval(r, "ece"), interval(r, "nll"),
-              r["models"]] + ([number(r["flops_rel"], 2)] if flops else []) + [p_value(against.get(r["method"]))]
-             for r in rows]
+    cells = [[r["method"], interval(r, "top1", 2, 100), interval(r, "ece"), interval(r, "nll"), r["models"],
+              number(r["flops_rel"], 2), p_value(against.get(r["method"]))] for r in rows]
     for column, key, highest in ((1, "top1", True), (2, "ece", False), (3, "nll", False)):
         embolden(cells, [r[key] for r in rows], column, highest)
-    heads = ["method", "top-1 %", "ECE", "NLL", "models"] + (["FLOPs"] if flops else []) + ["p (NLL)"]
-    return table(heads, cells)
+    return cells
 
 
-def shape(report, name):
-    """One sentence on the data of a report."""
-    conditions = f" under each of {report['conditions']} conditions" if report.get("conditions") else ""
-    return (f"`{name}`: {POOLS[name][0]}. N = {report['samples']}{conditions}, C = {report['classes']}, "
-            f"K = {report['models_in']}.")
+def shape_of(report):
+    """Of a report, what `shape` says."""
+    return {key: report.get(key) for key in ("samples", "conditions", "classes", "models_in")}
+
+
+def shape(size, name):
+    """One sentence on the data behind a report."""
+    conditions = f" under each of {size['conditions']} conditions" if size["conditions"] else ""
+    return (f"`{name}`: {POOLS[name][0]}. N = {size['samples']}{conditions}, C = {size['classes']}, "
+            f"K = {size['models_in']}.")
 
 
 def agreement(paper, ours, highest=True):
@@ -281,21 +293,39 @@ def percentile(samples):
     return [float(v) for v in np.percentile(samples, [2.5, 97.5])]
 
 
-# ---- what a script leaves -------------------------------------------------------------------------------------------
+# ---- sections ------------------------------------------------------------------------------------------------------
 
-def conditions(options, lines, resamples=True):
-    """The paragraph of conditions: command lines, seed, resamples, version, pools that were missing."""
-    text = "Conditions: " + "; ".join(f"`corestack {line}`" for line in lines) + f"; seed {options.seed}"
+def run(document, name, title, measure, section, resamples=1000):
+    """One experiment: measure(options) returns (figures, page), section(figures, page) the lines of the section. Both go
+    through JSON, so that --write-only sees what a run sees."""
+    options = arguments(document, resamples)
+    folder = ROOT / "experiments" / name
+    if not options.write_only:
+        figures, page = measure(options)
+        page["run"] = {"version": version(options), "seed": options.seed, "resamples": options.resamples, "missing": options.missing}
+        stored = {"figures.json": figures, "page.json": page}
+        if options.only:
+            folder = pathlib.Path(tempfile.mkdtemp())
+        for file, content in stored.items():
+            (folder / file).write_text(json.dumps(content, indent=1) + "\n")
+    figures, page = (json.loads((folder / file).read_text()) for file in ("figures.json", "page.json"))
+    write_section(options, name, title, section(figures, page))
+
+
+def conditions(page, lines, resamples=True):
+    """The paragraph on the conditions of a run: command lines, seed, resamples, version, pools that were missing."""
+    done = page["run"]
+    text = "Conditions: " + "; ".join(f"`corestack {line}`" for line in lines) + f"; seed {done['seed']}"
     if resamples:
-        text += f", {options.resamples:,} resamples"
-    text += f", {version(options)}."
-    for name in options.missing:
-        text += f" Pool `{name}` was not there ({POOLS[name][1]})."
+        text += f", {done['resamples']:,} resamples"
+    text += f", {done['version']}."
+    for name in done["missing"]:
+        text += f" Pool `{name}` was not found ({POOLS[name][1]})."
     return text
 
 
-def write_section(options, name, title, lines, figures):
-    """Puts a section between its markers, in the order of SECTIONS, and figures beside the script."""
+def write_section(options, name, title, lines):
+    """Puts a section between its markers, in the order of SECTIONS."""
     out = pathlib.Path(options.out)
     begin, end = f"<!-- begin {name}: experiments/{name}/run.py -->", f"<!-- end {name} -->"
     old = out.read_text() if out.exists() else ""
@@ -303,6 +333,4 @@ def write_section(options, name, title, lines, figures):
     body = "\n".join([f"## {title}", "", *lines]).rstrip()
     sections[name] = f"{begin}\n{body}\n\n{end}"
     out.write_text(INTRODUCTION + "\n" + "\n\n".join(sections[s] for s in SECTIONS if s in sections) + "\n")
-    if figures is not None and not options.only:
-        (ROOT / "experiments" / name / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")
     print(f"section {name} of {out.name} is written")

@@ -1,4 +1,4 @@
-"""Writes the figures of the fuzz targets into docs/reliability.md, between the lines "<!-- fuzz: begin -->" and
+"""Writes the figures of the fuzz targets into fuzz/figures.md, between the lines "<!-- fuzz: begin -->" and
 "<!-- fuzz: end -->"; with --restore, the figures of that table into the build folder where it has fewer, so that they go on adding up.
 Called by scripts/fuzz.sh with the build folder and the page.
 """
@@ -51,11 +51,11 @@ def write(build, page):
     rows = list(targets(build))
     executions, seconds = sum(r[1] for r in rows), sum(r[2] for r in rows)
     compiler = subprocess.run(["clang", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
-    lines = ["| target | executions | CPU seconds | executions a second | edges | inputs kept |", "|---|---|---|---|---|---|"]
+    lines = ["| target | executions | CPU seconds | executions per second | edges | inputs kept |", "|---|---|---|---|---|---|"]
     for name, runs, spent, edges, found in rows:
         lines.append(f"| {name} | {runs:,} | {spent:,} | {runs / max(spent, 1):,.0f} | {edges:,} | {found:,} |")
     lines += [f"| all | {executions:,} | {seconds:,} | {executions / max(seconds, 1):,.0f} | | {sum(r[4] for r in rows):,} |", "",
-              "Coverage of the readers by the stored inputs and those found together, all targets:", "",
+              "Coverage of the readers by all inputs of all targets:", "",
               "| | lines | branches |", "|---|---|---|"]
     for name, sources in READERS.items():
         part = [f for f in files if any(f["filename"].endswith("/src/" + source) for source in sources.split())]
@@ -63,9 +63,9 @@ def write(build, page):
             lines.append(f"| {name} | {share(part, 'lines')} | {share(part, 'branches')} |")
     for folder in FOLDERS:
         part = [f for f in files if f"/{folder}/" in f["filename"]]
-        lines.append(f"| all of `{folder}/`, writers too | {share(part, 'lines')} | {share(part, 'branches')} |")
+        lines.append(f"| all of `{folder}/`, with writers | {share(part, 'lines')} | {share(part, 'branches')} |")
     lines += ["", f"{datetime.date.today()}, {compiler}, {platform.machine()}; AddressSanitizer and "
-              "UndefinedBehaviorSanitizer, one thread a target, on a machine with other work. `scripts/fuzz.sh --figures` "
+              "UndefinedBehaviorSanitizer, one thread per target, on a shared machine. `scripts/fuzz.sh --figures` "
               "writes these tables."]
     text = page.read_text()
     head, rest = text.split(BEGIN)

@@ -3,7 +3,7 @@
 #
 #   scripts/fuzz.sh [SECONDS] [TARGET...]     each target (default: all) for so many seconds (60), JOBS at a time (1)
 #   scripts/fuzz.sh --figures                 coverage of all that was found so far, the table of figures into
-#                                             docs/reliability.md, and what was found into fuzz/found.tar.xz
+#                                             fuzz/figures.md, and what was found into fuzz/found.tar.xz
 #
 # Inputs that were found stay in build-fuzz/inputs/TARGET and are where the next run begins, the first one at those of
 # fuzz/found.tar.xz; an input that breaks something is left in build-fuzz/finds, and the exit status is 1. Figures add up in
@@ -76,7 +76,7 @@ restore() {
         tar -C "$inputs" --skip-old-files -xf fuzz/found.tar.xz
         cp fuzz/found.tar.xz build-fuzz/restored
     fi
-    python3 fuzz/figures.py --restore build-fuzz docs/reliability.md
+    python3 fuzz/figures.py --restore build-fuzz fuzz/figures.md
 }
 
 # The same bytes for the same inputs.
@@ -113,7 +113,7 @@ figures() {
     cmake --build build-fuzz/coverage --target fuzzers --parallel "$JOBS" >>build-fuzz/coverage.log
     restore
     coverage
-    python3 fuzz/figures.py build-fuzz docs/reliability.md
+    python3 fuzz/figures.py build-fuzz fuzz/figures.md
     keep
 }
 

@@ -200,7 +200,7 @@ part() {
     case $1 in
     tree)
         check "tree: files in the repository" scripts/check_tree.sh
-        check "tree: docs/claims.md is of the figures" experiments/claims/run.py --check
+        check "tree: experiments/claims.md is of the figures" experiments/claims/run.py --check
         ;;
     includes) check "includes: include graph" scripts/check_includes.sh ;;
     format) check "format: clang-format" scripts/format.sh ;;

@@ -16,17 +16,9 @@ PAPER = [  # top-1, ECE, kappa, members, seconds
 ]
 
 
-def main():
-    options = common.arguments(__doc__)
-    pools = common.find_pools(options, ["cifar10", "vision", "fashion", "digits"])
-    lines = ["What the paper reports:", "",
-             *common.table(["configuration", "top-1 %", "ECE", "kappa", "members", "seconds"], PAPER),
-             "What we measure. Each row adds one stage to the one above; the last is the preset `paper`. \"To the row "
-             "above\": difference with its paired interval. kappa: condition number of the kept members' correlation "
-             "matrix. "
-             "Seconds of the fit, on a shared machine.", ""]
-    figures = {}
-    for name, manifest in pools.items():
+def measure(options):
+    figures, page = {}, {"pools": {}}
+    for name, manifest in common.find_pools(options, ["cifar10", "vision", "fashion", "digits"]).items():
         report = common.corestack(options, "ablate", manifest, "--split", "test", "--resamples", options.resamples,
                                   "--seed", options.seed)
         figures[name] = [{k: r.get(k) for k in ("stage", "top1", "ece", "nll", "kappa", "models", "seconds", "difference")}
@@ -37,12 +29,21 @@ def main():
             cells.append([r["stage"], common.interval(r, "top1", 2, 100), common.interval(d, "top1", 2, 100),
                           common.interval(r, "ece"), common.interval(d, "ece"), common.number(r["nll"]),
                           common.number(r["kappa"], 1), r["models"], common.number(r["seconds"], 2)])
-        lines += [f"### {name}", "", common.shape(report, name), "",
+        page["pools"][name] = {"shape": common.shape_of(report), "cells": cells}
+    return figures, page
+
+
+def section(figures, page):
+    lines = ["The paper reports:", "",
+             *common.table(["configuration", "top-1 %", "ECE", "kappa", "members", "seconds"], PAPER),
+             "Each row adds one stage to the row above; the last row is the preset `paper`. Differences to the row above are paired, "
+             "with intervals. kappa is the condition number of the kept members' correlation matrix. Seconds are of the fit, on a "
+             "shared machine.", ""]
+    for name, p in page["pools"].items():
+        lines += [f"### {name}", "", common.shape(p["shape"], name), "",
                   *common.table(["configuration", "top-1 %", "to the row above", "ECE", "to the row above", "NLL", "kappa",
-                                 "members", "seconds"], cells)]
-    lines += ["### Did the paper's gains hold?", "", *verdict(figures), "",
-              common.conditions(options, ["ablate POOL --split test"])]
-    common.write_section(options, "ablation", "Component ablation", lines, figures)
+                                 "members", "seconds"], p["cells"])]
+    return [*lines, "### Do the paper's gains hold?", "", *verdict(figures), "", common.conditions(page, ["ablate POOL --split test"])]
 
 
 def verdict(figures):
@@ -61,4 +62,4 @@ def verdict(figures):
 
 
 if __name__ == "__main__":
-    main()
+    common.run(__doc__, "ablation", "Component ablation", measure, section)

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""What the paper's propositions come to: on pools by `corestack bound`, and on small cases that meet their assumptions.
+"""The paper's propositions, on pools by `corestack bound` and on small cases that meet their assumptions.
 
     experiments/bounds/run.py [--pools DIR]... [--only POOL]...
 
-Leaves experiments/bounds/figures.json, from which experiments/claims/run.py takes its rows on theorems. The small cases are those of
-tests/bounds/spectral.c, computed here once more by NumPy.
+experiments/claims/run.py takes its rows on theorems from these figures. The small cases are those of tests/bounds/spectral.c,
+computed again with NumPy.
 """
 import json
 import pathlib
@@ -201,8 +201,8 @@ def pool_figures(options, manifest, preset):
     return out
 
 
-def section(options, pools):
-    """The lines of docs/results.md."""
+def section(figures, page):
+    pools = figures["pools"]
     runs = [(name, preset, r) for name, presets in pools.items() for preset, r in presets.items()]
     n = common.number
     errors = [[name, preset, r["kept"], r["samples"], f"{100 * r['holdout']['error']:.2f}", f"**{100 * r['holdout']['bound']:.2f}**",
@@ -216,48 +216,51 @@ def section(options, pools):
                "yes" if r["incoherent"] else "no", n(r["kappa_before"], 1), n(r["kappa_after"], 1)] for name, _, r in runs]
     applies = {preset: [name for name, p, r in runs if p == preset and r["incoherent"]] for preset in ("default", "paper")}
     one = [name for name, p, r in runs if p == "paper" and r["clusters"] == 1]
-    met = ", ".join(f"on {len(names)} of {sum(p == preset for _, p, _ in runs)} pools at the threshold of `{preset}`" + (f" ({', '.join(names)})" if names else "") for preset, names in applies.items())
+    met = " and ".join(f"on {len(names)} of {sum(p == preset for _, p, _ in runs)} pools at the threshold of `{preset}`"
+                       + (f" ({', '.join(names)})" if names else "") for preset, names in applies.items())
     raised = {flag: [f"`{name}` ({preset})" for name, preset, r in runs if r["leakage"][flag]] for flag in ("rows_leak", "members_leak", "fit_leaks")}
     vacuous = sum(r["pac_bayes"]["vacuous"] is True for _, _, r in runs)
     least = sum(r["holdout"]["bound"] <= min(r["pac_bayes_kl"]["bound"], r["tandem"]["bound"]) for _, _, r in runs)
-    return ["What the paper says: a PAC-Bayes bound of the stack's risk, and a spectrum that the projection makes better. What "
-            "`corestack bound` says of fits of two presets, with `delta` 0.05 and `alpha` 0.1 ([bounds.md](bounds.md) has what each "
-            "needs).", "",
-            "Errors in percent of split test. \"Error\": measured; \"holdout\": above it by the exact binomial tail, for the stack; "
-            "\"PAC-Bayes-kl\": for one member drawn at random, and twice that for their vote; \"tandem\": for another vote of the "
-            "members. \"Paper's\": the paper's PAC-Bayes bound of the squared error of a ridge, vacuous where it is no less than the "
-            "error without any member.", "",
+    return ["The paper has a PAC-Bayes bound on the risk of the stack, and bounds on the spectrum after the projection. These are the "
+            "results of `corestack bound` for fits of two presets, with `delta` 0.05 and `alpha` 0.1 ([bounds.md](../docs/bounds.md) "
+            "says what each bound assumes).", "",
+            "Errors are in percent of the split `test`. \"Error\" is the measured one. \"Holdout\" is its upper bound by the exact "
+            "binomial tail, for the stack. \"PAC-Bayes-kl\" bounds the error of a randomly drawn member, and \"vote by it\", twice "
+            "that, the error of their vote. \"Tandem\" bounds another vote of the members. \"Paper's\" is the paper's PAC-Bayes "
+            "bound on the squared error of a ridge; it is vacuous if it is no less than the error without any member.", "",
             *common.table(["pool", "preset", "members", "rows", "error", "holdout", "PAC-Bayes-kl", "vote by it", "tandem", "paper's",
                            "no member", "vacuous"], errors),
-            "Sets of classes by split conformal prediction, asked to hold the class with probability 0.9: share that do, in percent, the "
-            "share assured for this split with probability 0.95, and classes in a set. ECE of the stack with bounds that hold together "
-            "with probability 0.95. \"Certificate\": in every bin of equal mass (at most 15, by half of the rows, about 50 of these or more in each) accuracy is within this of what the "
-            "bin says, with probability 0.95.", "",
+            "Prediction sets by split conformal prediction that are to contain the class with probability 0.9: their coverage in "
+            "percent, the coverage assured for this split with probability 0.95, and the mean number of classes in a set. The bounds on "
+            "the ECE hold together with probability 0.95. \"Certificate\": with probability 0.95, in every bin of equal mass (at most "
+            "15 bins, made from half of the rows, with about 50 rows or more each) accuracy is within this distance of the bin's "
+            "value.", "",
             *common.table(["pool", "preset", "coverage", "assured", "classes in a set", "ECE [bounds]", "certificate"], sets),
-            "Clusters (average linkage) at the preset's CKA threshold, on split test: epsilon is 1 less the least CKA within one, mu the largest across; kappa "
-            "of all members, and of the best one of each cluster. The paper assumes mu < 1/(G - 1) for G clusters.", "",
+            "Clusters (average linkage) at the preset's CKA threshold, on the split `test`. epsilon is 1 minus the smallest CKA within a "
+            "cluster and mu the largest CKA across clusters. kappa is given for all members and for the best member of each cluster. "
+            "The paper assumes mu < 1/(G - 1) for G clusters.", "",
             *common.table(["pool", "threshold", "members", "clusters", "largest", "epsilon", "mu", "mu < 1/(G - 1)", "kappa before",
                            "kappa after"], shapes),
-            "### Did it hold?", "",
+            "### Do they hold?", "",
             f"The paper's bound is vacuous in {vacuous} of {len(runs)} fits. Its assumption on clusters, mu < 1/(G - 1), is met {met}"
-            + (f"; with one cluster there is nothing across ({', '.join(one)})" if one else "") + f". The holdout bound is the smallest of the bounds of an error rate in {least} of {len(runs)} fits.", "",
-            "What `--leakage` says of these fits: " + "; ".join(f"`{flag}` in " + (" and ".join(where) if where else "none") for flag, where in raised.items())
-            + ". `members_leak` means that a member errs much less on `oof` than on the split: it was trained on these rows, or the split is harder."
-            + (" Of `vision_longtail` it is the second: its members were trained and its `oof` was drawn with rare classes, its test split is balanced."
-               if any("vision_longtail" in w for w in raised["members_leak"]) else ""), "",
-            common.conditions(options, ["fit POOL --preset P --set evaluate.nested=false", "bound MODEL POOL --split test --delta 0.05 --leakage"],
+            + (f"; with one cluster there are no pairs across clusters ({', '.join(one)})" if one else "")
+            + f". The holdout bound is the smallest bound on an error rate in {least} of {len(runs)} fits.", "",
+            "`--leakage` raises " + "; ".join(f"`{flag}` for " + (" and ".join(where) if where else "no fit") for flag, where in raised.items())
+            + ". `members_leak` means that a member has a much smaller error on `oof` than on the split: either it was trained on these "
+            "rows, or the split is harder."
+            + (" For `vision_longtail` the split is harder: its members were trained with rare classes, which its `oof` has too, and its "
+               "test split is balanced." if any("vision_longtail" in w for w in raised["members_leak"]) else ""), "",
+            common.conditions(page, ["fit POOL --preset P --set evaluate.nested=false", "bound MODEL POOL --split test --delta 0.05 --leakage"],
                               resamples=False)]
 
 
-def main():
-    options = common.arguments(__doc__)
+def measure(options):
     pools = common.find_pools(options, common.EVERY_POOL)
-    figures = {"small": small_cases(options.seed),
-               "pools": {name: {preset: pool_figures(options, manifest, preset) for preset in ("default", "paper")}
-                         for name, manifest in pools.items()},
-               "prototype": {name: prototype_figures(options, manifest) for name, manifest in pools.items()}}
-    common.write_section(options, "bounds", "Bounds", section(options, figures["pools"]), figures)
+    return {"small": small_cases(options.seed),
+            "pools": {name: {preset: pool_figures(options, manifest, preset) for preset in ("default", "paper")}
+                      for name, manifest in pools.items()},
+            "prototype": {name: prototype_figures(options, manifest) for name, manifest in pools.items()}}, {}
 
 
 if __name__ == "__main__":
-    main()
+    common.run(__doc__, "bounds", "Bounds", measure, section)

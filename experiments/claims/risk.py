@@ -1,4 +1,4 @@
-"""Rows of docs/claims.md on the penalty, the bound of the risk, blending and out-of-fold estimates: functions of figures, as those of run.py."""
+"""Rows of experiments/claims.md on the penalty, the bound of the risk, blending and out-of-fold estimates: functions of figures, like those of run.py."""
 from theory import BOUNDS, RISK, TESTS, each_pool, parameters, runs, statement, verdict
 
 
@@ -8,11 +8,11 @@ def optimal_penalty(f):
     rows = f["penalty"]["sizes"]
     ratios = [r["penalty"]["star"] / r["penalty"]["best"] for r in rows]
     return ("Proposition: lambda* minimises the expected excess risk, up to a factor that goes to 1 as N grows", statement(abs(ratios[-1] - 1) <= 0.1),
-            f"Rule: within 10% of the best penalty at the largest N. Planted: {f['penalty']['members']} members in {f['penalty']['clusters']} clusters with isotropic "
-            "noise, a linear target, the noise known. lambda* over the best penalty at N = " + ", ".join(f"{r['n']:,}" for r in rows) + ": "
-            + ", ".join(f"{v:.1f}" for v in ratios) + ". Its excess risk over the least: "
+            f"Rule: within 10% of the best penalty at the largest N. Simulated: {f['penalty']['members']} members in {f['penalty']['clusters']} clusters with isotropic "
+            "noise, a linear target and a known noise level. lambda* relative to the best penalty at N = " + ", ".join(f"{r['n']:,}" for r in rows) + ": "
+            + ", ".join(f"{v:.1f}" for v in ratios) + ". Its excess risk relative to the least: "
             + ", ".join(f"{r['excess']['star'] / r['excess']['best']:.1f}" for r in rows)
-            + f". lambda* does not fall with N, the best penalty does; so does the one that minimises the risk as the proof writes it ({rows[0]['formula']:.2f} to "
+            + f". lambda* does not fall with N, but the best penalty does, and so does the one that minimises the risk as written in the proof ({rows[0]['formula']:.2f} to "
             f"{rows[-1]['formula']:.3f}).", RISK)
 
 
@@ -21,28 +21,28 @@ def penalty_interval(f):
     inside = sum(p["inside"] for p in pools.values())
     return ("Proposition: lambda* lies between the edge of the noise and the largest eigenvalue of the signal",
             statement(faint["edge"] <= faint["star"] <= faint["signal"], bare["star"] >= bare["edge"], all(r["inside"] == r["repeats"] for r in sizes), inside == len(pools)),
-            f"Rule: no exception. One head in twenty members of which nine tenths are noise: lambda* is {faint['star']:.1f}, and {faint['edge']:.1f} to {faint['signal']:.1f} is said. Four "
-            f"members without copies, three tenths noise: all eigenvalues are above the edge, so lambda* is {bare['star']:.3g}, and at least {bare['edge']:.1f} is said. In the worlds of the row "
-            f"before it is inside in {sum(r['inside'] for r in sizes)} of {sum(r['repeats'] for r in sizes)} samples, and on {inside} of {len(pools)} real pools (`corestack inspect`).", RISK)
+            f"Rule: no exception. One head in twenty members that are nine tenths noise: lambda* is {faint['star']:.1f}, {faint['edge']:.1f} to {faint['signal']:.1f} is claimed. Four "
+            f"members without copies, three tenths noise: all eigenvalues are above the edge, so lambda* is {bare['star']:.3g}, at least {bare['edge']:.1f} is claimed. In the simulations of the previous "
+            f"row it is inside in {sum(r['inside'] for r in sizes)} of {sum(r['repeats'] for r in sizes)} samples, and on {inside} of {len(pools)} real pools (`corestack inspect`).", RISK)
 
 
 def cv_elimination(f):
     rows = f["eliminated"]
     ratios = [r["bound"]["star"] / r["bound"]["cv"] for r in rows]
-    return ("Corollary: lambda* in place of cross-validation leaves the bound of the theorem as it is, up to a factor that goes to 1",
+    return ("Corollary: lambda* in place of cross-validation does not change the bound of the theorem, up to a factor that goes to 1",
             statement(abs(ratios[-1] - 1) <= max(abs(ratios[0] - 1), 0.01)),
-            "Rule: at the largest N the factor is within 1%, or nearer to 1 than at the smallest. The bound (empirical risk and what the theorem adds) with lambda* over that with five-fold "
-            "cross-validation, worlds of the rows before: " + ", ".join(f"{v:.3f} (N = {r['n']:,})" for v, r in zip(ratios, rows))
-            + f". What the theorem adds is smaller with lambda* ({rows[-1]['added']['star']:.3f} and {rows[-1]['added']['cv']:.3f} at the largest N), the empirical risk larger, and it stays so.", RISK)
+            "Rule: at the largest N the factor is within 1%, or closer to 1 than at the smallest. The bound (empirical risk plus the theorem's terms) with lambda*, relative to that with five-fold "
+            "cross-validation, in the same simulations: " + ", ".join(f"{v:.3f} (N = {r['n']:,})" for v, r in zip(ratios, rows))
+            + f". The theorem's terms are smaller with lambda* ({rows[-1]['added']['star']:.3f} and {rows[-1]['added']['cv']:.3f} at the largest N), but the empirical risk is larger and stays larger.", RISK)
 
 
 def cv_risk(f):
     rows = f["penalty"]["sizes"]
     ratios = [r["excess"]["star"] / r["excess"]["cv"] for r in rows]
     return ("lambda* in place of cross-validation loses nothing (\"without optimality loss\")", statement(abs(ratios[-1] - 1) <= 0.1),
-            "Rule: within 10% at the largest N. Excess risk with lambda* over that with five-fold cross-validation, same worlds: "
+            "Rule: within 10% at the largest N. Excess risk with lambda*, relative to that with five-fold cross-validation, in the same simulations: "
             + ", ".join(f"{v:.1f} (N = {r['n']:,})" for v, r in zip(ratios, rows))
-            + f". Cross-validation is within {100 * (max(r['excess']['cv'] / r['excess']['best'] for r in rows) - 1):.0f}% of the best. What it comes to on real pools is in the row on 5%.", RISK)
+            + f". Cross-validation is within {100 * (max(r['excess']['cv'] / r['excess']['best'] for r in rows) - 1):.0f}% of the best. The row on the 5% has real pools.", RISK)
 
 
 # ---- the bound of the risk ------------------------------------------------------------------------------------------
@@ -52,9 +52,8 @@ def rademacher(f):
     met = sum(c["measured"] <= c["bound"] * 1.01 for c in cases)
     ratios = [c["measured"] / c["bound"] for c in cases]
     return ("Proposition: empirical Rademacher complexity of weights of norm B is at most B sqrt(tr / N)", statement(met == len(cases)),
-            f"Rule: no exception, but for 1%, as it is a mean of 400 draws of signs; it follows from Jensen's inequality. Met on {met} of {len(cases)} designs (three planted, "
-            f"{len(f['rademacher']['pools'])} pools): {min(ratios):.2f} to {max(ratios):.2f} of the bound. It is of linear functions of fixed columns; the parameters of a gate, which the paper "
-            "counts among the columns, are none.", RISK)
+            f"Rule: no exception beyond 1%, since it is estimated from 400 draws of signs. It follows from Jensen's inequality. Met on {met} of {len(cases)} designs (three simulated, "
+            f"{len(f['rademacher']['pools'])} pools): {min(ratios):.2f} to {max(ratios):.2f} of the bound. It is about linear functions of fixed columns; the paper also counts the parameters of the gate, which are not columns.", RISK)
 
 
 def theorem_holds(f):
@@ -64,12 +63,12 @@ def theorem_holds(f):
     gap = [(s["term"] + s["phi"]) / s["gap"] for _, s in sides if s["gap"] > 0.005]
     return ("Theorem: the PAC-Bayes bound of the risk holds with probability 1 - delta",
             statement(*(s["above"] <= 0.05 * r["repeats"] for r, s in sides), *(u["above"] <= 0.05 * u["repeats"] for u in units)),
-            "Rule: the risk of the posterior is above the bound in at most 5% of the samples of each case, delta 0.05. Planted, everything bounded: 4 clusters of 1, 3 and 8 copies, N from "
-            f"{rows[0]['n']} to {rows[-1]['n']:,}, no gate. Above in {above} of {cases:,} samples; what the bound adds is {min(gap):.0f} and more times what is needed on average. The same "
-            "with the target in units a thousand times smaller, so that the loss grows by a million and the bound by about a thousand: above in "
+            "Rule: the risk of the posterior is above the bound in at most 5% of the samples of each case, delta 0.05. Simulated, with everything bounded: 4 clusters of 1, 3 and 8 copies, N from "
+            f"{rows[0]['n']} to {rows[-1]['n']:,}, no gate. Above in {above} of {cases:,} samples; the bound adds at least {min(gap):.0f} times what is needed on average. With "
+            "the target in units a thousand times smaller, the loss grows by a million and the bound by about a thousand; the risk is above it in "
             + ", ".join(f"{u['above']} of {u['repeats']} (N = {u['n']:,})" for u in units)
-            + ". The divergence term is that of losses in [0, 1], which the theorem does not say: its targets are bounded by any B_y. The prior is made from the rows that are counted as well, "
-            "which the paper grants.", RISK)
+            + ". The divergence term is that for losses in [0, 1], which the theorem does not state: its targets are bounded by any B_y. The prior is made from the rows that are counted, "
+            "as the paper admits.", RISK)
 
 
 def theorem_excess(f):
@@ -77,11 +76,11 @@ def theorem_excess(f):
     sides = [(r, r[s]) for r in rows for s in ("full", "kept")]
     above, cases = sum(s["excess_above"] for _, s in sides), sum(r["repeats"] for r, _ in sides)
     worst, side = max(sides, key=lambda c: c[1]["excess_above"])
-    return ("The PAC-Bayes bound is a bound of the excess risk, which falls as N^-1/2", statement(*(s["excess_above"] <= 0.05 * r["repeats"] for r, s in sides)),
-            "Rule: the risk is above that of the best linear weights by more than what the bound adds in at most 5% of the samples of each case; worlds of the row before, loss of the order of 1. "
-            f"It is so in {above} of {cases:,} samples. These are {'all' if side['excess_above'] == worst['repeats'] else side['excess_above']} of the {worst['repeats']} with {worst['members']} members and "
-            f"N = {worst['n']:,}{'' if side['excess_above'] == above else ', and ' + str(above - side['excess_above']) + ' other'}. There the excess is {side['excess']:.3f} on average and the bound adds "
-            f"{side['term'] + side['phi']:.3f}: it does fall with N, but lambda* leaves an excess that does not.", RISK)
+    return ("The PAC-Bayes bound bounds the excess risk, which falls as N^-1/2", statement(*(s["excess_above"] <= 0.05 * r["repeats"] for r, s in sides)),
+            "Rule: the risk exceeds that of the best linear weights by more than the bound adds in at most 5% of the samples of each case, in the simulations of the previous row, with a loss of the order of 1. "
+            f"It exceeds it in {above} of {cases:,} samples, namely in {'all' if side['excess_above'] == worst['repeats'] else side['excess_above']} of the {worst['repeats']} with {worst['members']} members and "
+            f"N = {worst['n']:,}{'' if side['excess_above'] == above else ' and in ' + str(above - side['excess_above']) + ' other'}. There the excess is {side['excess']:.3f} on average and the bound adds "
+            f"{side['term'] + side['phi']:.3f}: the bound falls with N, but lambda* leaves an excess that does not.", RISK)
 
 
 def paper_pac(f):
@@ -90,10 +89,10 @@ def paper_pac(f):
     over = {n: r["pac_bayes"]["total"] / r["pac_bayes"]["trivial"] for n, r in cases}
     least, most = min(over, key=over.get), max(over, key=over.get)
     beyond = [r["holdout"]["bound"] - r["holdout"]["error"] for _, r in cases]
-    return ("The PAC-Bayes bound says something of stacks of this size", verdict(says, len(cases)),
+    return ("The PAC-Bayes bound is informative for stacks of this size", verdict(says, len(cases)),
             f"Rule: it is less than the squared error without any member. Met in {says} of {len(cases)} fits: it is {over[least]:.1f} ({least}) to "
-            f"{over[most]:,.0f} ({most}) times that error. Beside it, the exact binomial bound of the top-1 error is {100 * min(beyond):.1f} to {100 * max(beyond):.1f} points "
-            "above what is measured. All fits are in [results.md](results.md), \"Bounds\".", BOUNDS)
+            f"{over[most]:,.0f} ({most}) times that error. For comparison, the exact binomial bound on the top-1 error is {100 * min(beyond):.1f} to {100 * max(beyond):.1f} points "
+            "above the measured error. All fits are in [results.md](results.md), \"Bounds\".", BOUNDS)
 
 
 def factor(risk, bounds):
@@ -108,24 +107,24 @@ def factor(risk, bounds):
     met = sum(g >= c * (1 - 1e-9) for g, c in gains.values())
     last = [r for r in risk["theorem"] if r["copies"] > 1 and r["n"] == risk["theorem"][-1]["n"]]
     return ("The projection makes Phi smaller by a factor of sqrt(K / G)", statement(met == len(gains)),
-            "Rule: no exception, preset `paper`, the same B before and after, mu = 1/(K - 1), the most that the assumption allows before the projection. Phi has sqrt(G + 12 + parameters of the "
-            f"gate), of which G is a small part. Met on {met} of {len(gains)} pools. Factor, and what is said: "
+            "Rule: no exception, for preset `paper`, the same B before and after, and mu = 1/(K - 1), the largest value that the assumption allows before the projection. Phi contains sqrt(G + 12 + parameters of the "
+            f"gate), of which G is a small part. Met on {met} of {len(gains)} pools. Factor, and the claimed one: "
             + "; ".join(f"{n} {g:.2f}, {c:.2f}" for n, (g, c) in gains.items())
-            + ". In planted worlds without a gate B is not the same: weights of copies share one effect. Phi before, with K for G, and after: "
+            + ". In simulations without a gate B is not the same, because the weights of copies share one effect. Phi before, with K for G, and after: "
             + "; ".join(f"{r['full']['phi'] * r['copies'] ** 0.5:.4f} and {r['kept']['phi']:.4f} ({r['copies']} copies)" for r in last)
-            + "; the risk goes up, " + "; ".join(f"{r['full']['risk']:.2f} to {r['kept']['risk']:.2f}" for r in last) + ", as a mean of copies has less noise.", RISK)
+            + ". The risk rises, " + "; ".join(f"{r['full']['risk']:.2f} to {r['kept']['risk']:.2f}" for r in last) + ", because a mean of copies has less noise.", RISK)
 
 
 def factor_least(f):
     pools = {n: (r["members"] / r["clusters"], r["largest_cluster"]) for n, r in each_pool(f).items()}
     met = sum(mean >= most for mean, most in pools.values())
     return ("sqrt(K / G) is at least the square root of the largest cluster", statement(met == len(pools)),
-            f"Rule: no exception. K / G is the mean size of a cluster, so never above the largest. Met on {met} of {len(pools)} pools, where all members are one cluster. Mean and largest at 0.85: "
+            f"Rule: no exception. K / G is the mean size of a cluster, so never above the largest. Met on {met} of {len(pools)} pools, where all members are one cluster. Mean and largest size at 0.85: "
             + "; ".join(f"{n} {mean:.1f}, {most}" for n, (mean, most) in pools.items()) + ".", BOUNDS)
 
 
 def compared(f):
-    """{pool: (fit of `paper`, fit of the prototype)} where the paper's bound is there for both."""
+    """{pool: (fit of `paper`, fit of the prototype)} where both have the paper's bound."""
     return {n: (r, f["prototype"][n]) for n, r in each_pool(f).items()
             if r["pac_bayes"]["total"] is not None and f["prototype"][n]["pac_bayes"]["total"] is not None}
 
@@ -135,10 +134,10 @@ def contains(f):
     phi = sum(r["pac_bayes"]["phi"] <= p["pac_bayes"]["phi"] for r, p in rows.values())
     same = sum(r["pac_bayes"]["dimensions"] <= p["pac_bayes"]["dimensions"] for r, p in rows.values())
     return ("Corollary: CoRe-Stack+ contains its prototype, so its Phi is no larger", statement(phi == len(rows)),
-            f"Rule: Phi no larger on each pool. Met on {phi} of {len(rows)}. Phi counts members, aggregators and the gate's parameters, six aggregators without a gate in the prototype: fewer on "
-            f"{same} of {len(rows)} pools, so that it is the same with one B for both. Phi of `paper` and of `prototype`, and counts: "
+            f"Rule: Phi no larger on each pool. Met on {phi} of {len(rows)}. Phi counts members, aggregators and the gate's parameters; the prototype has six aggregators and no gate. The count of `paper` is smaller on "
+            f"{same} of {len(rows)} pools, so the result is the same with one B for both. Phi of `paper` and of `prototype`, and counts: "
             + "; ".join(f"{n} {r['pac_bayes']['phi']:.2f} ({r['pac_bayes']['dimensions']:.0f}), {p['pac_bayes']['phi']:.2f} ({p['pac_bayes']['dimensions']:.0f})" for n, (r, p) in rows.items())
-            + ". A sigmoid is never 0 or 1, so that the prototype is a limit of gates and none of them. A larger class has no smaller complexity.", BOUNDS)
+            + ". A sigmoid is never 0 or 1, so the prototype is only a limit of gates. A larger class cannot have a smaller complexity.", BOUNDS)
 
 
 def tighter(f):
@@ -147,15 +146,15 @@ def tighter(f):
     return ("Corollary: the bound is tighter than the prototype's where CoRe-Stack+ keeps fewer members", statement(met == len(fewer)),
             f"Rule: no exception. Met on {met} of {len(fewer)} pools. Bound of `paper` and of `prototype`, and members: "
             + "; ".join(f"{n} {r['pac_bayes']['total']:.2f} ({r['kept']}), {p['pac_bayes']['total']:.2f} ({p['kept']})" for n, (r, p) in fewer.items())
-            + ". The gate's parameters outweigh the members that it does without.", BOUNDS)
+            + ". The gate's parameters outweigh the members that it saves.", BOUNDS)
 
 
 def gate_capacity(f):
     c, gates, kept = f["small"]["capacity"], parameters(f), [r["kept"] for r in each_pool(f).values()]
-    return ("The gate's sqrt(p / N) is about 0.011 at N = 128,000, negligible beside sqrt(G / N)",
+    return ("The gate's sqrt(p / N) is about 0.011 at N = 128,000, negligible compared with sqrt(G / N)",
             statement(abs(c["gate"] / c["stated"] - 1) <= 0.1, c["gate"] <= 0.1 * c["leading"]),
             f"Rule: 0.011 within 10%, and at most a tenth of sqrt(G / N), with the paper's 15,000 parameters and six members. sqrt(15,000 / 128,000) is {c['gate']:.3f}, and sqrt(6 / 128,000) is "
-            f"{c['leading']:.4f}. Gates of preset `paper` have {min(gates):.0f} to {max(gates):.0f} parameters on our pools, beside {min(kept)} to {max(kept)} members.", BOUNDS)
+            f"{c['leading']:.4f}. Gates of preset `paper` have {min(gates):.0f} to {max(gates):.0f} parameters on our pools, with {min(kept)} to {max(kept)} members.", BOUNDS)
 
 
 # ---- blending -------------------------------------------------------------------------------------------------------
@@ -166,9 +165,9 @@ def least_variance(f):
     outside = sum(not r["blending"]["mixture"] for _, r in cases)
     return ("Theorem on blending, (i) and (ii): the least variance is (1'S^-1 1)^-1, no more than that of the best learner, by stated weights",
             statement(met == len(cases), random["weights"] == random["cases"], random["least"] == random["cases"]),
-            f"Rule: no exception; it follows. {random['least']:,} and {random['weights']:,} of {random['cases']:,} random covariances have this minimum and these weights, by the "
-            f"equations of a constrained minimum. No more than the best learner's on {met} of {len(cases)} fits of real pools. In {outside} of these a weight is negative, so that no mixture, "
-            f"which the theorem asks for, attains the value. {TESTS}", BOUNDS)
+            f"Rule: no exception. It follows. {random['least']:,} and {random['weights']:,} of {random['cases']:,} random covariances have this minimum and these weights, by the "
+            f"equations of a constrained minimum. No more than the best learner's on {met} of {len(cases)} fits of real pools. In {outside} of these a weight is negative, so no mixture, "
+            f"which the theorem requires, attains the value. {TESTS}", BOUNDS)
 
 
 def equal_variance(f):
@@ -176,16 +175,16 @@ def equal_variance(f):
     return ("Theorem on blending, (iii): the least variance equals the best learner's only where the covariance has rank 1",
             statement(abs(small["minimum"] / small["best"] - 1) > 1e-9 or small["rank"] == 1),
             f"Rule: no exception. The covariance [[1, 1], [1, 2]] has rank {small['rank']}, least variance {small['minimum']:.3g} and best learner {small['best']:.3g}. With rank 1 and "
-            f"several learners it has no inverse, which the theorem assumes. {TESTS}", BOUNDS)
+            f"several learners the covariance has no inverse, which the theorem assumes. {TESTS}", BOUNDS)
 
 
 def inverse_gap(f):
     cases = [(n, r) for n, r in runs(f) if r["blending"]["inverse_rmse"]["holds"] is not None]
     met = sum(r["blending"]["inverse_rmse"]["holds"] for _, r in cases)
     ratios = [r["blending"]["inverse_rmse"]["claimed"] / r["blending"]["inverse_rmse"]["gap"] for _, r in cases if r["blending"]["inverse_rmse"]["gap"] > 1e-12]
-    how = f"; where there are several learners the bound is {min(ratios):.3g} to {max(ratios):.3g} times the gap" if ratios else ""
+    how = f"; with several learners the bound is {min(ratios):.3g} to {max(ratios):.3g} times the gap" if ratios else ""
     return ("Proposition: the gap of inverse-RMSE weights is at most the largest eigenvalue times the squared distance of the weights", statement(met == len(cases)),
-            f"Rule: no exception; it follows. Met on {met} of {len(cases)} fits{how}.", BOUNDS)
+            f"Rule: no exception. It follows. Met on {met} of {len(cases)} fits{how}.", BOUNDS)
 
 
 def laplace_gap(f):
@@ -198,15 +197,15 @@ def laplace_gap(f):
             statement(small[-1]["gap"] <= small[0]["gap"]),
             "Rule: no exception; the constant is not given, so the gap must fall as the lead dL grows. Two learners with equal variances and independent errors, leads of "
             + ", ".join(f"{r['lead']:,.0f}" for r in small) + " nats: gaps of " + ", ".join(f"{r['gap']:.3f}" for r in small)
-            + " of a variance of 1, and a factor of " + ", ".join(f"{r['claimed']:.1g}" for r in small) + f" is said. All weight goes to one learner, so the gap tends to that of the "
+            + " of a variance of 1, and factors of " + ", ".join(f"{r['claimed']:.1g}" for r in small) + f" are claimed. One learner gets all the weight, so the gap tends to that of the "
             f"best single one. Real pools, with sigma and the constant 1: met on {met} of {len(cases)} fits with several learners; at leads of more than 20 nats, where less than 1e-17 "
-            f"is said, the gap is {low[1]:.1g} and more ({low[0]}; {far[1]:.1g} at the largest lead, {far[2]:,.0f} nats, {far[0]}). {TESTS}", BOUNDS)
+            f"is claimed, the gap is {low[1]:.1g} or more ({low[0]}; {far[1]:.1g} at the largest lead, {far[2]:,.0f} nats, {far[0]}). {TESTS}", BOUNDS)
 
 
 def flat_hessians(f):
     r = f["laplace"]
     return ("Remark: Laplace weights are small for learners with flat Hessians", statement(r["flat"] < r["curved"]),
-            "Rule: of two learners with the same loss the one with the flat Hessian has the smaller weight. Weights go as exp(-L - log det H / 2): with log det H of 0 and 13.8 "
+            "Rule: of two learners with the same loss, the one with the flat Hessian has the smaller weight. Weights are proportional to exp(-L - log det H / 2): with log det H of 0 and 13.8 "
             f"the flat one has {r['flat']:.4f} and the curved one {r['curved']:.4f}.", RISK)
 
 
@@ -216,10 +215,10 @@ def leak_definition(f):
     pools = f["pools"]
     beat = sum(p["best"] > p["chance"] for p in pools.values())
     return ("Definition and proposition: out-of-fold features are independent of their own label, given the other folds", statement(beat == 0),
-            "Rule: no exception. As it is written, features that are independent of the label predict nothing; "
+            "Rule: no exception. Features that are independent of the label, as the definition says, would predict nothing, but "
             f"the best member's out-of-fold predictions beat the commonest class on {beat} of {len(pools)} pools, by "
-            f"{100 * min(p['best'] - p['chance'] for p in pools.values()):.0f} points and more. What holds by construction is independence given x_i as well; "
-            "whether anything else comes in is in the row on nested scores.", RISK)
+            f"{100 * min(p['best'] - p['chance'] for p in pools.values()):.0f} points or more. By construction they are independent given x_i too; "
+            "the row on nested scores examines other leaks.", RISK)
 
 
 def no_leak(f):
@@ -228,17 +227,17 @@ def no_leak(f):
     above = max(cases, key=lambda c: c[1]["top1"] - c[1]["chance"])
     seen = max(cases, key=lambda c: c[1]["seen_top1"] - c[1]["chance"])
     raised = {flag: [n for n, r in runs(f) if r["leakage"][flag]] for flag in ("rows_leak", "members_leak")}
-    others = "; ".join(f"`{flag}` on {' and '.join(names) if names else 'none'}" for flag, names in raised.items())
+    others = "; ".join(f"`{flag}` for {' and '.join(names) if names else 'none'}" for flag, names in raised.items())
     return ("Nested scores are free of leaks", verdict(met, len(cases)),
-            "Rule: with permuted labels nested top-1 is not above the commonest class at p < 0.001. "
-            f"Met on {met} of {len(cases)} fits; the most above it is {100 * above[1]['top1']:.1f}% where chance is {100 * above[1]['chance']:.1f} ({above[0]}). On the rows it was fitted on a fit "
-            f"has up to {100 * seen[1]['seen_top1']:.1f}, chance {100 * seen[1]['chance']:.1f} ({seen[0]}). Where that is near chance too, the check says little; tests/bounds/leakage.c has a fit that is far above, and plants "
-            f"leaks that the checks see. What the other two flags of `--leakage` say, of pools and not of the fit: {others}.", BOUNDS)
+            "Rule: with permuted labels, nested top-1 is not above the frequency of the commonest class at p < 0.001. "
+            f"Met on {met} of {len(cases)} fits; the largest excess is {100 * above[1]['top1']:.1f}% where chance is {100 * above[1]['chance']:.1f} ({above[0]}). On the rows it was fitted on, a fit "
+            f"reaches up to {100 * seen[1]['seen_top1']:.1f} where chance is {100 * seen[1]['chance']:.1f} ({seen[0]}). If that is near chance too, the check says little; tests/bounds/leakage.c has a fit that is far above chance, and planted "
+            f"leaks that the checks find. The other two flags of `--leakage` are about pools, not about the fit: {others}.", BOUNDS)
 
 
 def unbiased(f):
     r = f["out_of_fold"]
     return ("Corollary: out-of-fold risk is unbiased", statement(abs(r["bias"]) <= 3 * r["error"]),
-            f"Rule: the mean difference to the true mean risk of the folds' fits is within three standard errors of 0, {r['repeats']:,} planted samples of N = {r['n']}, five folds. It is "
-            f"{r['bias']:+.4f} (standard error {r['error']:.4f}) at a risk of {r['risk']:.3f}. So it is of these fits, as the paper has it; the fit to all rows has {r['whole']:.3f}, and the "
-            f"least of {r['models']} such estimates is {-r['picked']:.3f} too small (standard error {r['picked_error']:.4f}).", RISK)
+            f"Rule: the mean difference to the true mean risk of the folds' fits is within three standard errors of 0, over {r['repeats']:,} simulated samples of N = {r['n']}, five folds. It is "
+            f"{r['bias']:+.4f} (standard error {r['error']:.4f}) at a risk of {r['risk']:.3f}. It is unbiased for these fits, as the paper states. The fit to all rows has {r['whole']:.3f}, and the "
+            f"least of {r['models']} such estimates is too small by {-r['picked']:.3f} (standard error {r['picked_error']:.4f}).", RISK)

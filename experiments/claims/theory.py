@@ -1,4 +1,4 @@
-"""Rows of docs/claims.md on propositions, lemmas, corollaries and remarks: functions of figures, as those of run.py."""
+"""Rows of experiments/claims.md on propositions, lemmas, corollaries and remarks: functions of figures, like those of run.py."""
 import math
 import statistics
 
@@ -8,7 +8,7 @@ def verdict(met, cases):
 
 
 def statement(*checks):
-    """Of a theorem, proposition, lemma, corollary or remark: one exception is enough. A check is whether one case, or kind of cases, agrees."""
+    """Verdict on a theorem, proposition, lemma, corollary or remark: one exception is enough. A check says whether one case, or kind of cases, agrees."""
     return "held" if all(checks) else "did not hold"
 
 
@@ -19,7 +19,7 @@ def median(values):
 # ---- propositions, lemmas and corollaries: experiments/bounds ------------------------------------------------------
 
 def runs(f):
-    """Every fit that was looked at: (name, document)."""
+    """Every fit: (name, document)."""
     return [(f"{name}, `{preset}`", r) for name, presets in f["pools"].items() for preset, r in presets.items()]
 
 
@@ -33,7 +33,7 @@ def each_pool(f):
 
 
 BOUNDS = "experiments/bounds/run.py"
-TESTS = "Small cases are also in tests/bounds/spectral.c."
+TESTS = "tests/bounds/spectral.c has small cases too."
 
 
 def spectral_full(f):
@@ -43,18 +43,18 @@ def spectral_full(f):
     applies = sum(r["spectral"]["applies"] for r in pools.values())
     return ("Spectral proposition, (i): kappa of all members is at least s_max / (1 - (G - 1) mu)",
             statement(*(c["before"] >= c["before_claimed"] * (1 - 1e-9) for c in (copies, heads)), random["before"] == random["pools"]),
-            f"Rule: no exception; epsilon is 0 in both that follow. Five copies of one model: kappa is {copies['before']:.3g}, and at least "
-            f"{copies['before_claimed']:.3g} is said. Three heads with correlations 0.4, 0 and 0, the first twice: {heads['before']:.2f}, and at least "
-            f"{heads['before_claimed']:.3g} is said. Copies that differ a little make it true: it held on {random['before']:,} of {random['pools']:,} random pools "
-            f"of them. The assumption mu < 1/(G - 1) is met by {applies} of {len(pools)} real pools; (i) and (ii) say nothing of the others. {TESTS}", BOUNDS)
+            f"Rule: no exception. In both cases epsilon is 0. Five copies of one model: kappa is {copies['before']:.3g}, at least "
+            f"{copies['before_claimed']:.3g} is claimed. Three heads with correlations 0.4, 0 and 0, the first twice: {heads['before']:.2f}, at least "
+            f"{heads['before_claimed']:.3g} is claimed. With copies that differ slightly it held on {random['before']:,} of {random['pools']:,} random "
+            f"pools. The assumption mu < 1/(G - 1) is met by {applies} of {len(pools)} real pools; (i) and (ii) do not apply to the others. {TESTS}", BOUNDS)
 
 
 def spectral_after(kernel, f):
     n, random = kernel["normals"], f["small"]["random"]
     return ("Spectral proposition, (ii): kappa after the projection is at most (1 + (G - 1) mu) / (1 - (G - 1) mu)",
             statement(n["half_kappa"] <= n["half_claimed"] * (1 + 1e-9), random["after"] == random["pools"]),
-            f"Rule: no exception. mu is a bound of CKA. Two normals with correlation 0.5, one a cluster, have a CKA of {n['at_half']:.2f}; kappa is "
-            f"{n['half_kappa']:.3g}, and at most {n['half_claimed']:.2f} is said. With mu a bound of correlations it follows from Gershgorin's theorem "
+            f"Rule: no exception. mu is a bound on CKA. Two normals with correlation 0.5, each a cluster, have a CKA of {n['at_half']:.2f}; kappa is "
+            f"{n['half_kappa']:.3g}, at most {n['half_claimed']:.2f} is claimed. With mu a bound on correlations it follows from Gershgorin's theorem "
             f"(held on {random['after']:,} of {random['pools']:,} random pools). {TESTS}", KERNEL)
 
 
@@ -63,9 +63,9 @@ def spectral_ratio(f):
     copies, heads = small["cases"]["copies"], small["cases"]["heads"]
     return ("Spectral proposition, (iii): the projection lowers kappa by a factor of at least the largest cluster",
             statement(*(c["ratio"] >= c["ratio_claimed"] * (1 - 1e-9) for c in (copies, heads)), random["ratio"] == random["pools"]),
-            f"Rule: no exception; epsilon is 0 in both that follow. Five copies of one model: a factor of {copies['ratio']:.3g}, and at least "
-            f"{copies['ratio_claimed']:.3g} is said. The three heads of (i): {heads['ratio']:.2f}, and at least {heads['ratio_claimed']:.3g} is said. Copies that differ a "
-            f"little make it true, on {random['ratio']:,} of {random['pools']:,} random pools. {TESTS}", BOUNDS)
+            f"Rule: no exception. In both cases epsilon is 0. Five copies of one model: a factor of {copies['ratio']:.3g}, at least "
+            f"{copies['ratio_claimed']:.3g} is claimed. The three heads of (i): {heads['ratio']:.2f}, at least {heads['ratio_claimed']:.3g} is claimed. With copies that differ "
+            f"slightly it held on {random['ratio']:,} of {random['pools']:,} random pools. {TESTS}", BOUNDS)
 
 
 def regularised(f):
@@ -75,10 +75,10 @@ def regularised(f):
     met = sum(row["holds"] is True for row in cases)
     return ("Corollary: the projection lowers the condition number with a penalty, by a stated amount",
             statement(copies["change"] >= copies["claimed"], random["not_up"] == random["pools"], random["reduced"] == random["pools"], met == len(cases)),
-            "Rule: no exception. The paper leaves eigenvalues of 0 out. With five exact copies of one model (epsilon 0, penalty 0.1) the condition number then falls by "
-            f"{copies['change']:.3g}, and at least {copies['claimed']:.2f} is said, as is that it falls at all. With eigenvalues of 0 counted it falls by "
-            f"{null['change']:.3g} there, and {null['claimed']:.3g} is said. Copies that differ a little make it true: it fell by the amount on {random['reduced']:,} of "
-            f"{random['pools']:,} random pools of them, and in {met} of {len(cases)} cases of {len(pools)} real pools with three penalties each.", BOUNDS)
+            "Rule: no exception. The paper leaves out eigenvalues of 0. With five exact copies of one model (epsilon 0, penalty 0.1) the condition number then falls by "
+            f"{copies['change']:.3g}; at least {copies['claimed']:.2f} is claimed. With eigenvalues of 0 counted it falls by "
+            f"{null['change']:.3g} there; {null['claimed']:.3g} is claimed. With copies that differ slightly it fell by the claimed amount on {random['reduced']:,} of "
+            f"{random['pools']:,} random pools, and in {met} of {len(cases)} cases of {len(pools)} real pools with three penalties each.", BOUNDS)
 
 
 def ridge_moves(f):
@@ -88,9 +88,9 @@ def ridge_moves(f):
     return ("Proposition: ridge weights move by at most a stated amount under perturbed inputs",
             statement(small["change"] <= small["claimed"] or not small["precondition"], met == len(cases)),
             f"Rule: no exception. One row, x = 0.1, y = 0, lambda = 1, moved to x = 2.6, y = 1, which the precondition allows: the weight moves by {small['change']:.3f}, "
-            f"and at most {small['claimed']:.1f} is said. Under planted noise in members' probabilities it was met in {met} of {len(cases)} cases, with a bound "
-            f"that is at least {min(row['claimed'] / row['change'] for row in cases):,.0f} times the change; the bound in [bounds.md](bounds.md), which needs no "
-            f"precondition, in {ours}, at least {min(row['bound'] / row['change'] for row in cases):.0f} times the change. {TESTS}", BOUNDS)
+            f"at most {small['claimed']:.1f} is claimed. Under added noise in members' probabilities it was met in {met} of {len(cases)} cases, with a bound "
+            f"that is at least {min(row['claimed'] / row['change'] for row in cases):,.0f} times the change. The bound in [bounds.md](../docs/bounds.md), which needs no "
+            f"precondition, was met in {ours} and is at least {min(row['bound'] / row['change'] for row in cases):.0f} times the change. {TESTS}", BOUNDS)
 
 
 def folds_move(f):
@@ -100,10 +100,10 @@ def folds_move(f):
     sizes = rates["sizes"]
     return ("Lemma: ridge weights of two folds differ by a stated amount and a term of order N^-1/2",
             statement(rates["slope"] <= -0.4, met == len(cases)),
-            "Rule: on real pools the stated amount alone is enough; what is beyond it on planted rows falls about as N^-1/2 (a power of -0.4 or less), as the "
+            "Rule: on real pools the stated amount alone is enough; on simulated rows the excess over it falls about as N^-1/2 (a power of -0.4 or less), because the "
             f"constant of that term is not given. Met on {met} of {len(cases)} fits of real pools, where the amount is at least {min(ratios):,.0f} times the difference. "
-            f"Planted (a design of ones, random signs as targets): {100 * sizes[-1]['beyond']:.0f}% of the samples are beyond it at N = {sizes[-1]['n']:,}, by at most "
-            + ", ".join(f"{r['most']:.4f} (N = {r['n']:,})" for r in sizes) + f": a power of {rates['slope']:.2f}. So the term is needed: with two rows the amount can be "
+            f"Simulated (a design of ones, random signs as targets): {100 * sizes[-1]['beyond']:.0f}% of the samples exceed it at N = {sizes[-1]['n']:,}, by at most "
+            + ", ".join(f"{r['most']:.4f} (N = {r['n']:,})" for r in sizes) + f": a power of {rates['slope']:.2f}. So the additional term is needed: with two rows the amount can be "
             f"{small['claimed']:.0f} and the difference {small['change']:.1f}. {TESTS}", BOUNDS)
 
 
@@ -112,16 +112,16 @@ def projection(f):
     met = sum(p["gain"] >= p["claimed"] * (1 - 1e-9) for p in pools.values())
     return ("Corollary: the projection makes ridge more stable by a factor of at least sqrt(K/G)",
             statement(small["gain"] >= small["claimed"], met == len(pools)),
-            "Rule: no exception, by the norm of the design, with which the sensitivity is said to grow. Five heads, four of them correlated by 0.249, and a copy of the "
-            f"fifth: {small['gain']:.3f}, and at least {small['claimed']:.3f} is said. Met on {met} of {len(pools)} real pools. Factor, and what is said: "
+            "Rule: no exception, for the norm of the design, with which the paper says that the sensitivity grows. Five heads, four of them correlated by 0.249, and a copy of the "
+            f"fifth: {small['gain']:.3f}, at least {small['claimed']:.3f} is claimed. Met on {met} of {len(pools)} real pools. Factor, and the claimed one: "
             + "; ".join(f"{n} {p['gain']:.2f}, {p['claimed']:.2f}" for n, p in pools.items()) + f". {TESTS}", BOUNDS)
 
 
 def traces(f):
     pools = each_pool(f)
     met = sum(r["spectral"]["trace_difference"] >= r["spectral"]["trace_claimed"] - 1e-9 for r in pools.values())
-    return ("Proposition: the projection lowers the trace by at least the largest cluster less 1", statement(met == len(pools)),
-            f"Rule: no exception; it follows, as each diagonal entry is 1 and the trace falls by K - G. Met on {met} of {len(pools)} pools. By how much, of how many members: "
+    return ("Proposition: the projection lowers the trace by at least the size of the largest cluster minus 1", statement(met == len(pools)),
+            f"Rule: no exception. It follows, because each diagonal entry is 1 and the trace falls by K - G. Met on {met} of {len(pools)} pools. Decrease, and number of members: "
             + ", ".join(f"{n} {r['spectral']['trace_difference']:.0f} of {r['members']}" for n, r in pools.items())
             + ". Effective dimension at a penalty of 0.1, before and after: "
             + "; ".join(f"{n} {r['regularised'][1]['dimension_before']:.1f}, {r['regularised'][1]['dimension_after']:.1f}"
@@ -137,19 +137,19 @@ PEARSON = 0.95  # the prototype's threshold
 
 def dominance(f):
     n, small = f["normals"], f["small"]
-    return ("Proposition: CKA is 0 for normals just where the correlation is 0 (i), 0 just for independent predictions (ii), and above 0 for a square (iii)",
+    return ("Proposition: CKA is 0 for normals if and only if the correlation is 0 (i), 0 if and only if the predictions are independent (ii), and above 0 for a normal and its square (iii)",
             statement(n["at_zero"] < 1e-12 and n["rising"], small["square"]["cka"] > 10 * small["other"]["cka"]),
-            "Rule: (i) the closed form for two normals and Gaussian kernels is 0 at 0 and rises; (iii) the CKA of a sample is more than ten times that of independent draws; (ii) is a "
-            "theorem on kernels (Gretton et al. 2005; Fukumizu et al. 2008) that no sample can show. HSIC at correlation 0: "
+            "Rule: (i) the closed form for two normals and Gaussian kernels is 0 at 0 and increases; (iii) the CKA of a sample is more than ten times that of independent draws; (ii) is a "
+            "theorem on kernels (Gretton et al. 2005; Fukumizu et al. 2008) that no sample can test. HSIC at correlation 0: "
             f"{n['at_zero']:.0e}. A normal and its square, N = 2,000: CKA {small['square']['cka']:.3f}, Pearson {small['square']['pearson']:.3f}. "
-            f"In a sample the CKA of independent predictions is not 0 but {small['other']['cka']:.4f}, as the estimate is biased.", KERNEL)
+            f"In a sample the CKA of independent predictions is not 0 but {small['other']['cka']:.4f}, because the estimate is biased.", KERNEL)
 
 
 def monotone(f):
     n = f["normals"]
-    return ("Remark: for normals CKA is a strictly rising function of the absolute correlation", statement(n["rising"], n["even"]),
-            "Rule: the closed form rises at each of 1,000 steps from 0 to 1 and has the same values below 0. CKA is much the smaller: "
-            f"{n['at_half']:.3f} at a correlation of 0.5 and {n['at_nine']:.3f} at 0.9, so that a threshold of 0.85 is a correlation of "
+    return ("Remark: for normals CKA is a strictly increasing function of the absolute correlation", statement(n["rising"], n["even"]),
+            "Rule: the closed form increases at each of 1,000 steps from 0 to 1 and has the same values below 0. CKA is much smaller: "
+            f"{n['at_half']:.3f} at a correlation of 0.5 and {n['at_nine']:.3f} at 0.9, so a threshold of 0.85 corresponds to a correlation of "
             f"{f['recovery'][0]['rho']:.3f}.", KERNEL)
 
 
@@ -158,15 +158,15 @@ def generalises(risk, seeds):
     removed, kept, other, pairs = (sum(p[k] for p in pools) for k in ("removed", "removed_kept", "kept_removed", "pairs"))
     more, of = (sum(p[k] for p in seeds.values()) for k in ("opposite", "all"))
     return ("CKA pruning at 0.85 finds what Pearson pruning at 0.95 finds, and more", verdict(removed - kept if other else 0, removed),
-            f"Rule: pairs that Pearson finds are found by CKA, and others. Of {pairs:,} pairs of {len(pools)} pools {removed} are above 0.95 in Pearson, {kept} of them not above 0.85 in CKA; "
-            f"{other} are found by CKA alone. That is the thresholds and not the measures: with 0.85 for both, {more} of {of} pairs of {len(seeds)} pools are found by Pearson alone.", RISK)
+            f"Rule: CKA finds the pairs that Pearson finds, and others. Of {pairs:,} pairs of {len(pools)} pools {removed} are above 0.95 in Pearson, {kept} of them not above 0.85 in CKA; "
+            f"{other} are found only by CKA. This is due to the thresholds, not the measures: with 0.85 for both, {more} of {of} pairs of {len(seeds)} pools are found only by Pearson.", RISK)
 
 
 def specialists(f):
     low, some = (sum(p[k] for p in f["pools"].values()) for k in ("moderate_low", "moderate"))
     removed = low if 0.7 > PEARSON else 0
     return ("Specialists have a Pearson correlation near 0.6 and a CKA below 0.4; Pearson pruning removes them, CKA keeps them", verdict(removed, low),
-            f"Rule: pairs of that kind are above the prototype's threshold, {PEARSON} in Pearson. Of {some} pairs with Pearson between 0.5 and 0.7 on {len(f['pools'])} pools {low} "
+            f"Rule: such pairs are above the prototype's Pearson threshold of {PEARSON}. Of {some} pairs with Pearson between 0.5 and 0.7 on {len(f['pools'])} pools {low} "
             f"have a CKA below 0.4; Pearson pruning removes {removed} of these.", RISK)
 
 
@@ -175,7 +175,7 @@ def tempered(f):
     met, cases = sum(r["claimed"] for r in rows.values()), sum(r["pairs"] for r in rows.values())
     return ("Calibrated and miscalibrated variants of one network: Pearson near 0, CKA high", verdict(met, cases),
             "Rule: Pearson below 0.3 and CKA above 0.85 for a member and itself at temperature 1/4 or 4. "
-            f"Met for {met} of {cases} pairs; Pearson is never below {min(r['pearson_least'] for r in rows.values()):.2f}, and is the larger of the two for "
+            f"Met for {met} of {cases} pairs; Pearson is never below {min(r['pearson_least'] for r in rows.values()):.2f}, and exceeds CKA for "
             f"{sum(r['pearson_higher'] for r in rows.values())}. Medians of Pearson and CKA: "
             + "; ".join(f"{n} {r['pearson_median']:.3f}, {r['cka_median']:.3f}" for n, r in rows.items()) + ".", KERNEL)
 
@@ -188,15 +188,15 @@ def concentration(f):
     far = {n: p["subsets"][-1] for n, p in pools.items()}
     rates = {rho: ", ".join(f"{r['hsic_95']:.2g}" for r in rows if r["rho"] == rho) for rho in (0.0, 0.5)}
     sizes = sorted({r["n"] for r in rows})
-    return ("Lemma: the HSIC of N rows is within C sqrt(log(1 / delta) / N) of the population's, so that clusters are found from (C / epsilon)^2 rows",
+    return ("Lemma: the HSIC of N rows is within C sqrt(log(1 / delta) / N) of the population's, so (C / epsilon)^2 rows are enough to find clusters",
             statement(*(v <= float(d) * r["repeats"] for r in rows for d, v in r["hsic_above"].items()), *(r["above"] <= 0.05 * r["repeats"] for r in recovery)),
-            "Rule: with C = 4, as the proof has it, at most a share delta of the samples are farther, for delta 0.5, 0.1, 0.05 and 0.01; of (C / epsilon)^2 rows CKA is within epsilon "
-            "in 95% of the samples. Two normals, whose HSIC is known, with correlation 0, 0.5 and 0.95 and N of " + ", ".join(map(str, sizes)) + f": farther in {above} of {cases:,} cases. "
-            f"The bound is wide: at delta 0.05 it is {min(loose):.0f} to {max(loose):.0f} times the deviation that 95% of the samples keep ({rates[0.0]} at correlation 0; {rates[0.5]} at 0.5). "
-            "CKA with the median bandwidth, which clusters are made by: farther than epsilon in "
+            "Rule: with C = 4, as in the proof, at most a share delta of the samples deviate more, for delta 0.5, 0.1, 0.05 and 0.01; with (C / epsilon)^2 rows CKA is within epsilon "
+            "in 95% of the samples. Two normals, whose HSIC is known, with correlation 0, 0.5 and 0.95 and N of " + ", ".join(map(str, sizes)) + f": {above} of {cases:,} cases deviate more. "
+            f"The bound is wide: at delta 0.05 it is {min(loose):.0f} to {max(loose):.0f} times the 95% quantile of the deviation ({rates[0.0]} at correlation 0; {rates[0.5]} at 0.5). "
+            "CKA with the median bandwidth, which the clusters use, deviates by more than epsilon in "
             + "; ".join(f"{r['above']} of {r['repeats']} samples (epsilon {r['epsilon']}, N = {r['n']:,}, at most {r['most']:.3f})" for r in recovery)
-            + f". Random rows of real pools against all rows: farther than the bound in {sum(s['above'] for s in subsets)} of "
-            f"{sum(s['pairs'] for s in subsets):,} pairs; 95% within " + ", ".join(f"{s['q95']:.3f} ({n}, N = {s['n']:,})" for n, s in far.items()) + ".",
+            + f". For random rows of real pools, compared with all rows, the deviation exceeds the bound in {sum(s['above'] for s in subsets)} of "
+            f"{sum(s['pairs'] for s in subsets):,} pairs; the 95% quantiles are " + ", ".join(f"{s['q95']:.3f} ({n}, N = {s['n']:,})" for n, s in far.items()) + ".",
             KERNEL)
 
 
@@ -206,29 +206,29 @@ def blocks(kernel, bounds):
     met = sum(r["epsilon_pearson"] <= r["epsilon"] for r in within.values())
     across = sum(r["mu_pearson"] <= r["mu"] for r in pools.values())
     turned, minus, half = small["turned"], small["minus"], small["half"]
-    return ("Lemma on blocks: CKA of at least 1 - epsilon in a cluster makes correlations 1 - O(epsilon), CKA of at most mu across makes them at most mu",
+    return ("Lemma on blocks: if CKA is at least 1 - epsilon within clusters and at most mu across, correlations are 1 - O(epsilon) within and at most mu across",
             statement(turned["least_cka"] < 1 or turned["correlation"] > 1 - 1e-6, minus["cka"] < 1 or minus["pearson"] > 1 - 1e-6, abs(half["pearson"]) <= half["cka"]),
-            f"Rule: no exception; epsilon is 0 in those that follow. Within: one prediction of five classes and the same with its classes turned have CKA {turned['least_cka']:.3g} and "
-            f"correlation {turned['correlation']:.2f}; x and -x {minus['cka']:.3g} and {minus['pearson']:.3g}. Across: two normals with correlation {half['pearson']:.2f} have a CKA of "
-            f"{half['cka']:.2f}. On real pools at 0.85 correlations within clusters are nearer to 1 than CKA on {met} of {len(within)}; across them the largest correlation is at most the "
+            f"Rule: no exception. In the following cases epsilon is 0. Within: a prediction of five classes and the same with its classes rotated have CKA {turned['least_cka']:.3g} and "
+            f"correlation {turned['correlation']:.2f}; x and -x have {minus['cka']:.3g} and {minus['pearson']:.3g}. Across: two normals with correlation {half['pearson']:.2f} have a CKA of "
+            f"{half['cka']:.2f}. On real pools at 0.85, correlations within clusters are closer to 1 than CKA on {met} of {len(within)}; across clusters the largest correlation is at most the "
             f"largest CKA on {across} of {len(pools)}. {TESTS}", KERNEL)
 
 
 def largest(f):
     turned, rows = f["small"]["turned"], f["conference"]
     return ("Lemma: the largest eigenvalue is at least the largest cluster times 1 - O(epsilon)", statement(turned["least_cka"] < 1 or turned["largest"] >= turned["claimed"] - 1e-6),
-            f"Rule: no exception. Five predictions that are one with its classes turned have CKA {turned['least_cka']:.3g}, so epsilon is 0; the largest "
-            f"eigenvalue is {turned['largest']:.3g}, and at least {turned['claimed']:.0f} is said. With epsilon of the correlations it follows where none within the cluster is negative. With "
-            "epsilon of their absolute values and 1 for the constant in O() it does not: correlations of one size and both signs have an eigenvalue up to "
-            + ", ".join(f"{r['worst']:.2f} times (n = {r['order']})" for r in rows)
-            + f" smaller than said. (i) and (iii) of the spectral proposition rest on it. {TESTS}", KERNEL)
+            f"Rule: no exception. Five predictions that are one prediction with its classes rotated have CKA {turned['least_cka']:.3g}, so epsilon is 0; the largest "
+            f"eigenvalue is {turned['largest']:.3g}, at least {turned['claimed']:.0f} is claimed. With epsilon from the correlations it follows if none within the cluster is negative. With "
+            "epsilon from their absolute values and 1 for the constant in O() it does not: correlations of one size and both signs have an eigenvalue that is smaller than claimed by a factor of up to "
+            + ", ".join(f"{r['worst']:.2f} (n = {r['order']})" for r in rows)
+            + f". Parts (i) and (iii) of the spectral proposition depend on this lemma. {TESTS}", KERNEL)
 
 
 def smallest(f):
     row = f["small"]["least"]
     return ("Lemma: the smallest eigenvalue is at most 1 - (G - 1) mu", statement(row["measured"] <= row["claimed"] * (1 + 1e-9)),
-            "Rule: no exception; epsilon is 0 in what follows. Three heads with correlations 0.4, 0 and 0, one a cluster, so that mu = 0.4 is a bound: the smallest eigenvalue is "
-            f"{row['measured']:.1f}, and at most {row['claimed']:.1f} is said. Gershgorin's discs bound it from below, not from above. {TESTS}", BOUNDS)
+            "Rule: no exception. In the following case epsilon is 0. Three heads with correlations 0.4, 0 and 0, each a cluster, so that mu = 0.4: the smallest eigenvalue is "
+            f"{row['measured']:.1f}, at most {row['claimed']:.1f} is claimed. Gershgorin's discs bound it from below, not from above. {TESTS}", BOUNDS)
 
 
 # ---- gate: experiments/gate -----------------------------------------------------------------------------------------
@@ -238,13 +238,13 @@ def universal(f):
     inside = {n: r for n, r in family.items() if r["rms_least"] == 0}
     outside = {n: r for n, r in family.items() if r["rms_least"] > 0}
     widths = ", ".join(str(w["width"]) for w in next(iter(family.values()))["widths"])
-    return ("Proposition: the gate comes near every continuous function of predictions and aggregators", statement(not outside),
-            "Rule: no exception. Gates lie in [0, 1] and aggregators are not negative, so what is reached lies between 0 and the aggregators' sum. Functions outside, and how near any gate can "
-            "come (root mean square): " + "; ".join(f"`{n}` {r['rms_least']:.2f}, trained {r['widths'][-1]['rms']:.2f}" for n, r in outside.items())
-            + ". Between 0 and the sum, which the proof speaks of, some gate is near by theorems on networks with one hidden layer (Cybenko 1989, Hornik 1991, Leshno et al. 1993), if aggregators "
-            f"are functions of the predictions. What training finds there, root mean square at {widths} hidden units: "
-            + "; ".join(f"`{n}` " + ", ".join(f"{w['rms']:.3f}" for w in r["widths"]) + f" (the function's deviation is {r['deviation']:.2f})" for n, r in inside.items())
-            + f". The tool's gate and ridge, {f['rows']:,} labels drawn with a planted probability: " + "; ".join(
+    return ("Proposition: the gate approximates every continuous function of predictions and aggregators", statement(not outside),
+            "Rule: no exception. Gates are in [0, 1] and aggregators are non-negative, so only functions between 0 and the sum of the aggregators can be approximated. Functions outside, and the least error of any gate "
+            "(root mean square): " + "; ".join(f"`{n}` {r['rms_least']:.2f}, trained {r['widths'][-1]['rms']:.2f}" for n, r in outside.items())
+            + ". Between 0 and the sum, the case of the proof, it follows from theorems on networks with one hidden layer (Cybenko 1989, Hornik 1991, Leshno et al. 1993), if aggregators "
+            f"are functions of the predictions. Errors after training there, root mean square with {widths} hidden units: "
+            + "; ".join(f"`{n}` " + ", ".join(f"{w['rms']:.3f}" for w in r["widths"]) + f" (standard deviation of the function: {r['deviation']:.2f})" for n, r in inside.items())
+            + f". Errors of the tool's gate and ridge on {f['rows']:,} labels drawn with a known probability: " + "; ".join(
                 f"`{n}` " + ", ".join(f"{w['rms']:.3f} ({ {'none': 'no gate', 'prototype': 'prototype'}.get(w['mode']) or str(w['width']) + ' units'})" for w in r["fits"])
                 for n, r in f["tool"].items()) + ".", "experiments/gate/run.py")
 
@@ -259,8 +259,8 @@ def cka_growth(f):
     a, b = g["nystrom"][-2:]
     products = math.log(b["rows"] * b["landmarks"] ** 2 / (a["rows"] * a["landmarks"] ** 2)) / math.log(b["rows"] / a["rows"])
     return ("With sqrt(N) landmarks CKA takes K^2 N log N", statement(products <= 1.2),
-            f"Rule: the number of products grows with a power of N of at most 1.2. All pairs of members take K^2 N m^2 / 2 products of features, with m landmarks: {b['landmarks']} of {b['rows']:,} "
-            f"rows, {a['landmarks']} of {a['rows']:,}; a power of {products:.2f}, that of exact CKA, with a smaller constant ([redundancy.md](redundancy.md)). User seconds of {g['members']} members, one "
+            f"Rule: the number of products grows with a power of N of at most 1.2. All pairs of members take K^2 N m^2 / 2 products of features, with m landmarks ({b['landmarks']} for {b['rows']:,} "
+            f"rows, {a['landmarks']} for {a['rows']:,}). That is a power of {products:.2f}, as for exact CKA, with a smaller constant ([redundancy.md](../docs/redundancy.md)). User seconds for {g['members']} members, one "
             "run on a shared machine: " + "; ".join(how + " " + ", ".join(f"{r['seconds']:.2f} (N = {r['rows']:,})" for r in g[rule]) for rule, how in (("exact", "exact"), ("nystrom", "landmarks")))
             + ".", COMPLEXITY)
 
@@ -269,14 +269,14 @@ def few_landmarks(f):
     rows = f["landmarks"]
     met = sum(r["crossed"] == 0 for r in rows.values())
     return ("sqrt(N) uniform landmarks are enough for CKA", verdict(met, len(rows)),
-            f"Rule: no pair comes to the other side of 0.85. Met on {met} of {len(rows)} pools. Pairs that do, the largest error and the median: "
+            f"Rule: no pair changes sides of the threshold 0.85. Met on {met} of {len(rows)} pools. Pairs that change sides, largest error and median error: "
             + "; ".join(f"{n} {r['crossed']} of {r['pairs']}, {r['most']:.1g}, {r['median']:.1g}" for n, r in rows.items())
-            + ". These have ten classes; on other pools the error of a pair can exceed 0.05 ([method.md](method.md)).", COMPLEXITY)
+            + ". These have ten classes; on other pools the error of a pair can exceed 0.05 ([method.md](../docs/method.md)).", COMPLEXITY)
 
 
 def hashing(f):
     h = f["hashing"]
-    return ("Hashing leaves out pairs of members at a low rate", verdict(h["found"] >= 0.95 * h["pairs"], 1),
+    return ("Hashing misses few pairs of members", verdict(h["found"] >= 0.95 * h["pairs"], 1),
             f"Rule: 95% of the pairs above the threshold are found, {h['members']} members. Found: {h['found']:,} of {h['pairs']:,}.", COMPLEXITY)
 
 
@@ -285,5 +285,5 @@ def gate_share(complexity, bounds):
     small = max(max(g["parameters"] for g in rows.values()), max(parameters(bounds)))
     met = (small < 15000) + sum(g["share"] < 0.01 for g in rows.values())
     return ("The gate has fewer than 15,000 parameters and takes less than 1% of a prediction", verdict(met, 1 + len(rows)),
-            f"Rule: both, with 32 hidden units and all members. At most {small:,.0f} parameters. Its operations beside the members' FLOPs, where all are known: "
-            + "; ".join(f"{n} {100 * g['share']:.3g}%" for n, g in rows.items()) + ". Members of some pools are a few thousand operations each.", COMPLEXITY)
+            f"Rule: both, with 32 hidden units and all members. At most {small:,.0f} parameters. Its operations relative to the members' FLOPs, where all are known: "
+            + "; ".join(f"{n} {100 * g['share']:.3g}%" for n, g in rows.items()) + ". The members of some pools take only a few thousand operations each.", COMPLEXITY)

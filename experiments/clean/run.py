@@ -39,33 +39,37 @@ def orders(report):
     return figures
 
 
-def main():
-    options = common.arguments(__doc__)
-    pools = common.find_pools(options, ["cifar10", "vision", "fashion", "mnist", "digits"])
-    lines = ["What the paper reports (14 ImageNet backbones; Deep Ensembles' ECE after temperature scaling):", "",
-             *common.table(["method", "top-1 %", "ECE", "NLL", "models", "FLOPs"],
-                           [[p[0], f"{p[2]:.1f}", f"{p[3]:.3f}", f"{p[4]:.3f}", p[5], f"{p[6]:.2f}"] for p in PAPER]),
-             "What we measure. p: paired t-test of the NLL against `default`, Bonferroni-adjusted. FLOPs are relative "
-             "to all members. `deep-ensemble`, `snapshot` and `mc-dropout` are members of `vision` tagged so; soups and "
-             "SWAG are members of the pool `weight_space`, which has the next section.", ""]
-    figures = {}
-    for name, manifest in pools.items():
+def measure(options):
+    figures, page = {}, {"shapes": {}, "scores": {}}
+    for name, manifest in common.find_pools(options, ["cifar10", "vision", "fashion", "mnist", "digits"]).items():
         report = common.compare(options, manifest, "--split", "test", *OOD.get(name, []))
         figures[name] = {"orders": orders(report), "rows": {r["method"]: {
             k: r[k] for k in ("top1", "ece", "nll", "models", "flops_rel")} for r in report["rows"]}}
-        lines += [f"### {name}", "", common.shape(report, name), "", *common.scores_table(report)]
-    lines += ["### Did the paper's order hold?", "",
-              "Of the pairs of methods that the paper's table puts in an order, those that come in the same order "
-              "here; and "
-              "the places (1 the best) of CoRe-Stack+ (`paper`), CoRe-Stack (`prototype`) and `default`:", ""]
+        page["shapes"][name] = common.shape_of(report)
+        page["scores"][name] = common.scores_cells(report)
+    return figures, page
+
+
+def section(figures, page):
+    lines = ["The paper reports, for 14 ImageNet backbones (the ECE of Deep Ensembles is after temperature scaling):", "",
+             *common.table(["method", "top-1 %", "ECE", "NLL", "models", "FLOPs"],
+                           [[p[0], f"{p[2]:.1f}", f"{p[3]:.3f}", f"{p[4]:.3f}", p[5], f"{p[6]:.2f}"] for p in PAPER]),
+             "Our figures follow. p is the p-value of a paired t-test of the NLL against `default`, Bonferroni-adjusted. FLOPs are "
+             "relative to all members. In `vision`, some members are tagged as `deep-ensemble`, `snapshot` and `mc-dropout`. "
+             "Soups and SWAG are in the next section.", ""]
+    for name, cells in page["scores"].items():
+        lines += [f"### {name}", "", common.shape(page["shapes"][name], name), "", *common.table(common.SCORES_HEADS, cells)]
+    lines += ["### Does the paper's order hold?", "",
+              "The table counts the pairs of methods that come in the paper's order here, of all pairs that the paper's table "
+              "orders, and gives the ranks (1 is best) of CoRe-Stack+ (`paper`), CoRe-Stack (`prototype`) and `default` among all "
+              "methods:", ""]
     rows = []
     for name, f in figures.items():
         for key, label in (("top1", "top-1"), ("ece", "ECE"), ("nll", "NLL")):
             o = f["orders"][key]
             rows.append([name, label, f"{o['same']} of {o['pairs']}", o["paper"], o["prototype"], o["default"], o["methods"]])
-    lines += common.table(["pool", "score", "pairs as in the paper", "`paper`", "`prototype`", "`default`", "of"], rows)
-    lines += [verdict(figures), "", common.conditions(options, ["compare POOL --split test"])]
-    common.write_section(options, "clean", "Clean classification", lines, figures)
+    lines += common.table(["pool", "score", "pairs in the paper's order", "`paper`", "`prototype`", "`default`", "of"], rows)
+    return [*lines, verdict(figures), "", common.conditions(page, ["compare POOL --split test"])]
 
 
 def verdict(figures):
@@ -85,14 +89,13 @@ def verdict(figures):
     same = sum(f["orders"]["top1"]["same"] for f in figures.values())
     pairs = sum(f["orders"]["top1"]["pairs"] for f in figures.values())
     kept = sorted(f["rows"]["paper"]["models"] for f in figures.values())
-    return (f"The paper's order {'held' if same == pairs else 'did not hold as a whole'}: {same} of {pairs} pairs over the {pools} "
-            "pools by top-1, where chance would give half. CoRe-Stack+ to the letter (`paper`) beats its prototype "
-            f"in top-1 on {beats['top1']} of {pools} pools, in NLL on {beats['nll']}, in ECE on {beats['ece']}: with "
-            f"its threshold of 0.85 it keeps {kept[0]} to {kept[-1]} members. Where it keeps one, its ECE is that of "
-            f"one calibrated member. Ridge stacking beats the best single model on {ridge} of {pools}, as in the "
-            f"paper; the average lies between them on {between}. Places by NLL: `log-linear` {places('log-linear')}, "
-            f"`default` {places('default')}.")
+    return (f"The paper's order {'holds' if same == pairs else 'does not hold'}: {same} of {pairs} pairs over the {pools} pools agree "
+            "with it by top-1, where chance would give half. CoRe-Stack+ (`paper`) is better than its prototype in top-1 on "
+            f"{beats['top1']} of {pools} pools, in NLL on {beats['nll']} and in ECE on {beats['ece']}. With its threshold of 0.85 it "
+            f"keeps {kept[0]} to {kept[-1]} members; where it keeps one, its ECE is that of one calibrated member. Ridge stacking beats "
+            f"the best single model on {ridge} of {pools}, as in the paper; the average lies between the two on {between}. Ranks by NLL: "
+            f"`log-linear` {places('log-linear')}, `default` {places('default')}.")
 
 
 if __name__ == "__main__":
-    main()
+    common.run(__doc__, "clean", "Clean classification", measure, section)

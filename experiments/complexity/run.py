@@ -81,7 +81,7 @@ def hashing(options):
 
 
 def gates(manifest):
-    """Operations of the gate for one sample beside those of the members, where their FLOPs are known."""
+    """Operations of the gate for one sample, relative to those of the members if their FLOPs are known."""
     pool = json.loads(manifest.read_text())
     flops = [m["flops"] for m in pool["models"] if m.get("flops")]
     classes, kept = len(pool["classes"]), len(pool["models"])
@@ -127,6 +127,8 @@ def landmarks(options, manifest):
 
 def main():
     options = common.arguments(__doc__)
+    if options.write_only:
+        return  # it has no section
     pools = common.find_pools(options, POOLS)
     rng = np.random.default_rng(options.seed)
     figures = {"growth": growth(options), "hashing": hashing(options), "gates": {n: gates(m) for n, m in pools.items()},

@@ -52,23 +52,12 @@ def robust_members(manifest, report, labels):
     return sorted(found, key=lambda f: -f[1])[:5]
 
 
-def main():
-    options = common.arguments(__doc__)
-    pools = common.find_pools(options, ["cifar10", "vision"])
-    lines = ["What the paper reports (mCE with AlexNet-normalised families, ImageNet-C):", "",
-             *common.table(["method", "mCE", *FAMILIES, "delta to clean"], [[p[0], *p[2:]] for p in PAPER]),
-             "What we measure. Plain mCE: mean error in % over severities, then over kinds of corruption, **not** "
-             "normalised by a reference model, as there is none for these images. A family is the mean over its "
-             "kinds. Intervals resample images, each with all its conditions; \"to clean\" is against the split `test`, whose "
-             "images are others and are resampled by themselves. \"To `default`\": difference of mCE in points, paired. NLL "
-             "and ECE are means over conditions. The corruptions are simple versions of those of ImageNet-C. "
-             f"`{NONNEGATIVE}` is `default` with `loglinear.nonnegative=true`.", ""]
-    figures, robust = {}, {}
-    for name, manifest in pools.items():
+def measure(options):
+    figures, page = {}, {"pools": {}}
+    for name, manifest in common.find_pools(options, ["cifar10", "vision"]).items():
         report, rows = one_pool(options, manifest, name)
         figures[name] = {r["method"]: {k: v for k, v in r.items() if k != "severities"} for r in rows}
         labels = common.array(manifest, common.split_of(manifest, "corrupted")["labels"])
-        robust[name] = robust_members(manifest, report, labels)
         cells = [[r["method"], common.interval(r, "mce", 1, 100), *(common.number(r[f], 1, 100) for f in FAMILIES),
                   common.interval(r, "delta", 1, 100), common.interval(r, "difference", 1, 100),
                   common.number(r["nll"], 3), common.number(r["ece"], 3)] for r in rows]
@@ -76,22 +65,38 @@ def main():
             common.embolden(cells, [r[key] for r in rows], column, False)
         common.embolden(cells, [r["nll"] for r in rows], 8, False)
         common.embolden(cells, [r["ece"] for r in rows], 9, False)
-        lines += [f"### {name}, corrupted", "", common.shape(report, name), "",
-                  *common.table(["method", "plain mCE %", *FAMILIES, "to clean", "to `default`", "NLL", "ECE"], cells),
-                  *severities(rows)]
-    lines += ["### Did the paper's order hold?", "", *[verdict(n, f) for n, f in figures.items()], "",
-              *finding(figures, robust), common.conditions(options, ["compare POOL --split corrupted --clean test"])]
-    common.write_section(options, "corruptions", "Corruptions", lines, figures)
+        page["pools"][name] = {"shape": common.shape_of(report), "cells": cells, "severities": severities(rows),
+                               "robust": robust_members(manifest, report, labels)}
+    return figures, page
+
+
+def section(figures, page):
+    lines = ["The paper reports, on ImageNet-C, with families normalised by AlexNet's errors:", "",
+             *common.table(["method", "mCE", *FAMILIES, "delta to clean"], [[p[0], *p[2:]] for p in PAPER]),
+             "Ours is the plain mCE: the mean error in % over severities, then over kinds of corruption, **not** normalised by a "
+             "reference model, since none exists for these images. A family is the mean over its kinds. Intervals resample images, "
+             "each with all its conditions. \"To clean\" is the difference to the split `test`, whose images are others and are "
+             "resampled independently. \"To `default`\" is the paired difference of mCE in points. NLL and ECE are means over "
+             "conditions. The corruptions are simple versions of those of ImageNet-C. "
+             f"`{NONNEGATIVE}` is `default` with `loglinear.nonnegative=true`.", ""]
+    for name, p in page["pools"].items():
+        levels = p["severities"]["levels"]
+        lines += [f"### {name}, corrupted", "", common.shape(p["shape"], name), "",
+                  *common.table(["method", "plain mCE %", *FAMILIES, "to clean", "to `default`", "NLL", "ECE"], p["cells"]),
+                  *common.table(["method", *(f"{k} {v:g}" for k in ("error % at severity", "NLL at", "ECE at") for v in levels)],
+                                p["severities"]["cells"])]
+    return [*lines, "### Does the paper's order hold?", "", *[verdict(n, f) for n, f in figures.items()], "",
+            *finding(figures, {n: p["robust"] for n, p in page["pools"].items()}),
+            common.conditions(page, ["compare POOL --split corrupted --clean test"])]
 
 
 def severities(rows):
     """Error and calibration by severity, of a few methods."""
     shown = [r for r in rows if r["method"] in ("best-single", "average", "greedy", "prototype", "paper", "default", NONNEGATIVE)]
-    levels = [s["severity"] for s in shown[0]["severities"]]
     cells = [[r["method"], *(common.number(s["error"], 1, 100) for s in r["severities"]),
               *(common.number(s["nll"], 2) for s in r["severities"]), *(common.number(s["ece"], 3) for s in r["severities"])]
              for r in shown]
-    return common.table(["method", *(f"{k} {v:g}" for k in ("error % at severity", "NLL at", "ECE at") for v in levels)], cells)
+    return {"levels": [s["severity"] for s in shown[0]["severities"]], "cells": cells}
 
 
 def verdict(name, rows):
@@ -99,10 +104,10 @@ def verdict(name, rows):
     same, pairs, _ = common.agreement({p[1]: p[2] for p in PAPER}, ours)
     wins = [f for f in FAMILIES if rows["paper"][f] < rows["prototype"][f]]
     best = min(ours, key=ours.get)
-    return (f"- `{name}`: {same} of {pairs} pairs of the paper's table in its order. CoRe-Stack+ (`paper`) against its "
-            f"prototype: mCE {100 * ours['paper']:.1f} against {100 * ours['prototype']:.1f}, lower in "
-            f"{len(wins)} of 4 families. Lowest mCE: `{best}`, {100 * ours[best]:.1f}; `default`: "
-            f"{100 * ours['default']:.1f}.")
+    return (f"- `{name}`: {same} of {pairs} pairs are in the order of the paper's table. CoRe-Stack+ (`paper`) has an mCE of "
+            f"{100 * ours['paper']:.1f}, its prototype {100 * ours['prototype']:.1f}; `paper` is lower in {len(wins)} of 4 families. "
+            f"Lowest mCE: `{best}`, {100 * ours[best]:.1f}; `default`: {100 * ours['default']:.1f}.")
+
 
 
 def finding(figures, robust):
@@ -121,29 +126,27 @@ def finding(figures, robust):
     other = ""
     if "cifar10" in figures:
         cifar = {m: f"{100 * r['mce']:.1f}%" for m, r in figures["cifar10"].items()}
-        other = (f" `cifar10` does not show it: `default` {cifar['default']}, `average` {cifar['average']}, `prototype` "
+        other = (f" `cifar10` does not show this: `default` {cifar['default']}, `average` {cifar['average']}, `prototype` "
                  f"{cifar['prototype']}.")
-    return ["### Strong shift: the best stack on clean rows is not the best one here", "",
-            f"On `vision`, by NLL, `default` is number {place} of {len(rows) - 1} methods on clean test rows. On corrupted "
-            f"rows it has {pair('default')}, against {pair('average')} for the plain average and {pair('prototype')} "
-            "for the preset `prototype`. The log-linear pool is fitted on clean rows, where the strong networks say "
-            "nearly all there is to say, and a weaker member is of use as a correction, often with a negative weight. "
-            f"The five members that hold up best under corruption have these weights: {weights}; {len(against)} of 5 "
-            "are at or below 0. Under shift these votes are missing or count against "
-            "what they say." + other, "",
-            f"Weights at or above 0 (`--set loglinear.nonnegative=true`) take `default` to {pair(NONNEGATIVE)} on `vision`"
+    return ["### Under strong shift the best stack on clean rows is not the best one", "",
+            f"On `vision`, `default` has rank {place} of {len(rows) - 1} methods by NLL on clean test rows. On corrupted rows it has "
+            f"{pair('default')}; the plain average has {pair('average')} and the preset `prototype` {pair('prototype')}. The "
+            "log-linear pool is fitted on clean rows. There the strong networks carry nearly all the information, and a weaker member "
+            "serves as a correction, often with a negative weight. The five members that are most accurate under corruption have "
+            f"these weights: {weights}; {len(against)} of 5 are at or below 0. Under shift their information is lost or counted with "
+            "the wrong sign." + other, "",
+            f"Non-negative weights (`--set loglinear.nonnegative=true`) take `default` to {pair(NONNEGATIVE)} on `vision`"
             + (f" and from {100 * figures['cifar10']['default']['mce']:.1f}% to "
                f"{100 * figures['cifar10'][NONNEGATIVE]['mce']:.1f}% error on `cifar10`" if "cifar10" in figures else "")
-            + ". They cost nested NLL on clean rows of nearly every pool ([robustness.md](robustness.md)), so they are an "
+            + ". They raise the nested NLL on clean rows of nearly every pool ([robustness.md](../docs/robustness.md)), so they are an "
             "option and not the default.", "",
-            "What to do: if rows in use may be far from those that were fitted on, compare methods on a shifted split "
-            "of your own (`corestack compare POOL --split SHIFTED`). Without one, the plain average is the cautious "
-            "choice; `--preset prototype` and non-negative weights are between the two. A temperature that was fitted on clean rows does "
-            f"not carry over: here it takes the average's NLL from {rows['average']['nll']:.2f} to {warm['nll']:.2f}. "
-            "With labelled rows of the shift, put some of them into `oof`. No choice wins under every shift: in the "
-            "table of Domain shift the best method differs from target "
-            "to target.", ""]
+            "If rows in use may be far from those that were fitted on, compare methods on a shifted split of your own (`corestack "
+            "compare POOL --split SHIFTED`). Without one, the plain average is the cautious choice; `--preset prototype` and "
+            "non-negative weights lie between the two. A temperature fitted on clean rows does not carry over: here it takes the NLL "
+            f"of the average from {rows['average']['nll']:.2f} to {warm['nll']:.2f}. If you have labelled rows of the shift, put some "
+            "of them into `oof`. No choice wins under every shift: in the table of Domain shift the best method differs from target to "
+            "target.", ""]
 
 
 if __name__ == "__main__":
-    main()
+    common.run(__doc__, "corruptions", "Corruptions", measure, section)

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""The default stack against the baselines on every pool, with five checks (part of docs/results.md).
+"""The default stack against the baselines on every pool, with five checks.
 
     experiments/default/run.py [--pools DIR]... [--only POOL]... [--resamples N]
 
-Everything is chosen on the `oof` split; the `test` split is read by `corestack evaluate` alone, once a row.
+All choices are made on the `oof` split; only `corestack evaluate` reads the `test` split.
 """
 import pathlib
 import sys
@@ -23,14 +23,19 @@ FITS = [
 ]
 
 
+CHECKS = ["NLL at or below that of greedy selection with temperature", "NLL within 2% of the log-linear pool of all members",
+          "at most 60% of the members", "top-1 within half a point of the best baseline",
+          "ECE not above the interval of greedy selection with temperature"]
+
+
 def row(name, models, scores):
-    return (f"| {name} | {models} | {common.interval(scores, 'top1', 2, 100)} | {common.interval(scores, 'nll')} | "
-            f"{common.interval(scores, 'ece')} |")
+    return [name, models, common.interval(scores, "top1", 2, 100), common.interval(scores, "nll"), common.interval(scores, "ece")]
 
 
 def one_pool(options, manifest, folder):
-    lines = []
-    verdict = {}
+    """Figures, and the cells of the table."""
+    cells = []
+    found = {}
     base = None
     for number, (name, words) in enumerate(FITS):
         model = pathlib.Path(folder) / f"{number}.cstack"
@@ -39,61 +44,56 @@ def one_pool(options, manifest, folder):
         extra = ["--baselines"] if number == 0 else []
         scores = common.run_tool(options, "evaluate", model, manifest, "--split", "test", "--resamples",
                                  options.resamples, *extra)
-        lines.append(row(name, fit["models_kept"], scores))
+        cells.append(row(name, fit["models_kept"], scores))
         if number == 0:
             base = fit
-            verdict["own"] = scores
-            verdict["baselines"] = {b["method"]: b for b in scores["baselines"]}
+            found["own"] = scores
+            found["baselines"] = {b["method"]: b for b in scores["baselines"]}
             for b in scores["baselines"]:
                 label = f"{b['method']} ({b['detail']})" if b.get("detail") else b["method"]
-                lines.append(row(label, b.get("models", ""), b))
+                cells.append(row(label, b.get("models", ""), b))
         if number == 1:
-            verdict["all"] = scores
-    head = (f"{base['samples']} out-of-fold rows, {verdict['own']['samples']} test rows, {base['classes']} classes, "
-            f"{base['models_in']} members. Nested out-of-fold scores: top-1 {100 * base['oof']['top1']:.2f}%, "
-            f"NLL {base['oof']['nll']:.4f}, ECE {base['oof']['ece']:.4f}. Fit with nested scores: "
-            f"{base['seconds']['total']:.1f} s.")
-    return head, lines, checks(verdict, base)
+            found["all"] = scores
+    return {"oof_rows": base["samples"], "test_rows": found["own"]["samples"], "classes": base["classes"], "members": base["models_in"],
+            "oof": {k: base["oof"][k] for k in ("top1", "nll", "ece")}, "seconds": base["seconds"]["total"],
+            "checks": [list(c) for c in checks(found, base)]}, cells
 
 
-def checks(verdict, base):
-    """What is checked, whether it holds, and its figure, five times."""
-    own, greedy = verdict["own"], verdict["baselines"]["greedy+temperature"]
-    best_top1 = max(b["top1"] for b in verdict["baselines"].values())
+def checks(found, base):
+    """For each of CHECKS whether it holds, and its figure."""
+    own, greedy = found["own"], found["baselines"]["greedy+temperature"]
+    best_top1 = max(b["top1"] for b in found["baselines"].values())
     return [
-        ("NLL at or below greedy selection with temperature", own["nll"] <= greedy["nll"],
-         f"{own['nll']:.4f} against {greedy['nll']:.4f}"),
-        ("NLL within 2% of the log-linear pool of all members", own["nll"] <= 1.02 * verdict["all"]["nll"],
-         f"{100 * (own['nll'] / verdict['all']['nll'] - 1):+.2f}%"),
-        ("at most 60% of the members", base["models_kept"] <= 0.6 * base["models_in"],
-         f"{base['models_kept']} of {base['models_in']}"),
-        ("top-1 within half a point of the best baseline", own["top1"] >= best_top1 - 0.005,
-         f"{100 * (own['top1'] - best_top1):+.2f} points"),
-        ("ECE not above the interval of greedy selection with temperature", own["ece"] <= greedy["ece_ci"][1],
-         f"{own['ece']:.4f} against at most {greedy['ece_ci'][1]:.4f}"),
+        (own["nll"] <= greedy["nll"], f"{own['nll']:.4f} against {greedy['nll']:.4f}"),
+        (own["nll"] <= 1.02 * found["all"]["nll"], f"{100 * (own['nll'] / found['all']['nll'] - 1):+.2f}%"),
+        (base["models_kept"] <= 0.6 * base["models_in"], f"{base['models_kept']} of {base['models_in']}"),
+        (own["top1"] >= best_top1 - 0.005, f"{100 * (own['top1'] - best_top1):+.2f} points"),
+        (own["ece"] <= greedy["ece_ci"][1], f"{own['ece']:.4f} against at most {greedy['ece_ci'][1]:.4f}"),
     ]
 
 
-def main():
-    options = common.arguments(__doc__, resamples=5000)
-    pools = common.find_pools(options, common.EVERY_POOL)
-    lines = ["`corestack fit` with the defaults beside the baselines of `corestack evaluate --baselines`, with five checks: a "
-             "regression test of the defaults on real data.", ""]
-    failed = 0
-    for name, manifest in pools.items():
+def measure(options):
+    figures, page = {}, {"cells": {}}
+    for name, manifest in common.find_pools(options, common.EVERY_POOL).items():
         with tempfile.TemporaryDirectory() as folder:
-            head, rows, done = one_pool(options, manifest, folder)
-        lines += [f"### {name} by default", "", head, "", "| method | members | top-1 % | NLL | ECE |", "|---|---|---|---|---|",
-                  *rows, ""]
-        lines += [f"- {'yes' if ok else '**no**'}: {what} ({figure})" for what, ok, figure in done] + [""]
-        failed += sum(not ok for _, ok, _ in done)
-        print(f"{name}: " + ", ".join(f"{'ok' if ok else 'NO'} {figure}" for _, ok, figure in done), flush=True)
-    lines += [f"{5 * len(pools) - failed} of {5 * len(pools)} checks hold.", "",
-              (pathlib.Path(__file__).with_name("notes.md")).read_text().rstrip(), "",
-              common.conditions(options, ["fit POOL [--set ...]", "evaluate MODEL POOL --split test --baselines"])]
-    common.write_section(options, "default", "Default against baselines", lines, None)
-    print(f"{failed} of {5 * len(pools)} checks do not hold")
+            figures[name], page["cells"][name] = one_pool(options, manifest, folder)
+    return figures, page
+
+
+def section(figures, page):
+    lines = ["`corestack fit` with its defaults, compared with the baselines of `corestack evaluate --baselines`. Five checks on every "
+             "pool guard the defaults against regressions.", ""]
+    for name, f in figures.items():
+        lines += [f"### {name} by default", "",
+                  f"{f['oof_rows']} out-of-fold rows, {f['test_rows']} test rows, {f['classes']} classes, {f['members']} members. Nested "
+                  f"out-of-fold scores: top-1 {100 * f['oof']['top1']:.2f}%, NLL {f['oof']['nll']:.4f}, ECE {f['oof']['ece']:.4f}. The fit "
+                  f"with nested scores takes {f['seconds']:.1f} s.", "",
+                  *common.table(["method", "members", "top-1 %", "NLL", "ECE"], page["cells"][name]),
+                  *(f"- {'yes' if held else '**no**'}: {what} ({figure})" for what, (held, figure) in zip(CHECKS, f["checks"])), ""]
+    held = [h for f in figures.values() for h, _ in f["checks"]]
+    return [*lines, f"{sum(held)} of {len(held)} checks hold.", "", pathlib.Path(__file__).with_name("notes.md").read_text().rstrip(), "",
+            common.conditions(page, ["fit POOL [--set ...]", "evaluate MODEL POOL --split test --baselines"])]
 
 
 if __name__ == "__main__":
-    main()
+    common.run(__doc__, "default", "Default against baselines", measure, section, resamples=5000)

@@ -30,8 +30,9 @@ def rows_of(report):
     return {row["method"]: row for row in report["rows"]}
 
 
-def one_pool(options, name, manifest, task, figures):
-    key, label = KEYS[task]
+def one_pool(options, manifest, task):
+    """Figures, and the cells and sizes that the page shows."""
+    key, _ = KEYS[task]
     nested = common.compare(options, manifest, "--methods", METHODS[task], resamples=0)
     held = common.compare(options, manifest, "--split", "test", "--methods", METHODS[task])
     oof, test = rows_of(nested), rows_of(held)
@@ -45,15 +46,25 @@ def one_pool(options, name, manifest, task, figures):
                       row["models"], common.number(row["flops_rel"], 2)])
     common.embolden(cells, [oof.get(m, {}).get(key) for m in test], 1, True)
     common.embolden(cells, [row[key] for row in test.values()], 2, True)
-    figures[name] = {m: {"oof": oof.get(m, {}).get(key), "test": r[key], "test_ci": r.get(key + "_ci"),
-                         "difference": r.get("difference", {}).get(key), "difference_ci": r.get("difference", {}).get(key + "_ci"),
-                         "models": r["models"]} for m, r in test.items()}
-    cases = f"{nested.get('cases', nested.get('images'))} and {held.get('cases', held.get('images'))} images"
-    other = "NLL" if task == "segmentation" else "AP50 %"
-    return [f"### {name}", "", f"`{name}`: {common.POOLS[name][0]}. {cases} in `oof` and `test`, C = {held['classes']}, "
-            f"K = {held['models_in']}.", "",
-            *common.table(["method", f"{label} %, oof (nested)", f"{label} %, test", "less `default`", f"{other}, test", "models",
-                           "FLOPs"], cells), verdict(figures[name], label), ""]
+    figures = {m: {"oof": oof.get(m, {}).get(key), "test": r[key], "test_ci": r.get(key + "_ci"),
+                   "difference": r.get("difference", {}).get(key), "difference_ci": r.get("difference", {}).get(key + "_ci"),
+                   "models": r["models"]} for m, r in test.items()}
+    images = [report.get("cases", report.get("images")) for report in (nested, held)]
+    return figures, {"cells": cells, "images": images, "classes": held["classes"], "members": held["models_in"]}
+
+
+def pool_lines(name, rows, p):
+    task = task_of(name)
+    label = KEYS[task][1]
+    return [f"### {name}", "", f"`{name}`: {common.POOLS[name][0]}. {p['images'][0]} images in `oof`, {p['images'][1]} in `test`, "
+            f"C = {p['classes']}, K = {p['members']}.", "",
+            *common.table(["method", f"{label} %, oof (nested)", f"{label} %, test", "difference to `default`",
+                           f"{'NLL' if task == 'segmentation' else 'AP50 %'}, test", "models", "FLOPs"], p["cells"]),
+            verdict(rows, label), ""]
+
+
+def task_of(name):
+    return "segmentation" if name in SEGMENTATION else "detection"
 
 
 def verdict(rows, label):
@@ -65,25 +76,28 @@ def verdict(rows, label):
         sure = "the interval excludes 0" if low > 0 or high < 0 else "the interval includes 0"
         words.append(f"{points:+.2f} points of {label} against {other} ({sure})")
     same, pairs, _ = common.agreement({p[1]: p[2 if label == "mIoU" else 4] for p in PAPER}, {m: r["test"] for m, r in rows.items()})
-    return f"`default` on test: {' and '.join(words)}. {same} of {pairs} pairs of the paper's table come in its order."
+    return f"`default` on test: {' and '.join(words)}. {same} of {pairs} pairs are in the order of the paper's table."
 
 
-def main():
-    options = common.arguments(__doc__, resamples=2000)
-    pools = common.find_pools(options, SEGMENTATION + DETECTION)
-    lines = ["What the paper reports (ADE20K mIoU %, COCO box AP %):", "",
+def measure(options):
+    figures, page = {}, {"pools": {}}
+    for name, manifest in common.find_pools(options, SEGMENTATION + DETECTION).items():
+        figures[name], page["pools"][name] = one_pool(options, manifest, task_of(name))
+    return figures, page
+
+
+def section(figures, page):
+    lines = ["The paper reports, in mIoU % on ADE20K and box AP % on COCO:", "",
              *common.table(["method", "mIoU", "models", "AP", "models"], [[p[0], *p[2:]] for p in PAPER]),
-             "What we measure. mIoU: mean over classes of the IoU of all pixels of the split. AP: COCO's, over IoU 0.50 to 0.95. The best "
-             "single member is the one of highest mIoU out of fold in a segmentation and of highest AP in a detection. \"less `default`\": "
-             "paired difference to `default`, 95% bootstrap interval over images. Label maps of `default` take offsets "
-             "chosen for mIoU (docs/segmentation.md); some of the settings of detection were chosen on the nested AP of `bccd` and "
-             "`detection`, so their oof columns are a little optimistic for `default`.", ""]
-    figures = {}
-    for name, manifest in pools.items():
-        lines += one_pool(options, name, manifest, "segmentation" if name in SEGMENTATION else "detection", figures)
-    lines.append(common.conditions(options, ["compare POOL --methods ...", "compare POOL --split test --methods ..."]))
-    common.write_section(options, "dense", "Dense prediction", lines, figures)
+             "mIoU is the mean over classes of the IoU over all pixels of the split. AP is COCO's, over IoU 0.50 to 0.95. The best "
+             "single member is chosen by out-of-fold mIoU or AP. Differences to `default` are paired, with 95% bootstrap intervals "
+             "over images. The label maps of `default` use class offsets chosen for mIoU ([segmentation.md](../docs/segmentation.md)). "
+             "Some settings of detection were chosen by nested AP on `bccd` and `detection`, so their oof columns are slightly "
+             "optimistic for `default`.", ""]
+    for name, p in page["pools"].items():
+        lines += pool_lines(name, figures[name], p)
+    return [*lines, common.conditions(page, ["compare POOL --methods ...", "compare POOL --split test --methods ..."])]
 
 
 if __name__ == "__main__":
-    main()
+    common.run(__doc__, "dense", "Dense prediction", measure, section, resamples=2000)

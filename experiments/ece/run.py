@@ -83,22 +83,9 @@ def learners(options, manifest, labels):
     return {"draws": total, "above": int(above)}
 
 
-def main():
-    options = common.arguments(__doc__)
-    pools = common.find_pools(options, common.EVERY_POOL)
-    lines = ["What the paper says: ECE(blend) is at most the weighted mean of the members' ECE and so at most the largest one, since "
-             "ECE is convex. Top-label ECE is not: a blend has other top labels and other confidences, and an average "
-             "of well "
-             "calibrated members is underconfident.", "",
-             f"What we measure, on test splits: {DRAWS} random sets of members of each pool and size (all sets where "
-             "there are fewer and weights are equal), with equal weights and with weights drawn evenly from the "
-             "simplex. \"Above the largest\": the blend's ECE is larger than that of each member. \"Above the mean\": "
-             "larger than the weighted mean (the step in the paper's proof). \"By at most\": the largest excess over "
-             "the largest member. \"Meta-learners\": the eleven equal blends of two or more of "
-             f"{', '.join(f'`{x}`' for x in LEARNERS)}.", ""]
+def measure(options):
     figures = {}
-    cells = []
-    for name, manifest in pools.items():
+    for name, manifest in common.find_pools(options, common.EVERY_POOL).items():
         labels = common.array(manifest, common.split_of(manifest, "test")["labels"])
         predictions = members(manifest)
         rng = np.random.default_rng(options.seed)
@@ -107,15 +94,28 @@ def main():
             for weights in ("equal", "random"):
                 own["members"].append({"size": size, "weights": weights, **count(predictions, labels, size, rng, weights)})
         figures[name] = own
+    return figures, {}
+
+
+def section(figures, page):
+    cells = []
+    for name, own in figures.items():
         for m in own["members"]:
             cells.append([name, m["size"], m["weights"], f"{m['above']} of {m['draws']}", m["far"], f"{m['above_mean']} of {m['draws']}",
                           f"{m['most']:.3f}"])
         cells.append([name, "meta-learners", "equal", f"{own['learners']['above']} of {own['learners']['draws']}", "", "", ""])
-    lines += [*common.table(["pool", "blended", "weights", "above the largest", "by over 0.01", "above the mean", "by at most"], cells),
-              "### Did it hold?", "", verdict(figures), "",
-              common.conditions(options, [f"compare POOL --methods {','.join(LEARNERS)} --split test --save DIR"],
-                                resamples=False) + " The rest is computed by the script."]
-    common.write_section(options, "ece", "ECE of a blend", lines, figures)
+    return ["The paper says that the ECE of a blend is at most the weighted mean of the members' ECE, and so at most the largest one, "
+            "because ECE is convex. Top-label ECE is not convex: a blend has other top labels and other confidences, and an average of "
+            "well calibrated members is underconfident.", "",
+            f"On each test split we take {DRAWS} random sets of members of each size (all sets where there are fewer and weights are "
+            "equal), with equal weights and with weights drawn uniformly from the simplex. \"Above the largest\": the ECE of the blend "
+            "is larger than that of each member. \"Above the mean\": it is larger than the weighted mean, the step in the paper's "
+            "proof. \"By at most\": the largest excess over the largest member. \"Meta-learners\": the eleven equal blends of two or "
+            f"more of {', '.join(f'`{x}`' for x in LEARNERS)}.", "",
+            *common.table(["pool", "blended", "weights", "above the largest", "by over 0.01", "above the mean", "by at most"], cells),
+            "### Does it hold?", "", verdict(figures), "",
+            common.conditions(page, [f"compare POOL --methods {','.join(LEARNERS)} --split test --save DIR"],
+                              resamples=False) + " The rest is computed by the script."]
 
 
 def verdict(figures):
@@ -131,4 +131,4 @@ def verdict(figures):
 
 
 if __name__ == "__main__":
-    main()
+    common.run(__doc__, "ece", "ECE of a blend", measure, section)

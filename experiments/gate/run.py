@@ -133,6 +133,8 @@ def tool(options):
 
 def main():
     options = common.arguments(__doc__)
+    if options.write_only:
+        return  # it has no section
     torch.set_num_threads(1)
     figures = {"family": family(options.seed), "tool": tool(options), "rows": ROWS}
     (pathlib.Path(__file__).parent / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")

@@ -44,44 +44,40 @@ def over_subsets(report, method):
             "within": dict(zip(sizes, within)), "mean": mean, "p": float((np.abs(draws) >= abs(mean) - 1e-12).sum() + 1) / 2001}
 
 
-def main():
-    options = common.arguments(__doc__)
+def measure(options):
     pools = common.find_pools(options, list(SIZES))
-    lines = ["What the paper reports: Spearman's rank correlation of kappa and top-1 of -0.91 (p < 0.001) over 16 points on one "
-             "pool: lower kappa, higher accuracy. Its figure has 13 points, and these give "
-             f"{common.spearman(*PAPER):+.2f} (p {common.permutation_p(*PAPER, common.spearman):.3f}); its eight "
-             "baselines alone give "
-             f"{common.spearman(PAPER[0][:8], PAPER[1][:8]):+.2f}. The rest of the correlation is its own method's rows.", "",
-             "What we measure, first as the paper does: over all methods of the clean comparison, kappa of the "
-             "members a method "
-             "uses. One member has kappa 1, so \"several\" leaves out methods that use one. p by 10,000 permutations.", ""]
     figures = {"paper": common.spearman(*PAPER), "methods": {}, "subsets": {}}
-    cells = []
     for name, manifest in pools.items():
-        report = common.compare(options, manifest, "--split", "test", *OOD.get(name, []))
-        f = figures["methods"][name] = over_methods(report)
-        cells.append([name, f["methods"], f"{f['rho']:+.2f}", common.p_value(f["p"]), f["multi_methods"],
-                      f"{f['multi_rho']:+.2f}", common.p_value(f["multi_p"])])
-    lines += [*common.table(["pool", "methods", "Spearman", "p", "several", "Spearman", "p"], cells),
-              f"Then over random subsets of the members ({DRAWS} for each size), one method at a time, which is the "
-              "question a user has: of two sets of the same size, is the better conditioned one the more accurate? "
-              "\"Within a size\": mean of the correlations over subsets of one size, p by permutations inside sizes. "
-              "Along a draw the subsets are nested, so "
-              "those of different sizes are not independent.", ""]
-    cells = []
+        figures["methods"][name] = over_methods(common.compare(options, manifest, "--split", "test", *OOD.get(name, [])))
     for name, manifest in pools.items():
         report = common.corestack(options, "sweep", manifest, "--methods", "average,ridge", "--over", f"pool.size={SIZES[name]}",
                                   "--draws", DRAWS, "--split", "test", "--resamples", 0, "--seed", options.seed)
         for method in ("average", "ridge"):
-            f = over_subsets(report, method)
-            figures["subsets"][f"{name} {method}"] = f
-            cells.append([name, method, f["subsets"], f"{f['pooled']:+.2f}", f"{f['mean']:+.2f}", common.p_value(f["p"]),
-                          ", ".join(f"{s}: {v:+.2f}" for s, v in f["within"].items())])
-    lines += [*common.table(["pool", "method", "subsets", "all sizes", "within a size", "p", "by size"], cells),
-              "### Did it hold?", "", verdict(figures), "",
-              common.conditions(options, ["compare POOL --split test", f"sweep POOL --methods average,ridge --over pool.size=... "
-                                          f"--draws {DRAWS} --split test"], resamples=False)]
-    common.write_section(options, "kappa", "Condition number and accuracy", lines, figures)
+            figures["subsets"][f"{name} {method}"] = over_subsets(report, method)
+    return figures, {}
+
+
+def section(figures, page):
+    methods = [[name, f["methods"], f"{f['rho']:+.2f}", common.p_value(f["p"]), f["multi_methods"], f"{f['multi_rho']:+.2f}",
+                common.p_value(f["multi_p"])] for name, f in figures["methods"].items()]
+    subsets = [[*case.split(), f["subsets"], f"{f['pooled']:+.2f}", f"{f['mean']:+.2f}", common.p_value(f["p"]),
+                ", ".join(f"{s}: {v:+.2f}" for s, v in f["within"].items())] for case, f in figures["subsets"].items()]
+    return ["The paper reports a Spearman rank correlation of kappa and top-1 of -0.91 (p < 0.001) over 16 points on one pool: the "
+            "lower kappa, the higher the accuracy. Its figure has 13 points, which give "
+            f"{common.spearman(*PAPER):+.2f} (p {common.permutation_p(*PAPER, common.spearman):.3f}); the eight baselines among them give "
+            f"{common.spearman(PAPER[0][:8], PAPER[1][:8]):+.2f}, so the correlation is mostly due to the rows of its own method.", "",
+            "First we measure it as the paper does, over all methods of the clean comparison, with kappa of the members that a method "
+            "uses. A single member has kappa 1; the columns after \"several\" leave out methods that use one member. p is by 10,000 "
+            "permutations.", "",
+            *common.table(["pool", "methods", "Spearman", "p", "several", "Spearman", "p"], methods),
+            f"Then over random subsets of the members ({DRAWS} for each size), one method at a time. This answers the user's question: of "
+            "two sets of the same size, is the better conditioned one more accurate? \"Within a size\" is the mean of the correlations "
+            "over subsets of one size, with p by permutation within sizes. The subsets of one draw are nested, so those of different "
+            "sizes are not independent.", "",
+            *common.table(["pool", "method", "subsets", "all sizes", "within a size", "p", "by size"], subsets),
+            "### Does it hold?", "", verdict(figures), "",
+            common.conditions(page, ["compare POOL --split test", "sweep POOL --methods average,ridge --over pool.size=... "
+                                     f"--draws {DRAWS} --split test"], resamples=False)]
 
 
 def verdict(figures):
@@ -93,12 +89,12 @@ def verdict(figures):
     high = sum(f["mean"] > 0 and f["p"] < 0.05 for f in subsets)
     lowest = min(f["multi_rho"] for f in methods)
     pooled = [f["pooled"] for f in subsets]
-    return (f"Over methods that use several members, kappa goes with lower accuracy at p < 0.05 on {negative} of {len(methods)} "
-            f"pools and with higher accuracy on {positive}; the lowest correlation is {lowest:+.2f} (the paper: "
-            f"-0.91). Over subsets of one size it goes with lower accuracy in {low} of {len(subsets)} cases and with "
-            f"higher accuracy in {high}. Over subsets of all sizes the correlation is {min(pooled):+.2f} to "
-            f"{max(pooled):+.2f}: more members mean a higher kappa and mostly a higher accuracy.")
+    return (f"Over methods that use several members, a higher kappa goes with a lower accuracy (p < 0.05) on {negative} of "
+            f"{len(methods)} pools and with a higher one on {positive}; the lowest correlation is {lowest:+.2f} (the paper: -0.91). Over "
+            f"subsets of one size, a higher kappa goes with a lower accuracy in {low} of {len(subsets)} cases and with a higher one in "
+            f"{high}. Over subsets of all sizes the correlation is {min(pooled):+.2f} to {max(pooled):+.2f}: more members mean a higher "
+            "kappa and, mostly, a higher accuracy.")
 
 
 if __name__ == "__main__":
-    main()
+    common.run(__doc__, "kappa", "Condition number and accuracy", measure, section)

@@ -229,6 +229,8 @@ def real(options, manifest, rng):
 
 def main():
     options = common.arguments(__doc__)
+    if options.write_only:
+        return  # it has no section
     pools = common.find_pools(options, POOLS)
     rng = np.random.default_rng(options.seed)
     figures = {"normals": normals(),

@@ -17,8 +17,7 @@ PAPER = [  # all, head, mid, tail
     ("CoRe-Stack (prototype)", "prototype", 73.1, 79.9, 71.4, 62.1),
     ("CoRe-Stack+", "paper", 74.2, 80.5, 72.6, 64.4),
 ]
-
-
+GROUPS = ("head", "mid", "tail")
 BALANCED = "default, balanced"
 
 
@@ -29,19 +28,15 @@ def training_counts(manifest):
     return common.array(manifest, counts) if isinstance(counts, str) else counts
 
 
-def main():
-    options = common.arguments(__doc__)
-    pools = common.find_pools(options, ["vision_longtail"])
-    lines = ["What the paper reports (top-1 %):", "",
-             *common.table(["method", "all", "head", "mid", "tail"], [[p[0], *p[2:]] for p in PAPER])]
-    figures = {}
-    for name, manifest in pools.items():
+def measure(options):
+    figures, page = {}, {"pools": {}}
+    for name, manifest in common.find_pools(options, ["vision_longtail"]).items():
         counts = training_counts(manifest)
         report = common.compare(options, manifest, "--split", "test")
         balanced = common.compare(options, manifest, "--split", "test", "--methods", "default", "--set", "fit.balance=1")
         balanced["rows"][0]["method"] = BALANCED
         about = report["training_counts"]
-        groups = [g for g in ("head", "mid", "tail") if about[g]["classes"]]
+        groups = [g for g in GROUPS if about[g]["classes"]]
         rows = {r["method"]: {"all": r["top1"], "all_ci": r["top1_ci"], "nll": r["nll"], "ece": r["ece"],
                               "balanced": r["balanced_accuracy"], "balanced_ci": r["balanced_accuracy_ci"],
                               **{g: r[f"accuracy_{g}"] for g in groups}, **{f"{g}_ci": r[f"accuracy_{g}_ci"] for g in groups}}
@@ -54,16 +49,24 @@ def main():
             common.embolden(cells, [r[c] for r in rows.values()], i, True)
         common.embolden(cells, [r["nll"] for r in rows.values()], len(columns) + 1, False)
         common.embolden(cells, [r["ece"] for r in rows.values()], len(columns) + 2, False)
-        lines += ["What we measure. Balanced: mean over classes. Head, mid and tail: classes with more than 100, 20 to 100 and fewer than 20 training images "
-                  f"(these have {', '.join(str(int(c)) for c in counts)}). "
-                  + " ".join(f"No class is in {g}." for g in ("head", "mid", "tail") if g not in groups)
-                  + f" `{BALANCED}` is `default` with `fit.balance=1`."
-                  + " `oof` has the same long tail and `test` is balanced, so calibration is for other shares of the classes.", "",
-                  f"### {name}", "", common.shape(report, name), "",
-                  *common.table(["method", *columns, "NLL", "ECE"], cells), "### Did the paper's order hold?", "",
-                  verdict(rows, groups), ""]
-    lines.append(common.conditions(options, ["compare POOL --split test"]))
-    common.write_section(options, "long-tail", "Long tail", lines, figures)
+        page["pools"][name] = {"shape": common.shape_of(report), "cells": cells, "counts": [int(c) for c in counts]}
+    return figures, page
+
+
+def section(figures, page):
+    lines = ["The paper reports, in top-1 %:", "",
+             *common.table(["method", "all", "head", "mid", "tail"], [[p[0], *p[2:]] for p in PAPER])]
+    for name, p in page["pools"].items():
+        rows, groups = figures[name]["rows"], list(figures[name]["groups"])
+        lines += ["Head, mid and tail are the classes with more than 100, 20 to 100 and fewer than 20 training images; these classes "
+                  f"have {', '.join(str(c) for c in p['counts'])}. "
+                  + "".join(f"No class is in {g}. " for g in GROUPS if g not in groups)
+                  + f"Balanced is the mean over classes. `{BALANCED}` is `default` with `fit.balance=1`. The split `oof` has the same "
+                  "long tail and `test` is balanced, so methods are calibrated for other class frequencies.", "",
+                  f"### {name}", "", common.shape(p["shape"], name), "",
+                  *common.table(["method", "all", "balanced", *groups, "NLL", "ECE"], p["cells"]),
+                  "### Does the paper's order hold?", "", verdict(rows, groups), ""]
+    return [*lines, common.conditions(page, ["compare POOL --split test"])]
 
 
 def verdict(rows, groups):
@@ -76,16 +79,16 @@ def verdict(rows, groups):
     def ahead(group):
         return 100 * (rows["default"][group] - rows["average"][group])
 
-    return (f"{same} of {pairs} pairs of the paper's table come in its order. CoRe-Stack+ (`paper`) against its prototype: "
-            f"{gain['head']:+.1f} points on head, {gain[last[0]]:+.1f} on {last[0]} (the paper: +0.6 on head, +1.2 on "
-            f"mid, +2.3 on tail). Highest top-1 over all: `{best}`, {100 * ours[best]:.1f}%"
+    return (f"{same} of {pairs} pairs are in the order of the paper's table. CoRe-Stack+ (`paper`) gains {gain['head']:+.1f} points over "
+            f"its prototype on head and {gain[last[0]]:+.1f} on {last[0]} (the paper: +0.6 on head, +1.2 on mid, +2.3 on tail). Highest "
+            f"top-1 over all classes: `{best}`, {100 * ours[best]:.1f}%"
             + ("" if best == "default" else f"; `default`: {100 * ours['default']:.1f}%") + ". "
-            f"`default` against the average: {ahead('head'):+.1f} on head, {ahead(last[0]):+.1f} on "
-            f"{last[0]}. `fit.balance=1` takes `default` from {100 * rows['default'][last[0]]:.1f} to "
+            f"`default` gains {ahead('head'):+.1f} over the average on head and {ahead(last[0]):+.1f} on {last[0]}. "
+            f"`fit.balance=1` takes `default` from {100 * rows['default'][last[0]]:.1f} to "
             f"{100 * rows[BALANCED][last[0]]:.1f} on {last[0]}, from {100 * rows['default']['head']:.1f} to "
             f"{100 * rows[BALANCED]['head']:.1f} on head and from {100 * rows['default']['all']:.1f} to "
-            f"{100 * rows[BALANCED]['all']:.1f} over all; NLL {rows['default']['nll']:.3f} to {rows[BALANCED]['nll']:.3f}.")
+            f"{100 * rows[BALANCED]['all']:.1f} over all; its NLL goes from {rows['default']['nll']:.3f} to {rows[BALANCED]['nll']:.3f}.")
 
 
 if __name__ == "__main__":
-    main()
+    common.run(__doc__, "long-tail", "Long tail", measure, section)

@@ -23,43 +23,43 @@ DEFINITIONS = [*SCORES, "auroc_out_positive", "aupr_out_positive", "aupr_in_posi
 
 
 def every_score(rows):
-    """Both conventions, with intervals of AUROC."""
-    cells = [[r["method"], o["score"], common.interval(o, "auroc", 1, 100),
-              *(common.number(o[k], 1, 100) for k in ("aupr_out_positive", "aupr_in_positive", "fpr95_out_positive",
-                                                       "fpr95_in_positive", "detection_error"))]
-             for r in rows if r["method"] in FURTHER for o in r["ood_scores"]]
-    return common.table(["method", "score", "AUROC", "AUPR, out positive", "AUPR, in positive", "FPR@95, out positive",
-                         "FPR@95, in positive", "detection error"], cells)
+    """Cells of both conventions, with intervals of AUROC."""
+    return [[r["method"], o["score"], common.interval(o, "auroc", 1, 100),
+             *(common.number(o[k], 1, 100) for k in ("aupr_out_positive", "aupr_in_positive", "fpr95_out_positive",
+                                                      "fpr95_in_positive", "detection_error"))]
+            for r in rows if r["method"] in FURTHER for o in r["ood_scores"]]
 
 
-def main():
-    options = common.arguments(__doc__)
+def measure(options):
     pools = common.find_pools(options, ["cifar10", "vision"])
-    lines = ["What the paper reports (ImageNet-O, predictive entropy, in its text alone): AUROC of CoRe-Stack+ 3.1 above deep "
-             "ensembles and near SWAG; 83.9 and 84.5 stand there for these two. FPR@95 55.9 against 62.1 of deep "
-             "ensembles.", ""]
-    figures = {}
-    said = False
+    figures, page = {}, {"pairs": [], "definitions": {}}
     for name, ood in PAIRS:
         if name not in pools:
             continue
         report = common.compare(options, pools[name], "--split", "test", "--ood", ood)
-        if not said:
-            lines += ["What we measure. In the first table of a pair out of distribution is the positive class; scores: "
-                      "`max_probability` where none is named, and the others.", "",
-                      *(f"- {k}: {report['definitions'][k]}" for k in DEFINITIONS if k in report["definitions"]), ""]
-            said = True
+        page["definitions"].update({k: report["definitions"][k] for k in DEFINITIONS if k in report["definitions"]})
         rows = [r for r in report["rows"] if r.get("ood_auroc") is not None]
         figures[f"{name} against {ood}"] = {r["method"]: {"models": r["models"], **{k: r.get(k) for k, _, _ in COLUMNS}} for r in rows}
         cells = [[r["method"], *(common.number(r.get(k), 2, 100) for k, _, _ in COLUMNS)] for r in rows]
         for i, (key, _, highest) in enumerate(COLUMNS, 1):
             common.embolden(cells, [r.get(key) for r in rows], i, highest)
-        lines += [f"### {name}, test rows against {ood}", "", common.shape(report, name) + " All in %.", "",
-                  *common.table(["method", *(c[1] for c in COLUMNS)], cells), *every_score(rows)]
-    lines += ["### Did it hold?", "", *verdict(figures), "",
-              common.conditions(options, ["compare POOL --split test --ood mnist", "compare POOL --split test --ood noise"],
-                                )]
-    common.write_section(options, "ood", "Out-of-distribution rows", lines, figures)
+        page["pairs"].append({"name": name, "ood": ood, "shape": common.shape_of(report), "cells": cells, "every": every_score(rows)})
+    return figures, page
+
+
+def section(figures, page):
+    lines = ["The paper reports in its text, on ImageNet-O by predictive entropy, that the AUROC of CoRe-Stack+ is 3.1 above that of deep "
+             "ensembles and close to SWAG's (83.9 and 84.5), and that its FPR@95 is 55.9, against 62.1 of deep ensembles.", "",
+             "In the first table of each pair, out-of-distribution rows are the positive class and the score is `max_probability` "
+             "unless the heading names another. Definitions:", "",
+             *(f"- {k}: {v}" for k, v in page["definitions"].items()), ""]
+    for p in page["pairs"]:
+        lines += [f"### {p['name']}, test rows against {p['ood']}", "", common.shape(p["shape"], p["name"]) + " All values in %.", "",
+                  *common.table(["method", *(c[1] for c in COLUMNS)], p["cells"]),
+                  *common.table(["method", "score", "AUROC", "AUPR, out positive", "AUPR, in positive", "FPR@95, out positive",
+                                 "FPR@95, in positive", "detection error"], p["every"])]
+    return [*lines, "### Does it hold?", "", *verdict(figures), "",
+            common.conditions(page, ["compare POOL --split test --ood mnist", "compare POOL --split test --ood noise"])]
 
 
 def best_score(rows):
@@ -67,7 +67,7 @@ def best_score(rows):
     keys = {"max_probability": "ood_auroc", **{k: "ood_auroc_" + k.removeprefix("predictive_") for k in SCORES[1:]}}
     own = {k: rows["default"][v] for k, v in keys.items() if rows["default"].get(v) is not None}
     best = max(own, key=own.get)
-    return f"Of the scores of `default`, `{best}` has the highest AUROC, {100 * own[best]:.1f}."
+    return f"The best of the five scores for `default` is `{best}`, with an AUROC of {100 * own[best]:.1f}."
 
 
 def verdict(figures):
@@ -76,11 +76,11 @@ def verdict(figures):
         auroc = {m: r["ood_auroc_entropy"] for m, r in rows.items()}
         best = max(auroc, key=auroc.get)
         against = [m for m in ("deep-ensemble", "prototype", "average", "best-single") if m in auroc]
-        lines.append(f"- {name}, AUROC by entropy: `paper` {100 * auroc['paper']:.1f}, `default` {100 * auroc['default']:.1f}; "
+        lines.append(f"- {name}, AUROC by predictive entropy: `paper` {100 * auroc['paper']:.1f}, `default` {100 * auroc['default']:.1f}; "
                      + ", ".join(f"`{m}` {100 * auroc[m]:.1f}" for m in against) + f"; highest `{best}` "
                      f"{100 * auroc[best]:.1f}. " + best_score(rows))
     return lines
 
 
 if __name__ == "__main__":
-    main()
+    common.run(__doc__, "ood", "Out-of-distribution rows", measure, section)

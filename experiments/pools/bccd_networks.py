@@ -34,7 +34,7 @@ class Residual(nn.Module):
 
 
 class Plain(nn.Module):
-    """VGG: convolutions and max-pooling; each stride in `strides` has a map of its own, nothing flows back."""
+    """VGG: convolutions and max-pooling; each stride in `strides` has its own map, without top-down connections."""
     def __init__(self, strides, out=64, widths=(16, 32, 64, 64, 64)):
         super().__init__()
         self.strides, self.out = strides, out

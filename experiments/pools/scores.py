@@ -1,6 +1,6 @@
 """Plain NumPy scores of the dense and the regression pools: mean IoU, AP at IoU 0.5, RMSE.
 
-Stands beside corestack: the scripts that make pools print them, and experiments/tasks/reference.py compares with them.
+Independent of corestack: the scripts that make pools print them, and experiments/tasks/reference.py uses them for comparison.
 Paper: the metrics of section "Dense Prediction".
 """
 import numpy as np

@@ -29,7 +29,7 @@ IMBALANCE, LONGTAIL_OOF_ROWS = 100, 2500
 # training images (vision_longtail: of the largest class) and epochs, quick and full
 SIZES = {"vision": {"quick": (16000, 6), "full": (50000, 30)},
          "vision_longtail": {"quick": (3000, 10), "full": (3000, 60)}}
-ID_OFFSET = 1_000_000  # added to the row numbers of MNIST, so that no id stands for two images
+ID_OFFSET = 1_000_000  # added to the row numbers of MNIST, so that ids are unique
 
 
 @dataclass

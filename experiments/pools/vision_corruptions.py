@@ -1,7 +1,7 @@
 """Corruptions and domain shifts of small grey images: the fifteen families of ImageNet-C at five severities, made for 28x28.
 
 Stands before corestack: vision.py scores its members on what this makes. Every family follows the idea of Hendrycks and
-Dietterich (arXiv 1903.12261) in a version of its own. Paper: the evaluation under distribution shift of the experiments.
+Dietterich (arXiv 1903.12261), in a simplified version. Paper: the evaluation under distribution shift of the experiments.
 
 Images are float64 [N, side, side] in [0, 1]. A family is a function (x, level, rng) of the images, its parameter at one
 severity and a random generator; `corrupted` clips what it returns to [0, 1] and rounds it to 1/255, as a file would.

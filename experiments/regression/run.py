@@ -21,7 +21,8 @@ def digits(value):
     return 4 if value < 1 else 3 if value < 10 else 2
 
 
-def one_pool(options, name, manifest, figures):
+def one_pool(options, manifest):
+    """Figures, and the cells and sizes that the page shows."""
     nested = {r["method"]: r for r in common.compare(options, manifest, resamples=0)["rows"]}
     report = common.compare(options, manifest, "--split", "test")
     test = {r["method"]: r for r in report["rows"]}
@@ -32,31 +33,34 @@ def one_pool(options, name, manifest, figures):
               common.number(r.get("nll"), 3), common.number(at_level(r, "coverage"), 3), r["models"]] for m, r in test.items()]
     common.embolden(cells, [nested[m]["rmse"] for m in test], 1, False)
     common.embolden(cells, [r["rmse"] for r in test.values()], 2, False)
-    figures[name] = {m: {"oof": nested[m]["rmse"], "test": r["rmse"], "test_ci": r.get("rmse_ci"), "nll": r.get("nll"),
-                         "coverage": at_level(r, "coverage"), "models": r["models"]} for m, r in test.items()}
-    rows = figures[name]
-    words = [f"{100 * (rows['default'][s] / rows[o][s] - 1):+.1f}% of the RMSE of {o} {'out of fold' if s == 'oof' else 'on test'}"
-             for o in ("average", "best-single") for s in ("oof", "test")]
-    count = next(iter(nested.values()))
-    return [f"### {name}", "", f"`{name}`: {common.POOLS[name][0]}. {report['samples']} rows in `test`, outputs: "
-            f"{report['output_count']}, K = {report['models_in']}.", "",
-            *common.table(["method", "RMSE, oof (nested)", "RMSE, test", "p", "R^2, test", "NLL, test", "coverage at 90%, test",
-                           "models"], cells), f"`default`: {', '.join(words)}.", ""] if count else []
+    figures = {m: {"oof": nested[m]["rmse"], "test": r["rmse"], "test_ci": r.get("rmse_ci"), "nll": r.get("nll"),
+                   "coverage": at_level(r, "coverage"), "models": r["models"]} for m, r in test.items()}
+    return figures, {"cells": cells, "samples": report["samples"], "outputs": report["output_count"], "members": report["models_in"]}
 
 
-def main():
-    options = common.arguments(__doc__, resamples=2000)
-    pools = common.find_pools(options, ["diabetes", "concrete", "ames", "meats", "diamonds"])
-    lines = ["RMSE, R^2, NLL and coverage are means over the outputs. NLL: of a normal distribution with the predicted mean and variance. "
-             "Coverage: of the intervals at 90%. p: paired t-test of the squared errors against `default`, adjusted for the number of methods. "
-             "The defaults of regression were chosen on the nested RMSE of these five pools, so that column is a little optimistic for "
-             "`default`; the test columns are not.", ""]
-    figures = {}
-    for name, manifest in pools.items():
-        lines += one_pool(options, name, manifest, figures)
-    lines.append(common.conditions(options, ["compare POOL", "compare POOL --split test"]))
-    common.write_section(options, "regression", "Regression", lines, figures)
+def measure(options):
+    figures, page = {}, {"pools": {}}
+    for name, manifest in common.find_pools(options, ["diabetes", "concrete", "ames", "meats", "diamonds"]).items():
+        figures[name], page["pools"][name] = one_pool(options, manifest)
+    return figures, page
+
+
+def section(figures, page):
+    lines = ["The paper has no regression table; its prototype comes from there. RMSE, R^2, NLL and coverage are means over the "
+             "outputs. NLL is that of a normal distribution with the predicted mean and variance. Coverage is that of the 90% "
+             "intervals. p is the p-value of a paired t-test of the squared errors against `default`, adjusted for the number of "
+             "methods. The defaults of regression were chosen by the nested RMSE on these five pools, so that column is slightly "
+             "optimistic for `default`; the test columns are not.", ""]
+    for name, p in page["pools"].items():
+        rows = figures[name]
+        words = [f"{100 * (rows['default'][s] / rows[o][s] - 1):+.1f}% relative to {o} {'out of fold' if s == 'oof' else 'on test'}"
+                 for o in ("average", "best-single") for s in ("oof", "test")]
+        lines += [f"### {name}", "", f"`{name}`: {common.POOLS[name][0]}. {p['samples']} rows in `test`, outputs: {p['outputs']}, "
+                  f"K = {p['members']}.", "",
+                  *common.table(["method", "RMSE, oof (nested)", "RMSE, test", "p", "R^2, test", "NLL, test", "coverage at 90%, test",
+                                 "models"], p["cells"]), f"RMSE of `default`: {', '.join(words)}.", ""]
+    return [*lines, common.conditions(page, ["compare POOL", "compare POOL --split test"])]
 
 
 if __name__ == "__main__":
-    main()
+    common.run(__doc__, "regression", "Regression", measure, section, resamples=2000)

@@ -111,7 +111,7 @@ def penalties(rng):
     faint = World(1, 20, 0.9)
     values = np.linalg.eigvalsh(faint.covariance)
     closed, edge = star(values, 0.9, 10**9)
-    # Members without copies: all that is there is above the edge.
+    # Members without copies: all eigenvalues are above the edge.
     bare = World(4, 1)
     none, bare_edge = star(np.linalg.eigvalsh(bare.covariance), bare.noise, 10**9)
     return {"members": 20, "clusters": 5, "sizes": out, "faint": {"star": closed, "edge": edge, "signal": float(values.max() - 0.9)},
@@ -285,6 +285,8 @@ def spectrum(options, manifest):
 
 def main():
     options = common.arguments(__doc__)
+    if options.write_only:
+        return  # it has no section
     pools = common.find_pools(options, common.EVERY_POOL)
     rng = np.random.default_rng(options.seed)
     equal = np.array([0.0, np.log(1e6)])  # log det H of two learners with equal losses

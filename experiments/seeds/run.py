@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Networks that differ in their seed alone: CKA and Pearson correlation of their predictions.
+"""Networks that differ only in their seed: CKA and Pearson correlation of their predictions.
 
     experiments/seeds/run.py [--pools DIR]... [--only POOL]...
 
@@ -11,22 +11,15 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import common  # noqa: E402
 
-# Members that differ in their seed alone.
+# Members that differ only in their seed.
 GROUPS = [("cifar10", ["resnet8_s0", "resnet8_s1", "resnet8_s2"]), ("vision", ["cnn_a", "cnn_b", "cnn_c"]),
           ("vision_longtail", ["cnn_a", "cnn_b", "cnn_c"]), ("fashion", ["cnn_a", "cnn_b"]), ("mnist", ["cnn_a", "cnn_b"]),
           ("union40", ["mlp_a", "mlp_b"])]
 
 
-def main():
-    options = common.arguments(__doc__)
+def measure(options):
     pools = common.find_pools(options, [g[0] for g in GROUPS])
-    lines = ["What the paper says: members of one architecture with other seeds frequently have Pearson correlation in [0.3, 0.5] "
-             "while CKA is above 0.85, so that CKA finds a redundancy which Pearson misses.", "",
-             "What we measure: both, from `corestack inspect` on `oof` (CKA: Gaussian kernel on rows of "
-             "probabilities; Pearson: of the "
-             "flattened rows), for pairs that differ in their seed alone, and over all pairs of the pool.", ""]
     figures = {}
-    cells = []
     for name, group in GROUPS:
         if name not in pools:
             continue
@@ -36,18 +29,24 @@ def main():
         pairs = [(a, b) for i, a in enumerate(group) for b in group[i + 1:]]
         every = [(report["cka"][i][j], report["pearson"][i][j]) for i in range(k) for j in range(i)]
         every = [(c, p) for c, p in every if c is not None and p is not None]
-        f = figures[name] = {
+        figures[name] = {
             "pairs": {f"{a}-{b}": [report["cka"][index[a]][index[b]], report["pearson"][index[a]][index[b]]] for a, b in pairs},
             "all": len(every), "claimed": sum(c > 0.85 and p < 0.5 for c, p in every),
             "opposite": sum(c <= 0.85 and p > 0.85 for c, p in every), "higher": sum(p > c for c, p in every),
             "rho": common.spearman([c for c, _ in every], [p for _, p in every])}
-        for pair, (c, p) in f["pairs"].items():
-            cells.append([name, pair, f"{c:.3f}", f"{p:.3f}", f"{f['claimed']} of {f['all']}", f"{f['opposite']} of {f['all']}",
-                          f"{f['rho']:.2f}"])
-    lines += [*common.table(["pool", "pair", "CKA", "Pearson", "pairs with CKA > 0.85, Pearson < 0.5",
-                             "pairs with CKA <= 0.85, Pearson > 0.85", "rank correlation of the two"], cells),
-              "### Did it hold?", "", verdict(figures), "", common.conditions(options, ["inspect POOL"], resamples=False)]
-    common.write_section(options, "seeds", "Same architecture, other seeds", lines, figures)
+    return figures, {}
+
+
+def section(figures, page):
+    cells = [[name, pair, f"{c:.3f}", f"{p:.3f}", f"{f['claimed']} of {f['all']}", f"{f['opposite']} of {f['all']}", f"{f['rho']:.2f}"]
+             for name, f in figures.items() for pair, (c, p) in f["pairs"].items()]
+    return ["The paper says that members of the same architecture trained from different seeds often have a Pearson correlation in "
+            "[0.3, 0.5] and a CKA above 0.85, so that CKA finds a redundancy that Pearson misses.", "",
+            "The table has both, from `corestack inspect` on `oof`, for pairs that differ only in their seed, and counts over all pairs "
+            "of the pool. CKA uses a Gaussian kernel on rows of probabilities; Pearson is that of the flattened rows.", "",
+            *common.table(["pool", "pair", "CKA", "Pearson", "pairs with CKA > 0.85, Pearson < 0.5",
+                           "pairs with CKA <= 0.85, Pearson > 0.85", "rank correlation of the two"], cells),
+            "### Does it hold?", "", verdict(figures), "", common.conditions(page, ["inspect POOL"], resamples=False)]
 
 
 def verdict(figures):
@@ -57,10 +56,10 @@ def verdict(figures):
     claimed, total = sum(f["claimed"] for f in figures.values()), sum(f["all"] for f in figures.values())
     opposite = sum(f["opposite"] for f in figures.values())
     higher = sum(f["higher"] for f in figures.values())
-    return (f"CKA is above 0.85 for {high} of {len(pairs)} such pairs; Pearson is below 0.5 for {low}, its least value is "
-            f"{min(p for _, p in pairs):.3f}. Over all {total} pairs of these pools, {claimed} have the claimed "
-            f"pattern and {opposite} the opposite one; Pearson is the higher of the two for {higher}.")
+    return (f"CKA is above 0.85 for {high} of {len(pairs)} such pairs. Pearson is below 0.5 for {low}; its lowest value is "
+            f"{min(p for _, p in pairs):.3f}. Of all {total} pairs of these pools, {claimed} have the claimed pattern and {opposite} the "
+            f"opposite one; Pearson is higher than CKA for {higher}.")
 
 
 if __name__ == "__main__":
-    main()
+    common.run(__doc__, "seeds", "Same architecture, different seeds", measure, section)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints simple baselines of regression, segmentation and detection pools, computed without corestack (NumPy alone).
 
-Stands beside corestack, to compare its figures with: best single member on OOF, plain average, and per task one simple
+A reference for the figures of corestack: best single member on OOF, plain average, and for each task one simple
 mix fitted on OOF. Run it as `/usr/bin/python3 experiments/tasks/reference.py POOL...`. Paper: section "Dense Prediction".
 """
 import argparse

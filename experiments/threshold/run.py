@@ -13,17 +13,9 @@ PAPER = {"0.70": (84.8, 4), "0.75": (85.0, 5), "0.80": (85.3, 5), "0.85": (85.4,
 VALUES = "0.70,0.75,0.80,0.85,0.90,0.95,0.97,0.98,0.99,0.995"
 
 
-def main():
-    options = common.arguments(__doc__)
-    pools = common.find_pools(options, ["cifar10", "vision", "digits"])
-    lines = ["What the paper reports:", "",
-             *common.table(["threshold", *PAPER], [["top-1 %", *(v[0] for v in PAPER.values())],
-                                                   ["members", *(v[1] for v in PAPER.values())]]),
-             "What we measure: the preset `paper` at each threshold, with `refit.drop=false`, so that the members are "
-             "those that "
-             "the threshold leaves. Intervals are of each value, not of differences.", ""]
-    figures = {}
-    for name, manifest in pools.items():
+def measure(options):
+    figures, page = {}, {"pools": {}}
+    for name, manifest in common.find_pools(options, ["cifar10", "vision", "digits"]).items():
         report = common.corestack(options, "sweep", manifest, "--methods", "paper", "--over", f"cka.threshold={VALUES}",
                                   "--set", "refit.drop=false", "--split", "test", "--resamples", options.resamples,
                                   "--seed", options.seed)
@@ -33,12 +25,21 @@ def main():
                   f"{r['models']} of {report['models_in']}", common.number(r["kappa"], 1)] for r in rows]
         common.embolden(cells, [r["top1"] for r in rows], 1, True)
         common.embolden(cells, [r["nll"] for r in rows], 3, False)
-        lines += [f"### {name}", "", common.shape(report, name), "",
-                  *common.table(["threshold", "top-1 %", "ECE", "NLL", "members", "kappa"], cells)]
-    lines += ["### Is it flat in [0.80, 0.90]?", "", *verdict(figures), "",
-              common.conditions(options, [f"sweep POOL --methods paper --over cka.threshold={VALUES} --set refit.drop=false "
-                                          "--split test"])]
-    common.write_section(options, "threshold", "CKA threshold", lines, figures)
+        page["pools"][name] = {"shape": common.shape_of(report), "cells": cells}
+    return figures, page
+
+
+def section(figures, page):
+    lines = ["The paper reports:", "",
+             *common.table(["threshold", *PAPER], [["top-1 %", *(v[0] for v in PAPER.values())],
+                                                   ["members", *(v[1] for v in PAPER.values())]]),
+             "Ours is the preset `paper` at each threshold, with `refit.drop=false`, so that the members are those that the threshold "
+             "leaves. Intervals are those of each value, not of differences.", ""]
+    for name, p in page["pools"].items():
+        lines += [f"### {name}", "", common.shape(p["shape"], name), "",
+                  *common.table(["threshold", "top-1 %", "ECE", "NLL", "members", "kappa"], p["cells"])]
+    return [*lines, "### Is it flat in [0.80, 0.90]?", "", *verdict(figures), "",
+            common.conditions(page, [f"sweep POOL --methods paper --over cka.threshold={VALUES} --set refit.drop=false --split test"])]
 
 
 def flat(rows):
@@ -53,11 +54,10 @@ def verdict(figures):
     for name, rows in figures.items():
         spread, best, inner, value = flat(rows)
         kept = [r["models"] for r in rows if 0.7999 < float(r["value"]) < 0.9001]
-        lines.append(f"- `{name}`: top-1 moves by {spread:.2f} points in [0.80, 0.90] (the paper: 0.1) with {min(kept)} to "
-                     f"{max(kept)} members; the best there is {best - inner:.2f} points below the best of all "
-                     f"thresholds, which is at {value}.")
+        lines.append(f"- `{name}`: in [0.80, 0.90] top-1 varies by {spread:.2f} points (the paper: 0.1), with {min(kept)} to {max(kept)} "
+                     f"members. The best value in that range is {best - inner:.2f} points below the best of all thresholds, at {value}.")
     return lines
 
 
 if __name__ == "__main__":
-    main()
+    common.run(__doc__, "threshold", "CKA threshold", measure, section)

@@ -44,7 +44,7 @@ class Source:
 
 
 class Mixer:
-    """Calls the tool on checkpoints; a product that is there with the same inputs and words is not made again."""
+    """Calls the tool on checkpoints; a result that exists for the same inputs and words is not made again."""
     def __init__(self, work, tool, quick):
         self.work, self.tool, self.quick = work, tool, quick
         self.predict = evaluate.predictor(work)
@@ -54,7 +54,7 @@ class Mixer:
         self.tail = sorted((work / "checkpoints").glob("tail_*.safetensors"))
 
     def make(self, name, words, inputs, more=()):
-        """corestack WORDS INPUTS -o FOLDER/NAME MORE --json; its document is kept beside as NAME.json."""
+        """corestack WORDS INPUTS -o FOLDER/NAME MORE --json; its document is kept as NAME.json."""
         out, note = self.folder / name, self.folder / f"{name}.json"
         key = hashlib.sha256(json.dumps([words, [str(m) for m in more]]).encode())
         for path in inputs:

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Averaged and sampled weights: the paper's table "ImageNet-1K classification" with a row for each of its weight-space methods.
+"""Averaged and sampled weights: the paper's table "ImageNet-1K classification", with its weight-space methods.
 
     experiments/weight-space/run.py [--pools DIR]... [--resamples N]
 
-Where train.py has left its checkpoints, make_pool.py first makes of them what is missing of the pool `weight_space`.
+If train.py has left checkpoints, make_pool.py first makes the pool `weight_space` from them, unless it is up to date.
 """
 import json
 import pathlib
@@ -25,7 +25,7 @@ PAPER = [
     ("CoRe-Stack (prototype)", "prototype", 84.5, 0.026, 0.611, 9, 0.64), ("CoRe-Stack+", "paper", 85.4, 0.018, 0.583, 6, 0.59),
     ("Snapshots", "snapshot", None, None, None, None, None), ("MC Dropout", "mc-dropout", None, None, None, None, None),
     ("(this project)", "default", None, None, None, None, None)]
-# Members that stand for a method of their own but carry no tag, so that the row "Model Soups" is the greedy soup.
+# Members that are methods but have no tag, so that the row "Model Soups" is the greedy soup.
 SINGLES = [("soup of all (uniform)", "soup_uniform"), ("soup, learned weights", "soup_learned"), ("SWA", "swa"),
            ("one network, seed 0", "seed_0"), ("best fine-tuning on oof", None)]
 WEIGHT_SPACE = ["best-single", "average", "deep-ensemble", "soup", "swag"]
@@ -72,8 +72,8 @@ def passes_behind(row, models, passes):
     return sum(passes[m["name"]] for m, w in zip(models, row["weights"]) if w)
 
 
-def table_lines(report, singles, models):
-    """The paper's table with its figures and ours side by side."""
+def table_cells(report, singles, models):
+    """Cells of the paper's table, with our figures and its own."""
     rows = {r["method"]: r for r in report["rows"]}
     passes = passes_of(models)
     whole = sum(m["flops"] * passes[m["name"]] for m in models)
@@ -92,8 +92,7 @@ def table_lines(report, singles, models):
         values.append(r)
     for column, key, highest in ((1, "top1", True), (2, "ece", False), (3, "nll", False)):
         common.embolden(cells, [v[key] for v in values], column, highest)
-    return common.table(["method", "top-1 %", "ECE", "NLL", "models", "FLOPs (rel.)", "passes", "paper: top-1 %", "ECE", "NLL",
-                         "models", "FLOPs"], cells)
+    return cells
 
 
 def orders(report):
@@ -116,34 +115,39 @@ def verdict(figures):
         return ", ".join(f"`{m}` {form.format(scale * rows[m][key])}" for m in names)
 
     few = {k: figures["orders"][k]["weight_space"] for k, _, _ in SCORES}
-    return ["Of the pairs among " + ", ".join(f"`{m}`" for m in WEIGHT_SPACE) + " that the paper's table orders, in the same "
-            "order here: " + ", ".join(f"{k} {v[0]} of {v[1]}" for k, v in few.items()) + ". From best to worst, top-1: "
-            + by("top1", True) + "; NLL: " + by("nll", False) + "; ECE: " + by("ece", False) + ". The paper's table has SWAG "
-            "with one model and 0.07 of the FLOPs, its text says that SWAG takes 5 to 30 passes; here each of its samples "
-            "counts a pass.", ""]
+    return ["Of the pairs among " + ", ".join(f"`{m}`" for m in WEIGHT_SPACE) + " that the paper's table orders, these are in the same "
+            "order here: " + ", ".join(f"{k} {v[0]} of {v[1]}" for k, v in few.items()) + ". From best to worst by top-1: "
+            + by("top1", True) + "; by NLL: " + by("nll", False) + "; by ECE: " + by("ece", False) + ". The paper's table lists SWAG "
+            "with one model and 0.07 of the FLOPs, but its text says that SWAG takes 5 to 30 passes; here each sample of SWAG counts as "
+            "one pass.", ""]
 
 
-def choices_lines(manifest):
-    """What the chosen soups are, and how much their own score on oof flatters them."""
+def chosen(manifest):
+    """The soups that were chosen, and by how much their own score on oof is optimistic."""
     path = manifest.parent / "choices.json"
     if not path.exists():
-        return [], None
+        return None
     c = json.loads(path.read_text())
-    halves = c["halves"]
-    gap = sum(h["own"] - h["other"] for h in halves) / len(halves)
-    lines = [f"Soups: the greedy one holds {len(c['greedy'])} of {c['files']} fine-tunings ({', '.join(c['greedy'])}); weights of the "
-             "learned one: " + ", ".join(f"{w:.2f}" for w in c["learned"]) + f" after {c['evaluations']} candidates. "
-             + (f"No mean of `{c['greedy'][0]}` and another scored higher, so `soup` is that one. It was tuned without augmentation, as "
-                "the held-out images are; seeds, tail and snapshots are trained with it, so the rows compare recipes as well as methods. " if len(c["greedy"]) == 1 else "") + "These two are "
-             "chosen on `oof`, so their predictions there look slightly better than they are, and what is fitted on `oof` trusts "
-             "them slightly too much. How much: chosen greedily on one half of `oof`, the soup's top-1 is "
-             + "; ".join(f"{100 * h['own']:.2f}% there and {100 * h['other']:.2f}% on the other half" for h in halves)
-             + f", on average {100 * gap:+.2f} points (a difference of two halves has a standard error of "
-             f"{100 * c['standard_error']:.2f}; the halves' own difficulty cancels).", ""]
-    return lines, {**c, "gap": gap}
+    return {**c, "gap": sum(h["own"] - h["other"] for h in c["halves"]) / len(c["halves"])}
 
 
-def shift_lines(options, manifest):
+def choices_lines(c):
+    if c is None:
+        return []
+    alone = (f"No mean of `{c['greedy'][0]}` and another file scored higher, so `soup` is that file. It was tuned without augmentation, "
+             "like the held-out images; the networks of the seeds, the tail and the snapshots were trained with it, so the rows compare "
+             "recipes as well as methods. ") if len(c["greedy"]) == 1 else ""
+    return [f"The greedy soup contains {len(c['greedy'])} of {c['files']} fine-tunings ({', '.join(c['greedy'])}). The learned soup has the "
+            "weights " + ", ".join(f"{w:.2f}" for w in c["learned"]) + f" after {c['evaluations']} candidates. " + alone
+            + "Both were chosen on `oof`, so their scores there are slightly optimistic, and what is fitted on `oof` trusts them slightly "
+            "too much. To measure this, we chose the soup greedily on one half of `oof`; its top-1 is "
+            + "; ".join(f"{100 * h['own']:.2f}% there and {100 * h['other']:.2f}% on the other half" for h in c["halves"])
+            + f", a mean difference of {100 * c['gap']:+.2f} points (the difference of two halves has a standard error of "
+            f"{100 * c['standard_error']:.2f}).", ""]
+
+
+def shift(options, manifest):
+    """Figures, and the cells and number of conditions that the page shows."""
     words = ["--methods", ",".join(METHODS)]
     moved = common.compare(options, manifest, "--split", ",".join(TARGETS), *words)
     worn = common.compare(options, manifest, "--split", "corrupted", "--clean", "test", *words)
@@ -157,28 +161,28 @@ def shift_lines(options, manifest):
              for m, (r, w) in both.items()]
     for column, key in enumerate(["average", *TARGETS, "mce", *FAMILIES], 1):
         common.embolden(cells, [f[key] for f in figures.values()], column, column <= 4)
-    lines = ["### Under shift", "", "Top-1 % on images turned, at half the resolution and moved; plain mean corruption error (lower "
-             f"is better) over {worn['conditions']} conditions, and by family. The paper has model soups at 62.3 and deep ensembles at "
-             "61.9 on average over its domains, SWAG at an mCE of 57.1 and deep ensembles at 58.7.", "",
-             *common.table(["method", "top-1 %, average", *TARGETS, "mCE %", *FAMILIES], cells)]
-    return lines, figures
+    return figures, {"cells": cells, "conditions": worn["conditions"]}
 
 
-def ood_lines(reports):
-    lines = ["### Out-of-distribution rows", "", "AUROC % by predictive entropy. The paper has SWAG at 84.5, CoRe-Stack+ at 83.9 and "
-             "deep ensembles 3.1 below CoRe-Stack+.", ""]
-    figures = {}
-    methods = [r["method"] for r in next(iter(reports.values()))["rows"] if r["method"] in METHODS]
-    for ood, report in reports.items():
-        figures[ood] = {r["method"]: r["ood_auroc_entropy"] for r in report["rows"] if r.get("ood_auroc_entropy") is not None}
+def shift_lines(page):
+    return ["### Under shift", "", "The table has top-1 % on images that were rotated, scaled to half the resolution and shifted, and the "
+            f"plain mean corruption error (lower is better) over {page['conditions']} conditions, in total and by family. The paper has "
+            "model soups at 62.3 and deep ensembles at 61.9 on average over its domains, and SWAG at an mCE of 57.1 and deep ensembles at "
+            "58.7.", "",
+            *common.table(["method", "top-1 %, average", *TARGETS, "mCE %", *FAMILIES], page["cells"])]
+
+
+def ood_lines(figures):
+    methods = [m for m in next(iter(figures.values())) if m in METHODS]
     cells = [[f"`{m}`", *(common.number(figures[o].get(m), 2, 100) for o in figures)] for m in methods]
     for column, o in enumerate(figures, 1):
         common.embolden(cells, [figures[o].get(m) for m in methods], column, True)
-    return [*lines, *common.table(["method", *(f"against {o}" for o in figures)], cells)], figures
+    return ["### Out-of-distribution rows", "", "AUROC % by predictive entropy. The paper has SWAG at 84.5, CoRe-Stack+ at 83.9 and deep "
+            "ensembles 3.1 below CoRe-Stack+.", "",
+            *common.table(["method", *(f"against {o}" for o in figures)], cells)]
 
 
-def main():
-    options = common.arguments(__doc__)
+def measure(options):
     make_pool(options)
     manifest = common.find_pools(options, [NAME])[NAME]
     models = json.loads(manifest.read_text())["models"]
@@ -188,25 +192,29 @@ def main():
     figures = {"rows": {r["method"]: {**{k: r[k] for k in ("top1", "ece", "nll", "models", "flops_rel")},
                                       **{f"{k}_ci": r[f"{k}_ci"] for k in ("top1", "ece", "nll")}} for r in report["rows"]},
                "singles": {t: {"member": n, **{k: r[k] for k in ("top1", "ece", "nll")}} for t, n, r in singles},
-               "orders": orders(report)}
-    choices, figures["choices"] = choices_lines(manifest)
-    shift, figures["shift"] = shift_lines(options, manifest)
-    ood, figures["ood"] = ood_lines({"mnist": report, "noise": noise})
-    lines = [f"{common.shape(report, NAME)} One small CNN, trained from five seeds (`deep-ensemble`), fine-tuned six times from one "
-             "start (soups), run on at a constant rate with a checkpoint each epoch (SWA, SWAG of 30 samples), with cycles "
-             "(`snapshot`), and predicting with dropout on (20 passes); five models of other kinds beside. Soups, SWA and SWAG are made "
-             "of the checkpoint files by `corestack soup`, `swa` and `swag`; batch-norm statistics are recomputed on training images for "
-             "all files alike. How: experiments/weight-space/README.md.", "",
-             "### The paper's first table", "",
-             "Ours, with the paper's figures (14 ImageNet backbones) on the right. Rows in italics are single members of the pool "
-             "that are no method of `compare`. FLOPs: passes times cost, relative to all members, of which SWAG's samples and the "
-             "dropout passes are the larger part; passes: forward passes of networks behind a prediction, where the method says "
-             "what it weighs.", "",
-             *table_lines(report, singles, models), *verdict(figures), *choices, *shift, *ood,
-             common.conditions(options, ["compare POOL --split test --ood mnist", "compare POOL --split rotated,scaled,translated",
-                                         "compare POOL --split corrupted --clean test"])]
-    common.write_section(options, "weight-space", "Averaged and sampled weights", lines, figures)
+               "orders": orders(report), "choices": chosen(manifest),
+               "ood": {ood: {r["method"]: r["ood_auroc_entropy"] for r in of["rows"] if r.get("ood_auroc_entropy") is not None}
+                       for ood, of in (("mnist", report), ("noise", noise))}}
+    figures["shift"], moved = shift(options, manifest)
+    return figures, {"shape": common.shape_of(report), "cells": table_cells(report, singles, models), "shift": moved}
+
+
+def section(figures, page):
+    return [f"{common.shape(page['shape'], NAME)} One small CNN was trained from five seeds (`deep-ensemble`), fine-tuned six times from "
+            "one start (soups), trained on at a constant rate with a checkpoint each epoch (SWA, and SWAG with 30 samples), trained with "
+            "cycles (`snapshot`), and used with dropout on (20 passes). Five other models complete the pool. `corestack soup`, `swa` and "
+            "`swag` made the soups, SWA and SWAG from the checkpoint files; batch-norm statistics were recomputed on training images for "
+            "all files. experiments/weight-space/README.md describes the training.", "",
+            "### The paper's first table", "",
+            "Our figures, with the paper's (14 ImageNet backbones) on the right. Rows in italics are single members of the pool that are "
+            "not methods of `compare`. FLOPs are passes times cost, relative to all members; most of them are the samples of SWAG and the "
+            "dropout passes. Passes are the forward passes of networks behind a prediction, where the method reports its weights.", "",
+            *common.table(["method", "top-1 %", "ECE", "NLL", "models", "FLOPs (rel.)", "passes", "paper: top-1 %", "ECE", "NLL",
+                           "models", "FLOPs"], page["cells"]),
+            *verdict(figures), *choices_lines(figures["choices"]), *shift_lines(page["shift"]), *ood_lines(figures["ood"]),
+            common.conditions(page, ["compare POOL --split test --ood mnist", "compare POOL --split rotated,scaled,translated",
+                                     "compare POOL --split corrupted --clean test"])]
 
 
 if __name__ == "__main__":
-    main()
+    common.run(__doc__, "weight-space", "Averaged and sampled weights", measure, section)

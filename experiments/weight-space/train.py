@@ -88,7 +88,7 @@ def cosine(rate):
 
 
 class Trainer:
-    """Trains into a folder of checkpoints; a run whose NAME.run.json is there with the same settings is not repeated."""
+    """Trains into a folder of checkpoints; a run whose NAME.run.json exists with the same settings is not repeated."""
     def __init__(self, folder, epochs, settings):
         self.folder, self.epochs, self.settings = folder / "checkpoints", epochs, settings
         self.folder.mkdir(parents=True, exist_ok=True)

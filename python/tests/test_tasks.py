@@ -378,7 +378,7 @@ class Classification(Folder):
         paths = {name: self.path / f"test_{name}.npy" for name in preds}
         for given in (self.path, paths, list(paths.values())):
             for out in (member, "link.npy"):
-                with self.assertRaisesRegex(corestack.ArgumentError, "which is read here; name another"):
+                with self.assertRaisesRegex(corestack.ArgumentError, "an input of the command; name another"):
                     stack.predict(given, out=self.path / out)
             out = self.path / "new.npy"
             self.assertEqual(stack.predict(given, out=out)["samples"], 60)
@@ -391,7 +391,7 @@ class Classification(Folder):
         (self.path / "to").symlink_to("maps")
         files = [os.fsencode(self.path / name) for name in ("a.npz#x", "maps")] + [None]
         with mock.patch.object(_outputs.c.lib, "cst_pool_file", lambda _, place: files[place]):
-            for out, text in (("a.npz", "which is read"), ("maps/a.npy", "lies in the folder"), ("to/a.npy", "lies in")):
+            for out, text in (("a.npz", "an input of the command"), ("maps/a.npy", "is in the folder"), ("to/a.npy", "is in")):
                 with self.assertRaisesRegex(corestack.ArgumentError, text):
                     _outputs.refuse_inputs(os.fsencode(self.path / out), self.path / "pool.json", None)
             for out in ("b.npz", "maps.npy"):

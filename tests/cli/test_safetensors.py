@@ -68,7 +68,7 @@ class Tensors(support.PoolCase):
             scores = self.works("evaluate", given, "--labels", f"{file}#y.test", "--json").json()
             self.assertEqual(scores["samples"], self.test_rows)
         self.fails("evaluate", file, "--labels", f"{file}#y.test", says=("choose one with FILE.safetensors#NAME",))
-        self.fails("fit", "--labels", f"{file}#y.oof", *names, "-o", file, says=("that is", "read here"))
+        self.fails("fit", "--labels", f"{file}#y.oof", *names, "-o", file, says=("this is", "an input of the command"))
         self.fails("evaluate", f"{file}#dan", "--labels", f"{file}#y.test", says=("has no tensor 'dan'",))
 
     def test_a_folder(self):

@@ -503,7 +503,7 @@ class Segmentation(PoolCase):
                          "ada_test_cases/../ada_test_cases/case9.npy", "link/case1.npy", "link/new.npy", "case.npy"):
                 file = self.path(name)
                 before = self.read(file) if os.path.exists(file) else None
-                self.fails(*words, "-o", file, says=["-o", name, "whose files are read here"])
+                self.fails(*words, "-o", file, says=["-o", name, "whose files are inputs"])
                 self.assertEqual(self.read(file) if os.path.exists(file) else None, before)
         self.fails("predict", self.path("m.cstack"), self.pool, "-o", self.path("f" * 300), says=["300 bytes"])
         self.works("predict", self.path("m.cstack"), self.pool, "-o", self.path("beside.npy"))
@@ -564,8 +564,8 @@ class Segmentation(PoolCase):
         thread.join(TIMEOUT)
         self.assertEqual([got[0], self.read(self.path("got"))], [self.read(self.path("out.npy"))] * 2)
         os.mkfifo(self.path("pipe.csv"))
-        self.refused("maps are written as one .npy", *words, self.path("pipe.csv"))
-        self.refused("label maps as PNG are a folder", *words, "/dev/null", "--format", "png")
+        self.refused("maps are written to one .npy file", *words, self.path("pipe.csv"))
+        self.refused("PNG label maps are written to a folder", *words, "/dev/null", "--format", "png")
 
     def test_volumes_are_no_png(self):
         for split in ("oof", "test"):
@@ -590,7 +590,7 @@ class Segmentation(PoolCase):
             usual = run(*command, "--json").json()
             self.assertNotEqual(usual["boundary_error"], found["boundary_error"])
             self.refused("--boundary: 'wide' is not a number", *command, "--boundary", "wide")
-        self.refused("--boundary applies to maps in files", "evaluate", self.path("m.cstack"), self.pool, "--boundary", 2)
+        self.refused("--boundary applies to files of maps", "evaluate", self.path("m.cstack"), self.pool, "--boundary", 2)
         text = run(*command).out
         for word in ("mIoU", "pixel", "4 cases"):
             self.assertIn(word, text)
@@ -626,10 +626,10 @@ class Segmentation(PoolCase):
         model = self.path("m.cstack")
         for name, kind in (("x.png", "png"), ("x.PNG", "labels"), ("zz.json", "maps"), ("zz.json", "png"), ("a.npz", "maps"),
                            ("a.csv", "maps"), ("a.tif", "labels")):
-            self.refused("name one without such an ending", "predict", model, self.pool, "-o", self.path(name),
+            self.refused("use a name without this extension", "predict", model, self.pool, "-o", self.path(name),
                          "--format", kind)
             self.assertFalse(os.path.exists(self.path(name)))
-        self.refused("the pool's task is classification", "predict", model, self.path("pool.json"), "-o", self.path("y.npy"))
+        self.refused("the task of the pool is classification", "predict", model, self.path("pool.json"), "-o", self.path("y.npy"))
         self.refused("--format: 'jpeg' is not", "predict", model, self.pool, "-o", self.path("y.npy"), "--format", "jpeg")
         self.refused("name a folder", "predict", model, self.pool, "-o", self.path("y.npy"), "--format", "png")
         os.makedirs(self.path("full"))

@@ -202,11 +202,11 @@ class Corruption(ShiftCase):
         words = ("compare", self.pool, "--methods", "average", "--split", "corrupted", "-r", "0", "--save", self.path("saved"),
                  "--reference-errors")
         os.symlink("../reference.json", output)
-        self.fails(*words, self.path("reference.json"), says=["--save", "leads to", "reference.json, which is read here"])
+        self.fails(*words, self.path("reference.json"), says=["--save", "leads to", "reference.json, an input of the command"])
         self.assertEqual(self.read(self.path("reference.json")), before)
         os.remove(output)
         os.rename(self.path("reference.json"), output)
-        self.fails(*words, output, says=["--save", "average.corrupted.npy, which is read here"])
+        self.fails(*words, output, says=["--save", "average.corrupted.npy, an input of the command"])
         self.assertEqual(self.read(output), before)
         os.rename(output, self.path("saved/reference.json"))
         self.works(*words, self.path("saved/reference.json"))
@@ -310,7 +310,7 @@ class Tails(ShiftCase):
         self.manifest["training_counts"] = "counts.npy"
         self.write_manifest()
         self.assertIn("accuracy_tail", self.compare("--split", "test", "-r", "0", "--json").json()["rows"][0])
-        self.fails("fit", self.pool, "-o", self.path("counts.npy"), says=["counts.npy", "read here"])
+        self.fails("fit", self.pool, "-o", self.path("counts.npy"), says=["counts.npy", "an input of the command"])
 
     def test_wrong_counts(self):
         self.save("floats.npy", np.array([1.5, 2.0, 3.0]))

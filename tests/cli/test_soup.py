@@ -330,7 +330,7 @@ class Soups(PoolCase):
         _, errors = process.communicate(timeout=30)
         self.assertEqual(process.returncode, -signal.SIGINT)
         self.assertEqual(errors.decode().count("\n"), 1)
-        self.assertIn("goes on from here", errors.decode())
+        self.assertIn("run the same command again", errors.decode())
         self.assertTrue(self.gone(self.read(marks).split()[-1].decode()))
         self.assertEqual(sorted(os.listdir(self.out + ".work")), ["cache", "lock", "steps.jsonl"])
         self.assertEqual(len(os.listdir(self.out + ".work/cache")), 3)
@@ -351,7 +351,7 @@ class Soups(PoolCase):
             begun = time.monotonic()
             _, errors = process.communicate(timeout=30)
             self.assertEqual(process.returncode, -number, errors)
-            self.assertIn(b"goes on from here", errors)
+            self.assertIn(b"run the same command again", errors)
             if more:
                 self.assertLess(time.monotonic() - begun, 2.5)
             self.assertTrue(self.gone(self.read(child).decode().strip()), number)
@@ -551,7 +551,7 @@ class Soups(PoolCase):
 
     def test_programs_that_fail(self):
         os.unlink(self.pool)
-        self.soup_fails("exit 3 #", "--eval", "exit status 3", "by hand")
+        self.soup_fails("exit 3 #", "--eval", "exit status 3", "to see why")
         self.soup_fails("kill -9 $$ #", "signal 9")
         self.soup_fails("true", "wrote no predictions")
         self.soup_fails(f"cp {self.labels_file} \"$2\" #", "cannot be scored")
@@ -574,15 +574,15 @@ class Soups(PoolCase):
         os.rename(self.files[0], odd)
         self.files[0] = odd
         quoted = odd.replace("'", "'\\''")
-        self.soup_fails("exit 3;", f"hand: exit 3; '{quoted}' predictions.npy\n")
-        self.soup_fails("exit 3; " + "true " * 400, f"hand: CMD '{quoted}' predictions.npy\n")
-        self.soup_fails("exit 3\ntrue", f"hand: CMD '{quoted}' predictions.npy\n")
+        self.soup_fails("exit 3;", f"run: exit 3; '{quoted}' predictions.npy\n")
+        self.soup_fails("exit 3; " + "true " * 400, f"run: CMD '{quoted}' predictions.npy\n")
+        self.soup_fails("exit 3\ntrue", f"run: CMD '{quoted}' predictions.npy\n")
 
     def test_line_ends_behind_the_program(self):
         """Without care the shell would run the candidate."""
         report = self.soup("greedy", command=self.command + " \r\n\n")
         self.assertEqual(report["evaluations"], 11)
-        self.soup_fails(" \n", "say what predicts")
+        self.soup_fails(" \n", "--eval is required")
 
     def test_a_program_that_fails_later_keeps_what_is_known(self):
         mark = self.path("mark")
@@ -625,7 +625,7 @@ class Soups(PoolCase):
         self.fails("soup", "greedy", *files, *score, says=["-o"])
         self.fails("soup", "greedy", files[0], *score, "-o", self.out, says=["two or more"])
         self.fails("soup", "uniform", "-o", self.out, says=["safetensors"])
-        self.fails("soup", "uniform", *files, "-o", files[1], says=["read here"])
+        self.fails("soup", "uniform", *files, "-o", files[1], says=["an input of the command"])
         self.fails("soup", "greedy", *files, *score, "-o", self.out, "--metric", "auc", says=["'auc'", "top1"])
         self.fails("soup", "greedy", *files, *score, "-o", self.out, "--task", "detection", says=["'detection'"])
         self.fails("soup", "greedy", *files, *score, "-o", self.out, "--values", "odds", says=["'odds'"])

@@ -361,9 +361,8 @@ bool cli_target_is_npy(const cli_target *target) {
 static int name_target(cli_call *call, const cli_target *target) {
     if (cli_name_target(target))
         return CLI_OK;
-    return cli_fail(
-        call, "%s %s: the finished file could not be renamed: %s; the existing file is unchanged",
-        target->option, target->path, strerror(errno));
+    return cli_fail(call, "%s %s: the finished file could not be renamed: %s; nothing was changed",
+                    target->option, target->path, strerror(errno));
 }
 
 int cli_close_targets(cli_call *call, const cli_target *targets, int count, int code) {

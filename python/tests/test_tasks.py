@@ -210,7 +210,7 @@ class Regression(Folder):
         self.assertNotIn("nll_gaussian", each[0])
         for wrong, text in (
             (dict(y=y[1:]), "199 targets"),
-            (dict(y=y[:, 0]), "1 outputs where"),
+            (dict(y=y[:, 0]), "1 outputs, but"),
             (dict(variance=-variance), "variance"),
             (dict(variance=variance[:, 0]), "variance: has shape"),
             (dict(half_width={i / 20: variance for i in range(1, 12)}), "at most 8"),
@@ -227,7 +227,7 @@ class Regression(Folder):
             (dict(y=y[:, 0]), "1 outputs where the predictions have 2"),
             (dict(y=y[1:]), "199 targets where model0 has 200 rows"),
             (dict(y=np.where(np.arange(2) == 1, np.nan, y)), "row 0, output 1"),
-            (dict(y=np.full(y.shape, "a")), "targets of a regression are numbers"),
+            (dict(y=np.full(y.shape, "a")), "regression targets are numbers"),
             (dict(preds={**preds, "model2": preds["model2"] * np.nan}), "model2: row 0"),
             (dict(output="logit"), "output: is for probabilities"),
             (dict(task="ranking"), "task is 'ranking'"),

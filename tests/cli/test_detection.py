@@ -296,7 +296,7 @@ class Faults(PoolCase):
 
     def test_every_fault_of_the_annotations(self):
         good = {"id": 1, "image_id": 1, "category_id": 3, "bbox": [10, 10, 20, 20]}
-        self.refused([self.box()], "gt.json", "id 1, which another annotation", annotations=[good, good])
+        self.refused([self.box()], "gt.json", "id 1, which is also the id of another annotation", annotations=[good, good])
         self.refused([self.box()], "gt.json", "image_id 5", annotations=[{**good, "image_id": 5}])
         self.refused([self.box()], "gt.json", "outside its image", annotations=[{**good, "bbox": [500, 1, 2, 2]}])
 

@@ -441,12 +441,12 @@ class Soups(PoolCase):
         self.files = self.files[:2]
         for folder, more in ((self.work, ("--work", self.work)), (self.out + ".work", ())):
             check = self.foreign(folder)
-            self.soup_fails(self.command, "no soup made it", more=more)
+            self.soup_fails(self.command, "contains files, but was not created by a soup", more=more)
             check()
             self.assertFalse(os.path.exists(os.path.join(folder, "lock")))
             with open(os.path.join(folder, "lock"), "w", encoding="ascii") as file:
                 file.write("pid 7")  # somebody's own
-            self.soup_fails(self.command, "no soup made it", more=more)
+            self.soup_fails(self.command, "contains files, but was not created by a soup", more=more)
             self.assertEqual(self.read(os.path.join(folder, "lock")), b"pid 7")
             check()
 
@@ -478,7 +478,7 @@ class Soups(PoolCase):
         self.soup("greedy", command=f"{here}; mkdir -p $d/b; : > $d/b/c; ln -sfn {outside} $d/link; {self.command}")
         check_outside()
         self.assertFalse(os.path.exists(self.out + ".work"))
-        self.soup_fails('mkdir "$2"; : > "$2/x" #', "no file of predictions")
+        self.soup_fails('mkdir "$2"; : > "$2/x" #', "wrote no file of predictions")
         self.assertFalse(os.path.exists(self.out + ".work"))
 
     def test_predictions_that_are_links(self):
@@ -518,7 +518,7 @@ class Soups(PoolCase):
         command = f"both() {{ {self.command} \"$1\" \"$2\" && /usr/bin/python3 {logits} \"$2\"; }}; both"
         keep = ("--work", self.work)
         self.soup("greedy", "--values", "logit", *keep, command=command)
-        self.soup_fails(command, "kept cannot be scored", more=keep)
+        self.soup_fails(command, "cannot be scored", more=keep)
         cache = os.path.join(self.work, "cache")
         self.assertEqual(self.soup("greedy", "--values", "logit", *keep, command=command)["cached"], 3)
         for name in os.listdir(cache):
@@ -632,7 +632,7 @@ class Soups(PoolCase):
         self.fails("soup", "greedy", *files, *score, "-o", self.out, "--per", "model", says=["--per"])
         self.fails("soup", "learned", *files, *score, "-o", self.out, "--per", "layer", says=["'layer'"])
         self.fails("soup", "learned", *files, *score, "-o", self.out, "--evaluations", "6", says=["more than 6"])
-        self.fails("soup", "learned", *files, *score, "-o", self.out, "--work", self.pool, says=["no folder"])
+        self.fails("soup", "learned", *files, *score, "-o", self.out, "--work", self.pool, says=["not a folder"])
         self.fails("soup", "learned", *files, *score, "-o", self.out, "--work", self.path("a/b"), says=["a/b"])
         self.fails("soup", "greedy", *files, "--eval", "true", "--labels", self.path("no.npy"), "-o", self.out,
                    says=["no.npy"])

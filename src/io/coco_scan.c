@@ -329,7 +329,7 @@ static cst_status run(scan *s, cst_bytes *source, unsigned char *chunk) {
         if (s->silent++ == SILENT_MAX)
             return cst_fail(s->context, CST_ERROR_LIMIT,
                             "%s: byte %" PRIu64 ": a string, number or run of white space of more "
-                                                "than %d bytes; COCO files have none",
+                            "than %d bytes; COCO files have none",
                             s->path, at, SILENT_MAX * CHUNK_BYTES);
         parsed = yajl_parse(s->parser, chunk, length);
         at += length;

@@ -15,24 +15,24 @@ static int run(cli_call *call) {
 }
 
 static const cli_option OPTIONS[] = {
-    {"split", 0, "NAME", "the split to score: oof (default), nested; or another, with fits on oof"},
-    {"resamples", 'r', "N", "bootstrap resamples for 95% intervals (5000; 0: none)"},
-    {"seed", 0, "S", "seed of folds, fits and resamples (0)"},
+    {"split", 0, "NAME",
+     "split to score: oof (default; nested scores), or another split, scored by fits on oof"},
+    {"resamples", 'r', "N", "bootstrap resamples for the 95% intervals (5000); 0 = no intervals"},
+    {"seed", 0, "S", "seed for folds, fits and resamples (0)"},
     {"set", 's', "KEY=VALUE", "change one option in every row; may be repeated"},
-    {"save", 0, "DIR", "write each row's probabilities to DIR/STAGE.SPLIT.npy"},
-    {"csv", 0, NULL, "the table as comma-separated values, in full"},
-    {"markdown", 0, NULL, "the table in Markdown"},
+    {"save", 0, "DIR", "write the probabilities of each row to DIR/STAGE.SPLIT.npy"},
+    {"csv", 0, NULL, "print the full table as CSV"},
+    {"markdown", 0, NULL, "print the table in Markdown"},
     {NULL, 0, NULL, NULL},
 };
 
 const cli_command CLI_ABLATE = {
     .name = "ablate",
-    .summary = "what each stage of CoRe-Stack+ adds to the prototype",
+    .summary = "measure what each stage of CoRe-Stack+ adds to the prototype",
     .usage = "ablate POOL [--split NAME] [options]",
-    .details =
-        "Starts with preset prototype and switches on CKA (S1), the learned gate (S2), the\n"
-        "penalty lambda* (S3) and the Laplace blend (S4), one after the other; the last row\n"
-        "is preset paper. Each row is compared with the one before.",
+    .details = "Starts with preset prototype and switches on CKA (S1), the learned gate (S2), the "
+               "penalty lambda* (S3) and the Laplace blend (S4), one after the other. The last row "
+               "is preset paper. Each row is compared with the one before it.",
     .example = "corestack ablate examples/digits/pool.json\n"
                "corestack ablate pool.json --split test --csv > ablation.csv",
     .options = OPTIONS,

@@ -49,26 +49,25 @@ static int run(cli_call *call) {
 }
 
 static const cli_option OPTIONS[] = {
-    {"split", 0, "NAME", "the split whose rows are counted (test)"},
-    {"delta", 0, "D", "a bound fails with at most this probability (0.05)"},
-    {"alpha", 0, "A", "share of prediction sets that may miss the class (0.1)"},
-    {"seed", 0, "S", "seed of the halves of the split and of random sets (0)"},
+    {"split", 0, "NAME", "split whose rows are used (test)"},
+    {"delta", 0, "D", "each bound may fail with at most this probability (0.05)"},
+    {"alpha", 0, "A", "allowed miss rate of the prediction sets (0.1)"},
+    {"seed", 0, "S", "seed for splitting the rows in half and for randomised sets (0)"},
     {"leakage", 0, NULL,
-     "looks for leaks between split oof and this one, and fits permuted labels"},
+     "look for leaks between split oof and this one, and refit on permuted labels"},
     {NULL, 0, NULL, NULL},
 };
 
 const cli_command CLI_BOUND = {
     .name = "bound",
-    .summary = "what holds of a stack with a stated probability: errors, sets, calibration",
+    .summary = "compute high-probability bounds for a stack: error, prediction sets, calibration",
     .usage = "bound MODEL POOL [options]",
-    .details =
-        "Bounds the error of a stack, of a random member and of a weighted vote, its\n"
-        "calibration error, and calibrates prediction sets, on labelled rows that the\n"
-        "model was not fitted on and that are independent draws. Beside that: clusters,\n"
-        "spectrum, weights and PAC-Bayes bound as the paper has them. Each bound holds by itself.\n"
-        "With --leakage also signs that scores know their own labels.\n"
-        "Classification only.",
+    .details = "Bounds the error of the stack, of a random member and of a weighted vote, bounds "
+               "the calibration error, and calibrates prediction sets. The labelled rows must be "
+               "independent draws that the model was not fitted on. Also reports clusters, "
+               "spectrum, weights and a PAC-Bayes bound as the paper defines them. Each bound "
+               "holds on its own, not jointly with the others. --leakage adds tests for scores "
+               "that were trained on their own labels. Classification only.",
     .example = "corestack bound stack.cst examples/digits/pool.json --delta 0.05",
     .options = OPTIONS,
     .takes_pool = true,

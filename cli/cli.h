@@ -36,11 +36,11 @@ typedef struct cli_command {
     const char *name;           /* of a part: "soup greedy" */
     const char *summary;        /* a sentence without its full stop */
     const char *usage;          /* lines of what follows "corestack " */
-    const char *details;        /* paragraphs, or NULL */
+    const char *details;        /* paragraphs, one a line, or NULL */
     const char *example;        /* lines */
     const cli_option *options;  /* its own */
     bool takes_pool;            /* has the options that describe a POOL as well */
-    bool lists_options;         /* its help ends with the table of options */
+    bool lists_options;         /* its help shows options for --set */
     bool reports_notices;       /* its report holds the notices, so they are not logged */
     int (*run)(cli_call *call); /* returns an exit code */
     const struct cli_command *const
@@ -118,6 +118,15 @@ int cli_end_files(cli_call *call, const struct cli_target *target, cst_report *r
 
 int cli_help_all(void);
 int cli_help_command(const cli_command *command);
+
+/* Prints text wrapped at 100 columns, or at the width of the terminal if that is less, and ends the
+ * line. column: where the cursor is; indent: where further lines begin. '\n' begins a line. */
+void cli_out_wrapped(int column, int indent, const char *text);
+
+/* Prints an entry of a list: `name` after a margin of so many spaces, `help` wrapped from `column`
+ * on; below the name where that is too long or the terminal too narrow. */
+void cli_out_entry(int margin, const char *name, int column, const char *help);
+
 const cli_command *cli_find_command(const char *name);
 /* The part of a command that goes by the word, or NULL. */
 const cli_command *cli_find_part(const cli_command *command, const char *word);

@@ -18,39 +18,38 @@ static int run(cli_call *call) {
 
 static const cli_option OPTIONS[] = {
     {"split", 0, "NAME",
-     "the split to score: oof (default), nested; or another, with fits on oof; several separated "
-     "by "
-     "commas give each split and the average"},
-    {"methods", 'm', "A,B,...", "methods, with commas between them (all); help lists them"},
-    {"list-methods", 0, NULL, "names of the methods and what each computes"},
-    {"reference", 0, "METHOD", "what differences and tests are against (default)"},
-    {"ood", 0, "NAME,...", "splits of out-of-distribution rows to tell from those scored"},
+     "split to score: oof (default; nested scores), or another split, scored by fits on oof; "
+     "several splits, separated by commas, are scored one by one and averaged"},
+    {"methods", 'm', "A,B,...", "methods to compare, separated by commas (all); `help` lists them"},
+    {"list-methods", 0, NULL, "list the methods and what each one computes"},
+    {"reference", 0, "METHOD", "method that the others are compared with (default)"},
+    {"ood", 0, "NAME,...", "splits with out-of-distribution rows, for scores of OOD detection"},
     {"clean", 0, "NAME",
-     "the clean split beside one with conditions, for the difference (the manifest's)"},
+     "clean split that a split with conditions is compared with (from the manifest)"},
     {"reference-errors", 0, "FILE",
-     "errors by kind of corruption, as JSON, that mCE is divided by, or `alexnet` "
-     "for those of ImageNet-C (the manifest's)"},
-    {"head", 0, "N", "head classes have more training samples than this (100)"},
-    {"tail", 0, "N", "tail classes have fewer training samples than this (20)"},
-    {"resamples", 'r', "N", "bootstrap resamples for 95% intervals (5000; 0: none)"},
-    {"seed", 0, "S", "seed of folds, fits and resamples (0)"},
-    {"set", 's', "KEY=VALUE", "change one option of every preset compared; may be repeated"},
-    {"save", 0, "DIR", "write each method's probabilities to DIR/METHOD.SPLIT.npy"},
-    {"csv", 0, NULL, "the table as comma-separated values, in full"},
-    {"markdown", 0, NULL, "the table in Markdown"},
+     "JSON file with the errors per corruption that mCE is divided by, or `alexnet` for the "
+     "ImageNet-C reference (from the manifest)"},
+    {"head", 0, "N", "classes with more training samples than this are head classes (100)"},
+    {"tail", 0, "N", "classes with fewer training samples than this are tail classes (20)"},
+    {"resamples", 'r', "N", "bootstrap resamples for the 95% intervals (5000); 0 = no intervals"},
+    {"seed", 0, "S", "seed for folds, fits and resamples (0)"},
+    {"set", 's', "KEY=VALUE",
+     "change one option in every preset that is compared; may be repeated"},
+    {"save", 0, "DIR", "write the probabilities of each method to DIR/METHOD.SPLIT.npy"},
+    {"csv", 0, NULL, "print the full table as CSV"},
+    {"markdown", 0, NULL, "print the table in Markdown"},
     {NULL, 0, NULL, NULL},
 };
 
 const cli_command CLI_COMPARE = {
     .name = "compare",
-    .summary = "every method on the same rows, with intervals and tests",
+    .summary = "compare methods on the same rows, with intervals and tests",
     .usage = "compare POOL [--split NAME] [--methods A,B,...] [options]\n"
              "compare --list-methods",
-    .details =
-        "Scores baselines and presets beside one another. On split oof every score is nested:\n"
-        "a row is scored by fits that did not see it. Another split is scored once, by fits on\n"
-        "split oof. Differences to the reference are tested in pairs over samples, with p-values\n"
-        "adjusted for the number of methods.",
+    .details = "Scores baselines and presets side by side. On split oof every score is nested: "
+               "each row is scored by fits that did not see it. Any other split is scored by one "
+               "fit on split oof. Differences from the reference are tested with paired tests over "
+               "samples; p-values are adjusted for the number of methods.",
     .example =
         "corestack compare examples/digits/pool.json\n"
         "corestack compare pool.json --split test --methods average,ridge,paper,default\n"
@@ -59,6 +58,7 @@ const cli_command CLI_COMPARE = {
         "corestack compare pool.json --markdown > table.md",
     .options = OPTIONS,
     .takes_pool = true,
+    .lists_options = true,
     .reports_notices = true,
     .run = run,
 };

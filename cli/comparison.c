@@ -45,17 +45,16 @@ int cli_check_method(cli_call *call, const char *option, const char *name) {
     if (!is_listed(base, names, count)) {
         const char *nearest = cli_nearest(base, names, count);
         if (nearest)
-            return cli_fail(call, "option --%s: there is no method '%s'; did you mean '%s%s'?",
-                            option, name, nearest, plus ? plus : "");
-        return cli_fail(call,
-                        "option --%s: there is no method '%s'; `corestack compare --list-methods` "
-                        "lists them",
-                        option, name);
+            return cli_fail(call, "option --%s: unknown method '%s'; did you mean '%s%s'?", option,
+                            name, nearest, plus ? plus : "");
+        return cli_fail(
+            call, "option --%s: unknown method '%s'; `corestack compare --list-methods` lists them",
+            option, name);
     }
     if (plus && (strcmp(base, "all") == 0 || !is_listed(plus + 1, CALIBRATIONS, CALIBRATION_COUNT)))
         return cli_fail(call,
-                        "option --%s: '%s': a method may be followed by +temperature, +vector, "
-                        "+isotonic or +platt",
+                        "option --%s: '%s': only +temperature, +vector, +isotonic or +platt may "
+                        "follow the name of a method",
                         option, name);
     return CLI_OK;
 }
@@ -71,9 +70,9 @@ int cli_check_key(cli_call *call, const char *option, const char *key, const cha
         return CLI_OK;
     const char *nearest = cli_nearest(key, keys, count);
     if (nearest)
-        return cli_fail(call, "option --%s: there is no option '%s'; did you mean '%s'?", option,
-                        key, nearest);
-    return cli_fail(call, "option --%s: there is no option '%s'; `corestack options` lists them",
+        return cli_fail(call, "option --%s: unknown option '%s'; did you mean '%s'?", option, key,
+                        nearest);
+    return cli_fail(call, "option --%s: unknown option '%s'; `corestack options` lists them",
                     option, key);
 }
 
@@ -88,7 +87,7 @@ static void list_one(const char *name, bool json, bool first) {
         definition = cst_detection_method_describe(name);
     definition = definition ? definition : "";
     if (!json) {
-        cli_out("  %-20s %s\n", name, definition);
+        cli_out_entry(2, name, 23, definition);
         return;
     }
     cli_out("%s\n    {\n      \"name\": ", first ? "" : ",");
@@ -103,15 +102,17 @@ int cli_list_methods(cli_call *call) {
     cli_out(json ? "{\n  \"command\": \"compare\",\n  \"methods\": [" : "Methods\n\n");
     for (size_t i = 0; cst_method_name(i); i++)
         list_one(cst_method_name(i), json, i == 0);
-    cli_out(json ? "\n  ],\n  \"detection\": [" : "\nOf detections also\n\n");
+    cli_out(json ? "\n  ],\n  \"detection\": [" : "\nFor detection only\n\n");
     for (size_t i = 0; cst_detection_method_name(i); i++)
         list_one(cst_detection_method_name(i), json, i == 0);
-    cli_out(json ? "\n  ],\n  \"calibrations\": ["
-                 : "\nEach may be followed by a calibration map, fitted on the same rows, for "
-                   "example ridge+temperature\n\n");
+    cli_out(json ? "\n  ],\n  \"calibrations\": [" : "\n");
+    if (!json)
+        cli_out_wrapped(0, 0,
+                        "Each may be followed by a calibration map, fitted on the same rows, for "
+                        "example ridge+temperature\n");
     for (int i = 0; i < CALIBRATION_COUNT; i++)
         list_one(CALIBRATIONS[i], json, i == 0);
-    cli_out(json ? "\n  ]\n}\n" : "\n\"all\" stands for every method that applies to the pool.\n");
+    cli_out(json ? "\n  ]\n}\n" : "\n\"all\" selects every method that applies to the pool.\n");
     return CLI_OK;
 }
 
@@ -134,7 +135,7 @@ static int read_methods(cli_call *call, cli_comparison *c) {
         if (comma)
             *comma = '\0';
         if (!*at)
-            return cli_fail(call, "option --methods: '%s' has an empty name", text);
+            return cli_fail(call, "option --methods: '%s' contains an empty name", text);
         code = cli_check_method(call, "methods", at);
         c->methods[c->options.method_count++] = at;
         at = comma ? comma + 1 : NULL;
@@ -155,8 +156,9 @@ static int read_settings(cli_call *call, cli_comparison *c) {
         if (strcmp(call->given[i].option->name, "set") != 0)
             continue;
         if (strncmp(pair, "seed=", 5) == 0)
-            code = cli_fail(call, "option --set: give the seed with --seed, which also makes the "
-                                  "folds and the resamples");
+            code = cli_fail(
+                call,
+                "option --set: use --seed for the seed; it also sets the folds and the resamples");
         c->settings[c->options.setting_count++] = pair;
     }
     c->options.settings = c->settings;
@@ -188,7 +190,7 @@ static int read_options(cli_call *call, int32_t usual, cli_comparison *c) {
     if (code == CLI_OK && c->options.reference)
         code = cli_check_method(call, "reference", c->options.reference);
     if (code == CLI_OK && c->options.ood && strcmp(c->options.ood, c->options.split) == 0)
-        code = cli_fail(call, "option --ood: split '%s' is the one that is scored; name another",
+        code = cli_fail(call, "option --ood: '%s' is the split that is scored; name another split",
                         c->options.ood);
     return code;
 }

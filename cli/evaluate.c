@@ -51,17 +51,17 @@ static int score_file(cli_call *call, int32_t resamples, uint64_t seed, cst_repo
                                         "ignore", "layout", "classes", "allow-outside"};
     cst_pool *pool = NULL;
     if (call->argument_count > 1)
-        return cli_fail(call, "%s holds predictions: give it alone, with --labels",
+        return cli_fail(call,
+                        "%s holds predictions: give no other file, and the labels with --labels",
                         call->arguments[0]);
     if (!cli_value(call, "labels"))
         return cli_fail(call, "%s holds predictions: give the labels with --labels L.npy",
                         call->arguments[0]);
     const char *other = other_option(call, taken, sizeof taken / sizeof taken[0]);
     if (other)
-        return cli_fail(call,
-                        "--%s applies to a model and a pool, and %s holds predictions: leave "
-                        "it out",
-                        other, call->arguments[0]);
+        return cli_fail(
+            call, "--%s needs a model and a pool, but %s holds predictions: remove the option",
+            other, call->arguments[0]);
     const char *split = "oof"; /* what the one split of a list of files is called */
     int code = cli_open_pool(call, 0, &pool);
     call->notices_held = false; /* the report holds those of the scoring, not of the reading */
@@ -104,14 +104,15 @@ static int score_detections(cli_call *call, int32_t resamples, uint64_t seed, cs
     const char *task = cli_value(call, "task");
     if (task && strcmp(task, "detection") != 0)
         return cli_fail(call,
-                        "--task %s does not go with --annotations, which score detections: leave "
-                        "one of them out",
+                        "--task %s cannot be combined with --annotations, which scores detections: "
+                        "remove one of them",
                         task);
     if (call->argument_count > 1)
-        return cli_fail(call, "%s holds detections: give it alone, with --annotations",
-                        call->arguments[0]);
+        return cli_fail(
+            call, "%s holds detections: give no other file, and the annotations with --annotations",
+            call->arguments[0]);
     if (other)
-        return cli_fail(call, "--%s does not go with --annotations: leave it out", other);
+        return cli_fail(call, "--%s cannot be combined with --annotations: remove it", other);
     return cli_check(call, cst_evaluate_detections(call->context, call->arguments[0],
                                                    cli_value(call, "annotations"), resamples, seed,
                                                    report));
@@ -123,11 +124,10 @@ static int read_boundary(cli_call *call, double *out) {
     char *end = NULL;
     *out = text ? strtod(text, &end) : 0;
     if (text && (end == text || *end || !(*out >= 1e-4 && *out <= 1e4)))
-        return cli_fail(
-            call,
-            "option --boundary: '%s' is not a number from 0.0001 to 10000 (pixels from 1 "
-            "on, else a share of the diagonal)",
-            text);
+        return cli_fail(call,
+                        "option --boundary: '%s' is not a number from 0.0001 to 10000 (pixels if "
+                        "at least 1, else a fraction of the image diagonal)",
+                        text);
     return CLI_OK;
 }
 
@@ -139,9 +139,10 @@ static int score_maps(cli_call *call, int32_t resamples, uint64_t seed, cst_repo
     cst_pool_config config;
     double boundary = 0;
     if (call->argument_count > 1)
-        return cli_fail(call, "%s holds maps: give it alone, with --labels", call->arguments[0]);
+        return cli_fail(call, "%s holds maps: give no other file, and the masks with --labels",
+                        call->arguments[0]);
     if (other)
-        return cli_fail(call, "--%s does not go with a file of maps: leave it out", other);
+        return cli_fail(call, "--%s cannot be used with files of maps: remove it", other);
     int code = cli_read_config(call, &config);
     if (code == CLI_OK)
         code = read_boundary(call, &boundary);
@@ -178,8 +179,8 @@ static int run(cli_call *call) {
         code = score_maps(call, (int32_t)resamples, (uint64_t)seed, &report);
     else if (code == CLI_OK && cli_flag(call, "boundary"))
         code =
-            cli_fail(call, "--boundary applies to maps in files (--task segmentation, --labels): "
-                           "leave it out; a model is scored with its own segment.boundary");
+            cli_fail(call, "--boundary applies to files of maps (--task segmentation, --labels): "
+                           "remove it; a model is scored with its own segment.boundary");
     else if (code == CLI_OK && holds_predictions(call))
         code = score_file(call, (int32_t)resamples, (uint64_t)seed, &report);
     else if (code == CLI_OK && ends_with(call->arguments[0], ".json"))
@@ -193,26 +194,26 @@ static int run(cli_call *call) {
 
 static const cli_option OPTIONS[] = {
     {"split", 0, "NAME",
-     "the split to score (test; oof where files are listed); several with commas between, each and "
-     "their average"},
-    {"annotations", 0, "GT.json", "COCO annotations that a file of detections is scored against"},
+     "split to score (test; oof for a list of files); several splits, separated by commas, are "
+     "scored one by one and averaged"},
+    {"annotations", 0, "GT.json", "COCO annotations to score a file of detections against"},
     {"boundary", 0, "D",
-     "maps in files: width of the band at label boundaries, in pixels from 1 on, else as a share "
-     "of the diagonal (0.0075)"},
+     "for files of maps: width of the band along label boundaries, in pixels if at least 1, else "
+     "as a fraction of the image diagonal (0.0075)"},
     {"baselines", 'b', NULL,
-     "beside the stack: best single model, average, greedy selection, fitted on split oof"},
-    {"ood", 0, "NAME,...", "splits of out-of-distribution rows to tell from those scored"},
+     "also score the best single model, the average and greedy selection, fitted on split oof"},
+    {"ood", 0, "NAME,...", "splits with out-of-distribution rows, for scores of OOD detection"},
     {"clean", 0, "NAME",
-     "the clean split beside one with conditions, for the difference (the manifest's)"},
+     "clean split that a split with conditions is compared with (from the manifest)"},
     {"reference-errors", 0, "FILE",
-     "errors by kind of corruption, as JSON, that mCE is divided by, or `alexnet` "
-     "for those of ImageNet-C (the manifest's)"},
-    {"head", 0, "N", "head classes have more training samples than this (100)"},
-    {"tail", 0, "N", "tail classes have fewer training samples than this (20)"},
-    {"resamples", 'r', "N", "bootstrap resamples for 95% intervals, for example 5000 (0: none)"},
-    {"seed", 0, "S", "seed of the resamples (0)"},
-    {"csv", 0, NULL, "the table as comma-separated values, in full"},
-    {"markdown", 0, NULL, "the table in Markdown"},
+     "JSON file with the errors per corruption that mCE is divided by, or `alexnet` for the "
+     "ImageNet-C reference (from the manifest)"},
+    {"head", 0, "N", "classes with more training samples than this are head classes (100)"},
+    {"tail", 0, "N", "classes with fewer training samples than this are tail classes (20)"},
+    {"resamples", 'r', "N", "bootstrap resamples for 95% intervals, e.g. 5000 (0 = no intervals)"},
+    {"seed", 0, "S", "seed for the resamples (0)"},
+    {"csv", 0, NULL, "print the full table as CSV"},
+    {"markdown", 0, NULL, "print the table in Markdown"},
     {NULL, 0, NULL, NULL},
 };
 
@@ -223,13 +224,12 @@ const cli_command CLI_EVALUATE = {
              "evaluate DETECTIONS.json --annotations GT.json [options]\n"
              "evaluate MAPS --labels MASKS --task segmentation --classes C [options]\n"
              "evaluate MODEL POOL [--split NAME,...] [--baselines] [--ood NAME,...] [options]",
-    .details =
-        "Top-1 accuracy, ECE, NLL and Brier score, each with its definition; of detections the\n"
-        "twelve figures of COCO's evaluation; of segmentations mIoU, accuracies, Dice, errors "
-        "near\n"
-        "boundaries, ECE, NLL and Brier score. A split with conditions adds corruption errors,\n"
-        "training counts in the manifest head, mid and tail, groups the worst one, --ood how well\n"
-        "other rows are told apart.",
+    .details = "Reports top-1 accuracy, ECE, NLL and Brier score, each with its definition. For "
+               "detection it reports the twelve COCO figures; for segmentation mIoU, pixel "
+               "accuracy, Dice, boundary error, ECE, NLL and Brier score.\n"
+               "A split with conditions adds corruption errors. Training counts in the manifest "
+               "add head, mid and tail classes. Groups add the worst group. --ood adds how well "
+               "out-of-distribution rows are detected.",
     .example = "corestack evaluate out.npy --labels examples/digits/test_labels.npy\n"
                "corestack evaluate digits.cstack examples/digits/pool.json --baselines -r 5000\n"
                "corestack evaluate stack.cstack pool.json --split corrupted --clean test\n"

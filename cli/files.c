@@ -82,8 +82,7 @@ static int check_task(cli_call *call, const cst_pool *pool) {
     static const char *const of_maps[] = {"ignore", "layout"};
     for (size_t i = 0; task != CST_TASK_SEGMENTATION && i < sizeof of_maps / sizeof *of_maps; i++)
         if (cli_flag(call, of_maps[i]))
-            return cli_fail(call,
-                            "option --%s is for a segmentation, and the task is %s: leave it out",
+            return cli_fail(call, "option --%s is for segmentation, and the task is %s: remove it",
                             of_maps[i], cst_task_name(task));
     static const char *const of_classes[] = {"values", "classes"};
     for (size_t i = 0; task == CST_TASK_DETECTION && i < sizeof of_classes / sizeof *of_classes;
@@ -91,7 +90,7 @@ static int check_task(cli_call *call, const cst_pool *pool) {
         if (cli_flag(call, of_classes[i]))
             return cli_fail(call,
                             "option --%s is for classes of rows or pixels, and the task is "
-                            "detection: leave it out",
+                            "detection: remove it",
                             of_classes[i]);
     return CLI_OK;
 }
@@ -177,9 +176,9 @@ static int set_pair(cli_call *call, cst_options *options, const char *pair) {
             keys[count++] = cst_option_at(i)->key;
         const char *nearest = cli_nearest(key, keys, count);
         if (nearest)
-            return cli_fail(call, "there is no option '%s' to --set; did you mean '%s'?", key,
+            return cli_fail(call, "option --set: unknown option '%s'; did you mean '%s'?", key,
                             nearest);
-        return cli_fail(call, "there is no option '%s' to --set; `corestack options` lists them",
+        return cli_fail(call, "option --set: unknown option '%s'; `corestack options` lists them",
                         key);
     }
     return cli_check(call, cst_options_set(call->context, options, key, equals + 1));

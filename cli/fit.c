@@ -38,11 +38,12 @@ static int run(cli_call *call) {
 }
 
 static const cli_option OPTIONS[] = {
-    {"output", 'o', "MODEL", "the model file to write (usually NAME.cstack)"},
-    {"preset", 'p', "NAME", "default, paper (CoRe-Stack+ to the letter) or prototype (CoRe-Stack)"},
+    {"output", 'o', "MODEL", "model file to write (normally NAME.cstack)"},
+    {"preset", 'p', "NAME",
+     "default, paper (CoRe-Stack+ exactly as published) or prototype (CoRe-Stack)"},
     {"set", 's', "KEY=VALUE", "change one option of the method; may be repeated"},
-    {"seed", 0, "S", "seed of every random choice (0)"},
-    {"split", 0, "NAME", "the split to fit on (oof)"},
+    {"seed", 0, "S", "seed of all random choices (0)"},
+    {"split", 0, "NAME", "split to fit on (oof)"},
     {NULL, 0, NULL, NULL},
 };
 
@@ -51,11 +52,10 @@ const cli_command CLI_FIT = {
     .summary = "fit a stack on out-of-fold predictions",
     .usage = "fit POOL -o MODEL [options]\n"
              "fit --labels y.npy a.npy b.npy ... -o MODEL [options]",
-    .details =
-        "Finds which members are redundant, chooses a small set, fits the meta-learners and their\n"
-        "blend, and reports what it kept, what it dropped and why, with scores on rows that the\n"
-        "fit did not see. The same pool, options and seed give the same model file, whatever the\n"
-        "number of threads.",
+    .details = "Finds redundant members, selects a small set, fits the meta-learners and blends "
+               "them. Reports which members were kept, which were dropped and why, with scores on "
+               "rows that the fit did not see. The same pool, options and seed give the same model "
+               "file for any number of threads.",
     .example = "corestack fit examples/digits/pool.json -o digits.cstack\n"
                "corestack fit oof/ --preset paper --set cka.threshold=0.9 -o oof.cstack --json",
     .options = OPTIONS,

@@ -40,7 +40,7 @@ static int read_input(cli_call *call, folds_request *request) {
         return code;
     code = cli_check(call, cst_read_groups(call->context, groups, &request->groups, &rows));
     if (code == CLI_OK && rows != request->rows)
-        code = cli_fail(call, "%s has %lld rows, %s has %lld: they must be of the same samples",
+        code = cli_fail(call, "%s has %lld rows, %s has %lld: both must describe the same samples",
                         groups, (long long)rows, labels, (long long)request->rows);
     return code;
 }
@@ -91,17 +91,17 @@ static int run(cli_call *call) {
     long long seed = 0;
     folds_request request = {0};
     if (call->argument_count > 0)
-        return cli_fail(call, "unexpected argument '%s'; the labels go behind --labels",
+        return cli_fail(call, "unexpected argument '%s'; give the labels with --labels",
                         call->arguments[0]);
     if (!cli_value(call, "labels"))
-        return cli_fail(call, "no labels given: --labels y.npy");
+        return cli_fail(call, "--labels is required: --labels Y.npy");
     int code = cli_integer(call, "count", 2, MAX_FOLDS, &folds);
     if (code == CLI_OK)
         code = cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed);
     if (code == CLI_OK)
         code = cli_open_target(call, "the fold vector", &request.target);
     if (code == CLI_OK && !cli_target_is_npy(&request.target))
-        code = cli_fail(call, "-o %s: folds are written as .npy; name the file so",
+        code = cli_fail(call, "-o %s: folds are written as .npy; use that extension",
                         request.target.path);
     request.folds = (int32_t)folds;
     request.seed = (uint64_t)seed;
@@ -115,11 +115,11 @@ static int run(cli_call *call) {
 }
 
 static const cli_option OPTIONS[] = {
-    {"labels", 'l', "Y.npy", "class of every row, or its targets"},
-    {"task", 0, "TASK", "classification (default), or regression for labels that are real numbers"},
+    {"labels", 'l', "Y.npy", "class or target of every row"},
+    {"task", 0, "TASK", "classification (default) or regression (labels are real numbers)"},
     {"count", 'L', "N", "number of folds (5)"},
-    {"groups", 0, "G.npy", "group of every row; the rows of a group stay in one fold"},
-    {"output", 'o', "FOLDS.npy", "the file to write: an int32 vector of 0 to N-1"},
+    {"groups", 0, "G.npy", "group of every row; rows of one group stay in one fold"},
+    {"output", 'o', "FOLDS.npy", "file to write: an int32 vector with values 0 to N-1"},
     {"seed", 0, "S", "seed of the shuffle (0)"},
     {NULL, 0, NULL, NULL},
 };
@@ -128,11 +128,11 @@ const cli_command CLI_FOLDS = {
     .name = "folds",
     .summary = "make a stratified fold vector",
     .usage = "folds --labels Y.npy -L N -o FOLDS.npy [--groups G.npy] [options]",
-    .details =
-        "Every class is spread over the folds with counts that differ by at most one; with --task\n"
-        "regression every stretch of neighbouring targets is. With\n"
-        "--groups, rows of one group never cross folds. Train each member with these folds,\n"
-        "save what it predicts for the rows left out, and give the same file to fit.",
+    .details = "Stratified: the rows of each class are spread evenly over the folds (counts differ "
+               "by at most one). With --task regression the same is done for targets of similar "
+               "size. With --groups, no group is split between folds.\n"
+               "Train each member with these folds, save its predictions for the held-out rows, "
+               "and pass the same file to `corestack fit --folds`.",
     .example = "corestack folds --labels examples/digits/oof_labels.npy -L 5 -o folds.npy\n"
                "corestack folds --labels targets.npy --task regression -L 10 -o folds.npy",
     .options = OPTIONS,

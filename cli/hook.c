@@ -255,7 +255,7 @@ static cst_status fail_program(cst_context *context, const cli_hook *hook, const
     bool shown = length <= SHOWN_CHARS && strcspn(hook->program, "\t\r\n") >= length;
     quote(hook->example, file);
     (void)snprintf(message, sizeof message,
-                   "--eval: the program %s; try it by hand: %.*s %s predictions.npy", what,
+                   "--eval: the program %s; to see why, run: %.*s %s predictions.npy", what,
                    shown ? (int)length : 3, shown ? hook->program : "CMD", file);
     return cst_soup_fail(context, CST_ERROR_INPUT, message);
 }
@@ -265,7 +265,7 @@ static cst_status judge(cst_context *context, const cli_hook *hook, int how) {
     char what[128];
     if (cli_interrupted())
         return cst_soup_fail(context, CST_ERROR_CANCELLED,
-                             "stopped on request; the same command goes on from here");
+                             "stopped on request; run the same command again to continue");
     if (WIFEXITED(how) && WEXITSTATUS(how) == 0)
         return CST_OK;
     if (WIFEXITED(how))
@@ -274,14 +274,14 @@ static cst_status judge(cst_context *context, const cli_hook *hook, int how) {
                        : WEXITSTATUS(how) == 126 ? " (not executable)"
                                                  : "");
     else
-        (void)snprintf(what, sizeof what, "was ended by signal %d (%s)", WTERMSIG(how),
+        (void)snprintf(what, sizeof what, "was killed by signal %d (%s)", WTERMSIG(how),
                        strsignal(WTERMSIG(how)));
     return fail_program(context, hook, what);
 }
 
 static cst_status fail_start(cst_context *context, int reason) {
     char message[256];
-    (void)snprintf(message, sizeof message, "--eval: no program could be started: %s",
+    (void)snprintf(message, sizeof message, "--eval: the program could not be started: %s",
                    strerror(reason));
     return cst_soup_fail(context, CST_ERROR_IO, message);
 }
@@ -320,7 +320,7 @@ cst_status cli_run_hook(cst_context *context, void *user, const char *candidate,
     cli_clear_progress(hook->call);
     if (!make_absolute(candidate, s.candidate) || !make_absolute(predictions, s.predictions))
         status = cst_soup_fail(context, CST_ERROR_IO,
-                               "--work: the path of the folder is too long or leads nowhere");
+                               "--work: the path of the folder is too long or does not exist");
     else if (!prepare(&s, hook))
         status = cst_soup_fail(context, CST_ERROR_MEMORY, "out of memory");
     else

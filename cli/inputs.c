@@ -96,7 +96,7 @@ static int check_input(cli_call *call, const char *input) {
     for (int i = 0; input && i < CLI_TARGETS; i++) {
         const char *output = cli_value(call, OUTPUTS[i].name);
         if (output && cli_same_file(output, input))
-            return cli_fail(call, "%s %s: that is %s, which is read here; name another file",
+            return cli_fail(call, "%s %s: this is %s, an input of the command; name another file",
                             OUTPUTS[i].shown, output, input);
     }
     return CLI_OK;
@@ -119,8 +119,8 @@ int cli_check_pool_file(cli_call *call, const char *input) {
         char *real = output ? realpath(output, NULL) : NULL;
         if (output && (lies_in(output, &info) || (real && lies_in(real, &info))))
             code = cli_fail(call,
-                            "%s %s: it lies in the folder %s, whose files are read here; name one "
-                            "in another folder",
+                            "%s %s: this file is in the folder %s, whose files are inputs; choose "
+                            "another folder",
                             OUTPUTS[i].shown, output, input);
         free(real);
     }
@@ -135,8 +135,8 @@ int cli_check_pool_folder(cli_call *call, const cst_pool *pool, const char *fold
         const char *output = cli_value(call, OUTPUTS[i].name);
         if (output && cst_pool_takes_name(pool, cli_base_name(output)) && lies_in(output, &info))
             return cli_fail(call,
-                            "%s %s: in the folder %s a file of that name would be read as a part "
-                            "of the pool the next time; name one in another folder",
+                            "%s %s: the next run would read a file of this name in the folder %s "
+                            "as part of the pool; choose another folder",
                             OUTPUTS[i].shown, output, folder);
     }
     return CLI_OK;
@@ -149,8 +149,8 @@ static int check_apart(cli_call *call) {
         for (int j = i + 1; first && j < CLI_TARGETS; j++) {
             const char *second = cli_value(call, OUTPUTS[j].name);
             if (second && same_output(first, second))
-                return cli_fail(call, "%s %s and %s %s are one file; name two", OUTPUTS[i].shown,
-                                first, OUTPUTS[j].shown, second);
+                return cli_fail(call, "%s %s and %s %s are the same file; name two different files",
+                                OUTPUTS[i].shown, first, OUTPUTS[j].shown, second);
         }
     }
     return CLI_OK;

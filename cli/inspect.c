@@ -23,18 +23,19 @@ static int run(cli_call *call) {
 static const cli_option OPTIONS[] = {
     {"preset", 'p', "NAME", "default, paper or prototype"},
     {"set", 's', "KEY=VALUE", "change one option of the method; may be repeated"},
-    {"seed", 0, "S", "seed of every random choice (0)"},
-    {"split", 0, "NAME", "the split to look at (oof)"},
+    {"seed", 0, "S", "seed of all random choices (0)"},
+    {"split", 0, "NAME", "split to inspect (oof)"},
     {NULL, 0, NULL, NULL},
 };
 
 const cli_command CLI_INSPECT = {
     .name = "inspect",
-    .summary = "redundancy, clusters, spectrum, penalties and problems of a pool",
+    .summary = "show redundancy, clusters, spectrum, penalties and problems of a pool",
     .usage = "inspect POOL [options]",
-    .details = "Shows each member's scores, how similar the members are (CKA and Pearson), which\n"
-               "of them cluster, the spectrum of the meta-design with its Marchenko-Pastur edge,\n"
-               "and the penalty as four rules set it. Fits nothing.",
+    .details =
+        "Shows the scores of each member, how similar the members are (CKA and Pearson "
+        "correlation), which of them form clusters, the spectrum of the meta-design with its "
+        "Marchenko-Pastur edge, and the penalty under each of four rules. Nothing is fitted.",
     .example = "corestack inspect examples/digits/pool.json",
     .options = OPTIONS,
     .takes_pool = true,

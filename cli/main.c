@@ -70,8 +70,8 @@ static int unknown_command(const char *name) {
         return cli_fail(&call, "unknown option %s; `corestack help` lists the commands", name);
     const char *nearest = cli_nearest(name, names, count);
     if (nearest)
-        return cli_fail(&call, "there is no command '%s'; did you mean '%s'?", name, nearest);
-    return cli_fail(&call, "there is no command '%s'; `corestack help` lists them", name);
+        return cli_fail(&call, "unknown command '%s'; did you mean '%s'?", name, nearest);
+    return cli_fail(&call, "unknown command '%s'; `corestack help` lists them", name);
 }
 
 /* `corestack soup greedy ...`: the part is a command of its own. */
@@ -100,7 +100,7 @@ int main(int argc, char **argv) {
     if (command)
         code = (command->parts ? run_part : run_command)(command, argc - 2, argv + 2);
     else if (!name)
-        code = cli_fail(&nobody, "no command given; `corestack help` lists them");
+        code = cli_fail(&nobody, "no command given; `corestack help` lists the commands");
     else if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
         cli_out("corestack %s\n", cst_version());
     else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)

@@ -66,8 +66,8 @@ static int check_kind(cli_call *call, const prediction *p) {
     if (as_csv(p) || as_json(p) || cli_target_is_npy(&p->target))
         return CLI_OK;
     return cli_fail(call,
-                    "-o %s: predictions are written as .npy or .csv, detections as .json; name the "
-                    "file so",
+                    "-o %s: predictions are written as .npy or .csv, detections as .json; use one "
+                    "of these extensions",
                     p->target.path);
 }
 
@@ -124,11 +124,10 @@ static int open_inputs(cli_call *call, prediction *p) {
     if (code == CLI_OK)
         code = cli_open_pool(call, 1, &p->pool);
     if (code == CLI_OK && cst_model_task(p->model) != cst_pool_task(p->pool))
-        code = cli_fail(call,
-                        "the model was fitted for %s, and the pool's task is %s; give a model and "
-                        "a pool of one task",
-                        cst_task_name(cst_model_task(p->model)),
-                        cst_task_name(cst_pool_task(p->pool)));
+        code = cli_fail(
+            call,
+            "the model was fitted for %s, but the task of the pool is %s; the tasks must match",
+            cst_task_name(cst_model_task(p->model)), cst_task_name(cst_pool_task(p->pool)));
     return code;
 }
 
@@ -136,12 +135,11 @@ static int open_inputs(cli_call *call, prediction *p) {
 static int write_boxes(cli_call *call, prediction *p) {
     p->boxes = true;
     if (cli_value(call, "format"))
-        return cli_fail(call, "option --format is for maps of a segmentation: leave it out");
+        return cli_fail(call, "option --format is for segmentation: remove it");
     bool named = as_csv(p) || cli_target_ends(&p->target, ".npy");
     if (!as_json(p) && (named || !p->target.direct))
         return cli_fail(call,
-                        "-o %s: detections are written as COCO results; name the file with .json "
-                        "at its end",
+                        "-o %s: detections are written as COCO results; use the extension .json",
                         p->target.path);
     cli_narrow_permissions(&p->target);
     return cli_check_written(call, cst_model_predict_detections(call->context, p->model, p->pool,
@@ -153,15 +151,14 @@ static int write_rows(cli_call *call, prediction *p) {
     int code = CLI_OK;
     if (as_json(p))
         return cli_fail(call,
-                        "-o %s: probabilities are written as .npy or .csv; only detections are a "
-                        ".json",
+                        "-o %s: probabilities are written as .npy or .csv; .json is for detections",
                         p->target.path);
     if (cli_value(call, "format"))
-        return cli_fail(call, "option --format is for maps of a segmentation: leave it out");
+        return cli_fail(call, "option --format is for segmentation: remove it");
     if (as_csv(p) && cst_pool_conditions(p->pool, p->split) > 0)
         return cli_fail(call,
-                        "-o %s: split '%s' holds several conditions, which a table cannot; write "
-                        "an .npy",
+                        "-o %s: split '%s' has several conditions, which do not fit into a table; "
+                        "write a .npy file",
                         p->target.path, p->split);
     code = cli_check(call, cst_model_predict_pool(call->context, p->model, p->pool, p->split,
                                                   &p->probabilities, &p->rows));
@@ -187,7 +184,7 @@ static int open_doubt(cli_call *call, prediction *p) {
     const char *variances = cli_value(call, "variance");
     const char *intervals = cli_value(call, "intervals");
     if (cli_value(call, "level") && !intervals)
-        return cli_fail(call, "option --level goes with --intervals");
+        return cli_fail(call, "option --level requires --intervals");
     int code = read_level(call, &p->level);
     if (code == CLI_OK && variances)
         code = cli_open_target_of(call, "variance", "the variance", &p->variance);
@@ -195,14 +192,14 @@ static int open_doubt(cli_call *call, prediction *p) {
         code = cli_open_target_of(call, "intervals", "the array of intervals", &p->intervals);
     if (code == CLI_OK && ((variances && !cli_target_is_npy(&p->variance)) ||
                            (intervals && !cli_target_is_npy(&p->intervals))))
-        code = cli_fail(call, "variances and intervals are written as .npy; name the files so");
+        code = cli_fail(call, "variances and intervals are written as .npy; use that extension");
     return code;
 }
 
 /* Only values have them. */
 static int check_doubt(cli_call *call, const prediction *p) {
     if ((p->variance.path || p->intervals.path) && cst_model_task(p->model) != CST_TASK_REGRESSION)
-        return cli_fail(call, "options --variance and --intervals are for a regression");
+        return cli_fail(call, "options --variance and --intervals are for regression");
     return CLI_OK;
 }
 
@@ -282,16 +279,15 @@ static int write_maps(cli_call *call, prediction *p) {
     int code = read_format(call, &format);
     if (code == CLI_OK && names_other_file(&p->target))
         code = cli_fail(call,
-                        "-o %s: maps are written as one .npy, or to a folder with a file for each "
-                        "case; name one without such an ending",
+                        "-o %s: maps are written to one .npy file, or to a folder with one file "
+                        "per case; use a name without this extension",
                         p->target.path);
     if (code != CLI_OK)
         return code;
     if (format == CST_MAP_PNG && !p->target.folder)
-        return cli_fail(call,
-                        "-o %s: label maps as PNG are a folder with a file for each case; name a "
-                        "folder",
-                        p->target.path);
+        return cli_fail(
+            call, "-o %s: PNG label maps are written to a folder, one file per case; name a folder",
+            p->target.path);
     if (!p->target.folder && !p->target.direct) {
         size_t length = strlen(p->target.write_to);
         if (length + 5 > sizeof p->target.write_to)
@@ -324,8 +320,8 @@ static int open_all(cli_call *call, prediction *p) {
     int code = late ? open_inputs(call, p) : CLI_OK;
     bool folder = p->pool && cst_pool_task(p->pool) == CST_TASK_SEGMENTATION;
     if (code == CLI_OK)
-        code = folder ? cli_open_folder_target(call, "a file for each case",
-                                               ", or a name that ends in .npy for one array",
+        code = folder ? cli_open_folder_target(call, "one file per case",
+                                               ", or a name that ends in .npy for a single array",
                                                &p->target)
                       : cli_open_target(call, "the prediction", &p->target);
     if (code == CLI_OK && !folder)
@@ -361,32 +357,30 @@ static int run(cli_call *call) {
 
 static const cli_option OPTIONS[] = {
     {"output", 'o', "OUT.npy",
-     "the file to write: probabilities [samples, classes], values [samples] or [samples, outputs], "
-     ".npy or .csv; of a segmentation .npy, "
-     "or a new folder with a file for each case; of detections COCO results, .json"},
+     "file to write. Classification and regression: .npy or .csv with probabilities [samples, "
+     "classes] or values [samples] or [samples, outputs]. Segmentation: .npy, or a new folder with "
+     "one file per case. Detection: COCO results, .json"},
     {"format", 0, "KIND",
-     "segmentation: maps (probabilities, default), maps-float16, labels (class numbers) or png "
-     "(the "
-     "same as images)"},
+     "segmentation: maps (probabilities; default), maps-float16, labels (class numbers) or png "
+     "(class numbers as images)"},
     {"variance", 0, "FILE.npy", "regression: also write the variance of each value"},
     {"intervals", 0, "FILE.npy",
      "regression: also write both ends of the intervals, [2, samples, outputs]"},
-    {"level", 0, "P", "regression: share of targets that the intervals shall hold (0.9)"},
-    {"split", 0, "NAME", "the split to predict (test; oof where files are listed)"},
+    {"level", 0, "P", "regression: coverage of the intervals (0.9)"},
+    {"split", 0, "NAME", "split to predict (test; oof for a list of files)"},
     {NULL, 0, NULL, NULL},
 };
 
 const cli_command CLI_PREDICT = {
     .name = "predict",
-    .summary = "probabilities of a fitted stack for a split of a pool",
+    .summary = "predict a split of a pool with a fitted stack",
     .usage = "predict MODEL POOL -o OUT.npy [--split NAME] [options]\n"
              "predict MODEL a.npy b.npy ... -o OUT.npy [options]\n"
              "predict MODEL POOL -o FOLDER --format png\n"
              "predict MODEL POOL -o OUT.json",
-    .details =
-        "Members are matched to the model by name; only those that it keeps are read. Rows\n"
-        "come out in the order of the split. A .csv has a header, with the sample ids where\n"
-        "the pool gives them.",
+    .details = "Members are matched to the model by name; only those that the model uses are read. "
+               "Rows are in the order of the split. A .csv file has a header and, if the pool has "
+               "sample ids, a column of ids.",
     .example = "corestack predict digits.cstack examples/digits/pool.json --split test -o out.npy",
     .options = OPTIONS,
     .takes_pool = true,

@@ -66,8 +66,9 @@ static int check_input(cli_call *call, const cli_save *save, const char *input) 
         inside = info.st_dev == folder.st_dev && info.st_ino == folder.st_ino;
     free(real);
     if (inside)
-        return cli_fail(call, "--save %s: that folder holds %s, which is read here; name another",
-                        save->folder, archive);
+        return cli_fail(
+            call, "--save %s: this folder holds %s, an input of the command; choose another folder",
+            save->folder, archive);
     return CLI_OK;
 }
 
@@ -101,8 +102,8 @@ static int check_not_read(cli_call *call, const cli_save *save, const char *path
             read = archive;
     }
     if (read)
-        return cli_fail(call, "--save: %s %s %s, which is read here; name another folder", path,
-                        S_ISLNK(info.st_mode) ? "leads to" : "is", read);
+        return cli_fail(call, "--save: %s %s %s, an input of the command; choose another folder",
+                        path, S_ISLNK(info.st_mode) ? "leads to" : "is", read);
     return CLI_OK;
 }
 
@@ -119,16 +120,16 @@ static int make_folder(cli_call *call, cli_save *save) {
     struct stat info;
     if (stat(save->folder, &info) != 0) {
         if (errno != ENOENT || !make(save->folder))
-            return cli_fail(call, "--save %s: the folder cannot be made: %s", save->folder,
+            return cli_fail(call, "--save %s: cannot create the folder: %s", save->folder,
                             strerror(errno));
         save->made = true;
         cli_unfinished_folder(save->folder);
         return CLI_OK;
     }
     if (!S_ISDIR(info.st_mode))
-        return cli_fail(call, "--save %s: it is not a folder", save->folder);
+        return cli_fail(call, "--save %s: not a folder", save->folder);
     if (access(save->folder, W_OK | X_OK) != 0)
-        return cli_fail(call, "--save %s: the folder cannot be written: %s", save->folder,
+        return cli_fail(call, "--save %s: cannot write to the folder: %s", save->folder,
                         strerror(errno));
     return CLI_OK;
 }
@@ -199,10 +200,11 @@ static int check_apart(cli_call *call, const cli_save *save, const char *first,
     char names[2][CLI_PATH_CHARS];
     if (strcmp(first, second) != 0 && name_file(save, "", first, names[0]) &&
         name_file(save, "", second, names[1]) && strcmp(names[0], names[1]) == 0)
-        return cli_fail(call,
-                        "--save: the files of splits '%s' and '%s' would have one name (%s), as "
-                        "other characters than letters, digits and +-_. become '_': rename one",
-                        first, second, cli_base_name(names[0]) + 1);
+        return cli_fail(
+            call,
+            "--save: the files of splits '%s' and '%s' would have the same name (%s), because "
+            "characters other than letters, digits and +-_. become '_': rename one of the splits",
+            first, second, cli_base_name(names[0]) + 1);
     return CLI_OK;
 }
 
@@ -231,7 +233,7 @@ static int check_leads_apart(cli_call *call, const cli_save *save,
     for (int i = 0; code == CLI_OK && real && method; method = method_at(call, options, ++i)) {
         char *found = name_file(save, method, split, other) ? realpath(other, NULL) : NULL;
         if (found && strcmp(path, other) != 0 && strcmp(real, found) == 0)
-            code = cli_fail(call, "--save: %s and %s lead to one file", path, other);
+            code = cli_fail(call, "--save: %s and %s are the same file", path, other);
         free(found);
     }
     free(real);
@@ -341,7 +343,9 @@ static cst_status place(cli_save *save, const char *method, const char *split, c
         cli_place_target(call, "--save", path, target) != CLI_OK)
         return CST_ERROR_IO;
     if (is_taken(save, target->final)) {
-        (void)cli_fail(call, "--save: %s would hold what two methods or splits predict", path);
+        (void)cli_fail(
+            call, "--save: the predictions of two methods or splits would go to the same file, %s",
+            path);
         return CST_ERROR_IO;
     }
     save->said = false;
@@ -390,8 +394,8 @@ static int name_files(cli_call *call, cli_save *save) {
     for (; code == CLI_OK && named < save->count; named += code == CLI_OK) {
         fresh[named] = access(save->files[named].final, F_OK) != 0;
         if (!cli_name_target(&save->files[named]))
-            code = cli_fail(call, "--save: %s could not get its name: %s", save->files[named].final,
-                            strerror(errno));
+            code = cli_fail(call, "--save: %s could not be renamed into place: %s",
+                            save->files[named].final, strerror(errno));
     }
     for (int i = 0; code == CLI_OK && i < named; i++) {
         if (!cli_folder_of(save->files[i].final, folder) || strcmp(folder, synced) == 0)

@@ -32,8 +32,8 @@ static int read_kind(cli_call *call, cst_soup_config *config) {
     if (values && !logit && strcmp(values, "probability") != 0)
         return cli_fail(call, "option --values: '%s' is not probability or logit", values);
     if (values && regression)
-        return cli_fail(call, "option --values is of classes, and the task is regression: leave it "
-                              "out");
+        return cli_fail(
+            call, "option --values is for classification, and the task is regression: remove it");
     config->output = logit ? CST_OUTPUT_LOGIT : CST_OUTPUT_PROBABILITY;
     config->metric = cli_value(call, "metric");
     return CLI_OK;
@@ -66,7 +66,9 @@ static int read_work(cli_call *call, const cli_target *target, char work[CLI_PAT
     if (config->work)
         return CLI_OK;
     if (target->direct)
-        return cli_fail(call, "-o %s is no file to keep a work folder beside: name one with --work",
+        return cli_fail(call,
+                        "-o %s is not a regular file, so there is no place for a work folder next "
+                        "to it: name one with --work",
                         target->path);
     int length = snprintf(work, CLI_PATH_CHARS, "%s%s", target->final, WORK_SUFFIX);
     if (length < 0 || length >= CLI_PATH_CHARS)
@@ -80,10 +82,12 @@ static int read_config(cli_call *call, const cli_target *target, cli_hook *hook,
     const char *program = cli_value(call, "eval");
     const char *labels = cli_value(call, "labels");
     if (!program || !program[strspn(program, " \t\r\n")])
-        return cli_fail(call, "say what predicts with a candidate: --eval CMD, which is run as CMD "
-                              "CANDIDATE.safetensors PREDICTIONS.npy");
+        return cli_fail(
+            call,
+            "--eval is required: --eval CMD is run as CMD CANDIDATE.safetensors PREDICTIONS.npy");
     if (!labels || !*labels)
-        return cli_fail(call, "say what the predictions are scored against: --labels Y.npy");
+        return cli_fail(
+            call, "--labels is required: the labels Y.npy that predictions are scored against");
     *hook = (cli_hook){.call = call, .program = program, .example = call->arguments[0]};
     *config = (cst_soup_config){
         .hook = cli_run_hook, .user = hook, .identity = program, .labels = labels};
@@ -158,45 +162,51 @@ static int run_learned(cli_call *call) {
 /* ---- what they take ---- */
 
 static const cli_option UNIFORM_OPTIONS[] = {
-    {"output", 'o', "OUT", "the safetensors file to write"},
+    {"output", 'o', "OUT", "safetensors file to write"},
     {NULL, 0, NULL, NULL},
 };
 
 static const cli_option GREEDY_OPTIONS[] = {
-    {"output", 'o', "OUT", "the safetensors file to write"},
-    {"eval", 'e', "CMD", "program that predicts: run as CMD CANDIDATE.safetensors PREDICTIONS.npy"},
+    {"output", 'o', "OUT", "safetensors file to write"},
+    {"eval", 'e', "CMD",
+     "program that makes predictions, run as CMD CANDIDATE.safetensors PREDICTIONS.npy"},
     {"labels", 'l', "Y.npy", "labels of the rows that CMD predicts"},
     {"task", 0, "TASK", "classification (default) or regression"},
     {"values", 0, "KIND", "what CMD predicts: probability (default) or logit"},
     {"work", 0, "DIR",
-     "folder that keeps predictions, for going on after a stop (OUT.work, removed at the end)"},
-    {"metric", 'm', "NAME", "top1 (default), nll, brier, ece; for regression rmse (default), mae"},
+     "folder that stores predictions, so that a stopped run can continue (OUT.work, removed at the "
+     "end)"},
+    {"metric", 'm', "NAME",
+     "top1 (default), nll, brier or ece; for regression rmse (default) or mae"},
     {NULL, 0, NULL, NULL},
 };
 
 static const cli_option LEARNED_OPTIONS[] = {
-    {"output", 'o', "OUT", "the safetensors file to write"},
-    {"eval", 'e', "CMD", "program that predicts: run as CMD CANDIDATE.safetensors PREDICTIONS.npy"},
+    {"output", 'o', "OUT", "safetensors file to write"},
+    {"eval", 'e', "CMD",
+     "program that makes predictions, run as CMD CANDIDATE.safetensors PREDICTIONS.npy"},
     {"labels", 'l', "Y.npy", "labels of the rows that CMD predicts"},
     {"task", 0, "TASK", "classification (default) or regression"},
     {"values", 0, "KIND", "what CMD predicts: probability (default) or logit"},
     {"work", 0, "DIR",
-     "folder that keeps predictions, for going on after a stop (OUT.work, removed at the end)"},
-    {"metric", 'm', "NAME", "nll (default), top1, brier, ece; for regression rmse (default), mae"},
-    {"per", 0, "WHAT", "one weight per model (default) or per tensor of each model"},
-    {"signed", 0, NULL, "weights sum to 1 and may be negative"},
-    {"evaluations", 0, "N", "candidates to score, more than there are files (200)"},
+     "folder that stores predictions, so that a stopped run can continue (OUT.work, removed at the "
+     "end)"},
+    {"metric", 'm', "NAME",
+     "nll (default), top1, brier or ece; for regression rmse (default) or mae"},
+    {"per", 0, "WHAT", "one weight per model (default) or one per tensor of each model"},
+    {"signed", 0, NULL, "allow negative weights (they still sum to 1)"},
+    {"evaluations", 0, "N", "number of candidates to score, more than the number of files (200)"},
     {"seed", 0, "S", "seed of the search (0)"},
     {NULL, 0, NULL, NULL},
 };
 
 static const cli_command UNIFORM = {
     .name = "soup uniform",
-    .summary = "the mean of all files",
+    .summary = "average all files",
     .usage = "soup uniform A.safetensors B.safetensors ... -o OUT [options]",
-    .details = "Parameters are averaged in double precision and rounded to the type of the files.\n"
-               "Integers and flags are those of the first file. Statistics of batch normalisation\n"
-               "have to be made anew, by passing training data through the soup.",
+    .details = "Parameters are averaged in double precision and rounded to the type in the files. "
+               "Integers and flags are copied from the first file. Batch normalisation statistics "
+               "must be recomputed by passing training data through the soup.",
     .example = "corestack soup uniform seed1.safetensors seed2.safetensors -o soup.safetensors",
     .options = UNIFORM_OPTIONS,
     .reports_notices = true,
@@ -205,16 +215,16 @@ static const cli_command UNIFORM = {
 
 static const cli_command GREEDY = {
     .name = "soup greedy",
-    .summary = "the mean of the files that make it better, from the best on",
+    .summary = "average the files that improve the score, starting from the best",
     .usage =
         "soup greedy A.safetensors B.safetensors ... -o OUT --eval CMD --labels Y.npy [options]",
     .details =
-        "Scores every file, then adds one after the other from the best to the worst and\n"
-        "keeps each with which the mean is no worse. Predictions are kept by the content of\n"
-        "the candidate, so that the same command goes on where it was stopped. Its standard\n"
-        "output goes to standard error; any exit status but 0 ends the soup.",
-    .example = "corestack soup greedy ft1.safetensors ft2.safetensors ft3.safetensors "
-               "--eval 'python3 predict.py' --labels oof_labels.npy -o soup.safetensors",
+        "Scores every file, then tries to add them from best to worst and keeps a file if the "
+        "average does not get worse. Predictions are stored by the content of the candidate, so a "
+        "stopped run continues when the same command is run again. The standard output of CMD goes "
+        "to standard error; any exit status other than 0 stops the search.",
+    .example = "corestack soup greedy ft1.safetensors ft2.safetensors ft3.safetensors \\\n"
+               "    --eval 'python3 predict.py' --labels oof_labels.npy -o soup.safetensors",
     .options = GREEDY_OPTIONS,
     .reports_notices = true,
     .run = run_greedy,
@@ -222,16 +232,15 @@ static const cli_command GREEDY = {
 
 static const cli_command LEARNED = {
     .name = "soup learned",
-    .summary = "the mix whose weights score best in a search",
+    .summary = "search for the mixing weights with the best score",
     .usage = "soup learned A.safetensors B.safetensors ... -o OUT --eval CMD --labels Y.npy "
              "[options]",
-    .details =
-        "Scores the mean and every file, then searches mixing weights around the mean by an\n"
-        "evolution strategy that sees scores only. The best candidate is written, so that\n"
-        "it is never worse than the mean or any file on these rows. The same files, labels\n"
-        "and seed give the same bytes.",
-    .example = "corestack soup learned ft1.safetensors ft2.safetensors ft3.safetensors "
-               "--eval 'python3 predict.py' --labels oof_labels.npy -o soup.safetensors",
+    .details = "Scores the average and every file, then searches mixing weights around the average "
+               "with an evolution strategy that uses the scores only. The best candidate is "
+               "written, so on these rows it is never worse than the average or any single file. "
+               "The same files, labels and seed give the same bytes.",
+    .example = "corestack soup learned ft1.safetensors ft2.safetensors ft3.safetensors \\\n"
+               "    --eval 'python3 predict.py' --labels oof_labels.npy -o soup.safetensors",
     .options = LEARNED_OPTIONS,
     .reports_notices = true,
     .run = run_learned,
@@ -241,10 +250,12 @@ static const cli_command *const PARTS[] = {&UNIFORM, &GREEDY, &LEARNED, NULL};
 
 const cli_command CLI_SOUP = {
     .name = "soup",
-    .summary = "one network of the mixed weights of several",
+    .summary = "merge the weights of several networks into one network",
     .usage = "soup uniform|greedy|learned A.safetensors B.safetensors ... -o OUT [options]",
-    .details = "For networks that were fine-tuned from one start. `corestack soup greedy --help`\n"
-               "says what a part takes; docs/weights.md says what each computes.",
+    .details =
+        "For networks that were fine-tuned from the same starting point. `corestack soup greedy "
+        "--help` shows the options of a subcommand; docs/weights.md describes what each subcommand "
+        "computes.",
     .example = "corestack soup uniform seed1.safetensors seed2.safetensors -o soup.safetensors",
     .parts = PARTS,
 };

@@ -56,20 +56,19 @@ static int run(cli_call *call) {
 }
 
 static const cli_option OPTIONS[] = {
-    {"output", 'o', "OUT", "the safetensors file to write"},
-    {"from", 0, "AVERAGE", "an average made before, to go on with; OUT may be the same file"},
+    {"output", 'o', "OUT", "safetensors file to write"},
+    {"from", 0, "AVERAGE", "earlier average to continue from; OUT may be the same file"},
     {NULL, 0, NULL, NULL},
 };
 
 const cli_command CLI_SWA = {
     .name = "swa",
-    .summary = "the running average of checkpoints of one run",
+    .summary = "average the checkpoints of one run",
     .usage = "swa A.safetensors B.safetensors ... -o OUT [--from AVERAGE] [options]",
-    .details =
-        "Stochastic weight averaging: the mean of checkpoints from the end of a training run\n"
-        "whose learning rate is constant or cyclic. An average knows of how many it is, so\n"
-        "that it can be continued. Statistics of batch normalisation have to be made anew,\n"
-        "by passing training data through the average.",
+    .details = "Stochastic weight averaging: the mean of checkpoints from the end of a training "
+               "run whose learning rate is constant or cyclic. The file records the number of "
+               "checkpoints, so an average can be continued. Batch normalisation statistics must "
+               "be recomputed by passing training data through the averaged network.",
     .example = "corestack swa epoch150.safetensors epoch151.safetensors -o swa.safetensors\n"
                "corestack swa epoch152.safetensors --from swa.safetensors -o swa.safetensors",
     .options = OPTIONS,

@@ -100,7 +100,7 @@ static int run_sample(cli_call *call) {
     sampling s;
     int code = cli_open_folder_target(call, "the set of samples", "", &target);
     if (code == CLI_OK && call->argument_count != 1)
-        code = cli_fail(call, "name one file that `corestack swag fit` wrote");
+        code = cli_fail(call, "name one file written by `corestack swag fit`");
     if (code == CLI_OK)
         code = read_sampling(call, &s);
     if (code == CLI_OK)
@@ -117,17 +117,17 @@ static int run_sample(cli_call *call) {
 /* ---- what they take ---- */
 
 static const cli_option FIT_OPTIONS[] = {
-    {"output", 'o', "MODEL", "the safetensors file to write"},
-    {"rank", 0, "K", "checkpoints, the last ones, whose deviations are kept (20); 0: none"},
+    {"output", 'o', "MODEL", "safetensors file to write"},
+    {"rank", 0, "K", "number of last checkpoints whose deviations are kept (20); 0 = none"},
     {NULL, 0, NULL, NULL},
 };
 
 static const cli_option SAMPLE_OPTIONS[] = {
-    {"output", 'o', "DIR", "the folder to write, new or empty"},
+    {"output", 'o', "DIR", "folder to write, new or empty"},
     {"count", 'n', "N", "networks to draw (30)"},
     {"scale", 0, "S",
-     "factor of the covariance: 0.5 (default) is the paper's (of --rank 0: 1), 0 gives the mean"},
-    {"rank", 0, "K", "deviations that take part, the last ones (all); 0: the diagonal alone"},
+     "factor of the covariance: 0.5 (default) as in the paper (1 with --rank 0); 0 gives the mean"},
+    {"rank", 0, "K", "number of last deviations to use (all); 0 = diagonal only"},
     {"seed", 0, "S", "seed of the draws (0)"},
     {NULL, 0, NULL, NULL},
 };
@@ -136,8 +136,8 @@ static const cli_command FIT = {
     .name = "swag fit",
     .summary = "mean, variance and deviations of checkpoints in one pass",
     .usage = "swag fit A.safetensors B.safetensors ... -o MODEL [options]",
-    .details = "Takes checkpoints from the end of a run in the order of training. Memory does not\n"
-               "grow with the size or number of checkpoints.",
+    .details = "Takes checkpoints from the end of a run, in the order of training. Memory use does "
+               "not grow with the size or number of checkpoints.",
     .example = "corestack swag fit epoch15*.safetensors -o swag.safetensors",
     .options = FIT_OPTIONS,
     .reports_notices = true,
@@ -146,12 +146,11 @@ static const cli_command FIT = {
 
 static const cli_command SAMPLE = {
     .name = "swag sample",
-    .summary = "networks drawn around the mean",
+    .summary = "draw networks around the mean",
     .usage = "swag sample MODEL -n N -o DIR [options]",
-    .details =
-        "Writes sample_00.safetensors, sample_01.safetensors, ... The same seed gives the\n"
-        "same samples, also the first of more. Statistics of batch normalisation have to be\n"
-        "made anew for each, by passing training data through it.",
+    .details = "Writes sample_00.safetensors, sample_01.safetensors, ... The same seed gives the "
+               "same samples, whatever their number. Batch normalisation statistics must be "
+               "recomputed for each sample by passing training data through it.",
     .example = "corestack swag sample swag.safetensors -n 30 --scale 0.5 -o samples",
     .options = SAMPLE_OPTIONS,
     .reports_notices = true,
@@ -162,12 +161,11 @@ static const cli_command *const PARTS[] = {&FIT, &SAMPLE, NULL};
 
 const cli_command CLI_SWAG = {
     .name = "swag",
-    .summary = "a distribution over weights around the average of checkpoints, and samples of it",
+    .summary = "fit a distribution over weights to checkpoints, and draw networks from it",
     .usage = "swag fit A.safetensors B.safetensors ... -o MODEL [options]\n"
              "swag sample MODEL -n N -o DIR [options]",
-    .details =
-        "`corestack swag sample --help` says what a part takes; docs/weights.md says what each\n"
-        "computes.",
+    .details = "`corestack swag sample --help` shows the options of a subcommand; docs/weights.md "
+               "describes what each subcommand computes.",
     .example = "corestack swag fit epoch15*.safetensors -o swag.safetensors\n"
                "corestack swag sample swag.safetensors -n 30 --scale 0.5 -o samples",
     .parts = PARTS,

@@ -136,7 +136,7 @@ static int read_list(cli_call *call, const char *given, char *text, over *out) {
         if (end)
             *end = '\0';
         if (!*at)
-            return cli_fail(call, "option --over: '%s' has an empty value", given);
+            return cli_fail(call, "option --over: '%s' contains an empty value", given);
         if (out->options.value_count == VALUES_MAX)
             return cli_fail(call, "option --over: more than %d values", VALUES_MAX);
         out->values[out->options.value_count++] = at;
@@ -161,8 +161,8 @@ static int read_over(cli_call *call, over *out) {
     long long draws = 5;
     char *parts[3] = {NULL};
     if (!given)
-        return cli_fail(call, "say what to vary: --over KEY=LO:HI:STEP, --over KEY=A,B,C or --over "
-                              "pool.size=LO:HI:STEP");
+        return cli_fail(call,
+                        "--over is required: KEY=LO:HI:STEP, KEY=A,B,C or pool.size=LO:HI:STEP");
     out->text = malloc(strlen(given) + 1);
     if (!out->text)
         return cli_check(call, CST_ERROR_MEMORY);
@@ -177,7 +177,7 @@ static int read_over(cli_call *call, over *out) {
         code = cli_integer(call, "draws", 1, VALUES_MAX, &draws);
     bool sizes = strcmp(out->text, POOL_SIZE) == 0;
     if (code == CLI_OK && cli_flag(call, "draws") && !sizes)
-        code = cli_fail(call, "option --draws goes with --over pool.size=...");
+        code = cli_fail(call, "option --draws requires --over pool.size=...");
     if (code != CLI_OK)
         return code;
     parts[0] = equals + 1;
@@ -216,31 +216,32 @@ static int run(cli_call *call) {
 }
 
 static const cli_option OPTIONS[] = {
-    {"over", 0, "KEY=VALUES", "what to vary: LO:HI:STEP or A,B,C; KEY may be pool.size"},
+    {"over", 0, "KEY=VALUES",
+     "what to vary: KEY=LO:HI:STEP or KEY=A,B,C, where KEY is an option or pool.size"},
     {"draws", 0, "D", "random subsets of the members for each pool.size (5)"},
-    {"split", 0, "NAME", "the split to score: oof (default), nested; or another, with fits on oof"},
+    {"split", 0, "NAME",
+     "split to score: oof (default; nested scores), or another split, scored by fits on oof"},
     {"methods", 'm', "A,B,...",
-     "presets, or any methods over pool.size (default); help lists them"},
-    {"resamples", 'r', "N", "bootstrap resamples for 95% intervals (0: none)"},
-    {"seed", 0, "S", "seed of folds, fits, subsets and resamples (0)"},
-    {"set", 's', "KEY=VALUE", "change one option of every preset; may be repeated"},
-    {"csv", 0, NULL, "the table as comma-separated values, in full"},
-    {"markdown", 0, NULL, "the table in Markdown"},
+     "presets to compare, or any methods with pool.size (default); `help` lists them"},
+    {"resamples", 'r', "N", "bootstrap resamples for 95% intervals (0 = no intervals)"},
+    {"seed", 0, "S", "seed for folds, fits, subsets and resamples (0)"},
+    {"set", 's', "KEY=VALUE", "change one option in every preset; may be repeated"},
+    {"csv", 0, NULL, "print the full table as CSV"},
+    {"markdown", 0, NULL, "print the table in Markdown"},
     {NULL, 0, NULL, NULL},
 };
 
 const cli_command CLI_SWEEP = {
     .name = "sweep",
-    .summary = "scores over the values of an option or the size of the pool",
+    .summary = "score methods over the values of an option or the size of the pool",
     .usage = "sweep POOL --over KEY=LO:HI:STEP [options]\n"
              "sweep POOL --over KEY=A,B,C [options]\n"
              "sweep POOL --over pool.size=LO:HI:STEP [--draws D] [options]",
-    .details =
-        "Ends of a range are values too. Values that hold commas are separated by\n"
-        "semicolons. For a size of the pool, random subsets of the members are drawn; along\n"
-        "a draw the pool only grows.",
-    .example = "corestack sweep examples/digits/pool.json --methods paper --over "
-               "cka.threshold=0.70:0.95:0.05\n"
+    .details = "A range includes both ends. Separate values with semicolons if they contain "
+               "commas. For pool.size, random subsets of the members are drawn; within one draw, a "
+               "larger pool contains the smaller ones.",
+    .example = "corestack sweep examples/digits/pool.json --methods paper \\\n"
+               "    --over cka.threshold=0.70:0.95:0.05\n"
                "corestack sweep pool.json --methods default,ridge --over pool.size=4:16:4",
     .options = OPTIONS,
     .takes_pool = true,

@@ -80,29 +80,28 @@ static int check_folder(cli_call *call, const char *option, const char *path) {
     if (!cli_folder_of(path, folder))
         return cli_fail(call, "%s: the path is too long", option);
     if (stat(folder, &info) != 0)
-        return cli_fail(call, "%s %s: the folder %s cannot be used: %s", option, path, folder,
+        return cli_fail(call, "%s %s: cannot use the folder %s: %s", option, path, folder,
                         strerror(errno));
     if (!S_ISDIR(info.st_mode))
         return cli_fail(call, "%s %s: %s is not a folder", option, path, folder);
     if (access(folder, W_OK) != 0)
-        return cli_fail(call, "%s %s: the folder %s cannot be written: %s", option, path, folder,
+        return cli_fail(call, "%s %s: cannot write to the folder %s: %s", option, path, folder,
                         strerror(errno));
     /* Such a name would be refused only when the finished file gets it. */
     long most = pathconf(folder, _PC_NAME_MAX);
     size_t length = strlen(cli_base_name(path));
     if (most > 0 && length > (size_t)most)
-        return cli_fail(call,
-                        "%s: a name of %zu bytes is too long for the file system, which takes %ld: "
-                        "%s",
-                        option, length, most, path);
+        return cli_fail(
+            call,
+            "%s: a name of %zu bytes is too long for this file system, whose limit is %ld: %s",
+            option, length, most, path);
     if (lstat(path, &info) != 0 && errno == ENAMETOOLONG)
-        return cli_fail(call, "%s: the file system takes no such name: %s: %s", option,
+        return cli_fail(call, "%s: the file system does not accept this name: %s: %s", option,
                         strerror(errno), path);
     if (is_mount(path))
-        return cli_fail(call,
-                        "%s %s: it is mounted by itself, so that nothing new can take its place; "
-                        "name another in a folder",
-                        option, path);
+        return cli_fail(
+            call, "%s %s: this file is a mount point, which cannot be replaced; name another file",
+            option, path);
     return CLI_OK;
 }
 
@@ -147,8 +146,8 @@ static int choose_new_name(cli_call *call, cli_target *target) {
         }
     }
     *target->write_to = '\0';
-    return cli_fail(call, "%s %s: no file can be made beside it: %s", target->option, target->path,
-                    strerror(errno));
+    return cli_fail(call, "%s %s: cannot create a file next to it: %s", target->option,
+                    target->path, strerror(errno));
 }
 
 /* Where to write: beside the file that the path leads to, links followed. */
@@ -158,7 +157,7 @@ static int choose_place(cli_call *call, cli_target *target) {
     if (lstat(target->path, &info) == 0) {
         real = realpath(target->path, NULL);
         if (!real)
-            return cli_fail(call, "%s %s: it is a link that leads to no file: %s", target->option,
+            return cli_fail(call, "%s %s: this is a dangling link: %s", target->option,
                             target->path, strerror(errno));
     }
     int length = snprintf(target->final, sizeof target->final, "%s", real ? real : target->path);
@@ -182,21 +181,22 @@ int cli_open_target_of(cli_call *call, const char *name, const char *what, cli_t
     struct stat info;
     *target = (cli_target){.option = cli_output_shown(name), .path = cli_value(call, name)};
     if (!target->path || !*target->path)
-        return cli_fail(call, "say where %s goes: %s FILE", what, target->option);
+        return cli_fail(call, "no file name for %s: give it with %s FILE", what, target->option);
     bool dash = strcmp(target->path, "-") == 0;
     if (dash || takes_report(target->path))
         return cli_fail(call,
-                        "%s %s: %s goes to a file, and the report to standard output; name %s file",
+                        "%s %s: %s is written to a file, because the report goes to standard "
+                        "output; name %s file",
                         target->option, target->path, what, dash ? "a" : "another");
     int code = cli_check_named_inputs(call);
     if (code != CLI_OK)
         return code;
     bool exists = stat(target->path, &info) == 0;
     if (exists && S_ISDIR(info.st_mode))
-        return cli_fail(call, "%s %s: it is a folder; name a file", target->option, target->path);
+        return cli_fail(call, "%s %s: this is a folder; name a file", target->option, target->path);
     bool descriptor = cst_path_is_descriptor(target->path);
     if (descriptor && !exists)
-        return cli_fail(call, "%s %s: no such descriptor is open", target->option, target->path);
+        return cli_fail(call, "%s %s: this descriptor is not open", target->option, target->path);
     if (descriptor || (exists && !S_ISREG(info.st_mode))) { /* or a device or pipe: directly */
         target->direct = true;
         if (strlen(target->path) >= sizeof target->write_to)
@@ -211,10 +211,10 @@ int cli_place_target(cli_call *call, const char *option, const char *path, cli_t
     struct stat info;
     *target = (cli_target){.option = option, .path = path};
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
-        return cli_fail(call, "%s: %s is there already and is no file", option, path);
+        return cli_fail(call, "%s: %s exists and is not a regular file", option, path);
     if (takes_report(path))
-        return cli_fail(call, "%s: %s takes the report already; send the report elsewhere", option,
-                        path);
+        return cli_fail(call, "%s: %s already receives the report; send the report elsewhere",
+                        option, path);
     return choose_place(call, target);
 }
 
@@ -261,7 +261,7 @@ static int make_alike(cli_call *call, cli_target *target, mode_t mode) {
     while (made != 0 && errno == EINTR);
     if (made != 0) {
         *target->write_to = '\0'; /* not ours to remove */
-        return cli_fail(call, "-o %s: no folder can be made beside it: %s", target->path,
+        return cli_fail(call, "-o %s: cannot create a folder next to it: %s", target->path,
                         strerror(errno));
     }
     (void)chmod(target->write_to, mode & 07777);
@@ -274,7 +274,7 @@ int cli_open_folder_target(cli_call *call, const char *what, const char *instead
     struct stat info;
     *target = (cli_target){.option = "-o", .path = cli_value(call, "output"), .folder = true};
     if (!target->path || !*target->path)
-        return cli_fail(call, "say where %s goes: -o FOLDER", what);
+        return cli_fail(call, "no folder name for %s: give it with -o FOLDER", what);
     size_t length = strlen(target->path);
     while (length > 1 && target->path[length - 1] == '/')
         length--;
@@ -283,11 +283,12 @@ int cli_open_folder_target(cli_call *call, const char *what, const char *instead
     (void)snprintf(path, sizeof path, "%.*s", (int)length, target->path);
     const char *base = cli_base_name(path);
     if (strcmp(base, ".") == 0 || strcmp(base, "..") == 0)
-        return cli_fail(call, "-o %s: a finished folder cannot get the name '%s'; name a new one",
+        return cli_fail(call, "-o %s: a folder cannot be renamed to '%s'; choose a new name",
                         target->path, base);
     bool exists = lstat(path, &info) == 0;
     if (exists && !S_ISDIR(info.st_mode))
-        return cli_fail(call, "-o %s: it is not a folder, as %s goes to one; name a new folder%s",
+        return cli_fail(call,
+                        "-o %s: this is not a folder, but %s goes to a folder; name a new folder%s",
                         target->path, what, instead);
     if (exists && !is_empty(path))
         return cli_fail(call, "-o %s: the folder is not empty; name a new one", target->path);
@@ -360,9 +361,7 @@ bool cli_target_is_npy(const cli_target *target) {
 static int name_target(cli_call *call, const cli_target *target) {
     if (cli_name_target(target))
         return CLI_OK;
-    return cli_fail(call,
-                    "%s %s: renaming the finished file failed: %s; nothing was changed "
-                    "there",
+    return cli_fail(call, "%s %s: the finished file could not be renamed: %s; nothing was changed",
                     target->option, target->path, strerror(errno));
 }
 

@@ -314,7 +314,8 @@ int cli_check_form(cli_call *call) {
         if (!cli_flag(call, forms[i]))
             continue;
         if (first)
-            return cli_fail(call, "--%s and --%s: give one of them", first, forms[i]);
+            return cli_fail(call, "--%s and --%s cannot be combined: give one of them", first,
+                            forms[i]);
         first = forms[i];
     }
     return CLI_OK;

@@ -14,19 +14,22 @@
 extern "C" {
 #endif
 
-/* Names of the methods in the order of reports: baselines, "autogluon", presets. NULL past the end.
- * Each may be followed by "+temperature", "+vector", "+isotonic" or "+platt". Borrowed. */
+/* Returns the name of method `index` in the order of reports: baselines, "autogluon", presets; NULL
+ * past the end. "+temperature", "+vector", "+isotonic" or "+platt" may be appended to a name.
+ * Static. */
 CST_API const char *cst_method_name(size_t index);
-/* What a method computes, one sentence; NULL for an unknown name. Borrowed. */
+
+/* Returns a one-sentence description of a method; NULL for an unknown name. Static. */
 CST_API const char *cst_method_describe(const char *name);
 
-/* What the three comparisons share. Zero-initialise, then set what is wanted. */
+/* Options of cst_compare, cst_ablate and cst_sweep. Zero-initialise, then set the fields that
+ * should differ from the default. */
 typedef struct cst_compare_options {
     const char *split; /* NULL or "oof": every score is nested, that is, of rows the fit did
                           not see; another split: fitted on "oof", scored there once; several with
                           commas between: scores are means over them, and each is given too
                           (cst_compare) */
-    const char *const *methods; /* [method_count] names; "all" stands for every method that applies.
+    const char *const *methods; /* [method_count] names; "all" selects every method that applies.
                                    NULL: "all" for cst_compare, "default" for cst_sweep */
     int32_t method_count;
     const char *reference; /* differences and tests are against it; NULL: "default" where it is
@@ -54,14 +57,16 @@ typedef struct cst_compare_options {
     int64_t tail_below; /* tail classes fewer; both 0: CST_HEAD_ABOVE and CST_TAIL_BELOW */
 } cst_compare_options;
 
-/* A row for each method: scores with intervals, weights, members used, relative FLOPs, seconds of
- * its fit, difference to the reference; paired tests against the reference; rank correlation of
- * condition number and top-1 over the methods. options may be NULL. */
+/* Compares methods on the same rows. The report has one row per method: scores with intervals,
+ * weights, members in use, relative FLOPs, fit time in seconds and the difference from the
+ * reference; paired tests against the reference; and the rank correlation between condition number
+ * and top-1 over the methods. options: NULL for the defaults. *report belongs to the caller. */
 CST_API cst_status cst_compare(cst_context *context, cst_pool *pool,
                                const cst_compare_options *options, cst_report **report);
 
-/* The paper's cumulative ablation: the preset "prototype" with stages S1, S2, S3 and S4 of "paper"
- * switched on one after the other; the last row is "paper". `methods` is not read. */
+/* Runs the cumulative ablation of the paper (section "Component Ablation"): preset "prototype" with
+ * stages S1, S2, S3 and S4 of preset "paper" switched on one after the other; the last row is
+ * "paper". options->methods is ignored. *report belongs to the caller. */
 CST_API cst_status cst_ablate(cst_context *context, cst_pool *pool,
                               const cst_compare_options *options, cst_report **report);
 
@@ -73,8 +78,9 @@ typedef struct cst_sweep_options {
     int32_t draws; /* subsets for each size of "pool.size", at least 1; else not read */
 } cst_sweep_options;
 
-/* A row for each value, draw and method. Baselines take no options: with a key other than
- * "pool.size" the methods are presets. */
+/* Scores methods over the values of an option or the size of the pool. The report has one row per
+ * value, draw and method. Baselines have no options, so with a key other than "pool.size" the
+ * methods must be presets. *report belongs to the caller. */
 CST_API cst_status cst_sweep(cst_context *context, cst_pool *pool, const cst_sweep_options *sweep,
                              const cst_compare_options *options, cst_report **report);
 

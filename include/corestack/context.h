@@ -42,52 +42,63 @@ typedef int (*cst_progress_fn)(void *user, const char *stage, int64_t done, int6
  * several threads at once. */
 typedef void *(*cst_realloc_fn)(void *user, void *pointer, size_t bytes);
 
-/* Creates a context with the C allocator, no logger, no progress and as many threads as the machine
- * has cores. *out is NULL on failure. */
+/* Creates a context with the C allocator, no logger, no progress callback and one thread per core.
+ * *out belongs to the caller (cst_context_free) and is NULL on failure. CST_ERROR_MEMORY if memory
+ * runs out. */
 CST_API cst_status cst_context_create(cst_context **out);
 
-/* The same with the caller's allocator (NULL: the C allocator). */
+/* Creates a context like cst_context_create that allocates with `realloc_fn` (NULL: the C
+ * allocator), which is called with `user`. */
 CST_API cst_status cst_context_create_with(cst_context **out, cst_realloc_fn realloc_fn,
                                            void *user);
 
-/* Frees a context; NULL is accepted. Objects made with it must be freed before. */
+/* Frees a context; NULL is accepted. Objects created with the context must be freed first. */
 CST_API void cst_context_free(cst_context *context);
 
-/* Number of threads, 1 to 1024; 0 means one per core. Results do not depend on it. */
+/* Sets the number of threads, 1 to 1024; 0 means one per core. Results do not depend on it.
+ * CST_ERROR_ARGUMENT for any other number. */
 CST_API cst_status cst_context_set_threads(cst_context *context, int threads);
+
+/* Returns the number of threads in use, at least 1. */
 CST_API int cst_context_threads(const cst_context *context);
 
-/* Bytes that a call may keep resident, 0 for a quarter of the machine's memory (the default), else
- * at least 64 MiB (CST_ERROR_ARGUMENT below). Predictions beyond their share of it stay on disk and
- * are read in blocks, what else is large goes to unlinked files in $TMPDIR (or /tmp). Results do
- * not depend on it. Set before a pool is loaded. */
+/* Sets the number of bytes that a call may keep resident: at least 64 MiB, or 0 for a quarter of
+ * the machine's memory (the default). CST_ERROR_ARGUMENT for less. Predictions that do not fit stay
+ * on disk and are read in blocks; other large arrays go to unlinked files in $TMPDIR (or /tmp).
+ * Results do not depend on the limit. Set it before a pool is loaded. */
 CST_API cst_status cst_context_set_memory(cst_context *context, size_t bytes);
+
+/* Returns the memory limit in bytes. */
 CST_API size_t cst_context_memory(const cst_context *context);
 
-/* A call that opens a file more than once fails (CST_ERROR_IO) where the file was replaced or
- * written to in between. 1: the calls of this context from here on are one run, in which this holds
- * over all of them; for a program that does one thing and ends. 0 (as a context is made): each call
- * is a run of its own, and files may change between two calls. */
+/* Extends the check for changing files to all calls of a context. A call that opens a file more
+ * than once fails with CST_ERROR_IO if the file was replaced or written to in between. With `on` =
+ * 1, all further calls of the context count as one run, for a program that does one thing and
+ * exits. With 0 (the default), each call is a separate run, and files may change between calls. */
 CST_API cst_status cst_context_set_one_run(cst_context *context, int on);
 
+/* Sets the function that receives notices and log messages, called with `user`; NULL removes it. */
 CST_API void cst_context_set_log(cst_context *context, cst_log_fn log, void *user);
+
+/* Sets the function that receives progress and may cancel a call, called with `user`; NULL removes
+ * it. */
 CST_API void cst_context_set_progress(cst_context *context, cst_progress_fn progress, void *user);
 
-/* The message of the last failing call on this context ("" if none): what, where and what to do.
- * The pointer is valid until the next call on the context. */
+/* Returns the message of the last call that failed on this context: what is wrong, where, and what
+ * to do; "" if none failed. Borrowed: valid until the next call on the context. */
 CST_API const char *cst_last_error(const cst_context *context);
 
-/* The library's version, "major.minor.patch". */
+/* Returns the version of the library, "major.minor.patch". Static. */
 CST_API const char *cst_version(void);
 
-/* Puts '?' in place, byte for byte, of control characters (C0 but `keep`, DEL, C1), of the marks
- * that break lines or turn their direction (U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to
- * U+206F), of U+FEFF, U+FFF9 to U+FFFB and tags (U+E0000 to U+E007F), and of bytes that are no
- * UTF-8, so that the text cannot steer a terminal. Messages of the
- * library are so already. keep: '\n', or ' ' for none. */
+/* Replaces bytes of `text` in place with '?' so that the text cannot control a terminal: control
+ * characters (C0 except `keep`, DEL, C1), line separators and bidirectional formatting characters
+ * (U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to U+206F), U+FEFF, U+FFF9 to U+FFFB, tags
+ * (U+E0000 to U+E007F), and bytes that are not valid UTF-8. `keep` is '\n', or ' ' to replace all
+ * control characters. Messages of the library are already printable. */
 CST_API void cst_make_printable(char *text, char keep);
 
-/* Frees a string or array that the library returned as the caller's; NULL is accepted. */
+/* Frees a string or array that the library returned to the caller; NULL is accepted. */
 CST_API void cst_free(cst_context *context, void *pointer);
 
 #ifdef __cplusplus

@@ -30,27 +30,30 @@ typedef struct cst_detection_scores {
     double ar_large;
 } cst_detection_scores;
 
-/* Scores a file of detections against a file of annotations, in all and for each category.
- * resamples > 0 adds 95% bootstrap intervals over the images for AP, AP50, AP75 and AR100, whose
- * seed is at most 2^53. Scores may be any finite numbers. *report is the caller's. CST_ERROR_FORMAT
- * and CST_ERROR_INPUT name the file and the byte: text that is not JSON, unknown or repeated ids,
- * boxes of negative size or wholly outside their image. */
+/* Scores a file of detections against a file of annotations, overall and for each category (COCO:
+ * Lin et al. 2014; identical to the reference evaluator). resamples > 0 adds 95% bootstrap
+ * intervals over images for AP, AP50, AP75 and AR100; seed: at most 2^53. Scores of boxes may be
+ * any finite numbers. CST_ERROR_FORMAT and CST_ERROR_INPUT, with file and byte, for text that is
+ * not JSON, unknown or duplicate ids, and boxes of negative size or completely outside their image.
+ * *report belongs to the caller. */
 CST_API cst_status cst_evaluate_detections(cst_context *context, const char *detections,
                                            const char *annotations, int32_t resamples,
                                            uint64_t seed, cst_report **report);
 
-/* Writes a model's boxes for a split of a pool as a COCO results file (scores are probabilities
- * that a box is right), under a temporary name that is renamed at the end. Members are matched by
- * name: others in the pool are not read, a missing one is an error that names it; categories are
- * matched by id. images and detections may be NULL: how many there are. */
+/* Writes the boxes of a model for a split of a pool as a COCO results file; scores are
+ * probabilities that a box is correct. The file is written under a temporary name and renamed at
+ * the end. Members are matched by name: other members of the pool are not read, a missing one is an
+ * error that names it. Categories are matched by id. images, detections: receive the counts, or
+ * NULL. */
 CST_API cst_status cst_model_predict_detections(cst_context *context, const cst_model *model,
                                                 cst_pool *pool, const char *split, const char *path,
                                                 int64_t *images, int64_t *detections);
 
-/* Names of the methods that cst_compare has for detections only, beside those of cst_method_name:
- * fusion without a fit. NULL past the end. Borrowed. */
+/* Returns the name of method `index` that cst_compare offers for detection only, in addition to
+ * cst_method_name: box fusion without a fit; NULL past the end. Static. */
 CST_API const char *cst_detection_method_name(size_t index);
-/* What one of them computes, one sentence; NULL for any other name. Borrowed. */
+
+/* Returns a one-sentence description of a detection method; NULL for an unknown name. Static. */
 CST_API const char *cst_detection_method_describe(const char *name);
 
 #ifdef __cplusplus

@@ -14,45 +14,48 @@
 extern "C" {
 #endif
 
-/* What a computation found, ready to be shown. */
+/* The results of a computation, to be rendered as JSON or text. */
 typedef struct cst_report cst_report;
 
-/* Fits a stack on the rows of `split` ("oof"), which is loaded if it was not. `options` may be
- * NULL: preset "default". The folds are the split's, or stratified (grouped where the split has
- * groups) ones made from the seed. Either result may be NULL when not wanted; both are the
- * caller's. Nothing of any other split is read. */
+/* Fits a stack on the rows of `split` ("oof"), which is loaded if necessary: stages S0 to S4 of the
+ * paper. options: NULL for preset "default". Uses the folds of the split, or stratified folds made
+ * from the seed (grouped if the split has groups). `model` and `report` may each be NULL if not
+ * wanted; the results belong to the caller. No other split is read. */
 CST_API cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
                            const cst_options *options, cst_model **model, cst_report **report);
 
-/* Redundancy, clusters, spectrum, the four penalties and data problems of a split. `options` may be
- * NULL: preset "default". */
+/* Reports redundancy, clusters, spectrum, the penalty under four rules, and data problems of a
+ * split, without fitting. options: NULL for preset "default". *report belongs to the caller. */
 CST_API cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
                                const cst_options *options, cst_report **report);
 
-/* Scores probabilities [rows][classes] against labels [rows]. resamples > 0 adds 95% bootstrap
- * intervals, whose seed is at most 2^53. *report is the caller's. */
+/* Scores probabilities [rows][classes] against labels [rows]; see cst_metrics_evaluate for the
+ * scores and errors. resamples > 0 adds 95% bootstrap intervals (cst_bootstrap_metrics); seed: at
+ * most 2^53. *report belongs to the caller. */
 CST_API cst_status cst_evaluate(cst_context *context, const float *probabilities, int64_t rows,
                                 int32_t classes, const int32_t *labels, int32_t resamples,
                                 uint64_t seed, cst_report **report);
 
-/* The same for a member of a loaded split with labels, in memory or on disk; with conditions, all
- * of their rows together. */
+/* Scores a member of a loaded split with labels, like cst_evaluate. The predictions may be in
+ * memory or on disk; for a split with conditions, the rows of all conditions are scored together.
+ * *report belongs to the caller. */
 CST_API cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool,
                                        const char *split, int32_t member, int32_t resamples,
                                        uint64_t seed, cst_report **report);
 
-/* Scores a model on a split, which is loaded if it was not: on each of its conditions, where it has
- * several. `baselines` non-zero sets it beside the simple baselines, fitted on split "oof". The
- * report says where the split holds the rows that the model was fitted on; in a classification the
- * split of the fit is read for that, where the pool has it. */
+/* Scores a model on a split, which is loaded if necessary; a split with several conditions is
+ * scored on each. A non-zero `baselines` adds simple baselines fitted on split "oof". The report
+ * says if the split contains rows that the model was fitted on; for classification, the split of
+ * the fit is read for this check if the pool has it. *report belongs to the caller. */
 CST_API cst_status cst_evaluate_model(cst_context *context, const cst_model *model, cst_pool *pool,
                                       const char *split, int baselines, int32_t resamples,
                                       uint64_t seed, cst_report **report);
 
-/* What an evaluation looks at beyond one split. Zero-initialise, then set what is wanted. */
+/* Options of cst_evaluate_stack. Zero-initialise, then set the fields that should differ from the
+ * default. */
 typedef struct cst_evaluate_options {
     const char *split; /* NULL: "test"; several with commas between: means over them, and each */
-    int baselines;     /* non-zero: beside the simple baselines, fitted on split "oof" */
+    int baselines;     /* non-zero: also score simple baselines, fitted on split "oof" */
     int32_t resamples; /* of the bootstrap, at most 10,000,000; 0: no intervals */
     uint64_t seed;     /* of the bootstrap; at most 2^53 */
     const char *ood;   /* splits of out-of-distribution rows to tell from `split`'s, with commas
@@ -66,16 +69,22 @@ typedef struct cst_evaluate_options {
     int64_t tail_below; /* tail classes fewer; both 0: CST_HEAD_ABOVE and CST_TAIL_BELOW */
 } cst_evaluate_options;
 
-/* cst_evaluate_model with options (NULL: all zero). What goes beyond a split is there for
- * classification; CST_ERROR_UNSUPPORTED for other tasks. */
+/* Scores a model on one or more splits, like cst_evaluate_model. options: NULL for all zero.
+ * Options beyond a single split are for classification; other tasks give CST_ERROR_UNSUPPORTED.
+ * *report belongs to the caller. */
 CST_API cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_pool *pool,
                                       const cst_evaluate_options *options, cst_report **report);
 
-/* The report as one JSON document (keys: docs/json.md) or as text for a terminal (`color` non-zero:
- * ANSI bold and dim). Strings are the caller's, freed with cst_free. */
+/* Renders a report as one JSON document (keys: docs/json.md). *out belongs to the caller
+ * (cst_free). */
 CST_API cst_status cst_report_json(cst_context *context, const cst_report *report, char **out);
+
+/* Renders a report as text for a terminal; non-zero `color` adds ANSI bold and dim. *out belongs to
+ * the caller (cst_free). */
 CST_API cst_status cst_report_text(cst_context *context, const cst_report *report, int color,
                                    char **out);
+
+/* Frees a report; NULL is accepted. */
 CST_API void cst_report_free(cst_context *context, cst_report *report);
 
 #ifdef __cplusplus

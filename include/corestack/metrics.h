@@ -14,7 +14,7 @@ extern "C" {
 /* Equal-width bins where 0 is given for `bins`. */
 #define CST_METRIC_BINS 15
 
-/* cst_metric_definition has each in words. */
+/* Scores of probabilities; cst_metric_definition defines each in words. */
 typedef struct cst_metrics {
     int64_t samples;
     double top1;          /* fraction in [0, 1]; of equal probabilities the lowest class counts */
@@ -56,21 +56,26 @@ typedef enum cst_bootstrap_scores {
     CST_BOOTSTRAP_ALL = 1    /* every field */
 } cst_bootstrap_scores;
 
-/* One sentence for the name of a score, that is of a field of cst_metrics, cst_group_accuracy,
- * cst_ood_metrics ("ece") or cst_value_metrics ("rmse"; its nll is "nll_gaussian"), or of an
- * out-of-distribution score ("max_probability", "predictive_entropy"); NULL for any other name. */
+/* Returns the definition of a score in one sentence; NULL for an unknown name. Names are the fields
+ * of cst_metrics, cst_group_accuracy, cst_ood_metrics ("ece") and cst_value_metrics ("rmse"; its
+ * nll is "nll_gaussian"), and the out-of-distribution scores ("max_probability",
+ * "predictive_entropy"). Static. */
 CST_API const char *cst_metric_definition(const char *name);
 
 /* Scores probabilities [rows][classes] against labels [rows] in 0..classes-1. bins: 1 to 10000, or
  * 0 for CST_METRIC_BINS. CST_ERROR_INPUT, with the row, for a label out of range or a row that is
- * not a distribution (an entry that is not finite or outside [0, 1], or a sum other than 1, by more
- * than 1e-3). */
+ * not a distribution: an entry that is not finite or exceeds [0, 1], or a sum that differs from 1,
+ * by more than 1e-3.
+ * Sources: Brier score: Brier 1950, in the multiclass sum form; ECE: Naeini et al. 2015, Guo et al.
+ * 2017; ECE with equal counts and classwise ECE: Nixon et al. 2019, Kull et al. 2019; debiased ECE:
+ * Kumar et al. 2019; CORP: Dimitriadis et al. 2021. */
 CST_API cst_status cst_metrics_evaluate(cst_context *context, const float *probabilities,
                                         int64_t rows, int32_t classes, const int32_t *labels,
                                         int bins, cst_metrics *out);
 
-/* What the scores are sums of, one number a sample: each of nll, brier, confidence (the largest
- * probability) and correct (0 or 1) is [rows] or NULL. Checks its input as cst_metrics_evaluate. */
+/* Computes the per-sample terms of the scores: nll, brier, confidence (the largest probability) and
+ * correct (0 or 1), each [rows] or NULL if not wanted. Checks its input like cst_metrics_evaluate.
+ */
 CST_API cst_status cst_metrics_per_sample(cst_context *context, const float *probabilities,
                                           int64_t rows, int32_t classes, const int32_t *labels,
                                           double *nll, double *brier, double *confidence,
@@ -86,15 +91,16 @@ typedef struct cst_reliability_bin {
     int64_t count;
 } cst_reliability_bin;
 
-/* The bins that `ece` of cst_metrics is made of. out: [bins], or [CST_METRIC_BINS] where bins is 0.
- * Checks its input as cst_metrics_evaluate. */
+/* Computes the bins of the reliability diagram that `ece` of cst_metrics is made of (Murphy and
+ * Winkler 1977; Guo et al. 2017). out: [bins], or [CST_METRIC_BINS] if bins is 0. Checks its input
+ * like cst_metrics_evaluate. */
 CST_API cst_status cst_metrics_reliability(cst_context *context, const float *probabilities,
                                            int64_t rows, int32_t classes, const int32_t *labels,
                                            int bins, cst_reliability_bin *out);
 
 /* ---- accuracy by training count ---- */
 
-/* The usual limits of long-tailed data: head classes have more training samples than the first,
+/* Default limits for long-tailed data: head classes have more training samples than the first,
  * tail classes fewer than the second, mid classes are the others. */
 #define CST_HEAD_ABOVE 100
 #define CST_TAIL_BELOW 20
@@ -110,9 +116,10 @@ typedef struct cst_group_accuracy {
     double accuracy_tail;
 } cst_group_accuracy;
 
-/* training_counts: [classes], training samples of each class, at least 0. head_above, tail_below:
- * as CST_HEAD_ABOVE and CST_TAIL_BELOW; CST_ERROR_ARGUMENT where a class could be in both. Input
- * is checked as by cst_metrics_evaluate. */
+/* Computes top-1 accuracy on head, mid and tail classes (Liu et al. 2019, "Large-scale long-tailed
+ * recognition"). training_counts: [classes], training samples of each class, at least 0.
+ * head_above, tail_below: limits as CST_HEAD_ABOVE and CST_TAIL_BELOW; CST_ERROR_ARGUMENT if a
+ * class could be in both groups. Checks its input like cst_metrics_evaluate. */
 CST_API cst_status cst_group_accuracy_evaluate(cst_context *context, const float *probabilities,
                                                int64_t rows, int32_t classes, const int32_t *labels,
                                                const int64_t *training_counts, int64_t head_above,
@@ -126,7 +133,9 @@ typedef enum cst_ood_score {
     CST_OOD_PREDICTIVE_ENTROPY = 1 /* -sum p log p, nats */
 } cst_ood_score;
 
-/* out: [rows]. CST_ERROR_INPUT for a row that is not a distribution, as in cst_metrics_evaluate. */
+/* Computes an out-of-distribution score for each row of probabilities [rows][classes]. out: [rows].
+ * Maximum probability: Hendrycks and Gimpel 2017. CST_ERROR_INPUT for a row that is not a
+ * distribution, as in cst_metrics_evaluate. */
 CST_API cst_status cst_ood_scores(cst_context *context, const float *probabilities, int64_t rows,
                                   int32_t classes, cst_ood_score score, double *out);
 
@@ -141,43 +150,48 @@ typedef struct cst_ood_metrics {
     double fpr95_out_positive; /* share of in-samples taken for out where 95% of those are found */
     double aupr_in_positive;   /* average precision; by chance the share of in-samples */
     double fpr95_in_positive;  /* share of out-samples taken for in where 95% of those are accepted:
-                                  the other usual convention */
+                                  the other common convention */
     double detection_error;    /* least mean of the two error rates over all thresholds */
 } cst_ood_metrics;
 
-/* in_scores [in_samples] of samples in distribution, out_scores [out_samples] of others, each at
- * least one. CST_ERROR_INPUT for a score that is not finite. */
+/* Measures how well a score separates in_scores [in_samples] from out_scores [out_samples], each
+ * with at least one sample; higher scores mean out of distribution. AUROC, AUPR and FPR at 95% TPR:
+ * Hendrycks and Gimpel 2017; detection error: Liang et al. 2018. CST_ERROR_INPUT for a score that
+ * is not finite. */
 CST_API cst_status cst_ood_evaluate(cst_context *context, const double *in_scores,
                                     int64_t in_samples, const double *out_scores,
                                     int64_t out_samples, cst_ood_metrics *out);
 
 /* ---- bootstrap ---- */
 
-/* 95% intervals of the basic scores from `resamples` (1 to 10,000,000; 5000 is usual) bootstrap
- * resamples of the samples: percentiles 2.5 and 97.5, linear between order statistics. Resample r
- * of a seed draws the same samples whatever the method, the scores, the thread count or the number
- * of resamples. The score of a resample is what cst_metrics_evaluate gives for its rows. */
+/* Computes 95% bootstrap intervals of the basic scores by the percentile method (Efron 1979; Efron
+ * and Tibshirani 1993): percentiles 2.5 and 97.5 over `resamples` resamples of the rows (1 to
+ * 10,000,000; normally 5000), linear between order statistics. Each resample is scored like
+ * cst_metrics_evaluate does. Resample r of a seed draws the same samples whatever the method, the
+ * scores, the number of threads and the number of resamples. */
 CST_API cst_status cst_bootstrap_metrics(cst_context *context, const float *probabilities,
                                          int64_t rows, int32_t classes, const int32_t *labels,
                                          int bins, int32_t resamples, uint64_t seed,
                                          cst_metric_intervals *out);
 
-/* The same for several methods on the same samples at the cost of drawing once. probabilities:
- * [methods] pointers; out: [methods]. */
+/* Computes the intervals of cst_bootstrap_metrics for several methods on the same samples, drawing
+ * the resamples once. probabilities: [methods] pointers; out: [methods]. */
 CST_API cst_status cst_bootstrap_methods(cst_context *context, const float *const *probabilities,
                                          int32_t methods, int64_t rows, int32_t classes,
                                          const int32_t *labels, int bins, int32_t resamples,
                                          uint64_t seed, cst_metric_intervals *out);
 
-/* Intervals of the paired differences, score of `a` minus score of `b` on the same resamples. */
+/* Computes intervals of paired differences: the scores of `a` minus those of `b` on the same
+ * resamples. a, b: [rows][classes]. */
 CST_API cst_status cst_bootstrap_difference(cst_context *context, const float *a, const float *b,
                                             int64_t rows, int32_t classes, const int32_t *labels,
                                             int bins, int32_t resamples, uint64_t seed,
                                             cst_metric_intervals *out);
 
-/* Intervals of every method, and of every method's paired difference, its score minus that of
- * method `reference`, in one pass. intervals, differences: [methods], either of them NULL if not
- * wanted (without differences `reference` is not read). The reference differs from itself by 0. */
+/* Computes, in one pass, intervals of every method and of its paired difference from method
+ * `reference`. intervals, differences: [methods], or NULL if not wanted (`reference` is used for
+ * differences only). The difference of the reference from itself is 0. Other arguments as in
+ * cst_bootstrap_methods. */
 CST_API cst_status cst_bootstrap_compare(cst_context *context, const float *const *probabilities,
                                          int32_t methods, int64_t rows, int32_t classes,
                                          const int32_t *labels, int bins, int32_t resamples,

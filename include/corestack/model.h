@@ -1,6 +1,6 @@
 /*
  * A fitted stack: everything prediction needs and nothing more. Immutable once made; any number of
- * threads may predict with one model at the same time, each with a context of its own. File format:
+ * threads may predict with one model at the same time, each with its own context. File format:
  * docs/model-format.md.
  */
 #ifndef CORESTACK_MODEL_H
@@ -18,47 +18,56 @@ typedef struct cst_model cst_model;
 /* Writes the model to a file: to a temporary name in the same folder, synced, then renamed. */
 CST_API cst_status cst_model_save(cst_context *context, const cst_model *model, const char *path);
 
-/* The bytes that cst_model_save writes, for programs that keep models elsewhere than in files.
- * *bytes
- * [*size] is the caller's, freed with cst_free. */
+/* Writes the model to memory, for programs that do not store models in files: the same bytes as
+ * cst_model_save. *bytes [*size] belongs to the caller (cst_free). */
 CST_API cst_status cst_model_save_memory(cst_context *context, const cst_model *model, void **bytes,
                                          size_t *size);
 
-/* Reads a model file. CST_ERROR_FORMAT with the byte offset for a file that is not one, is
- * truncated, has a wrong checksum or impossible sizes; CST_ERROR_UNSUPPORTED for a newer format
- * version. A pipe is waited for. *out is the caller's. */
+/* Reads a model file; a pipe is read to its end. CST_ERROR_FORMAT, with the byte offset, for a file
+ * that is not a model, is truncated, or has a wrong checksum or impossible sizes;
+ * CST_ERROR_UNSUPPORTED for a newer format version. *out belongs to the caller (cst_model_free). */
 CST_API cst_status cst_model_load(cst_context *context, cst_model **out, const char *path);
 
-/* The same from memory: `bytes` is read during the call only. */
+/* Reads a model from memory, like cst_model_load. `bytes` [size] is read during the call only. *out
+ * belongs to the caller (cst_model_free). */
 CST_API cst_status cst_model_load_memory(cst_context *context, cst_model **out, const void *bytes,
                                          size_t size);
 
+/* Frees a model; NULL is accepted. */
 CST_API void cst_model_free(cst_context *context, cst_model *model);
 
+/* Returns the task that the model was fitted for. */
 CST_API cst_task cst_model_task(const cst_model *model);
+
+/* Returns the number of members that prediction needs. */
 CST_API int32_t cst_model_members(const cst_model *model);
-/* Number of classes; of a regression: of outputs. */
+
+/* Returns the number of classes; for regression, of outputs. */
 CST_API int32_t cst_model_classes(const cst_model *model);
-/* Name of member `member` (0..members-1), in the order prediction expects; NULL beyond. Borrowed.
- */
+
+/* Returns the name of member `member` (0..members-1), in the order in which prediction expects the
+ * members; NULL beyond. Borrowed. */
 CST_API const char *cst_model_member_name(const cst_model *model, int32_t member);
-/* Weight of a member in the model's log-linear pool, the exponent of its probabilities; NaN where
- * the model has no such pool. Of a regression that is a linear function of its members: the mean
- * over the outputs of the member's coefficients. */
+
+/* Returns the weight of a member in the log-linear pool of the model, i.e. the exponent of its
+ * probabilities; NaN if the model has no log-linear pool. For a regression that is linear in its
+ * members: the mean of the member's coefficients over the outputs. */
 CST_API double cst_model_member_weight(const cst_model *model, int32_t member);
-/* Name of class `c`, or NULL where the pool gave only a count. Borrowed. */
+
+/* Returns the name of class `c`, or NULL if the pool had no names. Borrowed. */
 CST_API const char *cst_model_class_name(const cst_model *model, int32_t c);
-/* The settings it was fitted with, as "key=value"; NULL beyond. Borrowed. */
+
+/* Returns setting `index` that the model was fitted with, as "key=value"; NULL beyond. Borrowed. */
 CST_API const char *cst_model_setting(const cst_model *model, size_t index);
 
-/* Probabilities for `rows` samples. predictions[k]: [rows][classes] float32 probabilities of member
- * k, C order, in the model's member order. out: [rows][classes], the caller's; each row sums to 1
- * within 1e-6. CST_ERROR_INPUT, naming member and row, for numbers that are not finite, leave
- * [0, 1] by more than 1e-6 or sum to something further than 1e-3 from 1; within that, rows are
- * clipped and divided by their sum as in a pool. For a model of a regression: finite values
- * [rows][outputs], in and out; CST_ERROR_INPUT, naming row and output, for a result that float32
- * does not hold. Their variances are in corestack/regression.h. After an error `out` may be written
- * in part. */
+/* Predicts `rows` samples. predictions[k]: [rows][classes] float32 probabilities of member k, C
+ * order, in the member order of the model. out: [rows][classes], provided by the caller; each row
+ * sums to 1 within 1e-6. CST_ERROR_INPUT, with member and row, for numbers that are not finite,
+ * exceed [0, 1] by more than 1e-6, or whose sum differs from 1 by more than 1e-3; within these
+ * limits rows are clipped and normalised as in a pool.
+ * For a regression model, inputs and outputs are finite values [rows][outputs]; CST_ERROR_INPUT,
+ * with row and output, for a result that is too large for float32. For variances see
+ * corestack/regression.h. After an error, `out` may be partly written. */
 CST_API cst_status cst_model_predict(cst_context *context, const cst_model *model,
                                      const float *const *predictions, int64_t rows, float *out);
 
@@ -67,29 +76,29 @@ CST_API cst_status cst_model_predict(cst_context *context, const cst_model *mode
 /* The memory that one thread needs to predict with one model. */
 typedef struct cst_predictor cst_predictor;
 
-/* Makes a predictor. The model is not copied and must outlive it; any number of predictors, one for
- * each thread, may share a model. *out is the caller's, freed before the context, which is not used
- * by predictions. */
+/* Creates a predictor. The model is not copied and must outlive it. Any number of predictors, one
+ * per thread, may share a model. *out belongs to the caller (cst_predictor_free, before the context
+ * is freed); predictions do not use the context. */
 CST_API cst_status cst_predictor_create(cst_context *context, cst_predictor **out,
                                         const cst_model *model);
 
-/* As cst_model_predict, with the same result to the byte, for one sample or many, on the calling
- * thread: nothing is allocated, no lock is taken, and only the predictor and `out` are written. A
- * predictor serves one thread at a time: CST_ERROR_BUSY while another is inside. */
+/* Predicts like cst_model_predict, with the same bytes as result, for one or more samples on the
+ * calling thread. Nothing is allocated, no lock is taken, and only the predictor and `out` are
+ * written. One thread at a time: CST_ERROR_BUSY while another thread is inside. */
 CST_API cst_status cst_predictor_predict(cst_predictor *predictor, const float *const *predictions,
                                          int64_t rows, float *out);
 
-/* Why the predictor's last failing call failed, in one line; "" before any did. Borrowed: valid
- * until the next call. */
+/* Returns the message of the last call of the predictor that failed, in one line; "" if none
+ * failed. Borrowed: valid until the next call. */
 CST_API const char *cst_predictor_error(const cst_predictor *predictor);
 
-/* `context`: the one it was made with. */
+/* Frees a predictor; NULL is accepted. context: the one it was created with. */
 CST_API void cst_predictor_free(cst_context *context, cst_predictor *predictor);
 
-/* Loads what the model needs of a split and predicts. Members are matched by name: others in the
- * pool are ignored, a missing one is an error that names it. Number and, where both give them,
- * names of the classes must agree. *out: [rows][classes], freed with cst_free; *rows counts every
- * condition's rows, condition by condition. */
+/* Loads the members that the model needs from a split and predicts. Members are matched by name:
+ * other members of the pool are ignored, a missing member is an error that names it. The number of
+ * classes, and their names if both have names, must agree. *out: [rows][classes], belongs to the
+ * caller (cst_free); *rows counts the rows of all conditions, one condition after the other. */
 CST_API cst_status cst_model_predict_pool(cst_context *context, const cst_model *model,
                                           cst_pool *pool, const char *split, float **out,
                                           int64_t *rows);

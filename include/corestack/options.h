@@ -31,30 +31,36 @@ typedef struct cst_option_spec {
     const char *help;    /* one sentence */
 } cst_option_spec;
 
-/* The table. `index` is 0..cst_option_count()-1; NULL beyond. All strings are static. */
+/* Returns the number of options in the table. */
 CST_API size_t cst_option_count(void);
+
+/* Returns option `index` of the table, 0..cst_option_count()-1, or NULL beyond. All strings are
+ * static. */
 CST_API const cst_option_spec *cst_option_at(size_t index);
 
-/* The names of the presets: "default", "paper", "prototype"; NULL beyond. */
+/* Returns the name of preset `index`: "default", "paper", "prototype"; NULL beyond. Static. */
 CST_API const char *cst_preset_at(size_t index);
 
-/* A set of options at preset "default". Free with cst_options_free. */
+/* Creates a set of options at preset "default". *out belongs to the caller (cst_options_free). */
 CST_API cst_status cst_options_create(cst_context *context, cst_options **out);
+
+/* Frees a set of options; NULL is accepted. */
 CST_API void cst_options_free(cst_context *context, cst_options *options);
 
-/* Puts every option to the preset's value. CST_ERROR_ARGUMENT for a name that is not a preset. */
+/* Sets every option to its value under a preset. CST_ERROR_ARGUMENT for an unknown preset. */
 CST_API cst_status cst_options_preset(cst_context *context, cst_options *options,
                                       const char *preset);
 
-/* Sets one option from text. CST_ERROR_ARGUMENT, saying what is allowed, for an unknown key or a
- * bad value. */
+/* Sets one option from text. CST_ERROR_ARGUMENT, with the allowed values in the message, for an
+ * unknown key or an invalid value. */
 CST_API cst_status cst_options_set(cst_context *context, cst_options *options, const char *key,
                                    const char *value);
 
-/* The present value as text, or NULL for an unknown key. Valid until the option is set or freed. */
+/* Returns the current value of an option as text, or NULL for an unknown key. Borrowed: valid until
+ * the option is set or the set is freed. */
 CST_API const char *cst_options_get(const cst_options *options, const char *key);
 
-/* The preset last applied. */
+/* Returns the name of the preset that was applied last. Static. */
 CST_API const char *cst_options_preset_name(const cst_options *options);
 
 #ifdef __cplusplus

@@ -45,10 +45,11 @@ typedef struct cst_value_metrics {
     double width[CST_LEVELS_MAX];    /* mean width, in units of the target */
 } cst_value_metrics;
 
-/* Scores values against targets [rows][outputs]. `average`: each score's mean over the outputs, as
- * scikit-learn's "uniform_average". each: [outputs], or NULL. Of a constant target r2 is 1 for
- * predictions without error and 0 for others. CST_ERROR_INPUT, with row and output, for numbers
- * that are not finite, a variance that is not positive or a negative half-width. */
+/* Scores predicted values against targets [rows][outputs]. average: receives the mean of each score
+ * over the outputs ("uniform_average" of scikit-learn). each: [outputs], receives the scores per
+ * output, or NULL. For a constant target, r2 is 1 for exact predictions and 0 otherwise.
+ * CST_ERROR_INPUT, with row and output, for numbers that are not finite, a variance that is not
+ * positive or a negative half-width. */
 CST_API cst_status cst_value_metrics_evaluate(cst_context *context,
                                               const cst_predicted_values *predicted,
                                               const double *targets, cst_value_metrics *average,
@@ -63,42 +64,43 @@ typedef struct cst_value_intervals {
     cst_interval nll; /* NaN where a method has no variances */
 } cst_value_intervals;
 
-/* Intervals of every method, and of every method's paired difference, its score minus that of
- * method `reference`. The resamples are those of cst_bootstrap_compare. predicted: [methods], of
- * the same rows and outputs; intervals, differences: [methods], either of them NULL if not wanted
- * (without differences `reference` is not read). */
+/* Computes 95% bootstrap percentile intervals (Efron 1979) of every method and of its paired
+ * difference from method `reference`, on the same resamples as cst_bootstrap_compare. predicted:
+ * [methods], with the same rows and outputs. intervals, differences: [methods], or NULL if not
+ * wanted (`reference` is used for differences only). */
 CST_API cst_status cst_value_bootstrap(cst_context *context, const cst_predicted_values *predicted,
                                        int32_t methods, const double *targets, int32_t resamples,
                                        uint64_t seed, int32_t reference,
                                        cst_value_intervals *intervals,
                                        cst_value_intervals *differences);
 
-/* One number a sample for paired tests: the mean over the outputs of the squared error divided by
- * the target's variance (of an output whose targets are all equal: the squared error itself). out:
- * [rows]. */
+/* Computes one number per sample for paired tests: the mean over the outputs of the squared error
+ * divided by the variance of the target (the squared error itself for an output with constant
+ * target). out: [rows]. */
 CST_API cst_status cst_value_errors(cst_context *context, const cst_predicted_values *predicted,
                                     const double *targets, double *out);
 
 /* ---- prediction ---- */
 
-/* cst_model_predict for a model of a regression, with the variance of each value: noise plus what
- * the parameters are not sure of. mean, variance: [rows][outputs], the caller's. CST_ERROR_INPUT
- * for a model of another task, and, naming row and output, for a variance that float32 does not
- * hold. */
+/* Predicts with a regression model like cst_model_predict, with the variance of each value: noise
+ * plus parameter uncertainty. mean, variance: [rows][outputs], provided by the caller.
+ * CST_ERROR_INPUT for a model of another task and, with row and output, for a variance that is too
+ * large for float32. */
 CST_API cst_status cst_model_predict_values(cst_context *context, const cst_model *model,
                                             const float *const *predictions, int64_t rows,
                                             float *mean, float *variance);
 
-/* The same for a split of a pool, as cst_model_predict_pool. *mean, *variance: [rows][outputs],
- * freed with cst_free. */
+/* Predicts a split of a pool like cst_model_predict_pool, with variances. *mean, *variance:
+ * [rows][outputs], belong to the caller (cst_free). */
 CST_API cst_status cst_model_predict_values_pool(cst_context *context, const cst_model *model,
                                                  cst_pool *pool, const char *split, float **mean,
                                                  float **variance, int64_t *rows);
 
-/* Ends of the intervals that hold a share `level` (in (0, 1)) of new targets, from what the
- * functions above gave: by the quantiles of cross-fitted residuals that the model holds or by the
- * normal distribution, as it was fitted (option interval.rule). lower, upper: [rows][outputs].
- * CST_ERROR_INPUT, naming row and output, for ends that are not finite. */
+/* Computes prediction intervals that contain a share `level` (in (0, 1)) of new targets, from the
+ * results of the two functions above. The rule is that of the fit (option interval.rule): quantiles
+ * of cross-fitted residuals stored in the model (conformal prediction: Lei et al. 2018;
+ * cross-fitting: Barber et al. 2021), or the normal distribution. lower, upper: [rows][outputs].
+ * CST_ERROR_INPUT, with row and output, for ends that are not finite. */
 CST_API cst_status cst_model_intervals(cst_context *context, const cst_model *model, double level,
                                        const float *mean, const float *variance, int64_t rows,
                                        float *lower, float *upper);

@@ -11,36 +11,49 @@
 extern "C" {
 #endif
 
-/* A report for what a program does itself: "predict", "folds", "swa" or "swag" (the others come
- * from the library's own functions). *out is the caller's, freed with cst_report_free. */
+/* Creates a report for a program's own work: "predict", "folds", "swa" or "swag" (other reports
+ * come from the library). *out belongs to the caller (cst_report_free). */
 CST_API cst_status cst_report_new(cst_context *context, const char *command, cst_report **out);
 
-/* Set a key of the report's document, for example "model" to the path where a model was saved. A
- * key that is there keeps its place. A NULL string becomes null; values[count] is copied. */
+/* Sets a key of the report to a string, e.g. "model" to the path of a saved model. An existing key
+ * keeps its position. A NULL string becomes null. */
 CST_API cst_status cst_report_set_string(cst_context *context, cst_report *report, const char *key,
                                          const char *value);
+
+/* Sets a key of the report to an integer. An existing key keeps its position. */
 CST_API cst_status cst_report_set_integer(cst_context *context, cst_report *report, const char *key,
                                           int64_t value);
-/* A number that is not finite becomes null. */
+
+/* Sets a key of the report to a number; a number that is not finite becomes null. An existing key
+ * keeps its position. */
 CST_API cst_status cst_report_set_number(cst_context *context, cst_report *report, const char *key,
                                          double value);
+
+/* Sets a key of the report to a list of strings [count], which are copied. An existing key keeps
+ * its position. */
 CST_API cst_status cst_report_set_strings(cst_context *context, cst_report *report, const char *key,
                                           const char *const *values, int64_t count);
+
+/* Sets a key of the report to a list of integers [count], which are copied. An existing key keeps
+ * its position. */
 CST_API cst_status cst_report_set_integers(cst_context *context, cst_report *report,
                                            const char *key, const int64_t *values, int64_t count);
-/* The notices of the calls made with the context so far, as the list "notices". */
+
+/* Sets the key "notices" of the report to the list of notices of this context so far. */
 CST_API cst_status cst_report_set_notices(cst_context *context, cst_report *report);
 
-/* The rows of a report of cst_compare, cst_ablate or cst_sweep, or of an evaluation with what
- * stands beside the model. As comma-separated values: a header, numbers in full, intervals as
- * NAME_low and NAME_high, without the weights. As a Markdown table: best of each column bold,
- * second best underlined, intervals in brackets. CST_ERROR_ARGUMENT for a report without rows.
- * Strings are the caller's, freed with cst_free. */
+/* Renders the rows of a report of cst_compare, cst_ablate or cst_sweep, or of an evaluation with
+ * baselines, as CSV: a header, unrounded numbers, intervals as NAME_low and NAME_high, without the
+ * weights. CST_ERROR_ARGUMENT for a report without rows. *out belongs to the caller (cst_free). */
 CST_API cst_status cst_report_csv(cst_context *context, const cst_report *report, char **out);
+
+/* Renders the rows that cst_report_csv renders as a Markdown table: the best of each column in
+ * bold, the second best underlined, intervals in brackets. CST_ERROR_ARGUMENT for a report without
+ * rows. *out belongs to the caller (cst_free). */
 CST_API cst_status cst_report_markdown(cst_context *context, const cst_report *report, char **out);
 
-/* cst_report_text with all that it leaves out to fit a terminal: further scores and tests of a
- * comparison, the single draws of a sweep. *out is the caller's, freed with cst_free. */
+/* Renders a report like cst_report_text, including what is left out there: additional scores and
+ * tests of a comparison, single draws of a sweep. *out belongs to the caller (cst_free). */
 CST_API cst_status cst_report_text_full(cst_context *context, const cst_report *report, int color,
                                         char **out);
 

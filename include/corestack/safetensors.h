@@ -48,12 +48,14 @@ typedef enum cst_dtype {
 #define CST_TENSOR_AXES 32
 #define CST_SAFETENSORS_HEADER_BYTES 100000000
 
-/* "BF16"; NULL for a value not in the list. */
+/* Returns the name of a dtype, e.g. "BF16"; NULL for a value that is not in the list. Static. */
 CST_API const char *cst_dtype_name(cst_dtype dtype);
-/* Bits of an element; 0 for a value not in the list. */
+
+/* Returns the number of bits of an element; 0 for a value that is not in the list. */
 CST_API int32_t cst_dtype_bits(cst_dtype dtype);
-/* Whether elements are read as float32 and float64: all but C64 and the floats of 4, 6 and 8 bits.
- */
+
+/* Returns 1 if elements can be read as float32 and float64 (all dtypes except C64 and floats of 4,
+ * 6 and 8 bits), else 0. */
 CST_API int cst_dtype_is_number(cst_dtype dtype);
 
 /* ---- reading ---- */
@@ -62,59 +64,81 @@ CST_API int cst_dtype_is_number(cst_dtype dtype);
  * with a context of its own. */
 typedef struct cst_safetensors cst_safetensors;
 
-/* Reads and checks the header; no tensor is read. CST_ERROR_FORMAT with the byte for a file that is
- * not one: a header that is not the JSON it should be, a name that is there twice, a range that
- * does not fit shape and dtype, ranges with a hole or an overlap, bytes that belong to no tensor;
- * CST_ERROR_UNSUPPORTED for a dtype that is not in the list. Memory: the header and about as much
- * again. *out is the caller's. */
+/* Opens a file, and reads and checks its header; tensor data are not read. CST_ERROR_FORMAT, with
+ * the byte, for an invalid file: a header that is not the expected JSON, a duplicate name, a range
+ * that does not match shape and dtype, ranges with a gap or an overlap, bytes that belong to no
+ * tensor. CST_ERROR_UNSUPPORTED for an unknown dtype. Uses about twice the size of the header in
+ * memory. *out belongs to the caller (cst_safetensors_close). */
 CST_API cst_status cst_safetensors_open(cst_context *context, cst_safetensors **out,
                                         const char *path);
+
+/* Closes a file and frees the object; NULL is accepted. */
 CST_API void cst_safetensors_close(cst_context *context, cst_safetensors *file);
 
-/* Tensors are numbered 0..count-1 in the order of their data in the file. */
+/* Returns the number of tensors. Tensors are numbered from 0 in the order of their data in the
+ * file. */
 CST_API int64_t cst_safetensors_count(const cst_safetensors *file);
-/* The number of the tensor of that name, or -1. */
+
+/* Returns the number of the tensor with this name, or -1. */
 CST_API int64_t cst_safetensors_find(const cst_safetensors *file, const char *name);
-/* UTF-8, no NUL inside; NULL beyond the last tensor. Borrowed. */
+
+/* Returns the name of a tensor, UTF-8 without NUL; NULL beyond the last tensor. Borrowed. */
 CST_API const char *cst_safetensors_name(const cst_safetensors *file, int64_t tensor);
-/* CST_DTYPE_FORCE_INT beyond the last tensor. */
+
+/* Returns the dtype of a tensor; CST_DTYPE_FORCE_INT beyond the last tensor. */
 CST_API cst_dtype cst_safetensors_dtype(const cst_safetensors *file, int64_t tensor);
-/* Lengths [*axes], C order; *axes is 0 for a scalar. NULL beyond the last tensor. Borrowed. */
+
+/* Returns the lengths [*axes] of a tensor, C order; *axes is 0 for a scalar. NULL beyond the last
+ * tensor. Borrowed. */
 CST_API const int64_t *cst_safetensors_shape(const cst_safetensors *file, int64_t tensor,
                                              int32_t *axes);
-/* Product of the lengths, 1 for a scalar; -1 beyond the last tensor. */
+
+/* Returns the number of elements of a tensor, 1 for a scalar; -1 beyond the last tensor. */
 CST_API int64_t cst_safetensors_elements(const cst_safetensors *file, int64_t tensor);
-/* Bytes of its data, and the byte of the file where they begin; -1 beyond the last tensor. */
+
+/* Returns the number of data bytes of a tensor; -1 beyond the last tensor. */
 CST_API int64_t cst_safetensors_bytes(const cst_safetensors *file, int64_t tensor);
+
+/* Returns the byte of the file at which the data of a tensor begin; -1 beyond the last tensor. */
 CST_API int64_t cst_safetensors_offset(const cst_safetensors *file, int64_t tensor);
 
-/* Entries of "__metadata__", in the order of the file. NULL beyond the last, and for a key that is
- * not there. Borrowed. */
+/* Returns the number of entries of "__metadata__". */
 CST_API int64_t cst_safetensors_metadata_count(const cst_safetensors *file);
+
+/* Returns the key of metadata entry `index`, in the order of the file; NULL beyond the last.
+ * Borrowed. */
 CST_API const char *cst_safetensors_metadata_key(const cst_safetensors *file, int64_t index);
+
+/* Returns the value of metadata entry `index`; NULL beyond the last. Borrowed. */
 CST_API const char *cst_safetensors_metadata_value(const cst_safetensors *file, int64_t index);
+
+/* Returns the metadata value of a key; NULL if there is none. Borrowed. */
 CST_API const char *cst_safetensors_metadata(const cst_safetensors *file, const char *key);
 
-/* Bytes first..first+count-1 of a tensor as they are in the file (little-endian) into out [count].
- * A byte of BOOL that is neither 0 nor 1 is CST_ERROR_FORMAT. A file that became shorter is
- * CST_ERROR_IO. */
+/* Copies bytes first..first+count-1 of a tensor, little-endian as in the file, to out [count].
+ * CST_ERROR_FORMAT for a BOOL byte other than 0 and 1; CST_ERROR_IO if the file has become shorter.
+ */
 CST_API cst_status cst_safetensors_read(cst_context *context, const cst_safetensors *file,
                                         int64_t tensor, int64_t first, int64_t count, void *out);
 
-/* Elements first..first+count-1 of a tensor, C order, as float32 or float64: exact for what the
- * type holds (F16, BF16, F32 and integers up to 2^24 or 2^53), else rounded to nearest; F64 beyond
- * float32 becomes infinite. CST_ERROR_UNSUPPORTED where !cst_dtype_is_number. */
+/* Reads elements first..first+count-1 of a tensor, C order, as float32 to out [count]. F16, BF16,
+ * F32 and integers up to 2^24 are exact; other values are rounded to nearest, and F64 values beyond
+ * float32 become infinite. CST_ERROR_UNSUPPORTED if cst_dtype_is_number is 0. */
 CST_API cst_status cst_safetensors_read_f32(cst_context *context, const cst_safetensors *file,
                                             int64_t tensor, int64_t first, int64_t count,
                                             float *out);
+
+/* Reads elements first..first+count-1 of a tensor, C order, as float64 to out [count]. Floats and
+ * integers up to 2^53 are exact; larger integers are rounded to nearest. CST_ERROR_UNSUPPORTED if
+ * cst_dtype_is_number is 0. */
 CST_API cst_status cst_safetensors_read_f64(cst_context *context, const cst_safetensors *file,
                                             int64_t tensor, int64_t first, int64_t count,
                                             double *out);
 
-/* Maps the file (once) and points *out at a tensor's data, read-only, at any alignment, until the
- * file is closed. Nothing is read until it is looked at. Only for a file that nobody shortens
- * meanwhile: looking at a page that is gone ends the process, which the functions above do not. One
- * thread at a time. */
+/* Maps the file into memory (once) and points *out to the data of a tensor: read-only, at any
+ * alignment, valid until the file is closed. Pages are read when accessed. Only use this for a file
+ * that nobody shortens in the meantime: access to a missing page ends the process, which cannot
+ * happen with the functions above. One thread at a time. */
 CST_API cst_status cst_safetensors_map(cst_context *context, cst_safetensors *file, int64_t tensor,
                                        const void **out);
 
@@ -132,47 +156,52 @@ typedef enum cst_tensor_order {
     CST_TENSOR_ORDER_GIVEN = 1 /* as they were added */
 } cst_tensor_order;
 
-/* Starts a file under a temporary name beside `path`; what is at `path` stays until
- * cst_safetensors_writer_finish. *out is the caller's. */
+/* Starts a file under a temporary name next to `path`; an existing file at `path` is unchanged
+ * until cst_safetensors_writer_finish. *out belongs to the caller (cst_safetensors_writer_finish or
+ * cst_safetensors_writer_abandon). */
 CST_API cst_status cst_safetensors_writer_open(cst_context *context, cst_safetensors_writer **out,
                                                const char *path, cst_tensor_order order);
 
-/* Declares a tensor; tensors are numbered 0, 1, ... as they are added. name: UTF-8, not
- * "__metadata__". shape: [axes] lengths of 0 or more, NULL for a scalar (axes 0). */
+/* Declares a tensor. Tensors are numbered 0, 1, ... in the order of declaration. name: UTF-8, not
+ * "__metadata__". shape: [axes], lengths of 0 or more; NULL for a scalar (axes 0). */
 CST_API cst_status cst_safetensors_writer_add(cst_context *context, cst_safetensors_writer *writer,
                                               const char *name, cst_dtype dtype,
                                               const int64_t *shape, int32_t axes);
 
-/* Adds an entry of "__metadata__". */
+/* Adds an entry to "__metadata__". Before cst_safetensors_writer_start only. */
 CST_API cst_status cst_safetensors_writer_metadata(cst_context *context,
                                                    cst_safetensors_writer *writer, const char *key,
                                                    const char *value);
 
-/* Ends the declarations and writes the header. A name or key that is there twice is
- * CST_ERROR_ARGUMENT. */
+/* Ends the declarations and writes the header. CST_ERROR_ARGUMENT for a duplicate name or key. */
 CST_API cst_status cst_safetensors_writer_start(cst_context *context,
                                                 cst_safetensors_writer *writer);
 
-/* After the start: the number of the tensor whose data come at place `place` (0 first) of the file;
- * -1 before the start and beyond the last. Data have to be given in this order. */
+/* Returns the number of the tensor whose data are at position `place` (0 first) of the file, after
+ * the start; -1 before the start and beyond the last. Data must be given in this order. */
 CST_API int64_t cst_safetensors_writer_at(const cst_safetensors_writer *writer, int64_t place);
 
-/* The next `count` bytes of a tensor as they shall be in the file (little-endian). Data of another
- * tensor than the one whose turn it is, or more than it has, are CST_ERROR_ARGUMENT. */
+/* Writes the next `count` bytes of a tensor, little-endian. CST_ERROR_ARGUMENT for data of a tensor
+ * that is not next, or for more bytes than it has. */
 CST_API cst_status cst_safetensors_writer_put(cst_context *context, cst_safetensors_writer *writer,
                                               int64_t tensor, const void *data, int64_t count);
 
-/* The next `count` elements of a tensor of F64, F32, F16 or BF16, rounded to nearest, ties to even;
- * what is beyond the type becomes infinite. */
+/* Writes the next `count` elements of a tensor of dtype F64, F32, F16 or BF16 from float32, rounded
+ * to nearest, ties to even; values beyond the range of the dtype become infinite. Errors as
+ * cst_safetensors_writer_put. */
 CST_API cst_status cst_safetensors_writer_put_f32(cst_context *context,
                                                   cst_safetensors_writer *writer, int64_t tensor,
                                                   const float *values, int64_t count);
+
+/* Writes the next `count` elements of a tensor of dtype F64, F32, F16 or BF16 from float64, rounded
+ * to nearest, ties to even; values beyond the range of the dtype become infinite. Errors as
+ * cst_safetensors_writer_put. */
 CST_API cst_status cst_safetensors_writer_put_f64(cst_context *context,
                                                   cst_safetensors_writer *writer, int64_t tensor,
                                                   const double *values, int64_t count);
 
-/* Gives the file its name and frees the writer, also on failure, when nothing at the path has
- * changed. Data that are missing are CST_ERROR_ARGUMENT. */
+/* Renames the file into place and frees the writer; the writer is also freed on failure, and `path`
+ * is then unchanged. CST_ERROR_ARGUMENT if data are missing. */
 CST_API cst_status cst_safetensors_writer_finish(cst_context *context,
                                                  cst_safetensors_writer *writer);
 

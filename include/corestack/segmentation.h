@@ -35,21 +35,22 @@ typedef struct cst_segmentation_scores {
     double ece;            /* top label, 15 equal-width bins */
 } cst_segmentation_scores;
 
-/* One sentence for a field of cst_segmentation_scores ("miou"); NULL for any other name. */
+/* Returns the definition of a field of cst_segmentation_scores, e.g. "miou", in one sentence; NULL
+ * for any other name. Static. */
 CST_API const char *cst_segmentation_definition(const char *name);
 
-/* Scores of a confusion matrix [classes][classes] of counts, row: label, column: prediction. What
- * needs more than the counts is NaN. iou, dice, accuracy: [classes], any of them NULL if not
- * wanted, NaN for a class that does not occur. CST_ERROR_INPUT for a negative count. */
+/* Computes scores from a confusion matrix of counts [classes][classes], row: label, column:
+ * prediction. Scores that need more than the counts are NaN. iou, dice, accuracy: [classes], NaN
+ * for a class that does not occur, or NULL if not wanted. CST_ERROR_INPUT for a negative count. */
 CST_API cst_status cst_segmentation_from_confusion(cst_context *context, const int64_t *confusion,
                                                    int32_t classes, cst_segmentation_scores *out,
                                                    double *iou, double *dice, double *accuracy);
 
-/* Scores label maps, predicted and labels [images][height][width], against one another. `ignore`:
- * the label of pixels that do not count. boundary: width of the band in pixels where it is at least
- * 1, else a share of the diagonal; 0: CST_SEGMENTATION_BOUNDARY. confusion: [classes][classes] or
- * NULL. CST_ERROR_INPUT, naming the pixel, for a label beyond the classes; predictions may not be
- * `ignore` where the label counts. */
+/* Scores predicted label maps [images][height][width] against labels of the same shape (IoU:
+ * Jaccard 1912; Dice: Dice 1945; Boundary IoU: Cheng et al. 2021). ignore: label of pixels that are
+ * not scored. boundary: width of the band in pixels if at least 1, else as a fraction of the image
+ * diagonal; 0: CST_SEGMENTATION_BOUNDARY. confusion: [classes][classes] or NULL. CST_ERROR_INPUT,
+ * with the pixel, for a label out of range; predictions must not be `ignore` at scored pixels. */
 CST_API cst_status cst_segmentation_evaluate_labels(cst_context *context, const int32_t *predicted,
                                                     const int32_t *labels, int64_t images,
                                                     int64_t height, int64_t width, int32_t classes,
@@ -57,11 +58,11 @@ CST_API cst_status cst_segmentation_evaluate_labels(cst_context *context, const 
                                                     cst_segmentation_scores *out,
                                                     int64_t *confusion);
 
-/* Scores maps in a file or folder against the masks that config->labels names, whatever kind both
- * are of: label maps (npy of whole numbers, or PNG) or probability maps, one array or a file for
- * each case. config gives classes, ignore, layout and values as for a pool. boundary: as above.
- * resamples > 0 adds 95% bootstrap intervals over cases, whose seed is at most 2^53. *report is the
- * caller's. */
+/* Scores maps in a file or folder against the masks named by config->labels. Both may be label maps
+ * (npy of integers, or PNG) or probability maps, as one array or with one file per case. config
+ * gives classes, ignore, layout and values as for a pool. boundary: as in
+ * cst_segmentation_evaluate_labels. resamples > 0 adds 95% bootstrap intervals over cases; seed: at
+ * most 2^53. *report belongs to the caller. */
 CST_API cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path,
                                                   const cst_pool_config *config, double boundary,
                                                   int32_t resamples, uint64_t seed,
@@ -75,11 +76,11 @@ typedef enum cst_map_format {
     CST_MAP_PNG = 3      /* the same as grey PNG of 8 or 16 bits */
 } cst_map_format;
 
-/* Predicts every case of a split and writes the maps as they are made; memory does not grow with
- * the number of cases. A path that ends in .npy, a pipe, a device or an open descriptor becomes one
- * array [cases, height, width(, classes)], for cases of one size; any other path a folder, new or
- * empty, with CASE.npy or CASE.png for each case. No file or folder is left at the path after a
- * failure. *cases and *pixels may be NULL. */
+/* Predicts every case of a split and writes the maps one by one, so memory use does not grow with
+ * the number of cases. A path that ends in .npy, a pipe, a device or an open descriptor receives
+ * one array [cases, height, width(, classes)], if all cases have the same size; any other path is a
+ * new or empty folder that receives CASE.npy or CASE.png for each case. After a failure nothing is
+ * left at the path. cases, pixels: receive the counts, or NULL. */
 CST_API cst_status cst_segmentation_predict(cst_context *context, const cst_model *model,
                                             cst_pool *pool, const char *split,
                                             cst_map_format format, const char *path, int64_t *cases,

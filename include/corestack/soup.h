@@ -21,14 +21,15 @@ extern "C" {
 typedef cst_status (*cst_soup_hook)(cst_context *context, void *user, const char *candidate,
                                     const char *predictions);
 
-/* For hooks: makes `message` the context's last error and returns `status` (CST_ERROR_INTERNAL for
- * CST_OK and for what is no status). */
+/* Sets the last error of the context to `message` and returns `status` (CST_ERROR_INTERNAL for
+ * CST_OK and for unknown values). For hooks. */
 CST_API cst_status cst_soup_fail(cst_context *context, cst_status status, const char *message);
 
 /* Evaluations of cst_soup_learned where 0 is given. */
 #define CST_SOUP_EVALUATIONS 200
 
-/* How candidates are scored, and searched. Zero-initialise, then set what is wanted. */
+/* How candidates are scored and searched. Zero-initialise, then set the fields that should differ
+ * from the default. */
 typedef struct cst_soup_config {
     cst_soup_hook hook;
     void *user;
@@ -49,28 +50,30 @@ typedef struct cst_soup_config {
     uint64_t seed;       /* of the search; at most 2^53 */
 } cst_soup_config;
 
-/* Writes the mean of the files to `out` (cst_checkpoints_mix with equal weights). *report (NULL:
- * not wanted) is the caller's. */
+/* Writes the average of the files to `out` (cst_checkpoints_mix with equal weights; "uniform soup"
+ * of Wortsman et al. 2022). *report belongs to the caller; NULL if not wanted. */
 CST_API cst_status cst_soup_uniform(cst_context *context, const char *const *paths, int32_t count,
                                     const char *out, cst_report **report);
 
-/* Scores each file by itself, then goes through them from the best to the worst and keeps each one
- * with which the mean of those kept scores no worse than without it (Recipe 1 of the paper). The
- * mean of the files kept is written to `out`: it is that of cst_soup_uniform of them in their order
- * in `paths`. Files that score alike are taken in that order too. The report has each step. */
+/* Scores each file, then goes through them from best to worst and keeps a file if the average of
+ * the kept files does not score worse with it ("greedy soup", Recipe 1 of Wortsman et al. 2022).
+ * Ties are taken in the order of `paths`. Writes the average of the kept files to `out`, equal to
+ * cst_soup_uniform of these files in the order of `paths`. The report contains every step; it
+ * belongs to the caller. */
 CST_API cst_status cst_soup_greedy(cst_context *context, const char *const *paths, int32_t count,
                                    const cst_soup_config *config, const char *out,
                                    cst_report **report);
 
-/* Searches the weights of a mix. The mean of all files and each file by itself are scored first,
- * the rest of the evaluations goes to a search around the mean (sep-CMA-ES); the best candidate
- * scored is written to `out`, of equal ones the first. The same files, labels, seed and predictions
- * give the same bytes. */
+/* Searches mixing weights. The average of all files and each single file are scored first; the
+ * remaining evaluations go to a search around the average with sep-CMA-ES (Ros and Hansen 2008).
+ * Writes the best candidate to `out`, the first one in case of ties. The same files, labels, seed
+ * and predictions give the same bytes. *report belongs to the caller. */
 CST_API cst_status cst_soup_learned(cst_context *context, const char *const *paths, int32_t count,
                                     const cst_soup_config *config, const char *out,
                                     cst_report **report);
 
-/* Removes what soups keep in a work folder, and the folder if nothing else is in it. */
+/* Removes the files that soups store in a work folder, and the folder itself if it is then empty.
+ */
 CST_API cst_status cst_soup_clear(cst_context *context, const char *work);
 
 #ifdef __cplusplus

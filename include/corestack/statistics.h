@@ -15,22 +15,25 @@ extern "C" {
  * outside the stated domain --------------------------------------------------------------------
  */
 
-/* P(|T| >= |t|) of Student's t with df > 0 degrees of freedom, not only whole ones. An infinite df
- * is the normal distribution. */
+/* Returns P(|T| >= |t|) for Student's t distribution with df > 0 degrees of freedom, which need not
+ * be an integer. Infinite df gives the normal distribution. */
 CST_API double cst_student_t_two_sided(double t, double df);
 
-/* P(Z <= z) and P(Z >= z) of the standard normal distribution. */
+/* Returns P(Z <= z) for the standard normal distribution. */
 CST_API double cst_normal_lower(double z);
+
+/* Returns P(Z >= z) for the standard normal distribution. */
 CST_API double cst_normal_upper(double z);
 
-/* The z with P(Z <= z) = p, for p in [0, 1]; infinite at its ends. */
+/* Returns the z with P(Z <= z) = p for p in [0, 1]; infinite at 0 and 1. */
 CST_API double cst_normal_quantile(double p);
 
-/* P(X >= x) of chi-square with df > 0 degrees of freedom; 1 for x <= 0. */
+/* Returns P(X >= x) for the chi-square distribution with df > 0 degrees of freedom; 1 for x <= 0.
+ */
 CST_API double cst_chi_square_upper(double x, double df);
 
-/* Probability of `successes` of `trials` fair coin flips, or a number as far from the middle or
- * farther on either side. 0 <= successes <= trials. */
+/* Returns the two-sided p-value of `successes` out of `trials` fair coin flips: the probability of
+ * a count at least as far from trials / 2. 0 <= successes <= trials. */
 CST_API double cst_binomial_two_sided(int64_t successes, int64_t trials);
 
 /* ---- tests ---- */
@@ -45,18 +48,21 @@ typedef struct cst_t_test {
     double p;  /* two-sided */
 } cst_t_test;
 
-/* Paired t-test of a [samples] against b [samples], for example two methods' losses. Where all
- * differences are equal there is no error to measure by: p is 1 (t 0) if they are 0, else p is 0 (t
- * infinite). CST_ERROR_ARGUMENT for fewer than 2 samples; CST_ERROR_INPUT, with the sample, for a
- * difference that is not finite. */
+/* Performs a paired t-test (Student 1908) of a [samples] against b [samples], e.g. the losses of
+ * two methods. If all differences are equal, the standard error is 0: p is 1 (t is 0) if they are
+ * 0, else p is 0 (t is infinite). CST_ERROR_ARGUMENT for fewer than 2 samples; CST_ERROR_INPUT,
+ * with the sample, for a difference that is not finite. */
 CST_API cst_status cst_paired_t_test(cst_context *context, const double *a, const double *b,
                                      int64_t samples, cst_t_test *out);
 
-/* p values adjusted for being `tests` many: min(1, tests p) by Bonferroni, and Holm's step-down,
- * which also bounds the probability of any false rejection and is never larger. p, out: [tests],
- * possibly the same array. CST_ERROR_ARGUMENT for a value outside [0, 1]. */
+/* Adjusts p-values for multiple tests by Bonferroni's method: min(1, tests * p). p, out: [tests],
+ * may be the same array. CST_ERROR_ARGUMENT for a value outside [0, 1]. */
 CST_API cst_status cst_bonferroni(cst_context *context, const double *p, int64_t tests,
                                   double *out);
+
+/* Adjusts p-values for multiple tests by Holm's step-down method (Holm 1979), which also controls
+ * the family-wise error rate and never gives larger values than Bonferroni's. p, out: [tests], may
+ * be the same array. CST_ERROR_ARGUMENT for a value outside [0, 1]. */
 CST_API cst_status cst_holm(cst_context *context, const double *p, int64_t tests, double *out);
 
 typedef struct cst_mcnemar_test {
@@ -71,9 +77,10 @@ typedef struct cst_mcnemar_test {
 /* Below this many samples that one method alone has right, McNemar's test is the exact one. */
 #define CST_MCNEMAR_EXACT_BELOW 25
 
-/* McNemar's test that two methods have the same top-1. first, second: [samples], not 0 where the
- * method's largest probability is the label's (`correct` of cst_metrics_per_sample). p is 1 where
- * the two are right on the same samples. */
+/* Performs McNemar's test (McNemar 1947) of whether two methods have the same top-1 accuracy: the
+ * exact binomial test if there are few discordant samples, else chi-square with Edwards' continuity
+ * correction. first, second: [samples], non-zero if the method is correct (`correct` of
+ * cst_metrics_per_sample). p is 1 if both are correct on the same samples. */
 CST_API cst_status cst_mcnemar(cst_context *context, const unsigned char *first,
                                const unsigned char *second, int64_t samples, cst_mcnemar_test *out);
 
@@ -87,9 +94,9 @@ typedef struct cst_rank_correlation {
 /* Up to this many samples Spearman's p value counts all orders of them. */
 #define CST_SPEARMAN_EXACT_UP_TO 9
 
-/* Spearman's rank correlation of x [samples] and y [samples]; equal values have the mean of their
- * ranks. CST_ERROR_ARGUMENT for fewer than 3 samples; CST_ERROR_INPUT for a value that is not
- * finite, or where all values of an array are equal and it has no order to correlate. */
+/* Computes Spearman's rank correlation (Spearman 1904) of x [samples] and y [samples]; ties get
+ * their mean rank. CST_ERROR_ARGUMENT for fewer than 3 samples; CST_ERROR_INPUT for a value that is
+ * not finite, or if all values of an array are equal. */
 CST_API cst_status cst_spearman(cst_context *context, const double *x, const double *y,
                                 int64_t samples, cst_rank_correlation *out);
 

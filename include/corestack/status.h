@@ -18,15 +18,15 @@ extern "C" {
     X(CST_ERROR_INPUT, 2, "the data are not usable as given")                                      \
     X(CST_ERROR_FORMAT, 3, "a file is not in the format it claims")                                \
     X(CST_ERROR_IO, 4, "a file could not be read or written")                                      \
-    X(CST_ERROR_MEMORY, 5, "memory ran out")                                                       \
-    X(CST_ERROR_MISMATCH, 6, "two inputs do not belong together")                                  \
-    X(CST_ERROR_LIMIT, 7, "a size is beyond what is supported")                                    \
+    X(CST_ERROR_MEMORY, 5, "out of memory")                                                        \
+    X(CST_ERROR_MISMATCH, 6, "two inputs do not match")                                            \
+    X(CST_ERROR_LIMIT, 7, "a size exceeds the supported limit")                                    \
     X(CST_ERROR_NUMERIC, 8, "a computation did not give a usable number")                          \
     X(CST_ERROR_CANCELLED, 9, "the progress callback asked to stop")                               \
     X(CST_ERROR_UNSUPPORTED, 10, "the request is understood but not supported")                    \
     X(CST_ERROR_INTERNAL, 11, "an internal check failed")                                          \
     X(CST_ERROR_BUSY, 12,                                                                          \
-      "another thread is inside a call with this context; give each thread a context of its own")
+      "another thread is inside a call with this context; give each thread its own context")
 
 #define CST_STATUS_ENUM(name, value, text) name = (value),
 typedef enum cst_status {
@@ -34,10 +34,11 @@ typedef enum cst_status {
 } cst_status;
 #undef CST_STATUS_ENUM
 
-/* The identifier of a code ("CST_ERROR_INPUT"); "unknown status" for a value not in the list. */
+/* Returns the identifier of a status, e.g. "CST_ERROR_INPUT"; "unknown status" for a value that is
+ * not in the list. Static. */
 CST_API const char *cst_status_name(cst_status status);
 
-/* What a code means, in words; never NULL. */
+/* Returns the meaning of a status in words; never NULL. Static. */
 CST_API const char *cst_status_text(cst_status status);
 
 #ifdef __cplusplus

@@ -137,7 +137,7 @@ class Detection(Folder):
     def test_errors(self):
         stack = corestack.fit(self.pool, **QUICK)
         for call, text in (
-            (lambda: stack.predict(self.pool, out="boxes.npy"), "with .json at its end"),
+            (lambda: stack.predict(self.pool, out="boxes.npy"), "use the extension .json"),
             (lambda: stack.predict({"yolo": np.zeros((3, 4))}), "give its path"),
             (lambda: corestack.evaluate([], self.pool / "none.json", task="detection"), "none.json"),
             (lambda: corestack.evaluate([{"image_id": -5}], self.pool / "test.json"), "detections.json"),

@@ -66,7 +66,7 @@ class Reading(Folder):
         self.refused(b"", "the file is empty")
         self.refused(b"\x93NUMPX" + bytes(20), "is not an npy file")
         self.refused(b"\x93NUMPY\x04\x00" + bytes(20), "is not an npy file")
-        self.refused(b"\x93NUMPY\x02\x00" + b"\xff" * 30, "more than 65536 are not read", corestack.LimitError)
+        self.refused(b"\x93NUMPY\x02\x00" + b"\xff" * 30, "the limit is 65536", corestack.LimitError)
         head = "{'descr': '<f4', 'fortran_order': False, 'shape': "
         for header in (
             head + "(4, 2), ", head + "(-4, 2)}", head + "[4, 2]}", head + "(4 2)}", head + "(4,,2)}", head + "(8)}",
@@ -77,10 +77,10 @@ class Reading(Folder):
             self.refused(encoded(header), "bad npy header")
         self.refused(encoded(head + "(" + "1, " * 9 + ")}"), "has 9 dimensions")
         for kind in ("O", "|O", "x9", "<f3", "<f4x", "M8[ns]", "V4", "", "<U0", "<U1048577", "f", "\x1b[31m", "\u00e9"):
-            self.refused(encoded(head.replace("<f4", kind) + "(4, 2)}"), "dtype .* is not read")
+            self.refused(encoded(head.replace("<f4", kind) + "(4, 2)}"), "dtype .* is not supported")
         for shape in ("4, 3", "2305843009213693952, 2", "4611686018427387904, 4"):
             self.refused(encoded(head + f"({shape})}}"), "truncated: .* needs")
-        self.refused(encoded(head + "(4, 1)}"), "needs 16 bytes after the header, 32 were found")
+        self.refused(encoded(head + "(4, 1)}"), "needs 16 bytes after the header, but 32 were found")
         self.refused(encoded(head + "(0, 9223372036854775807, 9223372036854775807)}", b""), "cannot be")
 
     def test_files_that_end_early(self):

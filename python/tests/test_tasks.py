@@ -210,7 +210,7 @@ class Regression(Folder):
         self.assertNotIn("nll_gaussian", each[0])
         for wrong, text in (
             (dict(y=y[1:]), "199 targets"),
-            (dict(y=y[:, 0]), "1 outputs where"),
+            (dict(y=y[:, 0]), "1 outputs, but"),
             (dict(variance=-variance), "variance"),
             (dict(variance=variance[:, 0]), "variance: has shape"),
             (dict(half_width={i / 20: variance for i in range(1, 12)}), "at most 8"),
@@ -227,7 +227,7 @@ class Regression(Folder):
             (dict(y=y[:, 0]), "1 outputs where the predictions have 2"),
             (dict(y=y[1:]), "199 targets where model0 has 200 rows"),
             (dict(y=np.where(np.arange(2) == 1, np.nan, y)), "row 0, output 1"),
-            (dict(y=np.full(y.shape, "a")), "targets of a regression are numbers"),
+            (dict(y=np.full(y.shape, "a")), "regression targets are numbers"),
             (dict(preds={**preds, "model2": preds["model2"] * np.nan}), "model2: row 0"),
             (dict(output="logit"), "output: is for probabilities"),
             (dict(task="ranking"), "task is 'ranking'"),
@@ -378,7 +378,7 @@ class Classification(Folder):
         paths = {name: self.path / f"test_{name}.npy" for name in preds}
         for given in (self.path, paths, list(paths.values())):
             for out in (member, "link.npy"):
-                with self.assertRaisesRegex(corestack.ArgumentError, "which is read here; name another"):
+                with self.assertRaisesRegex(corestack.ArgumentError, "an input of the command; name another"):
                     stack.predict(given, out=self.path / out)
             out = self.path / "new.npy"
             self.assertEqual(stack.predict(given, out=out)["samples"], 60)
@@ -391,7 +391,7 @@ class Classification(Folder):
         (self.path / "to").symlink_to("maps")
         files = [os.fsencode(self.path / name) for name in ("a.npz#x", "maps")] + [None]
         with mock.patch.object(_outputs.c.lib, "cst_pool_file", lambda _, place: files[place]):
-            for out, text in (("a.npz", "which is read"), ("maps/a.npy", "lies in the folder"), ("to/a.npy", "lies in")):
+            for out, text in (("a.npz", "an input of the command"), ("maps/a.npy", "is in the folder"), ("to/a.npy", "is in")):
                 with self.assertRaisesRegex(corestack.ArgumentError, text):
                     _outputs.refuse_inputs(os.fsencode(self.path / out), self.path / "pool.json", None)
             for out in ("b.npz", "maps.npy"):

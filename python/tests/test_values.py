@@ -138,9 +138,9 @@ class Others(Refused):
         arrays = list(PREDS.values())
         self.refused("there are no rows", corestack.fit, [a[:0] for a in arrays], Y[:0], error=corestack.InputError)
         self.refused("there are no rows", corestack.evaluate, P[:0], Y[:0], error=corestack.InputError)
-        self.refused("names: '1' is there twice", corestack.fit, {1: P, "1": P}, Y)
-        self.refused("names: 'a' is there twice", corestack.fit, arrays, Y, names=list("aabc"))
-        self.refused("classes: 'a' is there twice", corestack.fit, PREDS, Y, classes=list("aab"))
+        self.refused("names: '1' occurs twice", corestack.fit, {1: P, "1": P}, Y)
+        self.refused("names: 'a' occurs twice", corestack.fit, arrays, Y, names=list("aabc"))
+        self.refused("classes: 'a' occurs twice", corestack.fit, PREDS, Y, classes=list("aab"))
         for name in ("names", "classes", "methods"):
             self.refused(f"{name}: is 5.5", corestack.compare, arrays, Y, **{name: 5.5})
         self.refused("names: is 'abcd'", corestack.fit, arrays, Y, names="abcd")

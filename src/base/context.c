@@ -203,8 +203,8 @@ cst_status cst_context_set_memory(cst_context *context, size_t bytes) {
     CST_ENTER(context);
     if (bytes > 0 && bytes < MEMORY_MIN)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "memory must be 0 (a quarter of the machine's) or at least 64 MiB, got %zu "
-                        "bytes",
+                        "memory must be 0 (a quarter of the machine's memory) or at least 64 MiB, "
+                        "got %zu bytes",
                         bytes);
     context->memory = bytes == 0 ? quarter_of_memory() : bytes;
     return CST_OK;
@@ -238,7 +238,7 @@ const char *cst_last_error(const cst_context *context) {
     if (!context)
         return "no context";
     if (!CST_ALIVE(context, CONTEXT))
-        return "the context was freed before this call, or is no context";
+        return "the context was freed before this call, or is not a context";
     return refused == context ? cst_status_text(CST_ERROR_BUSY) : context->error;
 }
 

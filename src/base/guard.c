@@ -36,16 +36,15 @@ bool cst_size_fits(int64_t rows, int64_t columns, size_t bytes) {
 }
 
 cst_status cst_fail_size(cst_context *context, const char *call, int64_t rows, int64_t columns) {
-    return cst_fail(
-        context, CST_ERROR_LIMIT,
-        "%s: an array of %lld x %lld numbers is larger than any memory; check the sizes", call,
-        (long long)rows, (long long)columns);
+    return cst_fail(context, CST_ERROR_LIMIT,
+                    "%s: an array of %lld x %lld numbers does not fit into memory; check the sizes",
+                    call, (long long)rows, (long long)columns);
 }
 
 cst_status cst_fail_seed(cst_context *context, const char *call, uint64_t seed) {
     return cst_fail(context, CST_ERROR_ARGUMENT,
-                    "%s: the seed must be 0 to %llu, which is what documents hold exactly, got "
-                    "%llu",
+                    "%s: the seed must be 0 to %llu, the largest integer that JSON documents hold "
+                    "exactly, got %llu",
                     call, (unsigned long long)CST_SEED_MAX, (unsigned long long)seed);
 }
 
@@ -58,7 +57,7 @@ cst_status cst_check_texts(cst_context *context, const char *call, const char *l
                            const char *const *texts, int32_t count) {
     for (int32_t i = 0; i < count; i++)
         if (!texts || !texts[i])
-            return cst_fail(context, CST_ERROR_ARGUMENT, "%s: text %d of the %d of `%s` is NULL",
+            return cst_fail(context, CST_ERROR_ARGUMENT, "%s: string %d of the %d of `%s` is NULL",
                             call, (int)i, (int)count, list);
     return CST_OK;
 }
@@ -73,7 +72,6 @@ bool cst_is_alive(const void *handle, cst_mark mark) {
 
 cst_status cst_fail_handle(cst_context *context, const char *call, const char *what) {
     return cst_fail(context, CST_ERROR_ARGUMENT,
-                    "%s: what is given as the %s was freed before this call, or is no %s", call,
-                    what, what);
+                    "%s: the %s was freed before this call, or is not a %s", call, what, what);
 }
 #endif

@@ -96,8 +96,8 @@ cst_status cst_temporary_file(cst_context *context, size_t bytes, int *fd) {
         if (file >= 0)
             (void)close(file);
         return cst_fail(context, CST_ERROR_IO,
-                        "%s: no temporary file of %zu bytes: %s; set TMPDIR to a folder with room "
-                        "or give more memory",
+                        "%s: cannot create a temporary file of %zu bytes: %s; set TMPDIR to a "
+                        "folder with enough space, or give more memory",
                         folder, bytes, strerror(reason));
     }
     *fd = file;
@@ -117,7 +117,7 @@ void *cst_large_map(cst_context *context, cst_large *large, size_t bytes) {
     int reason = errno;
     (void)close(fd);
     if (start == MAP_FAILED) {
-        (void)cst_fail(context, CST_ERROR_MEMORY, "%zu bytes cannot be mapped: %s", whole,
+        (void)cst_fail(context, CST_ERROR_MEMORY, "cannot map %zu bytes: %s", whole,
                        strerror(reason));
         return NULL;
     }

@@ -68,7 +68,7 @@ static void *allocate(cst_context *context, size_t count, size_t size, size_t ei
     if (!cst_size_mul(count, size, &bytes) ||
         !cst_size_add(bytes, ALIGNMENT + sizeof head, &padded) || padded > PTRDIFF_MAX) {
         (void)cst_fail(context, CST_ERROR_MEMORY,
-                       "a size overflows: %zu elements of %zu bytes do not fit in memory", count,
+                       "size overflow: %zu elements of %zu bytes do not fit into memory", count,
                        size);
         return NULL;
     }
@@ -86,7 +86,7 @@ static void *allocate(cst_context *context, size_t count, size_t size, size_t ei
             cst_large_release(head.large, bytes);
         (void)cst_fail(
             context, CST_ERROR_MEMORY,
-            "out of memory: %zu bytes were asked for; use fewer rows or members, or more memory",
+            "out of memory: %zu bytes were requested; use fewer rows or members, or more memory",
             bytes);
         return NULL;
     }

@@ -189,11 +189,11 @@ cst_status cst_options_set(cst_context *context, cst_options *options, const cha
     CST_CHECK(context, options, OPTIONS, "options");
     if (!options || !key || !value)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_options_set: options, a key and a value are needed");
+                        "cst_options_set: options, key and value are required");
     int id = find_key(key);
     if (id < 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "there is no option '%s'; `corestack fit --help` lists them", key);
+                        "unknown option '%s'; `corestack options` lists them", key);
     cst_status status = set_id(context, options, (cst_option_id)id, value);
     if (status == CST_OK)
         options->given[id] = true;
@@ -224,14 +224,14 @@ cst_status cst_options_preset(cst_context *context, cst_options *options, const 
     CST_CHECK(context, options, OPTIONS, "options");
     if (!options || !preset)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_options_preset: options and a preset are needed");
+                        "cst_options_preset: options and preset are required");
     const char *known = NULL;
     for (size_t i = 0; cst_preset_at(i); i++)
         if (strcmp(cst_preset_at(i), preset) == 0)
             known = cst_preset_at(i);
     if (!known)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "there is no preset '%s'; use default, paper or prototype", preset);
+                        "unknown preset '%s'; use default, paper or prototype", preset);
     cst_status status = CST_OK;
     for (int id = 0; status == CST_OK && id < CST_OPT_COUNT; id++)
         status = set_id(context, options, (cst_option_id)id, SPECS[id].initial);
@@ -248,7 +248,8 @@ cst_status cst_options_create(cst_context *context, cst_options **out) {
         *out = NULL;
     CST_ENTER(context);
     if (!out)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_options_create: no place for the result");
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "cst_options_create: the options are required");
     *out = cst_alloc(context, 1, sizeof **out);
     if (!*out)
         return cst_why(context, CST_ERROR_MEMORY);

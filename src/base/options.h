@@ -10,151 +10,163 @@
 
 /* X(identifier, key, type, default, least, most, choices, help) */
 #define CST_OPTION_LIST_ALL(X)                                                                     \
-    X(SEED, "seed", INTEGER, "0", 0, 9007199254740992.0, "", "Seed of every random choice.")       \
+    X(SEED, "seed", INTEGER, "0", 0, 9007199254740992.0, "", "Seed of all random choices.")        \
     X(FOLDS_COUNT, "folds.count", INTEGER, "5", 2, 100, "",                                        \
-      "Folds to make where the pool brings none.")                                                 \
+      "Number of folds, if the pool does not define folds.")                                       \
     X(EVALUATE_NESTED, "evaluate.nested", BOOLEAN, "true", 0, 1, "",                               \
-      "Score the whole procedure on out-of-fold rows by refitting everything inside each fold.")   \
+      "Score the whole procedure on out-of-fold rows by refitting everything within each fold.")   \
     X(FIT_BALANCE, "fit.balance", REAL, "0", 0, 1, "",                                             \
-      "Weight of a row in the losses of log-linear pool and selection: (rows / (classes rows of "  \
-      "its class)) to this power. 0: all alike; 1: all classes alike.")                            \
+      "Class weighting in the losses of the log-linear pool and of selection: 0 = none, 1 = "      \
+      "every class counts the same. A row has the weight (rows / (classes * rows of its class)) "  \
+      "^ value.")                                                                                  \
     X(REDUNDANCY_MEASURE, "redundancy.measure", CHOICE, "cka", 0, 0, "cka|pearson|none",           \
-      "Similarity by which redundant members are found (S1).")                                     \
+      "Similarity measure used to find redundant members (S1).")                                   \
     X(CKA_RULE, "cka.rule", CHOICE, "threshold", 0, 0, "threshold|elbow|cv",                       \
-      "How the CKA threshold is set: given, the largest gap, or cross-validated loss.")            \
+      "How the CKA threshold is chosen: cka.threshold, the largest gap, or cross-validated loss.") \
     X(CKA_THRESHOLD, "cka.threshold", REAL, "0.995", 0, 1, "",                                     \
-      "A member whose CKA with a better kept one exceeds this is redundant.")                      \
+      "A member is redundant if its CKA with a better member that is kept exceeds this "           \
+      "threshold.")                                                                                \
     X(CKA_ESTIMATOR, "cka.estimator", CHOICE, "auto", 0, 0, "auto|exact|nystrom|probes|sample",    \
-      "How CKA is computed; auto takes what is cheap (docs/redundancy.md).")                       \
+      "How CKA is computed; auto picks a fast estimator (docs/redundancy.md).")                    \
     X(CKA_STATISTIC, "cka.statistic", CHOICE, "biased", 0, 0, "biased|unbiased",                   \
-      "HSIC as the V-statistic of the paper or the unbiased U-statistic.")                         \
+      "HSIC estimate: the V-statistic of the paper (biased) or the U-statistic (unbiased).")       \
     X(CKA_LANDMARK_RULE, "cka.landmark_rule", CHOICE, "residual", 0, 0, "residual|uniform",        \
-      "Nystrom landmarks by residual trace or uniformly at random (the paper).")                   \
-    X(CKA_LANDMARKS, "cka.landmarks", INTEGER, "0", 0, 65536, "", "Nystrom landmarks; 0 chooses.") \
-    X(CKA_PROBES, "cka.probes", INTEGER, "0", 0, 65536, "", "Random probes; 0 chooses.")           \
+      "How Nystrom landmarks are chosen: by residual trace, or uniformly at random as in the "     \
+      "paper.")                                                                                    \
+    X(CKA_LANDMARKS, "cka.landmarks", INTEGER, "0", 0, 65536, "",                                  \
+      "Number of Nystrom landmarks; 0 = automatic.")                                               \
+    X(CKA_PROBES, "cka.probes", INTEGER, "0", 0, 65536, "",                                        \
+      "Number of random probes; 0 = automatic.")                                                   \
     X(CKA_ROWS, "cka.rows", INTEGER, "0", 0, 1000000, "",                                          \
-      "Rows whose pairs cka.estimator=sample takes; 0: what takes a few seconds.")                 \
+      "Number of rows that cka.estimator=sample compares in pairs; 0 = as many as take a few "     \
+      "seconds.")                                                                                  \
     X(CKA_LSH, "cka.lsh", CHOICE, "auto", 0, 0, "auto|on|off",                                     \
-      "Whether only pairs that hashing proposes are compared; auto: from 200 members.")            \
+      "Compare only the pairs that locality-sensitive hashing proposes; auto = with 200 or more "  \
+      "members.")                                                                                  \
     X(PEARSON_THRESHOLD, "pearson.threshold", REAL, "0.95", 0, 1, "",                              \
-      "The same threshold for Pearson correlation of the flattened predictions.")                  \
+      "The same threshold for the Pearson correlation of the flattened predictions.")              \
     X(KEEP_MAX, "keep.max", INTEGER, "0", 0, 1000000, "",                                          \
-      "Keep at most this many members; 0: no cap.")                                                \
+      "Maximum number of members to keep; 0 = no limit.")                                          \
     X(KEEP_FRACTION, "keep.fraction", REAL, "0.6", 0, 1, "",                                       \
-      "Keep at most this share of the members, and at least three; 0 or 1: no cap.")               \
+      "Maximum fraction of the members to keep, but at least three members; 0 or 1 = no limit.")   \
     X(KEEP_MAX_FLOPS, "keep.max_flops", REAL, "0", 0, 1e30, "",                                    \
-      "Keep members of at most this many FLOPs in total; 0: no cap.")                              \
+      "Maximum total FLOPs of the kept members; 0 = no limit.")                                    \
     X(KEEP_MAX_LATENCY, "keep.max_latency", REAL, "0", 0, 1e30, "",                                \
-      "Keep members of at most this many milliseconds in total; 0: no cap.")                       \
+      "Maximum total latency of the kept members, in milliseconds; 0 = no limit.")                 \
     X(SELECT_DIRECTION, "select.direction", CHOICE, "backward", 0, 0,                              \
-      "none|forward|backward|both", "Loss-aware selection in log-linear space.")                   \
+      "none|forward|backward|both",                                                                \
+      "Direction of the search for members by held-out loss, in log-linear space.")                \
     X(SELECT_RULE, "select.rule", CHOICE, "non-inferior", 0, 0,                                    \
       "best|one-se|tolerance|non-inferior",                                                        \
-      "Which size on the path: least held-out loss; smallest within one standard error of it; "    \
-      "smallest within the tolerance of it; smallest that is within the tolerance of all members " \
-      "with confidence.")                                                                          \
+      "Which set on the search path is kept: best = lowest held-out loss; one-se or tolerance = "  \
+      "smallest set within one standard error, or within select.tolerance, of it; non-inferior = " \
+      "smallest set that is, with confidence, within select.tolerance of all members.")            \
     X(SELECT_TOLERANCE, "select.tolerance", REAL, "0.005", 0, 1, "",                               \
-      "Relative excess of held-out NLL that a smaller set may have.")                              \
+      "Relative increase in held-out NLL that is accepted for a smaller set.")                     \
     X(SELECT_PRIOR, "select.prior", REAL, "10", 1e-6, 1e12, "",                                    \
-      "Precision of the log-linear weights during selection, total scale.")                        \
+      "Prior precision of the log-linear weights during selection, for the total loss.")           \
     X(SELECT_MAX_ROWS, "select.max_rows", INTEGER, "100000", 0, 9007199254740992.0, "",            \
-      "Most samples that selection and the prior's cross-validation look at, thinned evenly in "   \
-      "each fold; fits use all of them. 0: no limit.")                                             \
+      "Maximum number of samples for selection and for cross-validating the prior, thinned "       \
+      "evenly within each fold; fits use all samples. 0 = no limit.")                              \
     X(META_LEARNERS, "meta.learners", LIST, "log-linear", 0, 0,                                    \
       "ridge|elastic-net|lasso|log-linear", "Meta-learners to fit and blend (S3).")                \
     X(GATE_MODE, "gate.mode", CHOICE, "learned", 0, 0, "learned|prototype|none",                   \
-      "Meta-features of the linear meta-learners: learned gate, the prototype's six, or none "     \
-      "(S2).")                                                                                     \
-    X(GATE_HIDDEN, "gate.hidden", INTEGER, "32", 1, 4096, "", "Hidden units of the gate.")         \
+      "Meta-features for the linear meta-learners: the learned gate, the six features of the "     \
+      "prototype, or none (S2).")                                                                  \
+    X(GATE_HIDDEN, "gate.hidden", INTEGER, "32", 1, 4096, "",                                      \
+      "Number of hidden units of the gate.")                                                       \
     X(GATE_EPOCHS, "gate.epochs", INTEGER, "30", 1, 100000, "",                                    \
-      "Most passes over the gate's rows.")                                                         \
-    X(GATE_LEARNING_RATE, "gate.learning_rate", REAL, "0.001", 1e-9, 1, "", "Adam's step size.")   \
-    X(GATE_BATCH, "gate.batch", INTEGER, "256", 1, 1048576, "", "Rows of a mini-batch.")           \
+      "Maximum number of passes over the gate's training rows.")                                   \
+    X(GATE_LEARNING_RATE, "gate.learning_rate", REAL, "0.001", 1e-9, 1, "", "Step size of Adam.")  \
+    X(GATE_BATCH, "gate.batch", INTEGER, "256", 1, 1048576, "", "Rows in a mini-batch.")           \
     X(GATE_VALIDATION, "gate.validation", REAL, "0.1", 0, 0.9, "",                                 \
-      "Share of the samples held out for early stopping.")                                         \
+      "Fraction of the samples held out for early stopping.")                                      \
     X(GATE_PATIENCE, "gate.patience", INTEGER, "5", 1, 100000, "",                                 \
-      "Epochs without improvement before the gate's training stops.")                              \
+      "Number of epochs without improvement after which training of the gate stops.")              \
     X(GATE_MAX_ROWS, "gate.max_rows", INTEGER, "20000", 1, 1e9, "",                                \
-      "Most (sample, class) rows the gate is trained on; beyond it, an importance sample.")        \
+      "Maximum number of (sample, class) rows to train the gate on; larger sets are importance "   \
+      "sampled.")                                                                                  \
     X(LAMBDA_RULE, "lambda.rule", CHOICE, "cv", 0, 0, "star|cv|gcv|evidence",                      \
-      "How the penalty of the linear meta-learners is set (S3).")                                  \
+      "How the penalty of the linear meta-learners is chosen (S3).")                               \
     X(LAMBDA_NOISE, "lambda.noise", CHOICE, "median", 0, 0, "median|mp",                           \
-      "Noise level of the spectrum: median of its lower half, or Marchenko-Pastur bulk.")          \
+      "Noise level of the spectrum: the median of its lower half, or a fit of the "                \
+      "Marchenko-Pastur bulk.")                                                                    \
     X(ELASTIC_NET_L1_RATIO, "elastic_net.l1_ratio", REAL, "0.5", 0, 1, "",                         \
-      "Share of the l1 norm in the elastic net's penalty.")                                        \
+      "Share of the L1 norm in the elastic-net penalty.")                                          \
     X(LOGLINEAR_BIAS, "loglinear.bias", BOOLEAN, "true", 0, 1, "",                                 \
-      "One bias per class in the log-linear pool.")                                                \
+      "Fit one bias per class in the log-linear pool.")                                            \
     X(LOGLINEAR_NONNEGATIVE, "loglinear.nonnegative", BOOLEAN, "false", 0, 1, "",                  \
-      "Weights of the log-linear pool, also during selection, at or above 0: no member's vote is " \
-      "turned around.")                                                                            \
+      "Restrict the log-linear pool, and selection, to non-negative weights.")                     \
     X(LOGLINEAR_PRIOR, "loglinear.prior", CHOICE, "cv", 0, 0, "cv|evidence|fixed",                 \
-      "Prior precisions of the log-linear pool: weights by held-out loss, both by the evidence, "  \
-      "or the two below.")                                                                         \
+      "How the prior precisions of the log-linear pool are chosen: the one of the weights by "     \
+      "held-out loss (cv), both by maximum evidence, or both fixed at the next two options.")      \
     X(LOGLINEAR_PRIOR_WEIGHTS, "loglinear.prior_weights", REAL, "10", 1e-6, 1e12, "",              \
-      "Prior precision of the log-linear weights around 1/K, total scale.")                        \
+      "Prior precision of the log-linear weights around 1/K, for the total loss.")                 \
     X(LOGLINEAR_PRIOR_BIAS, "loglinear.prior_bias", REAL, "30", 1e-6, 1e12, "",                    \
-      "Prior precision of the class biases around 0, total scale.")                                \
+      "Prior precision of the class biases around 0, for the total loss.")                         \
     X(LOGLINEAR_CUT, "loglinear.cut", REAL, "0.001", 0, 0.1, "",                                   \
-      "Above 64 classes, a class whose mean probability in a sample is below this stands for "     \
-      "others like it while the log-linear pool is fitted; the last steps are on every class. "    \
-      "0: every class all the time.")                                                              \
+      "With more than 64 classes, classes whose mean probability in a sample is below this value " \
+      "are grouped while the log-linear pool is fitted; the last steps use every class. 0 = "      \
+      "never group.")                                                                              \
     X(BLEND_RULE, "blend.rule", CHOICE, "laplace", 0, 0,                                           \
       "laplace|inverse-rmse|minimum-variance|greedy|stacking|uniform",                             \
       "How the meta-learners are blended (S4).")                                                   \
     X(BLEND_TEMPERATURE, "blend.temperature", REAL, "1", 1e-6, 1e12, "",                           \
-      "Temperature of the Laplace weights; 1 is the paper.")                                       \
+      "Temperature of the Laplace weights; 1 as in the paper.")                                    \
     X(BLEND_LOSS, "blend.loss", CHOICE, "total", 0, 0, "total|mean",                               \
-      "Scale of loss and curvature in the Laplace weights.")                                       \
+      "Use the total or the mean loss and curvature in the Laplace weights.")                      \
     X(PROBABILITY_MAP, "probability.map", CHOICE, "clip", 0, 0, "clip|simplex",                    \
-      "How linear scores become probabilities.")                                                   \
+      "How linear scores are turned into probabilities.")                                          \
     X(DETECT_IOU, "detect.iou", REAL, "0.55", 0.05, 1, "",                                         \
-      "Detection: IoU from which boxes of several members are one object.")                        \
+      "Detection: minimum IoU for boxes of different members to count as one object.")             \
     X(DETECT_MIN_SCORE, "detect.min_score", REAL, "0", 0, 1, "",                                   \
-      "Detection: members' boxes with a lower score are left out.")                                \
+      "Detection: boxes of members with a lower score are ignored.")                               \
     X(DETECT_MAX_BOXES, "detect.max_boxes", INTEGER, "100", 1, 1000000, "",                        \
-      "Detection: most boxes of a member in an image and category, best first.")                   \
+      "Detection: maximum number of boxes per member, image and category; the highest scores are " \
+      "kept.")                                                                                     \
     X(DETECT_SELECT, "detect.select", BOOLEAN, "false", 0, 1, "",                                  \
-      "Detection: whether the preset default selects members on held-out loss; setting a key of "  \
-      "select.* turns it on.")                                                                     \
+      "Detection: let preset default select members by held-out loss; setting any select.* "       \
+      "option turns this on.")                                                                     \
     X(DETECT_KEEP_FRACTION, "detect.keep_fraction", REAL, "1", 1e-9, 1, "",                        \
-      "Detection: what keep.fraction is in the preset default, unless that is set.")               \
+      "Detection: replaces keep.fraction in preset default, unless keep.fraction is set.")         \
     X(DETECT_PRIOR_WEIGHTS, "detect.prior_weights", REAL, "1000", 0, 1e12, "",                     \
-      "Detection: what loglinear.prior_weights is in the preset default, with loglinear.prior "    \
-      "fixed, unless one of the two is set; 0: what they say.")                                    \
+      "Detection: replaces loglinear.prior_weights in preset default, with "                       \
+      "loglinear.prior=fixed, unless one of those two is set; 0 = do not replace.")                \
     X(DETECT_TARGET_IOU, "detect.target_iou", REAL, "0.5", 0.05, 1, "",                            \
-      "Detection: IoU with a true box from which a fused box counts as right while fitting.")      \
+      "Detection: minimum IoU with a true box for a fused box to count as correct during "         \
+      "fitting.")                                                                                  \
     X(DETECT_BOX_WEIGHTS, "detect.box_weights", CHOICE, "precision", 0, 0,                         \
       "precision|stack|equal",                                                                     \
-      "Detection: weights of the members in fused boxes, beside the scores: by the measured "      \
-      "error of their edges in each category, those of the stack, or all alike.")                  \
+      "Detection: weights of the members when boxes are averaged: from the measured error of "     \
+      "their box edges in each category (precision), those of the stack, or equal.")               \
     X(REFIT_DROP, "refit.drop", BOOLEAN, "false", 0, 1, "",                                        \
-      "Drop a kept member whose removal changes the nested loss by less than its standard error, " \
-      "and refit.")                                                                                \
+      "Drop a kept member if removing it changes the nested loss by less than its standard "       \
+      "error, and refit.")                                                                         \
     X(SEGMENT_PIXELS, "segment.pixels", INTEGER, "50000", 100, 1e9, "",                            \
-      "Segmentation: pixels that a fit is made on, sampled from those that count.")                \
+      "Segmentation: number of pixels to fit on, sampled from those that are not ignored.")        \
     X(SEGMENT_BALANCE, "segment.balance", REAL, "0", 0, 1, "",                                     \
-      "Segmentation: 0 samples classes as they occur, 1 equal numbers of each; the biases of the " \
-      "log-linear pool undo it.")                                                                  \
+      "Segmentation: 0 samples classes as they occur, 1 samples the same number of pixels from "   \
+      "each; the class biases of the log-linear pool correct for it.")                             \
     X(SEGMENT_BOUNDARY, "segment.boundary", REAL, "0.0075", 0.0001, 10000, "",                     \
-      "Segmentation: width of the band of the boundary scores, in pixels where at least 1, else "  \
-      "as a share of the image's diagonal.")                                                       \
+      "Segmentation: width of the band for boundary scores, in pixels if at least 1, else as a "   \
+      "fraction of the image diagonal.")                                                           \
     X(SEGMENT_DECISION, "segment.decision", CHOICE, "miou", 0, 0, "argmax|miou",                   \
-      "Segmentation: label maps by the largest probability, or by offsets of the classes that "    \
-      "raise the out-of-fold mIoU.")                                                               \
+      "Segmentation: how label maps are decided: by the largest probability (argmax), or with "    \
+      "class offsets that maximise out-of-fold mIoU.")                                             \
     X(LINEAR_POOL_PRIOR, "linear_pool.prior", CHOICE, "evidence", 0, 0, "cv|evidence|fixed",       \
-      "Regression: prior precision of the linear pool's weights, by held-out error, by the "       \
-      "evidence, or loglinear.prior_weights.")                                                     \
+      "Regression: how the prior precision of the linear pool's weights is chosen: by held-out "   \
+      "error (cv), by maximum evidence, or fixed at loglinear.prior_weights.")                     \
     X(LINEAR_POOL_CENTER, "linear_pool.center", REAL, "4", 0, 16, "",                              \
-      "Regression: what the linear pool's weights are drawn to: 1 / (mean squared error) to this " \
-      "power, divided by their sum. 0: the average.")                                              \
+      "Regression: prior mean of the linear pool's weights: (1 / mean squared error) ^ value, "    \
+      "normalised to sum 1. 0 = equal weights.")                                                   \
     X(LINEAR_POOL_NONNEGATIVE, "linear_pool.nonnegative", BOOLEAN, "false", 0, 1, "",              \
-      "Regression: weights of the linear pool at or above 0.")                                     \
+      "Regression: restrict the linear pool to non-negative weights.")                             \
     X(VARIANCE_RULE, "variance.rule", CHOICE, "auto", 0, 0, "auto|constant|disagreement",          \
-      "Regression: noise the same for every sample, growing with the members' disagreement, or "   \
-      "whichever of the two has the lower held-out NLL.")                                          \
+      "Regression: noise variance that is constant, or that grows with the members' "              \
+      "disagreement; auto = whichever has the lower held-out NLL.")                                \
     X(INTERVAL_RULE, "interval.rule", CHOICE, "conformal", 0, 0, "conformal|gaussian",             \
-      "Regression: intervals by quantiles of cross-fitted residuals or of the normal "             \
-      "distribution.")
+      "Regression: intervals from quantiles of cross-fitted residuals (conformal) or from the "    \
+      "normal distribution.")
 
 #define CST_OPTION_ENUM(id, key, type, initial, least, most, choices, help) CST_OPT_##id,
 typedef enum cst_option_id { CST_OPTION_LIST_ALL(CST_OPTION_ENUM) CST_OPT_COUNT } cst_option_id;

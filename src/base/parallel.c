@@ -33,10 +33,10 @@ static int threads_for(cst_context *context, int64_t tasks) {
     const char *why = NULL;
     int ready = cst_threads_ready(context, threads, &why);
     if (why)
-        cst_notice(context,
-                   "the system starts no more than %d of %d threads: %s; results are the same, "
-                   "with %d thread%s",
-                   ready, affordable, why, ready, ready == 1 ? "" : "s");
+        cst_notice(
+            context,
+            "the system starts only %d of %d threads: %s; results are the same, with %d thread%s",
+            ready, affordable, why, ready, ready == 1 ? "" : "s");
     return ready;
 }
 
@@ -100,8 +100,8 @@ static cst_status run_side_by_side(loop *l, int threads) {
             status = l->failure;
         } else {
             status = cst_fail(context, CST_ERROR_CANCELLED,
-                              "the process was forked inside this call, which the child cannot go "
-                              "on with; end the child, or call again");
+                              "the process was forked during this call, and the child cannot "
+                              "continue it; end the child, or call again");
         }
         cst_poll_done(context);
     }

@@ -95,7 +95,7 @@ static cst_status make_room(cst_context *context, cst_seen *seen) {
 
 cst_status cst_seen_refuse(cst_context *context, const char *path) {
     return cst_fail(context, CST_ERROR_IO,
-                    "%s: the file was replaced or changed while it was being read; run this "
+                    "%s: the file was replaced or changed while it was being read; run the command "
                     "again when nothing writes to it",
                     path);
 }

@@ -139,7 +139,7 @@ static bool has_room(int number) {
 static const char *const no_memory =
     "memory is limited; raise the limit (ulimit -v, ulimit -d) or free memory";
 static const char *const no_process =
-    "their number is limited; raise ulimit -u or the container's limit of processes";
+    "the number of threads is limited; raise ulimit -u or the process limit of the container";
 
 /* ---- the pool ---- */
 

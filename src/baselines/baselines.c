@@ -49,15 +49,14 @@ cst_status cst_baseline_fit_run(cst_context *context, const cst_baseline *baseli
         .baseline = baseline, .members = view->members, .classes = view->classes};
     if (view->members < 1 || view->rows < 1 || !view->labels)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%s needs labelled rows of at least one member", baseline->name);
+                        "%s needs labelled rows and at least one member", baseline->name);
     if (baseline->applies && !baseline->applies(data))
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s does not apply to this pool: no member is tagged for it",
                         baseline->name);
     if (baseline->rows_alike && view->weights)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s counts all rows alike, and these have weights; leave the method or the "
-                        "weights out",
+                        "%s does not support row weights; leave out the method or the weights",
                         baseline->name);
     out->weights = cst_alloc(context, (size_t)view->members, sizeof *out->weights);
     out->uses = cst_alloc(context, (size_t)view->members, sizeof *out->uses);

@@ -26,7 +26,7 @@ cst_status cst_blend_laplace(cst_context *context, int32_t count, const double *
                              double *weights) {
     if (!(temperature > 0) || !(scale > 0))
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "blend temperature %g and scale %g must be above 0", temperature, scale);
+                        "blend temperature %g and scale %g must be positive", temperature, scale);
     double least = INFINITY;
     for (int32_t m = 0; m < count; m++) {
         weights[m] = nll[m] + (logdet ? 0.5 * logdet[m] : 0);
@@ -313,7 +313,7 @@ static cst_status weights_of(cst_context *context, const cst_blend_evidence *evi
         uniform(evidence->members, weights);
         return CST_OK;
     }
-    return cst_fail(context, CST_ERROR_ARGUMENT, "blend rule %d is not known", (int)options->rule);
+    return cst_fail(context, CST_ERROR_ARGUMENT, "unknown blend rule %d", (int)options->rule);
 }
 
 cst_status cst_blend_weights(cst_context *context, const cst_view *oof, const double *nll,

@@ -180,8 +180,8 @@ static cst_status gather_block(cst_context *context, void *user, int64_t block, 
         for (int64_t i = 0; i < count; i++) {
             if (!(sums[i] > 0) || !isfinite(sums[i]))
                 status = cst_fail(context, CST_ERROR_INPUT,
-                                  "member %d sums to %g in row %lld: not a distribution", k,
-                                  sums[i], (long long)(first + i));
+                                  "member %d sums to %g in row %lld, so it is not a distribution",
+                                  k, sums[i], (long long)(first + i));
             sum[k] += sums[i] - 1;
             off = fmax(off, fabs(sums[i] - 1));
             truth[i] = rows[i * width + cst_view_label(view, first + i)];

@@ -108,8 +108,8 @@ static cst_status loss_block(cst_context *context, void *user, int64_t block, do
             int32_t label = cst_view_label(view, first + i);
             if (!mix_row(s, mean + (size_t)i * width, rows + (size_t)i * width, p))
                 status = cst_fail(context, CST_ERROR_INPUT,
-                                  "member %d does not sum to a positive number in row %lld: not a "
-                                  "distribution",
+                                  "member %d does not sum to a positive number in row %lld, so it "
+                                  "is not a distribution",
                                   k, (long long)(first + i));
             sum[k] += cst_view_weight(view, first + i) * row_loss(s, p, label);
         }

@@ -176,8 +176,9 @@ static cst_status minimise(cst_context *context, stacking *s, double *weights, d
             *gap = optimality_gap(s);
     }
     if (status == CST_OK && *gap > 1e3 * GAP)
-        cst_notice(context, "stacking weights are within %.1e nats of the optimum, not %.0e", *gap,
-                   GAP);
+        cst_notice(context,
+                   "the stacking weights are within %.1e nats of the optimum, not within %.0e",
+                   *gap, GAP);
     return status;
 }
 

@@ -14,7 +14,7 @@ static cst_status check_options(cst_context *context, const cst_bound_work *work
     if (work->delta > 0 && work->delta < 1 && work->alpha > 0 && work->alpha < 1)
         return CST_OK;
     return cst_fail(context, CST_ERROR_ARGUMENT,
-                    "cst_bound: delta and alpha are probabilities between 0 and 1");
+                    "cst_bound: delta and alpha must be probabilities between 0 and 1");
 }
 
 /* That bounds can be valid here: independent rows, which the model was not fitted on. */
@@ -22,17 +22,16 @@ static cst_status check_split(cst_context *context, const cst_bound_work *work) 
     const char *split = work->split;
     if (cst_model_task(work->model) != CST_TASK_CLASSIFICATION ||
         cst_pool_task(work->pool) != CST_TASK_CLASSIFICATION)
-        return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "bounds are there for classification: the model's task is %s, the pool's "
-                        "%s",
-                        cst_task_name(cst_model_task(work->model)),
-                        cst_task_name(cst_pool_task(work->pool)));
+        return cst_fail(
+            context, CST_ERROR_UNSUPPORTED,
+            "bounds are for classification only: the model's task is %s, the pool's task is %s",
+            cst_task_name(cst_model_task(work->model)), cst_task_name(cst_pool_task(work->pool)));
     if (!cst_pool_has_split(work->pool, split))
         return cst_fail(context, CST_ERROR_INPUT, "the pool has no split '%s'", split);
     if (cst_pool_conditions(work->pool, split) > 0)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "split '%s' holds several conditions, whose rows are not independent; name "
-                        "one without",
+                        "split '%s' has several conditions, whose rows are not independent; name a "
+                        "split without conditions",
                         split);
     return CST_OK;
 }
@@ -121,7 +120,7 @@ cst_status cst_bound(cst_context *context, const cst_model *model, cst_pool *poo
     CST_SEED(context, options ? options->seed : 0);
     if (!model || !pool || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_bound: a model, a pool and a place for the report are needed");
+                        "cst_bound: model, pool and report are required");
     cst_bound_options o = options ? *options : (cst_bound_options){0};
     cst_bound_work work = {.model = model,
                            .pool = pool,

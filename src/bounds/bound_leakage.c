@@ -155,13 +155,13 @@ cst_status cst_bound_leakage(cst_context *context, const cst_bound_work *work, c
     double least = 1;
     if (strcmp(work->split, "oof") == 0)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "leaks are looked for between split 'oof' and another one, and the split "
-                        "that is scored is 'oof' itself, as the rows of a list of files are; write "
-                        "a manifest with both splits");
+                        "leaks are looked for between split 'oof' and another split, but the "
+                        "scored split is 'oof' itself (the rows of a list of files are 'oof'); "
+                        "write a manifest with both splits");
     if (!cst_pool_has_split(work->pool, "oof") || cst_pool_conditions(work->pool, "oof") > 0)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "leaks are looked for between split '%s' and out-of-fold rows, and the "
-                        "pool has no split 'oof' of one condition",
+                        "leaks are looked for between split '%s' and the out-of-fold rows, but the "
+                        "pool has no split 'oof' with a single condition",
                         work->split);
     cst_status status = cst_pool_load(context, work->pool, "oof");
     CST_TRY(cst_pool_view(context, work->pool, "oof", &fitted));

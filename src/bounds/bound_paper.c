@@ -267,15 +267,15 @@ cst_status cst_bound_paper(cst_context *context, const cst_bound_work *work, cst
     if (scored || !cst_pool_has_split(work->pool, "oof") ||
         cst_pool_conditions(work->pool, "oof") > 0 || cst_pool_weights(work->pool, "oof")) {
         cst_notice(context,
-                   "the paper's PAC-Bayes bound is of out-of-fold rows that count alike, "
-                   "and the pool has no such split 'oof'%s",
-                   scored ? " beside the one that is scored" : "");
+                   "the PAC-Bayes bound of the paper needs unweighted out-of-fold rows, and the "
+                   "pool has no such split 'oof'%s",
+                   scored ? " besides the one that is scored" : "");
     } else {
         status = fit_ridge(context, work, &r, &rows);
         CST_TRY(posterior_of(context, &r, &kl, &norm));
         if (status == CST_ERROR_INPUT || status == CST_ERROR_NUMERIC ||
             status == CST_ERROR_MISMATCH) {
-            cst_notice(context, "the paper's PAC-Bayes bound is not reported: %s",
+            cst_notice(context, "the PAC-Bayes bound of the paper is not reported: %s",
                        cst_last_error(context));
             status = CST_OK;
             rows = 0;

@@ -15,19 +15,19 @@ static cst_status say(cst_context *context, const cst_bound_work *work, const cs
                       const cst_row_match *match, cst_seen seen) {
     if (seen == CST_SEEN_ALL)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "the model was fitted on the rows of split '%s', so that no bound holds "
+                        "the model was fitted on the rows of split '%s', so no bound is valid "
                         "there; name another split",
                         work->split);
     if (seen == CST_SEEN_SOME)
-        cst_notice(context,
-                   "of %lld rows of split '%s' that were looked at, %lld have the label and the "
-                   "predictions of rows that the model was fitted on; where they are the same "
-                   "rows, no bound holds",
-                   (long long)match->looked_at, work->split, (long long)match->found);
+        cst_notice(
+            context,
+            "of %lld rows of split '%s' that were checked, %lld have the label and the predictions "
+            "of rows that the model was fitted on; if they are the same rows, no bound is valid",
+            (long long)match->looked_at, work->split, (long long)match->found);
     else if (fit->same_labels)
         cst_notice(context,
-                   "split '%s' has as many rows as the model was fitted on, and their labels in "
-                   "their order; if they are the same rows, no bound holds",
+                   "split '%s' has as many rows as the model was fitted on, with the same labels "
+                   "in the same order; if they are the same rows, no bound is valid",
                    work->split);
     return CST_OK;
 }
@@ -83,11 +83,11 @@ static cst_status check_groups(cst_context *context, const cst_bound_work *work)
 cst_status cst_bound_check_rows(cst_context *context, const cst_bound_work *work) {
     const char *split = work->split;
     if (!work->labels)
-        return cst_fail(context, CST_ERROR_INPUT, "split '%s' has no labels to count errors by",
-                        split);
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "split '%s' has no labels, which are needed to count errors", split);
     if (cst_pool_weights(work->pool, split))
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "split '%s' has row weights, and bounds count all rows alike", split);
+                        "split '%s' has row weights, which bounds do not support", split);
     if (work->rows < 4)
         return cst_fail(context, CST_ERROR_INPUT,
                         "split '%s' has %lld rows; bounds need at least 4", split,

@@ -79,8 +79,8 @@ static void put_minimum(cst_context *context, cst_report *report, json_t *object
     bool definite = spectrum->null == 0;
     if (!definite)
         cst_notice(context,
-                   "the covariance of the members' residuals is singular (rank %d of %d), and the "
-                   "least variance of a blend is of a positive definite one: it is not reported",
+                   "the least variance of a blend is not reported: it needs a positive definite "
+                   "covariance of the members' residuals, and this one is singular (rank %d of %d)",
                    count - spectrum->null, count);
     cst_report_number(report, object, "minimum", definite ? facts->minimum : NAN);
     cst_report_number(report, object, "best", facts->best);

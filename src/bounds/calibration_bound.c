@@ -87,7 +87,7 @@ static void put_bound(const double *sum, int32_t bins, double n, double delta, c
 static cst_status check_delta(cst_context *context, double delta) {
     if (delta > 0 && delta < 1)
         return CST_OK;
-    return cst_fail(context, CST_ERROR_ARGUMENT, "delta lies between 0 and 1");
+    return cst_fail(context, CST_ERROR_ARGUMENT, "delta must be between 0 and 1");
 }
 
 cst_status cst_ece_bound_of(cst_context *context, const float *probabilities, int64_t rows,

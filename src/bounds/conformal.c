@@ -23,10 +23,9 @@ static cst_status check_options(cst_context *context, const cst_conformal_option
     bool shares = o->alpha > 0 && o->alpha < 1 && o->delta >= 0 && o->delta < 1;
     if (known && shares && o->penalty >= 0 && isfinite(o->penalty) && o->free_classes >= 0)
         return CST_OK;
-    return cst_fail(
-        context, CST_ERROR_ARGUMENT,
-        "conformal sets: alpha lies between 0 and 1, delta is 0 or between them, penalty "
-        "and free classes are not negative");
+    return cst_fail(context, CST_ERROR_ARGUMENT,
+                    "conformal sets: alpha must be between 0 and 1, delta 0 or between 0 and 1, "
+                    "penalty and free classes non-negative");
 }
 
 /* ---- scores ---- */

@@ -119,10 +119,10 @@ cst_status cst_calibrator_fit_weighted(cst_context *context, cst_calibrator_kind
                         "%s calibration needs labelled rows: there are %lld",
                         cst_calibrator_name(kind), labels ? (long long)rows : 0);
     if (weights && kind != CST_CALIBRATOR_TEMPERATURE)
-        return cst_fail(context, CST_ERROR_INPUT,
-                        "%s calibration counts all rows alike, and these have weights; calibrate "
-                        "by temperature, or leave the weights out",
-                        cst_calibrator_name(kind));
+        return cst_fail(
+            context, CST_ERROR_INPUT,
+            "%s calibration does not support row weights; use temperature, or remove the weights",
+            cst_calibrator_name(kind));
     cst_status status = make_room(context, out);
     if (status == CST_OK && kind == CST_CALIBRATOR_TEMPERATURE)
         status = cst_temperature_fit_weighted(context, probabilities, rows, classes, labels,

@@ -136,8 +136,8 @@ cst_status cst_temperature_fit_weighted(cst_context *context, const float *proba
     if (status == CST_OK &&
         (*temperature <= CST_TEMPERATURE_LOW || *temperature >= CST_TEMPERATURE_HIGH))
         cst_notice(context,
-                   "temperature scaling ends at its bound, T = %g: the predictions are right (or "
-                   "wrong) on every row",
+                   "temperature scaling stopped at its limit, T = %g: the predictions are correct "
+                   "(or wrong) on every row",
                    *temperature);
     if (nll)
         *nll = loss;

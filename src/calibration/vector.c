@@ -212,7 +212,8 @@ static cst_status descend(cst_context *context, descent *d) {
             advance(d);
     }
     if (status == CST_OK && moved)
-        cst_notice(context, "vector scaling stopped after %d steps short of its optimum", STEPS);
+        cst_notice(context, "vector scaling stopped after %d steps before it reached the optimum",
+                   STEPS);
     return status;
 }
 

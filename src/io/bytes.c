@@ -64,17 +64,18 @@ static cst_status open_plain(cst_context *context, const char *path, int *fd, st
     /* O_NONBLOCK: a named pipe must not hang the caller; it is refused below. */
     int file = cst_open_file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     if (file < 0)
-        return cst_fail(context, CST_ERROR_IO, "%s: cannot be opened: %s", path, strerror(errno));
+        return cst_fail(context, CST_ERROR_IO, "%s: cannot open the file: %s", path,
+                        strerror(errno));
     if (fstat(file, info) != 0) {
         int reason = errno;
         (void)close(file);
-        return cst_fail(context, CST_ERROR_IO, "%s: cannot be examined: %s", path,
+        return cst_fail(context, CST_ERROR_IO, "%s: cannot get its status: %s", path,
                         strerror(reason));
     }
     if (!S_ISREG(info->st_mode)) {
         (void)close(file);
-        return cst_fail(context, CST_ERROR_IO, "%s: is %s, not a file; give the file's own path",
-                        path, S_ISDIR(info->st_mode) ? "a folder" : "a device or pipe");
+        return cst_fail(context, CST_ERROR_IO, "%s: is %s, not a file; name the file itself", path,
+                        S_ISDIR(info->st_mode) ? "a folder" : "a device or pipe");
     }
     if (info->st_size == 0) {
         (void)close(file);
@@ -226,11 +227,10 @@ static cst_status check_unchanged(cst_context *context, const cst_bytes *source)
 cst_status cst_bytes_read(cst_context *context, cst_bytes *source, uint64_t offset, void *out,
                           size_t bytes) {
     if (offset > source->size || bytes > source->size - offset)
-        return cst_fail(context, CST_ERROR_FORMAT,
-                        "%s: truncated: %zu bytes are expected at byte %llu, but it ends at byte "
-                        "%llu",
-                        source->name, bytes, (unsigned long long)offset,
-                        (unsigned long long)source->size);
+        return cst_fail(
+            context, CST_ERROR_FORMAT,
+            "%s: truncated: %zu bytes expected at byte %llu, but the file ends at byte %llu",
+            source->name, bytes, (unsigned long long)offset, (unsigned long long)source->size);
     if (bytes == 0)
         return CST_OK;
     if (source->memory) {
@@ -266,17 +266,17 @@ cst_status cst_bytes_map(cst_context *context, cst_bytes *source, const unsigned
     if (*out)
         return CST_OK;
     if (source->fd < 0)
-        return cst_fail(context, CST_ERROR_UNSUPPORTED, "%s: is no plain file, which can be mapped",
-                        source->name);
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "%s: not a regular file, so it cannot be memory-mapped", source->name);
     if (fstat(source->fd, &info) != 0 || (uint64_t)info.st_size < source->size)
         return cst_fail(context, CST_ERROR_IO,
-                        "%s: had %llu bytes when opened and is shorter now; was it changed "
-                        "meanwhile?",
+                        "%s: had %llu bytes when it was opened and is shorter now; did it change "
+                        "in the meantime?",
                         source->name, (unsigned long long)source->size);
     void *mapped = mmap(NULL, (size_t)source->size, PROT_READ, MAP_PRIVATE, source->fd, 0);
     if (mapped == MAP_FAILED)
-        return cst_fail(context, CST_ERROR_IO, "%s: cannot be mapped: %s", source->name,
-                        strerror(errno));
+        return cst_fail(context, CST_ERROR_IO, "%s: cannot map the file into memory: %s",
+                        source->name, strerror(errno));
     source->mapped = mapped;
     *out = mapped;
     return CST_OK;

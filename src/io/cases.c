@@ -45,7 +45,8 @@ static cst_status collect(cst_context *context, const char *folder, const char *
                           cst_case_files *out) {
     DIR *open = cst_open_entries(AT_FDCWD, folder, 0);
     if (!open)
-        return cst_fail(context, CST_ERROR_IO, "%s: cannot be listed: %s", folder, strerror(errno));
+        return cst_fail(context, CST_ERROR_IO, "%s: cannot list the folder: %s", folder,
+                        strerror(errno));
     cst_status status = CST_OK;
     int64_t room = 0;
     size_t length = strlen(folder);
@@ -67,8 +68,8 @@ static cst_status collect(cst_context *context, const char *folder, const char *
         out->count += status == CST_OK;
     }
     if (status == CST_OK && errno != 0)
-        status =
-            cst_fail(context, CST_ERROR_IO, "%s: cannot be listed: %s", folder, strerror(errno));
+        status = cst_fail(context, CST_ERROR_IO, "%s: cannot list the folder: %s", folder,
+                          strerror(errno));
     (void)closedir(open);
     if (out->count > 1)
         qsort(out->paths, (size_t)out->count, sizeof *out->paths, by_name);
@@ -97,7 +98,7 @@ cst_status cst_case_files_list(cst_context *context, const char *folder,
     *out = (cst_case_files){0};
     cst_status status = collect(context, folder, extensions, out);
     if (status == CST_OK && out->count == 0)
-        status = cst_fail(context, CST_ERROR_INPUT, "%s: the folder has no file NAME%s of a case",
+        status = cst_fail(context, CST_ERROR_INPUT, "%s: the folder has no case files (NAME%s)",
                           folder, extensions[0]);
     CST_TRY(cst_strings_create(context, &out->names));
     /* Sorted with extensions, "a.b.npy" may stand before "a.npy": an insertion puts few right. */
@@ -113,7 +114,7 @@ cst_status cst_case_files_list(cst_context *context, const char *folder,
         const char *name = case_name(out->paths[i], extensions, &length);
         if (i > 0 && by_case(out->paths[i - 1], out->paths[i], extensions) == 0)
             status = cst_fail(context, CST_ERROR_INPUT,
-                              "%s and %s are both of case '%.*s'; keep one of them",
+                              "%s and %s are both files of case '%.*s'; keep one of them",
                               out->paths[i - 1], out->paths[i], (int)length, name);
         else
             status = cst_strings_add(context, out->names, name, length);
@@ -144,10 +145,10 @@ static cst_status open_mask(cst_context *context, const char *path, uint64_t zip
         return status;
     if ((*out)->dims == 2 || (*out)->dims == 3)
         return CST_OK;
-    status = cst_fail(context, CST_ERROR_INPUT,
-                      "%s: has shape %s; the mask of a case is [height, width] or [depth, height, "
-                      "width]",
-                      path, cst_npy_shape_text(*out, shape));
+    status = cst_fail(
+        context, CST_ERROR_INPUT,
+        "%s: has shape %s; the mask of a case must be [height, width] or [depth, height, width]",
+        path, cst_npy_shape_text(*out, shape));
     cst_npy_close(context, *out);
     *out = NULL;
     return status;
@@ -181,8 +182,8 @@ static cst_status check_mask(cst_context *context, const char *path, const int64
     if (memcmp(found, shape, 3 * sizeof *shape) == 0)
         return CST_OK;
     return cst_fail(context, CST_ERROR_IO,
-                    "%s: had another size when it was opened before; run this again when nothing "
-                    "writes to it",
+                    "%s: its size has changed since it was first opened; run the command again "
+                    "when nothing writes to the file",
                     path);
 }
 

@@ -66,11 +66,11 @@ static cst_status take_image(cst_context *context, gather *g, const cst_coco_rec
     if ((width && !(r->width > 0 && isfinite(r->width))) ||
         (height && !(r->height > 0 && isfinite(r->height))))
         return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r,
-                               "has the size %g x %g; both have to be above 0", r->width,
+                               "has size %g x %g; both must be greater than 0", r->width,
                                r->height);
     if ((width && r->width > CST_COCO_PIXELS_MAX) || (height && r->height > CST_COCO_PIXELS_MAX))
         return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r,
-                               "has a side of %g pixels; sizes go to %.0f pixels",
+                               "has a side of %g pixels; the limit is %.0f pixels",
                                width && r->width > CST_COCO_PIXELS_MAX ? r->width : r->height,
                                CST_COCO_PIXELS_MAX);
     image_entry *grown = room(context, g->images, g->image_count, &g->image_room, sizeof *grown);
@@ -106,7 +106,7 @@ static cst_status take_annotation(cst_context *context, gather *g, const cst_coc
         return status;
     bool area = r->seen & BIT(CST_COCO_AREA);
     if (area && !(r->area >= 0 && isfinite(r->area)))
-        return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r, "has the area %g", r->area);
+        return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r, "has area %g", r->area);
     annotation *grown =
         room(context, g->annotations, g->annotation_count, &g->annotation_room, sizeof *grown);
     if (!grown)
@@ -157,7 +157,7 @@ static cst_status put_images(cst_context *context, gather *g, cst_coco *out) {
     for (size_t i = 0; i < count; i++) {
         if (i > 0 && g->images[i].id == g->images[i - 1].id)
             return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, &g->images[i].record,
-                                   "has the id %" PRId64 ", which another image has",
+                                   "has id %" PRId64 ", which is also the id of another image",
                                    g->images[i].id);
         out->image_id[i] = g->images[i].id;
         out->width[i] = g->images[i].width;
@@ -181,7 +181,7 @@ static cst_status put_categories(cst_context *context, gather *g, cst_coco *out)
     for (size_t i = 0; i < count; i++) {
         if (i > 0 && g->categories[i].id == g->categories[i - 1].id)
             return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, &g->categories[i].record,
-                                   "has the id %" PRId64 ", which another category has",
+                                   "has id %" PRId64 ", which is also the id of another category",
                                    g->categories[i].id);
         out->category_id[i] = g->categories[i].id;
         out->category_name[i] = g->categories[i].name;
@@ -199,11 +199,11 @@ static cst_status put_box(cst_context *context, const gather *g, const annotatio
     int32_t category = cst_coco_category(coco, a->category_id);
     if (image < 0)
         return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, &r,
-                               "has the image_id %" PRId64 ", which no image of the file has",
+                               "has image_id %" PRId64 ", but the file has no such image",
                                a->image_id);
     if (category < 0)
         return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, &r,
-                               "has the category_id %" PRId64 ", which no category of the file has",
+                               "has category_id %" PRId64 ", but the file has no such category",
                                a->category_id);
     cst_status status =
         cst_coco_check_box(context, g->path, &r, coco->width[image], coco->height[image]);
@@ -236,8 +236,9 @@ static cst_status put_boxes(cst_context *context, const gather *g, cst_coco *out
         const annotation *a = &g->annotations[i];
         cst_coco_record r = {.list = CST_COCO_ANNOTATIONS, .index = a->index, .offset = a->offset};
         if (a->has_id && a[-1].has_id && a->id == a[-1].id)
-            status = cst_coco_refuse(context, g->path, CST_ERROR_INPUT, &r,
-                                     "has the id %" PRId64 ", which another annotation has", a->id);
+            status = cst_coco_refuse(
+                context, g->path, CST_ERROR_INPUT, &r,
+                "has id %" PRId64 ", which is also the id of another annotation", a->id);
     }
     return status;
 }
@@ -321,19 +322,20 @@ cst_status cst_coco_same_categories(cst_context *context, const cst_coco *a, con
         const char *y = b->category_name[c];
         if (a->category_id[c] != b->category_id[c])
             return cst_fail(context, CST_ERROR_MISMATCH,
-                            "%s has the category id %" PRId64 " where %s has %" PRId64
-                            "; both need the same categories",
+                            "%s has category id %" PRId64 " where %s has %" PRId64
+                            "; both files need the same categories",
                             b->path, b->category_id[c], a->path, a->category_id[c]);
         if (x && y && strcmp(x, y) != 0)
-            return cst_fail(context, CST_ERROR_MISMATCH,
-                            "%s calls category %" PRId64 " '%.60s', and %s calls it '%.60s'; both "
-                            "need the same categories",
-                            b->path, b->category_id[c], y, a->path, x);
+            return cst_fail(
+                context, CST_ERROR_MISMATCH,
+                "%s calls category %" PRId64
+                " '%.60s', but %s calls it '%.60s'; both files need the same categories",
+                b->path, b->category_id[c], y, a->path, x);
     }
     if (a->categories != b->categories)
         return cst_fail(context, CST_ERROR_MISMATCH,
-                        "%s has %" PRId32 " categories and %s has %" PRId32
-                        "; both need the same categories",
+                        "%s has %" PRId32 " categories, but %s has %" PRId32
+                        "; both files need the same categories",
                         b->path, b->categories, a->path, a->categories);
     return CST_OK;
 }

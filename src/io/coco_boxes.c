@@ -54,19 +54,18 @@ static cst_status take(cst_context *context, void *user, const cst_coco_record *
     int32_t category = cst_coco_category(coco, r->category_id);
     if (g->image < 0)
         return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r,
-                               "has the image_id %" PRId64 ", which no image of %s has",
-                               r->image_id, coco->path);
+                               "has image_id %" PRId64 ", but %s has no such image", r->image_id,
+                               coco->path);
     if (category < 0)
         return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r,
-                               "has the category_id %" PRId64 ", which no category of %s has",
+                               "has category_id %" PRId64 ", but %s has no such category",
                                r->category_id, coco->path);
     if (!isfinite(r->score))
         return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r,
                                "has a score that is not finite");
     if (g->probabilities && !(r->score >= 0 && r->score <= 1))
         return cst_coco_refuse(context, g->path, CST_ERROR_INPUT, r,
-                               "has the score %g; scores have to be probabilities, from 0 to 1",
-                               r->score);
+                               "has score %g; scores must be probabilities from 0 to 1", r->score);
     status = cst_coco_check_box(context, g->path, r, coco->width[g->image], coco->height[g->image]);
     CST_TRY(make_room(context, g, share));
     if (status == CST_OK)
@@ -172,11 +171,10 @@ cst_status cst_coco_write(cst_context *context, cst_coco_writer *writer, const c
         char line[LINE_CHARS];
         if (!isfinite(b->x) || !isfinite(b->y) || !isfinite(b->w) || !isfinite(b->h) ||
             !isfinite(b->score))
-            return cst_fail(context, CST_ERROR_NUMERIC,
-                            "image_id %" PRId64 ", category_id %" PRId64
-                            ": a box to write has a number that is not finite",
-                            writer->coco->image_id[b->image],
-                            writer->coco->category_id[b->category]);
+            return cst_fail(
+                context, CST_ERROR_NUMERIC,
+                "image_id %" PRId64 ", category_id %" PRId64 ": a number of this box is not finite",
+                writer->coco->image_id[b->image], writer->coco->category_id[b->category]);
         for (int j = 0; j < 4; j++)
             print_number(number[j], SHORT, corners[j]);
         print_number(number[4], SHORT, b->score);

@@ -64,13 +64,14 @@ cst_status cst_coco_check_box(cst_context *context, const char *path, const cst_
                                b[2], b[3]);
     if (fabs(b[0]) > CST_COCO_PIXELS_MAX || fabs(b[1]) > CST_COCO_PIXELS_MAX ||
         b[2] > CST_COCO_PIXELS_MAX || b[3] > CST_COCO_PIXELS_MAX)
-        return cst_coco_refuse(context, path, CST_ERROR_INPUT, record,
-                               "has the bbox [%g, %g, %g, %g]; places and sizes go to %.0f pixels",
-                               b[0], b[1], b[2], b[3], CST_COCO_PIXELS_MAX);
+        return cst_coco_refuse(
+            context, path, CST_ERROR_INPUT, record,
+            "has bbox [%g, %g, %g, %g]; coordinates and sizes are limited to %.0f pixels", b[0],
+            b[1], b[2], b[3], CST_COCO_PIXELS_MAX);
     if (b[0] > width || b[1] > height || b[0] + b[2] < 0 || b[1] + b[3] < 0)
         return cst_coco_refuse(context, path, CST_ERROR_INPUT, record,
-                               "has the bbox [%g, %g, %g, %g], which lies outside its image of %g "
-                               "x %g pixels; bbox is [left, top, width, height] in pixels",
+                               "has bbox [%g, %g, %g, %g], which is outside its image of %g x %g "
+                               "pixels; bbox is [left, top, width, height] in pixels",
                                b[0], b[1], b[2], b[3], width, height);
     return CST_OK;
 }

@@ -98,7 +98,7 @@ static int wrong_kind(scan *s, const char *what) {
 /* A value where a record, a list or the whole file should stand. */
 static int check_place(scan *s, const char *what) {
     if (s->depth == 0)
-        return stop(s, "the file holds %s, not %s", what,
+        return stop(s, "the file contains %s, not %s", what,
                     s->results ? "a list of detections" : "COCO annotations");
     if (!s->in_record && s->depth == s->record_depth - 1 && s->list != CST_COCO_OTHER)
         return stop(s, "%s %" PRId64 " (counted from 0) is %s, not an object",
@@ -150,7 +150,7 @@ static int got_number(void *user, const char *text, size_t length) {
         return 1;
     default:
         return wrong_kind(s, s->field == CST_COCO_BBOX ? "a number, not a list of four"
-                                                       : "a number, not a text");
+                                                       : "a number, not a string");
     }
 }
 
@@ -179,12 +179,12 @@ static int got_string(void *user, const unsigned char *text, size_t length) {
     if (s->corner >= 0)
         return wrong_kind(s, "not a list of numbers");
     if (!wanted(s))
-        return check_place(s, "a text");
+        return check_place(s, "a string");
     if (s->field != CST_COCO_NAME)
-        return wrong_kind(s, "a text, not a number");
+        return wrong_kind(s, "a string, not a number");
     if (cst_utf8_name(text, length) < length)
-        return wrong_kind(s, "a text with control characters or marks of "
-                             "writing direction in it");
+        return wrong_kind(
+            s, "a string with control characters or bidirectional formatting characters");
     cst_free(s->context, s->name);
     s->name = cst_alloc(s->context, length + 1, 1);
     if (!s->name) {
@@ -212,7 +212,7 @@ static int got_key(void *user, const unsigned char *text, size_t length) {
                 memcmp(cst_coco_field_names[f], text, length) == 0)
                 s->field = (cst_coco_field)f;
         if (s->field != CST_COCO_FIELDS && (s->keys & BIT(s->field)))
-            return wrong_kind(s, "there twice");
+            return wrong_kind(s, "given twice");
         s->keys |= s->field != CST_COCO_FIELDS ? BIT(s->field) : 0;
     } else if (!s->results && s->depth == 1) {
         s->list = CST_COCO_OTHER;
@@ -220,7 +220,7 @@ static int got_key(void *user, const unsigned char *text, size_t length) {
             if (strlen(lists[i].name) == length && memcmp(lists[i].name, text, length) == 0)
                 s->list = lists[i].list;
         if (s->list != CST_COCO_OTHER && s->lists_seen[s->list])
-            return stop(s, "the list of %s stands twice", cst_coco_list_plurals[s->list]);
+            return stop(s, "the list of %s occurs twice", cst_coco_list_plurals[s->list]);
         s->lists_seen[s->list] = true;
     }
     return 1;
@@ -228,7 +228,7 @@ static int got_key(void *user, const unsigned char *text, size_t length) {
 
 static int deeper(scan *s) {
     if (s->depth == DEPTH_MAX)
-        return stop(s, "lists and objects are nested deeper than %d levels", (int)DEPTH_MAX);
+        return stop(s, "lists and objects are nested more than %d levels deep", (int)DEPTH_MAX);
     s->depth++;
     return 1;
 }
@@ -240,8 +240,8 @@ static int open_map(void *user) {
     if (wanted(s))
         return wrong_kind(s, "an object");
     if (s->depth == 0 && s->results)
-        return stop(s, "the file holds an object, not a list of detections; is it an annotation "
-                       "file?");
+        return stop(
+            s, "the file contains an object, not a list of detections; is it an annotation file?");
     if (!s->in_record && s->depth == s->record_depth - 1 && s->list != CST_COCO_OTHER) {
         s->in_record = true;
         s->field = CST_COCO_FIELDS;
@@ -274,7 +274,7 @@ static int open_array(void *user) {
             return wrong_kind(s, "a list");
         s->corner = 0;
     } else if (s->depth == 0 && !s->results) {
-        return stop(s, "the file holds a list, not an object with images, annotations and "
+        return stop(s, "the file contains a list, not an object with images, annotations and "
                        "categories; is it a file of detections?");
     } else if (!s->in_record && s->depth == s->record_depth - 1 && s->list != CST_COCO_OTHER) {
         return check_place(s, "a list");
@@ -307,10 +307,10 @@ static void explain(scan *s, const unsigned char *chunk, size_t length) {
         good--;
     unsigned char at = chunk && used > 0 && used <= length ? chunk[used - 1] : 0;
     (void)stop(s, "not valid JSON: %.*s%s", (int)good, text ? (const char *)text : "",
-               at == 'N' || at == 'I' ? " (NaN and Infinity are not numbers of JSON; scores and "
-                                        "boxes have to be finite)"
-               : !chunk               ? "; was the file written to the end?"
-                                      : "");
+               at == 'N' || at == 'I'
+                   ? " (JSON has no NaN and Infinity; scores and boxes must be finite)"
+               : !chunk ? "; was the file written to the end?"
+                        : "");
     yajl_free_error(s->parser, text);
 }
 
@@ -328,8 +328,8 @@ static cst_status run(scan *s, cst_bytes *source, unsigned char *chunk) {
          * with the square of its length. */
         if (s->silent++ == SILENT_MAX)
             return cst_fail(s->context, CST_ERROR_LIMIT,
-                            "%s: byte %" PRIu64 ": a text, number or white space of more than %d "
-                            "bytes; no COCO file has such",
+                            "%s: byte %" PRIu64 ": a string, number or run of white space of more "
+                            "than %d bytes; COCO files have none",
                             s->path, at, SILENT_MAX * CHUNK_BYTES);
         parsed = yajl_parse(s->parser, chunk, length);
         at += length;
@@ -345,12 +345,11 @@ static cst_status run(scan *s, cst_bytes *source, unsigned char *chunk) {
                                           CST_COCO_CATEGORIES};
     for (size_t i = 0; s->status == CST_OK && !s->results && i < 3; i++)
         if (!s->lists_seen[lists[i]] && !(s->unlabelled && lists[i] == CST_COCO_ANNOTATIONS))
-            s->status =
-                cst_fail(s->context, CST_ERROR_FORMAT,
-                         "%s: is not a COCO annotation file: there is no list of %s", s->path,
-                         i == 0   ? "images"
-                         : i == 1 ? "annotations"
-                                  : "categories");
+            s->status = cst_fail(s->context, CST_ERROR_FORMAT,
+                                 "%s: not a COCO annotation file: it has no list of %s", s->path,
+                                 i == 0   ? "images"
+                                 : i == 1 ? "annotations"
+                                          : "categories");
     return s->status;
 }
 
@@ -386,7 +385,7 @@ cst_status cst_coco_scan(cst_context *context, const char *path, uint64_t zip_li
     if (!chunk)
         status = CST_ERROR_MEMORY;
     else if (!s.parser)
-        status = cst_fail(context, CST_ERROR_MEMORY, "no memory for the JSON parser");
+        status = cst_fail(context, CST_ERROR_MEMORY, "out of memory for the JSON parser");
     else
         status = run(&s, source, chunk);
     if (s.parser)

@@ -63,7 +63,8 @@ static cst_status put(cst_context *context, cst_csv *csv, char byte) {
         size_t room = csv->text_room ? csv->text_room * 2 : 1024;
         if (room > RECORD_BYTES_MAX)
             return cst_fail(context, CST_ERROR_LIMIT,
-                            "%s: line %" PRId64 " is longer than %zu bytes; is a quote not closed?",
+                            "%s: line %" PRId64
+                            " is longer than %zu bytes; is a closing quote missing?",
                             cst_bytes_name(csv->source), csv->record_line, RECORD_BYTES_MAX);
         char *text = cst_grow(context, csv->text, csv->text_used, room, 1);
         if (!text)
@@ -119,7 +120,8 @@ static cst_status read_quoted(cst_context *context, cst_csv *csv) {
             return status;
         if (byte == END)
             return cst_fail(context, CST_ERROR_FORMAT,
-                            "%s: line %" PRId64 ", column %d: a quoted cell is never closed",
+                            "%s: line %" PRId64
+                            ", column %d: the closing quote of a cell is missing",
                             cst_bytes_name(csv->source), opened, csv->cell_count + 1);
         csv->chunk_at++;
         csv->line += byte == '\n';
@@ -176,7 +178,7 @@ static cst_status read_cell(cst_context *context, cst_csv *csv, bool *last, bool
             status = read_quoted(context, csv);
         } else if (quoted && byte != ' ' && byte != '\t') {
             status = cst_fail(context, CST_ERROR_FORMAT,
-                              "%s: line %" PRId64 ", column %d: text follows a closing quote",
+                              "%s: line %" PRId64 ", column %d: text after a closing quote",
                               cst_bytes_name(csv->source), csv->line, csv->cell_count + 1);
         } else if (!quoted) {
             started = true;
@@ -210,7 +212,7 @@ cst_status cst_csv_next(cst_context *context, cst_csv *csv, bool *end) {
         status = read_record(context, csv, end, &blank);
         if (status == CST_OK && !*end && !blank)
             return cst_fail(context, CST_ERROR_FORMAT,
-                            "%s: line %" PRId64 " is empty although data follow; remove it",
+                            "%s: line %" PRId64 " is empty, but data follow; remove it",
                             cst_bytes_name(csv->source), empty_line);
     }
     if (status != CST_OK || *end)
@@ -220,8 +222,8 @@ cst_status cst_csv_next(cst_context *context, cst_csv *csv, bool *end) {
         csv->columns = csv->cell_count;
     if (csv->cell_count != csv->columns)
         return cst_fail(context, CST_ERROR_FORMAT,
-                        "%s: line %" PRId64 " has %d cells where the first line has %d; the last "
-                        "one read is column %d",
+                        "%s: line %" PRId64
+                        " has %d cells, but the first line has %d; the last one read is column %d",
                         cst_bytes_name(csv->source), csv->record_line, csv->cell_count,
                         csv->columns, csv->cell_count);
     return CST_OK;
@@ -329,7 +331,7 @@ cst_status cst_csv_number(cst_context *context, const cst_csv *csv, int32_t cell
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: line %" PRId64 ", column %d: '%s' is not a number%s",
                         cst_csv_name(csv), csv->record_line, cell + 1, cst_quote(quoted, text),
-                        strchr(text, ',') ? " (write a decimal point, not a comma)" : "");
+                        strchr(text, ',') ? " (use a decimal point, not a comma)" : "");
     }
     *out = cst_strtod(text, NULL);
     return CST_OK;

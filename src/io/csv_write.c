@@ -68,7 +68,7 @@ cst_status cst_write_predictions_csv(cst_context *context, const char *path,
     CST_FITS(context, rows, classes, sizeof(*probabilities));
     if (!path || (!probabilities && rows > 0) || rows < 0 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_write_predictions_csv: a path, data and a shape are needed");
+                        "cst_write_predictions_csv: path, data and shape are required");
     for (int64_t i = 0; ids && i < rows; i++)
         if (!ids[i])
             return cst_fail(context, CST_ERROR_ARGUMENT,

@@ -12,7 +12,7 @@
 
 static cst_status nothing_given(cst_context *context) {
     return cst_fail(context, CST_ERROR_ARGUMENT,
-                    "reading a column: a path and places for values and rows are needed");
+                    "reading a column: path, values and rows are required");
 }
 
 /* Whole numbers as they are; text numbered by first appearance. */
@@ -95,7 +95,7 @@ static cst_status check_targets(cst_context *context, const cst_row_file *file, 
     int dims = cst_row_file_dims(file);
     if (file->npy && cst_npy_is_text(file->npy))
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: holds text; the targets of a regression are numbers", path);
+                        "%s: contains text; regression targets are numbers", path);
     if (dims < 1 || dims > 2 || file->width < 1 || file->width > INT32_MAX)
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: has shape %s; targets are [rows] or [rows, outputs]", path,
@@ -149,7 +149,7 @@ cst_status cst_write_predictions(cst_context *context, const char *path, const f
     CST_FITS(context, rows, classes, sizeof(*probabilities));
     if (!path || !probabilities || rows < 0 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "writing predictions: a path, data and a shape are needed");
+                        "writing predictions: path, data and shape are required");
     return cst_why(context, cst_npy_write_f32(context, path, probabilities, rows, classes));
 }
 
@@ -159,7 +159,7 @@ cst_status cst_write_predictions_conditions(cst_context *context, const char *pa
     CST_ENTER(context);
     if (!path || !probabilities || conditions < 1 || rows < 0 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "writing predictions of conditions: a path, data and a shape are needed");
+                        "writing predictions of conditions: path, data and shape are required");
     CST_FITS(context, rows, conditions, sizeof(*probabilities) * (size_t)classes);
     return cst_why(
         context, cst_npy_write_pages_f32(context, path, probabilities, conditions, rows, classes));
@@ -171,6 +171,6 @@ cst_status cst_write_folds(cst_context *context, const char *path, const int32_t
     CST_FITS(context, rows, 1, sizeof(*folds));
     if (!path || !folds || rows < 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "writing folds: a path, data and a length are needed");
+                        "writing folds: path, data and length are required");
     return cst_why(context, cst_npy_write_i32(context, path, folds, rows));
 }

@@ -39,7 +39,7 @@ cst_status cst_json_check_room(cst_context *context, const char *path, const uns
     if (needed <= most)
         return CST_OK;
     return cst_fail(context, CST_ERROR_LIMIT,
-                    "%s: its objects, lists and values take %zu MiB to read; at most %zu are taken "
+                    "%s: reading its objects, lists and values takes %zu MiB; the limit is %zu "
                     "(half of the memory budget, and never more than %zu)",
                     path, needed >> 20, most >> 20, CST_JSON_ROOM_MAX >> 20);
 }

@@ -144,9 +144,8 @@ static cst_status check_name(cst_context *context, const cst_manifest *manifest,
     if (cst_manifest_is_name(name))
         return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: the %s name '%s' is empty, longer than %d bytes, no UTF-8 or has control "
-                    "characters or marks of "
-                    "writing direction; rename it",
+                    "%s: the %s name '%s' is empty, longer than %d bytes, not valid UTF-8, or has "
+                    "control characters or bidirectional formatting characters; rename it",
                     manifest->path, what, cst_quote(quoted, name), NAME_MAX_BYTES);
 }
 
@@ -157,8 +156,8 @@ static cst_status check_count(cst_context *context, const cst_manifest *manifest
         splits * members <= CST_MANIFEST_FILES_MAX)
         return CST_OK;
     return cst_fail(context, CST_ERROR_LIMIT,
-                    "%s: more than %d splits, %d models or %d places for files of predictions "
-                    "(splits times models); make several pools of it",
+                    "%s: more than %d splits, %d models or %d prediction files (splits times "
+                    "models); split it into several pools",
                     manifest->path, CST_MANIFEST_SPLITS_MAX, CST_MANIFEST_MEMBERS_MAX,
                     CST_MANIFEST_FILES_MAX);
 }
@@ -273,7 +272,7 @@ static char *nearest_real_path(char *path) {
 cst_status cst_manifest_stay_in(cst_context *context, cst_manifest *manifest, const char *folder) {
     char *real = realpath(folder, NULL);
     if (!real)
-        return cst_fail(context, CST_ERROR_IO, "%s: its folder cannot be found: %s", manifest->path,
+        return cst_fail(context, CST_ERROR_IO, "%s: cannot find its folder: %s", manifest->path,
                         strerror(errno));
     manifest->folder = cst_strdup(context, real);
     free(real);
@@ -282,7 +281,7 @@ cst_status cst_manifest_stay_in(cst_context *context, cst_manifest *manifest, co
 
 cst_status cst_manifest_allow(cst_context *context, cst_manifest *manifest, const char *path) {
     if (manifest->given_count == CST_MANIFEST_GIVEN_MAX)
-        return cst_fail(context, CST_ERROR_INTERNAL, "%s: too many paths are given", path);
+        return cst_fail(context, CST_ERROR_INTERNAL, "%s: too many paths", path);
     char *copy = cst_strdup(context, path);
     if (!copy)
         return CST_ERROR_MEMORY;
@@ -304,8 +303,9 @@ static cst_status check_inside(cst_context *context, const cst_manifest *manifes
     if (strcmp(real, manifest->folder) == 0 || is_inside(manifest->folder, real))
         return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: leaves the folder of %s (it leads to %s); move the file into the "
-                    "folder, or allow files outside it",
+                    "%s: is outside the folder of %s (it leads to %s); move the file into the "
+                    "folder, or allow files outside "
+                    "it (--allow-outside)",
                     path, manifest->path, real);
 }
 
@@ -322,7 +322,7 @@ cst_status cst_manifest_confine(cst_context *context, const cst_manifest *manife
     char *real = nearest_real_path(copy);
     cst_status status =
         real ? check_inside(context, manifest, path, real)
-             : cst_fail(context, CST_ERROR_IO, "%s: cannot be found: %s", path, strerror(errno));
+             : cst_fail(context, CST_ERROR_IO, "%s: not found: %s", path, strerror(errno));
     free(real);
     cst_free(context, copy);
     /* Something may be called "x.npz#y" as a whole, and not every reader looks into archives. */

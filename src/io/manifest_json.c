@@ -37,7 +37,7 @@ cst_status cst_manifest_check_keys(const cst_manifest_reader *r, const char *pla
         }
         char quoted[CST_QUOTE_CHARS];
         return cst_fail(r->context, CST_ERROR_INPUT,
-                        "%s: unknown key '%s' in %s; the keys there are %s", r->path,
+                        "%s: unknown key '%s' in %s; the known keys are %s", r->path,
                         cst_quote(quoted, key), *place ? place : "the manifest", list);
     }
     return CST_OK;
@@ -60,8 +60,7 @@ cst_status cst_manifest_read_text(const cst_manifest_reader *r, const char *plac
     if (!cst_manifest_is_text(value))
         return cst_manifest_wrong(
             r, place, key,
-            "a text that is not empty and has no control characters or marks of "
-            "writing direction");
+            "a non-empty string without control characters or bidirectional formatting characters");
     *out = cst_strdup(r->context, json_string_value(value));
     return *out ? CST_OK : CST_ERROR_MEMORY;
 }
@@ -93,13 +92,13 @@ cst_status cst_manifest_resolve(const cst_manifest_reader *r, const char *place,
     char quoted[CST_QUOTE_CHARS];
     if (text[0] == '/' && !r->outside)
         return cst_fail(r->context, CST_ERROR_INPUT,
-                        "%s: %s.%s leaves the manifest's folder: '%s' is an absolute path; make it "
-                        "relative, or allow files outside the folder",
+                        "%s: %s.%s refers to a file outside the folder of the manifest: '%s' is an "
+                        "absolute path; make it relative, or allow files outside the folder",
                         r->path, place, key, cst_quote(quoted, text));
     if (climbs(text) && !r->outside)
         return cst_fail(r->context, CST_ERROR_INPUT,
-                        "%s: %s.%s leaves the manifest's folder: '%s' goes up by '..'; name the "
-                        "file from that folder, or allow files outside the folder",
+                        "%s: %s.%s refers to a file outside the folder of the manifest: '%s' "
+                        "contains '..'; use a path inside that folder, or allow files outside it",
                         r->path, place, key, cst_quote(quoted, text));
     *out = text[0] == '/' ? cst_strdup(r->context, text)
                           : cst_format(r->context, "%.*s%s", (int)r->folder, r->path, text);
@@ -122,7 +121,7 @@ cst_status cst_manifest_read_number(const cst_manifest_reader *r, const char *pl
         return CST_OK;
     double number = json_is_number(value) ? json_number_value(value) : -1;
     if (!(number >= 0 && number <= 1e30)) /* so that sums and products with passes stay finite */
-        return cst_manifest_wrong(r, place, key, "a number that is not negative, at most 1e30");
+        return cst_manifest_wrong(r, place, key, "a non-negative number, at most 1e30");
     *out = number;
     return CST_OK;
 }
@@ -165,8 +164,8 @@ cst_status cst_manifest_check_task_keys(const cst_manifest_reader *r, const char
         if (TASK_KEYS[i].of_split == of_split && !(TASK_KEYS[i].tasks & task) &&
             json_object_get(object, TASK_KEYS[i].key))
             return cst_fail(r->context, CST_ERROR_INPUT,
-                            "%s: %s%s%s does not belong to a pool of task '%s'; leave it out",
-                            r->path, place, *place ? "." : "", TASK_KEYS[i].key,
+                            "%s: %s%s%s is not supported in pools of task '%s'; remove it", r->path,
+                            place, *place ? "." : "", TASK_KEYS[i].key,
                             cst_task_name(r->manifest->task));
     return CST_OK;
 }

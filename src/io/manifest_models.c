@@ -37,7 +37,8 @@ static cst_status read_ensemble(const cst_manifest_reader *r, const char *place,
     member->ensemble_passes = member->ensemble == CST_ENSEMBLE_SOUP ? 1 : (int32_t)count;
     status = cst_manifest_read_text(r, at, ensemble, "of", &member->ensemble_of);
     if (status == CST_OK && !member->ensemble_of)
-        status = cst_manifest_wrong(r, at, "of", "the name that the members of the ensemble share");
+        status = cst_manifest_wrong(r, at, "of",
+                                    "the name of the ensemble, the same for all its members");
     return status;
 }
 
@@ -49,13 +50,12 @@ static cst_status check_ids(const cst_manifest_reader *r, const char *place,
         (task != CST_TASK_SEGMENTATION && task != CST_TASK_DETECTION))
         return CST_OK;
     return cst_fail(r->context, CST_ERROR_INPUT,
-                    "%s: %s.ids does not belong to a pool of task '%s': %s", r->path, place,
+                    "%s: %s.ids is not supported in pools of task '%s': %s", r->path, place,
                     cst_task_name(task),
                     task == CST_TASK_DETECTION
-                        ? "boxes go by their image ids; leave it out"
-                        : "the cases of an array go by position, those of a folder by the names "
-                          "of the files; put the array in the order of the split, or make a folder "
-                          "of it, and leave the ids out");
+                        ? "boxes are matched by image id; remove it"
+                        : "cases are matched by position in an array and by file name in a folder; "
+                          "reorder the array like the split, or use a folder, and remove the ids");
 }
 
 /* predictions: {split: "file"} or {split: {"path": "file", "ids": "file"}}. */
@@ -64,8 +64,7 @@ static cst_status read_predictions(const cst_manifest_reader *r, const char *pla
     static const char *const keys[] = {"path", "ids", NULL};
     json_t *predictions = json_object_get(object, "predictions");
     if (!json_is_object(predictions))
-        return cst_manifest_wrong(r, place, "predictions",
-                                  "an object that gives a file for each split");
+        return cst_manifest_wrong(r, place, "predictions", "an object with a file for each split");
     cst_status status = CST_OK;
     for (void *i = json_object_iter(predictions); i && status == CST_OK;
          i = json_object_iter_next(predictions, i)) {
@@ -77,8 +76,7 @@ static cst_status read_predictions(const cst_manifest_reader *r, const char *pla
         int32_t split = cst_manifest_find_split(r->manifest, name);
         if (split < 0)
             return cst_fail(r->context, CST_ERROR_INPUT,
-                            "%s: %s: there is no split '%s' in splits; add it there", r->path, at,
-                            quoted);
+                            "%s: %s: splits has no split '%s'; add it there", r->path, at, quoted);
         if (!json_is_object(value)) {
             status = cst_manifest_resolve(r, place, at + strlen(place) + 1, value,
                                           &member->paths[split]);
@@ -104,12 +102,12 @@ static cst_status read_model(const cst_manifest_reader *r, size_t position, json
     const char *name = json_string_value(json_object_get(object, "name"));
     char quoted[CST_QUOTE_CHARS];
     if (!name)
-        return cst_manifest_wrong(r, place, "name", "the model's name");
+        return cst_manifest_wrong(r, place, "name", "the name of the model");
     int32_t before = cst_manifest_find_member(r->manifest, name);
     if (before >= 0)
         return cst_fail(r->context, CST_ERROR_INPUT,
-                        "%s: %s has the name '%s' of models[%d]; names must differ", r->path, place,
-                        cst_quote(quoted, name), before);
+                        "%s: %s has the name '%s' of models[%d]; names must be unique", r->path,
+                        place, cst_quote(quoted, name), before);
     int32_t index = -1;
     status = cst_manifest_add_member(r->context, r->manifest, name, &index);
     if (status != CST_OK)
@@ -126,7 +124,7 @@ static cst_status read_model(const cst_manifest_reader *r, size_t position, json
 cst_status cst_manifest_read_models(const cst_manifest_reader *r, const json_t *root) {
     const json_t *models = json_object_get(root, "models");
     if (!json_is_array(models) || json_array_size(models) == 0)
-        return cst_manifest_wrong(r, "", "models", "a list with at least one model");
+        return cst_manifest_wrong(r, "", "models", "a list of at least one model");
     cst_status status = CST_OK;
     for (size_t i = 0; i < json_array_size(models) && status == CST_OK; i++) {
         status = cst_poll_reading(r->context);

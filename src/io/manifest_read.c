@@ -25,10 +25,9 @@ static cst_status read_head(const cst_manifest_reader *r, const json_t *root) {
     const json_t *version = json_object_get(root, "corestack_pool");
     if (!version)
         return cst_fail(r->context, CST_ERROR_INPUT,
-                        "%s: is not a pool manifest: the key corestack_pool (1) is missing",
-                        r->path);
+                        "%s: not a pool manifest: the key corestack_pool (1) is missing", r->path);
     if (!json_is_integer(version) || json_integer_value(version) != 1)
-        return cst_manifest_wrong(r, "", "corestack_pool", "1, the only version there is");
+        return cst_manifest_wrong(r, "", "corestack_pool", "1, the only version so far");
     return CST_OK;
 }
 
@@ -58,9 +57,8 @@ static cst_status read_names(const cst_manifest_reader *r, const char *key, cons
         const json_t *name = json_array_get(list, c);
         if (!cst_manifest_is_text(name)) {
             status = cst_fail(r->context, CST_ERROR_INPUT,
-                              "%s: %s[%zu] must be a name that is not empty and has no control "
-                              "characters or marks of "
-                              "writing direction",
+                              "%s: %s[%zu] must be a non-empty name without control characters or "
+                              "bidirectional formatting characters",
                               r->path, key, c);
             break;
         }
@@ -75,7 +73,7 @@ static cst_status read_names(const cst_manifest_reader *r, const char *key, cons
     if (twice[0] >= 0)
         status = cst_fail(
             r->context, CST_ERROR_INPUT,
-            "%s: %s[%" PRId64 "] and %s[%" PRId64 "] are both '%s'; the names must differ", r->path,
+            "%s: %s[%" PRId64 "] and %s[%" PRId64 "] are both '%s'; names must be unique", r->path,
             key, twice[0], key, twice[1], cst_quote(quoted, cst_strings_at(table, twice[0])));
     cst_id_index_free(r->context, index);
     cst_strings_free(r->context, table);
@@ -93,11 +91,11 @@ static cst_status read_count(const cst_manifest_reader *r, const json_t *root, c
                         : json_is_integer(value) ? json_integer_value(value)
                                                  : -1;
     if (number == -1)
-        return cst_manifest_wrong(r, "", key, "a list of names or a count");
+        return cst_manifest_wrong(r, "", key, "a list of names or a number");
     if (number < least || number > CLASSES_MAX)
         return cst_fail(r->context, CST_ERROR_INPUT,
-                        "%s: %s: %" PRId64 " %s; at least %d and at most %d are needed", r->path,
-                        key, (int64_t)number, key, least, CLASSES_MAX);
+                        "%s: %s: %" PRId64 " %s; it must be between %d and %d", r->path, key,
+                        (int64_t)number, key, least, CLASSES_MAX);
     if (json_is_array(value))
         return read_names(r, key, value, names, count);
     *count = (int32_t)number;
@@ -120,7 +118,7 @@ static cst_status read_task(const cst_manifest_reader *r, const json_t *root) {
             return !r->task || *r->task == r->manifest->task
                        ? CST_OK
                        : cst_fail(r->context, CST_ERROR_INPUT,
-                                  "%s: its task is %s, and %s was asked for", r->path, word,
+                                  "%s: its task is %s, but %s was requested", r->path, word,
                                   cst_task_name(*r->task));
         }
     return cst_manifest_wrong(
@@ -141,8 +139,7 @@ static cst_status read_segmentation(const cst_manifest_reader *r, const json_t *
         return CST_OK;
     json_int_t label = json_is_integer(ignore) ? json_integer_value(ignore) : INT64_MAX;
     if (label < INT32_MIN || label > INT32_MAX)
-        return cst_manifest_wrong(r, "", "ignore",
-                                  "the label of pixels that do not count, a whole number");
+        return cst_manifest_wrong(r, "", "ignore", "the label of pixels to ignore, a whole number");
     r->manifest->ignore_given = true;
     r->manifest->ignore = (int32_t)label;
     return CST_OK;
@@ -160,7 +157,7 @@ static cst_status read_training_counts(const cst_manifest_reader *r, const json_
     size_t count = json_array_size(list);
     if (!json_is_array(list) || count == 0 || count > CLASSES_MAX)
         return cst_manifest_wrong(r, "", "training_counts",
-                                  "a list of counts, one for each class, or a file");
+                                  "a list of counts, one per class, or a file");
     m->training_counts = cst_alloc(r->context, count, sizeof *m->training_counts);
     if (!m->training_counts)
         return CST_ERROR_MEMORY;
@@ -203,7 +200,7 @@ static cst_status parse(cst_context *context, const char *path, json_t **root) {
     cst_status status = cst_bytes_open(context, &source, path, 0);
     if (status == CST_OK && cst_bytes_size(source) > MANIFEST_BYTES_MAX)
         status = cst_fail(context, CST_ERROR_LIMIT,
-                          "%s: a manifest of %" PRIu64 " bytes; at most %d are read", path,
+                          "%s: the manifest has %" PRIu64 " bytes; the limit is %d", path,
                           cst_bytes_size(source), MANIFEST_BYTES_MAX);
     CST_TRY(cst_bytes_slurp(context, source, &text));
     CST_TRY(cst_json_check_room(context, path, text, (size_t)cst_bytes_size(source)));

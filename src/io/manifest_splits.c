@@ -52,7 +52,7 @@ static cst_status check_conditions(const cst_manifest_reader *r, const char *pla
         if (says && order_of_meaning(one, sorted[i]) == 0)
             status = cst_fail(r->context, CST_ERROR_INPUT,
                               "%s: %s.conditions[%zu] and [%zu] have the same shift, kind and "
-                              "severity; leave one out, or give them different kinds",
+                              "severity; remove one, or give them different kinds",
                               r->path, place, (size_t)(one - split->conditions),
                               (size_t)(sorted[i] - split->conditions));
     }
@@ -67,7 +67,7 @@ static cst_status read_conditions(const cst_manifest_reader *r, const char *plac
         return CST_OK;
     size_t count = json_array_size(list);
     if (!json_is_array(list) || count == 0 || count > 1000000)
-        return cst_manifest_wrong(r, place, "conditions", "a list of objects that is not empty");
+        return cst_manifest_wrong(r, place, "conditions", "a non-empty list of objects");
     split->conditions = cst_alloc(r->context, count, sizeof *split->conditions);
     if (!split->conditions)
         return CST_ERROR_MEMORY;
@@ -101,7 +101,7 @@ static cst_status read_split(const cst_manifest_reader *r, const char *name, con
         return status;
     if (json_object_get(object, "labels") && json_object_get(object, "targets"))
         return cst_manifest_wrong(r, place, "targets",
-                                  "left out where labels are given: both name the targets");
+                                  "absent if labels is given: both name the targets");
     int32_t index = -1;
     status = cst_manifest_add_split(r->context, r->manifest, name, &index);
     if (status != CST_OK)
@@ -120,9 +120,8 @@ static cst_status read_split(const cst_manifest_reader *r, const char *name, con
     CST_TRY(cst_manifest_read_path(r, place, object, "groups", &split->groups));
     CST_TRY(cst_manifest_read_path(r, place, object, "weights", &split->weights));
     if (status == CST_OK && split->ood && split->weights)
-        return cst_manifest_wrong(r, place, "weights",
-                                  "left out where ood is true: rows out of distribution "
-                                  "all count alike");
+        return cst_manifest_wrong(
+            r, place, "weights", "absent if ood is true: out-of-distribution rows have no weights");
     if (status == CST_OK && split->ood && split->labels)
         status =
             cst_fail(r->context, CST_ERROR_INPUT,
@@ -157,7 +156,7 @@ cst_status cst_manifest_read_splits(const cst_manifest_reader *r, const json_t *
     json_t *splits = json_object_get(root, "splits");
     if (!json_is_object(splits) || json_object_size(splits) == 0)
         return cst_manifest_wrong(r, "", "splits",
-                                  "an object with at least one split, such as \"oof\"");
+                                  "an object with at least one split, e.g. \"oof\"");
     cst_status status = CST_OK;
     for (void *i = json_object_iter(splits); i && status == CST_OK;
          i = json_object_iter_next(splits, i)) {

@@ -123,7 +123,7 @@ static cst_status check_bools(cst_context *context, const cst_npy *npy, int64_t 
     if (bad < 0)
         return CST_OK;
     return cst_fail(context, CST_ERROR_FORMAT,
-                    "%s: element %" PRId64 " is %d, and its dtype %s has 0 and 1 only",
+                    "%s: element %" PRId64 " is %d, but dtype %s allows only 0 and 1",
                     cst_bytes_name(npy->source), first * cst_npy_width(npy) + bad, raw[bad],
                     npy->descr);
 }
@@ -320,7 +320,7 @@ static cst_status need_numbers(cst_context *context, const cst_npy *npy) {
     if (!cst_npy_is_text(npy))
         return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: holds strings (dtype %s) where numbers are needed",
+                    "%s: contains strings (dtype %s), but numbers are needed",
                     cst_bytes_name(npy->source), npy->descr);
 }
 
@@ -361,7 +361,7 @@ static cst_status need_vector(cst_context *context, const cst_npy *npy) {
     if (npy->dims == 1 || (npy->dims == 2 && npy->shape[1] == 1))
         return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: has shape %s; one value per sample is needed, shape (N,)",
+                    "%s: has shape %s; one value per sample is needed, i.e. shape (N,)",
                     cst_bytes_name(npy->source), cst_npy_shape_text(npy, shape));
 }
 
@@ -382,7 +382,7 @@ static cst_status integral(cst_context *context, const cst_npy *npy, const unsig
     /* 2^63 is exact in double; NaN fails the comparison */
     if (!(value >= -0x1p63 && value < 0x1p63) || value != floor(value))
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: row %" PRId64 " is %.9g, not an integer; save whole numbers",
+                        "%s: row %" PRId64 " is %.9g, not an integer; save integers",
                         cst_bytes_name(npy->source), row, value);
     *out = (int64_t)value;
     return CST_OK;
@@ -453,7 +453,7 @@ static cst_status element_text(cst_context *context, const cst_npy *npy, const u
             continue;
         if (i > 0 && (unit == 4 ? load32(p + 4 * (i - 1), npy->swapped) : p[i - 1]) == 0)
             return cst_fail(context, CST_ERROR_INPUT,
-                            "%s: the string in row %" PRId64 " has a NUL inside",
+                            "%s: the string in row %" PRId64 " contains a NUL",
                             cst_bytes_name(npy->source), row);
         size_t bytes = 1;
         if (unit == 1)
@@ -463,7 +463,7 @@ static cst_status element_text(cst_context *context, const cst_npy *npy, const u
         if (bytes == 0)
             return cst_fail(context, CST_ERROR_INPUT,
                             "%s: the string in row %" PRId64
-                            " has the invalid character U+%" PRIX32,
+                            " contains the invalid character U+%" PRIX32,
                             cst_bytes_name(npy->source), row, code);
         used += bytes;
     }

@@ -57,20 +57,20 @@ static bool accept_word(cursor *c, const char *word) {
 static cst_status parse_string(cursor *c, char *out, size_t room) {
     char quote = peek(c);
     if (quote != '\'' && quote != '"')
-        return bad(c, "a quoted string is expected");
+        return bad(c, "expected a quoted string");
     c->at++;
     size_t used = 0;
     while (c->at < c->length && c->text[c->at] != quote) {
         unsigned char byte = (unsigned char)c->text[c->at];
         if (byte < 0x20 || byte == 0x7f || byte == '\\')
-            return bad(c, "a string holds a control character or an escape");
+            return bad(c, "a string contains a control character or an escape");
         if (used + 1 >= room)
             return bad(c, "a string is too long");
         out[used++] = (char)byte;
         c->at++;
     }
     if (c->at >= c->length)
-        return bad(c, "a string does not end");
+        return bad(c, "a string is not terminated");
     c->at++;
     out[used] = '\0';
     return CST_OK;
@@ -79,12 +79,12 @@ static cst_status parse_string(cursor *c, char *out, size_t room) {
 static cst_status parse_length(cursor *c, int64_t *out) {
     char digit = peek(c);
     if (digit < '0' || digit > '9')
-        return bad(c, "a length (digits) is expected in the shape");
+        return bad(c, "expected a length (digits) in the shape");
     int64_t value = 0;
     for (; c->at < c->length && c->text[c->at] >= '0' && c->text[c->at] <= '9'; c->at++)
         if (__builtin_mul_overflow(value, 10, &value) ||
             __builtin_add_overflow(value, (int64_t)(c->text[c->at] - '0'), &value))
-            return bad(c, "a length in the shape is beyond 2^63");
+            return bad(c, "a length in the shape exceeds 2^63");
     if (c->at < c->length && c->text[c->at] == 'L') /* Python 2 wrote 10L */
         c->at++;
     *out = value;
@@ -98,7 +98,7 @@ static cst_status parse_shape(cursor *c, cst_npy *npy) {
     bool comma = true;
     while (!accept(c, ')')) {
         if (!comma)
-            return bad(c, "',' or ')' is expected in the shape");
+            return bad(c, "expected ',' or ')' in the shape");
         if (npy->dims == CST_NPY_DIMS)
             return bad(c, "more than 8 dimensions are not supported");
         cst_status status = parse_length(c, &npy->shape[npy->dims]);
@@ -108,13 +108,13 @@ static cst_status parse_shape(cursor *c, cst_npy *npy) {
         comma = accept(c, ',');
     }
     if (npy->dims == 1 && !comma)
-        return bad(c, "a tuple of one needs a comma");
+        return bad(c, "a tuple with one element needs a comma");
     return CST_OK;
 }
 
 static cst_status unsupported(const cursor *c, const char *descr, const char *advice) {
-    return cst_fail(c->context, CST_ERROR_UNSUPPORTED, "%s: dtype %s is not read: %s", c->where,
-                    descr, advice);
+    return cst_fail(c->context, CST_ERROR_UNSUPPORTED, "%s: dtype %s is not supported: %s",
+                    c->where, descr, advice);
 }
 
 /* The number at the end of a dtype ("4" of "<f4"); false unless it is 1 to 2^20. */
@@ -162,7 +162,7 @@ static cst_status parse_descr(cursor *c, cst_npy *npy) {
         order = *text++;
     if (*text == 'O')
         return unsupported(c, npy->descr,
-                           "it holds pickled Python objects, which are never unpickled; save "
+                           "it contains pickled Python objects, which are never unpickled; save "
                            "numbers, or strings with astype('U')");
     if (*text == 'c')
         return unsupported(c, npy->descr, "complex numbers are not predictions");
@@ -176,7 +176,7 @@ static cst_status parse_descr(cursor *c, cst_npy *npy) {
     bool big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
     npy->swapped = order == (big ? '<' : '>');
     if (order == '|' && item > 1 && npy->kind != CST_NPY_BYTES)
-        return bad(c, "a dtype of several bytes does not say its byte order");
+        return bad(c, "the byte order of a multi-byte dtype is missing");
     return CST_OK;
 }
 
@@ -193,12 +193,12 @@ cst_status cst_npy_parse_dict(cst_context *context, cst_npy *npy, const char *te
     bool seen[3] = {false, false, false};
     cursor c = {.context = context, .where = where, .text = text, .length = length, .base = base};
     if (!accept(&c, '{'))
-        return bad(&c, "'{' is expected");
+        return bad(&c, "expected '{'");
     bool comma = true;
     while (!accept(&c, '}')) {
         char key[24];
         if (!comma)
-            return bad(&c, "',' or '}' is expected");
+            return bad(&c, "expected ',' or '}'");
         cst_status status = parse_string(&c, key, sizeof key);
         if (status != CST_OK)
             return status;
@@ -208,10 +208,10 @@ cst_status cst_npy_parse_dict(cst_context *context, cst_npy *npy, const char *te
         if (which == 3)
             return bad(&c, "a key other than descr, fortran_order and shape");
         if (seen[which])
-            return bad(&c, "a key is there twice");
+            return bad(&c, "a key occurs twice");
         seen[which] = true;
         if (!accept(&c, ':'))
-            return bad(&c, "':' is expected");
+            return bad(&c, "expected ':'");
         status = which == 0   ? parse_descr(&c, npy)
                  : which == 1 ? parse_order(&c, npy)
                               : parse_shape(&c, npy);
@@ -223,7 +223,7 @@ cst_status cst_npy_parse_dict(cst_context *context, cst_npy *npy, const char *te
         return bad(&c, "descr, fortran_order or shape is missing");
     skip_space(&c);
     if (c.at != length)
-        return bad(&c, "something follows the closing '}'");
+        return bad(&c, "extra text after the closing '}'");
     return CST_OK;
 }
 
@@ -242,19 +242,20 @@ static cst_status check_size(cst_context *context, const cst_npy *npy) {
     if (empty)
         promised = 0;
     if (overflow || promised > (uint64_t)INT64_MAX)
-        return cst_fail(context, CST_ERROR_FORMAT,
-                        "%s: the header promises shape %s of %s, more bytes than any file can "
-                        "hold; %" PRIu64 " bytes follow it",
-                        where, cst_npy_shape_text(npy, shape), npy->descr, found);
+        return cst_fail(
+            context, CST_ERROR_FORMAT,
+            "%s: the header declares shape %s of %s, more bytes than any file can hold; %" PRIu64
+            " bytes follow it",
+            where, cst_npy_shape_text(npy, shape), npy->descr, found);
     if (promised > found)
         return cst_fail(context, CST_ERROR_FORMAT,
-                        "%s: truncated: shape %s of %s needs %" PRIu64 " bytes after the header, "
-                        "%" PRIu64 " were found; copy or save the file again",
+                        "%s: truncated: shape %s of %s needs %" PRIu64
+                        " bytes after the header, but %" PRIu64
+                        " were found; copy or save the file again",
                         where, cst_npy_shape_text(npy, shape), npy->descr, promised, found);
     if (promised < found)
         return cst_fail(context, CST_ERROR_FORMAT,
-                        "%s: %" PRIu64
-                        " bytes follow the header where shape %s of %s needs %" PRIu64
+                        "%s: %" PRIu64 " bytes follow the header, but shape %s of %s needs %" PRIu64
                         "; save one array per file",
                         where, found, cst_npy_shape_text(npy, shape), npy->descr, promised);
     return CST_OK;
@@ -268,7 +269,7 @@ static cst_status read_prefix(cst_context *context, cst_bytes *source, size_t *s
     uint64_t size = cst_bytes_size(source);
     if (size < 10)
         return cst_fail(context, CST_ERROR_FORMAT,
-                        "%s: truncated: an npy header has at least 10 bytes, %" PRIu64
+                        "%s: truncated: an npy header has at least 10 bytes, but only %" PRIu64
                         " were found",
                         where, size);
     cst_status status = cst_bytes_read(context, source, 0, prefix, 10);
@@ -280,8 +281,8 @@ static cst_status read_prefix(cst_context *context, cst_bytes *source, size_t *s
             "%s: is not an npy file (no NUMPY magic at byte 0); save it with numpy.save", where);
     if (prefix[6] < 1 || prefix[6] > 3 || prefix[7] != 0)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "%s: npy format version %d.%d is not known (1.0, 2.0 and 3.0 are)", where,
-                        prefix[6], prefix[7]);
+                        "%s: npy format version %d.%d is not supported (1.0, 2.0 and 3.0 are)",
+                        where, prefix[6], prefix[7]);
     *start = prefix[6] == 1 ? 10 : 12;
     *length = (size_t)prefix[8] | (size_t)prefix[9] << 8;
     if (prefix[6] > 1) {
@@ -303,11 +304,12 @@ cst_status cst_npy_read_header(cst_context *context, cst_npy *npy) {
         return status;
     if (length > HEADER_MAX)
         return cst_fail(context, CST_ERROR_LIMIT,
-                        "%s: the npy header says it has %zu bytes; more than %d are not read",
-                        where, length, HEADER_MAX);
+                        "%s: the npy header declares %zu bytes; the limit is %d", where, length,
+                        HEADER_MAX);
     if (length > cst_bytes_size(npy->source) - start)
         return cst_fail(context, CST_ERROR_FORMAT,
-                        "%s: truncated: the npy header has %zu bytes, %" PRIu64 " were found",
+                        "%s: truncated: the npy header has %zu bytes, but only %" PRIu64
+                        " were found",
                         where, length, cst_bytes_size(npy->source) - start);
     char *text = cst_alloc(context, length + 1, 1);
     if (!text)

@@ -34,7 +34,7 @@ struct cst_output_file {
 static cst_status failed(cst_context *context, const cst_output_file *output, const char *what,
                          int reason) {
     return cst_fail(context, CST_ERROR_IO, "%s: %s failed: %s%s", output->path, what,
-                    strerror(reason), output->direct ? "" : "; nothing was changed there");
+                    strerror(reason), output->direct ? "" : "; nothing was changed");
 }
 
 /* The name under /proc by which the open file can be given another; false where there is no /proc.
@@ -107,7 +107,7 @@ static cst_status name_temporary(cst_context *context, cst_output_file *output, 
     int reason = errno;
     cst_free(context, output->temporary);
     output->temporary = NULL;
-    return failed(context, output, "creating a temporary file beside it", reason);
+    return failed(context, output, "creating a temporary file next to it", reason);
 }
 
 /* Starts a temporary file with the permissions of the file it will replace. */
@@ -135,9 +135,8 @@ static cst_status follow(cst_context *context, const char *path, char **out) {
         reason = errno;
     }
     if (linked && (!exists || (regular && !target)))
-        return cst_fail(context, CST_ERROR_IO,
-                        "%s: is a link that leads to no file (%s); name the file itself", path,
-                        strerror(reason));
+        return cst_fail(context, CST_ERROR_IO, "%s: is a dangling link (%s); name the file itself",
+                        path, strerror(reason));
     *out = cst_strdup(context, target ? target : path);
     free(target);
     return *out ? CST_OK : CST_ERROR_MEMORY;
@@ -220,7 +219,7 @@ cst_status cst_output_open(cst_context *context, cst_output_file **out, const ch
     struct stat info;
     bool exists = status == CST_OK && stat(path, &info) == 0;
     if (exists && S_ISDIR(info.st_mode))
-        status = cst_fail(context, CST_ERROR_IO, "%s: is a folder; give a file name", path);
+        status = cst_fail(context, CST_ERROR_IO, "%s: is a folder; name a file", path);
     else if (status == CST_OK && (descriptor || (exists && !S_ISREG(info.st_mode))))
         status = open_direct(context, output, path, descriptor, fd, exists ? info.st_mode : 0);
     else if (status == CST_OK)
@@ -246,8 +245,7 @@ static cst_status check_whole(cst_context *context, const cst_output_file *outpu
     if (failure == CST_OK)
         return CST_OK;
     return cst_fail(context, failure,
-                    "%s: cannot be finished: a part of it could not be written before",
-                    output->path);
+                    "%s: cannot be completed: an earlier part could not be written", output->path);
 }
 
 static cst_status write_all(cst_context *context, cst_output_file *output,

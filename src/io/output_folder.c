@@ -52,11 +52,11 @@ cst_status cst_output_folder_open(cst_context *context, cst_output_folder **out,
         length--;
     if (!can_be_named(path, length))
         return cst_fail(context, CST_ERROR_IO,
-                        "%s: a finished folder cannot get such a name; name a new one", path);
+                        "%s: a folder cannot be renamed to this; choose a new name", path);
     bool exists = lstat(path, &info) == 0;
     if (exists && (!S_ISDIR(info.st_mode) || !is_empty(path)))
         return cst_fail(context, CST_ERROR_IO,
-                        "%s: exists already and is not an empty folder; name a new one", path);
+                        "%s: already exists and is not an empty folder; name a new one", path);
     cst_output_folder *folder = cst_alloc(context, 1, sizeof *folder);
     if (!folder)
         return CST_ERROR_MEMORY;
@@ -77,10 +77,10 @@ cst_status cst_output_folder_open(cst_context *context, cst_output_folder **out,
         *out = folder;
         return CST_OK;
     }
-    cst_status status =
-        folder->temporary
-            ? cst_fail(context, CST_ERROR_IO, "%s: cannot be created: %s", path, strerror(errno))
-            : CST_ERROR_MEMORY;
+    cst_status status = folder->temporary
+                            ? cst_fail(context, CST_ERROR_IO, "%s: cannot create the folder: %s",
+                                       path, strerror(errno))
+                            : CST_ERROR_MEMORY;
     cst_free(context, folder->temporary);
     cst_free(context, folder->path);
     cst_free(context, folder);
@@ -92,7 +92,7 @@ cst_status cst_output_folder_file(cst_context *context, const cst_output_folder 
     *out = NULL;
     if (!*name || strchr(name, '/') || name[0] == '.')
         return cst_fail(context, CST_ERROR_INPUT,
-                        "'%.100s' cannot be the name of a file; cases need names that can", name);
+                        "'%.100s' cannot be used as a file name; rename the case", name);
     *out = cst_format(context, "%s/%s%s", folder->temporary, name, extension);
     return *out ? CST_OK : CST_ERROR_MEMORY;
 }
@@ -113,7 +113,7 @@ cst_status cst_output_folder_commit(cst_context *context, cst_output_folder *fol
         (void)chmod(folder->temporary, folder->mode);
     if (cst_rename(folder->temporary, folder->path) != 0) {
         cst_status status =
-            cst_fail(context, CST_ERROR_IO, "%s: renaming the finished folder failed: %s",
+            cst_fail(context, CST_ERROR_IO, "%s: cannot rename the finished folder: %s",
                      folder->path, strerror(errno));
         cst_output_folder_abort(context, folder);
         return status;

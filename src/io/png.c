@@ -49,7 +49,7 @@ static void on_error(png_structp png, png_const_charp message) {
         m->below = m->output ? cst_fail(m->context, CST_ERROR_INTERNAL,
                                         "%s: cannot be written as PNG: %s", m->path, message)
                              : cst_fail(m->context, CST_ERROR_FORMAT,
-                                        "%s: is no PNG that can be read, near byte %" PRIu64 ": %s",
+                                        "%s: not a readable PNG, near byte %" PRIu64 ": %s",
                                         m->path, m->at, message);
     png_longjmp(png, 1);
 }
@@ -161,8 +161,8 @@ static cst_status check_size(cst_context *context, const char *path, uint32_t wi
     uint64_t packed = (1 + ((uint64_t)width * (uint64_t)bits + 7) / 8) * height;
     if (packed / DEFLATE_RATIO > bytes)
         return cst_fail(context, CST_ERROR_FORMAT,
-                        "%s: says that it has %" PRIu32 " x %" PRIu32
-                        " pixels, more than its %" PRIu64 " bytes can hold",
+                        "%s: declares %" PRIu32 " x %" PRIu32 " pixels, more than its %" PRIu64
+                        " bytes can hold",
                         path, width, height, bytes);
     return CST_OK;
 }
@@ -172,8 +172,8 @@ static cst_status check_kind(cst_context *context, const char *path, int kind) {
     if (kind == PNG_COLOR_TYPE_GRAY || kind == PNG_COLOR_TYPE_PALETTE)
         return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: is %s, not a label map; turn its colours into class numbers and save one "
-                    "grey channel of 8 or 16 bits",
+                    "%s: is %s, not a label map; convert the colours to class numbers and save one "
+                    "grey channel with 8 or 16 bits",
                     path,
                     kind == PNG_COLOR_TYPE_GRAY_ALPHA  ? "a grey and alpha image (2 channels)"
                     : kind == PNG_COLOR_TYPE_RGB_ALPHA ? "an RGBA image (4 channels)"
@@ -205,8 +205,7 @@ static cst_status read_size(cst_context *context, cst_bytes *source, const char 
     bool sound = bits == 1 || bits == 2 || bits == 4 || bits == 8 || bits == 16;
     if (memcmp(head, begin, sizeof begin) != 0 || !sound || *width < 1 || *height < 1 ||
         *width > SIDE_MAX || *height > SIDE_MAX)
-        return cst_fail(context, CST_ERROR_FORMAT, "%s: is no PNG that can be read, near byte 0",
-                        path);
+        return cst_fail(context, CST_ERROR_FORMAT, "%s: not a readable PNG, near byte 0", path);
     return check_size(context, path, (uint32_t)*width, (uint32_t)*height, bits,
                       cst_bytes_size(source));
 }
@@ -215,8 +214,8 @@ static cst_status read_size(cst_context *context, cst_bytes *source, const char 
 static cst_status make_labels(image *m, int32_t *into, int64_t height, int64_t width) {
     if (into && ((int64_t)m->height != height || (int64_t)m->width != width))
         return cst_fail(m->context, CST_ERROR_IO,
-                        "%s: had another size when it was opened before; run this again when "
-                        "nothing writes to it",
+                        "%s: its size has changed since it was first opened; run the command again "
+                        "when nothing writes to the file",
                         m->path);
     m->labels =
         into ? into : cst_alloc(m->context, m->height, (size_t)m->width * sizeof *m->labels);
@@ -305,12 +304,13 @@ static cst_status check_labels(cst_context *context, const char *path, const int
                                int64_t height, int64_t width, int bits) {
     if (height < 1 || width < 1 || height > SIDE_MAX || width > SIDE_MAX)
         return cst_fail(context, CST_ERROR_LIMIT,
-                        "%s: %" PRId64 " x %" PRId64 " pixels cannot be written as PNG", path,
-                        height, width);
+                        "%s: %" PRId64 " x %" PRId64 " pixels is too large for a PNG", path, height,
+                        width);
     for (int64_t i = 0; i < height * width; i++)
         if (labels[i] < 0 || labels[i] >= 1 << bits)
-            return cst_fail(context, CST_ERROR_LIMIT, "%s: label %d does not fit a PNG of %d bits",
-                            path, labels[i], bits);
+            return cst_fail(context, CST_ERROR_LIMIT,
+                            "%s: label %d does not fit into a PNG with %d bits", path, labels[i],
+                            bits);
     return CST_OK;
 }
 

@@ -48,8 +48,8 @@ enum { ALEXNET_COUNT = sizeof ALEXNET / sizeof ALEXNET[0] };
 static cst_status wrong(cst_context *context, const char *where, const char *kind) {
     char quoted[CST_QUOTE_CHARS];
     return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: the reference error of '%s' must be a fraction above 0 and at most 1, or "
-                    "a list of those, one for each severity from the lowest",
+                    "%s: the reference error of '%s' must be a fraction greater than 0 and at most "
+                    "1, or a list of fractions, one per severity starting with the lowest",
                     where, cst_quote(quoted, kind));
 }
 
@@ -82,10 +82,10 @@ cst_status cst_reference_errors_parse(cst_context *context, const char *where, c
     *out = (cst_reference_errors){.clean = NAN};
     size_t count = json_object_size(object);
     if (count == 0 || count > KINDS_MAX)
-        return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: reference errors are an object that gives an error for each kind of "
-                        "corruption",
-                        where);
+        return cst_fail(
+            context, CST_ERROR_INPUT,
+            "%s: reference errors must be an object with an error for each kind of corruption",
+            where);
     out->source = cst_strdup(context, where);
     out->kinds = cst_alloc(context, count, sizeof *out->kinds);
     cst_status status = out->source && out->kinds ? CST_OK : CST_ERROR_MEMORY;
@@ -140,16 +140,16 @@ static cst_status load_json(cst_context *context, const char *path, json_t **roo
     }
     size_t size = (size_t)cst_bytes_size(source);
     if (size > FILE_MAX)
-        status =
-            cst_fail(context, CST_ERROR_LIMIT,
-                     "%s: has %zu bytes; reference errors have at most %d", path, size, FILE_MAX);
+        status = cst_fail(context, CST_ERROR_LIMIT,
+                          "%s: has %zu bytes; the limit for reference errors is %d", path, size,
+                          FILE_MAX);
     CST_TRY(cst_bytes_slurp(context, source, &text));
     CST_TRY(cst_json_check_room(context, path, text, size));
     CST_TRY(cst_json_parse(context, text, size, root, &error));
     if (status == CST_OK && !*root)
         status = cst_fail(context, CST_ERROR_INPUT,
-                          "%s: cannot be read as JSON of reference errors (line %d: %s); give "
-                          "a file or the name alexnet",
+                          "%s: not valid JSON with reference errors (line %d: %s); give a file or "
+                          "the name alexnet",
                           path, error.line, error.text);
     cst_bytes_close(context, source);
     return status;

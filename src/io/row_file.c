@@ -117,8 +117,8 @@ cst_status cst_row_claim_check(cst_context *context, const char *path, int64_t r
         (rows <= claim->rows + CST_CLAIM_SLACK && claim->rows <= rows + CST_CLAIM_SLACK))
         return CST_OK;
     return cst_fail(context, CST_ERROR_MISMATCH,
-                    "%s: has %" PRId64 " rows where %s has %" PRId64
-                    "; both must be of the same samples",
+                    "%s: has %" PRId64 " rows, but %s has %" PRId64
+                    "; both must describe the same samples",
                     path, rows, claim->where, claim->rows);
 }
 
@@ -128,8 +128,8 @@ static cst_status check_text_claim(cst_context *context, const char *path, int64
     if (!claim || claim->rows < 0 || rows <= claim->rows + CST_CLAIM_SLACK)
         return CST_OK;
     return cst_fail(context, CST_ERROR_MISMATCH,
-                    "%s: has more than %" PRId64 " rows where %s has %" PRId64
-                    "; both must be of the same samples",
+                    "%s: has more than %" PRId64 " rows, but %s has %" PRId64
+                    "; both must describe the same samples",
                     path, rows - 1, claim->where, claim->rows);
 }
 
@@ -195,9 +195,10 @@ static cst_status read_text_rows(cst_context *context, cst_row_file *rows, int64
         bool end = false;
         status = cst_csv_next(context, table->csv, &end);
         if (status == CST_OK && end)
-            status = cst_fail(context, CST_ERROR_FORMAT,
-                              "%s: ends after %" PRId64 " rows where it had more before",
-                              rows->path, rows->next + i);
+            status =
+                cst_fail(context, CST_ERROR_FORMAT,
+                         "%s: ends after %" PRId64 " rows, but had more when it was first read",
+                         rows->path, rows->next + i);
         if (status != CST_OK)
             break;
         rows->lines[i] = cst_csv_line(table->csv);

@@ -44,7 +44,7 @@ cst_status cst_safetensors_open(cst_context *context, cst_safetensors **out, con
     CST_ENTER(context);
     if (!out || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "opening a safetensors file: a path and a place for the file are needed");
+                        "opening a safetensors file: path and file are required");
     cst_status status = cst_bytes_open_file(context, &source, path);
     return cst_why(context, status == CST_OK ? open_source(context, out, source) : status);
 }
@@ -156,7 +156,7 @@ static cst_status check_range(cst_context *context, const cst_safetensors *file,
     char quoted[CST_QUOTE_CHARS];
     if (!file || (!out && count > 0))
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "reading a tensor: a file and a place for its data are needed");
+                        "reading a tensor: file and data are required");
     if (!t)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%s: there is no tensor %" PRId64 " of %" PRId64,
@@ -234,10 +234,10 @@ int cst_dtype_is_number(cst_dtype dtype) {
 static cst_status no_number(cst_context *context, const char *where, const char *name,
                             cst_dtype dtype) {
     char quoted[CST_QUOTE_CHARS];
-    return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                    "%s: tensor '%s' is of dtype %s, which is not converted; save it as F32, F16 "
-                    "or BF16",
-                    where, cst_quote(quoted, name), cst_dtype_name(dtype));
+    return cst_fail(
+        context, CST_ERROR_UNSUPPORTED,
+        "%s: tensor '%s' has dtype %s, which is not supported; save it as F32, F16 or BF16", where,
+        cst_quote(quoted, name), cst_dtype_name(dtype));
 }
 
 /* Elements as stored to float32; `wide`: [count] scratch. */
@@ -305,8 +305,7 @@ cst_status cst_safetensors_map(cst_context *context, cst_safetensors *file, int6
     if (status != CST_OK)
         return status;
     if (!out)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "mapping a tensor: a place for its address is needed");
+        return cst_fail(context, CST_ERROR_ARGUMENT, "mapping a tensor: the address is required");
     status = cst_bytes_map(context, file->source, &bytes);
     if (status == CST_OK)
         *out = bytes + file->data_offset + file->tensors[tensor].begin;
@@ -388,7 +387,7 @@ static cst_status describe(cst_context *context, const cst_safetensors *file, co
         return no_number(context, path, cst_strings_at(file->names, t->name), t->dtype);
     if (t->axes > CST_NPY_DIMS)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "%s: has %d axes; arrays of predictions have up to %d", path, (int)t->axes,
+                        "%s: has %d axes; prediction arrays have at most %d", path, (int)t->axes,
                         CST_NPY_DIMS);
     npy->dims = t->axes;
     if (t->axes > 0) /* a file of scalars has no lengths at all */

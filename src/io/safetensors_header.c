@@ -86,18 +86,18 @@ static int went(reading *r, cst_status status) {
 static int unexpected(reading *r, const char *what) {
     switch (r->place) {
     case IN_METADATA:
-        return refuse(r, CST_ERROR_FORMAT, "has %s as a value, where only texts are allowed", what);
+        return refuse(r, CST_ERROR_FORMAT, "has %s as a value, but only strings are allowed", what);
     case IN_TENSOR:
         return refuse(r, CST_ERROR_FORMAT, "'%s' is %s, not %s", FIELD_NAMES[r->field], what,
-                      r->field == FIELD_DTYPE   ? "a text"
+                      r->field == FIELD_DTYPE   ? "a string"
                       : r->field == FIELD_SHAPE ? "a list of lengths"
                                                 : "a list of two numbers");
     case IN_SHAPE:
     case IN_OFFSETS:
-        return refuse(r, CST_ERROR_FORMAT, "'%s' has %s, where only whole numbers are allowed",
+        return refuse(r, CST_ERROR_FORMAT, "'%s' contains %s, but only whole numbers are allowed",
                       FIELD_NAMES[r->field], what);
     default:
-        return refuse(r, CST_ERROR_FORMAT, "has %s where an object {...} is expected", what);
+        return refuse(r, CST_ERROR_FORMAT, "has %s, but an object {...} is expected", what);
     }
 }
 
@@ -148,8 +148,7 @@ static int got_number(void *user, const char *text, size_t length) {
         return unexpected(r, "a number");
     if (!whole(text, length, &value))
         return refuse(r, CST_ERROR_FORMAT,
-                      "'%s' has %.*s, where only whole numbers from 0 to "
-                      "2^63-1 are allowed",
+                      "'%s' contains %.*s, but only whole numbers from 0 to 2^63-1 are allowed",
                       FIELD_NAMES[r->field], length < 40 ? (int)length : 40, text);
     if (r->place == IN_SHAPE)
         return add_length(r, (int64_t)value);
@@ -166,15 +165,16 @@ static int got_string(void *user, const unsigned char *text, size_t length) {
     char name[24];
     if (r->place == IN_METADATA) {
         if (memchr(text, 0, length))
-            return refuse(r, CST_ERROR_UNSUPPORTED, "has a value with a NUL inside");
+            return refuse(r, CST_ERROR_UNSUPPORTED, "has a value that contains a NUL");
         return went(r, cst_strings_add(r->context, r->file->metadata, (const char *)text, length));
     }
     if (r->place != IN_TENSOR || r->field != FIELD_DTYPE)
-        return unexpected(r, "a text");
+        return unexpected(r, "a string");
     (void)cst_snprintf(name, sizeof name, "%.*s", length < 20 ? (int)length : 20,
                        (const char *)text);
     if (!cst_dtype_find((const char *)text, length, &r->tensor.dtype))
-        return refuse(r, CST_ERROR_UNSUPPORTED, "dtype '%s' is not known", cst_quote(quoted, name));
+        return refuse(r, CST_ERROR_UNSUPPORTED, "dtype '%s' is not supported",
+                      cst_quote(quoted, name));
     return 1;
 }
 
@@ -185,13 +185,13 @@ static int got_name(reading *r, const char *text, size_t length) {
     r->metadata = length == sizeof metadata - 1 && memcmp(text, metadata, length) == 0;
     if (r->metadata) {
         if (r->had_metadata)
-            return refuse(r, CST_ERROR_FORMAT, "'__metadata__' is there twice");
+            return refuse(r, CST_ERROR_FORMAT, "'__metadata__' occurs twice");
         r->had_metadata = true;
         r->named = true;
         return 1;
     }
     if (memchr(text, 0, length))
-        return refuse(r, CST_ERROR_UNSUPPORTED, "has a name with a NUL inside");
+        return refuse(r, CST_ERROR_UNSUPPORTED, "has a name that contains a NUL");
     memset(r->seen, 0, sizeof r->seen);
     r->tensor = (cst_tensor){.name = r->file->names->count, .shape = r->file->length_count};
     r->named = went(r, cst_strings_add(r->context, r->file->names, text, length));
@@ -204,14 +204,14 @@ static int got_field(reading *r, const char *text, size_t length) {
     for (int f = 0; f < FIELDS; f++)
         if (length == strlen(FIELD_NAMES[f]) && memcmp(text, FIELD_NAMES[f], length) == 0) {
             if (r->seen[f])
-                return refuse(r, CST_ERROR_FORMAT, "'%s' is there twice", FIELD_NAMES[f]);
+                return refuse(r, CST_ERROR_FORMAT, "'%s' occurs twice", FIELD_NAMES[f]);
             r->seen[f] = true;
             r->field = (field)f;
             return 1;
         }
     (void)cst_snprintf(name, sizeof name, "%.*s", length < 64 ? (int)length : 64, text);
     return refuse(r, CST_ERROR_FORMAT,
-                  "has the key '%s'; a tensor has dtype, shape and data_offsets",
+                  "has the key '%s'; the keys of a tensor are dtype, shape and data_offsets",
                   cst_quote(quoted, name));
 }
 
@@ -225,7 +225,7 @@ static int got_key(void *user, const unsigned char *bytes, size_t length) {
     if (r->place == IN_TENSOR)
         return got_field(r, text, length);
     if (memchr(text, 0, length))
-        return refuse(r, CST_ERROR_UNSUPPORTED, "has a key with a NUL inside");
+        return refuse(r, CST_ERROR_UNSUPPORTED, "has a key that contains a NUL");
     return went(r, cst_strings_add(r->context, r->file->metadata, text, length));
 }
 
@@ -259,12 +259,13 @@ static int end_tensor(reading *r) {
                                                &t->elements);
     if (!fits || !cst_dtype_size(t->dtype, t->elements, &bytes))
         return refuse(r, CST_ERROR_FORMAT,
-                      "its shape has more elements of %s than any file can hold, or no whole bytes",
+                      "its shape has more elements of %s than any file can hold, or its size is "
+                      "not a whole number of bytes",
                       cst_dtype_name(t->dtype));
     if (t->end < t->begin || t->end - t->begin != bytes)
         return refuse(r, CST_ERROR_FORMAT,
-                      "'data_offsets' are %" PRIu64 " and %" PRIu64 ", where shape and dtype need "
-                      "%" PRIu64 " bytes",
+                      "'data_offsets' are %" PRIu64 " and %" PRIu64
+                      ", but shape and dtype need %" PRIu64 " bytes",
                       t->begin, t->end, bytes);
     if ((size_t)file->count == file->tensor_room) {
         size_t room = file->tensor_room ? file->tensor_room * 2 : 16;
@@ -365,7 +366,7 @@ static void explain(reading *r) {
     while (good > 0 && text[good - 1] == '.')
         good--;
     (void)refuse(r, CST_ERROR_FORMAT, "is not valid JSON: %.*s", (int)good,
-                 text ? (const char *)text : "it ends early");
+                 text ? (const char *)text : "it ends too early");
     yajl_free_error(r->parser, text);
 }
 
@@ -390,7 +391,7 @@ static cst_status parse(cst_context *context, cst_safetensors *file, const unsig
         return status;
     r.parser = yajl_alloc(&callbacks, NULL, &r);
     if (!r.parser)
-        return cst_fail(context, CST_ERROR_MEMORY, "no memory for the JSON parser");
+        return cst_fail(context, CST_ERROR_MEMORY, "out of memory for the JSON parser");
     if (yajl_parse(r.parser, text, length) != yajl_status_ok ||
         yajl_complete_parse(r.parser) != yajl_status_ok)
         explain(&r);
@@ -407,23 +408,23 @@ static cst_status read_length(cst_context *context, cst_safetensors *file, size_
     unsigned char prefix[PREFIX_BYTES];
     uint64_t value = 0;
     if (size < PREFIX_BYTES)
-        return cst_fail(context, CST_ERROR_FORMAT,
-                        "%s: truncated: a safetensors file begins with 8 bytes of length, %" PRIu64
-                        " were found",
-                        where, size);
+        return cst_fail(
+            context, CST_ERROR_FORMAT,
+            "%s: truncated: a safetensors file begins with an 8-byte length, but only %" PRIu64
+            " were found",
+            where, size);
     cst_status status = cst_bytes_read(context, file->source, 0, prefix, sizeof prefix);
     for (int i = PREFIX_BYTES; status == CST_OK && i > 0; i--)
         value = value << 8 | prefix[i - 1];
     if (status == CST_OK && value > CST_SAFETENSORS_HEADER_BYTES)
-        status =
-            cst_fail(context, CST_ERROR_LIMIT,
-                     "%s: byte 0: a header of %" PRIu64 " bytes is claimed, beyond the %d that "
-                     "the format allows; is it a safetensors file?",
-                     where, value, CST_SAFETENSORS_HEADER_BYTES);
+        status = cst_fail(context, CST_ERROR_LIMIT,
+                          "%s: byte 0: the length of the header is %" PRIu64
+                          " bytes, but the format allows at most %d; is it a safetensors file?",
+                          where, value, CST_SAFETENSORS_HEADER_BYTES);
     else if (status == CST_OK && value > size - PREFIX_BYTES)
         status = cst_fail(context, CST_ERROR_FORMAT,
-                          "%s: truncated: byte 0 claims a header of %" PRIu64 " bytes, %" PRIu64
-                          " follow",
+                          "%s: truncated: byte 0 declares a header of %" PRIu64
+                          " bytes, but only %" PRIu64 " follow",
                           where, value, size - PREFIX_BYTES);
     else if (status == CST_OK && value < 2)
         status =

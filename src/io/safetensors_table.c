@@ -125,12 +125,12 @@ static cst_status check_ranges(cst_context *context, const cst_safetensors *file
         if (t->end > size)
             return cst_fail(context, CST_ERROR_FORMAT,
                             "%s: truncated: tensor '%s' ends at byte %" PRIu64
-                            " of the data, of which there are %" PRIu64 "; copy the file again",
+                            " of the data, which has only %" PRIu64 " bytes; copy the file again",
                             where, name, t->end, size);
         if (t->begin < end)
             return cst_fail(context, CST_ERROR_FORMAT,
                             "%s: tensor '%s' begins at byte %" PRIu64
-                            " of the data, inside tensor '%s', which ends at %" PRIu64,
+                            " of the data, inside tensor '%s', which ends at byte %" PRIu64,
                             where, name, t->begin,
                             cst_quote(other, name_of(file, &file->tensors[i - 1])), end);
         if (t->begin > end)
@@ -143,7 +143,7 @@ static cst_status check_ranges(cst_context *context, const cst_safetensors *file
     if (end < size)
         return cst_fail(context, CST_ERROR_FORMAT,
                         "%s: byte %" PRIu64 ": %" PRIu64
-                        " bytes follow the last tensor and belong to none",
+                        " bytes follow the last tensor and belong to no tensor",
                         where, file->data_offset + end, size - end);
     return CST_OK;
 }
@@ -155,7 +155,7 @@ static cst_status sort_names(cst_context *context, const cst_safetensors *file, 
     char quoted[CST_QUOTE_CHARS];
     if (twice < 0)
         return CST_OK;
-    return cst_fail(context, CST_ERROR_FORMAT, "%s: %s '%s' is there twice",
+    return cst_fail(context, CST_ERROR_FORMAT, "%s: %s '%s' occurs twice",
                     cst_bytes_name(file->source), what, cst_quote(quoted, names[twice].text));
 }
 

@@ -37,7 +37,7 @@ cst_status cst_strings_add(cst_context *context, cst_strings *strings, const cha
     }
     size_t end = 0;
     if (!cst_size_add(strings->used, length, &end) || !cst_size_add(end, 1, &end))
-        return cst_fail(context, CST_ERROR_LIMIT, "the strings are too long to hold");
+        return cst_fail(context, CST_ERROR_LIMIT, "the strings are too long");
     if (end > strings->room) {
         size_t room = end + end / 2 + 256;
         char *bytes = cst_grow(context, strings->bytes, strings->used, room, 1);
@@ -135,7 +135,7 @@ static cst_status create_index(cst_context *context, cst_id_index **out, const c
                                const char *where) {
     *out = NULL;
     if (ids->count >= UINT32_MAX)
-        return cst_fail(context, CST_ERROR_LIMIT, "%s: more than 2^32 names are not joined", where);
+        return cst_fail(context, CST_ERROR_LIMIT, "%s: more than 2^32 ids cannot be joined", where);
     cst_id_index *index = cst_alloc(context, 1, sizeof *index);
     if (!index)
         return CST_ERROR_MEMORY;
@@ -213,8 +213,8 @@ static cst_status doubled(cst_context *context, const char *where, const char *i
                           int64_t second) {
     char quoted[CST_QUOTE_CHARS];
     return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: id '%s' is there twice (rows %" PRId64 " and %" PRId64
-                    "); every sample needs an id of its own",
+                    "%s: id '%s' occurs twice (rows %" PRId64 " and %" PRId64
+                    "); every sample needs its own id",
                     where, cst_quote(quoted, id), first, second);
 }
 

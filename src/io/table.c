@@ -121,11 +121,11 @@ static cst_status find_value(cst_context *context, cst_table *table, const sampl
         return CST_OK;
     }
     if (named < 0)
-        return cst_fail(
-            context, CST_ERROR_INPUT,
-            "%s: line 1: %d columns, none called '%s'; name the column, or keep only it "
-            "and the ids",
-            cst_csv_name(table->csv), table->columns, wanted && *wanted ? *wanted : "value");
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "%s: line 1: %d columns, but none is called '%s'; rename the column, or "
+                        "keep only this column and the ids",
+                        cst_csv_name(table->csv), table->columns,
+                        wanted && *wanted ? *wanted : "value");
     table->value_column = named;
     table->id_column = ids >= 0 ? ids : s->second ? find_text(s->second, named) : -1;
     return CST_OK;
@@ -148,7 +148,7 @@ static cst_status find_columns(cst_context *context, cst_table *table, const sam
     table->value_column = table->columns == 1 ? 0 : table->id_column;
     if (table->value_column < 0)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: line 1: %d columns and none is called id; keep only the ids",
+                        "%s: line 1: %d columns, but none is called id; keep only the ids",
                         cst_csv_name(table->csv), table->columns);
     return CST_OK;
 }
@@ -170,7 +170,7 @@ static cst_status check_names(cst_context *context, const cst_table *table,
     if (twice[0] >= 0)
         status =
             cst_fail(context, CST_ERROR_INPUT,
-                     "%s: line 1: two columns are called '%s'; rename one or leave it out",
+                     "%s: line 1: two columns are called '%s'; rename or remove one",
                      cst_csv_name(table->csv), cst_quote(quoted, cst_strings_at(named, twice[0])));
     cst_id_index_free(context, index);
     cst_strings_free(context, named);

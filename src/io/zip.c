@@ -49,8 +49,8 @@ static cst_status fail_reading(cst_context *context, const cst_zip_member *membe
         return cst_fail(context, CST_ERROR_IO, "%s: reading at byte %llu failed: %s", name,
                         (unsigned long long)member->failed_at, strerror(member->failure));
     return cst_fail(context, CST_ERROR_IO,
-                    "%s: ends at byte %llu although it had %llu bytes when opened; was it "
-                    "changed meanwhile?",
+                    "%s: ends at byte %llu, but had %llu bytes when it was opened; did it change "
+                    "in the meantime?",
                     name, (unsigned long long)member->failed_at, (unsigned long long)member->bytes);
 }
 
@@ -63,7 +63,7 @@ static cst_status check_member(cst_context *context, cst_zip_member *member, uin
                         zip_strerror(member->archive));
     const zip_uint64_t needed = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
     if ((info.valid & needed) != needed)
-        return cst_fail(context, CST_ERROR_FORMAT, "%s: the archive does not say the size",
+        return cst_fail(context, CST_ERROR_FORMAT, "%s: the archive does not state the size",
                         member->name);
     if ((info.valid & ZIP_STAT_ENCRYPTION_METHOD) && info.encryption_method != ZIP_EM_NONE)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
@@ -75,7 +75,7 @@ static cst_status check_member(cst_context *context, cst_zip_member *member, uin
                         member->name, (int)info.comp_method);
     if (info.comp_size > member->bytes)
         return cst_fail(context, CST_ERROR_FORMAT,
-                        "%s: claims %llu compressed bytes in an archive of %llu bytes",
+                        "%s: declares %llu compressed bytes in an archive of %llu bytes",
                         member->name, (unsigned long long)info.comp_size,
                         (unsigned long long)member->bytes);
     if (info.size == 0)
@@ -84,8 +84,8 @@ static cst_status check_member(cst_context *context, cst_zip_member *member, uin
                         member->name);
     if (info.size / RATIO_MAX > info.comp_size + RATIO_SLACK / RATIO_MAX)
         return cst_fail(context, CST_ERROR_LIMIT,
-                        "%s: declares %llu bytes from %llu compressed, beyond what deflate can do "
-                        "(1032 to 1): a zip bomb or a damaged archive",
+                        "%s: declares %llu bytes from %llu compressed bytes, more than deflate can "
+                        "achieve (1032 to 1): a zip bomb or a damaged archive",
                         member->name, (unsigned long long)info.size,
                         (unsigned long long)info.comp_size);
     if (info.size > limit)
@@ -202,8 +202,8 @@ static cst_status open_archive(cst_context *context, cst_zip_member *member, con
     if (!member->archive && reading_failed(member))
         status = fail_reading(context, member, path);
     else if (!member->archive)
-        status = cst_fail(context, CST_ERROR_FORMAT, "%s: cannot be read as a zip archive: %s",
-                          path, zip_error_strerror(&error));
+        status = cst_fail(context, CST_ERROR_FORMAT, "%s: not a readable zip archive: %s", path,
+                          zip_error_strerror(&error));
     zip_error_fini(&error);
     return status;
 }
@@ -273,7 +273,7 @@ static cst_status read_on(cst_context *context, cst_zip_member *member, unsigned
                             (unsigned long long)member->position, zip_file_strerror(member->file));
         if (got == 0)
             return cst_fail(context, CST_ERROR_FORMAT,
-                            "%s: truncated: %llu bytes are declared, %llu were found", member->name,
+                            "%s: truncated: declares %llu bytes, but %llu were found", member->name,
                             (unsigned long long)member->size, (unsigned long long)member->position);
         out += got;
         bytes -= (size_t)got;
@@ -292,10 +292,10 @@ static cst_status check_end(cst_context *context, cst_zip_member *member) {
         return cst_fail(context, CST_ERROR_FORMAT, "%s: damaged: %s", member->name,
                         zip_file_strerror(member->file));
     if (got > 0)
-        return cst_fail(context, CST_ERROR_FORMAT,
-                        "%s: inflates to more than the %llu bytes it declares: a zip bomb or a "
-                        "damaged archive",
-                        member->name, (unsigned long long)member->size);
+        return cst_fail(
+            context, CST_ERROR_FORMAT,
+            "%s: inflates to more than the declared %llu bytes: a zip bomb or a damaged archive",
+            member->name, (unsigned long long)member->size);
     return CST_OK;
 }
 

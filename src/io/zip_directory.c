@@ -78,8 +78,8 @@ static cst_status read_file(cst_context *context, const cst_zip_file *file, uint
 
 static cst_status damaged(cst_context *context, const cst_zip_file *file, const char *what) {
     return cst_fail(context, CST_ERROR_FORMAT,
-                    "%s: cannot be read as a zip archive: %s; was it written to the end?",
-                    file->path, what);
+                    "%s: not a readable zip archive: %s; was it written to the end?", file->path,
+                    what);
 }
 
 /* ---- the end record ---- */
@@ -101,7 +101,7 @@ static cst_status read_end64(cst_context *context, const cst_zip_file *file, uin
     if (number_at(locator + 4, 4) || number_at(locator + 16, 4) > 1 || number_at(bytes + 16, 8) ||
         number_at(bytes + 24, 8) != number_at(bytes + 32, 8))
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "%s: is one part of an archive in several files; join them", file->path);
+                        "%s: is one part of a multi-part archive; join the parts", file->path);
     *out = (extent){.members = number_at(bytes + 32, 8),
                     .bytes = number_at(bytes + 40, 8),
                     .offset = number_at(bytes + 48, 8),
@@ -137,8 +137,8 @@ static cst_status find_end(cst_context *context, const cst_zip_file *file, uint6
         status = damaged(context, file, "it has no end record");
     if (status == CST_OK && another)
         status = cst_fail(context, CST_ERROR_FORMAT,
-                          "%s: ends like two archives, of which programs read different ones; save "
-                          "it again with numpy.savez",
+                          "%s: has the end records of two archives, and programs disagree on which "
+                          "one to read; save it again with numpy.savez",
                           file->path);
     return status;
 }
@@ -160,20 +160,20 @@ static cst_status read_end(cst_context *context, const cst_zip_file *file, exten
     if ((shorter.members != 0xffff && shorter.members != out->members) ||
         (shorter.bytes != 0xffffffff && shorter.bytes != out->bytes) ||
         (shorter.offset != 0xffffffff && shorter.offset != out->offset))
-        return damaged(context, file, "its two end records do not say the same");
+        return damaged(context, file, "its two end records disagree");
     if (parts && !out->zip64)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "%s: is one part of an archive in several files; join them", file->path);
+                        "%s: is one part of a multi-part archive; join the parts", file->path);
     if (out->bytes > end || out->offset != end - out->bytes)
         return damaged(context, file, "its directory is not where the end record says");
     if (out->members > MEMBERS_MAX)
         return cst_fail(context, CST_ERROR_LIMIT,
-                        "%s: has %" PRIu64 " members; at most %d are read: split it", file->path,
+                        "%s: has %" PRIu64 " members; the limit is %d: split it", file->path,
                         out->members, MEMBERS_MAX);
     if (out->bytes > DIRECTORY_MAX)
         return cst_fail(context, CST_ERROR_LIMIT,
                         "%s: its directory has %" PRIu64
-                        " bytes; at most %d are read: split it, or give its members shorter names",
+                        " bytes; the limit is %d: split it, or shorten the names of its members",
                         file->path, out->bytes, DIRECTORY_MAX);
     return CST_OK;
 }
@@ -240,7 +240,7 @@ static cst_status scan(cst_context *context, directory *d, members *m) {
         int64_t number = m->names->count;
         status = cst_poll_item(context, number);
         if (status == CST_OK && number >= MEMBERS_MAX)
-            return cst_fail(context, CST_ERROR_LIMIT, "%s: has above %d members: split it",
+            return cst_fail(context, CST_ERROR_LIMIT, "%s: has more than %d members: split it",
                             d->file->path, MEMBERS_MAX);
         const unsigned char *record =
             status == CST_OK ? record_at(context, d, at, number, &bytes, &status) : NULL;
@@ -250,8 +250,8 @@ static cst_status scan(cst_context *context, directory *d, members *m) {
         size_t length = (size_t)number_at(record + 28, 2);
         if (memchr(entry, 0, length))
             return cst_fail(context, CST_ERROR_FORMAT,
-                            "%s: the name of member %" PRId64 " has a zero byte in it; save the "
-                            "arrays again with numpy.savez",
+                            "%s: the name of member %" PRId64
+                            " contains a zero byte; save the arrays again with numpy.savez",
                             d->file->path, number);
         status = add_member(context, m, entry, length, at);
     }
@@ -260,7 +260,7 @@ static cst_status scan(cst_context *context, directory *d, members *m) {
     if (status == CST_OK && (d->extent.zip64 ? count : count % 65536) != d->extent.members)
         status = cst_fail(context, CST_ERROR_FORMAT,
                           "%s: its directory has %" PRIu64
-                          " members and its end record says %" PRIu64 ": the archive is damaged",
+                          " members, but its end record says %" PRIu64 ": the archive is damaged",
                           d->file->path, count, d->extent.members);
     return status;
 }
@@ -270,12 +270,11 @@ static cst_status make_index(cst_context *context, const cst_zip_file *file, mem
     char quoted[CST_QUOTE_CHARS];
     cst_status status = cst_id_index_build(context, &m->index, m->names, "an archive", twice);
     if (twice[0] >= 0)
-        status = cst_fail(context, CST_ERROR_FORMAT,
-                          "%s: has two arrays called '%s' (members %" PRId64 " and %" PRId64
-                          "), and programs differ in which they read; save it again with names "
-                          "that differ",
-                          file->path, cst_quote(quoted, cst_strings_at(m->names, twice[0])),
-                          twice[0], twice[1]);
+        status = cst_fail(
+            context, CST_ERROR_FORMAT,
+            "%s: has two arrays called '%s' (members %" PRId64 " and %" PRId64
+            "), and programs disagree on which one to read; save it again with different names",
+            file->path, cst_quote(quoted, cst_strings_at(m->names, twice[0])), twice[0], twice[1]);
     return status;
 }
 
@@ -410,8 +409,8 @@ static cst_status check_local(cst_context *context, const cst_zip_file *file,
     if (status == CST_OK && (number_at(local + 26, 2) != length ||
                              memcmp(local + LOCAL_BYTES, record + RECORD_BYTES, length) != 0))
         status = cst_fail(context, CST_ERROR_FORMAT,
-                          "%s: a member has another name in the directory than before its data; "
-                          "save the arrays again with numpy.savez",
+                          "%s: the directory gives another name for a member than the local "
+                          "header; save the arrays again with numpy.savez",
                           file->path);
     cst_free(context, local);
     return status;

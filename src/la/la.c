@@ -132,7 +132,7 @@ static cst_status blas_begin(cst_context *context) {
         return CST_OK;
     (void)pthread_rwlock_unlock(&blas_calls);
     return cst_fail(context, CST_ERROR_MEMORY,
-                    "memory is limited and there are no %d MiB left for the buffers of linear "
+                    "memory is limited, and %d MiB are not available for the buffers of linear "
                     "algebra: raise the limit (ulimit -v, ulimit -d), or free memory",
                     (int)(BUFFER_ROOM >> 20));
 }
@@ -141,8 +141,8 @@ static cst_status check_dims(cst_context *context, int64_t m, int64_t n, int64_t
     if (m < 0 || n < 0 || k < 0 || ld < 0 || m > INT_MAX || n > INT_MAX || k > INT_MAX ||
         ld > INT_MAX)
         return cst_fail(context, CST_ERROR_LIMIT,
-                        "a matrix of %lld x %lld x %lld is beyond the BLAS interface", (long long)m,
-                        (long long)n, (long long)k);
+                        "a matrix of %lld x %lld x %lld exceeds the limits of the BLAS interface",
+                        (long long)m, (long long)n, (long long)k);
     return CST_OK;
 }
 
@@ -192,8 +192,8 @@ static cst_status eigenvalues_found(cst_context *context, int64_t n, lapack_int 
     if (info == 0)
         return CST_OK;
     return cst_fail(context, CST_ERROR_NUMERIC,
-                    "the eigenvalues of a %lld x %lld matrix were not found (LAPACK info %d); look "
-                    "for NaN or infinity in the predictions",
+                    "the eigenvalues of a %lld x %lld matrix could not be computed (LAPACK info "
+                    "%d); look for NaN or infinity in the predictions",
                     (long long)n, (long long)n, (int)info);
 }
 

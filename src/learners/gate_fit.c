@@ -227,7 +227,7 @@ static cst_status check(cst_context *context, const cst_view *view, int32_t best
     if (!view->targets && (!view->labels || view->classes < 2))
         return cst_fail(context, CST_ERROR_INPUT,
                         "a learned gate needs labels and at least two classes (there are %d): use "
-                        "gate mode none or prototype",
+                        "gate.mode=none or gate.mode=prototype",
                         (int)view->classes);
     if (o->hidden < 1 || o->epochs < 0 || o->batch_rows < 1 || o->patience < 1 || o->max_rows < 1 ||
         !(o->learning_rate > 0) || !(o->l2 >= 0) ||

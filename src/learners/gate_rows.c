@@ -305,13 +305,12 @@ cst_status cst_gate_training_make(cst_context *context, const cst_view *view, in
     if (d.samples < 2)
         return cst_fail(
             context, CST_ERROR_INPUT,
-            "the gate trains on %lld samples (of %lld, at most %lld rows): it needs two "
-            "at least",
+            "the gate trains on %lld samples (of %lld, at most %lld rows), but needs at least two",
             (long long)d.samples, (long long)view->rows, (long long)options->max_rows);
     d.capacity = d.per_sample + 1 < classes ? d.per_sample + 1 : classes;
     size_t rows = 0;
     if (!cst_size_mul((size_t)d.samples, (size_t)d.capacity, &rows))
-        return cst_fail(context, CST_ERROR_LIMIT, "%lld samples of %lld rows are too many",
+        return cst_fail(context, CST_ERROR_LIMIT, "too many samples (%lld) or rows (%lld)",
                         (long long)d.samples, (long long)d.capacity);
     size_t k = (size_t)view->members;
     int64_t *order = cst_alloc(context, (size_t)view->rows, sizeof *order);

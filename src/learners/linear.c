@@ -322,7 +322,7 @@ static void drop_rounding(const problem *p, double *w) {
 static cst_status check_penalty(cst_context *context, double lambda, double l1_ratio) {
     if (!(lambda >= 0) || !isfinite(lambda))
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "a penalty of %g: lambda must be a number that is not negative", lambda);
+                        "a penalty of %g: lambda must be a non-negative number", lambda);
     if (!(l1_ratio >= 0 && l1_ratio <= 1))
         return cst_fail(context, CST_ERROR_ARGUMENT, "l1_ratio %g is not in [0, 1]", l1_ratio);
     return CST_OK;
@@ -440,7 +440,7 @@ cst_status cst_linear_fit(cst_context *context, const cst_standardised *standard
         if (out->kkt_residual > small_enough(&p, fit_tolerance) && kind != CST_LINEAR_RIDGE)
             cst_notice(context,
                        "coordinate descent stopped after %d sweeps with a KKT residual of %.2g "
-                       "(lambda %g, l1_ratio %g): the columns are close to dependent",
+                       "(lambda %g, l1_ratio %g): the columns are nearly collinear",
                        (int)out->iterations, out->kkt_residual, lambda, ratio);
     }
     cst_la_leave();
@@ -506,7 +506,7 @@ cst_status cst_linear_path_cv(cst_context *context, const cst_moments *moments,
                         (int)points, low, ratio);
     if (moments->folds < 2)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cross-validation of the penalty needs at least two folds, and there is %d",
+                        "cross-validation of the penalty needs at least two folds, but there is %d",
                         (int)moments->folds);
     cst_standardised all = {0};
     double *sums = NULL;

@@ -33,7 +33,7 @@ void cst_moments_free(cst_context *context, cst_moments *moments) {
 static cst_status check_folds(cst_context *context, const int32_t *folds, int32_t fold_count,
                               int64_t rows) {
     if (fold_count < 1)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "%d folds: give at least one",
+        return cst_fail(context, CST_ERROR_ARGUMENT, "%d folds: at least one is needed",
                         (int)fold_count);
     for (int64_t i = 0; folds && i < rows; i++)
         if (folds[i] < 0 || folds[i] >= fold_count)
@@ -471,7 +471,7 @@ static cst_status check_job(cst_context *context, const cst_view *view,
                         view->labels ? "with" : "without");
     if (job->gate->inputs != view->members)
         return cst_fail(context, CST_ERROR_MISMATCH,
-                        "the gate was fitted on %d members and the view has %d",
+                        "the gate was fitted on %d members, but the data have %d",
                         (int)job->gate->inputs, (int)view->members);
     return CST_OK;
 }
@@ -680,9 +680,7 @@ static void keep_columns(cst_context *context, const cst_moments *moments, bool 
         } else if (announce) {
             char name[64];
             cst_notice(
-                context,
-                "column \"%s\" of the meta-design is constant and is left out of the linear "
-                "fits",
+                context, "column \"%s\" of the meta-design is constant; the linear fits ignore it",
                 cst_design_column_name(moments->mode, moments->inputs, j, name, sizeof name));
         }
     }
@@ -693,11 +691,11 @@ cst_status cst_moments_check(cst_context *context, double rows, int32_t without)
         return CST_OK;
     if (without < 0)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "no row has a weight that can be told from 0: there is nothing to fit");
-    return cst_fail(context, CST_ERROR_INPUT,
-                    "no rows with a weight are left without fold %d: use fewer folds or more "
-                    "samples",
-                    (int)without);
+                        "all row weights are too close to 0: there is nothing to fit");
+    return cst_fail(
+        context, CST_ERROR_INPUT,
+        "without fold %d no rows with a weight are left: use fewer folds or more samples",
+        (int)without);
 }
 
 cst_status cst_standardise(cst_context *context, const cst_moments *moments, int32_t without,

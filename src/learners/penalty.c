@@ -27,7 +27,7 @@ double cst_penalty_grid_at(const cst_penalty_grid *grid, int32_t point) {
 static cst_status check_grid(cst_context *context, const cst_penalty_grid *grid) {
     if (!(grid->low > 0) || !(grid->high > grid->low) || !isfinite(grid->high) || grid->points < 2)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "a penalty grid of %d points from %g to %g: it needs two points or more "
+                        "a penalty grid of %d points from %g to %g: it needs at least two points "
                         "and 0 < low < high",
                         (int)grid->points, grid->low, grid->high);
     return CST_OK;
@@ -75,7 +75,7 @@ cst_status cst_penalty_cv(cst_context *context, const cst_moments *moments,
         return status;
     if (moments->folds < 2)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cross-validation of the penalty needs at least two folds, and there is %d",
+                        "cross-validation of the penalty needs at least two folds, but there is %d",
                         (int)moments->folds);
     size_t d = (size_t)moments->columns;
     double *sums = cst_alloc(context, (size_t)grid->points, sizeof *sums);

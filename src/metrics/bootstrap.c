@@ -394,7 +394,7 @@ static cst_status check(cst_context *context, const bootstrap *job, const interv
                         job->resamples, job->methods, CST_RESAMPLES_MAX, METHODS_MAX);
     if (!job->probabilities || (!part->intervals && !part->differences))
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "a bootstrap needs probabilities and a place for its intervals");
+                        "a bootstrap needs probabilities and intervals");
     if (part->differences && (part->reference < 0 || part->reference >= job->methods))
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "the reference is method %d of %d: use 0 to %d", part->reference,
@@ -479,7 +479,7 @@ cst_status cst_bootstrap_difference(cst_context *context, const float *a, const 
     CST_FITS(context, rows, classes, sizeof(float));
     if (!out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_bootstrap_difference: a place for the intervals is needed");
+                        "cst_bootstrap_difference: the intervals are required");
     const float *pair[] = {a, b};
     cst_metric_intervals differences[2];
     cst_status status =

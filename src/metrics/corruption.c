@@ -83,13 +83,13 @@ static cst_status reference_sum(cst_context *context, const kinds *k, int32_t ki
     const cst_reference_error *found = cst_reference_errors_find(reference, k->name[kind]);
     if (!found)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "the reference errors (%s) have none for '%s'; give one for each kind of "
+                        "the reference errors (%s) have none for '%s'; give one for each "
                         "corruption of the split",
                         reference->source, k->name[kind]);
     if (found->count != 1 && found->count != k->size[kind])
         return cst_fail(context, CST_ERROR_INPUT,
-                        "the reference errors (%s) have %d severities for '%s', which has %d in "
-                        "the split; give one for each, or their mean",
+                        "the reference errors (%s) have %d severities for '%s', but the split has "
+                        "%d; give one for each severity, or their mean",
                         reference->source, (int)found->count, k->name[kind], (int)k->size[kind]);
     *out = 0;
     for (int32_t i = 0; i < found->count; i++)
@@ -105,8 +105,8 @@ static double usable_clean(cst_context *context, const kinds *k, const double *s
         if (sums[i] > (double)k->size[i] * reference->clean)
             continue;
         cst_notice(context,
-                   "mce_relative is left out: the reference errors (%s) of '%s' are not above the "
-                   "clean one, by whose difference it divides",
+                   "mce_relative is left out: it divides by the difference between the reference "
+                   "errors (%s) of '%s' and the clean reference error, which is not positive",
                    reference->source, k->name[i]);
         return NAN;
     }
@@ -128,12 +128,12 @@ static void tell_unused(cst_context *context, const kinds *k,
     char quoted[CST_QUOTE_CHARS];
     if (unused == 1)
         cst_notice(context,
-                   "the reference error (%s) of '%s' is not used: the split has no such kind",
+                   "the reference error (%s) of '%s' is not used: the split has no such corruption",
                    reference->source, cst_quote(quoted, first));
     else if (unused > 1)
         cst_notice(context,
-                   "the reference errors (%s) of %d kinds, '%s' the first, are not used: the split "
-                   "has no such kinds",
+                   "the reference errors (%s) of %d corruptions, the first of them '%s', are not "
+                   "used: the split has no such corruptions",
                    reference->source, (int)unused, cst_quote(quoted, first));
 }
 

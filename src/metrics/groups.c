@@ -13,13 +13,13 @@ static cst_status check_groups(cst_context *context, int32_t classes,
                                int64_t tail_below) {
     if (!training_counts || head_above < 0 || tail_below < 0 || tail_below - 1 > head_above)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "head above %lld and tail below %lld training samples of each class: give "
-                        "counts and limits that no class can meet at once",
+                        "head above %lld and tail below %lld training samples: choose limits that "
+                        "no class can satisfy both of, and give the training counts",
                         (long long)head_above, (long long)tail_below);
     for (int32_t c = 0; c < classes; c++)
         if (training_counts[c] < 0)
             return cst_fail(context, CST_ERROR_ARGUMENT,
-                            "class %d has %lld training samples: counts are at least 0", c,
+                            "class %d has %lld training samples: counts must be 0 or more", c,
                             (long long)training_counts[c]);
     return CST_OK;
 }
@@ -36,7 +36,7 @@ cst_status cst_group_accuracy_evaluate(cst_context *context, const float *probab
     CST_ENTER(context);
     CST_FITS(context, rows, classes, sizeof(*probabilities));
     if (!out)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "accuracy by group needs a place for it");
+        return cst_fail(context, CST_ERROR_ARGUMENT, "accuracy by group: the output is required");
     cst_status status = check_groups(context, classes, training_counts, head_above, tail_below);
     CST_TRY(cst_samples_make(context, probabilities, rows, classes, labels, &samples));
     if (status != CST_OK)

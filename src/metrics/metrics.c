@@ -137,9 +137,8 @@ cst_status cst_metrics_evaluate(cst_context *context, const float *probabilities
                                 cst_metrics *out) {
     CST_ENTER(context);
     CST_FITS(context, rows, classes, sizeof(*probabilities));
-    cst_status status =
-        cst_scores_check(context, out, probabilities, rows, classes, labels,
-                         "cst_metrics_evaluate: a context and a place for the scores are needed");
+    cst_status status = cst_scores_check(context, out, probabilities, rows, classes, labels,
+                                         "cst_metrics_evaluate: context and scores are required");
     if (status != CST_OK)
         return status;
     return cst_why(context, cst_metrics_weighted(context, probabilities, rows, classes, labels,

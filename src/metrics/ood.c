@@ -57,8 +57,8 @@ cst_status cst_ood_scores(cst_context *context, const float *probabilities, int6
                         (long long)rows, classes);
     if (score != CST_OOD_MAX_PROBABILITY && score != CST_OOD_PREDICTIVE_ENTROPY)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%d is no out-of-distribution score: use 0 (largest probability) or 1 "
-                        "(entropy)",
+                        "%d is not a valid out-of-distribution score: use 0 (largest probability) "
+                        "or 1 (entropy)",
                         (int)score);
     score_job job = {probabilities, rows, classes, score, out};
     return cst_why(context, cst_parallel_for(context, cst_block_count(rows), score_block, &job));
@@ -195,8 +195,8 @@ cst_status cst_ood_evaluate(cst_context *context, const double *in_scores, int64
     if (!in_scores || !out_scores || !out || in_samples < 1 || out_samples < 1 ||
         in_samples > INT64_MAX - out_samples)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "separation needs at least one score in and one out of distribution: got "
-                        "%lld and %lld",
+                        "at least one score in distribution and one out of distribution are "
+                        "needed: got %lld and %lld",
                         (long long)in_samples, (long long)out_samples);
     cst_ranked *sorted = NULL;
     cst_status status =

@@ -33,7 +33,7 @@ cst_status cst_values_check(cst_context *context, const cst_predicted_values *p,
     if (p->levels < 0 || p->levels > CST_LEVELS_MAX ||
         (p->levels > 0 && (!p->level || !p->half_width)))
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%d levels of intervals: give 0 to %d, each with its half-widths",
+                        "%d interval levels: give 0 to %d, each with its half-widths",
                         (int)p->levels, CST_LEVELS_MAX);
     if (!cst_size_mul((size_t)p->rows, (size_t)p->outputs, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "too many values");
@@ -46,7 +46,7 @@ cst_status cst_values_check(cst_context *context, const cst_predicted_values *p,
                           "every target must be a finite number");
         if (p->variance && !(p->variance[i] > 0.0F && isfinite(p->variance[i])))
             return refuse(context, p, i, "the variance", (double)p->variance[i],
-                          "a variance must be a positive, finite number");
+                          "a variance must be positive and finite");
     }
     for (int32_t l = 0; l < p->levels; l++) {
         if (!(p->level[l] > 0 && p->level[l] < 1))
@@ -209,8 +209,7 @@ cst_status cst_value_metrics_evaluate(cst_context *context, const cst_predicted_
     CST_ENTER(context);
     if (!predicted || !targets || !average)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_value_metrics_evaluate: predictions, targets and a place for the "
-                        "scores are needed");
+                        "cst_value_metrics_evaluate: predictions, targets and scores are required");
     CST_FITS(context, predicted->rows, predicted->outputs, sizeof(double));
     return cst_why(context,
                    cst_value_metrics_weighted(context, predicted, targets, NULL, average, each));
@@ -249,8 +248,7 @@ cst_status cst_value_errors(cst_context *context, const cst_predicted_values *pr
     CST_ENTER(context);
     if (!predicted || !targets || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_value_errors: predictions, targets and a place for the errors are "
-                        "needed");
+                        "cst_value_errors: predictions, targets and errors are required");
     CST_FITS(context, predicted->rows, predicted->outputs, sizeof(double));
     cst_status status = cst_values_check(context, predicted, targets);
     if (status != CST_OK)

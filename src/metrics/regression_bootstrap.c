@@ -213,7 +213,7 @@ static cst_status check(cst_context *context, const value_bootstrap *job) {
             return status;
         if (job->predicted[m].rows != job->rows || job->predicted[m].outputs != job->outputs)
             return cst_fail(context, CST_ERROR_MISMATCH,
-                            "method %d predicts %lld rows of %d outputs where the first one "
+                            "method %d predicts %lld rows of %d outputs, but the first method "
                             "predicts %lld of %d",
                             (int)m, (long long)job->predicted[m].rows,
                             (int)job->predicted[m].outputs, (long long)job->rows,
@@ -245,8 +245,7 @@ cst_status cst_value_bootstrap_weighted(cst_context *context,
     int32_t resamples = input->resamples;
     if (!predicted || !input->targets || (!intervals && !differences))
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_value_bootstrap: predictions, targets and a place for the intervals "
-                        "are needed");
+                        "cst_value_bootstrap: predictions, targets and intervals are required");
     CST_FITS(context, predicted->rows, predicted->outputs, sizeof(double));
     if (differences && (input->reference < 0 || input->reference >= methods))
         return cst_fail(context, CST_ERROR_ARGUMENT,

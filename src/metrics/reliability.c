@@ -51,9 +51,8 @@ cst_status cst_metrics_reliability(cst_context *context, const float *probabilit
                                    cst_reliability_bin *out) {
     CST_ENTER(context);
     CST_FITS(context, rows, classes, sizeof(*probabilities));
-    cst_status status =
-        cst_scores_check(context, out, probabilities, rows, classes, labels,
-                         "cst_metrics_reliability: a context and a place for the bins are needed");
+    cst_status status = cst_scores_check(context, out, probabilities, rows, classes, labels,
+                                         "cst_metrics_reliability: context and bins are required");
     if (status != CST_OK)
         return status;
     return cst_why(context, cst_reliability_weighted(context, probabilities, rows, classes, labels,

@@ -52,11 +52,10 @@ static cst_status bad_row(cst_context *context, const float *row, int32_t classe
                             "row %lld, class %d is %g: probabilities must be finite", (long long)i,
                             c, p);
         if (p < -CST_PROBABILITY_TOLERANCE || p > 1 + CST_PROBABILITY_TOLERANCE)
-            return cst_fail(
-                context, CST_ERROR_INPUT,
-                "row %lld, class %d is %g, outside [0, 1]: this looks like logits; apply "
-                "softmax first",
-                (long long)i, c, p);
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "row %lld, class %d is %g, outside [0, 1]: if these are logits, apply "
+                            "softmax first",
+                            (long long)i, c, p);
         sum += p;
     }
     return cst_fail(context, CST_ERROR_INPUT,

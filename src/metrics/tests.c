@@ -29,8 +29,7 @@ cst_status cst_paired_t_test(cst_context *context, const double *a, const double
         double difference = a[i] - b[i];
         if (!isfinite(difference))
             return cst_fail(context, CST_ERROR_INPUT,
-                            "sample %lld: %g less %g is not a finite difference; leave such "
-                            "samples out",
+                            "sample %lld: %g minus %g is not finite; leave such samples out",
                             (long long)i, a[i], b[i]);
         equal = equal && difference == first;
         sum += difference - first;
@@ -61,11 +60,11 @@ cst_status cst_paired_t_test(cst_context *context, const double *a, const double
 static cst_status check_p(cst_context *context, const double *p, int64_t tests, const double *out) {
     if (!p || !out || tests < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "adjustment needs the p values of at least one test: got %lld",
+                        "adjustment needs the p-values of at least one test: got %lld",
                         (long long)tests);
     for (int64_t i = 0; i < tests; i++)
         if (!(p[i] >= 0 && p[i] <= 1))
-            return cst_fail(context, CST_ERROR_ARGUMENT, "p value %lld is %g, outside [0, 1]",
+            return cst_fail(context, CST_ERROR_ARGUMENT, "p-value %lld is %g, outside [0, 1]",
                             (long long)i, p[i]);
     return CST_OK;
 }

@@ -41,10 +41,10 @@ static const uint8_t *take(reader *r, size_t count) {
     if (r->status != CST_OK)
         return NULL;
     if (count > r->end - r->at) {
-        refuse(r, r->at,
-               "%zu bytes are announced and %zu are left: the file is damaged, fit or copy it "
-               "again",
-               count, r->end - r->at);
+        refuse(
+            r, r->at,
+            "%zu bytes are declared, but %zu are left: the file is damaged, fit or copy it again",
+            count, r->end - r->at);
         return NULL;
     }
     const uint8_t *from = r->bytes + r->at;
@@ -96,7 +96,7 @@ static double get_f64(reader *r, const char *what, double least, double most) {
 
 static double *get_f64s(reader *r, size_t count, const char *what, double bound) {
     if (r->status == CST_OK && count > (r->end - r->at) / 8)
-        refuse(r, r->at, "%zu numbers (%s) are announced and %zu bytes are left", count, what,
+        refuse(r, r->at, "%zu numbers (%s) are declared, but %zu bytes are left", count, what,
                r->end - r->at);
     double *values = r->status == CST_OK ? cst_alloc(r->context, count, sizeof *values) : NULL;
     if (!values) {
@@ -110,7 +110,7 @@ static double *get_f64s(reader *r, size_t count, const char *what, double bound)
 
 static float *get_f32s(reader *r, size_t count, const char *what, double bound) {
     if (r->status == CST_OK && count > (r->end - r->at) / 4)
-        refuse(r, r->at, "%zu numbers (%s) are announced and %zu bytes are left", count, what,
+        refuse(r, r->at, "%zu numbers (%s) are declared, but %zu bytes are left", count, what,
                r->end - r->at);
     float *values = r->status == CST_OK ? cst_alloc(r->context, count, sizeof *values) : NULL;
     if (!values) {
@@ -140,8 +140,7 @@ static char *get_string(reader *r, const char *what, size_t index) {
         refuse(r, at, "%s %zu (counted from 0) is empty", what, index);
     else if (good < length)
         refuse(r, at + 4 + good,
-               "%s %zu (counted from 0) holds a control character or is not UTF-8 text", what,
-               index);
+               "%s %zu (counted from 0) has a control character or is not UTF-8 text", what, index);
     char *text = r->status == CST_OK ? cst_alloc(r->context, length + 1, 1) : NULL;
     if (text)
         memcpy(text, from, length);
@@ -168,14 +167,14 @@ static void check_different(reader *r, size_t at, char *const *strings, size_t c
     qsort(sorted, count, sizeof *sorted, by_text);
     for (size_t i = 1; i < count; i++)
         if (strcmp(sorted[i - 1], sorted[i]) == 0)
-            refuse(r, at, "%s '%s' stands twice", what, sorted[i]);
+            refuse(r, at, "%s '%s' occurs twice", what, sorted[i]);
     cst_free(r->context, sorted);
 }
 
 /* Room for `count` pointers or structs of which each takes `least` bytes of the file or more. */
 static void *get_room(reader *r, size_t count, size_t size, size_t least, const char *what) {
     if (r->status == CST_OK && count > (r->end - r->at) / least)
-        refuse(r, r->at, "%zu %s are announced and %zu bytes are left", count, what,
+        refuse(r, r->at, "%zu %s are declared, but %zu bytes are left", count, what,
                r->end - r->at);
     void *room = r->status == CST_OK ? cst_alloc(r->context, count, size) : NULL;
     if (!room && r->status == CST_OK)
@@ -199,8 +198,8 @@ static void check_sample(reader *r, size_t size, const cst_model *model) {
     if (bytes > most)
         refuse(r, CST_MODEL_HEADER_BYTES,
                "a sample of %" PRId32 " members, %" PRId32 " classes and %" PRId32
-               " meta-learners takes %zu bytes to predict, more than the %zu that a file of %zu "
-               "bytes may ask for: the file is damaged or made to use up memory",
+               " meta-learners takes %zu bytes to predict, more than the %zu allowed for a file of "
+               "%zu bytes: the file is damaged, or made to exhaust memory",
                model->members, model->classes, model->learners, bytes, most, size);
 }
 
@@ -294,7 +293,7 @@ static void get_values(reader *r, cst_model *model) {
     int32_t given = get_int(r, "the number of columns", 1, INT32_MAX);
     bool conformal = get_int(r, "the kind of intervals", 0, 1) == 1;
     if (r->status == CST_OK && model->task != CST_TASK_REGRESSION)
-        refuse(r, at, "section REGR stands in a model that is no regression");
+        refuse(r, at, "section REGR is in a model that is not a regression");
     if (r->status == CST_OK && given != columns)
         refuse(r, at, "the design has %" PRId32 " columns instead of %" PRId32, given, columns);
     size_t d = (size_t)columns;
@@ -302,7 +301,7 @@ static void get_values(reader *r, cst_model *model) {
     size_t left = (r->end - r->at) / 8;
     if (r->status == CST_OK &&
         (outputs > left / (d + 6 + CST_VALUE_LEVELS) || d > 2 * (left / outputs) / (d + 1)))
-        refuse(r, at, "%zu outputs are announced and %zu bytes are left", outputs, r->end - r->at);
+        refuse(r, at, "%zu outputs are declared, but %zu bytes are left", outputs, r->end - r->at);
     if (r->status != CST_OK)
         return;
     cst_values *v = cst_alloc(r->context, 1, sizeof *v);
@@ -330,8 +329,8 @@ static void check_lengths(reader *r, size_t at, const cst_model *model, const cs
     int32_t biases = linear ? 1 : model->classes;
     if (model->task == CST_TASK_REGRESSION && linear) { /* a linear function for each output */
         if (coefficients > INT32_MAX / model->classes)
-            refuse(r, at, "%" PRId32 " outputs of %" PRId32 " columns are too many", model->classes,
-                   coefficients);
+            refuse(r, at, "%" PRId32 " outputs and %" PRId32 " columns are too many",
+                   model->classes, coefficients);
         else
             coefficients *= model->classes;
         biases = model->classes;
@@ -348,13 +347,13 @@ static void get_learner(reader *r, const cst_model *model, cst_learner *learner,
     size_t at = r->at;
     uint32_t kind = get_u32(r);
     if (r->status == CST_OK && kind > CST_LEARNER_LINEAR)
-        refuse(r, at, "meta-learner %" PRId32 " is of the unknown kind %" PRIu32, index, kind);
+        refuse(r, at, "meta-learner %" PRId32 " is of unknown kind %" PRIu32, index, kind);
     learner->kind = r->status == CST_OK ? (cst_learner_kind)kind : CST_LEARNER_RIDGE;
     if (learner->kind == CST_LEARNER_LOGLINEAR && model->task == CST_TASK_REGRESSION)
-        refuse(r, at, "meta-learner %" PRId32 " is a log-linear pool, and the task is regression",
+        refuse(r, at, "meta-learner %" PRId32 " is a log-linear pool, but the task is regression",
                index);
     if (learner->kind == CST_LEARNER_LINEAR && model->task != CST_TASK_REGRESSION)
-        refuse(r, at, "meta-learner %" PRId32 " is of a kind that only a regression has", index);
+        refuse(r, at, "meta-learner %" PRId32 " is of a kind for regression only", index);
     learner->coefficients = get_int(r, "the number of coefficients", 0, INT32_MAX);
     learner->biases = get_int(r, "the number of biases", 0, INT32_MAX);
     learner->blend = get_f64(r, "a blend weight", 0, 1 + CST_MODEL_BLEND_TOLERANCE);
@@ -362,8 +361,9 @@ static void get_learner(reader *r, const cst_model *model, cst_learner *learner,
     for (int32_t k = 0; learner->kind == CST_LEARNER_LOGLINEAR && k < model->members; k++)
         if (!(model->mix[k] >= CST_MODEL_MIX_MIN && model->mix[k] < 1))
             refuse(r, at,
-                   "meta-learner %" PRId32 " takes logarithms, and member '%s' is mixed with a "
-                   "share %g of the uniform distribution, which is not from %g to 1",
+                   "meta-learner %" PRId32
+                   " takes logarithms, but member '%s' is mixed with a share %g of the uniform "
+                   "distribution, which is not from %g to 1",
                    index, model->member_names[k], model->mix[k], CST_MODEL_MIX_MIN);
     if (r->status != CST_OK)
         return;
@@ -400,7 +400,7 @@ static void get_fusion(reader *r, cst_model *model) {
     model->fusion = fusion;
     fusion->iou = get_f64(r, "the overlap of boxes that are one object", 0, 1);
     fusion->min_score = get_f64(r, "the least score of a box", 0, 1);
-    fusion->max_boxes = get_int(r, "the most boxes of a member", 1, INT32_MAX);
+    fusion->max_boxes = get_int(r, "the maximum number of boxes of a member", 1, INT32_MAX);
     size_t count = (size_t)get_int(r, "the number of categories", 1, CST_MODEL_CLASSES_MAX);
     fusion->category_id = get_room(r, count, sizeof *fusion->category_id, 12, "categories");
     fusion->category_name = get_room(r, count, sizeof *fusion->category_name, 12, "categories");
@@ -410,7 +410,7 @@ static void get_fusion(reader *r, cst_model *model) {
         const uint8_t *id = take(r, 8);
         fusion->category_id[c] = id ? (int64_t)load_u64(id) : 0;
         if (id && c > 0 && fusion->category_id[c] <= fusion->category_id[c - 1])
-            refuse(r, at, "the ids of the categories do not ascend");
+            refuse(r, at, "the ids of the categories are not in ascending order");
         if (get_int(r, "whether a category has a name", 0, 1) == 1)
             fusion->category_name[c] = get_string(r, "category name", c);
     }
@@ -421,7 +421,7 @@ static void get_fusion(reader *r, cst_model *model) {
     fusion->weights = get_f64s(r, weights, "a weight of a box", CST_MODEL_COEFFICIENT_MAX);
     for (size_t i = 0; i < weights && r->status == CST_OK; i++)
         if (fusion->weights[i] < 0)
-            refuse(r, at + 8 * i, "a weight of a box is %g, which is below 0", fusion->weights[i]);
+            refuse(r, at + 8 * i, "a weight of a box is %g, which is negative", fusion->weights[i]);
 }
 
 static void get_settings(reader *r, cst_model *model) {
@@ -437,7 +437,7 @@ static void get_settings(reader *r, cst_model *model) {
         model->setting[i] = get_string(r, "setting", i);
         const char *equals = model->setting[i] ? strchr(model->setting[i], '=') : NULL;
         if (r->status == CST_OK && (!equals || equals == model->setting[i]))
-            refuse(r, at, "setting %zu is not of the form key=value", i);
+            refuse(r, at, "setting %zu is not in the form key=value", i);
         if (r->status != CST_OK)
             break;
         keys[i] = cst_strdup(r->context, model->setting[i]);
@@ -460,7 +460,7 @@ static uint32_t check_envelope(reader *r) {
     size_t size = r->end;
     size_t known = size < CST_MODEL_MAGIC_BYTES ? size : CST_MODEL_MAGIC_BYTES;
     if (size == 0)
-        refuse(r, 0, "%s, it is empty", unlike);
+        refuse(r, 0, "%s: it is empty", unlike);
     else if (memcmp(r->bytes, CST_MODEL_MAGIC, known) != 0)
         refuse(r, 0, "%s", unlike);
     if (r->status == CST_OK && size >= 12) {
@@ -468,10 +468,10 @@ static uint32_t check_envelope(reader *r) {
         if (version > CST_MODEL_VERSION)
             r->status = cst_fail(r->context, CST_ERROR_UNSUPPORTED,
                                  "%s: byte 8: written by a newer corestack (format %" PRIu32
-                                 ", this program reads up to %d); upgrade corestack",
+                                 ", but this program reads up to %d); upgrade corestack",
                                  r->name, version, (int)CST_MODEL_VERSION);
         else if (version == 0)
-            refuse(r, 8, "the format version is 0, and the first one was 1");
+            refuse(r, 8, "the format version is 0, but the first version is 1");
     }
     size_t least = CST_MODEL_HEADER_BYTES + CST_MODEL_CHECKSUM_BYTES;
     if (size < least)
@@ -483,13 +483,12 @@ static uint32_t check_envelope(reader *r) {
         refuse(r, size, "truncated: it had %" PRIu64 " bytes when written; copy the file again",
                length);
     else if (length < size)
-        refuse(r, (size_t)length, "more bytes follow the end of the model");
+        refuse(r, (size_t)length, "extra bytes follow the end of the model");
     r->end = size - CST_MODEL_CHECKSUM_BYTES;
     uint32_t stored = load_u32(r->bytes + r->end);
     if (r->status == CST_OK && stored != cst_crc32c(r->bytes, r->end))
         refuse(r, r->end,
-               "the checksum does not fit: the file was damaged after it was written; copy it "
-               "again");
+               "wrong checksum: the file was damaged after it was written; copy it again");
     r->at = CST_MODEL_HEADER_BYTES;
     return load_u32(r->bytes + 12);
 }
@@ -528,7 +527,7 @@ static void get_section(reader *r, cst_model *model, int *next) {
     uint32_t flags = load_u32(head + 4);
     uint64_t length = load_u64(head + 8);
     if (length > r->end - r->at) {
-        refuse(r, at + 8, "a section of %" PRIu64 " bytes is announced and %zu are left", length,
+        refuse(r, at + 8, "a section of %" PRIu64 " bytes is declared, but %zu are left", length,
                r->end - r->at);
         return;
     }
@@ -537,9 +536,9 @@ static void get_section(reader *r, cst_model *model, int *next) {
         found++;
     if (found < CST_SECTIONS) {
         if (found < *next)
-            refuse(r, at, "section %s stands twice or out of order", cst_section_info[found].tag);
+            refuse(r, at, "section %s is a duplicate or out of order", cst_section_info[found].tag);
         if (flags != cst_section_info[found].flags)
-            refuse(r, at + 4, "section %s has the flags 0x%" PRIx32 " instead of 0x%" PRIx32,
+            refuse(r, at + 4, "section %s has flags 0x%" PRIx32 " instead of 0x%" PRIx32,
                    cst_section_info[found].tag, flags, cst_section_info[found].flags);
         r->at = at; /* where a section before this one is missed */
         check_skipped(r, *next, found);
@@ -548,10 +547,11 @@ static void get_section(reader *r, cst_model *model, int *next) {
         if (r->status == CST_OK)
             get_payload(r, model, (cst_section)found, (size_t)length);
     } else if (flags & CST_MODEL_REQUIRED) {
-        r->status = cst_fail(r->context, CST_ERROR_UNSUPPORTED,
-                             "%s: byte %zu: prediction needs the section with tag 0x%08" PRIx32
-                             ", which this corestack does not know; upgrade corestack",
-                             r->name, at, load_u32(head));
+        r->status =
+            cst_fail(r->context, CST_ERROR_UNSUPPORTED,
+                     "%s: byte %zu: prediction needs the section with tag 0x%08" PRIx32
+                     ", which this version of corestack does not support; upgrade corestack",
+                     r->name, at, load_u32(head));
     } else {
         (void)take(r, (size_t)length);
     }
@@ -562,7 +562,7 @@ cst_status cst_stack_decode(cst_context *context, const char *name, const uint8_
     *out = NULL;
     if (size > CST_MODEL_BYTES_MAX)
         return cst_fail(context, CST_ERROR_LIMIT,
-                        "%s: %zu bytes, and no corestack model has more than %zu", name, size,
+                        "%s: %zu bytes; corestack models have at most %zu", name, size,
                         CST_MODEL_BYTES_MAX);
     reader r = {.context = context, .name = name, .bytes = bytes, .end = size};
     cst_model *model = NULL;
@@ -576,13 +576,12 @@ cst_status cst_stack_decode(cst_context *context, const char *name, const uint8_
         check_skipped(&r, next, CST_SECTIONS);
     if (r.status == CST_OK && (model->task == CST_TASK_DETECTION) != (model->fusion != NULL))
         refuse(&r, r.at, "section FUSE %s",
-               model->fusion ? "belongs to models of detection only"
-                             : "is missing, which detection needs");
+               model->fusion ? "is only for detection models"
+                             : "is missing from a detection model");
     if (r.status == CST_OK && model->fusion && model->classes != 2)
-        refuse(&r, r.at, "a model of detection has %" PRId32 " classes instead of 2",
-               model->classes);
+        refuse(&r, r.at, "a detection model has %" PRId32 " classes instead of 2", model->classes);
     if (r.status == CST_OK && r.at != r.end)
-        refuse(&r, r.at, "%zu bytes follow the last section", r.end - r.at);
+        refuse(&r, r.at, "%zu extra bytes follow the last section", r.end - r.at);
     check_sample(&r, size, model);
     if (r.status == CST_OK)
         *out = model;

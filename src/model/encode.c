@@ -227,7 +227,7 @@ cst_status cst_stack_encode(cst_context *context, const cst_model *model, uint8_
     *size = 0;
     if (!complete(model))
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "the model is not complete (members, learners or gate are missing), so it "
+                        "the model is incomplete (members, learners or gate are missing), so it "
                         "cannot be saved");
     cst_buffer w = {.context = context};
     cst_model *again = NULL;

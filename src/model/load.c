@@ -81,9 +81,8 @@ static cst_status reading_limit(cst_context *context, const char *path, const ui
         length |= (uint64_t)bytes[16 + i] << (8 * i);
     if (length > CST_MODEL_BYTES_MAX)
         return cst_fail(context, CST_ERROR_LIMIT,
-                        "%s: byte 16: %llu bytes are announced, and no corestack model has more "
-                        "than %zu",
-                        path, (unsigned long long)length, CST_MODEL_BYTES_MAX);
+                        "%s: byte 16: declares %llu bytes; corestack models have at most %zu", path,
+                        (unsigned long long)length, CST_MODEL_BYTES_MAX);
     *limit = (size_t)length + 1;
     return CST_OK;
 }
@@ -127,13 +126,14 @@ cst_status cst_model_load(cst_context *context, cst_model **out, const char *pat
         *out = NULL;
     CST_ENTER(context);
     if (!out)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_load: no place for the result");
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_load: the model is required");
     if (!path)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_load: no path is given");
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_load: the path is required");
     struct stat info;
     input from = {.path = path, .fd = cst_open_file(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0)};
     if (from.fd < 0)
-        return cst_fail(context, CST_ERROR_IO, "%s: cannot be opened: %s", path, strerror(errno));
+        return cst_fail(context, CST_ERROR_IO, "%s: cannot open the file: %s", path,
+                        strerror(errno));
     from.unwritten = fstat(from.fd, &info) == 0 && S_ISFIFO(info.st_mode);
     uint8_t *bytes = NULL;
     size_t size = 0;
@@ -151,8 +151,8 @@ cst_status cst_model_load_memory(cst_context *context, cst_model **out, const vo
     CST_ENTER(context);
     if (!out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_load_memory: no place for the result");
+                        "cst_model_load_memory: the model is required");
     if (!bytes && size > 0)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_load_memory: no bytes are given");
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_load_memory: bytes are required");
     return cst_why(context, cst_stack_decode(context, "model in memory", bytes, size, out));
 }

@@ -63,7 +63,7 @@ static cst_status refuse_row(cst_context *worker, const predict_job *job, int32_
         if (!isfinite(value))
             return cst_fail(worker, CST_ERROR_INPUT,
                             "member '%s', row %lld, class %d: the prediction is %g; remove or "
-                            "repair the sample",
+                            "correct the sample",
                             name, (long long)row, (int)c, value);
         if (model->task != CST_TASK_REGRESSION &&
             (value < -CST_ROW_MARGIN || value > 1 + CST_ROW_MARGIN))
@@ -256,8 +256,8 @@ static cst_status refuse_result(cst_context *worker, const predict_job *job, int
         at++;
     int64_t row = first + at / classes;
     return cst_fail(worker, CST_ERROR_INPUT,
-                    "row %lld, %s %d: the prediction is %g, which no float32 holds; are the "
-                    "members' numbers right?",
+                    "row %lld, %s %d: the prediction is %g, too large for float32; are the "
+                    "members' predictions correct?",
                     (long long)(job->view->index ? job->view->index[row] : row),
                     job->model->task == CST_TASK_REGRESSION ? "output" : "class",
                     (int)(at % classes), mixture[at]);
@@ -409,7 +409,7 @@ static cst_status predict_view(cst_context *context, predict_job *job) {
     const cst_view *view = job->view;
     if (view->members != job->model->members || view->classes != job->model->classes)
         return cst_fail(context, CST_ERROR_MISMATCH,
-                        "the model has %d members and %d classes, the data %d and %d",
+                        "the model has %d members and %d classes, but the data have %d and %d",
                         (int)job->model->members, (int)job->model->classes, (int)view->members,
                         (int)view->classes);
     if (view->rows <= 0)
@@ -474,8 +474,7 @@ static cst_status check_arguments(cst_context *context, const char *call, const 
                                   const float *const *predictions, int64_t rows, const float *out) {
     if (rows < 0 || (rows > 0 && (!predictions || !out)))
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%s: a model, predictions, rows >= 0 and a place for the result are needed",
-                        call);
+                        "%s: model, predictions, rows >= 0 and an output are required", call);
     if (!cst_size_fits(rows, model->classes, sizeof *out))
         return cst_fail_size(context, call, rows, model->classes);
     for (int32_t k = 0; rows > 0 && k < model->members; k++)
@@ -492,7 +491,7 @@ cst_status cst_model_predict(cst_context *context, const cst_model *model,
     CST_CHECK(context, model, MODEL, "model");
     if (!model)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_predict: a context and a model are needed");
+                        "cst_model_predict: context and model are required");
     cst_status status = check_arguments(context, __func__, model, predictions, rows, out);
     if (status != CST_OK)
         return status;
@@ -519,8 +518,7 @@ cst_status cst_predictor_create(cst_context *context, cst_predictor **out, const
     CST_CHECK(context, model, MODEL, "model");
     if (!out || !model)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_predictor_create: a context, a place for the result and a model are "
-                        "needed");
+                        "cst_predictor_create: context, predictor and model are required");
     cst_predictor *made = cst_alloc(context, 1, sizeof *made);
     cst_status status = made ? CST_OK : CST_ERROR_MEMORY;
     if (made)

@@ -13,10 +13,10 @@ static cst_status check_classes(cst_context *context, const cst_model *model,
     bool values = model->task == CST_TASK_REGRESSION;
     if (values != (cst_pool_task(pool) == CST_TASK_REGRESSION))
         return cst_fail(context, CST_ERROR_MISMATCH,
-                        "the model was fitted for %s, and the pool's task is %s",
+                        "the model was fitted for %s, but the task of the pool is %s",
                         cst_task_name(model->task), cst_task_name(cst_pool_task(pool)));
     if (cst_pool_classes(pool) != model->classes)
-        return cst_fail(context, CST_ERROR_MISMATCH, "the model has %d %s and the pool %d",
+        return cst_fail(context, CST_ERROR_MISMATCH, "the model has %d %s, but the pool has %d",
                         (int)model->classes, values ? "outputs" : "classes",
                         (int)cst_pool_classes(pool));
     for (int32_t c = 0; c < model->classes; c++) {
@@ -24,7 +24,7 @@ static cst_status check_classes(cst_context *context, const cst_model *model,
         const char *theirs = cst_pool_class_name(pool, c);
         if (ours && theirs && strcmp(ours, theirs) != 0)
             return cst_fail(context, CST_ERROR_MISMATCH,
-                            "%s %d (counted from 0) is '%s' in the model and '%s' in the pool; "
+                            "%s %d (counted from 0) is '%s' in the model, but '%s' in the pool; "
                             "both must list the same %s in the same order",
                             values ? "output" : "class", (int)c, ours, theirs,
                             values ? "outputs" : "classes");
@@ -39,13 +39,13 @@ static cst_status match_members(cst_context *context, const cst_model *model, co
         positions[k] = cst_pool_member_index(pool, model->member_names[k]);
         if (positions[k] < 0)
             return cst_fail(context, CST_ERROR_MISMATCH,
-                            "the model needs member '%s', and the pool has none of that name",
+                            "the model needs member '%s', which is not in the pool",
                             model->member_names[k]);
         if (!cst_pool_member_has_split(pool, positions[k], split))
-            return cst_fail(context, CST_ERROR_MISMATCH,
-                            "the model needs member '%s', and the pool has no predictions of it "
-                            "for split '%s'",
-                            model->member_names[k], split);
+            return cst_fail(
+                context, CST_ERROR_MISMATCH,
+                "the model needs member '%s', but the pool has no predictions of it for split '%s'",
+                model->member_names[k], split);
     }
     return CST_OK;
 }
@@ -79,8 +79,7 @@ cst_status cst_model_predict_pool(cst_context *context, const cst_model *model, 
     CST_CHECK(context, pool, POOL, "pool");
     if (!model || !pool || !split || !out || !rows)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_predict_pool: a model, a pool, a split and places for the "
-                        "results are needed");
+                        "cst_model_predict_pool: model, pool, split and outputs are required");
     cst_view view = {0};
     float *result = NULL;
     const float **pointers = NULL;

@@ -10,8 +10,7 @@ cst_status cst_model_save(cst_context *context, const cst_model *model, const ch
     CST_ENTER(context);
     CST_CHECK(context, model, MODEL, "model");
     if (!model || !path)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_save: a model and a path are needed");
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_model_save: model and path are required");
     uint8_t *bytes = NULL;
     size_t size = 0;
     cst_output_file *output = NULL;
@@ -36,7 +35,7 @@ cst_status cst_model_save_memory(cst_context *context, const cst_model *model, v
     CST_CHECK(context, model, MODEL, "model");
     if (!model || !bytes || !size)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_save_memory: a model and places for bytes and size are needed");
+                        "cst_model_save_memory: model, bytes and size are required");
     uint8_t *encoded = NULL;
     size_t count = 0;
     cst_status status = cst_stack_encode(context, model, &encoded, &count);

@@ -101,9 +101,8 @@ static cst_status or_say(cst_context *context, cst_status status, const char *sp
     if (status != CST_ERROR_INPUT && status != CST_ERROR_FORMAT && status != CST_ERROR_IO &&
         status != CST_ERROR_MISMATCH)
         return status;
-    cst_notice(context,
-               "whether rows of the fit are among them was not looked at in split '%s': %s", split,
-               cst_last_error(context));
+    cst_notice(context, "could not check split '%s' for rows that the model was fitted on: %s",
+               split, cst_last_error(context));
     return CST_OK;
 }
 

@@ -265,8 +265,8 @@ typedef struct variance_job {
 static cst_status refuse_variance(cst_context *context, const cst_view *view, int64_t row,
                                   int32_t output, double variance) {
     return cst_fail(context, CST_ERROR_INPUT,
-                    "row %lld, output %d: the variance is %g, which no float32 holds; are the "
-                    "members' numbers right?",
+                    "row %lld, output %d: the variance is %g, too large for float32; are the "
+                    "members' predictions correct?",
                     (long long)(view->index ? view->index[row] : row), (int)output, variance);
 }
 

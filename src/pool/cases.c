@@ -145,8 +145,8 @@ cst_status cst_cases_read_names(cst_context *context, const cst_pool *pool,
     CST_TRY(cst_ids_read(context, out, spec->ids, &(cst_row_claim){count, path}, pool->zip_limit));
     if (status == CST_OK && (*out)->count != count)
         status = cst_fail(context, CST_ERROR_MISMATCH,
-                          "%s: has %" PRId64 " ids where %s has %" PRId64
-                          " cases; an id of a segmentation names a case",
+                          "%s: has %" PRId64 " ids, but %s has %" PRId64
+                          " cases; for segmentation there is one id per case",
                           spec->ids, (*out)->count, path, count);
     return status;
 }
@@ -156,8 +156,8 @@ cst_status cst_cases_refuse_ids(cst_context *context, const cst_manifest_split *
     if (!spec->ids)
         return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: ids name the cases of an array, and those in %s are named by their files; "
-                    "leave the ids out",
+                    "%s: ids are for the cases of an array, but the cases in %s are named by their "
+                    "files; remove the ids",
                     spec->ids, path);
 }
 
@@ -171,11 +171,10 @@ cst_status cst_cases_check_counted(cst_context *context, const cst_pool *pool, c
     }
     if (!state || !state->labels)
         return CST_OK;
-    return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: every pixel has label %d, which does not count; correct the masks or "
-                    "\"ignore\"",
-                    pool->manifest->splits[s].labels ? pool->manifest->splits[s].labels : split,
-                    pool->ignore);
+    return cst_fail(
+        context, CST_ERROR_INPUT,
+        "%s: every pixel has label %d, which is ignored; correct the masks or \"ignore\"",
+        pool->manifest->splits[s].labels ? pool->manifest->splits[s].labels : split, pool->ignore);
 }
 
 cst_status cst_cases_read_beside(cst_context *context, const cst_pool *pool,

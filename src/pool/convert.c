@@ -56,9 +56,8 @@ static cst_status not_finite(cst_context *context, const cst_convert *c, int64_t
                              const double *values, int32_t column) {
     char place[CST_WHERE_CHARS];
     double v = values[column];
-    return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: %s is %s; every prediction must be a finite number", c->where,
-                    where_is(c, first, i, column, place),
+    return cst_fail(context, CST_ERROR_INPUT, "%s: %s is %s; predictions must be finite numbers",
+                    c->where, where_is(c, first, i, column, place),
                     isnan(v) ? "NaN"
                     : v > 0  ? "infinity"
                              : "-infinity");
@@ -81,24 +80,25 @@ static cst_status not_probabilities(cst_context *context, const cst_convert *c, 
     }
     if (c->width == 1)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: %s is %.6g, not a probability of class 1 in [0, 1]; looks like "
-                        "logits: declare output \"logit\"",
+                        "%s: %s is %.6g, not a probability of class 1 in [0, 1]; if these are "
+                        "logits, declare output \"logit\"",
                         c->where, where_is(c, first, i, column, place),
                         values[column < 0 ? 0 : column]);
     const char *row = where_is(c, first, i, -1, place);
     if (column >= 0 && low >= 0 && fabs(sum - 100) <= 0.5)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: %s sums to %.6g; looks like percentages: divide by 100", c->where, row,
-                        sum);
+                        "%s: %s sums to %.6g; if these are percentages, divide by 100", c->where,
+                        row, sum);
     if (column >= 0)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: %s sums to %.6g and has %.6g in %s %d, outside [0, 1]; looks like "
-                        "logits: declare output \"logit\"",
+                        "%s: %s sums to %.6g and has %.6g in %s %d, outside [0, 1]; if these are "
+                        "logits, declare output \"logit\"",
                         c->where, row, sum, values[column], c->cases ? "class" : "column", column);
-    return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: %s sums to %.6g, not to 1 within %g; looks like independent scores or a "
-                    "missing class: divide each row by its sum if that is meant",
-                    c->where, row, sum, SUM_TOLERANCE + c->rounding);
+    return cst_fail(
+        context, CST_ERROR_INPUT,
+        "%s: %s sums to %.6g, which differs from 1 by more than %g; are these independent scores, "
+        "or is a class missing? If the scores are meant to be relative, divide each row by its sum",
+        c->where, row, sum, SUM_TOLERANCE + c->rounding);
 }
 
 /* Overwrites the values with their exponentials; returns the logarithm of the exponentials' sum. */
@@ -180,7 +180,7 @@ static cst_status convert_values(cst_context *context, cst_convert *c, int64_t f
         if (!isfinite(out[j])) {
             char place[CST_WHERE_CHARS];
             return cst_fail(context, CST_ERROR_INPUT,
-                            "%s: %s is %g, more than float32 holds; choose another unit", c->where,
+                            "%s: %s is %g, too large for float32; use another unit", c->where,
                             where_is(c, first, i, j, place), values[j]);
         }
     }
@@ -244,7 +244,7 @@ cst_status cst_convert_finish(cst_context *context, const cst_convert *c) {
     if (c->logits && c->total > 0 && c->like_probabilities == c->total)
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: declared as logits, but every row (0 to %" PRId64
-                        ") is in [0, 1] and sums to 1; looks like probabilities: declare output "
+                        ") is in [0, 1] and sums to 1; if these are probabilities, declare output "
                         "\"probability\"",
                         c->where, c->total - 1);
     return CST_OK;

@@ -36,10 +36,10 @@ static cst_status convert_label(cst_context *context, const cst_pool *pool, cons
         return cst_fail(context, CST_ERROR_INPUT,
                         pool->class_index
                             ? "%s: row %" PRId64
-                              " is '%s', which is neither a class number nor one "
-                              "of the class names of %s"
-                            : "%s: row %" PRId64 " is '%s', not a class number, and %s does not "
-                              "name the classes; list their names under \"classes\" in a manifest",
+                              " is '%s', which is neither a class number nor a class name of %s"
+                            : "%s: row %" PRId64
+                              " is '%s', not a class number, and %s has no class names; list them "
+                              "under \"classes\" in a manifest",
                         path, row, cst_quote(quoted, text), pool->manifest->path);
     if (value < 0 || value >= pool->classes)
         return cst_fail(context, CST_ERROR_INPUT,
@@ -47,7 +47,7 @@ static cst_status convert_label(cst_context *context, const cst_pool *pool, cons
                         "; labels must be 0 to %d (%d classes)%s",
                         path, row, value, pool->classes - 1, pool->classes,
                         counts_from_one(column, pool->classes)
-                            ? "; they seem to count from 1: subtract 1"
+                            ? "; they seem to start at 1: subtract 1"
                             : "; correct the labels or the number of classes");
     *out = (int32_t)value;
     return CST_OK;
@@ -61,8 +61,8 @@ static void note_numeric_names(cst_context *context, const cst_pool *pool, const
         const char *name = cst_strings_at(pool->class_names, c);
         if (cst_text_integer(name, &value) && value != c) {
             cst_notice(context,
-                       "%s: labels are read as class numbers from 0, although class %d is called "
-                       "'%s'",
+                       "%s: labels are read as class numbers starting at 0, although class %d is "
+                       "called '%s'",
                        path, c, name);
             return;
         }

@@ -50,16 +50,16 @@ static int64_t run_end(cst_context *context, const keyed *sorted, int64_t rows, 
 static cst_status check_sizes(cst_context *context, const int32_t *labels, int64_t rows,
                               int32_t folds) {
     if (folds < 2)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%d folds were asked for: at least 2 are needed", folds);
+        return cst_fail(context, CST_ERROR_ARGUMENT, "%d folds requested: at least 2 are needed",
+                        folds);
     if (rows < folds)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%lld rows cannot be spread over %d folds: use fewer folds or more rows",
+                        "%lld rows cannot be divided into %d folds: use fewer folds or more rows",
                         (long long)rows, folds);
     for (int64_t i = 0; i < rows; i++)
         if (labels[i] < 0)
             return cst_fail(context, CST_ERROR_INPUT,
-                            "label of row %lld is %d: labels are class numbers from 0 on",
+                            "label of row %lld is %d: labels must be class numbers starting at 0",
                             (long long)i, labels[i]);
     return CST_OK;
 }
@@ -102,8 +102,7 @@ static void notice_small(cst_context *context, const keyed *sorted, int64_t rows
         return;
     char who[192];
     name_list_say(&small, who, sizeof who);
-    cst_notice(context, "%s: fewer rows than the %d folds, so that some folds have none", who,
-               folds);
+    cst_notice(context, "%s: fewer rows than the %d folds, so some folds have none", who, folds);
 }
 
 /* ---- stratified ---- */
@@ -117,7 +116,7 @@ cst_status cst_folds_stratified(cst_context *context, const int32_t *labels, int
     CST_FITS(context, rows, 1, sizeof(*labels));
     if (!labels || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_folds_stratified: labels and a place for the folds are needed");
+                        "cst_folds_stratified: labels and folds are required");
     cst_status status = check_sizes(context, labels, rows, folds);
     if (status != CST_OK)
         return status;
@@ -215,7 +214,7 @@ static cst_status number_groups(cst_context *context, const int64_t *groups, int
     if (g->group_count < g->folds)
         return cst_fail(
             context, CST_ERROR_INPUT,
-            "%lld groups cannot be spread over %d folds: use fewer folds or finer groups",
+            "%lld groups cannot be divided into %d folds: use fewer folds or smaller groups",
             (long long)g->group_count, g->folds);
     return CST_OK;
 }
@@ -322,7 +321,7 @@ static cst_status place_groups(cst_context *context, uint64_t seed, grouping *g)
 static cst_status grouping_alloc(cst_context *context, int64_t rows, grouping *g) {
     size_t cells = 0;
     if (!cst_size_mul((size_t)g->label_count, (size_t)g->folds, &cells))
-        return cst_fail(context, CST_ERROR_LIMIT, "%lld classes in %d folds are too many",
+        return cst_fail(context, CST_ERROR_LIMIT, "too many classes (%lld) in %d folds",
                         (long long)g->label_count, g->folds);
     g->group_list = cst_alloc(context, (size_t)g->group_count, sizeof *g->group_list);
     g->shares = cst_alloc(context, (size_t)rows, sizeof *g->shares);
@@ -339,7 +338,7 @@ cst_status cst_folds_grouped(cst_context *context, const int32_t *labels, const 
     CST_FITS(context, rows, 1, sizeof(*labels));
     if (!labels || !groups || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_folds_grouped: labels, groups and a place for the folds are needed");
+                        "cst_folds_grouped: labels, groups and folds are required");
     cst_status status = check_sizes(context, labels, rows, folds);
     if (status != CST_OK)
         return status;
@@ -384,17 +383,17 @@ static cst_status check_numbering(cst_context *context, const int32_t *folds, in
     for (int64_t i = 0; i < rows; i++)
         if (folds[i] < 0)
             return cst_fail(context, CST_ERROR_INPUT,
-                            "fold of row %lld is %d: folds are numbered from 0 on", (long long)i,
+                            "fold of row %lld is %d: folds must be numbered from 0", (long long)i,
                             folds[i]);
     if (count < 2)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "the fold vector has %d fold: at least 2 are needed, or leave it out and "
-                        "let folds be made",
+                        "the fold vector has %d fold: at least 2 are needed; or leave it out, and "
+                        "folds are made automatically",
                         count);
     if (count > rows)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "the fold vector has fold %d but only %lld rows: number folds 0, 1, ... "
-                        "without gaps",
+                        "the fold vector contains fold %d, but there are only %lld rows: number "
+                        "the folds 0, 1, ... without gaps",
                         count - 1, (long long)rows);
     bool *seen = cst_alloc(context, (size_t)count, sizeof *seen);
     if (!seen)
@@ -406,9 +405,10 @@ static cst_status check_numbering(cst_context *context, const int32_t *folds, in
     cst_status status = CST_OK;
     for (int32_t f = 0; status == CST_OK && f < count; f++)
         if (!seen[f])
-            status = cst_fail(context, CST_ERROR_INPUT,
-                              "no row is in fold %d of 0..%d: number folds 0, 1, ... without gaps",
-                              f, count - 1);
+            status =
+                cst_fail(context, CST_ERROR_INPUT,
+                         "fold %d of 0..%d has no rows: number the folds 0, 1, ... without gaps", f,
+                         count - 1);
     cst_free(context, seen);
     return status;
 }
@@ -418,7 +418,7 @@ cst_status cst_folds_check(cst_context *context, const int32_t *folds, const int
     CST_ENTER(context);
     CST_FITS(context, rows, 1, sizeof(*folds));
     if (!folds)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_folds_check: folds are needed");
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_folds_check: folds are required");
     int32_t count = cst_folds_count(folds, rows);
     cst_status status = check_numbering(context, folds, rows, count);
     if (status != CST_OK || !labels)
@@ -448,13 +448,12 @@ cst_status cst_folds_check(cst_context *context, const int32_t *folds, const int
     char who[192];
     if (alone.count > 0) {
         name_list_say(&alone, who, sizeof who);
-        cst_notice(
-            context,
-            "%s: all rows in one fold, so that a fit that leaves this fold out never sees it", who);
+        cst_notice(context,
+                   "%s: all rows are in one fold, so a fit without that fold never sees it", who);
     }
     if (absent.count > 0) {
         name_list_say(&absent, who, sizeof who);
-        cst_notice(context, "%s: no row in at least one of the %d folds", who, count);
+        cst_notice(context, "%s: at least one of the %d folds has no row", who, count);
     }
 cleanup:
     cst_free(context, last_seen);

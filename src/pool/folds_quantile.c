@@ -47,14 +47,14 @@ cst_status cst_folds_quantile(cst_context *context, const double *targets, int32
     CST_ENTER(context);
     if (!targets || !out || outputs < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_folds_quantile: targets and a place for the folds are needed");
+                        "cst_folds_quantile: targets and folds are required");
     CST_FITS(context, rows, outputs, sizeof *targets);
     if (folds < 2)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%d folds were asked for: at least 2 are needed", (int)folds);
+        return cst_fail(context, CST_ERROR_ARGUMENT, "%d folds requested: at least 2 are needed",
+                        (int)folds);
     if (rows < folds)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%lld rows cannot be spread over %d folds: use fewer folds or more rows",
+                        "%lld rows cannot be divided into %d folds: use fewer folds or more rows",
                         (long long)rows, (int)folds);
     ranked *order = cst_alloc(context, (size_t)rows, sizeof *order);
     int32_t *stretch = cst_alloc(context, (size_t)rows, sizeof *stretch);

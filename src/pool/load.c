@@ -65,7 +65,7 @@ static cst_status check_shape(cst_context *context, const cst_pool *pool, int32_
                         needed_shape(pool, conditions));
     if (conditions > 0 && !rows->npy)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: is a table; split '%s' has conditions, which need an npy of "
+                        "%s: is a table, but split '%s' has conditions, which need an npy of "
                         "[conditions, rows, classes]",
                         file->path, pool->manifest->splits[split].name);
     if (conditions > 0 && rows->npy->shape[0] != conditions)
@@ -81,12 +81,12 @@ static cst_status check_shape(cst_context *context, const cst_pool *pool, int32_
     if (width != pool->classes && !binary) {
         if (state->first_path)
             return cst_fail(context, CST_ERROR_MISMATCH,
-                            "%s: shape %s does not go with shape %s of %s: %" PRId64
+                            "%s: shape %s does not match shape %s of %s: %" PRId64
                             " %s instead of %d",
                             file->path, shape, state->first_shape, state->first_path, width,
                             noun(pool), pool->classes);
         return cst_fail(context, CST_ERROR_MISMATCH,
-                        "%s: has shape %s, %" PRId64 " %s, where %s has %d %s", file->path, shape,
+                        "%s: has shape %s, %" PRId64 " %s, but %s has %d %s", file->path, shape,
                         width, noun(pool), pool->manifest->path, pool->classes, noun(pool));
     }
     file->width = (int32_t)width;
@@ -107,13 +107,13 @@ static cst_status check_count(cst_context *context, cst_pool_split *state,
     if (state->rows >= 0 && file->count != state->rows && shaped &&
         strcmp(state->first_path, file->path) != 0)
         return cst_fail(context, CST_ERROR_MISMATCH,
-                        "%s: shape %s does not go with shape %s of %s: %" PRId64
+                        "%s: shape %s does not match shape %s of %s: %" PRId64
                         " rows instead of %" PRId64 "; give sample ids if some are missing",
                         file->path, shape, state->first_shape, state->first_path, file->count,
                         state->rows);
     if (state->rows >= 0 && file->count != state->rows)
         return cst_fail(context, CST_ERROR_MISMATCH,
-                        "%s: shape %s has %" PRId64 " rows where %s has %" PRId64
+                        "%s: shape %s has %" PRId64 " rows, but %s has %" PRId64
                         "; give sample ids if some are missing",
                         file->path, shape, file->count, state->rows_source, state->rows);
     return cst_pool_set_rows(context, state, file->count, file->path);
@@ -346,7 +346,7 @@ static cst_status load_member(cst_context *worker, void *user, int64_t task) {
     cst_status status = join_member(worker, pool, job->split, member, &file);
     if (status == CST_OK &&
         !cst_size_mul((size_t)file.rows->row_count, (size_t)pool->classes, &values))
-        status = cst_fail(worker, CST_ERROR_LIMIT, "%s: too many values to hold", file.path);
+        status = cst_fail(worker, CST_ERROR_LIMIT, "%s: too many values", file.path);
     if (status == CST_OK && job->stream)
         status = keep_on_disk(worker, job, member, &file);
     else if (status == CST_OK) {
@@ -418,14 +418,14 @@ cst_status cst_pool_load_members(cst_context *context, cst_pool *pool, const cha
     CST_CHECK(context, pool, POOL, "pool");
     if (!pool || !split || (!members && count > 0) || count < 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_pool_load_members: a pool, a split and members are needed");
+                        "cst_pool_load_members: pool, split and members are required");
     int32_t index = cst_manifest_find_split(pool->manifest, split);
     if (index < 0)
         return cst_fail(context, CST_ERROR_ARGUMENT, "%s: there is no split '%s'",
                         pool->manifest->path, split);
     if (pool->task == CST_TASK_DETECTION)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "%s: predictions of task '%s' are not rows of probabilities",
+                        "%s: predictions for task '%s' are not rows of probabilities",
                         pool->manifest->path, cst_task_name(pool->task));
     cst_pool_split *state = &pool->splits[index];
     int32_t all = pool->manifest->member_count;
@@ -464,8 +464,7 @@ cst_status cst_pool_load(cst_context *context, cst_pool *pool, const char *split
     CST_ENTER(context);
     CST_CHECK(context, pool, POOL, "pool");
     if (!pool || !split)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_pool_load: a pool and a split are needed");
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_pool_load: pool and split are required");
     int32_t count = pool->manifest->member_count;
     int32_t *members = cst_alloc(context, (size_t)count, sizeof *members);
     if (!members)

@@ -31,7 +31,7 @@ static cst_status find_layout(cst_context *context, const cst_pool *pool, const 
     (void)cst_npy_shape_text(npy, shape);
     if (cst_npy_is_text(npy) || spatial < 2 || spatial > 3)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: has shape %s; maps are [%sheight, width, classes] or [%sclasses, "
+                        "%s: has shape %s; maps must be [%sheight, width, classes] or [%sclasses, "
                         "height, width], with or without depth before height",
                         path, shape, cases, cases);
     bool can_last = npy->shape[npy->dims - 1] == pool->classes;
@@ -42,12 +42,12 @@ static cst_status find_layout(cst_context *context, const cst_pool *pool, const 
     }
     if (can_last && can_first)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: shape %s may have its %d classes last or first; say which by "
-                        "\"layout\" (--layout): channels-last or channels-first",
+                        "%s: in shape %s the %d classes may be the last or the first length; "
+                        "specify \"layout\" (--layout): channels-last or channels-first",
                         path, shape, pool->classes);
     if (!can_last && !can_first)
         return cst_fail(context, CST_ERROR_MISMATCH,
-                        "%s: has shape %s, and %s has %d classes, which should be its %s", path,
+                        "%s: has shape %s, but %s has %d classes, which should be its %s", path,
                         shape, pool->manifest->path, pool->classes,
                         pool->layout == CST_LAYOUT_CHANNELS_LAST    ? "last length"
                         : pool->layout == CST_LAYOUT_CHANNELS_FIRST ? "first length after the cases"
@@ -79,7 +79,7 @@ static cst_status check_shape(cst_context *context, const cst_cases *cases, int6
     }
     return cst_fail(context, CST_ERROR_MISMATCH,
                     "%s: case %s is %s%" PRId64 " x %" PRId64 " pixels, and %s%" PRId64
-                    " x %" PRId64 " in %s; maps and masks must be of one size",
+                    " x %" PRId64 " in %s; maps and masks must have the same size",
                     path, cst_case_name(cases, index, name), depths[0], shape[1], shape[2],
                     depths[1], expected[1], expected[2], cases->where);
 }
@@ -111,15 +111,16 @@ static cst_status open_array(cst_context *context, const cst_pool *pool, const c
     cst_status status = cst_manifest_confine(context, pool->manifest, path);
     CST_TRY(cst_row_file_open(context, out, path, pool->zip_limit));
     if (status == CST_OK && !(*out)->npy)
-        status = cst_fail(context, CST_ERROR_INPUT,
-                          "%s: is a table; maps are npy or npz arrays, or folders of them", path);
+        status =
+            cst_fail(context, CST_ERROR_INPUT,
+                     "%s: is a table; maps must be npy or npz arrays, or folders of them", path);
     CST_TRY(find_layout(context, pool, (*out)->npy, path, 1, last));
     if (status != CST_OK || !cases)
         return status;
     const cst_npy *npy = (*out)->npy;
     if (npy->shape[0] != cases->count)
         return cst_fail(context, CST_ERROR_MISMATCH,
-                        "%s: has %" PRId64 " cases, and %s has %" PRId64, path, npy->shape[0],
+                        "%s: has %" PRId64 " cases, but %s has %" PRId64, path, npy->shape[0],
                         cases->where, cases->count);
     spatial_shape(npy, 1, *last, shape);
     for (int64_t i = 0; status == CST_OK && i < cases->count; i++)
@@ -147,11 +148,11 @@ static cst_status match_cases(cst_context *context, const cst_cases *cases, cons
     for (int64_t i = 0; status == CST_OK && i < cases->count; i++)
         if (!ordered[i])
             status =
-                cst_fail(context, CST_ERROR_MISMATCH, "%s: has no file for case '%s', which %s has",
-                         path, cst_quote(quoted, cst_strings_at(cases->names, i)), cases->where);
+                cst_fail(context, CST_ERROR_MISMATCH, "%s: has no file for case '%s' of %s", path,
+                         cst_quote(quoted, cst_strings_at(cases->names, i)), cases->where);
     if (status == CST_OK && extra)
         status = cst_fail(context, CST_ERROR_MISMATCH,
-                          "%s: has a file for case '%s', which %s does not have", path,
+                          "%s: has a file for case '%s', which is not in %s", path,
                           cst_quote(quoted, extra), cases->where);
     if (status == CST_OK) /* as many as there are cases: names in a folder differ */
         memcpy(files->paths, ordered, (size_t)cases->count * sizeof *ordered);
@@ -170,7 +171,7 @@ static cst_status list_member(cst_context *context, const cst_pool *pool, int32_
         return status;
     if (!cases->names && files->count != cases->count)
         return cst_fail(context, CST_ERROR_MISMATCH,
-                        "%s: has %" PRId64 " cases, and %s has %" PRId64, path, files->count,
+                        "%s: has %" PRId64 " cases, but %s has %" PRId64, path, files->count,
                         cases->where, cases->count);
     return cases->names ? match_cases(context, cases, path, files) : CST_OK;
 }
@@ -411,7 +412,7 @@ cst_status cst_maps_load(cst_context *context, cst_pool *pool, int32_t split, in
     size_t values = 0;
     cst_status status = CST_OK;
     if (!cst_size_mul((size_t)state->rows, (size_t)pool->classes, &values))
-        return cst_fail(context, CST_ERROR_LIMIT, "%s: too many values to hold", path);
+        return cst_fail(context, CST_ERROR_LIMIT, "%s: too many values", path);
     if (!stream) {
         memory = cst_alloc(context, values, sizeof *memory);
         status = memory ? CST_OK : CST_ERROR_MEMORY;

@@ -111,7 +111,7 @@ static cst_status take_member(cst_context *worker, void *user, int64_t task) {
                    .rows = split->rows};
     size_t values = 0;
     if (!cst_size_mul((size_t)split->rows, (size_t)pool->classes, &values))
-        return cst_fail(worker, CST_ERROR_LIMIT, "%s: too many values to hold", from.convert.where);
+        return cst_fail(worker, CST_ERROR_LIMIT, "%s: too many values", from.convert.where);
     if (!split->store) {
         float *data = cst_alloc(worker, values, sizeof *data);
         split->data[task] = data; /* freed with the pool, also after a failure */
@@ -181,7 +181,7 @@ static cst_status copy_folds(cst_context *context, cst_pool *pool, int64_t rows,
                             "; folds are numbered from 0, and every row needs one",
                             i, folds[i]);
     if (rows > INT32_MAX)
-        return cst_fail(context, CST_ERROR_LIMIT, "folds: more than 2^31 rows have folds");
+        return cst_fail(context, CST_ERROR_LIMIT, "folds: more than 2^31 rows with folds");
     pool->splits[0].folds = cst_alloc(context, (size_t)rows, sizeof *pool->splits[0].folds);
     return pool->splits[0].folds
                ? cst_pool_renumber(context, folds, NULL, rows, pool->splits[0].folds)
@@ -232,8 +232,8 @@ static cst_status describe_classes(cst_context *context, cst_manifest *manifest,
         size_t length = strlen(a->class_names[c]);
         if (cst_utf8_name((const uint8_t *)a->class_names[c], length) < length)
             return cst_fail(context, CST_ERROR_INPUT,
-                            "class_names[%d] is no UTF-8 or has control characters or marks of "
-                            "writing direction; rename it",
+                            "class_names[%d] is not valid UTF-8, or has control characters or "
+                            "bidirectional formatting characters; rename it",
                             c);
         names[c] = cst_strdup(context, a->class_names[c]);
         if (!names[c])
@@ -251,7 +251,7 @@ static cst_status describe(cst_context *context, cst_manifest **out, const char 
     for (int32_t k = 0; status == CST_OK && k < a->members; k++) {
         status = !a->names[k] || cst_manifest_find_member(*out, a->names[k]) >= 0
                      ? cst_fail(context, CST_ERROR_ARGUMENT,
-                                "%s: name %d ('%s') is missing or there twice", call, k,
+                                "%s: name %d ('%s') is missing or a duplicate", call, k,
                                 a->names[k] ? a->names[k] : "")
                      : cst_manifest_add_member(context, *out, a->names[k], &index);
         if (status == CST_OK && a->flops)
@@ -273,13 +273,14 @@ static cst_status describe(cst_context *context, cst_manifest **out, const char 
 static cst_status check(cst_context *context, const char *call, const cst_pool_arrays *a) {
     bool values = a->task == CST_TASK_REGRESSION;
     if (!values && a->task != CST_TASK_CLASSIFICATION)
-        return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "%s: arrays are predictions of classes or of values, not of task '%s'",
-                        call, cst_task_name(a->task) ? cst_task_name(a->task) : "?");
+        return cst_fail(
+            context, CST_ERROR_UNSUPPORTED,
+            "%s: arrays must be predictions for classification or regression, not for task '%s'",
+            call, cst_task_name(a->task) ? cst_task_name(a->task) : "?");
     if (a->classes < (values ? 1 : 2) || a->rows < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%s: %" PRId64 " rows and %d %s; at least 1 row and %d %s are needed", call,
-                        a->rows, a->classes, values ? "outputs" : "classes", values ? 1 : 2,
+                        "%s: %" PRId64 " rows and %d %s; at least 1 row and %d %s are required",
+                        call, a->rows, a->classes, values ? "outputs" : "classes", values ? 1 : 2,
                         values ? "output" : "classes");
     if (!cst_size_fits(a->rows, a->classes, values ? sizeof(double) : sizeof(float)))
         return cst_fail_size(context, call, a->rows, a->classes);
@@ -288,18 +289,19 @@ static cst_status check(cst_context *context, const char *call, const cst_pool_a
         return cst_fail(context, CST_ERROR_ARGUMENT, "%s: %d columns for %d %s", call, a->columns,
                         a->classes, values ? "outputs" : "classes");
     if (!values && a->output != CST_OUTPUT_PROBABILITY && a->output != CST_OUTPUT_LOGIT)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%s: %d is no output of members: use 0 (probabilities) or 1 (logits)", call,
-                        (int)a->output);
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "%s: %d is not a valid output of members: use 0 (probabilities) or 1 (logits)", call,
+            (int)a->output);
     for (int32_t k = 0; k < a->members; k++)
         if (!a->predictions[k].data || (unsigned)a->predictions[k].type > CST_NUMBER_FLOAT16)
             return cst_fail(context, CST_ERROR_ARGUMENT, "%s: predictions[%d] is %s", call, k,
-                            a->predictions[k].data ? "of an unknown type of number" : "NULL");
+                            a->predictions[k].data ? "of an unknown data type" : "NULL");
     for (int32_t k = 0; a->flops && k < a->members; k++)
         if (!isnan(a->flops[k]) && !(a->flops[k] >= 0 && a->flops[k] <= 1e30))
             return cst_fail(context, CST_ERROR_ARGUMENT,
-                            "%s: flops[%d] is %g; it must be 0 to 1e30, or NaN where not known",
-                            call, k, a->flops[k]);
+                            "%s: flops[%d] is %g; it must be 0 to 1e30, or NaN if unknown", call, k,
+                            a->flops[k]);
     return CST_OK;
 }
 
@@ -348,8 +350,8 @@ cst_status cst_pool_from_arrays(cst_context *context, cst_pool **out,
     CST_ENTER(context);
     if (!out || !arrays || !arrays->predictions || !arrays->names || arrays->members < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_pool_from_arrays: predictions and names of at least one member, and a "
-                        "place for the pool, are needed");
+                        "cst_pool_from_arrays: the predictions and names of at least one member, "
+                        "and the pool, are required");
     return cst_why(context, from_arrays(context, out, "cst_pool_from_arrays", arrays, false));
 }
 
@@ -360,7 +362,7 @@ static cst_status from_memory(cst_context *context, cst_pool **out, const char *
                               const float *const *predictions, cst_pool_arrays a) {
     if (!out || !a.split || !predictions || !a.names || a.members < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%s: a split, predictions and names of at least one member are needed",
+                        "%s: split, predictions and names of at least one member are required",
                         call);
     cst_array *arrays = cst_alloc(context, (size_t)a.members, sizeof *arrays);
     if (!arrays)

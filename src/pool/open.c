@@ -121,10 +121,11 @@ static cst_status find_classes(cst_context *context, cst_pool *pool) {
                 break;
     bool values = pool->task == CST_TASK_REGRESSION;
     if (pool->classes == 0 && pool->task == CST_TASK_SEGMENTATION)
-        return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: the classes are not given, and the shape of maps does not say them; "
-                        "name or count them: \"classes\" in a manifest, or --classes",
-                        m->path);
+        return cst_fail(
+            context, CST_ERROR_INPUT,
+            "%s: the number of classes is unknown, and the shape of the maps does not determine "
+            "it; give names or a number: \"classes\" in a manifest, or --classes",
+            m->path);
     if (pool->classes > 0 || (pool->task != CST_TASK_CLASSIFICATION && !values))
         return CST_OK;
     if (!path)
@@ -169,10 +170,10 @@ static cst_status read_training_counts(cst_context *context, cst_pool *pool) {
                                 &(cst_row_claim){pool->classes, m->path}, pool->zip_limit));
         for (int64_t c = 0; status == CST_OK && c < column.count; c++)
             if (!column.numbers || column.numbers[c] < 0)
-                status = cst_fail(context, CST_ERROR_INPUT,
-                                  "%s: training counts are whole numbers, 0 or more, one for each "
-                                  "class",
-                                  m->training_counts_file);
+                status =
+                    cst_fail(context, CST_ERROR_INPUT,
+                             "%s: training counts must be whole numbers, 0 or more, one per class",
+                             m->training_counts_file);
         if (status == CST_OK) {
             m->training_counts = column.numbers;
             m->training_count_classes = (int32_t)column.count;
@@ -182,7 +183,7 @@ static cst_status read_training_counts(cst_context *context, cst_pool *pool) {
     }
     if (status == CST_OK && m->training_counts && m->training_count_classes != pool->classes)
         status = cst_fail(context, CST_ERROR_MISMATCH,
-                          "%s: training_counts has %d numbers where there are %d classes", m->path,
+                          "%s: training_counts has %d numbers, but there are %d classes", m->path,
                           m->training_count_classes, pool->classes);
     return status;
 }
@@ -206,8 +207,8 @@ static cst_status finish(cst_context *context, cst_pool **out, cst_manifest *man
 static cst_status put_path(cst_context *context, char **place, const char *path) {
     if (*place)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s and %s are for the same thing; keep one, or give a manifest", *place,
-                        path);
+                        "%s and %s hold the same thing; keep one of them, or write a manifest",
+                        *place, path);
     *place = cst_strdup(context, path);
     return *place ? CST_OK : CST_ERROR_MEMORY;
 }
@@ -238,11 +239,11 @@ static cst_status add_member(cst_context *context, cst_manifest *manifest, const
                              const char *name, int32_t *member) {
     if (cst_manifest_is_name(name))
         return cst_manifest_add_member(context, manifest, name, member);
-    return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: a member is called after its file, and this name is no UTF-8 or has "
-                    "control characters or marks of "
-                    "writing direction; rename the file, or give a manifest",
-                    path);
+    return cst_fail(
+        context, CST_ERROR_INPUT,
+        "%s: members are named after their files, and this name is not valid UTF-8, or has control "
+        "characters or bidirectional formatting characters; rename the file, or write a manifest",
+        path);
 }
 
 static cst_status open_manifest(cst_context *context, cst_pool **out, const char *path,
@@ -251,7 +252,7 @@ static cst_status open_manifest(cst_context *context, cst_pool **out, const char
     if (config &&
         (config->labels || config->ids || config->folds || config->groups || config->weights))
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%s: a manifest names its own labels, ids, folds, groups and weights; "
+                        "%s: labels, ids, folds, groups and weights are given in the manifest; "
                         "change them there",
                         path);
     cst_status status = cst_manifest_read_as(context, &manifest, path, config && config->outside,
@@ -276,7 +277,8 @@ static cst_status list_folder(cst_context *context, const char *path, char ***ou
     *out = NULL;
     *count = 0;
     if (!folder)
-        return cst_fail(context, CST_ERROR_IO, "%s: cannot be listed: %s", path, strerror(errno));
+        return cst_fail(context, CST_ERROR_IO, "%s: cannot list the folder: %s", path,
+                        strerror(errno));
     cst_status status = CST_OK;
     size_t length = strlen(path);
     const char *slash = length > 0 && path[length - 1] == '/' ? "" : "/";
@@ -296,7 +298,8 @@ static cst_status list_folder(cst_context *context, const char *path, char ***ou
         *count += status == CST_OK;
     }
     if (status == CST_OK && errno != 0)
-        status = cst_fail(context, CST_ERROR_IO, "%s: cannot be listed: %s", path, strerror(errno));
+        status = cst_fail(context, CST_ERROR_IO, "%s: cannot list the folder: %s", path,
+                          strerror(errno));
     (void)closedir(folder);
     if (*count > 1)
         qsort(*out, *count, sizeof **out, compare_names);
@@ -426,15 +429,17 @@ static cst_status check_config(cst_context *context, const cst_pool_config *conf
     if (!config)
         return CST_OK;
     if (config->task_given && !cst_task_name(config->task))
-        return cst_fail(context, CST_ERROR_ARGUMENT, "%d is no task of a pool", (int)config->task);
+        return cst_fail(context, CST_ERROR_ARGUMENT, "%d is not a valid task of a pool",
+                        (int)config->task);
     if (config->output_given && config->output != CST_OUTPUT_PROBABILITY &&
         config->output != CST_OUTPUT_LOGIT)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%d is no output of members: use 0 (probabilities) or 1 (logits)",
+                        "%d is not a valid output of members: use 0 (probabilities) or 1 (logits)",
                         (int)config->output);
     if (config->layout < CST_LAYOUT_AUTO || config->layout > CST_LAYOUT_CHANNELS_FIRST)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%d is no layout of maps: use 0 (found out), 1 (classes last) or 2 (first)",
+                        "%d is not a valid layout of maps: use 0 (automatic), 1 (classes last) or "
+                        "2 (classes first)",
                         (int)config->layout);
     return CST_OK;
 }
@@ -445,14 +450,14 @@ cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
         *out = NULL;
     CST_ENTER(context);
     if (!out || !path)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_pool_open: a path and a place for the pool are needed");
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_pool_open: path and pool are required");
     cst_status status = check_config(context, config);
     if (status != CST_OK)
         return status;
     struct stat info;
     if (stat(path, &info) != 0)
-        return cst_fail(context, CST_ERROR_IO, "%s: cannot be opened: %s", path, strerror(errno));
+        return cst_fail(context, CST_ERROR_IO, "%s: cannot open the file: %s", path,
+                        strerror(errno));
     if (!S_ISDIR(info.st_mode)) {
         file_name name;
         if (understand(path, &name))
@@ -470,8 +475,8 @@ cst_status cst_pool_open(cst_context *context, cst_pool **out, const char *path,
     else if (errno == ENOENT)
         status = open_folder(context, out, path, config);
     else
-        status =
-            cst_fail(context, CST_ERROR_IO, "%s: cannot be opened: %s", manifest, strerror(errno));
+        status = cst_fail(context, CST_ERROR_IO, "%s: cannot open the file: %s", manifest,
+                          strerror(errno));
     cst_free(context, manifest);
     return cst_why(context, status);
 }
@@ -485,7 +490,7 @@ static cst_status add_file(cst_context *context, cst_manifest *manifest, const c
     int32_t before = cst_manifest_find_member(manifest, name.stem);
     if (before >= 0)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s and %s would both be member '%s'; rename one, or give a manifest",
+                        "%s and %s would both be member '%s'; rename one, or write a manifest",
                         manifest->members[before].paths[0], path, name.stem);
     cst_status status = add_member(context, manifest, path, name.stem, &member);
     return status == CST_OK ? put_path(context, &manifest->members[member].paths[0], path) : status;
@@ -497,9 +502,9 @@ cst_status cst_pool_open_files(cst_context *context, cst_pool **out, const char 
         *out = NULL;
     CST_ENTER(context);
     if (!out || !paths || count == 0)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_pool_open_files: at least one prediction file and a place for the "
-                        "pool are needed");
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "cst_pool_open_files: at least one prediction file, and the pool, are required");
     cst_manifest *manifest = NULL;
     int32_t split = 0;
     cst_status status = check_config(context, config);

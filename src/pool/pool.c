@@ -33,19 +33,19 @@ static cst_status apply_config(cst_context *context, cst_pool *pool,
     if (config->task_given)
         pool->task = config->task;
     if (config->classes > 0 && pool->classes > 0 && config->classes != pool->classes)
-        return cst_fail(context, CST_ERROR_INPUT, "%s: it has %d classes, and %d were asked for",
+        return cst_fail(context, CST_ERROR_INPUT, "%s: it has %d classes, but %d were requested",
                         m->path, pool->classes, config->classes);
     if (config->classes == 1 &&
         (pool->task == CST_TASK_CLASSIFICATION || pool->task == CST_TASK_SEGMENTATION))
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%s: 1 class was asked for; a %s has at least 2", m->path,
+                        "%s: 1 class was requested, but a %s has at least 2", m->path,
                         cst_task_name(pool->task));
     if (config->classes > 0)
         pool->classes = config->classes;
     if (config->output_given && pool->task == CST_TASK_REGRESSION)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: probabilities and logits are of classes, and the task is regression, "
-                        "whose values are read as they are: leave out --values",
+                        "%s: probability and logit are for classification, and the task is "
+                        "regression, whose values are read unchanged: remove --values",
                         m->path);
     if (config->output_given)
         pool->logits = config->output == CST_OUTPUT_LOGIT;
@@ -65,8 +65,8 @@ static cst_status check_weighted(cst_context *context, const cst_pool *pool) {
     for (int32_t s = 0; s < manifest->split_count; s++)
         if (manifest->splits[s].weights)
             return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                            "%s: row weights are of classification and regression, and the task is "
-                            "%s; leave the weights out",
+                            "%s: row weights are for classification and regression, and the task "
+                            "is %s; remove the weights",
                             manifest->splits[s].weights, cst_task_name(pool->task));
     return CST_OK;
 }
@@ -471,12 +471,12 @@ cst_status cst_pool_read(cst_context *context, const cst_pool *pool, const char 
     CST_CHECK(context, pool, POOL, "pool");
     if (!pool || !split || (count > 0 && !out))
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_pool_read: a pool, a split and a place for the rows are needed");
+                        "cst_pool_read: pool, split and rows are required");
     cst_status status = cst_pool_view_members(context, pool, split, &member, 1, &pointer, &view);
     if (status == CST_OK &&
         (first < 0 || count < 0 || count > view.rows || first > view.rows - count))
         status = cst_fail(context, CST_ERROR_ARGUMENT,
-                          "%lld rows from row %lld on do not exist: there are %lld",
+                          "%lld rows starting at row %lld do not exist: the split has %lld",
                           (long long)count, (long long)first, (long long)view.rows);
     CST_TRY(cst_view_rows(context, &view, 0, first, count, out, &rows));
     if (status == CST_OK && rows != out && count > 0)

@@ -80,7 +80,7 @@ static cst_status failed(cst_context *context, const stream *s, const char *doin
     return cst_fail(context, CST_ERROR_IO,
                     "%s: %s its temporary copy failed: %s; set TMPDIR to a folder that works or "
                     "give more memory",
-                    s->where, doing, got == 0 ? "it ends early" : strerror(errno));
+                    s->where, doing, got == 0 ? "it ends too early" : strerror(errno));
 }
 
 static cst_status read_copy(cst_context *context, const void *source, int64_t first, int64_t count,

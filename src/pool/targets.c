@@ -25,15 +25,15 @@ static cst_status check_shape(cst_context *context, const cst_pool *pool,
     (void)cst_row_file_shape_text(file->rows, shape);
     if (dims != 1 && dims != 2)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: has shape %s; targets are [rows] or [rows, outputs]", file->path,
+                        "%s: has shape %s; targets must be [rows] or [rows, outputs]", file->path,
                         shape);
     if (file->rows->npy && cst_npy_is_text(file->rows->npy))
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: holds text; the targets of a regression are numbers", file->path);
+                        "%s: contains text; regression targets must be numbers", file->path);
     if (file->rows->width != pool->classes)
         return cst_fail(context, CST_ERROR_MISMATCH,
-                        "%s: has shape %s, %" PRId64 " outputs, where the predictions have %d; "
-                        "give each output of a row its own column",
+                        "%s: has shape %s, %" PRId64
+                        " outputs, but the predictions have %d; give each output its own column",
                         file->path, shape, file->rows->width, pool->classes);
     return CST_OK;
 }

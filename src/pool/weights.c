@@ -41,11 +41,11 @@ static cst_status choose_column(cst_context *context, weights_file *file) {
     (void)cst_row_file_shape_text(file->rows, shape);
     if (found < 0)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: has shape %s; weights are one number for each row, in a file of their "
-                        "own or in a column called 'weight'",
+                        "%s: has shape %s; weights must be one number per row, in a separate file "
+                        "or in a column called 'weight'",
                         file->path, shape);
     if (file->rows->npy && cst_npy_is_text(file->rows->npy))
-        return cst_fail(context, CST_ERROR_INPUT, "%s: holds text; weights are numbers",
+        return cst_fail(context, CST_ERROR_INPUT, "%s: contains text; weights must be numbers",
                         file->path);
     file->column = found;
     return CST_OK;
@@ -56,7 +56,7 @@ static cst_status check_weight(cst_context *context, double weight, const char *
     if (isfinite(weight) && weight >= 0)
         return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: %s is %g; weights must be finite and not negative, and 0 leaves a row out",
+                    "%s: %s is %g; weights must be finite and non-negative; 0 leaves a row out",
                     where, place, weight);
 }
 
@@ -65,10 +65,9 @@ static cst_status check_sum(cst_context *context, const double *weights, int64_t
     for (int64_t i = 0; i < rows; i++)
         if (weights[i] > 0)
             return CST_OK;
-    return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: every weight is 0, so that no row counts; give those that count a weight "
-                    "above 0",
-                    where);
+    return cst_fail(
+        context, CST_ERROR_INPUT,
+        "%s: every weight is 0, so no row is left; give at least one row a positive weight", where);
 }
 
 cst_status cst_pool_check_weights(cst_context *context, const double *weights, int64_t rows,

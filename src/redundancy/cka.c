@@ -119,9 +119,8 @@ static void notice_residual(cst_context *context, const cka_job *job) {
     }
     if (short_of > 0)
         cst_notice(context,
-                   "CKA is approximate: the landmarks of %d of %d members leave up to %.3g of the "
-                   "kernel's trace out; more of them (cka.landmarks) or cka.estimator=exact is "
-                   "closer",
+                   "CKA is approximate: the landmarks of %d of %d members miss up to %.3g of the "
+                   "trace of the kernel; use more landmarks (cka.landmarks) or cka.estimator=exact",
                    (int)short_of, (int)job->kernels->view->members, worst);
 }
 
@@ -447,8 +446,8 @@ static cst_status check(cst_context *context, const cst_view *view,
                         (int)view->classes);
     if (options->landmarks < 0 || options->probes < 0 || options->rows < 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "the numbers of landmarks, probes and rows must be 0 (chosen) or more, got "
-                        "%d, %d and %d",
+                        "the numbers of landmarks, probes and rows must be 0 (automatic) or more, "
+                        "got %d, %d and %d",
                         (int)options->landmarks, (int)options->probes, (int)options->rows);
     return CST_OK;
 }

@@ -297,7 +297,7 @@ static cst_status find_bandwidth(cst_context *worker, void *user, int64_t task) 
     for (int64_t i = 0; status == CST_OK && i < pairs; i++)
         if (!isfinite(values[i]))
             status = cst_fail(worker, CST_ERROR_INPUT,
-                              "the predictions of member %lld hold NaN or infinity; remove them",
+                              "the predictions of member %lld contain NaN or infinity; remove them",
                               (long long)task);
     if (status == CST_OK)
         sigma = median_or_mean(values, pairs);

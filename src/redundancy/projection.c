@@ -97,13 +97,13 @@ static cst_status too_dear(cst_context *context, int32_t members, const cst_proj
                 (cheapest < 0 || rule->cost[c][k] < rule->cost[c][cheapest]))
                 cheapest = k;
         if (cheapest >= 0 && rule->cost[c][cheapest] > rule->cap_cost[c])
-            return cst_fail(context, CST_ERROR_INPUT,
-                            "no member fits under the %s cap of %g: the cheapest costs %g; raise "
-                            "the cap",
-                            names[c], rule->cap_cost[c], rule->cost[c][cheapest]);
+            return cst_fail(
+                context, CST_ERROR_INPUT,
+                "no member fits under the %s limit of %g: the cheapest has %g; raise the limit",
+                names[c], rule->cap_cost[c], rule->cost[c][cheapest]);
     }
     return cst_fail(context, CST_ERROR_INPUT,
-                    "no member is within the FLOPs cap of %g and the latency cap of %g at once; "
+                    "no member is within both the FLOPs limit of %g and the latency limit of %g; "
                     "raise one of them",
                     rule->cap_cost[0], rule->cap_cost[1]);
 }
@@ -297,8 +297,8 @@ cst_status cst_threshold_candidates(cst_context *context, const double *similari
     int64_t pairs = 0;
     *count = 0;
     if (capacity < 1)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "room for at least one threshold is needed, got %d", (int)capacity);
+        return cst_fail(context, CST_ERROR_ARGUMENT, "at least one threshold is needed, got %d",
+                        (int)capacity);
     cst_status status = check_members(context, members);
     CST_TRY(sorted_pairs(context, similarity, members, &values, &pairs));
     if (status != CST_OK)

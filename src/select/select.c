@@ -186,7 +186,7 @@ static cst_status choose(cst_context *context, const cst_select_options *options
     if (nearest < 0)
         return cst_fail(
             context, CST_ERROR_INPUT,
-            "no set of members on the path satisfies the caps on FLOPs and latency; raise "
+            "no set of members on the search path satisfies the limits on FLOPs and latency; raise "
             "keep.max_flops or keep.max_latency, or set select.direction=forward");
     bool proven = least <= 0 || options->rule != CST_SELECT_NON_INFERIOR;
     out->chosen = proven ? nearest : largest;
@@ -240,8 +240,8 @@ cst_status cst_select(cst_context *context, const cst_view *view, const int32_t 
     CST_TRY(run(context, &table, folds, fold_count, options, out));
     if (status == CST_OK && table.own && table.rows < view->rows)
         cst_notice(context,
-                   "members were selected on %lld of %lld samples (select.max_rows); the fit on "
-                   "those chosen is on all of them",
+                   "members were selected on %lld of %lld samples (select.max_rows); the selected "
+                   "members were fitted on all samples",
                    (long long)table.rows, (long long)view->rows);
     cst_logtable_free(context, &table);
     if (status != CST_OK)

@@ -30,7 +30,7 @@ static cst_status number(cst_context *context, cst_checkpoints *c) {
         cst_dtype dtype = cst_safetensors_dtype(first, tensor);
         if (!cst_dtype_is_mixed(dtype) && !is_integer(dtype))
             return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                            "%s: tensor '%s' is of dtype %s, which cannot be averaged; save it as "
+                            "%s: tensor '%s' has dtype %s, which cannot be averaged; save it as "
                             "F32, F16 or BF16",
                             cst_checkpoints_path(c, 0),
                             cst_quote(quoted, cst_checkpoints_name(c, p)), cst_dtype_name(dtype));
@@ -43,7 +43,7 @@ static cst_status number(cst_context *context, cst_checkpoints *c) {
     }
     if (c->mixed_count == 0)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: none of its %lld tensors is of F64, F32, F16 or BF16; there is "
+                        "%s: none of its %lld tensors has dtype F64, F32, F16 or BF16; there is "
                         "nothing to average",
                         cst_checkpoints_path(c, 0), (long long)c->total);
     return CST_OK;
@@ -87,8 +87,9 @@ cst_status cst_checkpoints_open(cst_context *context, cst_checkpoints **out,
         *out = NULL;
     CST_ENTER(context);
     if (!out || !paths || count < 1)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "opening checkpoints: one path or more and a place for them are needed");
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "opening checkpoints: at least one path, and the checkpoints, are required");
     for (int32_t k = 0; k < count; k++)
         if (!paths[k])
             return cst_fail(context, CST_ERROR_ARGUMENT,

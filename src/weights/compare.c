@@ -71,7 +71,7 @@ cst_status cst_checkpoints_compare(cst_context *context, const cst_safetensors *
         if (order < 0)
             differ(&d, "%s'%s' is missing", separator, cst_quote(name, first->by_name[i].text));
         else if (order > 0)
-            differ(&d, "%s'%s' is there only", separator, cst_quote(name, other->by_name[j].text));
+            differ(&d, "%s'%s' is extra", separator, cst_quote(name, other->by_name[j].text));
         else if (!same_kind(first, first->by_name[i].place, other, other->by_name[j].place))
             differ(&d, "%s'%s' is %s, not %s", separator, cst_quote(name, first->by_name[i].text),
                    shape_text(other, other->by_name[j].place, theirs),
@@ -82,8 +82,8 @@ cst_status cst_checkpoints_compare(cst_context *context, const cst_safetensors *
     if (d.count == 0)
         return CST_OK;
     return cst_fail(context, CST_ERROR_MISMATCH,
-                    "%.300s: has other tensors than %.300s, %lld difference%s: %s%s; give "
-                    "checkpoints of one network",
+                    "%.300s: its tensors differ from those of %.300s, %lld difference%s: %s%s; "
+                    "give checkpoints of the same network",
                     cst_bytes_name(other->source), cst_bytes_name(first->source),
                     (long long)d.count, d.count == 1 ? "" : "s", d.text,
                     d.count > SHOWN ? "; ..." : "");
@@ -119,8 +119,8 @@ static void say_statistics(cst_context *context, const cst_checkpoints *c) {
     if (found > 0)
         cst_notice(context,
                    "%lld tensor%s %s batch-norm statistics (the first: '%s'), which do not fit "
-                   "mixed weights: pass training data through the mixed network to compute them "
-                   "again before it predicts",
+                   "mixed weights: recompute them by passing training data through the mixed "
+                   "network before it predicts",
                    (long long)found, found == 1 ? "" : "s", found == 1 ? "is" : "are",
                    cst_quote(quoted, cst_checkpoints_name(c, first)));
 }
@@ -186,8 +186,8 @@ static cst_status say_integers(cst_context *context, const cst_checkpoints *c) {
     char quoted[CST_QUOTE_CHARS];
     if (status == CST_OK && found > 0)
         cst_notice(context,
-                   "%lld tensor%s of integers differ%s between the files (the first: '%s' in %s): "
-                   "of %s, those are kept",
+                   "%lld integer tensor%s differ%s between the files (the first: '%s' in %s): "
+                   "those of %s are kept",
                    (long long)found, found == 1 ? "" : "s", found == 1 ? "s" : "",
                    cst_quote(quoted, cst_checkpoints_name(c, first)), cst_checkpoint_name(c, file),
                    cst_checkpoint_name(c, 0));

@@ -172,8 +172,8 @@ static cst_status sum_chunk(cst_context *worker, const mixing *m, int64_t place,
     if (bad >= 0) {
         status = cst_weights_blame(worker, c, s->weights, place, first, count, s->raw, s->value);
         CST_TRY(cst_fail(worker, CST_ERROR_NUMERIC,
-                         "tensor '%s': the weighted sum of element %lld is beyond the largest "
-                         "number of %s; use smaller weights that sum to 1%s",
+                         "tensor '%s': the weighted sum of element %lld exceeds the range of %s; "
+                         "use smaller weights that sum to 1%s",
                          cst_quote(quoted, cst_checkpoints_name(c, place)),
                          (long long)(first + bad), cst_dtype_name(dtype),
                          dtype == CST_DTYPE_F64 ? "" : ", or a wider dtype"));
@@ -383,7 +383,7 @@ cst_status cst_checkpoints_mix(cst_context *context, const cst_checkpoints *chec
     CST_CHECK(context, checkpoints, CHECKPOINTS, "checkpoints");
     if (!checkpoints || !path || (scope != CST_MIX_MODEL && scope != CST_MIX_TENSOR))
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "mixing checkpoints: checkpoints, a scope and a path are needed");
+                        "mixing checkpoints: checkpoints, scope and path are required");
     int64_t columns = scope == CST_MIX_TENSOR ? checkpoints->mixed_count : 1;
     CST_FITS(context, checkpoints->count, columns, sizeof *weights);
     for (int64_t i = 0; weights && i < checkpoints->count * columns; i++)

@@ -39,7 +39,7 @@ static cst_status check_unique(cst_context *context, const cst_safetensors_write
     int64_t twice = cst_named_sort(names, count);
     cst_status status = CST_OK;
     if (twice >= 0)
-        status = cst_fail(context, CST_ERROR_ARGUMENT, "%s: %s '%s' is there twice", writer->path,
+        status = cst_fail(context, CST_ERROR_ARGUMENT, "%s: %s '%s' occurs twice", writer->path,
                           what, cst_quote(quoted, names[twice].text));
     cst_free(context, names);
     return status;
@@ -69,10 +69,10 @@ typedef struct text {
 
 static void put(text *t, const char *bytes, size_t count) {
     if (t->buffer.status == CST_OK && count > CST_SAFETENSORS_HEADER_BYTES - t->buffer.used)
-        t->buffer.status = cst_fail(t->buffer.context, CST_ERROR_LIMIT,
-                                    "%s: the names and shapes need a header of more than %d "
-                                    "bytes, the format's limit",
-                                    t->path, CST_SAFETENSORS_HEADER_BYTES);
+        t->buffer.status = cst_fail(
+            t->buffer.context, CST_ERROR_LIMIT,
+            "%s: the names and shapes need a header of more than %d bytes, the limit of the format",
+            t->path, CST_SAFETENSORS_HEADER_BYTES);
     cst_buffer_add(&t->buffer, bytes, count);
 }
 

@@ -20,8 +20,7 @@ cst_status cst_safetensors_writer_open(cst_context *context, cst_safetensors_wri
     CST_ENTER(context);
     if (!out || !path || (order != CST_TENSOR_ORDER_SORTED && order != CST_TENSOR_ORDER_GIVEN))
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "writing a safetensors file: a path, a place for the writer and an order "
-                        "are needed");
+                        "writing a safetensors file: path, writer and order are required");
     cst_safetensors_writer *writer = cst_alloc(context, 1, sizeof *writer);
     if (!writer)
         return cst_why(context, CST_ERROR_MEMORY);
@@ -61,10 +60,10 @@ static cst_status check_text(cst_context *context, const cst_safetensors_writer 
     char quoted[CST_QUOTE_CHARS];
     if (!writer || !text)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "declaring a tensor: a writer, a name and a shape are needed");
+                        "declaring a tensor: writer, name and shape are required");
     if (writer->started)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%s: %s '%s' comes after the data began; declare everything first",
+                        "%s: %s '%s' is declared after the first data; declare everything first",
                         writer->path, what, cst_quote(quoted, text));
     size_t length = strlen(text);
     for (size_t at = 0, step = 0; at < length; at += step)
@@ -116,8 +115,8 @@ static cst_status count_bytes(cst_context *context, const char *path, const char
         fits = fits && !__builtin_mul_overflow(elements, shape[a], &elements);
     if (!fits || !cst_dtype_size(dtype, empty ? 0 : elements, bytes))
         return cst_fail(context, CST_ERROR_LIMIT,
-                        "%s: tensor '%s' has more elements of %s than any file can hold, or no "
-                        "whole bytes",
+                        "%s: tensor '%s' has more elements of %s than any file can hold, or its "
+                        "size is not a whole number of bytes",
                         path, cst_quote(quoted, name), cst_dtype_name(dtype));
     return CST_OK;
 }
@@ -134,11 +133,11 @@ cst_status cst_safetensors_writer_add(cst_context *context, cst_safetensors_writ
     if (axes < 0 || (axes > 0 && !shape) || !cst_dtype_name(dtype) ||
         strcmp(name, "__metadata__") == 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%s: tensor '%s': a name of its own, a dtype and a shape are needed",
+                        "%s: tensor '%s': a unique name, a dtype and a shape are required",
                         writer->path, cst_quote(quoted, name));
     if (axes > CST_TENSOR_AXES)
         return cst_fail(context, CST_ERROR_LIMIT,
-                        "%s: tensor '%s' has %d axes; up to %d are written", writer->path,
+                        "%s: tensor '%s' has %d axes; at most %d are supported", writer->path,
                         cst_quote(quoted, name), (int)axes, CST_TENSOR_AXES);
     cst_declared tensor = {
         .name = writer->names->count, .shape = writer->length_count, .axes = axes, .dtype = dtype};
@@ -178,8 +177,9 @@ cst_status cst_safetensors_writer_start(cst_context *context, cst_safetensors_wr
     unsigned char *header = NULL;
     size_t size = 0;
     if (!writer || writer->started)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "starting a safetensors file: a writer that was not started is needed");
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "starting a safetensors file: a writer that has not been started is required");
     cst_status status = cst_safetensors_compose(context, writer, &header, &size);
     CST_TRY(write_bytes(context, writer, header, size));
     cst_free(context, header);
@@ -224,20 +224,19 @@ static cst_status check_turn(cst_context *context, cst_safetensors_writer *write
         return CST_OK;
     pass_complete(writer);
     if (writer->place == writer->count || writer->places[writer->place] != tensor)
-        return cst_fail(
-            context, CST_ERROR_ARGUMENT,
-            "%s: data of tensor '%s' came where %s%s%s; cst_safetensors_writer_at tells "
-            "the order",
-            writer->path, tensor_name(writer, tensor, quoted),
-            writer->place == writer->count ? "all data were" : "those of tensor '",
-            writer->place == writer->count
-                ? " complete"
-                : tensor_name(writer, writer->places[writer->place], other),
-            writer->place == writer->count ? "" : "' are due");
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%s: received data of tensor '%s', but %s%s%s; cst_safetensors_writer_at "
+                        "gives the order",
+                        writer->path, tensor_name(writer, tensor, quoted),
+                        writer->place == writer->count ? "all data were" : "the next tensor is '",
+                        writer->place == writer->count
+                            ? " complete"
+                            : tensor_name(writer, writer->places[writer->place], other),
+                        writer->place == writer->count ? "" : "'");
     if (bytes > writer->tensors[tensor].bytes - writer->written)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "%s: tensor '%s' has %" PRIu64 " bytes; %" PRIu64 " were given and %" PRIu64
-                        " more came",
+                        " more arrived",
                         writer->path, tensor_name(writer, tensor, quoted),
                         writer->tensors[tensor].bytes, writer->written, bytes);
     return CST_OK;
@@ -250,7 +249,7 @@ cst_status cst_safetensors_writer_put(cst_context *context, cst_safetensors_writ
     char quoted[CST_QUOTE_CHARS];
     if (!writer || count < 0 || (!data && count > 0))
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "writing a tensor: a writer and data are needed");
+                        "writing a tensor: writer and data are required");
     cst_status status = writer->started ? CST_OK : cst_safetensors_writer_start(context, writer);
     CST_TRY(check_turn(context, writer, tensor, (uint64_t)count));
     if (status != CST_OK || count == 0)
@@ -277,7 +276,7 @@ static cst_status put_numbers(cst_context *context, cst_safetensors_writer *writ
     char quoted[CST_QUOTE_CHARS];
     if (!writer || count < 0 || (!narrow && !wide && count > 0))
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "writing a tensor: a writer and values are needed");
+                        "writing a tensor: writer and values are required");
     cst_status status = writer->started ? CST_OK : cst_safetensors_writer_start(context, writer);
     CST_TRY(check_turn(context, writer, tensor, 0));
     if (status != CST_OK)
@@ -286,9 +285,10 @@ static cst_status put_numbers(cst_context *context, cst_safetensors_writer *writ
     uint64_t bytes = 0;
     if (dtype != CST_DTYPE_F64 && dtype != CST_DTYPE_F32 && dtype != CST_DTYPE_F16 &&
         dtype != CST_DTYPE_BF16)
-        return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "%s: tensor '%s' is %s; numbers are rounded to F64, F32, F16 and BF16 only",
-                        writer->path, tensor_name(writer, tensor, quoted), cst_dtype_name(dtype));
+        return cst_fail(
+            context, CST_ERROR_UNSUPPORTED,
+            "%s: tensor '%s' is %s; numbers can only be rounded to F64, F32, F16 and BF16",
+            writer->path, tensor_name(writer, tensor, quoted), cst_dtype_name(dtype));
     if (!cst_dtype_size(dtype, count, &bytes))
         return cst_fail(context, CST_ERROR_ARGUMENT, "%s: too many values", writer->path);
     if (!SWAPPED && narrow && dtype == CST_DTYPE_F32)
@@ -322,10 +322,10 @@ cst_status cst_safetensors_writer_put_f64(cst_context *context, cst_safetensors_
 
 cst_status cst_safetensors_writer_scatter(cst_context *context, cst_safetensors_writer *writer) {
     if (!cst_output_is_file(writer->output))
-        return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "%s: is no file but a pipe or device, and what is written here has to be "
-                        "one; name a file",
-                        writer->path);
+        return cst_fail(
+            context, CST_ERROR_UNSUPPORTED,
+            "%s: is a pipe or device, but this format can only be written to a file; name a file",
+            writer->path);
     writer->begins = cst_alloc(context, (size_t)writer->count, sizeof *writer->begins);
     if (!writer->begins)
         return CST_ERROR_MEMORY;
@@ -352,7 +352,7 @@ cst_status cst_safetensors_writer_finish(cst_context *context, cst_safetensors_w
     char quoted[CST_QUOTE_CHARS];
     if (!writer)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "finishing a safetensors file: a writer is needed");
+                        "finishing a safetensors file: a writer is required");
     cst_status status = writer->started ? CST_OK : cst_safetensors_writer_start(context, writer);
     if (status == CST_OK) {
         pass_complete(writer);
@@ -367,8 +367,8 @@ cst_status cst_safetensors_writer_finish(cst_context *context, cst_safetensors_w
     }
     if (status == CST_OK && writer->given != writer->total)
         status = cst_fail(context, CST_ERROR_INTERNAL,
-                          "%s: %" PRIu64 " bytes of data were given for %" PRIu64, writer->path,
-                          writer->given, writer->total);
+                          "%s: %" PRIu64 " bytes of data were given, but the tensors need %" PRIu64,
+                          writer->path, writer->given, writer->total);
     if (status == CST_OK) {
         status = cst_output_commit(context, writer->output);
         writer->output = NULL;

@@ -11,7 +11,7 @@
 cst_status cst_soup_fail(cst_context *context, cst_status status, const char *message) {
     CST_ENTER(context);
     if (!message)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_soup_fail: a message is needed");
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_soup_fail: a message is required");
     if (status < CST_ERROR_ARGUMENT || status > CST_ERROR_BUSY)
         status = CST_ERROR_INTERNAL;
     return cst_fail(context, status, "%s", message);
@@ -21,7 +21,7 @@ cst_status cst_soup_check_call(cst_context *context, const char *call, const cha
                                int32_t count, const char *out) {
     if (!paths || count < 1 || !out || !*out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%s: files to mix and a path for the result are needed", call);
+                        "%s: input files and an output path are required", call);
     for (int32_t i = 0; i < count; i++)
         if (!paths[i])
             return cst_fail(context, CST_ERROR_ARGUMENT, "%s: path %d is NULL", call, (int)i);

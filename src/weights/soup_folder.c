@@ -79,8 +79,8 @@ static cst_status check_use(cst_context *context, int at, const char *path) {
     if (beside > 0)
         return failed(context, path, "listing it");
     return cst_fail(context, CST_ERROR_INPUT,
-                    "work folder: %s has files in it and no soup made it; name a new or an empty "
-                    "folder",
+                    "work folder: %s contains files, but was not created by a soup; name a new or "
+                    "an empty folder",
                     path);
 }
 
@@ -129,7 +129,7 @@ static cst_status open_there(cst_context *context, cst_soup_folder *out, const c
         return CST_OK;
     if (errno == ENOTDIR)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "work folder: %s is there and no folder; name another", path);
+                        "work folder: %s exists and is not a folder; name another", path);
     return failed(context, path, "opening it");
 }
 
@@ -138,7 +138,7 @@ cst_status cst_soup_folder_open(cst_context *context, cst_soup_folder *out, cons
     *out = (cst_soup_folder){.at = -1, .lock = -1};
     out->made = make && cst_make_folder(path, 0777) == 0;
     if (make && !out->made && errno != EEXIST)
-        return failed(context, path, "making it");
+        return failed(context, path, "creating it");
     cst_status status = open_there(context, out, path);
     CST_TRY(check_use(context, out->at, path));
     CST_TRY(take_lock(context, out, path));
@@ -226,7 +226,7 @@ cst_status cst_soup_run_make(cst_context *context, const char *path, char **run,
     if (!made)
         return CST_ERROR_MEMORY;
     if (!cst_make_new_folder(made)) {
-        cst_status status = failed(context, path, "making a folder in it");
+        cst_status status = failed(context, path, "creating a folder in it");
         cst_free(context, made);
         return status;
     }

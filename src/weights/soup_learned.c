@@ -145,11 +145,11 @@ static cst_status check_search(cst_context *context, const cst_soup_config *conf
     int64_t evaluations = evaluations_of(config);
     if (config->scope != CST_MIX_MODEL && config->scope != CST_MIX_TENSOR)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "a learned soup has a weight per model or per tensor");
+                        "a learned soup has one weight per model or per tensor");
     if (evaluations <= count && count > 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%lld evaluations are too few for %d files: the mean and each file alone "
-                        "come first; give more than %d",
+                        "%lld evaluations are too few for %d files: the average and each single "
+                        "file come first; give more than %d",
                         (long long)evaluations, (int)count, (int)count);
     return CST_OK;
 }

@@ -31,14 +31,14 @@ static cst_status check_config(cst_context *context, const cst_soup_config *conf
     if (!config->work || !*config->work)
         return cst_fail(context, CST_ERROR_ARGUMENT, "a soup needs a work folder");
     if (!config->labels || !*config->labels)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "a soup needs labels to score candidates by");
+        return cst_fail(context, CST_ERROR_ARGUMENT, "a soup needs labels to score the candidates");
     if (config->task != CST_TASK_CLASSIFICATION && config->task != CST_TASK_REGRESSION)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "soups are scored for classification and regression, not for %s",
+                        "soups can be scored for classification and regression, not for %s",
                         cst_task_name(config->task) ? cst_task_name(config->task) : "this task");
     if (config->output != CST_OUTPUT_PROBABILITY && config->output != CST_OUTPUT_LOGIT)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "predictions of a soup are probabilities or logits");
+                        "predictions of a soup must be probabilities or logits");
     return CST_OK;
 }
 
@@ -51,7 +51,7 @@ static cst_status choose_metric(cst_context *context, cst_soup *soup, const char
     if (soup->metric)
         return CST_OK;
     return cst_fail(context, CST_ERROR_ARGUMENT,
-                    "there is no metric '%s' for soups of this task; use %s", name,
+                    "unknown metric '%s' for soups of this task; use %s", name,
                     task == CST_TASK_CLASSIFICATION ? "top1, nll, brier or ece" : "rmse or mae");
 }
 
@@ -180,7 +180,7 @@ static cst_status ask_hook(cst_context *context, cst_soup *soup, const char *kep
     const char *candidate = cst_soup_work_candidate(soup->work);
     const char *predictions = cst_soup_work_predictions(soup->work);
     /* For a hook that says nothing of its failure. */
-    (void)cst_fail(context, CST_ERROR_INTERNAL, "the hook of the soup failed and did not say why");
+    (void)cst_fail(context, CST_ERROR_INTERNAL, "the hook of the soup failed and gave no reason");
     cst_run *run = cst_calling_begin(context);
     cst_status status = soup->config->hook(context, soup->config->user, candidate, predictions);
     cst_calling_end(context, run);
@@ -190,7 +190,7 @@ static cst_status ask_hook(cst_context *context, cst_soup *soup, const char *kep
     bool there = stat(predictions, &info) == 0;
     if (!there || !S_ISREG(info.st_mode))
         return cst_fail(context, CST_ERROR_INPUT,
-                        "the program wrote no %s to %s; they belong, as an npy array, at the path "
+                        "the program wrote no %s to %s; it must write an npy array to the path "
                         "that it is given",
                         there ? "file of predictions" : "predictions", predictions);
     status = blame_predictions(context, score_file(context, soup, predictions, score));
@@ -234,7 +234,7 @@ static cst_status use_kept(cst_context *context, cst_soup *soup, const char *kep
         if ((S_ISDIR(info.st_mode) ? cst_remove_folder(kept) : cst_remove_file(kept)) == 0)
             return CST_OK;
         return cst_fail(context, CST_ERROR_INPUT,
-                        "work folder: %s is no file of predictions; remove it", kept);
+                        "work folder: %s is not a file of predictions; remove it", kept);
     }
     cst_status status = score_file(context, soup, kept, score);
     *found = status == CST_OK;
@@ -246,7 +246,7 @@ static cst_status use_kept(cst_context *context, cst_soup *soup, const char *kep
     if (tried != CST_OK)
         status = tried;
     else if (sound)
-        status = cst_fail(context, status, "the predictions kept cannot be scored: %s", why);
+        status = cst_fail(context, status, "the stored predictions cannot be scored: %s", why);
     else
         status = cst_remove_file(kept) == 0 ? CST_OK : status;
     cst_free(context, why);
@@ -319,9 +319,10 @@ static cst_status serve(cst_context *context, const cst_soup *soup, const cst_ca
     uint64_t hash[2];
     cst_status status = mix(context, soup, best, hash);
     if (status == CST_OK && (hash[0] != tried[0] || hash[1] != tried[1]))
-        status = cst_fail(context, CST_ERROR_INPUT,
-                          "a file of the soup was changed after it was scored, and nothing was "
-                          "written; give the same command again, which asks only for what is new");
+        status =
+            cst_fail(context, CST_ERROR_INPUT,
+                     "a file of the soup was changed after it was scored; nothing was written; run "
+                     "the same command again, and only new candidates are evaluated");
     CST_TRY(cst_soup_work_serve(context, soup->work, out));
     return status;
 }

@@ -45,11 +45,11 @@ static cst_status make_cache(cst_context *context, const cst_soup_work *work) {
     if (cst_make_folder_at(work->folder.at, "cache", 0777) == 0)
         return CST_OK;
     if (errno != EEXIST)
-        return failed(context, work->path, "making a folder in it");
+        return failed(context, work->path, "creating a folder in it");
     if (fstatat(work->folder.at, "cache", &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode))
         return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
-                    "work folder: %s/cache is no folder; remove it, or name another work folder",
+                    "work folder: %s/cache is not a folder; remove it, or name another work folder",
                     work->path);
 }
 
@@ -143,7 +143,7 @@ void cst_soup_work_close(cst_context *context, cst_soup_work *work) {
 cst_status cst_soup_clear(cst_context *context, const char *work) {
     CST_ENTER(context);
     if (!work || !*work)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_soup_clear: a work folder is needed");
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_soup_clear: a work folder is required");
     cst_soup_folder folder;
     cst_status status = cst_soup_folder_open(context, &folder, work, false);
     if (status != CST_OK)
@@ -218,7 +218,7 @@ cst_status cst_soup_work_keep(cst_context *context, const cst_soup_work *work, c
     if (!own)
         status = copy_file(context, fd, work->predictions, kept);
     else if (!cst_synced(fd) || cst_rename(work->predictions, kept) != 0)
-        status = failed(context, kept, "keeping the predictions");
+        status = failed(context, kept, "storing the predictions");
     (void)close(fd);
     return status;
 }

@@ -29,9 +29,9 @@ cst_status cst_swa_average(cst_context *context, const char *const *paths, int32
                            const char *from, const char *path) {
     CST_ENTER(context);
     if (!paths || count < 1 || !path)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "averaging checkpoints: one path or more and one for the average are "
-                        "needed");
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "averaging checkpoints: at least one path, and a path for the average, are required");
     int32_t first = from ? 1 : 0;
     CST_FITS(context, count, 1, sizeof *paths);
     const char **all = cst_alloc(context, (size_t)count + 1, sizeof *all);

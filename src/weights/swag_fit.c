@@ -220,12 +220,13 @@ static cst_status fit(cst_context *context, const cst_checkpoints *c, int32_t ra
     int64_t count = 0;
     if (rank > c->count)
         cst_notice(context,
-                   "a rank of %d needs as many checkpoints: the deviations of all %d are kept",
+                   "a rank of %d needs that many checkpoints: the deviations of all %d are kept",
                    (int)rank, (int)c->count);
     if (f.rank > CST_SWAG_RANK_MAX)
-        return cst_fail(context, CST_ERROR_LIMIT,
-                        "a rank of %d is beyond %d columns of deviations; use a smaller one",
-                        (int)f.rank, CST_SWAG_RANK_MAX);
+        return cst_fail(
+            context, CST_ERROR_LIMIT,
+            "a rank of %d exceeds the limit of %d columns of deviations; use a smaller one",
+            (int)f.rank, CST_SWAG_RANK_MAX);
     int64_t *elements = cst_alloc(context, (size_t)c->total, sizeof *elements);
     cst_status status = elements ? CST_OK : CST_ERROR_MEMORY;
     for (int64_t p = 0; status == CST_OK && p < c->total; p++)
@@ -253,15 +254,14 @@ cst_status cst_swag_fit(cst_context *context, const char *const *paths, int32_t 
     CST_ENTER(context);
     if (!paths || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "fitting SWAG: paths of checkpoints and one for the result are needed");
+                        "fitting SWAG: the paths of checkpoints and an output path are required");
     if (count < 2)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "fitting SWAG: %d checkpoint%s given; a variance needs two and more",
+                        "fitting SWAG: %d checkpoint%s given; a variance needs at least two",
                         (int)count, count == 1 ? " is" : "s are");
     if (rank < 0 || rank == 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "fitting SWAG: the rank must be 0 (the diagonal alone) or at least 2, got "
-                        "%d",
+                        "fitting SWAG: the rank must be 0 (diagonal only) or at least 2, got %d",
                         (int)rank);
     CST_FITS(context, count, 1, sizeof *paths);
     cst_checkpoints *c = NULL;

@@ -25,7 +25,7 @@ static cst_status broken(cst_context *context, const cst_swag *swag, const char 
                          const char *what) {
     char quoted[CST_QUOTE_CHARS];
     return cst_fail(context, CST_ERROR_FORMAT,
-                    "%s: is not a whole SWAG file: tensor '%s' %s; fit it again",
+                    "%s: not a complete SWAG file: tensor '%s' %s; fit it again",
                     cst_bytes_name(swag->file->source), cst_quote(quoted, tensor), what);
 }
 
@@ -46,10 +46,10 @@ static cst_status find_part(cst_context *context, const cst_swag *swag, const ch
     if (*out < 0)
         status = broken(context, swag, name, "is missing");
     else if (cst_safetensors_dtype(swag->file, *out) != CST_DTYPE_F32)
-        status = broken(context, swag, name, "is not of F32");
+        status = broken(context, swag, name, "does not have dtype F32");
     else if (found != axes + more || (more && other[0] != rank) ||
              (axes > 0 && memcmp(shape, other + more, (size_t)axes * sizeof *shape) != 0))
-        status = broken(context, swag, name, "has another shape than the mean asks for");
+        status = broken(context, swag, name, "does not have the shape that the mean requires");
     cst_free(context, name);
     return status;
 }
@@ -75,9 +75,10 @@ static cst_status collect(cst_context *context, cst_swag *swag, const char *pref
         t->elements = cst_safetensors_elements(file, t->mean);
         if (mixed != cst_dtype_is_mixed(cst_safetensors_dtype(file, t->mean)) ||
             !cst_dtype_is_number(cst_safetensors_dtype(file, t->mean)))
-            return broken(context, swag, file->by_name[i].text, "is of another dtype than it has");
+            return broken(context, swag, file->by_name[i].text,
+                          "does not have the dtype of the mean");
         if (strcmp(t->name, "__metadata__") == 0)
-            return broken(context, swag, file->by_name[i].text, "has a name that no tensor may");
+            return broken(context, swag, file->by_name[i].text, "has a name that is not allowed");
         base += t->elements;
         if (mixed)
             status = find_part(context, swag, CST_SWAG_VARIANCE, t, 0, &t->variance);
@@ -123,20 +124,21 @@ static cst_status read_counts(cst_context *context, cst_swag *swag) {
     const char *path = cst_bytes_name(swag->file->source);
     if (!version || !count || !rank)
         return cst_fail(context, CST_ERROR_FORMAT,
-                        "%s: is no SWAG file: its metadata lack %s; fit one from checkpoints first",
+                        "%s: not a SWAG file: its metadata lack %s; fit one from checkpoints first",
                         path,
                         !version ? CST_SWAG_VERSION
                         : !count ? CST_SWAG_COUNT
                                  : CST_SWAG_RANK);
     if (strcmp(version, "1") != 0)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "%s: is a SWAG file of version '%.20s'; version 1 is read", path, version);
+                        "%s: is a SWAG file of version '%.20s'; only version 1 is supported", path,
+                        version);
     if (!cst_weights_whole(count, &swag->checkpoints) || !cst_weights_whole(rank, &swag->rank) ||
         swag->checkpoints < 2 || swag->rank == 1 || swag->rank > swag->checkpoints ||
         swag->rank > CST_SWAG_RANK_MAX)
         return cst_fail(context, CST_ERROR_FORMAT,
-                        "%s: its metadata give %.20s checkpoints and a rank of %.20s, which cannot "
-                        "be; fit it again",
+                        "%s: its metadata give %.20s checkpoints and rank %.20s, which is "
+                        "impossible; fit it again",
                         path, count, rank);
     return CST_OK;
 }
@@ -152,7 +154,7 @@ cst_status cst_swag_open(cst_context *context, cst_swag *out, const char *path) 
     CST_TRY(collect(context, out, CST_SWAG_MEAN, true));
     int64_t parameters = out->count;
     if (status == CST_OK && parameters == 0)
-        status = cst_fail(context, CST_ERROR_FORMAT, "%s: is a SWAG file without parameters", path);
+        status = cst_fail(context, CST_ERROR_FORMAT, "%s: a SWAG file without parameters", path);
     CST_TRY(collect(context, out, CST_SWAG_COPIED, false));
     CST_TRY(check_all(context, out));
     if (status != CST_OK)
@@ -172,11 +174,11 @@ cst_status cst_swa_count_of(cst_context *context, const cst_safetensors *average
     const char *text = cst_safetensors_metadata(average, CST_SWA_COUNT);
     if (text && cst_weights_whole(text, out) && *out > 0)
         return CST_OK;
-    return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: is no running average of checkpoints: its metadata do not say how many "
-                    "(%s); give a file that was written as one, or one saved with that entry in "
-                    "its metadata",
-                    cst_bytes_name(average->source), CST_SWA_COUNT);
+    return cst_fail(
+        context, CST_ERROR_INPUT,
+        "%s: not a running average of checkpoints: its metadata do not give their number (%s); "
+        "name an average written by this program, or save it with that entry in its metadata",
+        cst_bytes_name(average->source), CST_SWA_COUNT);
 }
 
 cst_status cst_weights_made_of(cst_context *context, const char *path, int64_t *checkpoints,
@@ -184,7 +186,7 @@ cst_status cst_weights_made_of(cst_context *context, const char *path, int64_t *
     CST_ENTER(context);
     if (!path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "what weights were made of: the path of a file is needed");
+                        "reading what weights were made of: the path is required");
     cst_safetensors *file = NULL;
     cst_swag found = {0};
     int64_t unused = 0;

@@ -79,13 +79,12 @@ static cst_status read_part(cst_context *worker, const cst_swag *swag, int64_t t
         if (out[i] < least)
             bad = i;
     if (bad >= 0)
-        return cst_fail(worker, CST_ERROR_FORMAT,
-                        "%s: is not a whole SWAG file: tensor '%s': element %lld is %s; fit it "
-                        "again",
-                        cst_bytes_name(swag->file->source),
-                        cst_quote(quoted, cst_safetensors_name(swag->file, tensor)),
-                        (long long)(first + bad),
-                        isfinite(out[bad]) ? "a negative variance" : "not finite");
+        return cst_fail(
+            worker, CST_ERROR_FORMAT,
+            "%s: not a complete SWAG file: tensor '%s': element %lld is %s; fit it again",
+            cst_bytes_name(swag->file->source),
+            cst_quote(quoted, cst_safetensors_name(swag->file, tensor)), (long long)(first + bad),
+            isfinite(out[bad]) ? "a negative variance" : "not finite");
     return CST_OK;
 }
 
@@ -121,11 +120,11 @@ static cst_status draw_chunk(cst_context *worker, const drawing *d, const cst_sw
     cst_dtype dtype = cst_safetensors_dtype(d->swag->file, t->mean);
     int64_t bad = cst_weights_bad(s->value, count, dtype);
     if (bad >= 0)
-        return cst_fail(worker, CST_ERROR_NUMERIC,
-                        "sample %d: tensor '%s': element %lld is beyond the largest number of %s; "
-                        "use a smaller scale",
-                        (int)(d->first + sample), cst_quote(quoted, t->name),
-                        (long long)(first + bad), cst_dtype_name(dtype));
+        return cst_fail(
+            worker, CST_ERROR_NUMERIC,
+            "sample %d: tensor '%s': element %lld exceeds the range of %s; use a smaller scale",
+            (int)(d->first + sample), cst_quote(quoted, t->name), (long long)(first + bad),
+            cst_dtype_name(dtype));
     int64_t item = cst_dtype_bits(dtype) / 8;
     cst_dtype_store_f64(dtype, s->value, count, s->raw);
     return cst_safetensors_writer_put_at(worker, d->writers[sample], t - d->swag->tensors,
@@ -282,8 +281,8 @@ static cst_status sample(cst_context *context, const cst_swag *swag, int32_t sam
     d.rank = rank < 0 ? swag->rank : rank;
     if (d.rank > swag->rank)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "drawing from %s: %d columns of deviations are asked for, and it has %lld; "
-                        "fit it with a larger rank",
+                        "drawing from %s: %d columns of deviations were requested, but it has "
+                        "%lld; fit it with a larger rank",
                         cst_bytes_name(swag->file->source), (int)rank, (long long)swag->rank);
     int64_t fits = COLUMN_BYTES / (int64_t)sizeof(double) / (d.rank > 0 ? d.rank : 1);
     d.chunk = fits > CST_CHUNK ? CST_CHUNK : fits < CHUNK_MIN ? CHUNK_MIN : fits;
@@ -303,19 +302,19 @@ cst_status cst_swag_sample(cst_context *context, const char *model, int32_t samp
     CST_ENTER(context);
     if (!model || !folder)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "drawing from SWAG: the path of a SWAG file and a folder are needed");
+                        "drawing from SWAG: the path of a SWAG file and a folder are required");
     if (samples < 1 || samples > SAMPLES_MAX)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "drawing from SWAG: the number of samples must be 1 to %d, got %d",
                         SAMPLES_MAX, (int)samples);
     if (!(scale >= 0) || !isfinite(scale))
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "drawing from SWAG: the scale must be 0 or a positive number, got %g",
+                        "drawing from SWAG: the scale must be a non-negative number, got %g",
                         scale);
     if (rank < -1 || rank == 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "drawing from SWAG: the rank must be 0 (the diagonal alone), from 2 on, or "
-                        "-1 (all), got %d",
+                        "drawing from SWAG: the rank must be 0 (diagonal only), at least 2, or -1 "
+                        "(all), got %d",
                         (int)rank);
     cst_swag swag;
     cst_status status = cst_swag_open(context, &swag, model);

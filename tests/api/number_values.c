@@ -206,7 +206,7 @@ static const edge EDGES[] = {
     EDGE(opposite_members),
     EDGE(more_members_than_rows),
     COMPARED(one_member),
-    REFUSED_COMPARED(two_rows, EVERYBODY, "2 rows cannot be spread over 5 folds"),
+    REFUSED_COMPARED(two_rows, EVERYBODY, "2 rows cannot be divided into 5 folds"),
     EDGE(six_rows),
     REFUSED_COMPARED(equal_rows, LINEAR, "nothing to fit"),
     EDGE(duplicated_rows),

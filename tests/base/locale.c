@@ -83,7 +83,7 @@ static void messages_have_points(void **state) {
     const double b[] = {0.25, -2.5};
     cst_t_test test;
     assert_int_equal(cst_paired_t_test(context, a, b, 2, &test), CST_ERROR_INPUT);
-    assert_non_null(strstr(cst_last_error(context), "inf less -2.5 is"));
+    assert_non_null(strstr(cst_last_error(context), "inf minus -2.5 is"));
     cst_notices_clear(context);
     cst_notice(context, "%g of them", 0.5);
     assert_string_equal(cst_notice_at(context, 0), "0.5 of them");

@@ -106,7 +106,7 @@ static made fit(cst_context *context, int threads) {
         fail_msg("%s", cst_last_error(context));
     assert_int_equal(cst_model_save_memory(context, model, &m.model, &m.size), CST_OK);
     assert_int_equal(cst_report_json(context, report, &json), CST_OK);
-    m.short_of_threads = strstr(json, "the system starts no more than") != NULL;
+    m.short_of_threads = strstr(json, "the system starts only") != NULL;
     cst_free(context, json);
     cst_report_free(context, report);
     cst_model_free(context, model);
@@ -160,7 +160,7 @@ static void a_notice_names_the_likeliest_cause(void **state) {
     for (int i = 0; i < 3; i++)
         assert_true(sum_of_blocks(context) == alone);
     assert_int_equal(cst_notice_count(context), 1);
-    assert_true(one_notice_says(context, "no more than 3 of 6 threads"));
+    assert_true(one_notice_says(context, "only 3 of 6 threads"));
     assert_true(one_notice_says(context, "ulimit -u"));
 }
 
@@ -170,7 +170,7 @@ static void memory_is_named_where_there_is_none(void **state) {
     assert_int_equal(cst_context_set_threads(context, THREADS), CST_OK);
     mapping_limit = (size_t)300 << 20;
     assert_true(sum_of_blocks(context) == alone);
-    assert_true(one_notice_says(context, "no more than 1 of 6 threads"));
+    assert_true(one_notice_says(context, "only 1 of 6 threads"));
     assert_true(one_notice_says(context, "ulimit -v"));
 }
 

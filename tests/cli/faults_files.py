@@ -125,7 +125,7 @@ class Outputs(PoolCase):
         link = f"ln -s victim.txt pp.npy.new.{DRAWN}"
         done = self.drawn(link, *words, draws=200)
         self.assertEqual((done.returncode, done.stderr.count(b"\n")), (2, 1), done.stderr)
-        self.assertIn(b"-o pp.npy: no file can be made beside it: File exists", done.stderr)
+        self.assertIn(b"-o pp.npy: cannot create a file next to it: File exists", done.stderr)
         self.assertFalse(os.path.exists(self.path("pp.npy")))
         done = self.drawn("true", *words)
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -24,7 +24,7 @@ HARMFUL = ("open=EMFILE", "open=EACCES", "read=EIO", "write=ENOSPC", "write=EIO"
            "make=ENOSPC", "list=EIO")
 
 # What is said where the fit's own split, which a score does not need, cannot be read.
-UNSEEN = "whether rows of the fit are among them was not looked at in split 'oof'"
+UNSEEN = "could not check split 'oof' for rows that the model was fitted on"
 
 # Kinds of calls that every command makes that writes a file; "link" where files without a name are there.
 READS = {"open", "read", "close"}

@@ -72,7 +72,7 @@ def other_arrays(array):
     yield "one axis before", array[None]
     yield "double", array.astype(np.float64)
     yield "half", array.astype(np.float16)
-    yield "whole numbers", (array * 3).astype(np.int64)
+    yield "integers", (array * 3).astype(np.int64)
     yield "text", array.astype("U5")
     yield "bytes", array.astype("S3")
     yield "large values", array + 300

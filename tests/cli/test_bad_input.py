@@ -423,7 +423,7 @@ class OddButValid(PoolCase):
         put(good)
         self.fit()
         put(good.replace(b"ada.npy", b"eve.npy", 1))  # the name before the data
-        self.fit_fails("ada.npz", "another name in the directory")
+        self.fit_fails("ada.npz", "than the local header")
         # An archive in the comment of an archive, with its offsets right.
         inner = bytearray(other.getvalue())
         end = len(inner) - 22
@@ -435,7 +435,7 @@ class OddButValid(PoolCase):
             record += 46 + sum(struct.unpack_from("<HHH", inner, record + 28))
         struct.pack_into("<I", inner, end + 16, directory + len(good))
         put(good[:-2] + struct.pack("<H", len(inner)) + inner)
-        self.fit_fails("ada.npz", "ends like two archives")
+        self.fit_fails("ada.npz", "has the end records of two archives")
         # Two end records, of 64 and of 32 bits.
         size, start = struct.unpack_from("<II", good, len(good) - 10)
         wide = struct.pack("<IQHHIIQQQQ", 0x06064b50, 44, 45, 45, 0, 0, 1, 1, size, start)

@@ -9,8 +9,8 @@ import numpy as np
 from support import PoolCase, run, sample
 
 NAMES = ("ada", "bob", "cyd")
-FITTED = "the model was fitted on the rows of split 'test', so that no bound holds there"
-LABELS = "split 'test' has as many rows as the model was fitted on, and their labels in their order"
+FITTED = "the model was fitted on the rows of split 'test', so no bound is valid there"
+LABELS = "split 'test' has as many rows as the model was fitted on, with the same labels in the same order"
 
 
 class BoundRows(PoolCase):
@@ -58,11 +58,11 @@ class BoundRows(PoolCase):
         rows = np.arange(20)
         labels = np.concatenate([self.labels["oof"][rows], self.labels["test"][20:]])
         self.put(labels, [np.concatenate([self.members[name, "oof"][rows], self.members[name, "test"][20:]]) for name in NAMES])
-        said = [notice for notice in self.notices() if "where they are the same rows, no bound holds" in notice]
+        said = [notice for notice in self.notices() if "if they are the same rows, no bound is valid" in notice]
         self.assertEqual(len(said), 1)
-        self.assertIn("of 60 rows of split 'test' that were looked at, 20 have the label", said[0])
+        self.assertIn("of 60 rows of split 'test' that were checked, 20 have the label", said[0])
         self.alone()
-        self.assertTrue(any("where they are the same rows, no bound holds" in notice for notice in self.notices()))
+        self.assertTrue(any("if they are the same rows, no bound is valid" in notice for notice in self.notices()))
 
     def scored(self, *arguments):
         return self.works("evaluate", self.model, self.pool, "--json", *arguments).json()
@@ -112,7 +112,7 @@ class BoundRows(PoolCase):
         document = self.scored()
         self.assertIs(document["seen_in_fitting"], False)
         self.assertEqual(len(document["notices"]), 1)
-        self.assertIn("was not looked at in split 'oof'", document["notices"][0])
+        self.assertIn("could not check split 'oof'", document["notices"][0])
 
     def test_every_split_of_the_fit_is_named(self):
         shuffled = np.random.default_rng(2).permutation(self.rows)
@@ -169,7 +169,7 @@ class BoundRows(PoolCase):
         for model in self.manifest["models"]:
             model["predictions"] = {"oof": f"{model['name']}.test.npy"}
         self.write_manifest()
-        self.assertTrue(any("their labels in their order" in notice for notice in self.notices("--split", "oof")))
+        self.assertTrue(any("with the same labels in the same order" in notice for notice in self.notices("--split", "oof")))
 
     def test_coarse_predictions_repeat(self):
         """Rows of few values are equal by chance, and are neither refused nor spoken of."""
@@ -253,7 +253,7 @@ class BoundRows(PoolCase):
             self.save(f"{model['name']}.shift.npy", np.stack([p, p[:, ::-1]]))
             model["predictions"]["shift"] = f"{model['name']}.shift.npy"
         self.write_manifest()
-        self.fails("bound", self.model, self.pool, "--split", "shift", says=["holds several conditions"])
+        self.fails("bound", self.model, self.pool, "--split", "shift", says=["has several conditions"])
         self.make_maps(6, 8)
         self.fails("bound", self.model, self.pool, "--split", "oof", says=["the model's task is segmentation"])
 

@@ -102,7 +102,7 @@ class Statements(PoolCase):
         document = self.works(*arguments, "--json").json()
         self.assertEqual((document["split"], document["samples"]), ("oof", self.test_rows))
         self.assertIsNone(document["pac_bayes"])
-        self.assertTrue(any("beside the one that is scored" in notice for notice in document["notices"]))
+        self.assertTrue(any("besides the one that is scored" in notice for notice in document["notices"]))
         self.assertNotIn("the paper's bound", self.works(*arguments).out)
         refused = run(*arguments, "--json", "--leakage")
         self.assertEqual((refused.code, refused.out, refused.err.count("\n")), (2, "", 1))

@@ -189,7 +189,7 @@ class Claims(PoolCase):
         words = ("evaluate", self.path("maps"), "--task", "segmentation", "--classes", 2, "--memory", "64MiB")
         self.stays_small(*words, "--labels", self.path("masks"), code=0, above=112 * MEBIBYTE)
         self.stays_small(*words, "--labels", self.path("others"), says=("8192 x 8192", "4096 x 4096"), above=16 * MEBIBYTE)
-        self.stays_small("evaluate", self.path("maps/x.png"), *words[2:], "--labels", self.path("masks"), says=("one image",))
+        self.stays_small("evaluate", self.path("maps/x.png"), *words[2:], "--labels", self.path("masks"), says=("a single image",))
 
     def test_text_chunks_of_png(self):
         self.make_folders()

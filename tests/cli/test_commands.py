@@ -247,7 +247,7 @@ class PredictAndEvaluate(PoolCase):
         self.fails(*scored, "--folds", lone, says=["--folds", "model"])
         self.fails(*scored, "--groups", lone, says=["--groups", "model"])
         self.fails(*scored, "--baselines", says=["--baselines", "model"])
-        self.fails("evaluate", lone, lone, "--labels", self.path("test_labels.npy"), says=["alone"])
+        self.fails("evaluate", lone, lone, "--labels", self.path("test_labels.npy"), says=["give no other file"])
         self.fails(
             "evaluate", lone, "--labels", self.path("oof_labels.npy"), says=["ada.test.npy", "60"]
         )

@@ -101,7 +101,7 @@ class Commands(PoolCase):
             file = os.path.join(copy, name)
             before = self.read(file)
             for words in (["fit", pool, "--set", "evaluate.nested=false"], ["predict", model, pool]):
-                self.fails(*words, "-o", file, says=["-o", name, "which is read here"])
+                self.fails(*words, "-o", file, says=["-o", name, "an input of the command"])
             self.assertEqual(self.read(file), before)
         os.mkdir(os.path.join(copy, "truth"))
         with open(pool, encoding="utf-8") as file:
@@ -112,7 +112,7 @@ class Commands(PoolCase):
         with open(pool, "w", encoding="utf-8") as file:
             json.dump(manifest, file)
         self.fails("compare", pool, "-m", "average", "-r", "0", "--save", os.path.join(copy, "truth"),
-                   says=["--save", "which is read here"])
+                   says=["--save", "an input of the command"])
 
     def boxes_of(self, pool, *settings):
         """Kept members and predicted boxes on split test."""
@@ -296,7 +296,7 @@ class Faults(PoolCase):
 
     def test_every_fault_of_the_annotations(self):
         good = {"id": 1, "image_id": 1, "category_id": 3, "bbox": [10, 10, 20, 20]}
-        self.refused([self.box()], "gt.json", "id 1, which another annotation", annotations=[good, good])
+        self.refused([self.box()], "gt.json", "id 1, which is also the id of another annotation", annotations=[good, good])
         self.refused([self.box()], "gt.json", "image_id 5", annotations=[{**good, "image_id": 5}])
         self.refused([self.box()], "gt.json", "outside its image", annotations=[{**good, "bbox": [500, 1, 2, 2]}])
 

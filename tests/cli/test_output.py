@@ -68,7 +68,7 @@ class NeverAnInput(PoolCase):
         for name in ("test_out.npy", "out.oof.csv", "./new.test.npy", "groups.npy", "test.y.csv"):
             self.refuses(os.path.join(self.folder, name), "predict", self.model, self.folder)
         self.fails("predict", self.model, ".", "-o", "out_test.npy", cwd=self.folder,
-                   says=["-o out_test.npy", "a part of the pool the next time"])
+                   says=["-o out_test.npy", "as part of the pool"])
         fitted = self.works("fit", self.folder, "-o", self.path("other.cstack"), "--json").json()["members"]
         for name in ("out.npy", "out.csv", "testing.npy", "oof.csv"):  # which say no split, as the members do
             self.works("predict", self.model, self.folder, "-o", self.path(name))
@@ -80,7 +80,7 @@ class NeverAnInput(PoolCase):
             shutil.copy(self.path(name), os.path.join(plain, name.replace(".oof", "").replace("oof_", "")))
         model = self.path("plain.cstack")
         self.works("fit", plain, "-o", model)
-        self.fails("predict", model, plain, "-o", os.path.join(plain, "out.npy"), says=["a part of the pool the next time"])
+        self.fails("predict", model, plain, "-o", os.path.join(plain, "out.npy"), says=["as part of the pool"])
         os.mkdir(self.path("results"))
         self.works("predict", self.model, self.folder, "-o", self.path("results/out.npy"))
 
@@ -174,7 +174,7 @@ class WholeOrNothing(PoolCase):
         for words in (["fit", self.pool, "-q"], ["predict", self.model, self.pool],
                       ["folds", "-l", self.path("oof_labels.npy")]):
             for place in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
-                self.fails(*words, "-o", place, says=[f"-o {place}: ", "goes to a file, and the report to standard output"])
+                self.fails(*words, "-o", place, says=[f"-o {place}: ", "is written to a file, because the report goes to standard output"])
                 with open(other, "wb") as file:
                     result = run(*words, "-o", place, stdout=file)
                 self.assertEqual((result.code, result.err.count("\n"), self.read(other)), (2, 1, b""))
@@ -186,7 +186,7 @@ class WholeOrNothing(PoolCase):
         with open(self.path("new.cstack"), "wb") as file:
             result = run("fit", self.pool, "-o", self.path("new.cstack"), stdout=file)
         self.assertEqual((result.code, self.read(self.path("new.cstack"))), (2, b""))
-        self.assertIn("new.cstack: the model goes to a file, and the report to standard output", result.err)
+        self.assertIn("new.cstack: the model is written to a file, because the report goes to standard output", result.err)
         self.works("predict", self.model, self.pool, "-o", "/dev/null", stdout=subprocess.DEVNULL)
 
     def test_names_that_are_too_long(self):
@@ -205,13 +205,13 @@ class WholeOrNothing(PoolCase):
         os.mkdir(self.path("empty"))
         words = ["predict", self.model, self.pool, "--split", "oof", "--format", "png", "-o"]
         for name in (".", "..", "./", self.path("empty/."), self.path("empty/./"), self.path("empty/..")):
-            self.fails(*words, name, cwd=self.path("empty"), says=[f"-o {name}: a finished folder cannot get the name"])
+            self.fails(*words, name, cwd=self.path("empty"), says=[f"-o {name}: a folder cannot be renamed to"])
 
     @unittest.skipIf(subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode
                      if shutil.which("unshare") else True, "needs a namespace of mounts")
     @unittest.skipUnless(kernel_tells_mounts(), "the kernel does not tell what is mounted")
     def test_what_is_mounted(self):
-        """A file that is mounted by itself, as containers do it, cannot be replaced."""
+        """A file that is a mount point, as containers do it, cannot be replaced."""
         self.make_maps(8, 8)
         os.mkdir(self.path("maps"))
         with open(self.path("out.npy"), "wb"):
@@ -224,7 +224,7 @@ class WholeOrNothing(PoolCase):
             if done.returncode == 77:
                 self.skipTest("nothing can be mounted")
             self.assertEqual((done.returncode, done.stderr.count(b"\n")), (2, 1), done.stderr)
-            self.assertIn(b"is mounted by itself", done.stderr)
+            self.assertIn(b"is a mount point", done.stderr)
 
 
 class Permissions(PoolCase):
@@ -346,9 +346,9 @@ class SeveralOutputs(PoolCase):
         for name in (*self.files, self.labels_file):
             for option in ("--variance", "--intervals"):
                 before = self.read(name)
-                self.fails(*self.words, "-o", self.out, option, name, says=[option, name, "which is read here"])
+                self.fails(*self.words, "-o", self.out, option, name, says=[option, name, "an input of the command"])
                 self.fails(*self.words, "-o", self.out, option, os.path.join(self.folder, ".", os.path.basename(name)),
-                           says=[option, "which is read here"])
+                           says=[option, "an input of the command"])
                 self.assertEqual(self.read(name), before)
 
     def test_two_outputs_are_two_files(self):
@@ -359,8 +359,8 @@ class SeveralOutputs(PoolCase):
                 os.symlink("out.npy", self.path("link.npy"))
             for more in (["--variance", self.out], ["--intervals", again], ["--variance", again, "--intervals", self.ends],
                          *([["--variance", self.path("link.npy")]] if there else [])):
-                self.fails(*self.words, "-o", self.out, *more, says=["-o " + self.out, more[1], "one file"])
-            self.fails(*self.words, "-o", self.ends, "--variance", self.out, "--intervals", again, says=["--variance", "one file"])
+                self.fails(*self.words, "-o", self.out, *more, says=["-o " + self.out, more[1], "are the same file"])
+            self.fails(*self.words, "-o", self.ends, "--variance", self.out, "--intervals", again, says=["--variance", "are the same file"])
 
     def test_none_is_replaced_before_the_report_is_out(self):
         names = ("v.npy", "ends.npy", "out.npy")
@@ -398,7 +398,7 @@ class SeveralOutputs(PoolCase):
         words = ["predict", "no.cstack", "no.npy", "no2.npy", "-o", self.out]
         long = "v" * os.pathconf(self.folder, "PC_NAME_MAX") + ".npy"
         for option in ("--variance", "--intervals"):
-            self.fails(*words, option, self.path("no/v.npy"), says=[option, "no/v.npy", "cannot be used"])
+            self.fails(*words, option, self.path("no/v.npy"), says=[option, "no/v.npy", "cannot use the folder"])
             self.fails(*words, option, self.path(long), says=[option, "bytes", long])
         self.fails(*words, "--intervals", self.ends, "--level", "2", says=["--level"])
 
@@ -484,7 +484,7 @@ class Csv(PoolCase):
         thread.join(TIMEOUT)
         self.assertEqual(got[0].decode().splitlines()[0], "class_0,class_1,class_2")
         os.mkfifo(self.path("pipe.json"))
-        self.fails("predict", self.model, self.pool, "-o", self.path("pipe.json"), says=["only detections are a .json"])
+        self.fails("predict", self.model, self.pool, "-o", self.path("pipe.json"), says=[".json is for detections"])
         self.fails("folds", "-l", self.path("oof_labels.npy"), "-o", self.out, says=["folds are written as .npy"])
 
     def test_conditions(self):

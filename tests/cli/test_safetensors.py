@@ -68,7 +68,7 @@ class Tensors(support.PoolCase):
             scores = self.works("evaluate", given, "--labels", f"{file}#y.test", "--json").json()
             self.assertEqual(scores["samples"], self.test_rows)
         self.fails("evaluate", file, "--labels", f"{file}#y.test", says=("choose one with FILE.safetensors#NAME",))
-        self.fails("fit", "--labels", f"{file}#y.oof", *names, "-o", file, says=("that is", "read here"))
+        self.fails("fit", "--labels", f"{file}#y.oof", *names, "-o", file, says=("this is", "an input of the command"))
         self.fails("evaluate", f"{file}#dan", "--labels", f"{file}#y.test", says=("has no tensor 'dan'",))
 
     def test_a_folder(self):
@@ -84,7 +84,7 @@ class Tensors(support.PoolCase):
     def test_broken_files(self):
         self.use("f4")
         whole = self.read(self.path("all.safetensors"))
-        for content, says in ((whole[:-1], "truncated"), (whole + b"\0", "belong to none"), (whole[:7], "8 bytes of length")):
+        for content, says in ((whole[:-1], "truncated"), (whole + b"\0", "belong to no tensor"), (whole[:7], "an 8-byte length")):
             with open(self.path("all.safetensors"), "wb") as file:
                 file.write(content)
             self.fit_fails("all.safetensors", says)
@@ -92,7 +92,7 @@ class Tensors(support.PoolCase):
     def test_a_file_outside_the_folder(self):
         self.manifest["models"][0]["predictions"]["oof"] = "../all.safetensors#a"
         self.write_manifest()
-        self.fit_fails("leaves the manifest's folder")
+        self.fit_fails("refers to a file outside the folder of the manifest")
 
 
 if __name__ == "__main__":

@@ -263,7 +263,7 @@ class Segmentation(PoolCase):
         self.refused("has no masks", "evaluate", self.path("m.cstack"), self.pool)
         self.segmentation["output"] = "probability"
         self.write_pool(self.segmentation)
-        self.refused("looks like logits")
+        self.refused("if these are logits")
 
     def test_too_few_cases_for_folds(self):
         self.save("oof_masks.npy", self.masks["oof"][:3])
@@ -434,13 +434,13 @@ class Segmentation(PoolCase):
         self.save("ada.oof.maps.npy", self.maps["ada", "oof"][:, :-1])
         self.refused("case 00000 is 11 x 15 pixels, and 12 x 15 in")
         self.save("ada.oof.maps.npy", self.maps["ada", "oof"][:-1])
-        self.refused("has 5 cases, and")
+        self.refused("has 5 cases, but")
         self.save("ada.oof.maps.npy", self.maps["ada", "oof"][..., :3])
         self.refused("has 4 classes, which should be its last length")
         self.save("ada.oof.maps.npy", self.maps["ada", "oof"][0])
-        self.refused("maps are [cases, height, width, classes]")
+        self.refused("maps must be [cases, height, width, classes]")
         self.save("ada.oof.maps.npy", self.maps["ada", "oof"][:, :CLASSES])
-        self.refused("may have its 4 classes last or first")
+        self.refused("the 4 classes may be the last or the first length; specify")
         self.segmentation["layout"] = "channels-last"
         self.write_pool(self.segmentation)
         self.refused("is 4 x 15 pixels, and 12 x 15 in")
@@ -450,13 +450,13 @@ class Segmentation(PoolCase):
         bad = good.copy()
         bad[2, 3, 5] = 4
         self.save("oof_masks.npy", bad)
-        self.refused("case 00002, row 3, column 5 is label 4; labels are 0 to 3 (4 classes) or 255")
+        self.refused("case 00002, row 3, column 5 is label 4; labels must be 0 to 3 (4 classes), or 255")
         self.save("oof_masks.npy", np.full_like(good, IGNORE))
-        self.refused("every pixel has label 255, which does not count")
+        self.refused("every pixel has label 255, which is ignored")
         self.save("oof_masks.npy", good.astype(float) + 0.5)
         self.refused("not a class number")
         self.save("oof_masks.npy", good.reshape(-1))
-        self.refused("masks are [cases, height, width]")
+        self.refused("masks must be [cases, height, width]")
         self.save("oof_masks.npy", good[:0])
         self.refused("oof_masks.npy")
 
@@ -466,16 +466,16 @@ class Segmentation(PoolCase):
             self.segmentation["models"][0]["predictions"][split] = self.folder_of("ada", split)
         self.write_pool(self.segmentation)
         os.rename(self.path("ada_oof_cases/case3.npz"), self.path("ada_oof_cases/case9.npz"))
-        self.refused("has no file for case 'case3', which")
+        self.refused("has no file for case 'case3' of")
         os.rename(self.path("ada_oof_cases/case9.npz"), self.path("ada_oof_cases/case3.npz"))
         np.save(self.path("ada_oof_cases/case7.npy"), self.maps["ada", "oof"][0])
         self.refused("has a file for case 'case7', which")
         os.rename(self.path("ada_oof_cases/case7.npy"), self.path("ada_oof_cases/case2.npy"))
-        self.refused("are both of case 'case2'")
+        self.refused("are both files of case 'case2'")
         os.remove(self.path("ada_oof_cases/case2.npy"))
         whole = self.path("ada_oof_cases/case2.npz")
         np.savez(whole, probabilities=self.maps["ada", "oof"][2].astype(complex), extra=np.zeros(3))
-        self.refused("case2.npz#probabilities: dtype <c16 is not read")
+        self.refused("case2.npz#probabilities: dtype <c16 is not supported")
         np.savez(whole, probabilities=np.moveaxis(self.maps["ada", "oof"][2], -1, 0), extra=np.zeros(3))
         with open(self.path("oof_mask_cases/case1.png"), "wb") as file:
             file.write(b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + b"IHDR" + struct.pack(">II", 15, 12))
@@ -484,10 +484,10 @@ class Segmentation(PoolCase):
                               "rgb.png")
         with open(source, "rb") as colour, open(self.path("oof_mask_cases/case1.png"), "wb") as file:
             file.write(colour.read())
-        self.refused("turn its colours into class numbers")
+        self.refused("convert the colours to class numbers")
         for name in os.listdir(self.path("oof_mask_cases")):
             os.remove(self.path("oof_mask_cases/" + name))
-        self.refused("the folder has no file NAME.png of a case")
+        self.refused("the folder has no case")
 
     def test_outputs_are_never_in_a_folder_of_cases(self):
         """Neither a case is replaced nor a new file made that would be one."""
@@ -503,7 +503,7 @@ class Segmentation(PoolCase):
                          "ada_test_cases/../ada_test_cases/case9.npy", "link/case1.npy", "link/new.npy", "case.npy"):
                 file = self.path(name)
                 before = self.read(file) if os.path.exists(file) else None
-                self.fails(*words, "-o", file, says=["-o", name, "whose files are read here"])
+                self.fails(*words, "-o", file, says=["-o", name, "whose files are inputs"])
                 self.assertEqual(self.read(file) if os.path.exists(file) else None, before)
         self.fails("predict", self.path("m.cstack"), self.pool, "-o", self.path("f" * 300), says=["300 bytes"])
         self.works("predict", self.path("m.cstack"), self.pool, "-o", self.path("beside.npy"))
@@ -534,7 +534,7 @@ class Segmentation(PoolCase):
         self.segmentation["models"][0]["predictions"]["oof"] = "bob.oof.maps.npy"
         del self.segmentation["classes"]
         self.write_pool(self.segmentation)
-        self.refused("the classes are not given")
+        self.refused("the number of classes is unknown")
 
     def test_predict_needs_no_labels_that_count(self):
         self.fit()
@@ -546,7 +546,7 @@ class Segmentation(PoolCase):
         for command in (("evaluate", model, self.pool), ("compare", self.pool, "--split", "test", "--methods", "average"),
                         ("evaluate", self.path("with.npy"), "--labels", self.path("test_masks.npy"), "--task",
                          "segmentation", "--classes", CLASSES)):
-            self.refused("every pixel has label 255, which does not count", *command)
+            self.refused("every pixel has label 255, which is ignored", *command)
 
     def test_pipes_and_descriptors(self):
         """They get one array, whatever they are called; a name that ends otherwise is refused."""
@@ -564,8 +564,8 @@ class Segmentation(PoolCase):
         thread.join(TIMEOUT)
         self.assertEqual([got[0], self.read(self.path("got"))], [self.read(self.path("out.npy"))] * 2)
         os.mkfifo(self.path("pipe.csv"))
-        self.refused("maps are written as one .npy", *words, self.path("pipe.csv"))
-        self.refused("label maps as PNG are a folder", *words, "/dev/null", "--format", "png")
+        self.refused("maps are written to one .npy file", *words, self.path("pipe.csv"))
+        self.refused("PNG label maps are written to a folder", *words, "/dev/null", "--format", "png")
 
     def test_volumes_are_no_png(self):
         for split in ("oof", "test"):
@@ -590,7 +590,7 @@ class Segmentation(PoolCase):
             usual = run(*command, "--json").json()
             self.assertNotEqual(usual["boundary_error"], found["boundary_error"])
             self.refused("--boundary: 'wide' is not a number", *command, "--boundary", "wide")
-        self.refused("--boundary applies to maps in files", "evaluate", self.path("m.cstack"), self.pool, "--boundary", 2)
+        self.refused("--boundary applies to files of maps", "evaluate", self.path("m.cstack"), self.pool, "--boundary", 2)
         text = run(*command).out
         for word in ("mIoU", "pixel", "4 cases"):
             self.assertIn(word, text)
@@ -626,10 +626,10 @@ class Segmentation(PoolCase):
         model = self.path("m.cstack")
         for name, kind in (("x.png", "png"), ("x.PNG", "labels"), ("zz.json", "maps"), ("zz.json", "png"), ("a.npz", "maps"),
                            ("a.csv", "maps"), ("a.tif", "labels")):
-            self.refused("name one without such an ending", "predict", model, self.pool, "-o", self.path(name),
+            self.refused("use a name without this extension", "predict", model, self.pool, "-o", self.path(name),
                          "--format", kind)
             self.assertFalse(os.path.exists(self.path(name)))
-        self.refused("the pool's task is classification", "predict", model, self.path("pool.json"), "-o", self.path("y.npy"))
+        self.refused("the task of the pool is classification", "predict", model, self.path("pool.json"), "-o", self.path("y.npy"))
         self.refused("--format: 'jpeg' is not", "predict", model, self.pool, "-o", self.path("y.npy"), "--format", "jpeg")
         self.refused("name a folder", "predict", model, self.pool, "-o", self.path("y.npy"), "--format", "png")
         os.makedirs(self.path("full"))
@@ -648,7 +648,7 @@ class Segmentation(PoolCase):
                      self.path("ada.oof.maps.npy"), self.path("bob.oof.maps.npy"), "-o", self.path("x.cstack"))
         bad = np.zeros((4, HEIGHT, WIDTH), np.uint8) + 9
         self.save("bad.npy", bad)
-        self.refused("is 9; predicted labels are 0 to 3", "evaluate", self.path("bad.npy"), "--labels",
+        self.refused("is 9; predicted labels must be 0 to 3", "evaluate", self.path("bad.npy"), "--labels",
                      self.path("test_masks.npy"), "--task", "segmentation", "--classes", CLASSES)
         self.save("zero.npy", np.zeros((4, HEIGHT, WIDTH), np.uint8))
         self.refused("has 4 cases, and", "evaluate", self.path("zero.npy"), "--labels", self.path("oof_masks.npy"),

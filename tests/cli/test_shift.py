@@ -151,7 +151,7 @@ class Corruption(ShiftCase):
         self.assertEqual(result.code, 2)
         self.assertIn("fraction", result.err)
         result = run("compare", self.pool, "--split", "corrupted", "--reference-errors", self.path("none.json"))
-        self.assertIn("cannot be opened", result.err)
+        self.assertIn("cannot open the file", result.err)
         self.assertNotIn("line", result.err)
         for key, value, says in (("clean", "far", "far"), ("clean", "corrupted", "corrupted")):
             self.manifest["splits"]["corrupted"][key] = value
@@ -202,11 +202,11 @@ class Corruption(ShiftCase):
         words = ("compare", self.pool, "--methods", "average", "--split", "corrupted", "-r", "0", "--save", self.path("saved"),
                  "--reference-errors")
         os.symlink("../reference.json", output)
-        self.fails(*words, self.path("reference.json"), says=["--save", "leads to", "reference.json, which is read here"])
+        self.fails(*words, self.path("reference.json"), says=["--save", "leads to", "reference.json, an input of the command"])
         self.assertEqual(self.read(self.path("reference.json")), before)
         os.remove(output)
         os.rename(self.path("reference.json"), output)
-        self.fails(*words, output, says=["--save", "average.corrupted.npy, which is read here"])
+        self.fails(*words, output, says=["--save", "average.corrupted.npy, an input of the command"])
         self.assertEqual(self.read(output), before)
         os.rename(output, self.path("saved/reference.json"))
         self.works(*words, self.path("saved/reference.json"))
@@ -219,7 +219,7 @@ class Corruption(ShiftCase):
         self.assertEqual(len(notices), 1)
         self.assertIn("'shot_nois' is not used", notices[0])
         _, notices = self.relative({**reference, "fgo": 0.5})
-        self.assertIn("2 kinds, 'shot_nois' the first", notices[0])
+        self.assertIn("2 corruptions, the first of them 'shot_nois'", notices[0])
         document = self.compare("--split", "corrupted", "--reference-errors", "alexnet", "-r", "0", "--json").json()
         self.assertFalse(any("not used" in n for n in document.get("notices", [])))
 
@@ -310,11 +310,11 @@ class Tails(ShiftCase):
         self.manifest["training_counts"] = "counts.npy"
         self.write_manifest()
         self.assertIn("accuracy_tail", self.compare("--split", "test", "-r", "0", "--json").json()["rows"][0])
-        self.fails("fit", self.pool, "-o", self.path("counts.npy"), says=["counts.npy", "read here"])
+        self.fails("fit", self.pool, "-o", self.path("counts.npy"), says=["counts.npy", "an input of the command"])
 
     def test_wrong_counts(self):
         self.save("floats.npy", np.array([1.5, 2.0, 3.0]))
-        for value, says in (([1, 2], "2 numbers"), ([1, 2, -3], "[2]"), ("floats.npy", "whole"), ("../x.npy", ".."), (7, "list")):
+        for value, says in (([1, 2], "2 numbers"), ([1, 2, -3], "[2]"), ("floats.npy", "integer"), ("../x.npy", ".."), (7, "list")):
             self.manifest["training_counts"] = value
             self.write_manifest()
             result = run("compare", self.pool, "--split", "test")

@@ -330,7 +330,7 @@ class Soups(PoolCase):
         _, errors = process.communicate(timeout=30)
         self.assertEqual(process.returncode, -signal.SIGINT)
         self.assertEqual(errors.decode().count("\n"), 1)
-        self.assertIn("goes on from here", errors.decode())
+        self.assertIn("run the same command again", errors.decode())
         self.assertTrue(self.gone(self.read(marks).split()[-1].decode()))
         self.assertEqual(sorted(os.listdir(self.out + ".work")), ["cache", "lock", "steps.jsonl"])
         self.assertEqual(len(os.listdir(self.out + ".work/cache")), 3)
@@ -351,7 +351,7 @@ class Soups(PoolCase):
             begun = time.monotonic()
             _, errors = process.communicate(timeout=30)
             self.assertEqual(process.returncode, -number, errors)
-            self.assertIn(b"goes on from here", errors)
+            self.assertIn(b"run the same command again", errors)
             if more:
                 self.assertLess(time.monotonic() - begun, 2.5)
             self.assertTrue(self.gone(self.read(child).decode().strip()), number)
@@ -441,12 +441,12 @@ class Soups(PoolCase):
         self.files = self.files[:2]
         for folder, more in ((self.work, ("--work", self.work)), (self.out + ".work", ())):
             check = self.foreign(folder)
-            self.soup_fails(self.command, "no soup made it", more=more)
+            self.soup_fails(self.command, "contains files, but was not created by a soup", more=more)
             check()
             self.assertFalse(os.path.exists(os.path.join(folder, "lock")))
             with open(os.path.join(folder, "lock"), "w", encoding="ascii") as file:
                 file.write("pid 7")  # somebody's own
-            self.soup_fails(self.command, "no soup made it", more=more)
+            self.soup_fails(self.command, "contains files, but was not created by a soup", more=more)
             self.assertEqual(self.read(os.path.join(folder, "lock")), b"pid 7")
             check()
 
@@ -478,7 +478,7 @@ class Soups(PoolCase):
         self.soup("greedy", command=f"{here}; mkdir -p $d/b; : > $d/b/c; ln -sfn {outside} $d/link; {self.command}")
         check_outside()
         self.assertFalse(os.path.exists(self.out + ".work"))
-        self.soup_fails('mkdir "$2"; : > "$2/x" #', "no file of predictions")
+        self.soup_fails('mkdir "$2"; : > "$2/x" #', "wrote no file of predictions")
         self.assertFalse(os.path.exists(self.out + ".work"))
 
     def test_predictions_that_are_links(self):
@@ -518,7 +518,7 @@ class Soups(PoolCase):
         command = f"both() {{ {self.command} \"$1\" \"$2\" && /usr/bin/python3 {logits} \"$2\"; }}; both"
         keep = ("--work", self.work)
         self.soup("greedy", "--values", "logit", *keep, command=command)
-        self.soup_fails(command, "kept cannot be scored", more=keep)
+        self.soup_fails(command, "cannot be scored", more=keep)
         cache = os.path.join(self.work, "cache")
         self.assertEqual(self.soup("greedy", "--values", "logit", *keep, command=command)["cached"], 3)
         for name in os.listdir(cache):
@@ -551,7 +551,7 @@ class Soups(PoolCase):
 
     def test_programs_that_fail(self):
         os.unlink(self.pool)
-        self.soup_fails("exit 3 #", "--eval", "exit status 3", "by hand")
+        self.soup_fails("exit 3 #", "--eval", "exit status 3", "to see why")
         self.soup_fails("kill -9 $$ #", "signal 9")
         self.soup_fails("true", "wrote no predictions")
         self.soup_fails(f"cp {self.labels_file} \"$2\" #", "cannot be scored")
@@ -574,15 +574,15 @@ class Soups(PoolCase):
         os.rename(self.files[0], odd)
         self.files[0] = odd
         quoted = odd.replace("'", "'\\''")
-        self.soup_fails("exit 3;", f"hand: exit 3; '{quoted}' predictions.npy\n")
-        self.soup_fails("exit 3; " + "true " * 400, f"hand: CMD '{quoted}' predictions.npy\n")
-        self.soup_fails("exit 3\ntrue", f"hand: CMD '{quoted}' predictions.npy\n")
+        self.soup_fails("exit 3;", f"run: exit 3; '{quoted}' predictions.npy\n")
+        self.soup_fails("exit 3; " + "true " * 400, f"run: CMD '{quoted}' predictions.npy\n")
+        self.soup_fails("exit 3\ntrue", f"run: CMD '{quoted}' predictions.npy\n")
 
     def test_line_ends_behind_the_program(self):
         """Without care the shell would run the candidate."""
         report = self.soup("greedy", command=self.command + " \r\n\n")
         self.assertEqual(report["evaluations"], 11)
-        self.soup_fails(" \n", "say what predicts")
+        self.soup_fails(" \n", "--eval is required")
 
     def test_a_program_that_fails_later_keeps_what_is_known(self):
         mark = self.path("mark")
@@ -625,14 +625,14 @@ class Soups(PoolCase):
         self.fails("soup", "greedy", *files, *score, says=["-o"])
         self.fails("soup", "greedy", files[0], *score, "-o", self.out, says=["two or more"])
         self.fails("soup", "uniform", "-o", self.out, says=["safetensors"])
-        self.fails("soup", "uniform", *files, "-o", files[1], says=["read here"])
+        self.fails("soup", "uniform", *files, "-o", files[1], says=["an input of the command"])
         self.fails("soup", "greedy", *files, *score, "-o", self.out, "--metric", "auc", says=["'auc'", "top1"])
         self.fails("soup", "greedy", *files, *score, "-o", self.out, "--task", "detection", says=["'detection'"])
         self.fails("soup", "greedy", *files, *score, "-o", self.out, "--values", "odds", says=["'odds'"])
         self.fails("soup", "greedy", *files, *score, "-o", self.out, "--per", "model", says=["--per"])
         self.fails("soup", "learned", *files, *score, "-o", self.out, "--per", "layer", says=["'layer'"])
         self.fails("soup", "learned", *files, *score, "-o", self.out, "--evaluations", "6", says=["more than 6"])
-        self.fails("soup", "learned", *files, *score, "-o", self.out, "--work", self.pool, says=["no folder"])
+        self.fails("soup", "learned", *files, *score, "-o", self.out, "--work", self.pool, says=["not a folder"])
         self.fails("soup", "learned", *files, *score, "-o", self.out, "--work", self.path("a/b"), says=["a/b"])
         self.fails("soup", "greedy", *files, "--eval", "true", "--labels", self.path("no.npy"), "-o", self.out,
                    says=["no.npy"])

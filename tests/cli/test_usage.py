@@ -1,10 +1,14 @@
 """Usage: help, version, unknown words, streams; pages that must follow the tool."""
 
+import fcntl
 import glob
 import json
 import os
+import pty
 import re
+import struct
 import subprocess
+import termios
 import unittest
 
 from support import SOURCES, TOOL, PoolCase, run
@@ -21,6 +25,25 @@ def options_in(*words):
 def options_of(command):
     """Long options in the help of a command and its parts, of the sections before the examples."""
     return set().union(*(options_in(command, *part) for part in [[], *([p] for p in PARTS.get(command, []))]))
+
+
+def on_terminal(words, size, columns):
+    """What the tool prints on a terminal of `size` columns, with COLUMNS set to `columns` unless None."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, size, 0, 0))
+    environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+    if columns is not None:
+        environment["COLUMNS"] = columns
+    with subprocess.Popen([TOOL, *words], stdout=follower, stdin=subprocess.DEVNULL, env=environment) as process:
+        os.close(follower)
+        parts = []
+        try:
+            while part := os.read(leader, 65536):
+                parts.append(part)
+        except OSError:  # the other end is closed
+            pass
+    os.close(leader)
+    return b"".join(parts).decode().replace("\r\n", "\n")
 
 
 class Usage(PoolCase):
@@ -47,10 +70,40 @@ class Usage(PoolCase):
                 self.assertRegex(text, rf"Example:\n  corestack {command} {part} ")
                 self.assertIn(f"  {part} ", first)
 
-    def test_fit_help_lists_the_options_of_the_method(self):
-        text = self.works("fit", "--help").out
-        for spec in self.works("options", "--json").json()["options"]:
-            self.assertIn(f"  {spec['key']} ", text)
+    def test_fit_help_shows_common_options_and_where_the_rest_are(self):
+        table = {spec["key"]: spec for spec in self.works("options", "--json").json()["options"]}
+        for command in ("fit", "inspect", "compare", "ablate", "sweep"):
+            text = self.works(command, "--help").out
+            shown = re.findall(r"^ {2}([a-z]\w*\.\w+) ", text, re.MULTILINE)
+            self.assertEqual(len(shown), 10, command)
+            plain = " ".join(text.split())
+            for key in shown:
+                self.assertIn(f"{key} {table[key]['help']} Default: {table[key]['default']}.", plain)
+            self.assertIn(f"`corestack options` lists all {len(table)} options.", text)
+
+    def pages(self):
+        """Every page of help, and what else is wrapped."""
+        yield ["--help"]
+        yield ["options"]
+        yield ["compare", "--list-methods"]
+        for command in COMMANDS:
+            yield [command, "--help"]
+            yield from ([command, part, "--help"] for part in PARTS.get(command, []))
+
+    def test_help_fits_100_columns(self):
+        for words in self.pages():
+            text = self.works(*words).out
+            self.assertLessEqual(max(map(len, text.splitlines())), 100, words)
+            self.assertNotRegex(text, r"(?m) $", words)
+
+    def test_help_fits_the_terminal(self):
+        """By its size, and by COLUMNS before it; an example is never broken, so that it can be copied."""
+        for size, columns, width in ((60, None, 60), (200, None, 100), (200, "72", 72), (60, "junk", 60), (0, None, 100)):
+            for words in self.pages():
+                lines = on_terminal(words, size, columns).split("Example:")[0].splitlines()
+                self.assertLessEqual(max(map(len, lines)), width, (words, size, columns))
+                same = " ".join(self.works(*words).out.split("Example:")[0].split())
+                self.assertEqual(" ".join(" ".join(lines).split()), same, words)
 
     def test_whole_numbers_are_decimal_digits(self):
         labels = self.path("oof_labels.npy")
@@ -65,7 +118,7 @@ class Usage(PoolCase):
         for value in ("+1", "--1", "-", " -1"):
             self.fails("inspect", self.pool, f"--ignore={value}", says=["--ignore", f"'{value}'"])
         self.works("inspect", self.pool, "--seed=007")
-        self.fails("inspect", self.pool, "--ignore=-1", says=["--ignore is for a segmentation"])  # it is a number
+        self.fails("inspect", self.pool, "--ignore=-1", says=["--ignore is for segmentation"])  # it is a number
 
     def test_mistyped_words(self):
         self.fails(says=["corestack help"])
@@ -121,7 +174,7 @@ class Usage(PoolCase):
     def test_options_of_a_segmentation(self):
         """Said where the task has no such thing, instead of being passed over."""
         for words in (["--ignore", "3"], ["--layout", "channels-first"]):
-            says = [words[0], "is for a segmentation, and the task is classification"]
+            says = [words[0], "is for segmentation, and the task is classification"]
             self.fails("inspect", self.pool, *words, says=says)
             self.fails("fit", self.pool, "-o", self.model, *words, says=says)
             self.fails("evaluate", self.path("ada.oof.npy"), "--labels", self.path("oof_labels.npy"), *words, says=says)

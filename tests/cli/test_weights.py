@@ -147,15 +147,15 @@ class Weights(PoolCase):
             self.fit_fails("oof_w.npy", says)
         for bad, says in (
             (np.zeros(self.rows), "every weight is 0"),
-            (self.weights[:-1], "119 rows where"),
+            (self.weights[:-1], "119 rows, but"),
             (np.stack([self.weights] * 2, axis=1), "has shape (120, 2)"),
-            (np.array(["a"] * self.rows), "holds text"),
+            (np.array(["a"] * self.rows), "contains text"),
         ):
             self.give("oof", bad)
             self.fit_fails("oof_w.npy", says)
 
     def test_where_weights_do_not_go(self):
-        self.fails("fit", self.pool, "-o", self.model, "--weights", "w.npy", says=["names its own labels"])
+        self.fails("fit", self.pool, "-o", self.model, "--weights", "w.npy", says=["are given in the manifest"])
         self.give("test", self.test_weights)
         self.fit("--quiet")
         self.fails("evaluate", self.model, self.pool, "--split", "test,oof", says=["split 'oof'"])
@@ -177,7 +177,7 @@ class Weights(PoolCase):
         self.give("oof", self.weights)
         self.fails(
             "compare", self.pool, "--methods", "hill-climbing", "--resamples", "0",
-            says=["hill-climbing", "counts all rows alike"],
+            says=["hill-climbing", "does not support row weights"],
         )  # fmt: skip
         result = self.works("compare", self.pool, "--resamples", "0", "--json")
         names = [row["method"] for row in result.json()["rows"]]

@@ -270,7 +270,7 @@ static void models_refuse_what_they_do_not_know(void **state) {
     model->fusion = fusion;
     fusion->weights[0] = -1;
     expect_error(f, cst_model_save(context, model, at(f, "m.cstack")), CST_ERROR_ARGUMENT,
-                 "below 0", NULL);
+                 "negative", NULL);
     fusion->weights[0] = 1;
     fusion->category_id[0] = fusion->category_id[1];
     expect_error(f, cst_model_save(context, model, at(f, "m.cstack")), CST_ERROR_ARGUMENT, "ascend",

@@ -208,17 +208,17 @@ static void end_records_that_lie(void **state) {
         const char *says;
     } cases[] = {
         {14, 0x00030003, 4, CST_ERROR_FORMAT,
-         "its directory has 2 members and its end record says 3"},
+         "its directory has 2 members, but its end record says 3"},
         {14, 0x00010001, 4, CST_ERROR_FORMAT,
-         "its directory has 2 members and its end record says 1"},
-        {12, 1, 2, CST_ERROR_UNSUPPORTED, "is one part of an archive in several files"},
-        {18, 1, 2, CST_ERROR_UNSUPPORTED, "is one part of an archive in several files"},
+         "its directory has 2 members, but its end record says 1"},
+        {12, 1, 2, CST_ERROR_UNSUPPORTED, "is one part of a multi-part archive"},
+        {18, 1, 2, CST_ERROR_UNSUPPORTED, "is one part of a multi-part archive"},
         {10, 1, 4, CST_ERROR_FORMAT, "its directory is not where the end record says"},
         {10, 0xffffffff, 4, CST_ERROR_FORMAT, "its directory is not where the end record says"},
         {6, 0xfffffff0, 4, CST_ERROR_FORMAT, "its directory is not where the end record says"},
         {22, 0, 1, CST_ERROR_FORMAT, "it has no end record"},
         {22 + 50 - 29, 7, 1, CST_ERROR_FORMAT, "of its directory is damaged"},
-        {22 + 4, 0, 1, CST_ERROR_FORMAT, "the name of member 1 has a zero byte"},
+        {22 + 4, 0, 1, CST_ERROR_FORMAT, "the name of member 1 contains a zero byte"},
     };
     fixture *f = *state;
     const member members[] = {array_called("abcd", 2), array_called("efgh", 3)};
@@ -268,7 +268,7 @@ static void members_that_lie(void **state) {
     m.packed = 100000;
     m.size = 100000;
     expect_refused(f, put_archive(f, "a.npz", &m, 1), CST_ERROR_FORMAT,
-                   "a.npz#m.npy: claims 100000 compressed bytes in an archive of 181 bytes");
+                   "a.npz#m.npy: declares 100000 compressed bytes in an archive of 181 bytes");
     m = array_called("m.npy", 2); /* more is declared than is packed */
     m.size = (uint32_t)m.bytes;
     m.bytes -= 4;
@@ -316,8 +316,8 @@ static void archives_that_fail_while_read(void **state) {
         for (int again = 0; again < 2; again++) {
             cst_status status = cst_npy_read_rows_f64(f->context, npy, ZEROS - 1, 1, &value);
             if (kind == 0)
-                expect_error(f, status, CST_ERROR_IO, "read.npz#a: ends at byte 50000 although it",
-                             "bytes when opened; was it changed meanwhile?", NULL);
+                expect_error(f, status, CST_ERROR_IO, "read.npz#a: ends at byte 50000, but",
+                             "bytes when it was opened; did it change in the meantime?", NULL);
             else
                 expect_error(f, status, CST_ERROR_IO, "read.npz#a: reading at byte ",
                              " failed: ", NULL);
@@ -531,7 +531,7 @@ static void the_usual_array(void **state) {
     cst_npy_close(f->context, npy);
     const char *path = put_archive(f, "a.npz", useless, 2);
     expect_error(f, cst_npy_open_usual(f->context, &npy, path, "usual", 0), CST_ERROR_UNSUPPORTED,
-                 "a.npz#usual: dtype <c8 is not read", NULL);
+                 "a.npz#usual: dtype <c8 is not supported", NULL);
     assert_null(npy);
     expect_error(f, cst_npy_open_usual(f->context, &npy, path, "usual", 8), CST_ERROR_LIMIT,
                  "a.npz#usual.npy: declares", NULL);

@@ -73,7 +73,7 @@ static void files_that_are_no_cases(void **state) {
     assert_int_equal(remove(at(f, "b/y.npy")), 0);
     expect_ok(f, cst_pool_open(f->context, &pool, at(f, "pool.json"), NULL));
     expect_error(f, cst_pool_load(f->context, pool, "oof"), CST_ERROR_MISMATCH,
-                 "b: has no file for case 'y', which", NULL);
+                 "b: has no file for case 'y' of", NULL);
     cst_pool_free(f->context, pool);
     float maps[CELLS];
     make_maps(1, maps);
@@ -81,7 +81,7 @@ static void files_that_are_no_cases(void **state) {
     put_maps(f, "b/w.npy", "1, 2, 2", maps, 1);
     expect_ok(f, cst_pool_open(f->context, &pool, at(f, "pool.json"), NULL));
     expect_error(f, cst_pool_load(f->context, pool, "oof"), CST_ERROR_MISMATCH,
-                 "b: has a file for case 'w', which", NULL);
+                 "b: has a file for case 'w', which is not in", NULL);
     cst_pool_free(f->context, pool);
 }
 

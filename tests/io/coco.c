@@ -203,10 +203,10 @@ typedef struct fault {
 static const fault RESULT_FAULTS[] = {
     {"[{\"image_id\": 8, \"category_id\": 9, \"bbox\": [0,0,1,1], \"score\": 1}]",
      CST_ERROR_INPUT,
-     {"dt.json: byte 1: detection 0", "image_id 8, which no image of"}},
+     {"dt.json: byte 1: detection 0", "image_id 8, but"}},
     {"[{\"image_id\": 7, \"category_id\": 1, \"bbox\": [0,0,1,1], \"score\": 1}]",
      CST_ERROR_INPUT,
-     {"category_id 1, which no category of", "gt.json has"}},
+     {"category_id 1, but", "gt.json has"}},
     {ONE("\"bbox\": [0,0,-1,1], \"score\": 1"), CST_ERROR_INPUT, {"negative size", "-1 x 1"}},
     {ONE("\"bbox\": [0,0,1e999,1], \"score\": 1"), CST_ERROR_INPUT, {"not finite", "bbox"}},
     {ONE("\"bbox\": [201,0,10,10], \"score\": 1"),
@@ -251,17 +251,19 @@ static const fault RESULT_FAULTS[] = {
     {"[{\"image_id\": -1e17}]", CST_ERROR_FORMAT, {"'image_id'", "not an integer"}},
     {"[null]", CST_ERROR_FORMAT, {"detection 0", "null, not an object"}},
     {"[{}, false]", CST_ERROR_FORMAT, {"detection 0", "has no 'image_id'"}},
-    {"[\"a\"]", CST_ERROR_FORMAT, {"detection 0", "a text, not an object"}},
-    {"true", CST_ERROR_FORMAT, {"holds true or false, not a list of detections", ""}},
-    {ONE("\"bbox\": [0,0,1,1], \"score\": \"1\""), CST_ERROR_FORMAT, {"a text, not a number", ""}},
+    {"[\"a\"]", CST_ERROR_FORMAT, {"detection 0", "a string, not an object"}},
+    {"true", CST_ERROR_FORMAT, {"contains true or false, not a list of detections", ""}},
+    {ONE("\"bbox\": [0,0,1,1], \"score\": \"1\""),
+     CST_ERROR_FORMAT,
+     {"a string, not a number", ""}},
     {ONE("\"bbox\": [0,0,1,1], \"score\": [1]"), CST_ERROR_FORMAT, {"'score'", "a list"}},
-    {"[{\"image_id\": \"7\", \"category_id\": 9}]", CST_ERROR_FORMAT, {"image_id", "a text"}},
+    {"[{\"image_id\": \"7\", \"category_id\": 9}]", CST_ERROR_FORMAT, {"image_id", "a string"}},
     {"[{\"image_id\": 7.5, \"category_id\": 9}]", CST_ERROR_FORMAT, {"not an integer", ""}},
     {"[{\"image_id\": 99999999999999999999}]", CST_ERROR_FORMAT, {"not an integer", ""}},
     {"[3]", CST_ERROR_FORMAT, {"detection 0", "a number, not an object"}},
     {"[[]]", CST_ERROR_FORMAT, {"a list, not an object", ""}},
     {"{\"images\": []}", CST_ERROR_FORMAT, {"an object, not a list", "annotation file"}},
-    {"3", CST_ERROR_FORMAT, {"holds a number", ""}},
+    {"3", CST_ERROR_FORMAT, {"contains a number", ""}},
     {"[", CST_ERROR_FORMAT, {"byte 1: not valid JSON", "written to the end?"}},
     {"[{\"image_id\": 7, \"bbox\": [1, 2", CST_ERROR_FORMAT, {"not valid JSON", "to the end?"}},
     {"[{\"image_id\" 7}]", CST_ERROR_FORMAT, {"byte 13: not valid JSON", ""}},
@@ -300,18 +302,22 @@ static void faults_of_results_are_named(void **state) {
 #define BOX(rest) "{\"image_id\": 1, \"category_id\": 4, " rest "}"
 
 static const fault TRUTH_FAULTS[] = {
-    {FILE_OF(IMAGE "," IMAGE, KIND, ""), CST_ERROR_INPUT, {"image", "id 1, which another image"}},
-    {FILE_OF(IMAGE, KIND "," KIND, ""), CST_ERROR_INPUT, {"id 4, which another category", ""}},
+    {FILE_OF(IMAGE "," IMAGE, KIND, ""),
+     CST_ERROR_INPUT,
+     {"image", "id 1, which is also the id of another image"}},
+    {FILE_OF(IMAGE, KIND "," KIND, ""),
+     CST_ERROR_INPUT,
+     {"id 4, which is also the id of another category", ""}},
     {FILE_OF(IMAGE, KIND,
              BOX("\"id\": 6, \"bbox\": [0,0,1,1]") "," BOX("\"id\": 6, \"bbox\": [0,0,1,1]")),
      CST_ERROR_INPUT,
-     {"id 6, which another annotation", ""}},
+     {"id 6, which is also the id of another annotation", ""}},
     {FILE_OF(IMAGE, KIND, "{\"image_id\": 2, \"category_id\": 4, \"bbox\": [0,0,1,1]}"),
      CST_ERROR_INPUT,
-     {"annotation 0", "image_id 2, which no image"}},
+     {"annotation 0", "image_id 2, but"}},
     {FILE_OF(IMAGE, KIND, "{\"image_id\": 1, \"category_id\": 5, \"bbox\": [0,0,1,1]}"),
      CST_ERROR_INPUT,
-     {"category_id 5, which no category", ""}},
+     {"category_id 5, but", ""}},
     {FILE_OF(IMAGE, KIND, BOX("\"bbox\": [0,0,1,-1]")), CST_ERROR_INPUT, {"negative size", ""}},
     {FILE_OF(IMAGE, KIND, BOX("\"bbox\": [30,0,1,1]")), CST_ERROR_INPUT, {"outside its image", ""}},
     {FILE_OF("{\"id\": 1}", KIND, BOX("\"bbox\": [1,2,1e308,1e308]")),
@@ -337,29 +343,29 @@ static const fault TRUTH_FAULTS[] = {
      {"area inf", ""}},
     {FILE_OF(IMAGE, "{\"id\": 1, \"name\": 3}", ""),
      CST_ERROR_FORMAT,
-     {"'name' of category 0", "a number, not a text"}},
+     {"'name' of category 0", "a number, not a string"}},
     {FILE_OF(IMAGE, "{\"id\": 1, \"name\": \"a\\u0000b\"}", ""),
      CST_ERROR_FORMAT,
      {"'name' of category 0",
-      "a text with control characters or marks of writing direction in it"}},
+      "a string with control characters or bidirectional formatting characters"}},
     {FILE_OF(IMAGE, "{\"id\": 1, \"name\": \"a\\u0007b\"}", ""),
      CST_ERROR_FORMAT,
      {"'name' of category 0",
-      "a text with control characters or marks of writing direction in it"}},
+      "a string with control characters or bidirectional formatting characters"}},
     {FILE_OF("{\"id\": 1, \"width\": 1e300}", KIND, ""), CST_ERROR_INPUT, {"image 0", "1e+300"}},
     {FILE_OF("{\"id\": 1, \"height\": 10000001}", KIND, ""),
      CST_ERROR_INPUT,
-     {"sizes go to 10000000 pixels", ""}},
+     {"the limit is 10000000 pixels", ""}},
     {FILE_OF("{\"id\": 1, \"id\": 1}", KIND, ""), CST_ERROR_FORMAT, {"'id' of image 0", "twice"}},
     {FILE_OF(IMAGE, KIND, BOX("\"bbox\": [0,0,1,1], \"bbox\": [0,0,1,1]")),
      CST_ERROR_FORMAT,
-     {"'bbox' of annotation 0", "there twice"}},
+     {"'bbox' of annotation 0", "given twice"}},
     {FILE_OF("{\"id\": 1, \"width\": 1e999}", KIND, ""), CST_ERROR_INPUT, {"size inf x 0", ""}},
     {FILE_OF("{\"id\": 1, \"height\": -1}", KIND, ""), CST_ERROR_INPUT, {"size 0 x -1", ""}},
     {FILE_OF("{\"id\": 1, \"height\": 1e999}", KIND, ""), CST_ERROR_INPUT, {"size 0 x inf", ""}},
     {FILE_OF("", "{\"name\": \"k\"}", ""), CST_ERROR_FORMAT, {"category 0", "has no 'id'"}},
     {FILE_OF("3", KIND, ""), CST_ERROR_FORMAT, {"image 0", "a number, not an object"}},
-    {"3", CST_ERROR_FORMAT, {"holds a number, not COCO annotations", ""}},
+    {"3", CST_ERROR_FORMAT, {"contains a number, not COCO annotations", ""}},
     {"{\"images\": null}", CST_ERROR_FORMAT, {"the list of images is null, not a list", ""}},
     {"{\"annotations\": [], \"categories\": []}", CST_ERROR_FORMAT, {"no list of images", ""}},
     {"{\"images\": [], \"categories\": []}", CST_ERROR_FORMAT, {"no list of annotations", ""}},
@@ -370,7 +376,7 @@ static const fault TRUTH_FAULTS[] = {
     {FILE_OF("{\"width\": 5}", KIND, ""), CST_ERROR_FORMAT, {"image 0", "has no 'id'"}},
     {"{\"images\": [], \"annotations\": []}", CST_ERROR_FORMAT, {"no list of categories", ""}},
     {"{\"images\": {}, \"annotations\": []}", CST_ERROR_FORMAT, {"an object, not a list", ""}},
-    {"{\"images\": [], \"images\": []}", CST_ERROR_FORMAT, {"stands twice", ""}},
+    {"{\"images\": [], \"images\": []}", CST_ERROR_FORMAT, {"occurs twice", ""}},
     {"[]", CST_ERROR_FORMAT, {"is it a file of detections?", ""}},
 };
 
@@ -396,7 +402,7 @@ static void images_without_annotations(void **state) {
     cst_coco_free(f->context, coco);
     put_text(f, "gt.json", "{\"images\": [" IMAGE "]}");
     expect_error(f, cst_coco_read_images(f->context, &coco, at(f, "gt.json"), 0), CST_ERROR_FORMAT,
-                 "gt.json", "there is no list of categories", NULL);
+                 "gt.json", "it has no list of categories", NULL);
     /* ids of powers of ten, and crowds as true and false */
     put_text(f, "gt.json",
              FILE_OF("{\"id\": 1e3}", "{\"id\": -20.0e-1}",
@@ -420,7 +426,7 @@ static void nesting_is_bounded(void **state) {
     put_bytes(f, "dt.json", text, DEEP);
     free(text);
     cst_status status = cst_coco_read_boxes(f->context, &boxes, at(f, "dt.json"), 0, coco, true);
-    expect_error(f, status, CST_ERROR_FORMAT, "dt.json: byte 8", "nested deeper than 64", NULL);
+    expect_error(f, status, CST_ERROR_FORMAT, "dt.json: byte 8", "nested more than 64", NULL);
     cst_coco_free(f->context, coco);
 }
 

@@ -110,7 +110,7 @@ static void cases_come_in_the_order_of_their_names(void **state) {
     }
     put(at(f, "b.png"), "", 0);
     assert_says(f, cst_case_files_list(f->context, f->folder, EXTENSIONS, &files), CST_ERROR_INPUT,
-                "both of case 'b'");
+                "both files of case 'b'");
     cst_case_files_clear(f->context, &files);
     assert_int_equal(unlink(at(f, "b.png")), 0);
     int64_t base = f->memory.live;
@@ -129,10 +129,10 @@ static void cases_come_in_the_order_of_their_names(void **state) {
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
         assert_int_equal(unlink(at(f, NAMES[i])), 0);
     assert_says(f, cst_case_files_list(f->context, f->folder, EXTENSIONS, &files), CST_ERROR_INPUT,
-                "no file NAME.npy");
+                "no case files (NAME.npy)");
     cst_case_files_clear(f->context, &files);
     assert_says(f, cst_case_files_list(f->context, at(f, "gone"), EXTENSIONS, &files), CST_ERROR_IO,
-                "cannot be listed");
+                "cannot list the folder");
     cst_case_files_clear(f->context, &files);
     assert_true(cst_is_folder(f->folder));
     assert_false(cst_is_folder(at(f, "gone")));
@@ -156,7 +156,7 @@ static void assert_mask(fixture *f, const char *path, const int64_t shape[3], in
                                  {1, 1, pixels}};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         assert_says(f, cst_mask_read(f->context, path, 0, others[i], labels), CST_ERROR_IO,
-                    "had another size when it was opened before");
+                    "its size has changed since it was first opened");
     int64_t base = f->memory.live;
     cst_status status = CST_ERROR_MEMORY;
     for (int64_t n = 0; status != CST_OK; n++) {
@@ -218,7 +218,7 @@ static void a_folder_appears_whole_or_not_at_all(void **state) {
     assert_int_equal(cst_output_folder_open(f->context, &out, slashes), CST_OK);
     for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
         assert_says(f, cst_output_folder_file(f->context, out, BAD[i], ".npy", &path),
-                    CST_ERROR_INPUT, "cannot be the name of a file");
+                    CST_ERROR_INPUT, "cannot be used as a file name; rename the case");
         assert_null(path);
     }
     assert_int_equal(cst_output_folder_file(f->context, out, "a", ".npy", &path), CST_OK);
@@ -232,7 +232,7 @@ static void a_folder_appears_whole_or_not_at_all(void **state) {
     assert_says(f, cst_output_folder_open(f->context, &out, at(f, "out/a.npy")), CST_ERROR_IO,
                 "not an empty folder");
     assert_says(f, cst_output_folder_open(f->context, &out, at(f, "gone/out")), CST_ERROR_IO,
-                "cannot be created");
+                "cannot create the folder");
     assert_null(out);
     /* While one is written, something takes its place. */
     assert_int_equal(unlink(at(f, "out/a.npy")), 0);
@@ -247,7 +247,7 @@ static void a_folder_appears_whole_or_not_at_all(void **state) {
         }
         put(at(f, "out/other"), "z", 1);
         assert_says(f, cst_output_folder_commit(f->context, out), CST_ERROR_IO,
-                    "renaming the finished folder failed");
+                    "cannot rename the finished folder");
         assert_int_equal(unlink(at(f, "out/other")), 0);
     }
     assert_int_equal(rmdir(at(f, "out")),
@@ -292,9 +292,9 @@ static void a_folder_has_a_name_of_its_own(void **state) {
     static const char *const NAMES[] = {"empty/.", "empty/./", "empty/..", "empty/..//"};
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
         assert_says(f, cst_output_folder_open(f->context, &out, at(f, NAMES[i])), CST_ERROR_IO,
-                    "cannot get such a name");
+                    "cannot be renamed to this; choose");
     assert_says(f, cst_output_folder_open(f->context, &out, "."), CST_ERROR_IO,
-                "cannot get such a name");
+                "cannot be renamed to this; choose");
     assert_int_equal(cst_output_folder_open(f->context, &out, at(f, "a..")), CST_OK);
     cst_output_folder_abort(f->context, out);
     assert_int_equal(cst_output_folder_open(f->context, &out, at(f, "...")), CST_OK);

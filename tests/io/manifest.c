@@ -51,13 +51,13 @@ static void expect_faults(fixture *f, const fault *faults, size_t count) {
 static void heads(void **state) {
     static const fault faults[] = {
         {"[]", CST_ERROR_INPUT, ": the manifest must be an object {...}"},
-        {"{}", CST_ERROR_INPUT, ": is not a pool manifest: the key corestack_pool (1) is missing"},
+        {"{}", CST_ERROR_INPUT, ": not a pool manifest: the key corestack_pool (1) is missing"},
         {"{'corestack_pool': '1'}", CST_ERROR_INPUT,
-         ": corestack_pool must be 1, the only version there is"},
+         ": corestack_pool must be 1, the only version so far"},
         {"{'corestack_pool': 2}", CST_ERROR_INPUT,
-         ": corestack_pool must be 1, the only version there is"},
+         ": corestack_pool must be 1, the only version so far"},
         {"{'corestack_pool': 1, 'tsak': 1}", CST_ERROR_INPUT,
-         ": unknown key 'tsak' in the manifest; the keys there are corestack_pool, task, classes, "
+         ": unknown key 'tsak' in the manifest; the known keys are corestack_pool, task, classes, "
          "output, outputs, layout, ignore, splits, models, training_counts, reference_errors"},
         {"{'corestack_pool': 1, 'corestack_pool': 1}", CST_ERROR_FORMAT,
          ": line 1, column 38 (byte 38): duplicate object key near '\"corestack_pool\"'"},
@@ -67,40 +67,40 @@ static void heads(void **state) {
          ": task must be \"classification\", \"regression\", \"segmentation\" or \"detection\""},
         {TOP("'output': 1"), CST_ERROR_INPUT, ": output must be \"probability\" or \"logit\""},
         {TOP("'output': 'odds'"), CST_ERROR_INPUT, ": output must be \"probability\" or \"logit\""},
-        {TOP("'classes': 'two'"), CST_ERROR_INPUT, ": classes must be a list of names or a count"},
+        {TOP("'classes': 'two'"), CST_ERROR_INPUT, ": classes must be a list of names or a number"},
         {TOP("'classes': 1"), CST_ERROR_INPUT,
-         ": classes: 1 classes; at least 2 and at most 16777216 are needed"},
+         ": classes: 1 classes; it must be between 2 and 16777216"},
         {TOP("'classes': 16777217"), CST_ERROR_INPUT,
-         ": classes: 16777217 classes; at least 2 and at most 16777216 are needed"},
+         ": classes: 16777217 classes; it must be between 2 and 16777216"},
         {TOP("'classes': ['a', '']"), CST_ERROR_INPUT,
-         ": classes[1] must be a name that is not empty and has no control characters or marks of "
-         "writing direction"},
+         ": classes[1] must be a non-empty name without control characters or bidirectional "
+         "formatting characters"},
         {TOP("'classes': ['a', 'b', 3]"), CST_ERROR_INPUT,
-         ": classes[2] must be a name that is not empty and has no control characters or marks of "
-         "writing direction"},
+         ": classes[2] must be a non-empty name without control characters or bidirectional "
+         "formatting characters"},
         {TOP("'classes': ['a', 'b\\u007f']"), CST_ERROR_INPUT,
-         ": classes[1] must be a name that is not empty and has no control characters or marks of "
-         "writing direction"},
+         ": classes[1] must be a non-empty name without control characters or bidirectional "
+         "formatting characters"},
         {TOP("'classes': ['a', 'b', 'a']"), CST_ERROR_INPUT,
-         ": classes[0] and classes[2] are both 'a'; the names must differ"},
+         ": classes[0] and classes[2] are both 'a'; names must be unique"},
         {TOP("'task': 'regression', 'outputs': 0"), CST_ERROR_INPUT,
-         ": outputs: 0 outputs; at least 1 and at most 16777216 are needed"},
+         ": outputs: 0 outputs; it must be between 1 and 16777216"},
         {TOP("'task': 'segmentation', 'layout': 'rows'"), CST_ERROR_INPUT,
          ": layout must be \"channels-last\" or \"channels-first\""},
         {TOP("'task': 'segmentation', 'layout': 1"), CST_ERROR_INPUT,
          ": layout must be \"channels-last\" or \"channels-first\""},
         {TOP("'task': 'segmentation', 'ignore': 1.5"), CST_ERROR_INPUT,
-         ": ignore must be the label of pixels that do not count, a whole number"},
+         ": ignore must be the label of pixels to ignore, a whole number"},
         {TOP("'task': 'segmentation', 'ignore': -3000000000"), CST_ERROR_INPUT,
-         ": ignore must be the label of pixels that do not count, a whole number"},
+         ": ignore must be the label of pixels to ignore, a whole number"},
         {TOP("'layout': 'channels-last'"), CST_ERROR_INPUT,
-         ": layout does not belong to a pool of task 'classification'; leave it out"},
+         ": layout is not supported in pools of task 'classification'; remove it"},
         {TOP("'task': 'detection', 'output': 'logit'"), CST_ERROR_INPUT,
-         ": output does not belong to a pool of task 'detection'; leave it out"},
+         ": output is not supported in pools of task 'detection'; remove it"},
         {TOP("'training_counts': 3"), CST_ERROR_INPUT,
-         ": training_counts must be a list of counts, one for each class, or a file"},
+         ": training_counts must be a list of counts, one per class, or a file"},
         {TOP("'training_counts': []"), CST_ERROR_INPUT,
-         ": training_counts must be a list of counts, one for each class, or a file"},
+         ": training_counts must be a list of counts, one per class, or a file"},
         {TOP("'training_counts': [3, -1]"), CST_ERROR_INPUT,
          ": training_counts[1] must be a whole number, 0 or more"},
         {TOP("'training_counts': [1.5]"), CST_ERROR_INPUT,
@@ -108,24 +108,24 @@ static void heads(void **state) {
         {TOP("'training_counts': ''"), CST_ERROR_INPUT,
          ": the manifest.training_counts must be a file name"},
         {TOP("'reference_errors': []"), CST_ERROR_INPUT,
-         ": reference_errors: reference errors are an object that gives an error for each kind of "
+         ": reference_errors: reference errors must be an object with an error for each kind of "
          "corruption"},
         {TOP("'reference_errors': {'fog': 'x'}"), CST_ERROR_INPUT,
-         ": reference_errors: the reference error of 'fog' must be a fraction above 0 and at most "
-         "1, or a list of those, one for each severity from the lowest"},
+         ": reference_errors: the reference error of 'fog' must be a fraction greater than 0 and "
+         "at most 1, or a list of fractions, one per severity starting with the lowest"},
         {TOP("'reference_errors': {'fog': []}"), CST_ERROR_INPUT,
-         ": reference_errors: the reference error of 'fog' must be a fraction above 0 and at most "
-         "1, or a list of those, one for each severity from the lowest"},
+         ": reference_errors: the reference error of 'fog' must be a fraction greater than 0 and "
+         "at most 1, or a list of fractions, one per severity starting with the lowest"},
         {TOP("'reference_errors': {'clean': 0, 'fog': 1}"), CST_ERROR_INPUT,
-         ": reference_errors: the reference error of 'clean' must be a fraction above 0 and at "
-         "most 1, or a list of those, one for each severity from the lowest"},
+         ": reference_errors: the reference error of 'clean' must be a fraction greater than 0 and "
+         "at most 1, or a list of fractions, one per severity starting with the lowest"},
         {"{'corestack_pool': 1, 'models': " MODEL "}", CST_ERROR_INPUT,
-         ": splits must be an object with at least one split, such as \"oof\""},
+         ": splits must be an object with at least one split, e.g. \"oof\""},
         {POOL("", "{}", MODEL), CST_ERROR_INPUT,
-         ": splits must be an object with at least one split, such as \"oof\""},
+         ": splits must be an object with at least one split, e.g. \"oof\""},
         {"{'corestack_pool': 1, 'splits': " SPLIT "}", CST_ERROR_INPUT,
-         ": models must be a list with at least one model"},
-        {POOL("", SPLIT, "[]"), CST_ERROR_INPUT, ": models must be a list with at least one model"},
+         ": models must be a list of at least one model"},
+        {POOL("", SPLIT, "[]"), CST_ERROR_INPUT, ": models must be a list of at least one model"},
     };
     EXPECT(*state, faults);
 }
@@ -134,19 +134,16 @@ static void splits(void **state) {
     static const fault faults[] = {
         {POOL("", "{'oof': 3}", MODEL), CST_ERROR_INPUT, ": splits.oof must be an object {...}"},
         {POOL("", "{'': {}}", MODEL), CST_ERROR_INPUT,
-         ": the split name '' is empty, longer than 255 bytes, no UTF-8 or has control characters "
-         "or marks of writing direction; "
-         "rename "
-         "it"},
+         ": the split name '' is empty, longer than 255 bytes, not valid UTF-8, or has control "
+         "characters or bidirectional formatting characters; rename it"},
         {OF_SPLIT("'lables': 'y.npy'"), CST_ERROR_INPUT,
-         ": unknown key 'lables' in splits.oof; the keys there are labels, targets, annotations, "
+         ": unknown key 'lables' in splits.oof; the known keys are labels, targets, annotations, "
          "ids, folds, groups, conditions, ood, clean, domain, weights"},
         {OF_SPLIT("'annotations': 'y.json'"), CST_ERROR_INPUT,
-         ": splits.oof.annotations does not belong to a pool of task 'classification'; leave it "
-         "out"},
+         ": splits.oof.annotations is not supported in pools of task 'classification'; remove it"},
         {POOL("'task': 'regression', ", "{'oof': {'labels': 'y.npy', 'targets': 'y.npy'}}", MODEL),
          CST_ERROR_INPUT,
-         ": splits.oof.targets must be left out where labels are given: both name the targets"},
+         ": splits.oof.targets must be absent if labels is given: both name the targets"},
         {OF_SPLIT("'ood': 1"), CST_ERROR_INPUT, ": splits.oof.ood must be true or false"},
         {OF_SPLIT("'labels': 3"), CST_ERROR_INPUT, ": splits.oof.labels must be a file name"},
         {OF_SPLIT("'ids': ''"), CST_ERROR_INPUT, ": splits.oof.ids must be a file name"},
@@ -156,16 +153,16 @@ static void splits(void **state) {
         {POOL("'task': 'detection', ", "{'oof': {'annotations': 1}}", MODEL), CST_ERROR_INPUT,
          ": splits.oof.annotations must be a file name"},
         {OF_SPLIT("'ood': true, 'weights': 'w.npy'"), CST_ERROR_INPUT,
-         ": splits.oof.weights must be left out where ood is true: rows out of distribution all "
-         "count alike"},
+         ": splits.oof.weights must be absent if ood is true: out-of-distribution rows have no "
+         "weights"},
         {OF_SPLIT("'ood': true, 'labels': 'y.npy'"), CST_ERROR_INPUT,
          ": splits.oof is ood (out of distribution) and has labels; remove one of the two"},
         {OF_SPLIT("'clean': 3"), CST_ERROR_INPUT,
-         ": splits.oof.clean must be a text that is not empty and has no control characters or "
-         "marks of writing direction"},
+         ": splits.oof.clean must be a non-empty string without control characters or "
+         "bidirectional formatting characters"},
         {OF_SPLIT("'domain': ''"), CST_ERROR_INPUT,
-         ": splits.oof.domain must be a text that is not empty and has no control characters or "
-         "marks of writing direction"},
+         ": splits.oof.domain must be a non-empty string without control characters or "
+         "bidirectional formatting characters"},
         {OF_SPLIT("'clean': 'oof'"), CST_ERROR_INPUT,
          ": splits.oof.clean: 'oof' must be another split, with labels and without conditions"},
         {OF_SPLIT("'clean': 'tset'"), CST_ERROR_INPUT,
@@ -179,29 +176,29 @@ static void splits(void **state) {
 }
 
 static void conditions(void **state) {
-#define TWICE " have the same shift, kind and severity; leave one out, or give them different kinds"
+#define TWICE " have the same shift, kind and severity; remove one, or give them different kinds"
     static const fault faults[] = {
         {OF_SPLIT("'conditions': {}"), CST_ERROR_INPUT,
-         ": splits.oof.conditions must be a list of objects that is not empty"},
+         ": splits.oof.conditions must be a non-empty list of objects"},
         {OF_SPLIT("'conditions': []"), CST_ERROR_INPUT,
-         ": splits.oof.conditions must be a list of objects that is not empty"},
+         ": splits.oof.conditions must be a non-empty list of objects"},
         {OF_SPLIT("'conditions': [{}, 3]"), CST_ERROR_INPUT,
          ": splits.oof.conditions[1] must be an object {...}"},
         {OF_SPLIT("'conditions': [{'kinds': 'fog'}]"), CST_ERROR_INPUT,
-         ": unknown key 'kinds' in splits.oof.conditions[0]; the keys there are shift, kind, "
+         ": unknown key 'kinds' in splits.oof.conditions[0]; the known keys are shift, kind, "
          "severity"},
         {OF_SPLIT("'conditions': [{'shift': 1}]"), CST_ERROR_INPUT,
-         ": splits.oof.conditions[0].shift must be a text that is not empty and has no control "
-         "characters or marks of writing direction"},
+         ": splits.oof.conditions[0].shift must be a non-empty string without control characters "
+         "or bidirectional formatting characters"},
         {OF_SPLIT("'conditions': [{}, {'kind': ''}]"), CST_ERROR_INPUT,
-         ": splits.oof.conditions[1].kind must be a text that is not empty and has no control "
-         "characters or marks of writing direction"},
+         ": splits.oof.conditions[1].kind must be a non-empty string without control characters or "
+         "bidirectional formatting characters"},
         {OF_SPLIT("'conditions': [{'severity': -1}]"), CST_ERROR_INPUT,
-         ": splits.oof.conditions[0].severity must be a number that is not negative, at most 1e30"},
+         ": splits.oof.conditions[0].severity must be a non-negative number, at most 1e30"},
         {OF_SPLIT("'conditions': [{'severity': 1e999}]"), CST_ERROR_FORMAT,
          ": line 1, column 88 (byte 88): real number overflow near '1e999'"},
         {OF_SPLIT("'conditions': [{'severity': '1'}]"), CST_ERROR_INPUT,
-         ": splits.oof.conditions[0].severity must be a number that is not negative, at most 1e30"},
+         ": splits.oof.conditions[0].severity must be a non-negative number, at most 1e30"},
         {OF_SPLIT("'conditions': [{'shift': 'a'}, {'kind': 'b'}, {'shift': 'a'}]"), CST_ERROR_INPUT,
          ": splits.oof.conditions[0] and [2]" TWICE},
         {OF_SPLIT("'conditions': [{'kind': 'b'}, {}, {'kind': 'b'}, {}]"), CST_ERROR_INPUT,
@@ -219,30 +216,29 @@ static void models(void **state) {
         ": models[0].ensemble.passes must be a whole number from 1 to 1000000";
     const fault faults[] = {
         {POOL("", SPLIT, "[3]"), CST_ERROR_INPUT, ": models[0] must be an object {...}"},
-        {POOL("", SPLIT, "[{}]"), CST_ERROR_INPUT, ": models[0].name must be the model's name"},
+        {POOL("", SPLIT, "[{}]"), CST_ERROR_INPUT,
+         ": models[0].name must be the name of the model"},
         {POOL("", SPLIT, "[{'name': 3}]"), CST_ERROR_INPUT,
-         ": models[0].name must be the model's name"},
+         ": models[0].name must be the name of the model"},
         {POOL("", SPLIT, "[{'name': ''}]"), CST_ERROR_INPUT,
-         ": the model name '' is empty, longer than 255 bytes, no UTF-8 or has control characters "
-         "or marks of writing direction; "
-         "rename "
-         "it"},
+         ": the model name '' is empty, longer than 255 bytes, not valid UTF-8, or has control "
+         "characters or bidirectional formatting characters; rename it"},
         {POOL("", SPLIT, "[{'name': 'a', 'predictions': {}}, {'name': 'a'}]"), CST_ERROR_INPUT,
-         ": models[1] has the name 'a' of models[0]; names must differ"},
+         ": models[1] has the name 'a' of models[0]; names must be unique"},
         {OF_MODEL("'predicitons': {}"), CST_ERROR_INPUT,
-         ": unknown key 'predicitons' in models[0]; the keys there are name, family, flops, "
+         ": unknown key 'predicitons' in models[0]; the known keys are name, family, flops, "
          "params, latency_ms, ensemble, predictions"},
         {OF_MODEL("'family': ''"), CST_ERROR_INPUT,
-         ": models[0].family must be a text that is not empty and has no control characters or "
-         "marks of writing direction"},
+         ": models[0].family must be a non-empty string without control characters or "
+         "bidirectional formatting characters"},
         {OF_MODEL("'flops': -1"), CST_ERROR_INPUT,
-         ": models[0].flops must be a number that is not negative, at most 1e30"},
+         ": models[0].flops must be a non-negative number, at most 1e30"},
         {OF_MODEL("'flops': 1.1e30"), CST_ERROR_INPUT,
-         ": models[0].flops must be a number that is not negative, at most 1e30"},
+         ": models[0].flops must be a non-negative number, at most 1e30"},
         {OF_MODEL("'params': '1'"), CST_ERROR_INPUT,
-         ": models[0].params must be a number that is not negative, at most 1e30"},
+         ": models[0].params must be a non-negative number, at most 1e30"},
         {OF_MODEL("'latency_ms': -0.5"), CST_ERROR_INPUT,
-         ": models[0].latency_ms must be a number that is not negative, at most 1e30"},
+         ": models[0].latency_ms must be a non-negative number, at most 1e30"},
         {OF_MODEL("'ensemble': 3"), CST_ERROR_INPUT,
          ": models[0].ensemble must be an object {...}"},
         {ENSEMBLE("'of': 'm'"), CST_ERROR_INPUT, kinds},
@@ -251,18 +247,18 @@ static void models(void **state) {
         {ENSEMBLE("'kind': 'swag', 'of': 'm', 'passes': 2.5"), CST_ERROR_INPUT, passes},
         {ENSEMBLE("'kind': 'swag', 'of': 'm', 'passes': 1000001"), CST_ERROR_INPUT, passes},
         {ENSEMBLE("'kind': 'soup'"), CST_ERROR_INPUT,
-         ": models[0].ensemble.of must be the name that the members of the ensemble share"},
+         ": models[0].ensemble.of must be the name of the ensemble, the same for all its members"},
         {ENSEMBLE("'kind': 'soup', 'of': 1"), CST_ERROR_INPUT,
-         ": models[0].ensemble.of must be a text that is not empty and has no control characters "
-         "or marks of writing direction"},
+         ": models[0].ensemble.of must be a non-empty string without control characters or "
+         "bidirectional formatting characters"},
         {OF_MODEL("'predictions': []"), CST_ERROR_INPUT,
-         ": models[0].predictions must be an object that gives a file for each split"},
+         ": models[0].predictions must be an object with a file for each split"},
         {OF_MODEL("'predictions': {'tset': 'm.npy'}"), CST_ERROR_INPUT,
-         ": models[0].predictions.tset: there is no split 'tset' in splits; add it there"},
+         ": models[0].predictions.tset: splits has no split 'tset'; add it there"},
         {OF_MODEL("'predictions': {'oof': 3}"), CST_ERROR_INPUT,
          ": models[0].predictions.oof must be a file name"},
         {OF_MODEL("'predictions': {'oof': {'paht': 'm.npy'}}"), CST_ERROR_INPUT,
-         ": unknown key 'paht' in models[0].predictions.oof; the keys there are path, ids"},
+         ": unknown key 'paht' in models[0].predictions.oof; the known keys are path, ids"},
         {OF_MODEL("'predictions': {'oof': {'ids': 'i.npy'}}"), CST_ERROR_INPUT,
          ": models[0].predictions.oof.path must be a file name"},
         {OF_MODEL("'predictions': {'oof': {'path': 'm.npy', 'ids': 3}}"), CST_ERROR_INPUT,
@@ -276,11 +272,11 @@ static void files(void **state) {
     fixture *f = *state;
     static const fault faults[] = {
         {OF_SPLIT("'labels': '/y.npy'"), CST_ERROR_INPUT,
-         ": splits.oof.labels leaves the manifest's folder: '/y.npy' is an absolute path; make it "
-         "relative, or allow files outside the folder"},
+         ": splits.oof.labels refers to a file outside the folder of the manifest: '/y.npy' is an "
+         "absolute path; make it relative, or allow files outside the folder"},
         {OF_SPLIT("'labels': 'a/../y.npy'"), CST_ERROR_INPUT,
-         ": splits.oof.labels leaves the manifest's folder: 'a/../y.npy' goes up by '..'; name "
-         "the file from that folder, or allow files outside the folder"},
+         ": splits.oof.labels refers to a file outside the folder of the manifest: 'a/../y.npy' "
+         "contains '..'; use a path inside that folder, or allow files outside it"},
     };
     static const char *const good[] = {"a/y.npy", "a/",           "..a/y..npy",
                                        "...",     "y.npz#a/../b", "a//y"};
@@ -431,9 +427,9 @@ static void keys_of_the_callers_task(void **state) {
     put_manifest(f, OF_SPLIT("'conditions': [{}, {}]"));
     expect_error(f, cst_manifest_read_as(f->context, &m, at(f, "pool.json"), false, &segmentation),
                  CST_ERROR_INPUT,
-                 ": splits.oof.conditions does not belong to a pool of task 'segmentation'", NULL);
+                 ": splits.oof.conditions is not supported in pools of task 'segmentation'", NULL);
     expect_error(f, cst_manifest_read_as(f->context, &m, at(f, "pool.json"), false, &regression),
-                 CST_ERROR_INPUT, ": classes does not belong to a pool of task 'regression'", NULL);
+                 CST_ERROR_INPUT, ": classes is not supported in pools of task 'regression'", NULL);
     put_manifest(f, POOL("'outputs': 2, ", "{'oof': {'targets': 't.npy'}}", MODEL));
     expect_ok(f, cst_manifest_read_as(f->context, &m, at(f, "pool.json"), false, &regression));
     assert_true(m->task == CST_TASK_REGRESSION && !m->task_given && m->outputs == 2);
@@ -441,7 +437,7 @@ static void keys_of_the_callers_task(void **state) {
     m = NULL;
     put_manifest(f, POOL("'task': 'detection', ", SPLIT, MODEL));
     expect_error(f, cst_manifest_read_as(f->context, &m, at(f, "pool.json"), false, &regression),
-                 CST_ERROR_INPUT, ": its task is detection, and regression was asked for", NULL);
+                 CST_ERROR_INPUT, ": its task is detection, but regression was requested", NULL);
     assert_null(m);
 }
 
@@ -451,14 +447,14 @@ static void ids_of_members_that_are_no_rows(void **state) {
         {POOL("'task': 'segmentation', 'classes': 2, ", SPLIT,
               "[{'name': 'm', 'predictions': {'oof': {'path': 'm.npy', 'ids': 'i.npy'}}}]"),
          CST_ERROR_INPUT,
-         ": models[0].predictions.oof.ids does not belong to a pool of task 'segmentation': the "
-         "cases of an array go by position, those of a folder by the names of the files; put the "
-         "array in the order of the split, or make a folder of it, and leave the ids out"},
+         ": models[0].predictions.oof.ids is not supported in pools of task 'segmentation': cases "
+         "are matched by position in an array and by file name in a folder; reorder the array like "
+         "the split, or use a folder, and remove the ids"},
         {POOL("'task': 'detection', ", SPLIT,
               "[{'name': 'm', 'predictions': {'oof': {'path': 'm.json', 'ids': 'i.npy'}}}]"),
          CST_ERROR_INPUT,
-         ": models[0].predictions.oof.ids does not belong to a pool of task 'detection': boxes go "
-         "by their image ids; leave it out"}};
+         ": models[0].predictions.oof.ids is not supported in pools of task 'detection': boxes are "
+         "matched by image id; remove it"}};
     EXPECT(*state, faults);
 }
 
@@ -469,8 +465,7 @@ static void a_manifest_that_is_too_long(void **state) {
     put_text(f, "pool.json", "{");
     assert_int_equal(truncate(at(f, "pool.json"), (64 << 20) + 1), 0);
     expect_error(f, cst_manifest_read(f->context, &manifest, at(f, "pool.json"), false),
-                 CST_ERROR_LIMIT, ": a manifest of 67108865 bytes; at most 67108864 are read",
-                 NULL);
+                 CST_ERROR_LIMIT, ": the manifest has 67108865 bytes; the limit is 67108864", NULL);
     assert_null(manifest);
 }
 
@@ -493,10 +488,10 @@ static void names(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         expect_error(f, cst_manifest_add_split(f->context, m, bad[i], &index), CST_ERROR_INPUT,
                      "P: the split name '",
-                     "is empty, longer than 255 bytes, no UTF-8 or has control", NULL);
+                     "is empty, longer than 255 bytes, not valid UTF-8, or has control", NULL);
         expect_error(f, cst_manifest_add_member(f->context, m, bad[i], &index), CST_ERROR_INPUT,
                      "P: the model name '",
-                     "is empty, longer than 255 bytes, no UTF-8 or has control", NULL);
+                     "is empty, longer than 255 bytes, not valid UTF-8, or has control", NULL);
     }
     memset(name, 'n', sizeof name);
     name[256] = '\0';
@@ -536,18 +531,18 @@ static void folders_to_stay_in(void **state) {
     expect_ok(f, cst_manifest_create(f->context, &m, "P"));
     expect_ok(f, cst_manifest_confine(f->context, m, "/anywhere"));
     expect_error(f, cst_manifest_stay_in(f->context, m, "/nonexistent/folder"), CST_ERROR_IO,
-                 "P: its folder cannot be found: No such file or directory", NULL);
+                 "P: cannot find its folder: No such file or directory", NULL);
     expect_ok(f, cst_manifest_stay_in(f->context, m, f->folder));
     expect_error(f, cst_manifest_confine(f->context, m, "/nonexistent/y.npy"), CST_ERROR_INPUT,
-                 "/nonexistent/y.npy: leaves the folder of P (it leads to /)", NULL);
+                 "/nonexistent/y.npy: is outside the folder of P (it leads to /)", NULL);
     expect_error(f, cst_manifest_confine(f->context, m, "nonexistent/y.npy"), CST_ERROR_INPUT,
-                 "nonexistent/y.npy: leaves the folder of P (it leads to /", NULL);
+                 "nonexistent/y.npy: is outside the folder of P (it leads to /", NULL);
     assert_int_equal(symlink("loop", at(f, "loop")), 0);
     expect_error(f, cst_manifest_confine(f->context, m, at(f, "loop/y.npy")), CST_ERROR_IO,
-                 "loop/y.npy: cannot be found: Too many levels of symbolic links", NULL);
+                 "loop/y.npy: not found: Too many levels of symbolic links", NULL);
     put_text(f, "file", "");
     expect_error(f, cst_manifest_confine(f->context, m, at(f, "file/y.npy")), CST_ERROR_IO,
-                 "file/y.npy: cannot be found: Not a directory", NULL);
+                 "file/y.npy: not found: Not a directory", NULL);
     expect_ok(f, cst_manifest_confine(f->context, m, f->folder));
     expect_ok(f, cst_manifest_allow(f->context, m, "/given/"));
     expect_ok(f, cst_manifest_allow(f->context, m, "/more"));
@@ -555,11 +550,11 @@ static void folders_to_stay_in(void **state) {
     expect_ok(f, cst_manifest_confine(f->context, m, "/more"));
     expect_ok(f, cst_manifest_confine(f->context, m, "/more/y.npy"));
     expect_error(f, cst_manifest_confine(f->context, m, "/mores/y.npy"), CST_ERROR_INPUT,
-                 "leaves the folder", NULL);
+                 "is outside the folder", NULL);
     for (int i = 2; i < CST_MANIFEST_GIVEN_MAX; i++)
         expect_ok(f, cst_manifest_allow(f->context, m, "/more"));
     expect_error(f, cst_manifest_allow(f->context, m, "/one-more"), CST_ERROR_INTERNAL,
-                 "/one-more: too many paths are given", NULL);
+                 "/one-more: too many paths", NULL);
     cst_manifest_free(f->context, m);
     /* in the root folder everything is */
     expect_ok(f, cst_manifest_create(f->context, &m, "P"));
@@ -590,9 +585,7 @@ static void files_of_reference_errors(void **state) {
     assert_int_equal(truncate(at(f, "e.json"), (1 << 20) + 1), 0);
     expect_error(f, cst_reference_errors_read(f->context, at(f, "e.json"), &errors),
                  CST_ERROR_LIMIT,
-                 "e.json: has 1048577 bytes; reference errors have at most "
-                 "1048576",
-                 NULL);
+                 "e.json: has 1048577 bytes; the limit for reference errors is 1048576", NULL);
     cst_reference_errors_free(f->context, &errors);
 }
 

@@ -209,9 +209,9 @@ static void bools_are_0_or_1(void **state) {
         const char *says;
     } cases[] = {
         {"c.npy", "{'descr': '|b1', 'fortran_order': False, 'shape': (6, 1)}",
-         "element 4 is 3, and its dtype |b1 has 0 and 1 only"},
+         "element 4 is 3, but dtype |b1 allows only 0 and 1"},
         {"f.npy", "{'descr': '|b1', 'fortran_order': True, 'shape': (6, 1)}", "element 4 is 3"},
-        {"y.safetensors", NULL, "element 4 is 3, and its dtype BOOL has 0 and 1 only"},
+        {"y.safetensors", NULL, "element 4 is 3, but dtype BOOL allows only 0 and 1"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++)
         for (int bad = 0; bad < 2; bad++) {
@@ -268,7 +268,7 @@ static void empty_missing_and_odd_files(void **state) {
     expect_error(f, open_npy(f, at(f, "empty.npy")), CST_ERROR_FORMAT, "empty.npy",
                  "the file is empty", NULL);
     expect_error(f, open_npy(f, at(f, "short.npy")), CST_ERROR_FORMAT, "short.npy",
-                 "at least 10 bytes, 6 were found", NULL);
+                 "at least 10 bytes, but only 6 were found", NULL);
     expect_error(f, open_npy(f, at(f, "text.npy")), CST_ERROR_FORMAT, "text.npy", "byte 0", NULL);
     expect_error(f, open_npy(f, at(f, "none.npy")), CST_ERROR_IO, "none.npy", strerror(ENOENT),
                  NULL);
@@ -317,11 +317,12 @@ static void malformed_headers(void **state) {
         const char *dict;
         const char *what;
     } cases[] = {
-        {"", "'{' is expected"},
+        {"", "expected '{'"},
         {"{", "a quoted string"},
         {"{'descr': '<f4'", "',' or '}'"},
         {"{'descr': '<f4', 'fortran_order': False}", "is missing"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} x", "follows the closing"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} x",
+         "extra text after the closing"},
         {"{'descr': '<f4', 'fortran_order': 0, 'shape': (1,)}", "True or False"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': 1}", "tuple"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1)}", "comma"},
@@ -332,7 +333,7 @@ static void malformed_headers(void **state) {
         {"{'descr': '<f4', 'extra': '<f4'}", "a key other than"},
         {"{'descr': '<f4\\n', 'shape': (1,)}", "escape"},
         {"{'descr': 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'}", "too long"},
-        {"{'descr' '<f4'}", "':' is expected"},
+        {"{'descr' '<f4'}", "expected ':'"},
         {"{'descr': '|f4', 'fortran_order': False, 'shape': (1,)}", "byte order"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
@@ -581,12 +582,12 @@ static void output_that_failed_once_stays_failed(void **state) {
         expect_error(f, status, CST_ERROR_IO, "out: writing failed", strerror(EFBIG), NULL);
         for (int i = 0; ending > 0 && i < 4; i++) {
             expect_error(f, cst_output_write(f->context, output, bytes, sizeof bytes), CST_ERROR_IO,
-                         "out: cannot be finished: a part of it could not be written", NULL);
+                         "out: cannot be completed: an earlier part could not be written", NULL);
             expect_error(f, cst_output_write_at(f->context, output, 0, bytes, 1), CST_ERROR_IO,
-                         "out: cannot be finished", NULL);
+                         "out: cannot be completed: an earlier", NULL);
         }
         expect_error(f, cst_output_commit(f->context, output), CST_ERROR_IO,
-                     "out: cannot be finished", NULL);
+                     "out: cannot be completed: an earlier", NULL);
         size_t size = 0;
         unsigned char *text = contents(at(f, "out"), &size);
         assert_int_equal(size, 6);
@@ -602,7 +603,7 @@ static void a_link_stays_a_link(void **state) {
     struct stat info;
     assert_int_equal(symlink("sub/real.npy", at(f, "link.npy")), 0);
     expect_error(f, cst_npy_write_i32(f->context, at(f, "link.npy"), data, 3), CST_ERROR_IO,
-                 "link.npy", "leads to no file", NULL);
+                 "link.npy", "is a dangling link", NULL);
     assert_int_equal(mkdir(at(f, "sub"), 0700), 0);
     put_text(f, "sub/real.npy", "before");
     expect_ok(f, cst_npy_write_i32(f->context, at(f, "link.npy"), data, 3));

@@ -176,7 +176,7 @@ static void listed_types(void **state) {
     expect_ok(f, cst_safetensors_read(f->context, file, eighth, 1, 3, raw));
     assert_memory_equal(raw, "\1\2\3", 3);
     expect_error(f, cst_safetensors_read_f32(f->context, file, eighth, 0, 4, value),
-                 CST_ERROR_UNSUPPORTED, "ok_listed", "'F8_E4M3' is of dtype F8_E4M3", NULL);
+                 CST_ERROR_UNSUPPORTED, "ok_listed", "'F8_E4M3' has dtype F8_E4M3", NULL);
     expect_error(
         f,
         cst_safetensors_read_f32(f->context, file, cst_safetensors_find(file, "F4"), 0, 4, value),
@@ -206,7 +206,7 @@ static void refused_files(void **state) {
     fixture *f = *state;
     cst_safetensors *file = NULL;
     expect_error(f, cst_safetensors_open(f->context, &file, at(f, "none")), CST_ERROR_IO,
-                 "cannot be opened", NULL);
+                 "cannot open the file", NULL);
     expect_error(f, cst_safetensors_open(f->context, &file, f->folder), CST_ERROR_IO, "folder",
                  NULL);
     put_bytes(f, "empty", "", 0);
@@ -276,7 +276,7 @@ static void shrinking(void **state) {
     expect_error(f, cst_safetensors_read_f32(f->context, file, 0, 0, 2, values), CST_ERROR_IO,
                  "w.safetensors", "changed while it was being read", NULL);
     expect_error(f, cst_safetensors_read_f32(f->context, file, 0, 0, 3, values), CST_ERROR_IO,
-                 "w.safetensors", "was it changed meanwhile", NULL);
+                 "w.safetensors", "did it change in the meantime?", NULL);
     cst_safetensors_close(f->context, file);
     expect_error(f, cst_safetensors_open(f->context, &file, path), CST_ERROR_FORMAT, "truncated",
                  NULL);
@@ -448,17 +448,17 @@ static void misuse_of_the_writer(void **state) {
     expect_error(
         f,
         cst_safetensors_writer_add(f->context, writer, "b", CST_DTYPE_F4, (const int64_t[1]){3}, 1),
-        CST_ERROR_LIMIT, "whole bytes", NULL);
+        CST_ERROR_LIMIT, "whole number of bytes", NULL);
     expect_error(f, cst_safetensors_writer_add(f->context, writer, "b", CST_DTYPE_U8, two, 33),
                  CST_ERROR_LIMIT, "33 axes", NULL);
     expect_ok(f, cst_safetensors_writer_add(f->context, writer, "w", CST_DTYPE_F32, two, 1));
     expect_ok(f, cst_safetensors_writer_add(f->context, writer, "f", CST_DTYPE_BOOL, two, 1));
     expect_ok(f, cst_safetensors_writer_start(f->context, writer));
     expect_error(f, cst_safetensors_writer_add(f->context, writer, "late", CST_DTYPE_U8, two, 1),
-                 CST_ERROR_ARGUMENT, "'late' comes after", NULL);
+                 CST_ERROR_ARGUMENT, "'late' is declared after", NULL);
     expect_error(f, cst_safetensors_writer_start(f->context, writer), CST_ERROR_ARGUMENT, NULL);
     expect_error(f, cst_safetensors_writer_put(f->context, writer, 0, "ab", 2), CST_ERROR_ARGUMENT,
-                 "data of tensor 'a'", "those of tensor 'w' are due", NULL);
+                 "data of tensor 'a', but", "the next tensor is 'w'", NULL);
     expect_error(f, cst_safetensors_writer_put(f->context, writer, 1, "123456789", 9),
                  CST_ERROR_ARGUMENT, "tensor 'w' has 8 bytes", NULL);
     expect_error(f, cst_safetensors_writer_put(f->context, writer, 3, "1", 1), CST_ERROR_ARGUMENT,
@@ -484,7 +484,7 @@ static void misuse_of_the_writer(void **state) {
                 f, form ? cst_safetensors_writer_add(f->context, writer, "a", CST_DTYPE_U8, NULL, 0)
                         : cst_safetensors_writer_metadata(f->context, writer, "a", "b"));
         expect_error(f, cst_safetensors_writer_finish(f->context, writer), CST_ERROR_ARGUMENT,
-                     "'a' is there twice", NULL);
+                     "'a' occurs twice", NULL);
     }
     expect_ok(f, cst_safetensors_writer_open(f->context, &writer, path, CST_TENSOR_ORDER_GIVEN));
     cst_safetensors_writer_abandon(f->context, writer);

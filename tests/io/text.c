@@ -85,11 +85,11 @@ static void bad_tables_name_line_and_column(void **state) {
     } cases[] = {
         {"1,2,3\n4,x,6\n", "line 2, column 2", "'x' is not a number"},
         {"a,b,c\n1,2,3\n4,,6\n", "line 3, column 2", "empty"},
-        {"1,2,3\n4,5\n", "line 2", "2 cells where the first line has 3"},
+        {"1,2,3\n4,5\n", "line 2", "2 cells, but the first line has 3"},
         {"1,2,3\n4,5,6,7\n", "line 2", "4 cells"},
-        {"1,2,3\n\n4,5,6\n", "line 2", "empty although data follow"},
-        {"1,2,3\n4,\"5,6\n", "line 2, column 2", "never closed"},
-        {"1,2,3\n4,\"5\"5,6\n", "line 2, column 2", "follows a closing quote"},
+        {"1,2,3\n\n4,5,6\n", "line 2", "empty, but data follow"},
+        {"1,2,3\n4,\"5,6\n", "line 2, column 2", "the closing quote of a cell is missing"},
+        {"1,2,3\n4,\"5\"5,6\n", "line 2, column 2", "after a closing quote"},
         {"1;2;3\n4;0,5;6\n", "line 2, column 2", "decimal point"},
         {"1,2,3\n4,0x10,6\n", "line 2, column 2", "'0x10'"},
         {"\"multi\nline\",b,c\n1,2,3\n1,y,3\n", "line 4, column 2", "'y'"},
@@ -239,10 +239,10 @@ static void columns_of_labels(void **state) {
     cst_column_clear(f->context, &column);
     put_text(f, "c.csv", "a,b,c\n");
     expect_error(f, cst_column_read(f->context, &column, at(f, "c.csv"), NULL, NULL, 0),
-                 CST_ERROR_INPUT, "c.csv", "line 1", "none called 'value'", NULL);
+                 CST_ERROR_INPUT, "c.csv", "line 1", "none is called 'value'", NULL);
     put_text(f, "c.csv", "a,b,c\n1,2,3\n");
     expect_error(f, cst_column_read(f->context, &column, at(f, "c.csv"), wanted, NULL, 0),
-                 CST_ERROR_INPUT, "c.csv", "line 1", "none called 'label'", NULL);
+                 CST_ERROR_INPUT, "c.csv", "line 1", "none is called 'label'", NULL);
 }
 
 /* ---- ids ---- */
@@ -282,7 +282,7 @@ static void files_of_any_name(void **state) {
                  CST_ERROR_IO, "nothing", NULL);
     put_text(f, "ids.csv", "1,2\n3,4\n");
     expect_error(f, cst_ids_read(f->context, &ids, at(f, "ids.csv"), NULL, 0), CST_ERROR_INPUT,
-                 "ids.csv", "2 columns and none is called id", NULL);
+                 "ids.csv", "2 columns, but none is called id", NULL);
     put_text(f, "empty", "");
     expect_error(f, cst_ids_read(f->context, &ids, at(f, "empty"), NULL, 0), CST_ERROR_FORMAT,
                  "empty", NULL);
@@ -517,14 +517,14 @@ static void manifests_that_are_refused(void **state) {
          {"unknown key 'kin' in splits.c.conditions[0]", "kind"}},
         {HEAD SPLITS "\"models\": [{\"name\": \"a\", \"predictions\": {}}, {\"name\": \"a\", "
                      "\"predictions\": {}}]}",
-         {"models[1]", "names must differ"}},
+         {"models[1]", "names must be unique"}},
         {HEAD SPLITS "\"models\": []}", {"models", "at least one"}},
         {HEAD SPLITS "\"models\": [{\"name\": \"\", \"predictions\": {}}]}",
          {"model name", "empty"}},
         {HEAD SPLITS "\"models\": [{\"name\": \"a\", \"predictions\": {\"tset\": \"a.npy\"}}]}",
          {"models[0].predictions.tset", "no split 'tset'"}},
         {HEAD SPLITS "\"models\": [{\"name\": \"a\", \"flops\": -1, \"predictions\": {}}]}",
-         {"models[0].flops", "not negative"}},
+         {"models[0].flops", "non-negative number"}},
         {HEAD SPLITS
          "\"models\": [{\"name\": \"a\", \"ensemble\": {\"kind\": \"x\"}, \"predictions\": {}}]}",
          {"models[0].ensemble.kind", "deep-ensemble"}},
@@ -544,18 +544,18 @@ static void manifests_that_are_refused(void **state) {
         {HEAD "\"splits\": {\"o\": {\"ood\": true, \"labels\": \"y\"}}, " MODELS,
          {"splits.o", "has labels"}},
         {HEAD "\"output\": \"softmax\"}", {"output", "\"logit\""}},
-        {"{\"corestack_pool\": 1, \"classes\": 1}", {"classes", "at least 2"}},
-        {"{\"corestack_pool\": 1, \"classes\": [\"a\"]}", {"classes", "at least 2"}},
-        {"{\"corestack_pool\": 1, \"classes\": \"two\"}", {"classes", "count"}},
+        {"{\"corestack_pool\": 1, \"classes\": 1}", {"classes", "it must be between 2"}},
+        {"{\"corestack_pool\": 1, \"classes\": [\"a\"]}", {"classes", "it must be between 2"}},
+        {"{\"corestack_pool\": 1, \"classes\": \"two\"}", {"classes", "number"}},
         {"{\"corestack_pool\": 1, \"classes\": [\"a\", 1]}", {"classes[1]", "name"}},
         {"{\"corestack_pool\": 1, \"classes\": [\"a\", \"b\", \"a\"]}",
          {"classes[0] and classes[2]", "'a'"}},
         {"{\"corestack_pool\": 1, \"task\": \"ranking\"}", {"task", "\"classification\""}},
         {"{\"corestack_pool\": 1, \"task\": \"regression\", \"classes\": 3}",
-         {"classes does not belong", "'regression'"}},
-        {HEAD "\"outputs\": 2}", {"outputs does not belong", "'classification'"}},
+         {"classes is not supported in pools", "'regression'"}},
+        {HEAD "\"outputs\": 2}", {"outputs is not supported in pools", "'classification'"}},
         {"{\"corestack_pool\": 1, \"task\": \"regression\", \"outputs\": 0}",
-         {"outputs", "at least 1"}},
+         {"outputs", "it must be between 1"}},
         {"{\"corestack_pool\": 1, \"task\": \"regression\", \"outputs\": [\"a\", \"a\"]}",
          {"outputs[0] and outputs[1]", "'a'"}},
         {"{\"corestack_pool\": 1, \"task\": \"segmentation\", \"layout\": \"NCHW\"}",
@@ -564,11 +564,11 @@ static void manifests_that_are_refused(void **state) {
          {"ignore", "whole number"}},
         {"{\"corestack_pool\": 1, \"task\": \"detection\", \"splits\": {\"o\": {\"labels\": "
          "\"y\"}}, " MODELS,
-         {"splits.o.labels does not belong", "'detection'"}},
+         {"splits.o.labels is not supported in pools", "'detection'"}},
         {"{\"corestack_pool\": 1, \"task\": \"regression\", \"splits\": {\"o\": {\"labels\": "
          "\"y\", "
          "\"targets\": \"y\"}}, " MODELS,
-         {"splits.o.targets", "left out"}},
+         {"splits.o.targets", "absent if"}},
         {HEAD "\"splits\": {\"oof\": {\"labels\": \"\"}}, " MODELS,
          {"splits.oof.labels", "file name"}},
         {HEAD "\"splits\": {\"oof\": {\"labels\": \"a\\u0000b\"}}, " MODELS, {"line 1", "u0000"}},
@@ -610,7 +610,7 @@ static void paths_stay_in_the_folder(void **state) {
         (void)snprintf(text, sizeof text,
                        HEAD "\"splits\": {\"oof\": {\"labels\": \"%s\"}}, " MODELS, paths[k]);
         expect_error(f, read_manifest(f, text, false), CST_ERROR_INPUT, "pool.json", paths[k],
-                     "leaves", "folder", NULL);
+                     "outside the folder of", "folder", NULL);
         expect_ok(f, read_manifest(f, text, true));
     }
     expect_ok(f,

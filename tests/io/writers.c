@@ -69,13 +69,13 @@ static void cells_in_quotes(void **state) {
     expect_ok(f, cst_write_predictions_csv(f->context, at(f, "p.csv"), NULL, 0, 2, NULL, NULL));
     expect_text(f, "p.csv", "class_0,class_1\n");
     expect_error(f, cst_write_predictions_csv(f->context, NULL, p, 1, 2, NULL, NULL),
-                 CST_ERROR_ARGUMENT, "a path, data and a shape are needed", NULL);
+                 CST_ERROR_ARGUMENT, "path, data and shape are required", NULL);
     expect_error(f, cst_write_predictions_csv(f->context, at(f, "q.csv"), NULL, 1, 2, NULL, NULL),
-                 CST_ERROR_ARGUMENT, "a path, data and a shape are needed", NULL);
+                 CST_ERROR_ARGUMENT, "path, data and shape are required", NULL);
     expect_error(f, cst_write_predictions_csv(f->context, at(f, "q.csv"), p, -1, 2, NULL, NULL),
-                 CST_ERROR_ARGUMENT, "a path, data and a shape are needed", NULL);
+                 CST_ERROR_ARGUMENT, "path, data and shape are required", NULL);
     expect_error(f, cst_write_predictions_csv(f->context, at(f, "q.csv"), p, 1, 0, NULL, NULL),
-                 CST_ERROR_ARGUMENT, "a path, data and a shape are needed", NULL);
+                 CST_ERROR_ARGUMENT, "path, data and shape are required", NULL);
 }
 
 /* Texts that a spreadsheet would compute get an apostrophe, which the reader takes away. */
@@ -165,8 +165,8 @@ static void names_that_are_all_taken(void **state) {
         put_text(f, name, "another's");
     }
     expect_error(f, cst_npy_write_i32(f->context, at(f, "a.npy"), labels, 2), CST_ERROR_IO,
-                 "a.npy: creating a temporary file beside it failed: File exists; nothing was "
-                 "changed there",
+                 "a.npy: creating a temporary file next to it failed: "
+                 "File exists; nothing was changed",
                  NULL);
     expect_text(f, "a.npy", "old");
     char name[64];
@@ -212,8 +212,7 @@ static void files_that_are_copied(void **state) {
         no_status = false;
         if (tried && status != CST_OK) /* there are files without a name here */
             expect_error(f, status, CST_ERROR_IO,
-                         "a.txt: copying failed: Stale file handle; nothing was changed there",
-                         NULL);
+                         "a.txt: copying failed: Stale file handle; nothing was changed", NULL);
         expect_text(f, "a.txt", status == CST_OK ? "new" : "old");
         assert_true(status == CST_OK || tried);
     }

@@ -297,7 +297,7 @@ static void bad_numbers_are_refused(void **state) {
     expect_refused(*state, &p, target, "level 1 of an interval is not in (0, 1)");
     level = 0.9;
     p.levels = CST_LEVELS_MAX + 1;
-    expect_refused(*state, &p, target, "levels of intervals");
+    expect_refused(*state, &p, target, "interval levels");
     p.levels = 1;
     p.rows = 0;
     expect_refused(*state, &p, target, "at least one row");

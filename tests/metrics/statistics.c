@@ -154,7 +154,7 @@ static void adjusted_p_values(void **state) {
         assert_relative_at(out[i], holm_p[i], raw_p + (i < TESTS - 1 ? i : 0));
     out[3] = 1.5;
     assert_int_equal(cst_holm(context, out, TESTS, out), CST_ERROR_ARGUMENT);
-    assert_non_null(strstr(cst_last_error(context), "p value 3 is 1.5"));
+    assert_non_null(strstr(cst_last_error(context), "p-value 3 is 1.5"));
     out[3] = NAN;
     assert_int_equal(cst_bonferroni(context, out, TESTS, out), CST_ERROR_ARGUMENT);
     assert_int_equal(cst_bonferroni(context, out, 0, out), CST_ERROR_ARGUMENT);

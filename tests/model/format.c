@@ -252,7 +252,7 @@ static void bytes_after_the_end_are_refused(void **state) {
     cst_context *context = *state;
     static uint8_t file[FILE_BYTES + 8];
     memcpy(file, model_file, FILE_BYTES);
-    assert_refused(context, file, FILE_BYTES + 8, CST_ERROR_FORMAT, "more bytes follow");
+    assert_refused(context, file, FILE_BYTES + 8, CST_ERROR_FORMAT, "extra bytes follow");
     sign(file, FILE_BYTES + 8); /* announced and signed, and yet in no section */
     assert_refused(context, file, FILE_BYTES + 8, CST_ERROR_FORMAT, "follow the last section");
 }
@@ -267,8 +267,8 @@ static void other_files_and_newer_versions_are_named(void **state) {
     memcpy(file, model_file, FILE_BYTES);
     file[8] = 2; /* whatever else a newer format changes, the checksum's place included */
     assert_refused(context, file, FILE_BYTES, CST_ERROR_UNSUPPORTED,
-                   "byte 8: written by a newer corestack (format 2, this program reads up to 1); "
-                   "upgrade corestack");
+                   "byte 8: written by a newer corestack (format 2, but this program reads up to "
+                   "1); upgrade corestack");
     file[8] = 0;
     assert_refused(context, file, FILE_BYTES, CST_ERROR_FORMAT, "version is 0");
     memcpy(file, model_file, FILE_BYTES);
@@ -308,31 +308,31 @@ static void impossible_sizes_are_refused(void **state) {
         {"TASK", 4, 4, 1, "classes is 1"},
         {"TASK", 4, 4, 0x80000000, "classes is 2147483648"},
         {"TASK", 4, 4, 0xffffffff, "classes is 4294967295"},
-        {"TASK", 4, 4, 1 << 24, "class names are announced"},
+        {"TASK", 4, 4, 1 << 24, "class names are declared, but"},
         {"TASK", 4, 4, 4, "left over in section CLAS"},
         {"TASK", 8, 4, 0, "members is 0"},
         {"TASK", 8, 4, 0x80000000, "members is 2147483648"},
-        {"TASK", 8, 4, 1 << 20, "members are announced"},
+        {"TASK", 8, 4, 1 << 20, "members are declared, but"},
         {"TASK", 8, 4, 2, "left over in section MEMB"},
-        {"TASK", 8, 4, 4, "announced"},
-        {"MEMB", 0, 4, 0xffffffff, "are announced and"},
+        {"TASK", 8, 4, 4, "declared"},
+        {"MEMB", 0, 4, 0xffffffff, "are declared, but"},
         {"MEMB", 0, 4, 0, "member name 0 (counted from 0) is empty"},
         {"CLAS", 0, 4, 0, "class name 0 (counted from 0) is empty"},
-        {"CLAS", 0, 4, 0x7fffffff, "are announced and"},
+        {"CLAS", 0, 4, 0x7fffffff, "are declared, but"},
         {"GATE", 0, 4, 3, "mode is 3"},
         {"GATE", 0, 4, 1, "hidden units is 4"},
         {"GATE", 4, 4, 3, "best member is 3"},
         {"GATE", 4, 4, 0xffffffff, "best member is"},
         {"GATE", 8, 4, 0, "hidden units is 0"},
-        {"GATE", 8, 4, 1 << 16, "are announced and"},
+        {"GATE", 8, 4, 1 << 16, "are declared, but"},
         {"GATE", 8, 4, 0xffffffff, "hidden units is"},
         {"GATE", 8, 4, 3, "left over in section GATE"},
         {"LEAR", 0, 4, 2, "map"},
         {"LEAR", 4, 4, 0, "meta-learners is 0"},
-        {"LEAR", 4, 4, 0x7fffffff, "meta-learners are announced"},
+        {"LEAR", 4, 4, 0x7fffffff, "meta-learners are declared, but"},
         {"LEAR", 4, 4, 0xffffffff, "meta-learners is"},
         {"LEAR", 4, 4, 2, "sum to 0.5 instead of 1"},
-        {"LEAR", 8, 4, 4, "only a regression has"},
+        {"LEAR", 8, 4, 4, "for regression only"},
         {"LEAR", 8, 4, 5, "unknown kind 5"},
         {"LEAR", 8, 4, 3, "15 coefficients instead of 3"},
         {"LEAR", 12, 4, 14, "14 coefficients instead of 15"},
@@ -341,9 +341,9 @@ static void impossible_sizes_are_refused(void **state) {
         {"LEAR", 16, 4, 2, "2 biases instead of 1"},
         {"LEAR", 16, 4, 0, "0 biases instead of 1"},
         {"LEAR", 2 * LEARNER_1 - 8 + 8, 4, 4, "4 biases instead of 5"},
-        {"SETT", 0, 4, 0xffffffff, "settings are announced"},
+        {"SETT", 0, 4, 0xffffffff, "settings are declared, but"},
         {"SETT", 0, 4, 2, "left over in section SETT"},
-        {"SETT", 0, 4, 4, "are announced and"},
+        {"SETT", 0, 4, 4, "are declared, but"},
     };
     try_patches(*state, patches, sizeof patches / sizeof patches[0]);
 }
@@ -375,17 +375,17 @@ static void impossible_numbers_are_refused(void **state) {
 static void names_that_are_not_text_are_refused(void **state) {
     static const patch patches[] = {
         {"MEMB", 4, 1, 0xff,
-         "member name 0 (counted from 0) holds a control character or is not UTF-8 text"},
+         "member name 0 (counted from 0) has a control character or is not UTF-8 text"},
         {"MEMB", 4, 2, 0x80c0, "not UTF-8"},   /* overlong NUL */
         {"MEMB", 4, 3, 0x80a0ed, "not UTF-8"}, /* surrogate */
         {"MEMB", 11, 1, 0xc3, "not UTF-8"},    /* cut short by the end of the name */
         {"MEMB", 6, 1, 0, "not UTF-8"},
         {"MEMB", 6, 1, '\n', "not UTF-8"},
-        {"MEMB", 24, 8, UINT64_C(0x303574656e736572), "member name 'resnet50' stands twice"},
+        {"MEMB", 24, 8, UINT64_C(0x303574656e736572), "member name 'resnet50' occurs twice"},
         {"CLAS", 5, 1, 0x1b,
-         "class name 0 (counted from 0) holds a control character or is not UTF-8 text"},
-        {"SETT", 8 + 6, 1, '-', "setting 0 is not of the form key=value"},
-        {"SETT", 8, 1, '=', "setting 0 is not of the form key=value"},
+         "class name 0 (counted from 0) has a control character or is not UTF-8 text"},
+        {"SETT", 8 + 6, 1, '-', "setting 0 is not in the form key=value"},
+        {"SETT", 8, 1, '=', "setting 0 is not in the form key=value"},
     };
     try_patches(*state, patches, sizeof patches / sizeof patches[0]);
     assert_int_equal(cst_utf8_text((const uint8_t *)"aé€𝄞", 10), 10);
@@ -403,7 +403,7 @@ static void a_key_may_not_stand_twice(void **state) {
     at += 4 + 14; /* preset=default */
     memcpy(file + at + 4, "note=8", 6);
     sign(file, FILE_BYTES);
-    assert_refused(context, file, FILE_BYTES, CST_ERROR_FORMAT, "setting 'note' stands twice");
+    assert_refused(context, file, FILE_BYTES, CST_ERROR_FORMAT, "setting 'note' occurs twice");
 }
 
 /* ---- sections ---- */
@@ -455,7 +455,7 @@ static void sections_stand_once_in_their_order(void **state) {
         size_t from = section_at(model_file, FILE_BYTES, tags[i]);
         size_t bytes = CST_MODEL_SECTION_BYTES + (size_t)load(model_file + from + 8, 8);
         size_t size = with_inserted(file, FILE_BYTES - 4, model_file + from, bytes, 1);
-        assert_refused(context, file, size, CST_ERROR_FORMAT, "stands twice or out of order");
+        assert_refused(context, file, size, CST_ERROR_FORMAT, "is a duplicate or out of order");
         /* Without it: class names alone may be absent. */
         memcpy(file, model_file, from);
         memcpy(file + from, model_file + from + bytes, FILE_BYTES - from - bytes);
@@ -466,7 +466,7 @@ static void sections_stand_once_in_their_order(void **state) {
         memcpy(file, model_file, FILE_BYTES);
         file[from + 4] ^= 1;
         sign(file, FILE_BYTES);
-        assert_refused(context, file, FILE_BYTES, CST_ERROR_FORMAT, "has the flags");
+        assert_refused(context, file, FILE_BYTES, CST_ERROR_FORMAT, "has flags");
         memcpy(file, model_file, FILE_BYTES);
         store(file + from + 8, bytes - CST_MODEL_SECTION_BYTES - 1, 8);
         sign(file, FILE_BYTES);
@@ -478,14 +478,14 @@ static void sections_stand_once_in_their_order(void **state) {
     assert_refused(context, file, FILE_BYTES, CST_ERROR_FORMAT, "section SETT is missing");
     file[12] = 7;
     sign(file, FILE_BYTES);
-    assert_refused(context, file, FILE_BYTES, CST_ERROR_FORMAT, "are announced");
+    assert_refused(context, file, FILE_BYTES, CST_ERROR_FORMAT, "are declared");
     store(file + 12, UINT32_MAX, 4);
     sign(file, FILE_BYTES);
-    assert_refused(context, file, FILE_BYTES, CST_ERROR_FORMAT, "are announced");
+    assert_refused(context, file, FILE_BYTES, CST_ERROR_FORMAT, "are declared");
     cst_model *model = NULL;
     assert_int_equal(cst_model_load_memory(context, &model, file, ((size_t)1 << 30) + 1),
                      CST_ERROR_LIMIT);
-    assert_non_null(strstr(cst_last_error(context), "no corestack model has more"));
+    assert_non_null(strstr(cst_last_error(context), "bytes; corestack models have at most"));
 }
 
 /* Whatever bytes stand in a signed file, the reader neither crashes nor reads outside. */
@@ -577,12 +577,11 @@ static void incomplete_models_are_not_written(void **state) {
             memcpy(holes[i].field, holes[i].value, holes[i].bytes);
         else
             memset(holes[i].field, 0, holes[i].bytes);
-        assert_not_saved(context, model, "not complete");
+        assert_not_saved(context, model, "incomplete");
         memcpy(holes[i].field, kept, holes[i].bytes);
     }
-    assert_not_saved(
-        context, model,
-        "belongs to models of detection only"); /* a fusion in a model of another task */
+    assert_not_saved(context, model,
+                     "is only for detection models"); /* a fusion in a model of another task */
     model->fusion = NULL;
     uint8_t *bytes = NULL;
     size_t size = 0;
@@ -605,11 +604,11 @@ static void models_of_other_tasks_are_whole(void **state) {
                          .category_name = names,
                          .weights = weights};
     model->task = CST_TASK_DETECTION;
-    assert_not_saved(context, model, "section FUSE is missing, which detection needs");
+    assert_not_saved(context, model, "section FUSE is missing from a detection model");
     model->fusion = &fusion;
-    assert_not_saved(context, model, "the ids of the categories do not ascend");
+    assert_not_saved(context, model, "the ids of the categories are not in ascending order");
     ids[1] = 8;
-    assert_not_saved(context, model, "a model of detection has 5 classes instead of 2");
+    assert_not_saved(context, model, "a detection model has 5 classes instead of 2");
     model->fusion = NULL;
     model->task = CST_TASK_CLASSIFICATION;
     cst_values values = {0};
@@ -618,10 +617,10 @@ static void models_of_other_tasks_are_whole(void **state) {
     values.scaling.location = cst_alloc(context, MODEL_CLASSES, sizeof(double));
     values.scaling.scale = cst_alloc(context, MODEL_CLASSES, sizeof(double));
     model->values = &values;
-    assert_not_saved(context, model, "section REGR stands in a model that is no regression");
+    assert_not_saved(context, model, "section REGR is in a model that is not a regression");
     model->values = NULL;
     model->learner[0].kind = CST_LEARNER_LINEAR;
-    assert_not_saved(context, model, "meta-learner 0 is of a kind that only a regression has");
+    assert_not_saved(context, model, "meta-learner 0 is of a kind for regression only");
     cst_model_free(context, model);
 
     model = build_stack(context, 3);
@@ -641,7 +640,7 @@ static void models_of_other_tasks_are_whole(void **state) {
     values.noise[0] = 0;
     model->learner[1].kind = CST_LEARNER_LOGLINEAR;
     assert_not_saved(context, model,
-                     "meta-learner 1 is a log-linear pool, and the task is regression");
+                     "meta-learner 1 is a log-linear pool, but the task is regression");
     model->learner[1].kind = CST_LEARNER_LASSO;
     uint8_t *bytes = NULL;
     size_t size = 0;
@@ -660,7 +659,7 @@ static void what_could_not_be_read_is_not_written(void **state) {
     cst_context *context = *state;
     cst_model *model = NULL;
     assert_int_equal(cst_stack_create(context, &model), CST_OK);
-    assert_not_saved(context, model, "not complete");
+    assert_not_saved(context, model, "incomplete");
     cst_model_free(context, model);
     model = build_stack(context, 0);
     double kept = model->learner[2].weights[1];
@@ -674,11 +673,11 @@ static void what_could_not_be_read_is_not_written(void **state) {
     assert_not_saved(context, model, "not UTF-8");
     model->member_names[0][0] = 'r';
     model->gate.inputs = 2;
-    assert_not_saved(context, model, "not complete");
+    assert_not_saved(context, model, "incomplete");
     model->gate.inputs = 3;
     float *weights = model->gate.w1;
     model->gate.w1 = NULL;
-    assert_not_saved(context, model, "not complete");
+    assert_not_saved(context, model, "incomplete");
     model->gate.w1 = weights;
     uint8_t *bytes = NULL;
     size_t size = 0;
@@ -702,7 +701,7 @@ static void files_are_read_whole_or_refused_with_their_path(void **state) {
     cst_model *model = (cst_model *)context;
     assert_int_equal(cst_model_load(context, &model, "no/such/file"), CST_ERROR_IO);
     assert_null(model);
-    assert_non_null(strstr(cst_last_error(context), "no/such/file: cannot be opened"));
+    assert_non_null(strstr(cst_last_error(context), "no/such/file: cannot open the file"));
     assert_int_equal(cst_model_load(context, &model, "."), CST_ERROR_IO);
     assert_int_equal(cst_model_load(context, &model, NULL), CST_ERROR_ARGUMENT);
     assert_int_equal(cst_model_load_memory(context, &model, NULL, 5), CST_ERROR_ARGUMENT);
@@ -730,7 +729,7 @@ static void files_are_read_whole_or_refused_with_their_path(void **state) {
     cst_model_free(context, model);
     write_file(path, large, LARGE + 1);
     assert_int_equal(cst_model_load(context, &model, path), CST_ERROR_FORMAT);
-    assert_non_null(strstr(cst_last_error(context), "more bytes follow"));
+    assert_non_null(strstr(cst_last_error(context), "extra bytes follow"));
     store(large + 16, (uint64_t)1 << 40, 8);
     write_file(path, large, LARGE);
     assert_int_equal(cst_model_load(context, &model, path), CST_ERROR_LIMIT);

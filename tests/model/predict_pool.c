@@ -72,7 +72,7 @@ static void members_are_matched_by_name(void **state) {
     assert_same(out, expected);
     cst_free(context, out);
     assert_fails(context, model, pool, "elsewhere", CST_ERROR_MISMATCH, "no split 'elsewhere'");
-    assert_fails(context, model, pool, NULL, CST_ERROR_ARGUMENT, "a split");
+    assert_fails(context, model, pool, NULL, CST_ERROR_ARGUMENT, "split");
     cst_pool_free(context, pool);
     assert_int_equal(cst_pool_from_memory(context, &pool, "test", data, names, 3, MODEL_ROWS,
                                           MODEL_CLASSES, NULL, CST_OUTPUT_PROBABILITY),
@@ -93,7 +93,7 @@ static void the_number_of_classes_must_agree(void **state) {
                                           CST_OUTPUT_PROBABILITY),
                      CST_OK);
     assert_fails(context, model, pool, "test", CST_ERROR_MISMATCH,
-                 "the model has 5 classes and the pool 2");
+                 "the model has 5 classes, but the pool has 2");
     cst_pool_free(context, pool);
     cst_model_free(context, model);
 }
@@ -214,7 +214,7 @@ static void class_names_must_agree_in_order(void **state) {
     cst_pool *pool = NULL;
     assert_int_equal(cst_pool_open(context, &pool, folder, NULL), CST_OK);
     assert_fails(context, model, pool, "corrupted", CST_ERROR_MISMATCH,
-                 "class 1 (counted from 0) is 'dog' in the model and 'crane' in the pool");
+                 "class 1 (counted from 0) is 'dog' in the model, but 'crane' in the pool");
     cst_pool_free(context, pool);
     cst_model_free(context, model);
     remove_pool(folder);

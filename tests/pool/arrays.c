@@ -252,7 +252,7 @@ static void what_is_wrong_is_named(void **state) {
     first[LARGE - 2] = value_at(LARGE - 2, 0) / 8.0;
     a.output = CST_OUTPUT_LOGIT;
     expect(context, cst_pool_from_arrays(context, &pool, &a), CST_ERROR_INPUT,
-           "looks like probabilities");
+           "if these are probabilities");
     static const int64_t folds[SMALL] = {0, 1, -4};
     static const int32_t labels[SMALL] = {0, 1, CLASSES};
     a = describe(&array, SMALL);
@@ -278,7 +278,7 @@ static void what_is_wrong_is_named(void **state) {
     array.type = (cst_number)9;
     a = describe(&array, SMALL);
     expect(context, cst_pool_from_arrays(context, &pool, &a), CST_ERROR_ARGUMENT,
-           "predictions[0] is of an unknown type");
+           "predictions[0] is of an unknown data type");
     assert_null(pool);
     cst_context_free(context);
     free(storage);

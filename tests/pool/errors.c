@@ -59,10 +59,10 @@ static void shapes_that_do_not_go_together(void **state) {
     /* a table, whose rows are counted when it is read, is not compared with itself */
     put_pool(f, "\"classes\": 3,", "", "\"a.csv\"");
     put_text(f, "a.csv", "0.5,0.25,0.25\n0.5,0.25,0.25\n0.5,0.25,0.25\n");
-    expect_error(f, load(f), CST_ERROR_MISMATCH, "a.csv: shape (", ") has 3 rows where ",
+    expect_error(f, load(f), CST_ERROR_MISMATCH, "a.csv: shape (", ") has 3 rows, but ",
                  "y.npy has 4", NULL);
     put_f32(f, "b.npy", good, 2, 3);
-    expect_error(f, load(f), CST_ERROR_MISMATCH, "b.npy: shape (2, 3) has 2 rows where ",
+    expect_error(f, load(f), CST_ERROR_MISMATCH, "b.npy: shape (2, 3) has 2 rows, but ",
                  "y.npy has 4", NULL);
     put_pool(f, "\"classes\": 3,", "", "\"a.npy\"");
     put_f32(f, "a.npy", good, 4, 2);
@@ -104,7 +104,7 @@ static void labels_out_of_range(void **state) {
     expect_error(f, load(f), CST_ERROR_INPUT, "y.npy", "row 2", "label -1", NULL);
     static const int32_t from_one[ROWS] = {1, 3, 2, 1};
     put_i32(f, "y.npy", from_one, ROWS);
-    expect_error(f, load(f), CST_ERROR_INPUT, "y.npy", "row 1", "label 3", "count from 1", NULL);
+    expect_error(f, load(f), CST_ERROR_INPUT, "y.npy", "row 1", "label 3", "start at 1", NULL);
     static const double fractions[ROWS] = {0, 1, 0.5, 2};
     put_npy(f, "y.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (4,)}", fractions,
             sizeof fractions);
@@ -116,7 +116,7 @@ static void label_names(void **state) {
     static const char names[] = "cat\0dog\0birdcow";
     put_pool(f, "\"classes\": [\"cat\", \"dog\", \"bird\"],", "", "\"a.npy\"");
     put_npy(f, "y.npy", "{'descr': '|S4', 'fortran_order': False, 'shape': (4,)}", names, 16);
-    expect_error(f, load(f), CST_ERROR_INPUT, "y.npy", "row 3", "'cow'", "class names", "pool.json",
+    expect_error(f, load(f), CST_ERROR_INPUT, "y.npy", "row 3", "'cow'", "class name", "pool.json",
                  NULL);
     put_npy(f, "y.npy", "{'descr': '|S4', 'fortran_order': False, 'shape': (4,)}",
             "cat\0dog\0birddog", 16);
@@ -164,7 +164,7 @@ static void logits_declared_as_probabilities(void **state) {
     put_pool(f, "\"classes\": 3,", "", "\"a.npy\"");
     put_f32(f, "b.npy", bad, ROWS, CLASSES);
     expect_error(f, load(f), CST_ERROR_INPUT, "b.npy", "row 1", "sums to 3.25", "4 in column 0",
-                 "looks like logits", "\"logit\"", NULL);
+                 "if these are logits", "\"logit\"", NULL);
     memcpy(bad, good, sizeof bad);
     bad[3] = 0.25f;
     put_f32(f, "b.npy", bad, ROWS, CLASSES);
@@ -178,7 +178,7 @@ static void logits_declared_as_probabilities(void **state) {
     put_npy(f, "b.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (4,)}", bad, 16);
     static const int32_t labels[ROWS] = {0, 1, 1, 0};
     put_i32(f, "y.npy", labels, ROWS);
-    expect_error(f, load(f), CST_ERROR_INPUT, "a.npy", "row 0", "50", "looks like logits", NULL);
+    expect_error(f, load(f), CST_ERROR_INPUT, "a.npy", "row 0", "50", "if these are logits", NULL);
 }
 
 static void probabilities_declared_as_logits(void **state) {
@@ -189,7 +189,7 @@ static void probabilities_declared_as_logits(void **state) {
     put_pool(f, "\"classes\": 3, \"output\": \"logit\",", "", "\"a.npy\"");
     put_f32(f, "a.npy", mixed, ROWS, CLASSES);
     expect_error(f, load(f), CST_ERROR_INPUT, "b.npy", "every row (0 to 3)",
-                 "looks like probabilities", "\"probability\"", NULL);
+                 "if these are probabilities", "\"probability\"", NULL);
     put_f32(f, "b.npy", mixed, ROWS, CLASSES);
     expect_ok(f, load(f));
 }
@@ -254,7 +254,7 @@ static void folds_and_groups_of_the_wrong_kind(void **state) {
     expect_error(f, load(f), CST_ERROR_MISMATCH, "f.npy", "3 rows", "y.npy", "4", NULL);
     put_pool(f, "\"classes\": 3,", ", \"folds\": \"f.csv\"", "\"a.npy\"");
     put_text(f, "f.csv", "fold\n0\n1\nx\n1\n");
-    expect_error(f, load(f), CST_ERROR_INPUT, "f.csv", "row 2", "'x'", "whole numbers", NULL);
+    expect_error(f, load(f), CST_ERROR_INPUT, "f.csv", "row 2", "'x'", "integers", NULL);
     static const int32_t negative[4] = {0, 1, -1, 1};
     put_pool(f, "\"classes\": 3,", ", \"folds\": \"f.npy\"", "\"a.npy\"");
     put_i32(f, "f.npy", negative, 4);
@@ -280,7 +280,7 @@ static void broken_and_missing_files(void **state) {
     assert_int_equal(unlink(at(f, "b.npy")), 0);
     assert_int_equal(symlink("/etc/passwd", at(f, "b.npy")), 0);
     expect_error(f, cst_pool_load(f->context, pool, "oof"), CST_ERROR_INPUT, "b.npy",
-                 "leaves the folder", NULL);
+                 "is outside the folder", NULL);
     expect_error(f, cst_pool_load(f->context, pool, "tset"), CST_ERROR_ARGUMENT, "'tset'", NULL);
     cst_pool_free(f->context, pool);
     put_text(f, "pool.json",
@@ -305,7 +305,7 @@ static void links_out_of_a_folder(void **state) {
     put_text(f, "elsewhere/y.csv", "label\n0\n1\n2\n0\n");
     assert_int_equal(symlink(elsewhere, at(f, "preds/oof_b.npy")), 0);
     expect_error(f, cst_pool_open(f->context, &pool, folder, NULL), CST_ERROR_INPUT, "oof_b.npy",
-                 "leaves the folder", elsewhere, NULL);
+                 "is outside the folder", elsewhere, NULL);
     cst_pool_config config = {.outside = 1};
     expect_ok(f, cst_pool_open(f->context, &pool, folder, &config));
     assert_int_equal(cst_pool_members(pool), 2);
@@ -324,7 +324,7 @@ static void links_out_of_a_folder(void **state) {
     assert_int_equal(unlink(at(f, "preds/oof_b.npy")), 0);
     assert_int_equal(symlink(elsewhere, at(f, "preds/oof_b.npy")), 0);
     expect_error(f, cst_pool_load(f->context, pool, "oof"), CST_ERROR_INPUT, "oof_b.npy",
-                 "leaves the folder", NULL);
+                 "is outside the folder", NULL);
     cst_pool_free(f->context, pool);
 }
 
@@ -341,7 +341,7 @@ static void a_manifest_that_leads_out(void **state) {
     put_text(f, "apart/secret", "{\"password-of-the-cellar\": 1}");
     assert_int_equal(symlink(elsewhere, at(f, "found/pool.json")), 0);
     expect_error(f, cst_pool_open(f->context, &pool, folder, NULL), CST_ERROR_INPUT, "pool.json",
-                 "leaves the folder", elsewhere, NULL);
+                 "is outside the folder", elsewhere, NULL);
     assert_null(strstr(cst_last_error(f->context), "cellar"));
     cst_pool_config config = {.outside = 1};
     expect_error(f, cst_pool_open(f->context, &pool, folder, &config), CST_ERROR_INPUT, "pool.json",
@@ -353,11 +353,11 @@ static void a_manifest_that_leads_out(void **state) {
     assert_int_equal(unlink(at(f, "found/pool.json")), 0);
     assert_int_equal(symlink("gone.json", at(f, "found/pool.json")), 0);
     expect_error(f, cst_pool_open(f->context, &pool, folder, NULL), CST_ERROR_IO,
-                 "found/pool.json: cannot be opened", NULL);
+                 "found/pool.json: cannot open the file", NULL);
     assert_int_equal(unlink(at(f, "found/pool.json")), 0);
     assert_int_equal(symlink("pool.json", at(f, "found/pool.json")), 0);
     expect_error(f, cst_pool_open(f->context, &pool, folder, NULL), CST_ERROR_IO,
-                 "found/pool.json: cannot be found", NULL);
+                 "found/pool.json: not found", NULL);
     /* inside, a link is a file like others */
     assert_int_equal(unlink(at(f, "found/pool.json")), 0);
     assert_int_equal(symlink("mine.json", at(f, "found/pool.json")), 0);
@@ -415,7 +415,7 @@ static void no_key_of_a_manifest_leads_out(void **state) {
                                                      "\"predictions\": {\"oof\": \"a.npy\"}}]");
             put_text(f, "pool.json", text);
             expect_error(f, cst_pool_open(f->context, &pool, at(f, "pool.json"), NULL),
-                         CST_ERROR_INPUT, "leaves the", "folder", NULL);
+                         CST_ERROR_INPUT, "outside the", "folder", NULL);
             assert_null(pool);
         }
 }
@@ -445,10 +445,10 @@ static void no_name_of_an_array_leads_out(void **state) {
             assert_int_equal(mkdir(at(f, "m.npz#"), 0700), 0);
         if (i % 2 == 0)
             expect_error(f, cst_pool_load(f->context, pool, "oof"), CST_ERROR_INPUT,
-                         "leaves the folder", NULL);
+                         "is outside the folder", NULL);
         cst_pool_free(f->context, pool);
         expect_error(f, cst_pool_open(f->context, &pool, at(f, "pool.json"), NULL), CST_ERROR_INPUT,
-                     "leaves the folder", NULL);
+                     "is outside the folder", NULL);
         assert_int_equal(remove(at(f, i < 2 ? "m.npz#d" : "m.npz#")), 0);
     }
 }
@@ -460,10 +460,10 @@ static void keys_that_the_callers_task_lacks(void **state) {
     cst_pool_config config = {.task_given = 1, .task = CST_TASK_SEGMENTATION};
     put_pool(f, "\"classes\": 3,", ", \"conditions\": [{}, {}]", "\"a.npy\"");
     expect_error(f, cst_pool_open(f->context, &pool, at(f, "pool.json"), &config), CST_ERROR_INPUT,
-                 "splits.oof.conditions does not belong to a pool of task 'segmentation'", NULL);
+                 "splits.oof.conditions is not supported in pools of task 'segmentation'", NULL);
     config.task = CST_TASK_REGRESSION;
     expect_error(f, cst_pool_open(f->context, &pool, at(f, "pool.json"), &config), CST_ERROR_INPUT,
-                 "classes does not belong to a pool of task 'regression'", NULL);
+                 "classes is not supported in pools of task 'regression'", NULL);
     assert_null(pool);
 }
 
@@ -477,7 +477,7 @@ static void one_class_is_none(void **state) {
     put_f32(f, "a.npy", (const float[ROWS]){1, 1, 1, 1}, ROWS, 1);
     (void)strcpy(path, at(f, "a.npy"));
     expect_error(f, cst_pool_open_files(f->context, &pool, paths, 1, &config), CST_ERROR_ARGUMENT,
-                 "1 class was asked for; a classification has at least 2", NULL);
+                 "1 class was requested, but a classification has at least 2", NULL);
     assert_null(pool);
 }
 
@@ -490,9 +490,9 @@ static void names_that_no_model_holds(void **state) {
     put_f32(f, "a\xff.npy", good, ROWS, CLASSES);
     (void)strcpy(path, at(f, "a\xff.npy"));
     expect_error(f, cst_pool_open(f->context, &pool, f->folder, NULL), CST_ERROR_INPUT,
-                 "/a?.npy: a member is called after its file", "no UTF-8", "rename", NULL);
+                 "/a?.npy: members are named after their files", "not valid UTF-8", "rename", NULL);
     expect_error(f, cst_pool_open_files(f->context, &pool, paths, 1, NULL), CST_ERROR_INPUT,
-                 "/a?.npy: a member is called after its file", NULL);
+                 "/a?.npy: members are named after their files", NULL);
     static const char *const classes[] = {"cat", "dog", "\xc3"};
     static const char *const names[] = {"a"};
     cst_array array = {.data = good, .row_step = 12, .column_step = 4};
@@ -503,7 +503,7 @@ static void names_that_no_model_holds(void **state) {
                               .names = names,
                               .class_names = classes};
     expect_error(f, cst_pool_from_arrays(f->context, &pool, &arrays), CST_ERROR_INPUT,
-                 "class_names[2]", "no UTF-8", NULL);
+                 "class_names[2]", "not valid UTF-8", NULL);
     assert_null(pool);
 }
 
@@ -558,7 +558,7 @@ static void memory_that_is_not_usable(void **state) {
     expect_error(f,
                  cst_pool_from_memory(f->context, &pool, "oof", members, names, 1, ROWS, CLASSES,
                                       NULL, CST_OUTPUT_LOGIT),
-                 CST_ERROR_INPUT, "a: ", "looks like probabilities", NULL);
+                 CST_ERROR_INPUT, "a: ", "if these are probabilities", NULL);
     expect_error(f,
                  cst_pool_from_memory(f->context, &pool, "oof", members, names, 1, ROWS, 1, NULL,
                                       CST_OUTPUT_LOGIT),

@@ -196,8 +196,8 @@ static void given_folds_are_checked(void **state) {
     assert_int_equal(cst_folds_check(context, good, labels, 6), CST_OK);
     assert_int_equal(cst_folds_count(good, 6), 3);
     assert_int_equal(cst_notice_count(context), 2);
-    assert_non_null(strstr(cst_notice_at(context, 0), "class 2: all rows in one fold"));
-    assert_non_null(strstr(cst_notice_at(context, 1), "class 1: no row in at least one"));
+    assert_non_null(strstr(cst_notice_at(context, 0), "class 2: all rows are in one fold"));
+    assert_non_null(strstr(cst_notice_at(context, 1), "class 1: at least one of the"));
 }
 
 int suite_folds(void) {

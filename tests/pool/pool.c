@@ -214,7 +214,7 @@ static void the_order_is_that_of_the_labels(void **state) {
     config.labels = strcpy(paths[0], at(f, "plain.csv"));
     expect_ok(f, cst_pool_open_files(f->context, &pool, both + 1, 1, &config));
     expect_error(f, cst_pool_load(f->context, pool, "oof"), CST_ERROR_MISMATCH, "b.csv",
-                 "plain.csv", "have none", NULL);
+                 "plain.csv", "have no ids", NULL);
     cst_pool_free(f->context, pool);
     /* The index of a data frame says no more than the order does. */
     put_text(f, "b.csv", ",p0,p1\n0,0.5,0.5\n1,0.75,0.25\n");

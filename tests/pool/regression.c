@@ -110,7 +110,7 @@ static void tables_are_joined_by_id_and_name(void **state) {
     assert_string_equal(cst_pool_class_name(pool, 1), "v");
     cst_pool_free(f->context, pool);
     put_text(f, "y.csv", "id,v,w\np,10,1\nq,20,2\nr,30,3\n");
-    expect_load_error(f, CST_ERROR_MISMATCH, "y.csv", "column 'w' is not an output");
+    expect_load_error(f, CST_ERROR_MISMATCH, "y.csv", "column 'w' does not name an output");
     put_text(f, "y.csv", "id,v,u\np,10,1\nq,20,2\ns,30,3\n");
     expect_load_error(f, CST_ERROR_MISMATCH, "a.csv", "'r'");
 }
@@ -130,7 +130,7 @@ static void what_is_wrong_is_named(void **state) {
     put_f64(f, "y.npy", wrong, ROWS, OUTPUTS);
     expect_load_error(f, CST_ERROR_INPUT, "y.npy", "row 3, column 0 is -infinity");
     put_f64(f, "y.npy", truth, ROWS, 1);
-    expect_load_error(f, CST_ERROR_MISMATCH, "y.npy", "1 outputs, where the predictions have 2");
+    expect_load_error(f, CST_ERROR_MISMATCH, "y.npy", "1 outputs, but the predictions have 2");
     put_f64(f, "y.npy", truth, 3, OUTPUTS);
     expect_load_error(f, CST_ERROR_MISMATCH, "a.npy", "4 rows");
     put_pool(f, "\"outputs\": 3,", "y.npy");
@@ -146,7 +146,7 @@ static void what_is_wrong_is_named(void **state) {
     const double large[2] = {1e39, 1};
     put_f64(f, "a.npy", large, 1, 2);
     put_f64(f, "y.npy", truth, 1, 2);
-    expect_load_error(f, CST_ERROR_INPUT, "a.npy", "more than float32 holds");
+    expect_load_error(f, CST_ERROR_INPUT, "a.npy", "too large for float32; use");
 }
 
 /* Ten rows of each stretch of the ranks, in five folds: two or so in each. */

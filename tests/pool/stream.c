@@ -245,7 +245,7 @@ static void a_file_that_shrinks_later_is_an_error(void **state) {
     expect_error(f, cst_view_rows(f->context, &disk, 0, 0, 10, rows, &found), CST_ERROR_IO, "a.npy",
                  "changed while it was being read", NULL);
     expect_error(f, cst_view_rows(f->context, &disk, 0, 5000, 10, rows, &found), CST_ERROR_IO,
-                 "a.npy", "changed meanwhile", NULL);
+                 "a.npy", "change in the meantime?", NULL);
     cst_pool_free(f->context, pool);
 }
 

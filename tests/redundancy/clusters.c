@@ -315,7 +315,7 @@ static void caps_and_constant_members(void **state) {
     rule.cap_cost[0] = 3;
     rule.cost[0] = dear;
     assert_int_equal(cst_project(context, s, 5, risk, &rule, &p), CST_ERROR_INPUT);
-    assert_non_null(strstr(cst_last_error(context), "cheapest costs 4; raise the cap"));
+    assert_non_null(strstr(cst_last_error(context), "cheapest has 4; raise the limit"));
     assert_null(p.kept);
     /* Two caps at once; alone, a cap is on each member and no redundancy hides one behind it. */
     const double slow[] = {1, 1, 9, 9, 1};
@@ -327,7 +327,7 @@ static void caps_and_constant_members(void **state) {
     cst_projection_free(context, &p);
     rule.cap_cost[0] = 0.5;
     assert_int_equal(cst_project(context, s, 5, risk, &rule, &p), CST_ERROR_INPUT);
-    assert_non_null(strstr(cst_last_error(context), "at once"));
+    assert_non_null(strstr(cst_last_error(context), "within both"));
     rule = (cst_projection_rule){.tau = 0.05, .each_alone = true, .cap_cost = {4}, .cost = {cost}};
     assert_int_equal(cst_project(context, s, 5, risk, &rule, &p), CST_OK);
     assert_int_equal(p.kept_count, 1); /* 0 is too dear, so that 1 stands, and for the others */

@@ -139,11 +139,12 @@ static void cases_without_masks_have_names_and_groups(void **state) {
     expect_error(f, load_test(f, &pool, "\"folds\": \"gone.npy\"", "a.npy"), CST_ERROR_IO,
                  "gone.npy", NULL);
     expect_error(f, load_test(f, &pool, "\"ids\": \"few.csv\"", "a.npy"), CST_ERROR_MISMATCH,
-                 "few.csv: has 2 ids where ", "a.npy", NULL);
+                 "few.csv: has 2 ids, but ", "a.npy", NULL);
     assert_int_equal(mkdir(at(f, "maps"), 0700), 0);
     put_text(f, "maps/c.npy", "");
     expect_error(f, load_test(f, &pool, "\"ids\": \"ids.csv\"", "maps"), CST_ERROR_INPUT,
-                 "ids.csv: ids name the cases of an array", "maps are named by their files", NULL);
+                 "ids.csv: ids are for the cases of an array", "maps are named by their files",
+                 NULL);
     cst_pool_free(f->context, pool);
 }
 

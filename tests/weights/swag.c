@@ -86,7 +86,7 @@ static void averages(void **state) {
     expect_ok(f, cst_swa_average(f->context, STEP_PATHS + 4, 2, four, four));
     expect_same_bytes(four, continued);
     expect_error(f, cst_swa_average(f->context, STEP_PATHS, 1, STEP_PATHS[1], six), CST_ERROR_INPUT,
-                 "step1.safetensors: is no running average", NULL);
+                 "step1.safetensors: not a running average", NULL);
 }
 
 static void fitted(void **state) {
@@ -116,7 +116,7 @@ static void made_of(void **state) {
     assert_int_equal(checkpoints, 4);
     assert_int_equal(rank, 0);
     expect_error(f, cst_weights_made_of(f->context, STEP_PATHS[0], &checkpoints, NULL),
-                 CST_ERROR_INPUT, "step0.safetensors: is no running average", NULL);
+                 CST_ERROR_INPUT, "step0.safetensors: not a running average", NULL);
     const char *paths[] = {SERIES "swag.safetensors", SERIES "swag.safetensors"};
     static const char words[] = "swag.safetensors: is a distribution over weights (SWAG), not a "
                                 "checkpoint";
@@ -183,7 +183,7 @@ static void scale_and_count(void **state) {
     values_of(f, model, "mean.conv.weight", mean, 30);
     assert_memory_equal(drawn, mean, sizeof mean);
     expect_error(f, cst_swag_sample(f->context, model, 1, 0.5, 1, -1, many), CST_ERROR_IO,
-                 "exists already", NULL);
+                 "already exists", NULL);
 }
 
 /* ---- the distribution of draws ---- */
@@ -414,7 +414,7 @@ static void arguments(void **state) {
     copy_path(path, at(f, "out"));
     const char *model = SERIES "swag.safetensors";
     expect_error(f, cst_swag_fit(f->context, STEP_PATHS, 1, 0, path), CST_ERROR_ARGUMENT,
-                 "two and more", NULL);
+                 "at least two", NULL);
     expect_error(f, cst_swag_fit(f->context, STEP_PATHS, 3, 1, path), CST_ERROR_ARGUMENT, "rank",
                  NULL);
     expect_error(f, cst_swag_fit(f->context, STEP_PATHS, 3, -1, path), CST_ERROR_ARGUMENT, "rank",
@@ -428,13 +428,13 @@ static void arguments(void **state) {
     expect_error(f, cst_swag_sample(f->context, model, 1, 0.5, 1, 1, path), CST_ERROR_ARGUMENT,
                  "rank", NULL);
     expect_error(f, cst_swag_sample(f->context, model, 1, 0.5, 1, 4, path), CST_ERROR_ARGUMENT,
-                 "4 columns of deviations are asked for, and it has 3", NULL);
+                 "4 columns of deviations were requested, but it has 3", NULL);
     expect_error(f, cst_swag_sample(f->context, STEP_PATHS[0], 1, 0.5, 1, -1, path),
-                 CST_ERROR_FORMAT, "is no SWAG file", NULL);
+                 CST_ERROR_FORMAT, "not a SWAG file", NULL);
     expect_error(f, cst_swag_fit(f->context, STEP_PATHS, 3, 2, "/dev/null"), CST_ERROR_UNSUPPORTED,
-                 "/dev/null: is no file but a pipe or device", NULL);
+                 "/dev/null: is a pipe or device", NULL);
     expect_ok(f, cst_swag_fit(f->context, STEP_PATHS, 3, 20, path));
-    assert_non_null(strstr(f->said[f->notices - 1], "a rank of 20 needs as many checkpoints"));
+    assert_non_null(strstr(f->said[f->notices - 1], "a rank of 20 needs that many checkpoints"));
     cst_report *report = NULL;
     char *json = NULL;
     expect_ok(f, cst_report_new(f->context, "swag", &report));
@@ -442,7 +442,7 @@ static void arguments(void **state) {
     expect_ok(f, cst_report_json(f->context, report, &json));
     const char *list = strstr(json, "\"notices\": [");
     assert_non_null(list);
-    assert_non_null(strstr(list, "a rank of 20 needs as many checkpoints"));
+    assert_non_null(strstr(list, "a rank of 20 needs that many checkpoints"));
     cst_free(f->context, json);
     cst_report_free(f->context, report);
     expect_metadata(f, path, "corestack.swag.rank", "3");
@@ -466,8 +466,8 @@ static void numbers_that_are_refused(void **state) {
     const double far[] = {1, 3e20};
     make_two(f, numbered(f, "b", 1), x, far);
     expect_error(f, cst_swag_fit(f->context, list, 2, 0, out), CST_ERROR_INPUT,
-                 "tensor 'b': the variance of element 1 is beyond the largest number of F32, in "
-                 "which it is kept: the checkpoints are too far apart; leave out",
+                 "tensor 'b': the variance of element 1 exceeds the range of F32, in which it is "
+                 "stored: the checkpoints are too far apart; leave out",
                  NULL);
     /* F64 whose distance, or its square, is beyond F32 or even F64; what is wrong is not the dtype.
      */
@@ -481,12 +481,12 @@ static void numbers_that_are_refused(void **state) {
             end(f, w);
         }
         expect_error(f, cst_swag_fit(f->context, list, 2, 0, out), CST_ERROR_INPUT,
-                     "tensor 'w': the variance of element 0 is beyond the largest number of F32",
-                     NULL);
+                     "tensor 'w': the variance of element 0 exceeds the range of F32", NULL);
         assert_null(strstr(cst_last_error(f->context), "wider"));
         expect_error(f, cst_swag_fit(f->context, list, 2, 2, out), CST_ERROR_INPUT,
-                     i == 0 ? "the variance of element 0 is beyond"
-                            : "the deviation of element 0 is beyond the largest number of F32",
+                     i == 0 ? "the variance of element 0 exceeds"
+                            : "the deviation of element 0 exceeds the range of F32, in which it is "
+                              "stored: the checkpoints are too far apart; leave out those of a",
                      NULL);
     }
     assert_int_equal(access(out, F_OK), -1);
@@ -514,9 +514,9 @@ typedef struct hostile {
 static const hostile HOSTILE[] = {
     {"2", "5", "0", MEAN_VARIANCE, {{2}, {2}}, {1, 1}, 1, CST_ERROR_UNSUPPORTED, "version '2'"},
     {"1", "1", "0", MEAN_VARIANCE, {{2}, {2}}, {1, 1}, 1, CST_ERROR_FORMAT, "1 checkpoints"},
-    {"1", "5", "9", MEAN_VARIANCE, {{2}, {2}}, {1, 1}, 1, CST_ERROR_FORMAT, "a rank of 9"},
-    {"1", "5", "1", MEAN_VARIANCE, {{2}, {2}}, {1, 1}, 1, CST_ERROR_FORMAT, "a rank of 1"},
-    {"1", "5", "-2", MEAN_VARIANCE, {{2}, {2}}, {1, 1}, 1, CST_ERROR_FORMAT, "a rank of -2"},
+    {"1", "5", "9", MEAN_VARIANCE, {{2}, {2}}, {1, 1}, 1, CST_ERROR_FORMAT, "rank 9"},
+    {"1", "5", "1", MEAN_VARIANCE, {{2}, {2}}, {1, 1}, 1, CST_ERROR_FORMAT, "rank 1"},
+    {"1", "5", "-2", MEAN_VARIANCE, {{2}, {2}}, {1, 1}, 1, CST_ERROR_FORMAT, "rank -2"},
     {"1",
      "99999999999999999999",
      "0",
@@ -526,7 +526,7 @@ static const hostile HOSTILE[] = {
      1,
      CST_ERROR_FORMAT,
      "9999 checkpoints"},
-    {"1", "9000", "5000", MEAN_VARIANCE, {{2}, {2}}, {1, 1}, 1, CST_ERROR_FORMAT, "of 5000,"},
+    {"1", "9000", "5000", MEAN_VARIANCE, {{2}, {2}}, {1, 1}, 1, CST_ERROR_FORMAT, "rank 5000,"},
     {"1",
      "5",
      "0",
@@ -536,8 +536,8 @@ static const hostile HOSTILE[] = {
      {1, 1},
      1,
      CST_ERROR_FORMAT,
-     "has a name that no tensor may"},
-    {"1", "5", "", MEAN_VARIANCE, {{2}, {2}}, {1, 1}, 1, CST_ERROR_FORMAT, "a rank of ,"},
+     "has a name that is not allowed"},
+    {"1", "5", "", MEAN_VARIANCE, {{2}, {2}}, {1, 1}, 1, CST_ERROR_FORMAT, "rank ,"},
     {"1",
      "5",
      NULL,
@@ -575,7 +575,7 @@ static const hostile HOSTILE[] = {
      {1, 1},
      1,
      CST_ERROR_FORMAT,
-     "tensor 'variance.w' is not of F32"},
+     "tensor 'variance.w' does not have dtype F32"},
     {"1",
      "5",
      "0",
@@ -584,7 +584,7 @@ static const hostile HOSTILE[] = {
      {1, 1},
      1,
      CST_ERROR_FORMAT,
-     "tensor 'variance.w' has another shape"},
+     "tensor 'variance.w' does not have the shape"},
     {"1",
      "5",
      "2",
@@ -594,7 +594,7 @@ static const hostile HOSTILE[] = {
      {1, 1, 2},
      1,
      CST_ERROR_FORMAT,
-     "tensor 'deviation.w' has another shape"},
+     "tensor 'deviation.w' does not have the shape"},
     {"1",
      "5",
      "2",
@@ -604,7 +604,7 @@ static const hostile HOSTILE[] = {
      {1, 1, 1},
      1,
      CST_ERROR_FORMAT,
-     "tensor 'deviation.w' has another shape"},
+     "tensor 'deviation.w' does not have the shape"},
     {"1",
      "5",
      "0",
@@ -644,7 +644,7 @@ static const hostile HOSTILE[] = {
      {1, 1, 1},
      1,
      CST_ERROR_FORMAT,
-     "tensor 'copied.x' is of another dtype"},
+     "tensor 'copied.x' does not have the dtype"},
     {"1",
      "5",
      "0",
@@ -654,7 +654,7 @@ static const hostile HOSTILE[] = {
      {1, 1},
      1,
      CST_ERROR_FORMAT,
-     "tensor 'mean.w' is of another dtype"},
+     "tensor 'mean.w' does not have the dtype"},
     {"1", "5", "0", {"w"}, {F32}, {{2}}, {1}, 1, CST_ERROR_FORMAT, "without parameters"},
     {"1",
      "5",
@@ -683,7 +683,7 @@ static const hostile HOSTILE[] = {
      {1, 1},
      65000,
      CST_ERROR_NUMERIC,
-     "beyond the largest number of F16"},
+     "exceeds the range of F16"},
 };
 
 static void make_hostile(fixture *f, const hostile *h, const char *path) {

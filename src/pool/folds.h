@@ -1,6 +1,6 @@
 /*
  * Folds as the code sees them: the public makers and checks, and the count of a checked vector.
- * Stage S0; method.md section 0.
+ * Stage S0; docs/method.md#s0-rows-folds-ids.
  */
 #ifndef CST_POOL_FOLDS_H
 #define CST_POOL_FOLDS_H

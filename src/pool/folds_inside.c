@@ -1,6 +1,6 @@
 /*
  * Folds for the rows that a fold leaves: what is chosen inside of an evaluation is chosen on these.
- * Stage S0; method.md section 0.
+ * Stage S0; docs/method.md#s0-rows-folds-ids.
  */
 #include "pool/folds.h"
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Checks what git holds: no white space at line ends, a newline at the end of each text file, no file above 2 MB,
-# nothing that a build made, scripts that parse; that numbers as text go through src/base/number.c.
+# nothing that a build made, scripts that parse; that numbers as text go through src/base/number.c; that pages and anchors
+# cited in sources (docs/method.md#s4-blend) exist.
 # Whole lists at a time: a process for every file takes longer than all else.
 set -eu
 cd "$(dirname "$0")/.."
@@ -46,6 +47,24 @@ done <"$work/scripts"
 grep -E '^src/.*\.[ch]$' "$work/all" | grep -vx src/base/number.c >"$work/sources" || true
 of "$work/sources" grep -nHE '(^|[^_[:alnum:]])(v?sn?printf|v?[fd]?printf|strto(d|f|ld)|atof|v?f?s?scanf)\(' |
     sed -E 's/^([^:]*):/\1: follows the locale; use cst_snprintf and cst_strtod (base\/number.h): /' >"$work/found" || true
+refuse "$work/found"
+
+# The anchor of a heading is its text in lower case, with hyphens for spaces, without punctuation.
+grep -E '^docs/[^/]*\.md$' "$work/all" >"$work/pages" || true
+of "$work/pages" awk '{ fence = FNR == 1 ? 0 : fence }
+    FNR == 1 { print FILENAME }
+    /^```/ { fence = !fence }
+    /^#+ / && !fence {
+        sub(/^#+ /, "")
+        text = tolower($0)
+        gsub(/[^-a-z0-9_ ]/, "", text)
+        gsub(/ /, "-", text)
+        print FILENAME "#" text
+    }' | sort -u >"$work/anchors"
+grep -E '^(src|include|cli)/.*\.[ch]$' "$work/all" >"$work/sources" || true
+of "$work/sources" grep -noHE 'docs/[a-z-]+\.md(#[a-z0-9_-]+)?' | awk -F: -v anchors="$work/anchors" '
+    BEGIN { while ((getline line < anchors) > 0) known[line] = 1 }
+    !($3 in known) { print $1 ":" $2 ": " $3 " does not exist" }' >"$work/found" || true
 refuse "$work/found"
 
 # Text files that are not empty. Golden files hold what a program printed, byte for byte; inputs of the fuzz targets, and

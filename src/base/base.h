@@ -1,8 +1,7 @@
 /*
  * The ground floor: errors, notices, checked allocation, parallel loops over fixed blocks, random
  * numbers. Every folder may include it; it includes nothing of ours but the public context header.
- * Section: "one idea carries memory bounds, reproducibility and distribution"
- * (docs/architecture.md).
+ * docs/architecture.md#sums-over-fixed-blocks.
  */
 #ifndef CST_BASE_H
 #define CST_BASE_H

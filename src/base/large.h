@@ -1,7 +1,7 @@
 /*
  * Large arrays under a memory budget: what does not fit in three eighths of it lives in unlinked
  * temporary files that are mapped, and leaves memory when the process grows beyond its budget.
- * Behind cst_alloc; nobody else needs to know. Section: docs/architecture.md, "Memory".
+ * Behind cst_alloc; nobody else needs to know. docs/architecture.md#memory.
  */
 #ifndef CST_LARGE_H
 #define CST_LARGE_H

@@ -1,7 +1,7 @@
 /*
  * Numbers as text in the C locale, thread by thread.
  * Used by every reader, writer and message.
- * Section: "Numbers as text" (docs/architecture.md).
+ * docs/architecture.md#numbers-as-text.
  */
 #define _XOPEN_SOURCE 700 /* newlocale, uselocale */
 

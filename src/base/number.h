@@ -1,7 +1,7 @@
 /*
  * Numbers as text, with a decimal point whatever locale the program has set: reading, printing.
  * Every number that the library reads or writes goes through here (scripts/check_tree.sh looks).
- * Section: "Numbers as text" (docs/architecture.md).
+ * docs/architecture.md#numbers-as-text.
  */
 #ifndef CST_NUMBER_H
 #define CST_NUMBER_H

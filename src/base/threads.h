@@ -1,7 +1,7 @@
 /*
  * The threads of a context: started when a parallel loop first wants them, asleep between loops,
  * joined when the context is freed. Under the parallel loops of parallel.c; nobody else uses them.
- * Section: docs/architecture.md, "Threads".
+ * docs/architecture.md#threads.
  */
 #ifndef CST_BASE_THREADS_H
 #define CST_BASE_THREADS_H

@@ -1,7 +1,7 @@
 /*
  * Checks UTF-8 by the table of well-formed sequences (The Unicode Standard, table 3-7): no overlong
  * forms, no surrogates, nothing beyond U+10FFFF. Under the readers of files that hold names.
- * docs/model-format.md, "Strings".
+ * docs/model-format.md#strings.
  */
 #include "base/utf8.h"
 

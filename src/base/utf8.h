@@ -1,7 +1,7 @@
 /*
  * UTF-8: which bytes are characters, which of them may stand in a name, and which are never printed
- * as they are. Under the readers of names, the report and every message. docs/model-format.md,
- * "Strings".
+ * as they are. Under the readers of names, the report and every message.
+ * docs/model-format.md#strings.
  */
 #ifndef CST_BASE_UTF8_H
 #define CST_BASE_UTF8_H

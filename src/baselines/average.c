@@ -1,5 +1,5 @@
 /*
- * The uniform average of all members. A baseline beside the stack. method.md section 8.
+ * The uniform average of all members. A baseline beside the stack. docs/baselines.md#definitions.
  */
 #include "baselines/baselines.h"
 

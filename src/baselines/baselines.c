@@ -1,6 +1,6 @@
 /*
  * The table of baselines: finding one by its name, fitting it, predicting with it.
- * method.md section 8.
+ * docs/baselines.md#definitions.
  */
 #include "baselines/baselines.h"
 

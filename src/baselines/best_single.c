@@ -1,5 +1,5 @@
 /*
- * The member with the least out-of-fold NLL, used alone. method.md section 8.
+ * The member with the least out-of-fold NLL, used alone. docs/baselines.md#definitions.
  */
 #include "baselines/baselines.h"
 

@@ -1,7 +1,7 @@
 /*
  * Greedy ensemble selection as AutoGluon runs it, 25 rounds and seed 0, on the log loss, the top-1
  * error or the Brier score. Baselines beside the stack. Paper: "greedy hill climbing" in section
- * "Experimental Setup"; method.md section 8; Caruana et al. (2004).
+ * "Experimental Setup"; docs/baselines.md#definitions; Caruana et al. (2004).
  */
 #include "baselines/baselines.h"
 

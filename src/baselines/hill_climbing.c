@@ -1,7 +1,7 @@
 /*
  * Hill climbing with negative weights, as users of competitions blend. A baseline beside the stack.
  * Paper: "greedy hill climbing" in section "Experimental Setup" names Caruana et al. (2004), which
- * is greedy.c; this is the practice that goes by the name today. method.md section 8.
+ * is greedy.c; this is the practice that goes by the name today. docs/baselines.md#definitions.
  */
 #include "baselines/baselines.h"
 

@@ -1,7 +1,8 @@
 /*
  * The log-linear pool of all members, without selection and without a calibration behind it. A
  * baseline beside the stack, which is built on the same pool. Paper: section "Laplace-Approximate
- * Bayesian Blender" leaves the family of meta-learners open; method.md sections 5 and 8.
+ * Bayesian Blender" leaves the family of meta-learners open; docs/method.md#s4-blend and
+ * docs/baselines.md#definitions.
  */
 #include "baselines/baselines.h"
 

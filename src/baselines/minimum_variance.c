@@ -1,7 +1,7 @@
 /*
  * The convex mixture whose residuals vary least: the paper's optimal blending applied to the
- * members themselves. A baseline beside the stack. Paper: theorem "Optimal blending"; method.md
- * sections 5 and 8.
+ * members themselves. A baseline beside the stack. Paper: theorem "Optimal blending";
+ * docs/method.md#s4-blend and docs/baselines.md#definitions.
  */
 #include "baselines/baselines.h"
 

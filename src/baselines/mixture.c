@@ -1,5 +1,5 @@
 /*
- * The linear mixture of the members, which most baselines predict. method.md section 8.
+ * The linear mixture of the members, which most baselines predict. docs/baselines.md#definitions.
  */
 #include "baselines/baselines.h"
 

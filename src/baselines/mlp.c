@@ -1,6 +1,7 @@
 /*
  * The `mlp` baseline: a small neural network on the log-probabilities of all members. Beside the
- * stack. Paper: "Neural meta-learners", which excludes it since it overfits; method.md section 8.
+ * stack. Paper: "Neural meta-learners", which excludes it since it overfits;
+ * docs/baselines.md#definitions.
  *
  * The paper says "a three-layer MLP with dropout" and nothing more; since it calls its gate, which
  * has one hidden layer, a 2-layer MLP, this one has two. Width, dropout rate and optimiser are

@@ -1,7 +1,7 @@
 /*
  * The average of all members weighted by their accuracies. A baseline beside the stack. The paper
  * names performance-weighted averaging in section "Experimental Setup" and leaves the formula open;
- * method.md section 8.
+ * docs/baselines.md#definitions.
  */
 #include "baselines/baselines.h"
 

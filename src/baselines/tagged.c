@@ -1,7 +1,7 @@
 /*
  * Averages over members that the manifest tags as parts of an ensemble: deep ensembles, snapshots,
  * MC dropout, model soups and SWAG. Baselines beside the stack, which apply where such members are
- * in the pool. Paper: section "Experimental Setup"; method.md section 8.
+ * in the pool. Paper: section "Experimental Setup"; docs/baselines.md#definitions.
  */
 #include "baselines/tagged.h"
 

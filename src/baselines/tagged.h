@@ -1,7 +1,7 @@
 /*
  * Groups of members that the manifest tags as parts of one ensemble, for any task: which members
  * belong together and what each weighs in their mean. Beside the stack. Paper: section
- * "Experimental Setup"; method.md section 8.
+ * "Experimental Setup"; docs/baselines.md#definitions.
  */
 #ifndef CST_BASELINES_TAGGED_H
 #define CST_BASELINES_TAGGED_H

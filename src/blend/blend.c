@@ -1,6 +1,7 @@
 /*
  * Blend weights by each rule: Laplace, inverse RMSE, minimum variance, greedy, uniform. Stage S4.
- * Paper: "Laplace-Approximate Bayesian Blender", theorem "Optimal blending"; method.md section 5.
+ * Paper: "Laplace-Approximate Bayesian Blender", theorem "Optimal blending";
+ * docs/method.md#s4-blend.
  */
 #include "blend/blend.h"
 

@@ -1,7 +1,7 @@
 /*
  * Blending: convex weights for M meta-learners (or members) from their out-of-fold probabilities,
  * losses and curvatures. Stage S4. Paper: sections "Laplace-Approximate Bayesian Blender" and
- * theorem "Optimal blending"; method.md section 5.
+ * theorem "Optimal blending"; docs/method.md#s4-blend.
  */
 #ifndef CST_BLEND_H
 #define CST_BLEND_H

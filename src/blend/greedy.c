@@ -1,6 +1,7 @@
 /*
  * Greedy ensemble selection on the log loss, reproducing AutoGluon's float32 arithmetic where it
- * can decide. A blend rule of stage S4 and a baseline. method.md section 5; Caruana et al. (2004).
+ * can decide. A blend rule of stage S4 and a baseline. docs/method.md#s4-blend; Caruana et al.
+ * (2004).
  *
  * The loss of an average is the mean of log S - log T, T its true-class probability and S the sum
  * of its row. T needs one column of a member, which is kept; S is 1 but for rounding, and its

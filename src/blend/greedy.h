@@ -1,7 +1,7 @@
 /*
  * Greedy ensemble selection with replacement (Caruana et al. 2004) on the log loss, the top-1 error
  * or the Brier score, giving the result of AutoGluon's EnsembleSelection for float32 predictions. A
- * blend rule of stage S4 and three baselines. method.md section 5.
+ * blend rule of stage S4 and three baselines. docs/method.md#s4-blend.
  */
 #ifndef CST_BLEND_GREEDY_H
 #define CST_BLEND_GREEDY_H

@@ -1,8 +1,8 @@
 /*
  * Greedy ensemble selection on the top-1 error or the Brier score, and on the log loss of rows that
  * count by weights, with the rounds, the rounding and the float32 arithmetic of greedy.c. Baselines
- * beside the stack. method.md section 8; Caruana et al. (2004), whose library of metrics this
- * follows.
+ * beside the stack. docs/baselines.md#definitions; Caruana et al. (2004), whose library of metrics
+ * this follows.
  */
 #include "blend/greedy.h"
 #include "blend/greedy_rounds.h"

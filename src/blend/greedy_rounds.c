@@ -1,7 +1,7 @@
 /*
  * The rounds of greedy selection, apart from the loss: draws among ties, rounding, the cut at the
- * first minimum. A blend rule of stage S4 and several baselines. method.md section 5; Caruana et
- * al. (2004).
+ * first minimum. A blend rule of stage S4 and several baselines. docs/method.md#s4-blend; Caruana
+ * et al. (2004).
  */
 #include "blend/greedy_rounds.h"
 

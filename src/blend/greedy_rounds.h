@@ -1,6 +1,6 @@
 /*
  * What greedy selection does round by round whatever the loss, as AutoGluon's EnsembleSelection
- * does it. Behind greedy.h, which the other stages use. method.md section 5.
+ * does it. Behind greedy.h, which the other stages use. docs/method.md#s4-blend.
  */
 #ifndef CST_BLEND_GREEDY_ROUNDS_H
 #define CST_BLEND_GREEDY_ROUNDS_H

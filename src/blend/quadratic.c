@@ -1,7 +1,7 @@
 /*
  * Non-negative quadratic programs of a few variables, by the active-set method of Lawson and
  * Hanson. The inner step of stacking and of minimum-variance weights in stage S4.
- * method.md section 5.
+ * docs/method.md#s4-blend.
  */
 #include "blend/blend.h"
 

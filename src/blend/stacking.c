@@ -1,7 +1,7 @@
 /*
  * Convex weights that minimise the NLL of the linear mixture, by sequential quadratic programming
  * on w >= 0 (the sum comes out as 1 because the objective carries it). A blend rule of stage S4.
- * method.md section 5; Kim, Carbonetto, Stephens and Anitescu (2020).
+ * docs/method.md#s4-blend; Kim, Carbonetto, Stephens and Anitescu (2020).
  */
 #include "blend/blend.h"
 

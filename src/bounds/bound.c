@@ -1,6 +1,6 @@
 /*
  * cst_bound: what a stack does on a split that it was not fitted on, and every certificate of it.
- * After a fit. Paper: appendix; method.md section 10.
+ * After a fit. Paper: appendix; docs/bounds.md#the-bounds.
  */
 #include "bounds/bound.h"
 

@@ -1,6 +1,6 @@
 /*
  * Certificates of probabilities: prediction sets, the calibration error, binned confidences. Parts
- * of cst_bound. method.md section 10.
+ * of cst_bound. docs/bounds.md#the-bounds.
  */
 #include "bounds/bound.h"
 #include "bounds/calibration_bound.h"

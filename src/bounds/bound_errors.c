@@ -1,6 +1,6 @@
 /*
  * Certificates of errors: of the stack by its errors on held-out rows, of votes of its members by
- * PAC-Bayes. Parts of cst_bound. method.md section 10.
+ * PAC-Bayes. Parts of cst_bound. docs/bounds.md#the-bounds.
  */
 #include "bounds/bound.h"
 #include "bounds/pac_bayes.h"

@@ -1,6 +1,6 @@
 /*
  * What the paper says of the pool at hand: its clusters and spectrum, and its PAC-Bayes bound.
- * Parts of cst_bound. Paper: appendix; method.md section 10.
+ * Parts of cst_bound. Paper: appendix; docs/bounds.md#the-papers-quantities.
  */
 #include "bounds/bound.h"
 #include "bounds/pac_bayes.h"

@@ -1,7 +1,6 @@
 /*
  * Whether bounds can be valid on a split: rows that are independent draws, which the model was not
- * fitted on, whatever their split is called. A part of cst_bound. docs/bounds.md, "Rows of the
- * fit".
+ * fitted on, whatever their split is called. A part of cst_bound. docs/bounds.md#rows-of-the-fit.
  */
 #include "bounds/bound.h"
 #include "model/seen_rows.h"

@@ -1,7 +1,7 @@
 /*
  * Blending weights and their variance, and how far ridge weights move: on the split, beside what
  * the paper says of them. Parts of cst_bound. Paper: appendix, "Stability of Regularized
- * Meta-Learning" and "Optimal blending"; method.md section 10.
+ * Meta-Learning" and "Optimal blending"; docs/bounds.md#the-papers-quantities.
  */
 #include "blend/blend.h"
 #include "bounds/bound.h"

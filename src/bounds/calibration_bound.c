@@ -1,6 +1,6 @@
 /*
  * Intervals of the expected calibration error and of the accuracy behind binned confidences. After
- * prediction, on rows that the model did not see. method.md section 10.
+ * prediction, on rows that the model did not see. docs/bounds.md#the-bounds.
  */
 #include "bounds/calibration_bound.h"
 

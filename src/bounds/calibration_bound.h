@@ -1,7 +1,7 @@
 /*
  * What can be said of calibration without assumptions: an interval of the expected calibration
  * error, and recalibrated confidences each with an interval of the accuracy behind it. After
- * prediction, on labelled rows that the model did not see. method.md section 10.
+ * prediction, on labelled rows that the model did not see. docs/bounds.md#the-bounds.
  *
  * Rows have to be independent draws, and each counts once: there is no form with row weights.
  */

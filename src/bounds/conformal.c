@@ -1,6 +1,6 @@
 /*
  * Split conformal sets: scores of classes, the quantile with its correction for finite samples,
- * sets and their figures. After a fit, on rows that it did not see. method.md section 10.
+ * sets and their figures. After a fit, on rows that it did not see. docs/bounds.md#the-bounds.
  */
 #include "bounds/conformal.h"
 

@@ -1,7 +1,7 @@
 /*
  * Split conformal prediction: sets of classes that hold the true one with a probability that is
  * asked for, from any stack's probabilities. After a fit, on labelled rows that it did not see.
- * method.md section 10.
+ * docs/bounds.md#the-bounds.
  *
  * Only that calibration rows and later ones are exchangeable is assumed; neither the model nor its
  * calibration has to be right.

@@ -1,6 +1,6 @@
 /*
  * Rows and groups that splits or folds have in common, and what a fit makes of permuted labels.
- * Beside the certificates. method.md section 6.
+ * Beside the certificates. docs/bounds.md#leaks.
  */
 #include "bounds/leakage.h"
 

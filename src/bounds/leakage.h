@@ -1,7 +1,7 @@
 /*
  * Whether scores may know their own labels: what two splits have in common, members that are better
  * on the rows they should not know, and a stack fitted to permuted labels. Beside the certificates.
- * Paper: "Leakage-Freeness of the Nested OOF Construction"; method.md section 6.
+ * Paper: "Leakage-Freeness of the Nested OOF Construction"; docs/bounds.md#leaks.
  */
 #ifndef CST_BOUNDS_LEAKAGE_H
 #define CST_BOUNDS_LEAKAGE_H

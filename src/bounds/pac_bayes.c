@@ -1,6 +1,6 @@
 /*
  * PAC-Bayes bounds and their divergences. After a fit, for the table of certificates. Paper:
- * theorem "PAC-Bayes bound"; method.md section 10.
+ * theorem "PAC-Bayes bound"; docs/bounds.md#the-papers-quantities.
  */
 #include "bounds/pac_bayes.h"
 

@@ -1,7 +1,7 @@
 /*
  * PAC-Bayes bounds of the error of a weighted ensemble, and the divergences that go into them.
  * After a fit, for the table of certificates. Paper: theorem "PAC-Bayes bound", which is computed
- * too; method.md section 10.
+ * too; docs/bounds.md#the-papers-quantities.
  *
  * All bounds hold for every posterior rho at once, with probability at least 1 - delta over n
  * independent samples that neither the members nor the prior depend on.

@@ -1,6 +1,6 @@
 /*
  * Weights that make PAC-Bayes bounds small, by alternating minimisation. Under the certificates of
- * a stack. method.md section 10.
+ * a stack. docs/bounds.md#the-papers-quantities.
  */
 #include "bounds/posterior.h"
 

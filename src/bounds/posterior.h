@@ -1,7 +1,7 @@
 /*
  * Weights of a vote that make its PAC-Bayes bound small. The bounds hold for all weights at once,
  * so that they may be chosen by the samples which the bound is computed on. Under the certificates
- * of a stack. method.md section 10.
+ * of a stack. docs/bounds.md#the-papers-quantities.
  */
 #ifndef CST_BOUNDS_POSTERIOR_H
 #define CST_BOUNDS_POSTERIOR_H

@@ -1,6 +1,6 @@
 /*
  * Figures of clusters and spectra, and what the paper's propositions make of them. After stage S1.
- * Paper: appendix, "Spectral Preconditioning"; method.md section 10.
+ * Paper: appendix, "Spectral Preconditioning"; docs/bounds.md#the-papers-quantities.
  */
 #include "bounds/spectral.h"
 

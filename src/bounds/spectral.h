@@ -2,7 +2,7 @@
  * What the paper says of the spectrum of a pool with near-duplicates, as figures of the pool at
  * hand: clusters, condition numbers before and after the projection, discs, effective dimension.
  * After stage S1. Paper: appendix, "Block Structure" to "Effect on regularized conditioning" and
- * "Rademacher complexity via effective dimension"; method.md section 10.
+ * "Rademacher complexity via effective dimension"; docs/bounds.md#the-papers-quantities.
  */
 #ifndef CST_BOUNDS_SPECTRAL_H
 #define CST_BOUNDS_SPECTRAL_H

@@ -1,7 +1,7 @@
 /*
  * How far ridge weights move when design and targets do, measured and bounded. After stage S3.
  * Paper: proposition "Lipschitz stability of Ridge", which is replaced by a bound without its
- * precondition; method.md section 10.
+ * precondition; docs/bounds.md#the-papers-quantities.
  */
 #include "bounds/spectral.h"
 

@@ -1,6 +1,6 @@
 /*
  * The table of calibration maps, fitting by kind, application block by block. After any method.
- * method.md section 8.
+ * docs/calibration.md#definitions.
  */
 #include "calibration/calibration.h"
 

@@ -1,6 +1,6 @@
 /*
  * Calibration maps: probabilities in, probabilities out, fitted on labelled rows. After any method.
- * method.md section 8.
+ * docs/calibration.md#definitions.
  */
 #ifndef CST_CALIBRATION_H
 #define CST_CALIBRATION_H

@@ -1,6 +1,6 @@
 /*
  * Isotonic calibration: one monotone map for each class. After any method.
- * method.md section 8; Zadrozny and Elkan (2002), by pooling adjacent violators.
+ * docs/calibration.md#definitions; Zadrozny and Elkan (2002), by pooling adjacent violators.
  *
  * Sums over rows are counts, so that comparisons of block means are exact.
  */

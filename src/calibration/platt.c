@@ -1,7 +1,7 @@
 /*
  * Platt scaling: one sigmoid of the log-odds for each class. After any method.
- * method.md section 8; Platt (1999) with the targets and the damped Newton method of Lin, Lin and
- * Weng (2007).
+ * docs/calibration.md#definitions; Platt (1999) with the targets and the damped Newton method of
+ * Lin, Lin and Weng (2007).
  */
 #include "calibration/calibration.h"
 

@@ -1,6 +1,6 @@
 /*
  * What several calibrators do to rows: logs of probabilities with a floor, rows divided by their
- * sums. method.md section 8.
+ * sums. docs/calibration.md#definitions.
  */
 #include "calibration/calibration.h"
 

@@ -1,6 +1,6 @@
 /*
  * Vector scaling: a slope and an intercept for the log-probability of each class. After any method.
- * method.md section 8; Guo et al. (2017), on log-probabilities instead of logits.
+ * docs/calibration.md#definitions; Guo et al. (2017), on log-probabilities instead of logits.
  *
  * 2C parameters, a convex loss. L-BFGS whose first guess of the inverse Hessian is the inverse of
  * the exact 2 x 2 blocks on the Hessian's diagonal, one block a class: what couples classes is weak

@@ -1,5 +1,6 @@
 /*
- * Folders of cases and label masks. Under the splits of a segmentation pool. method.md section 1.
+ * Folders of cases and label masks. Under the splits of a segmentation pool.
+ * docs/segmentation.md#files.
  */
 #include "io/cases.h"
 

@@ -1,6 +1,6 @@
 /*
  * Folders with one file for each case (an image or a volume), and label masks whatever file they
- * are in. Under the splits of a segmentation pool. method.md section 1.
+ * are in. Under the splits of a segmentation pool. docs/segmentation.md#files.
  */
 #ifndef CST_IO_CASES_H
 #define CST_IO_CASES_H

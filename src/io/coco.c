@@ -1,6 +1,6 @@
 /*
  * The reader of COCO annotation files: images, categories, true boxes.
- * Between the files of a detection pool and src/detection. method.md, section 9.
+ * Between the files of a detection pool and src/detection. docs/detection.md.
  */
 #include "io/coco.h"
 

@@ -1,7 +1,7 @@
 /*
  * COCO detection files: annotations (images, categories, true boxes) and results (scored boxes).
  * Read as a stream, so that a file of any size costs what its boxes cost; between the files of a
- * detection pool and src/detection. method.md, section 9.
+ * detection pool and src/detection. docs/detection.md.
  */
 #ifndef CST_IO_COCO_H
 #define CST_IO_COCO_H

@@ -1,6 +1,6 @@
 /*
  * COCO results: the reader and the writer of scored boxes.
- * Between the files of members and src/detection; method.md, section 9.
+ * Between the files of members and src/detection; docs/detection.md.
  */
 #include "io/coco.h"
 #include "io/coco_order.h"

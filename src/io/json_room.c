@@ -1,7 +1,7 @@
 /*
  * How much memory JSON takes once it is parsed, judged by its text alone: the parser's memory is
  * not the context's; and the parse itself. Under the readers of whole documents.
- * docs/security.md, "Caps".
+ * docs/security.md#caps.
  */
 #include "io/json_room.h"
 

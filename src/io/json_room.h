@@ -1,6 +1,6 @@
 /*
  * How much memory JSON takes once it is parsed, judged by its text alone: the parser's memory is
- * not the context's. Before every parse of a whole document. docs/security.md, "Caps".
+ * not the context's. Before every parse of a whole document. docs/security.md#caps.
  */
 #ifndef CST_IO_JSON_ROOM_H
 #define CST_IO_JSON_ROOM_H

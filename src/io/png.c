@@ -1,6 +1,6 @@
 /*
  * Label maps as PNG, through libpng. Under the masks of a segmentation pool and its label maps.
- * method.md section 1.
+ * docs/segmentation.md#files.
  */
 #include "io/png.h"
 

@@ -1,6 +1,6 @@
 /*
  * Label maps as PNG, through libpng: grey or palette in, grey of 8 or 16 bits out. Masks of a
- * segmentation pool and what predict writes. method.md section 1: a sample is a pixel.
+ * segmentation pool and what predict writes. docs/segmentation.md#files: a sample is a pixel.
  */
 #ifndef CST_IO_PNG_H
 #define CST_IO_PNG_H

@@ -1,6 +1,7 @@
 /*
  * Errors of a reference on each kind of corruption: from a manifest, a JSON file, or the published
- * ones of AlexNet. Read with the pool. method.md section 8; Hendrycks and Dietterich (2019).
+ * ones of AlexNet. Read with the pool. docs/robustness.md#corruption; Hendrycks and Dietterich
+ * (2019).
  */
 #include "io/reference_errors.h"
 

@@ -1,6 +1,7 @@
 /*
  * Errors of a reference on each kind of corruption, by which corruption errors are divided: from a
- * manifest, a JSON file, or the published ones of AlexNet. Read with the pool. method.md section 8.
+ * manifest, a JSON file, or the published ones of AlexNet. Read with the pool.
+ * docs/robustness.md#corruption.
  */
 #ifndef CST_IO_REFERENCE_ERRORS_H
 #define CST_IO_REFERENCE_ERRORS_H

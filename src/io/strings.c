@@ -1,6 +1,6 @@
 /*
  * Tables of strings and the join of id lists by an open-addressing hash. Between the readers and
- * the pool. Method, section 0.
+ * the pool. docs/method.md#s0-rows-folds-ids.
  */
 #include "io/strings.h"
 

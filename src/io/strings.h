@@ -1,6 +1,7 @@
 /*
  * Tables of strings (sample ids, class names, groups) and the join of two id lists. Between the
- * readers and the pool. Method, section 0: rows are joined by sample id, never by luck.
+ * readers and the pool. docs/method.md#s0-rows-folds-ids: rows are joined by sample id, never by
+ * luck.
  */
 #ifndef CST_IO_STRINGS_H
 #define CST_IO_STRINGS_H

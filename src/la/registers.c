@@ -1,7 +1,7 @@
 /*
  * Whether the processor has registers of 256 bits. Under every loop of la/wide.h. A file of its
  * own, so that a test may answer in its place and compare the bytes that both answers give.
- * Section: rules the code keeps, "the same bytes on every machine" (docs/conventions.md).
+ * docs/architecture.md#sums-over-fixed-blocks.
  */
 #include "la/wide.h"
 

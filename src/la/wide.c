@@ -1,7 +1,7 @@
 /*
  * Exponentials and logarithms of arrays, in wide registers. Under every stage that takes logarithms
  * of predictions or exponentials of scores.
- * Section: rules the code keeps, "the same bytes on every machine" (docs/conventions.md).
+ * docs/architecture.md#sums-over-fixed-blocks.
  */
 #include "la/wide.h"
 

@@ -1,7 +1,7 @@
 /*
  * Loops for wide registers: how a body is compiled for them, and exponentials and logarithms that
  * vectorise. Under every stage that takes logarithms of predictions or exponentials of scores.
- * Section: rules the code keeps, "the same bytes on every machine" (docs/conventions.md).
+ * docs/architecture.md#sums-over-fixed-blocks.
  */
 #ifndef CST_WIDE_H
 #define CST_WIDE_H

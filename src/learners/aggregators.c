@@ -1,7 +1,8 @@
 /*
  * The twelve aggregators, computed in tiles of (sample, class) pairs laid out column by column.
  * Stage S2, and the first step of prediction.
- * Paper: section "Differentiable Meta-Feature Gate", equation for A_i; method.md section 3.
+ * Paper: section "Differentiable Meta-Feature Gate", equation for A_i;
+ * docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #include "learners/aggregators.h"
 

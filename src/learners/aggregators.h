@@ -1,7 +1,8 @@
 /*
  * The twelve aggregators: statistics of the kept members' predictions for one (sample, class) pair.
  * Stage S2: what the gate weighs and the meta-design carries beside the members themselves.
- * Paper: section "Differentiable Meta-Feature Gate", equation for A_i; method.md section 3.
+ * Paper: section "Differentiable Meta-Feature Gate", equation for A_i;
+ * docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #ifndef CST_LEARNERS_AGGREGATORS_H
 #define CST_LEARNERS_AGGREGATORS_H

@@ -1,7 +1,8 @@
 /*
  * The meta-design: members' probabilities beside the gated aggregators.
  * Between stages S2 and S3, and the first half of prediction.
- * Paper: equation for x_meta, section "Differentiable Meta-Feature Gate"; method.md sections 1, 3.
+ * Paper: equation for x_meta, section "Differentiable Meta-Feature Gate";
+ * docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #include "learners/design.h"
 

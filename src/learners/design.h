@@ -1,7 +1,8 @@
 /*
  * The meta-design: one row per (sample, class) pair, the members' probabilities and then the gated
  * aggregators. Between stages S2 and S3, and the first half of prediction. Paper: equation for
- * x_meta in section "Differentiable Meta-Feature Gate"; method.md sections 1 and 3.
+ * x_meta in section "Differentiable Meta-Feature Gate";
+ * docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #ifndef CST_LEARNERS_DESIGN_H
 #define CST_LEARNERS_DESIGN_H

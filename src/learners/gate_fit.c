@@ -1,7 +1,7 @@
 /*
  * Training of the gate: the start, Adam with early stopping, and what is kept of it.
  * Stage S2, after the redundancy projection.
- * Paper: section "Differentiable Meta-Feature Gate"; method.md section 3.
+ * Paper: section "Differentiable Meta-Feature Gate"; docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #include "la/la.h"
 #include "la/wide.h"

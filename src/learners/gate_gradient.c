@@ -1,7 +1,7 @@
 /*
  * Loss of the gate and its head, and the gradient, over chunks of rows in a fixed order.
  * Stage S2, inside the training of the gate.
- * Paper: section "Differentiable Meta-Feature Gate"; method.md section 3.
+ * Paper: section "Differentiable Meta-Feature Gate"; docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #include "la/la.h"
 #include "la/wide.h"

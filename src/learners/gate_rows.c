@@ -1,7 +1,7 @@
 /*
  * Rows that the gate is trained on: a sample of (sample, class) rows, drawn and standardised.
  * Stage S2, before the training of the gate.
- * Paper: section "Differentiable Meta-Feature Gate"; method.md section 3.
+ * Paper: section "Differentiable Meta-Feature Gate"; docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #include "la/wide.h"
 #include "learners/gate_training.h"

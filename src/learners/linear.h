@@ -1,7 +1,7 @@
 /*
  * The linear meta-learners: ridge, elastic net and lasso on the meta-design, fitted from its
  * moments alone. Stage S3, and the second half of prediction. Paper: section "Spectrum-Adaptive
- * Regularization"; method.md sections 4 and 5.
+ * Regularization"; docs/method.md#s2-and-s3-gate-and-penalties and docs/method.md#s4-blend.
  */
 #ifndef CST_LEARNERS_LINEAR_H
 #define CST_LEARNERS_LINEAR_H

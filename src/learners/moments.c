@@ -1,7 +1,7 @@
 /*
  * Moments of the meta-design per fold, of several designs in one pass, and the standardised Gram
  * made from them. First half of stage S3; every penalised fit starts here. Paper:
- * "Spectrum-Adaptive Regularization", normalisation; method.md sections 1 and 4.
+ * "Spectrum-Adaptive Regularization", normalisation; docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #include "learners/moments.h"
 #include "la/la.h"

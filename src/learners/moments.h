@@ -1,8 +1,8 @@
 /*
  * Sums over the meta-design: counts, first and second moments of columns and target, per fold, in
  * one pass over the rows. Everything stage S3 fits comes from these; the number of rows never
- * enters a solver. Paper: normalised Gram of section "Spectrum-Adaptive Regularization"; method.md
- * sections 1 and 4.
+ * enters a solver. Paper: normalised Gram of section "Spectrum-Adaptive Regularization";
+ * docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #ifndef CST_LEARNERS_MOMENTS_H
 #define CST_LEARNERS_MOMENTS_H

@@ -1,7 +1,7 @@
 /*
  * Scores become probabilities: clipping, or projection on the simplex.
  * Between stages S3 and S4, and the last step of a linear member's prediction.
- * method.md section 5, "Linear scores become probabilities".
+ * docs/method.md#s4-blend, "Linear scores become probabilities".
  */
 #include "learners/probability.h"
 

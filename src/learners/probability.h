@@ -1,6 +1,6 @@
 /*
  * Scores of a linear meta-learner become probabilities. Between stages S3 and S4, and part of
- * prediction. method.md section 5, "Linear scores become probabilities".
+ * prediction. docs/method.md#s4-blend, "Linear scores become probabilities".
  */
 #ifndef CST_LEARNERS_PROBABILITY_H
 #define CST_LEARNERS_PROBABILITY_H

@@ -1,7 +1,7 @@
 /*
  * Eigenvalues of the normalised Gram, the Marchenko-Pastur edge, the SNR and lambda*.
  * Stage S3, between the moments and the penalised fits.
- * Paper: section "Spectrum-Adaptive Regularization"; method.md section 4.
+ * Paper: section "Spectrum-Adaptive Regularization"; docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #include "learners/spectrum.h"
 #include "la/la.h"

@@ -1,7 +1,7 @@
 /*
  * The spectrum of the normalised Gram of the meta-design, its noise edge and the closed-form
  * penalty lambda*. Stage S3. Paper: section "Spectrum-Adaptive Regularization", propositions on
- * lambda*; method.md section 4.
+ * lambda*; docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #ifndef CST_LEARNERS_SPECTRUM_H
 #define CST_LEARNERS_SPECTRUM_H

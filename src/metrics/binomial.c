@@ -1,6 +1,6 @@
 /*
  * Binomial tails by the incomplete beta function, their inversion and that of the binary KL by
- * bisection to the last bit. Under every certificate of an error rate. method.md section 10.
+ * bisection to the last bit. Under every certificate of an error rate. docs/bounds.md#the-bounds.
  */
 #include "metrics/binomial.h"
 

@@ -1,7 +1,7 @@
 /*
  * Exact confidence bounds for a probability from a number of errors, and the binary
  * Kullback-Leibler divergence with its inverses. Under every certificate of an error rate.
- * method.md section 10.
+ * docs/bounds.md#the-bounds.
  *
  * Values outside the stated domain give NaN.
  */

@@ -1,6 +1,6 @@
 /*
  * Bootstrap intervals of every score, of many methods and of their paired differences in one pass.
- * After prediction, beside every reported score. method.md section 8.
+ * After prediction, beside every reported score. docs/json.md#evaluate.
  *
  * CST_LANES resamples run side by side: each draws how often every sample occurs, and one pass over
  * a method's samples, bin after bin, then gives its sums for all lanes. Nothing is sorted anew: a

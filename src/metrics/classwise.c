@@ -1,6 +1,6 @@
 /*
  * Class-wise ECE of bootstrap resamples. Under cst_bootstrap_compare; the score of the samples
- * themselves is in metrics.c. method.md section 8.
+ * themselves is in metrics.c. docs/json.md#evaluate.
  */
 #include "metrics/classwise.h"
 

@@ -1,6 +1,6 @@
 /*
  * Corruption errors as linear functions of the errors under each condition. After prediction.
- * method.md section 8; Hendrycks and Dietterich (2019).
+ * docs/robustness.md#corruption; Hendrycks and Dietterich (2019).
  */
 #include "metrics/corruption.h"
 

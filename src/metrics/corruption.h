@@ -1,7 +1,7 @@
 /*
  * Corruption errors as linear functions of the errors under each condition: mCE plain, normalised
- * and relative, by family and by kind. After prediction. method.md section 8; Hendrycks and
- * Dietterich (2019).
+ * and relative, by family and by kind. After prediction. docs/robustness.md#corruption; Hendrycks
+ * and Dietterich (2019).
  */
 #ifndef CST_METRICS_CORRUPTION_H
 #define CST_METRICS_CORRUPTION_H

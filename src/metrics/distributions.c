@@ -1,6 +1,6 @@
 /*
  * Tails of Student's t, normal, chi-square and binomial distributions, by regularised incomplete
- * beta and gamma functions. Behind the p values of every comparison. method.md section 8.
+ * beta and gamma functions. Behind the p values of every comparison. docs/json.md#compare.
  *
  * Factors like x^a e^-x / Gamma(a) are products of huge and tiny numbers: they are formed from
  * log(1 + u) - u and from what Stirling's formula leaves, so that large parameters keep digits.

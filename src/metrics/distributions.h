@@ -1,6 +1,6 @@
 /*
  * Functions under the tails of distributions that other modules need too. Under p values and exact
- * confidence bounds. method.md section 8.
+ * confidence bounds. docs/json.md#compare.
  */
 #ifndef CST_METRICS_DISTRIBUTIONS_H
 #define CST_METRICS_DISTRIBUTIONS_H

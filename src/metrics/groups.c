@@ -1,6 +1,6 @@
 /*
  * Accuracy on head, mid and tail classes by training count. After prediction, for long-tailed data.
- * method.md section 8.
+ * docs/robustness.md#groups.
  */
 #include <corestack/metrics.h>
 

@@ -1,6 +1,6 @@
 /*
  * Scores that need the confidences in order: equal-mass ECE, debiased ECE, CORP. Shared by the
- * scores and their bootstrap, so that both are one arithmetic. method.md section 8.
+ * scores and their bootstrap, so that both are one arithmetic. docs/json.md#evaluate.
  */
 #ifndef CST_METRICS_LEVELS_H
 #define CST_METRICS_LEVELS_H

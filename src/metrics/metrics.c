@@ -1,6 +1,6 @@
 /*
  * Top-1, NLL, Brier and the calibration errors of one method, with their definitions as text.
- * After prediction. method.md section 8.
+ * After prediction. docs/json.md#evaluate.
  */
 #include <corestack/metrics.h>
 

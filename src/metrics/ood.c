@@ -1,6 +1,6 @@
 /*
  * Detection of samples out of distribution: scores from probabilities, and how well a score
- * separates. After prediction. method.md section 8.
+ * separates. After prediction. docs/robustness.md#out-of-distribution.
  */
 #include <corestack/metrics.h>
 

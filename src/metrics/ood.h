@@ -1,6 +1,6 @@
 /*
  * Detection of samples out of distribution inside the library: scores that need the members, order
- * and separation, bootstrap intervals. After prediction. method.md section 8.
+ * and separation, bootstrap intervals. After prediction. docs/robustness.md#out-of-distribution.
  */
 #ifndef CST_METRICS_OOD_H
 #define CST_METRICS_OOD_H

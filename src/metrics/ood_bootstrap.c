@@ -1,6 +1,6 @@
 /*
  * Bootstrap intervals of how well a score tells samples out of distribution from the others. After
- * prediction. method.md section 8.
+ * prediction. docs/robustness.md#out-of-distribution.
  */
 #include "metrics/ood.h"
 #include "metrics/percentile.h"

@@ -1,7 +1,8 @@
 /*
  * Scores of samples by how little the members agree: share that votes otherwise than the stack, and
- * the mutual information of prediction and member. After prediction. method.md section 8; Houlsby
- * et al. (2011) and Lakshminarayanan et al. (2017) for the latter.
+ * the mutual information of prediction and member. After prediction.
+ * docs/robustness.md#out-of-distribution; Houlsby et al. (2011) and Lakshminarayanan et al. (2017)
+ * for the latter.
  */
 #include "metrics/ood.h"
 

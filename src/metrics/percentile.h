@@ -1,5 +1,5 @@
 /*
- * Percentiles of bootstrap draws. Under every interval. method.md section 8.
+ * Percentiles of bootstrap draws. Under every interval. docs/json.md#evaluate.
  */
 #ifndef CST_METRICS_PERCENTILE_H
 #define CST_METRICS_PERCENTILE_H

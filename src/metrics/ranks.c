@@ -1,6 +1,6 @@
 /*
  * Order of values and their average ranks. Under rank correlation, adjusted p values and the area
- * under the ROC curve. method.md section 8.
+ * under the ROC curve. docs/json.md#compare.
  */
 #include "metrics/ranks.h"
 

@@ -1,6 +1,6 @@
 /*
  * Order of values and their average ranks. Under rank correlation, adjusted p values and the area
- * under the ROC curve. method.md section 8.
+ * under the ROC curve. docs/json.md#compare.
  */
 #ifndef CST_METRICS_RANKS_H
 #define CST_METRICS_RANKS_H

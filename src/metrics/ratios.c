@@ -1,6 +1,6 @@
 /*
  * Bootstrap of statistics that are ratios of sums over samples. Under the intervals of corruption,
- * long tail and domain shift. method.md section 8.
+ * long tail and domain shift. docs/robustness.md#corruption.
  */
 #include "metrics/ratios.h"
 

@@ -1,6 +1,6 @@
 /*
  * Scores of predicted values: RMSE, MAE, median absolute error, R^2, Gaussian NLL, coverage and
- * width of intervals. After prediction, for the task regression. method.md section 8.
+ * width of intervals. After prediction, for the task regression. docs/regression.md#scores.
  */
 #include <corestack/regression.h>
 

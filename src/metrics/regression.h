@@ -1,5 +1,5 @@
 /*
- * What the scores of predicted values and their bootstrap share. method.md section 8.
+ * What the scores of predicted values and their bootstrap share. docs/regression.md#scores.
  */
 #ifndef CST_METRICS_REGRESSION_H
 #define CST_METRICS_REGRESSION_H

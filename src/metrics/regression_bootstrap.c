@@ -1,6 +1,6 @@
 /*
  * Bootstrap intervals of the scores of predicted values, paired over samples: every method on the
- * same resamples. Behind comparisons, for the task regression. method.md section 8.
+ * same resamples. Behind comparisons, for the task regression. docs/regression.md#scores.
  */
 #include "metrics/percentile.h"
 #include "metrics/regression.h"

@@ -1,6 +1,6 @@
 /*
  * Bins of a reliability diagram: confidence and accuracy of the top label.
- * After prediction, in the document of an evaluation. method.md section 8.
+ * After prediction, in the document of an evaluation. docs/json.md#evaluate.
  */
 #include <corestack/metrics.h>
 

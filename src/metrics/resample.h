@@ -1,6 +1,6 @@
 /*
  * Draws bootstrap resamples: how often each row occurs, for CST_LANES resamples side by side. Under
- * the intervals of every score. method.md section 8.
+ * the intervals of every score. docs/json.md#evaluate.
  */
 #ifndef CST_METRICS_RESAMPLE_H
 #define CST_METRICS_RESAMPLE_H

@@ -1,6 +1,6 @@
 /*
  * Mean NLL and top-1 of the members of a view, by block. Before S1's projection and in baselines.
- * method.md sections 2 and 8.
+ * docs/method.md#s1-redundancy and docs/json.md#evaluate.
  */
 #include "metrics/risk.h"
 

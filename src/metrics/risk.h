@@ -1,6 +1,7 @@
 /*
  * Mean NLL of the members of a view: the order in which redundancy projects and baselines choose.
- * Used by stages S1 and S2 and by src/baselines. method.md sections 2 and 8.
+ * Used by stages S1 and S2 and by src/baselines. docs/method.md#s1-redundancy and
+ * docs/json.md#evaluate.
  */
 #ifndef CST_METRICS_RISK_H
 #define CST_METRICS_RISK_H

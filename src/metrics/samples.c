@@ -1,6 +1,6 @@
 /*
  * Per-sample losses, confidence and bins, with the check of labels and probabilities. Before every
- * score. method.md section 8.
+ * score. docs/json.md#evaluate.
  */
 #include "metrics/samples.h"
 

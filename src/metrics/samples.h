@@ -1,6 +1,6 @@
 /*
  * What every score is made of: per-sample losses, confidence and calibration bin of one method.
- * Shared by the scores and their bootstrap. method.md section 8.
+ * Shared by the scores and their bootstrap. docs/json.md#evaluate.
  */
 #ifndef CST_METRICS_SAMPLES_H
 #define CST_METRICS_SAMPLES_H

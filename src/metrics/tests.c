@@ -1,6 +1,6 @@
 /*
  * Paired t-test, McNemar's test, Spearman's rank correlation, and adjustment for many tests.
- * Behind every comparison of two methods. method.md section 8.
+ * Behind every comparison of two methods. docs/json.md#compare.
  */
 #include <corestack/statistics.h>
 

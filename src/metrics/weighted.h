@@ -1,6 +1,6 @@
 /*
  * Scores of rows that count by weights: the public functions are these with weights NULL. After
- * prediction. method.md section 8; method, section "Row weights".
+ * prediction. docs/json.md#evaluate; docs/method.md#row-weights.
  */
 #ifndef CST_METRICS_WEIGHTED_H
 #define CST_METRICS_WEIGHTED_H

@@ -1,7 +1,7 @@
 /*
  * The rows a model was fitted on: a name, a hash and a sketch in its settings.
  * Between fitting and scoring.
- * docs/model-format.md, section SETT.
+ * docs/model-format.md#sett.
  */
 #include "model/fitted_on.h"
 

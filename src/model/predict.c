@@ -1,7 +1,7 @@
 /*
  * Prediction: each meta-learner's probabilities, mixed with the blend weights, block by block.
  * The last stage, and the only one that a service runs.
- * Paper: the blended prediction of "Laplace-Approximate Bayesian Blender"; method.md section 5.
+ * Paper: the blended prediction of "Laplace-Approximate Bayesian Blender"; docs/method.md#s4-blend.
  */
 #include "learners/design.h"
 #include "model/kernels.h"

@@ -1,7 +1,7 @@
 /*
  * Hashes of rows, and the smallest of them as a sample of the rows: a row of the fit is in the
  * sample or has a larger hash, wherever it comes from. Between fitting and scoring.
- * docs/model-format.md, section SETT.
+ * docs/model-format.md#sett.
  */
 #include "model/row_sketch.h"
 

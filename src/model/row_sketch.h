@@ -1,7 +1,7 @@
 /*
  * A few rows that stand for all rows of a fit, small enough for the model file, so that the same
  * rows are known again in another order, as a part of other rows, and without the fit's pool.
- * Between fitting and scoring. docs/model-format.md, section SETT.
+ * Between fitting and scoring. docs/model-format.md#sett.
  */
 #ifndef CST_MODEL_ROW_SKETCH_H
 #define CST_MODEL_ROW_SKETCH_H

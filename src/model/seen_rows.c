@@ -1,6 +1,6 @@
 /*
- * Rows of a split beside those of a fit. Between fitting and scoring. docs/bounds.md, section
- * "Rows of the fit".
+ * Rows of a split beside those of a fit. Between fitting and scoring.
+ * docs/bounds.md#rows-of-the-fit.
  */
 #include "model/seen_rows.h"
 

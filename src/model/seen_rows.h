@@ -1,7 +1,7 @@
 /*
  * Whether the rows of a split are those that a model was fitted on, whatever the split is called
  * and in any order: by the sketch in the model's file, and row by row where the pool has the fit's
- * own split. Between fitting and scoring. docs/bounds.md, section "Rows of the fit".
+ * own split. Between fitting and scoring. docs/bounds.md#rows-of-the-fit.
  */
 #ifndef CST_MODEL_SEEN_ROWS_H
 #define CST_MODEL_SEEN_ROWS_H

@@ -1,7 +1,7 @@
 /*
  * Values of a regression in units of the targets, and their design. Under every pass over the rows
- * of a regression, when it is fitted and when it predicts. docs/regression.md; method.md sections 1
- * and 3.
+ * of a regression, when it is fitted and when it predicts. docs/regression.md;
+ * docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #include "model/values.h"
 

@@ -1,7 +1,7 @@
 /*
  * Values of a regression in units of the targets, (value - location) / scale for each output, their
  * meta-design, and the variance that a model predicts. Under fitting and prediction.
- * docs/regression.md; method.md sections 1 and 3.
+ * docs/regression.md; docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #ifndef CST_MODEL_VALUES_H
 #define CST_MODEL_VALUES_H

@@ -149,44 +149,6 @@ static cst_status fit_loglinear(cst_context *context, const cst_view *view, cons
     return status;
 }
 
-/* ---- folds inside a set of rows ---- */
-
-cst_status cst_folds_inside(cst_context *context, const cst_view *in, const int32_t *folds,
-                            int64_t rows, int32_t fold_count, int32_t fold, uint64_t seed,
-                            int32_t **out, int32_t *count) {
-    *out = cst_alloc(context, (size_t)in->rows, sizeof **out);
-    if (!*out)
-        return CST_ERROR_MEMORY;
-    *count = fold_count - 1;
-    if (*count >= 2) {
-        int64_t to = 0;
-        for (int64_t i = 0; i < rows; i++)
-            if (folds[i] != fold)
-                (*out)[to++] = folds[i] - (folds[i] > fold);
-        return CST_OK;
-    }
-    *count = 2;
-    int32_t *labels = cst_alloc(context, (size_t)in->rows, sizeof *labels);
-    int64_t *groups = cst_alloc(context, in->groups ? (size_t)in->rows : 0, sizeof *groups);
-    cst_status status = labels && groups ? CST_OK : CST_ERROR_MEMORY;
-    for (int64_t i = 0; status == CST_OK && i < in->rows; i++) {
-        labels[i] = cst_view_label(in, i);
-        if (in->groups)
-            groups[i] = in->groups[in->index ? in->index[i] : i];
-    }
-    if (status == CST_OK && in->groups)
-        status = cst_folds_grouped(context, labels, groups, in->rows, *count, seed, *out);
-    else if (status == CST_OK)
-        status = cst_folds_stratified(context, labels, in->rows, *count, seed, *out);
-    cst_free(context, groups);
-    cst_free(context, labels);
-    if (status != CST_OK) {
-        cst_free(context, *out);
-        *out = NULL;
-    }
-    return status;
-}
-
 /* ---- fits on all rows and without each fold ---- */
 
 /* A set of rows and the fit on it. */

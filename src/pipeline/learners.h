@@ -8,6 +8,7 @@
 
 #include "model/stack.h"
 #include "pipeline/settings.h"
+#include "pool/folds.h"
 
 enum { CST_LEARNERS_MAX = 4 };
 
@@ -38,13 +39,6 @@ void cst_meta_fit_free(cst_context *context, cst_meta_fit *fit);
  * report whose blend has no linear learner: fills lambda, sigma2, mp_edge and snr of `fit`. */
 cst_status cst_meta_diagnose(cst_context *context, const cst_view *view, const int32_t *folds,
                              int32_t fold_count, const cst_settings *settings, cst_meta_fit *fit);
-
-/* Folds for the rows of a view that leaves out fold `fold`: the remaining folds renumbered, or new
- * stratified ones where fewer than two remain. *out [in->rows] is the caller's. `rows` is the view
- * that `folds` belongs to. */
-cst_status cst_folds_inside(cst_context *context, const cst_view *in, const int32_t *folds,
-                            int64_t rows, int32_t fold_count, int32_t fold, uint64_t seed,
-                            int32_t **out, int32_t *count);
 
 /* Takes learners that carry less than 1e-6 of the blend out of the model, and the gate with the
  * last linear one. */

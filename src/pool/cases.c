@@ -1,6 +1,6 @@
 /*
  * Cases of a segmentation split: their names, shapes and rows, folds and groups. First step of
- * loading one. method.md section 1.
+ * loading one. docs/segmentation.md#files.
  */
 #include "pool/spatial.h"
 

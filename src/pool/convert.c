@@ -1,6 +1,6 @@
 /*
  * Rows of probabilities or logits to float32 probabilities in float64 arithmetic, with the checks
- * that catch one declared as the other. While a member is loaded. Method, section 0.
+ * that catch one declared as the other. While a member is loaded. docs/method.md#s0-rows-folds-ids.
  */
 #include "la/wide.h"
 #include "pool/spatial.h"

@@ -1,7 +1,7 @@
 /*
  * The rows of a split that count. Rows of weight 0 are left out below the view, in a store that
  * reads around them, so that everything above works as if they had never been. Between pool and
- * statistics. Method, section "Row weights".
+ * statistics. docs/method.md#row-weights.
  */
 #include "pool/counted.h"
 

@@ -1,7 +1,7 @@
 /*
  * The rows of a split that count: those without a weight of 0, as a plain view in which the others
  * have never been, and their weights at a mean of 1. Every fit, evaluation and comparison starts
- * from it; prediction does not. Method, section "Row weights".
+ * from it; prediction does not. docs/method.md#row-weights.
  */
 #ifndef CST_COUNTED_H
 #define CST_COUNTED_H

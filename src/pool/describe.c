@@ -1,6 +1,6 @@
 /*
  * Labels of a split, and the order in which everything but its predictions is read: ids, labels or
- * targets, folds, groups, weights. First step of loading. Method, section 0.
+ * targets, folds, groups, weights. First step of loading. docs/method.md#s0-rows-folds-ids.
  */
 #include "pool/spatial.h"
 

@@ -1,6 +1,6 @@
 /*
  * Stratified and grouped folds, and the check of given ones. Stage S0, before anything is fitted.
- * Paper: the stratified L-fold partition; method.md section 0.
+ * Paper: the stratified L-fold partition; docs/method.md#s0-rows-folds-ids.
  */
 #include "pool/folds.h"
 

@@ -1,15 +1,22 @@
 /*
  * Folds as the code sees them: the public makers and checks, and the count of a checked vector.
- * Stage S0; method.md section 0.
+ * Stage S0; docs/method.md#s0-rows-folds-ids.
  */
 #ifndef CST_POOL_FOLDS_H
 #define CST_POOL_FOLDS_H
 
-#include "base/base.h"
+#include "pool/view.h"
 
 #include <corestack/folds.h>
 
 /* Number of folds of a vector that cst_folds_check accepts: the largest fold plus one. */
 int32_t cst_folds_count(const int32_t *folds, int64_t rows);
+
+/* Folds for the rows of a view that leaves out fold `fold`: the remaining folds renumbered, or two
+ * new ones, stratified by label or target, where fewer than two remain. *out [in->rows] is the
+ * caller's. `rows` is the view that `folds` belongs to. */
+cst_status cst_folds_inside(cst_context *context, const cst_view *in, const int32_t *folds,
+                            int64_t rows, int32_t fold_count, int32_t fold, uint64_t seed,
+                            int32_t **out, int32_t *count);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * Folds for a regression: every stretch of similar targets is spread over all folds. Stage S0,
- * before anything is fitted. method.md section 0; docs/regression.md.
+ * before anything is fitted. docs/method.md#s0-rows-folds-ids; docs/regression.md.
  */
 #include "pool/folds.h"
 

@@ -1,6 +1,6 @@
 /*
  * Folds and groups of rows (of a segmentation: of cases) read from files. Beside the labels.
- * Method, section 0.
+ * docs/method.md#s0-rows-folds-ids.
  */
 #include "pool/state.h"
 

@@ -1,6 +1,6 @@
 /*
  * Loading the members of a split: headers compared first, then every member read, joined and
- * converted in parallel, block by block. Before redundancy. Method, section 0.
+ * converted in parallel, block by block. Before redundancy. docs/method.md#s0-rows-folds-ids.
  */
 #include "base/seen.h"
 #include "pool/spatial.h"

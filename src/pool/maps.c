@@ -1,6 +1,7 @@
 /*
  * Probability maps of the members of a segmentation split: one array, or a file for each case;
- * classes last or first. After the masks, before everything statistical. method.md section 1.
+ * classes last or first. After the masks, before everything statistical.
+ * docs/segmentation.md#files.
  */
 #include "io/cases.h"
 #include "pool/spatial.h"

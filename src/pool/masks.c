@@ -1,6 +1,6 @@
 /*
  * Masks of a segmentation: their sizes settle the cases of a split, their pixels are its labels.
- * After the cases, before the maps of members. Method, section 1.
+ * After the cases, before the maps of members. docs/segmentation.md#files.
  */
 #include "io/cases.h"
 #include "pool/spatial.h"

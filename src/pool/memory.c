@@ -1,6 +1,6 @@
 /*
  * A pool from arrays in memory: small ones are converted once, large ones are read where they lie,
- * block by block. The first call of programs that bring no files. Method, section 0.
+ * block by block. The first call of programs that bring no files. docs/method.md#s0-rows-folds-ids.
  */
 #include "base/utf8.h"
 #include "pool/pieces.h"

@@ -1,6 +1,6 @@
 /*
  * Opening a pool: a manifest, a folder by naming convention, or a list of files (arrays in memory:
- * memory.c). The first call of every program. Method, section 0.
+ * memory.c). The first call of every program. docs/method.md#s0-rows-folds-ids.
  */
 #define _XOPEN_SOURCE 700
 #include "base/retry.h"

@@ -1,7 +1,7 @@
 /*
  * The order of a split's rows and columns: how many rows there are, which row of the split an id
- * is, which class a named column is. Every file of a split is joined through these. Method, section
- * 0.
+ * is, which class a named column is. Every file of a split is joined through these.
+ * docs/method.md#s0-rows-folds-ids.
  */
 #include "pool/state.h"
 

@@ -1,6 +1,7 @@
 /*
  * Rows converted piece by piece, each piece small enough to stay in the cache.
- * Under members that are read from files and from the caller's arrays. Method, section 0.
+ * Under members that are read from files and from the caller's arrays.
+ * docs/method.md#s0-rows-folds-ids.
  */
 #include "pool/pieces.h"
 

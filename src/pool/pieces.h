@@ -1,7 +1,7 @@
 /*
  * Rows converted piece by piece from wherever they lie: what members in a file and members in the
  * caller's arrays share. Between a source of raw elements and the float32 rows of a view.
- * Method, section 0.
+ * docs/method.md#s0-rows-folds-ids.
  */
 #ifndef CST_POOL_PIECES_H
 #define CST_POOL_PIECES_H

@@ -1,7 +1,7 @@
 /*
  * A member's predictions as the entry of a store: converted from its npy file on every read, or,
  * where the file cannot be read that way, once into a temporary file. After the headers were
- * checked, before every statistic. Method, section 0.
+ * checked, before every statistic. docs/method.md#s0-rows-folds-ids.
  */
 #ifndef CST_POOL_STREAM_H
 #define CST_POOL_STREAM_H

@@ -1,6 +1,7 @@
 /*
  * Targets of a regression, [rows] or [rows, outputs], from npy, npz or delimited text, joined by id
- * and checked. Where labels are read for a classification. Method, sections 0 and 1.
+ * and checked. Where labels are read for a classification. docs/method.md#s0-rows-folds-ids and
+ * docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #include "pool/state.h"
 

@@ -1,6 +1,6 @@
 /*
  * Row weights of a split, from npy, npz or delimited text or from memory, joined by id and checked.
- * Beside labels, folds and groups. Method, section "Row weights"; the paper's rows all count alike.
+ * Beside labels, folds and groups. docs/method.md#row-weights; the paper's rows all count alike.
  */
 #include "pool/state.h"
 

@@ -281,34 +281,6 @@ cst_status cst_value_result_predict(cst_context *context, const cst_model *model
 
 /* ---- nested evaluation ---- */
 
-cst_status cst_value_folds_inside(cst_context *context, const cst_view *in, const int32_t *folds,
-                                  int64_t rows, int32_t fold_count, int32_t fold, uint64_t seed,
-                                  int32_t **out, int32_t *count) {
-    if (fold_count > 2)
-        return cst_folds_inside(context, in, folds, rows, fold_count, fold, seed, out, count);
-    size_t outputs = (size_t)in->classes;
-    size_t inside = (size_t)in->rows;
-    double *targets = cst_alloc(context, inside * outputs, sizeof *targets);
-    int64_t *groups = cst_alloc(context, in->groups ? inside : 0, sizeof *groups);
-    *count = 2;
-    *out = cst_alloc(context, inside, sizeof **out);
-    cst_status status = targets && groups && *out ? CST_OK : CST_ERROR_MEMORY;
-    for (size_t i = 0; status == CST_OK && i < inside; i++) {
-        memcpy(targets + i * outputs, cst_view_target(in, (int64_t)i), outputs * sizeof *targets);
-        if (in->groups)
-            groups[i] = in->groups[in->index ? in->index[i] : (int64_t)i];
-    }
-    CST_TRY(cst_folds_quantile(context, targets, in->classes, in->groups ? groups : NULL, in->rows,
-                               2, seed, *out));
-    cst_free(context, targets);
-    cst_free(context, groups);
-    if (status != CST_OK) {
-        cst_free(context, *out);
-        *out = NULL;
-    }
-    return status;
-}
-
 typedef struct nested_job {
     const cst_view *view;
     const int32_t *folds;
@@ -349,8 +321,8 @@ static cst_status nested_task(cst_context *context, void *user, int64_t task) {
     cst_status status = index && pointers ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK) {
         cst_view_split(job->view, job->folds, fold, index, &in, &held);
-        status = cst_value_folds_inside(context, &in, job->folds, job->view->rows, job->fold_count,
-                                        fold, job->settings->seed, &folds, &fold_count);
+        status = cst_folds_inside(context, &in, job->folds, job->view->rows, job->fold_count, fold,
+                                  job->settings->seed, &folds, &fold_count);
     }
     CST_TRY(cst_value_stages_run(context, &in, folds, fold_count, job->settings, job->flops,
                                  job->latency, &stages));

@@ -45,12 +45,6 @@ void cst_value_result_free(cst_context *context, cst_value_result *result);
 cst_status cst_value_result_predict(cst_context *context, const cst_model *model,
                                     const cst_view *view, cst_value_result *result);
 
-/* Folds for the rows of a view without fold `fold`: the others renumbered, or two new ones where
- * only one remains. *out [in->rows] is the caller's. */
-cst_status cst_value_folds_inside(cst_context *context, const cst_view *in, const int32_t *folds,
-                                  int64_t rows, int32_t fold_count, int32_t fold, uint64_t seed,
-                                  int32_t **out, int32_t *count);
-
 /* Every row predicted by the whole procedure run without its fold. */
 cst_status cst_value_stages_nested(cst_context *context, const cst_view *view, const int32_t *folds,
                                    int32_t fold_count, const cst_settings *settings,

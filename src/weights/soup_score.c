@@ -1,7 +1,7 @@
 /*
  * The score of what a candidate predicts: read and checked as a pool of one member, scored by the
- * metrics of every other score. Between the caller's hook and the choice of a soup. method.md
- * section 8.
+ * metrics of every other score. Between the caller's hook and the choice of a soup.
+ * docs/json.md#evaluate.
  */
 #include "weights/soup_trial.h"
 

@@ -205,4 +205,11 @@ plant_file "a script that does not parse" 'broken.sh'
 mkdir -p "$work/repository/src/io"
 printf '    x = strtod(text, NULL);\n' >"$work/repository/src/io/x.c"
 plant_file "a number that follows the locale" 'src/io/x.c: follows the locale'
+mkdir -p "$work/repository/src/io" "$work/repository/docs"
+printf '# Page\n\n## S4: the `blend`\n' >"$work/repository/docs/page.md"
+printf '/* docs/page.md and docs/page.md#s4-the-blend. */\n' >"$work/repository/src/io/x.c"
+git -C "$work/repository" add -A
+passes "pages and anchors" tree_check
+printf '/* docs/page.md#s5. */\n' >"$work/repository/src/io/x.c"
+plant_file "an anchor that does not exist" 'src/io/x.c:1: docs/page.md#s5 does not exist'
 exit $failed

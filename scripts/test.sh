@@ -10,7 +10,7 @@
 #   tree           files in the repository: white space, sizes
 #   includes       include graph of docs/architecture.md
 #   format         clang-format
-#   gcc            gcc's build without warnings; its tests but those labelled `check`, statistics kept short
+#   gcc            gcc's build without warnings; its tests but those labelled `check`, unit tests kept short
 #   readers        AddressSanitizer and UBSan: readers, pools, the decoder of models, inputs of the fuzz targets
 #
 # Parts of `make check`:
@@ -207,8 +207,9 @@ part() {
     cppcheck) check "cppcheck: sources" scripts/cppcheck.sh ;;
     tidy) check "tidy: clang-tidy" scripts/tidy.sh --shallow ;;
     gcc) # some tests wait
-        check "gcc: build without warnings" build gcc &&
-            short tests "gcc: tests" build-gcc -LE check --parallel $((JOBS + 1))
+        check "gcc: build without warnings" build gcc || return
+        tests "gcc: tests" build-gcc -LE 'check|unit' --parallel $((JOBS + 1))
+        short tests "gcc: unit tests" build-gcc -L unit -LE check
         ;;
     readers) check "readers: build" build readers && short tests "readers: tests" build-readers -LE slow ;;
     unit) check "unit: build" build gcc && tests "unit: tests" build-gcc -L unit --parallel $((JOBS + 1)) ;;

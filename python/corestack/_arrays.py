@@ -37,7 +37,7 @@ def number_of(word: Optional[str], known: Mapping[str, int], what: str) -> Optio
         return None
     if not isinstance(word, str) or word not in known:
         *others, last = (f"'{name}'" for name in known)
-        raise ArgumentError(f"{what} is '{word}'; it is {', '.join(others)} or {last}")
+        raise ArgumentError(f"{what} is '{word}'; it must be {', '.join(others)} or {last}")
     return known[word]
 
 
@@ -49,7 +49,7 @@ def loaded(value: Any, what: str = "the array") -> Any:
         return io.read_one(os.fspath(value))
     if not os.fspath(value).endswith(".npy") and os.path.splitext(value)[1] in (".csv", ".npz", ".zip", ".json", ".parquet"):
         raise FormatError(
-            f"{os.fspath(value)}: in place of an array goes an npy file or a tensor (file.safetensors#name); a list of paths of "
+            f"{os.fspath(value)}: in place of an array, give an npy file or a tensor (file.safetensors#name); a list of paths of "
             "predictions, with y the path of the labels, is read as the command line reads files"
         )
     return _npy.read(value)
@@ -64,7 +64,7 @@ def _numbers(array: Any, name: str) -> Array:
     """A float array that is used where it is, or a converted copy. A path is an npy file or a tensor."""
     array = loaded(array, name)
     if hasattr(array, "toarray") and hasattr(array, "nnz"):
-        raise ArrayTypeError(f"{name}: is a sparse matrix; predictions are dense: use .toarray()")
+        raise ArrayTypeError(f"{name}: is a sparse matrix; predictions must be dense: use .toarray()")
     found = as_array(array, name)
     if found.dtype in _TYPES:  # of the machine's byte order
         return found
@@ -72,7 +72,7 @@ def _numbers(array: Any, name: str) -> Array:
         exact = found.dtype.kind == "f" or found.dtype.itemsize > 2
         converted: Array = found.astype(np.float64 if exact else np.float32)
         return converted
-    raise ArrayTypeError(f"{name}: has dtype {found.dtype}; predictions are floating-point numbers")
+    raise ArrayTypeError(f"{name}: has dtype {found.dtype}; predictions must be floating-point numbers")
 
 
 def members(
@@ -81,7 +81,7 @@ def members(
     """Names and matrices of what the user calls predictions; columns: what those of a member are."""
     if isinstance(preds, Mapping):
         if names is not None:
-            raise ArgumentError("names are given twice: predictions is a mapping, whose keys are the names")
+            raise ArgumentError("names: remove it; predictions is a mapping, whose keys are the names")
         names = [str(name) for name in preds]
         arrays: Sequence[Any] = list(preds.values())
     elif isinstance(preds, np.ndarray) or (
@@ -90,7 +90,7 @@ def members(
         array = _numbers(preds, "predictions")
         if array.ndim != 3 and not (array.ndim == 2 and columns == "outputs"):
             raise MismatchError(
-                f"predictions: has shape {array.shape}; one array is (members, rows, {columns}), several are a list or a "
+                f"predictions: has shape {array.shape}; a single array must be (members, rows, {columns}); give several as a list or a "
                 "dict"
             )
         arrays = list(array)
@@ -105,20 +105,20 @@ def members(
     if len(found) != len(arrays):
         raise MismatchError(f"names: {len(found)} for {len(arrays)} members")
     if not arrays:
-        raise InputError("predictions: there are no members")
+        raise InputError("predictions: no members")
     _different(found, "names")
     matrices: list[Array] = []
     for name, array in zip(found, arrays):
         matrix = _numbers(array, name)
         if matrix.ndim not in (1, 2):
-            raise MismatchError(f"{name}: has shape {matrix.shape}; a member's predictions are (rows, {columns})")
+            raise MismatchError(f"{name}: has shape {matrix.shape}; a member's predictions must be (rows, {columns})")
         if matrices and matrix.shape != matrices[0].shape:  # said before further files are read
             raise MismatchError(
-                f"{name}: shape {matrix.shape} does not go with shape {matrices[0].shape} of {found[0]}"
+                f"{name}: shape {matrix.shape} does not match shape {matrices[0].shape} of {found[0]}"
             )
         matrices.append(matrix)
     if matrices[0].shape[0] == 0:
-        raise InputError("predictions: there are no rows")
+        raise InputError("predictions: no rows")
     return found, matrices
 
 
@@ -130,7 +130,7 @@ def _different(names: Sequence[str], what: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise ArgumentError(f"{what}: '{name}' is there twice")
+            raise ArgumentError(f"{what}: '{name}' occurs twice")
         seen.add(name)
 
 
@@ -144,11 +144,11 @@ def labels(y: Any, classes: Optional[Sequence[Any]], of_model: bool = False) -> 
         found = found[:, 0]
     if found.ndim != 1:
         hint = "; for a regression give task='regression'" if found.dtype.kind == "f" else ""
-        raise MismatchError(f"y: has shape {found.shape}; labels are one for each row{hint}")
+        raise MismatchError(f"y: has shape {found.shape}; there must be one label per row{hint}")
     if found.dtype.kind in "USO":
         if classes is None:
             refuse_beyond(found)
-            raise ArgumentError("y: labels are text; give classes=[...], the names in the order of the columns")
+            raise ArgumentError("y: labels are strings; give classes=[...], the names in the order of the columns")
         return _looked_up(found, {str(name): i for i, name in enumerate(classes)})
     if found.dtype.kind in "fiu" and classes is not None and _are_names(found, classes, of_model):
         return _looked_up(found, {int(name): i for i, name in enumerate(classes)})
@@ -156,14 +156,14 @@ def labels(y: Any, classes: Optional[Sequence[Any]], of_model: bool = False) -> 
         bad = np.flatnonzero(~(found == np.floor(found)))
         if bad.size:
             raise InputError(
-                f"y: row {bad[0]} is {found[bad[0]]}; labels are whole numbers from 0 on; for a "
+                f"y: row {bad[0]} is {found[bad[0]]}; labels must be whole numbers starting at 0; for a "
                 "regression give task='regression'"
             )
     elif found.dtype.kind not in "iub":
-        raise ArrayTypeError(f"y: has dtype {found.dtype}; labels are integers or names of classes")
+        raise ArrayTypeError(f"y: has dtype {found.dtype}; labels must be integers or class names")
     if found.size and (found.min() < 0 or found.max() > np.iinfo(np.int32).max):
         row = int(np.flatnonzero((found < 0) | (found > np.iinfo(np.int32).max))[0])
-        raise InputError(f"y: row {row} is label {found[row]}; labels are numbered from 0")
+        raise InputError(f"y: row {row} is label {found[row]}; labels must be numbered from 0")
     return in_c_order(found, np.int32)
 
 
@@ -172,7 +172,7 @@ def refuse_beyond(found: Array) -> None:
     for i, label in enumerate(found.tolist()):
         if isinstance(label, int) and not -(2**63) <= label < 2**64:
             raise InputError(
-                f"y: row {i} is label {_values.shown(label)}, beyond what a whole number holds here; labels are "
+                f"y: row {i} is label {_values.shown(label)}, too large for a label; labels are "
                 "numbered from 0"
             )
 
@@ -182,7 +182,7 @@ def _looked_up(found: Array, places: Mapping[Any, int]) -> Array:
     for i, name in enumerate(found.tolist()):
         text = name.decode() if isinstance(name, bytes) else name
         if text not in places:
-            raise InputError(f"y: row {i} is '{text}', which is none of the classes")
+            raise InputError(f"y: row {i} is '{text}', which is not one of the classes")
         out[i] = places[text]
     return out
 
@@ -197,7 +197,7 @@ def _are_names(found: Array, classes: Sequence[Any], of_model: bool) -> bool:
     if names == list(range(len(names))) or not np.isin(found, names).all():
         return False
     if np.isin(found, np.arange(len(names))).all():
-        raise ArgumentError(f"y: may be numbers of columns or names out of {', '.join(map(str, classes))}; give text")
+        raise ArgumentError(f"y: could be column numbers or names among {', '.join(map(str, classes))}; give text")
     return True
 
 
@@ -210,12 +210,12 @@ def targets(y: Any, outputs: Optional[int] = None) -> Array:
     """float64 targets (rows, outputs) in C order; the library looks at the numbers."""
     found = as_array(y, "y")
     if found.dtype.kind not in "fiub":
-        raise ArrayTypeError(f"y: has dtype {found.dtype}; targets of a regression are numbers")
+        raise ArrayTypeError(f"y: has dtype {found.dtype}; regression targets must be numbers")
     if found.ndim not in (1, 2):
-        raise MismatchError(f"y: has shape {found.shape}; targets are (rows,) or (rows, outputs)")
+        raise MismatchError(f"y: has shape {found.shape}; targets must be (rows,) or (rows, outputs)")
     matrix = in_c_order(_columns(found), np.float64)
     if outputs is not None and matrix.shape[1] != outputs:
-        raise MismatchError(f"y: has {matrix.shape[1]} outputs where the predictions have {outputs}")
+        raise MismatchError(f"y: has {matrix.shape[1]} outputs, but the predictions have {outputs}")
     return matrix
 
 
@@ -225,22 +225,22 @@ def numbered(values: Any, what: str, rows: int) -> Optional[Array]:
         return None
     found = as_array(values, what)
     if found.shape != (rows,):
-        raise MismatchError(f"{what}: has shape {found.shape} where there are {rows} rows")
+        raise MismatchError(f"{what}: has shape {found.shape}, but there are {rows} rows")
     if found.dtype.kind in "USO":
         numbers: dict[Any, int] = {}
         for row, value in enumerate(found.tolist()):
             if value is None or value != value:
-                raise InputError(f"{what}: row {row} is {value} among names; every row needs one")
+                raise InputError(f"{what}: row {row} is {value} among names; every row needs a value")
         return np.array([numbers.setdefault(v, len(numbers)) for v in found.tolist()], np.int64)
     if found.dtype.kind == "f":
         bad = np.flatnonzero(~((found == np.floor(found)) & (np.abs(found) < 2.0**63)))
         if bad.size:
-            raise InputError(f"{what}: row {bad[0]} is {found[bad[0]]}; {what} are whole numbers of 64 bits")
+            raise InputError(f"{what}: row {bad[0]} is {found[bad[0]]}; {what} must be 64-bit integers")
     elif found.dtype.kind not in "iub":
-        raise ArrayTypeError(f"{what}: has dtype {found.dtype}; {what} are whole numbers")
+        raise ArrayTypeError(f"{what}: has dtype {found.dtype}; {what} must be integers")
     elif found.size and int(found.max()) > _values.INT64:
         row = int(np.argmax(found))
-        raise InputError(f"{what}: row {row} is {found[row]}; {what} are whole numbers of 64 bits")
+        raise InputError(f"{what}: row {row} is {found[row]}; {what} must be 64-bit integers")
     return in_c_order(found, np.int64)
 
 
@@ -250,9 +250,9 @@ def row_weights(values: Any, rows: int) -> Optional[Array]:
         return None
     found = as_array(values, "sample_weight")
     if found.shape != (rows,):
-        raise MismatchError(f"sample_weight: has shape {found.shape} where there are {rows} rows")
+        raise MismatchError(f"sample_weight: has shape {found.shape}, but there are {rows} rows")
     if found.dtype.kind not in "fiub":
-        raise ArrayTypeError(f"sample_weight: has dtype {found.dtype}; weights are numbers")
+        raise ArrayTypeError(f"sample_weight: has dtype {found.dtype}; weights must be numbers")
     return in_c_order(found, np.float64)
 
 
@@ -281,11 +281,11 @@ class Arrays:
     ) -> None:
         kind = number_of(task or "classification", TASKS, "task")
         if kind not in (c.CLASSIFICATION, c.REGRESSION):
-            raise ArgumentError(f"predictions: a pool of {task} is read from files; give its path")
+            raise ArgumentError(f"predictions: pools of task {task} are read from files; give the path")
         self.values = kind == c.REGRESSION
         numbers_are = number_of(output, OUTPUTS, "output")
         if self.values and output is not None:
-            raise ArgumentError("output: is for probabilities; leave it out of a regression")
+            raise ArgumentError("output: is for probabilities; remove it for a regression")
         preds, index, classes = _frames.unframed(preds, classes, label_names)
         beside = {"y": y, "folds": folds, "groups": groups, "sample_weight": sample_weight}
         y, folds, groups, sample_weight = (
@@ -315,7 +315,7 @@ class Arrays:
                 )
         for known, what in ((self.labels, "labels"), (self.targets, "targets")):
             if known is not None and len(known) != self.rows:
-                raise MismatchError(f"y: has {len(known)} {what} where {self.names[0]} has {self.rows} rows")
+                raise MismatchError(f"y: has {len(known)} {what}, but {self.names[0]} has {self.rows} rows")
         costs = self._costs(flops)
         fold_numbers = numbered(folds, "folds", self.rows)
         group_numbers = numbered(groups, "groups", self.rows)
@@ -348,11 +348,11 @@ class Arrays:
         if classes is None:
             return None
         if isinstance(classes, (int, np.integer)):
-            raise ArgumentError("classes: are names; how many there are is seen from the predictions")
+            raise ArgumentError("classes: must be names; their number is taken from the predictions")
         found = _named(classes, "classes")
         if len(found) != self.classes:
             what = "outputs" if self.values else "classes"
-            raise MismatchError(f"classes: {len(found)} names where {self.names[0]} has {self.classes} {what}")
+            raise MismatchError(f"classes: {len(found)} names, but {self.names[0]} has {self.classes} {what}")
         _different(found, "classes")
         return found
 
@@ -363,14 +363,14 @@ class Arrays:
             by_name = {str(name): cost for name, cost in flops.items()}
             for name in by_name:
                 if name not in self.names:
-                    raise MismatchError(f"flops: there is no member '{name}'")
+                    raise MismatchError(f"flops: unknown member '{name}'")
             flops = [by_name.get(name, np.nan) for name in self.names]
         try:
             costs = np.asarray(flops, np.float64)
         except (TypeError, ValueError):
-            raise ArgumentError(f"flops: is {_values.shown(flops)}; it is a number for each member") from None
+            raise ArgumentError(f"flops: is {_values.shown(flops)}; it must be one number per member") from None
         if costs.shape != (len(self.names),):
-            raise MismatchError(f"flops: has shape {costs.shape} where there are {len(self.names)} members")
+            raise MismatchError(f"flops: has shape {costs.shape}, but there are {len(self.names)} members")
         return in_c_order(costs, np.float64)
 
 
@@ -381,7 +381,7 @@ def distribution(probabilities: Any) -> Array:
         one = found.reshape(-1)
         found = np.stack([1 - one, one], axis=1)
     if found.ndim != 2:
-        raise MismatchError(f"probabilities: has shape {found.shape}; they are (rows, classes)")
+        raise MismatchError(f"probabilities: has shape {found.shape}; probabilities must be (rows, classes)")
     return in_c_order(found, np.float32)
 
 
@@ -389,5 +389,5 @@ def values(predicted: Any, name: str = "values") -> Array:
     """Values (rows, outputs) of a regression as float32 in C order: what scores take. Other layouts are copied."""
     found = _numbers(predicted, name)
     if found.ndim not in (1, 2):
-        raise MismatchError(f"{name}: has shape {found.shape}; they are (rows,) or (rows, outputs)")
+        raise MismatchError(f"{name}: has shape {found.shape}; it must be (rows,) or (rows, outputs)")
     return in_c_order(_columns(found), np.float32)

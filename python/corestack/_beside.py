@@ -32,14 +32,14 @@ def as_files(
     ids = _ids(pool, split)
     values = c.lib.cst_pool_task(pool) == c.REGRESSION
     if c.lib.cst_pool_task(pool) not in (c.CLASSIFICATION, c.REGRESSION):
-        raise ArgumentError(f"{next(iter(arrays))}: a pool's files say it; leave it out, or change the pool")
+        raise ArgumentError(f"{next(iter(arrays))}: this comes from the files of the pool; remove the argument, or change the pool")
     folder = tempfile.mkdtemp(prefix="corestack-")
     weakref.finalize(s, shutil.rmtree, folder, True)
     found = dict(given)
     for name, value in arrays.items():
         column = s.run(_column_of, name, value, ids, values, classes or _names(pool))
         if ids is not None and len(column) != len(ids):
-            raise MismatchError(f"{name}: has {len(column)} rows where the files have {len(ids)}")
+            raise MismatchError(f"{name}: has {len(column)} rows, but the files have {len(ids)}")
         found[name] = s.run(_written, os.path.join(folder, name), column, ids if name == "y" else None)
     return found
 
@@ -72,7 +72,7 @@ def _column_of(name: str, given: Any, ids: Optional[list[str]], values: bool, cl
         return _arrays.targets(value) if values else _arrays.labels(value, classes)
     found = as_array(value, name)
     if found.ndim != 1:  # how many rows the files have is not known here
-        raise MismatchError(f"{name}: has shape {found.shape}; give one for each row")
+        raise MismatchError(f"{name}: has shape {found.shape}; give one per row")
     rows = len(found)
     known = _arrays.row_weights(found, rows) if name == "sample_weight" else _arrays.numbered(found, name, rows)
     assert known is not None

@@ -66,11 +66,11 @@ def compare(
     progress: Progress = None,
     **keywords: OptionValue,
 ) -> Report:
-    """Methods side by side, with intervals and tests (docs/json.md, "compare").
+    """Compare methods on the same rows, with intervals and tests (docs/json.md, "compare").
 
-    methods: names, as :func:`corestack.methods` has them; None for all that apply. On arrays every score is nested; of a
-    pool's path, another `split` than "oof" is scored by fits on "oof".
-    ood, clean, reference_errors, head_above, tail_below: of a pool's path, as the options of `corestack compare`.
+    methods: names from :func:`corestack.methods`; None for all that apply. For arrays every score is nested; for the path
+    of a pool, a `split` other than "oof" is scored by fits on "oof".
+    ood, clean, reference_errors, head_above, tail_below: for the path of a pool; see `corestack compare --help`.
     """
     with Session(threads, memory, progress) as s:
         pool = open_pool(
@@ -116,9 +116,9 @@ def ablate(
     progress: Progress = None,
     **keywords: OptionValue,
 ) -> Report:
-    """The paper's ablation: preset "prototype" with the stages of "paper" switched on one after the other.
+    """Run the ablation of the paper: preset "prototype" with the stages of "paper" switched on one after the other.
 
-    Arguments are those of :func:`compare`, the result has its keys.
+    Arguments and keys of the result are those of :func:`compare`.
     """
     with Session(threads, memory, progress) as s:
         pool = open_pool(
@@ -155,15 +155,15 @@ def sweep(
     progress: Progress = None,
     **keywords: OptionValue,
 ) -> Report:
-    """Scores over the values of an option, or over the size of the pool (docs/json.md, "sweep").
+    """Score methods over the values of an option, or over the size of the pool (docs/json.md, "sweep").
 
     over: an option's key, with presets as methods; or "pool.size", with any methods on `draws` random subsets of the
     members for each size. Other arguments are those of :func:`compare`.
     """
     key = _values.text(over, "over")
-    texts = [option_text(value) for value in _values.list_of(values, "values", "what the option shall be")]
+    texts = [option_text(value) for value in _values.list_of(values, "values", "values of the option")]
     if not texts:
-        raise ArgumentError("values: there are none; give those that the option shall take")
+        raise ArgumentError("values: the list is empty; give the values of the option")
     with Session(threads, memory, progress) as s:
         if over != "pool.size":  # a value that is not valid shows before any work is done
             for text in texts:

@@ -24,7 +24,7 @@ def as_array(value: Any, what: str) -> Array:
         return _of_frame(value, what)
     if isinstance(value, np.ma.MaskedArray) and np.any(value.mask):
         mask = np.broadcast_to(value.mask, value.shape).reshape(len(value) if value.ndim else 1, -1)
-        raise InputError(f"{what}: row {int(np.flatnonzero(mask.any(axis=1))[0])} is masked; every value must be there")
+        raise InputError(f"{what}: row {int(np.flatnonzero(mask.any(axis=1))[0])} is masked; every value must be present")
     dtype = getattr(value, "dtype", None)
     if dtype is not None and not isinstance(dtype, np.dtype) and hasattr(value, "isna"):
         return _of_extension(value, what)
@@ -53,7 +53,7 @@ def _of_extension(value: Any, what: str) -> Array:
     """Of pandas's own types (Int64, boolean, category, ...)."""
     missing = np.flatnonzero(np.asarray(value.isna()))
     if missing.size:
-        raise InputError(f"{what}: row {missing[0]} has no value (NA); every value must be there")
+        raise InputError(f"{what}: row {missing[0]} has no value (NA); every value must be present")
     kind = getattr(value.dtype, "numpy_dtype", None)
     found: Array = np.asarray(value) if kind is None else np.asarray(value.to_numpy(dtype=kind))
     return _of_objects(found, what) if found.dtype == object and found.size else found
@@ -63,7 +63,7 @@ def _of_objects(found: Array, what: str) -> Array:
     flat = found.ravel().tolist()
     for place, one in enumerate(flat):
         if one is None or type(one).__name__ in ("NAType", "NaTType", "MaskedConstant"):
-            raise InputError(f"{what}: row {place * len(found) // len(flat) if found.ndim else 0} has no value ({one}); every value must be there")
+            raise InputError(f"{what}: row {place * len(found) // len(flat) if found.ndim else 0} has no value ({one}); every value must be present")
     if not all(isinstance(one, (numbers.Real, np.bool_)) for one in flat):
         return found
     try:

@@ -43,20 +43,20 @@ def of_classes(
         possible = [1] * (classes == 2) + possible
     if len(possible) > 1:
         ways = " or ".join(f"{width // d} of {d}" for d in possible)
-        more = "" if declared else f", or n_classes where y has all {classes} classes"
+        more = "" if declared else f", or n_classes if y has all {classes} classes"
         more = "" if classes == 2 else more
-        raise ArgumentError(f"X: {width} columns may be members and columns of each {ways}; give n_members{more}")
+        raise ArgumentError(f"X: {width} columns can be divided into members and columns per member in several ways ({ways}); give n_members{more}")
     if not possible:
         raise MismatchError(_no_division(f"{width} columns", 0, classes, None))
     return width // possible[0], possible[0]
 
 
 def _no_division(what: str, columns: int, classes: int, members: Optional[int]) -> str:
-    text = f"X: has {what}, which are not {members or 'some'} members of {classes} classes; "
+    text = f"X: has {what}, which do not fit {members or 'any number of'} members with {classes} classes; "
     if columns > classes:
-        return text + f"where they are of {columns} classes, of which y has {classes}, give classes=[...], all in the order of the columns"
+        return text + f"if there are {columns} classes, of which y has {classes}, give classes=[...], all of them in the order of the columns"
     return text + (
-        "X holds predictions, one member's after another's (give estimators=[...] to train on features)"
+        "X must hold predictions, one member after the other (give estimators=[...] to train on features)"
     )
 
 
@@ -71,12 +71,12 @@ def codes_among(y: Array, classes: Any) -> tuple[Array, Array]:
     """Declared classes in the order of their columns, and the column of each label in y."""
     known: Array = np.asarray(classes)
     if known.ndim != 1 or len(known) < 2 or len(set(known.tolist())) < len(known):
-        raise ArgumentError(f"classes: is {classes!r}; it lists two or more classes, each once, in the order of the columns")
+        raise ArgumentError(f"classes: is {classes!r}; it must list two or more classes, each once, in the order of the columns")
     if known.dtype.kind in "US" and y.dtype.kind in "iu" and list(known) == sorted(known):
         known = np.arange(len(known))  # y was numbered in the order of the names, as cross_val_predict does
     places = {label: column for column, label in enumerate(known.tolist())}
     codes = np.array([places.get(label, -1) for label in y.tolist()], np.int64)
     if (codes < 0).any():
         row = int(np.flatnonzero(codes < 0)[0])
-        raise MismatchError(f"y: row {row} is '{y[row]}', which is none of the classes {', '.join(map(str, known))}")
+        raise MismatchError(f"y: row {row} is '{y[row]}', which is not one of the classes {', '.join(map(str, known))}")
     return known, codes

@@ -28,7 +28,7 @@ def new_axes(width: float, height: float, below: float = 0) -> Any:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError(
-            f"corestack.plot draws with matplotlib, which cannot be imported ({error}): pip install 'corestack[plot]', or "
+            f"corestack.plot needs matplotlib, which cannot be imported ({error}): pip install 'corestack[plot]', or "
             "apt-get install python3-matplotlib"
         ) from error
     figure = Figure(figsize=(width, height), dpi=120, layout="constrained")
@@ -56,13 +56,13 @@ def read_document(report: Any, commands: Sequence[str], where: str) -> Mapping[s
         try:
             found = json.loads(read_bytes(report))
         except ValueError as error:
-            raise FormatError(f"{report}: is not a JSON document ({error}); write one with --json") from error
+            raise FormatError(f"{report}: not a JSON document ({error}); write one with --json") from error
     elif isinstance(report, Stack):
         found = report.report
     wanted = " or ".join(f"'{command}'" for command in commands)
     if not isinstance(found, Mapping) or found.get("command") not in commands:
         what = f"one of '{found['command']}'" if isinstance(found, Mapping) and "command" in found else type(found).__name__
-        raise ArgumentError(f"plot.{where}: takes a report of {wanted}; this is {what}")
+        raise ArgumentError(f"plot.{where}: needs a report of {wanted}; this is {what}")
     return found
 
 

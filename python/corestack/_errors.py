@@ -20,7 +20,7 @@ __all__ = [
 
 
 class Error(Exception):
-    """What every error of corestack is."""
+    """Base class of all corestack errors."""
 
 
 class ArgumentError(Error, ValueError):
@@ -40,15 +40,15 @@ class FileError(Error, OSError):
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """Memory ran out."""
+    """Out of memory."""
 
 
 class MismatchError(Error, ValueError):
-    """Two inputs do not belong together."""
+    """Two inputs do not match."""
 
 
 class LimitError(Error, ValueError):
-    """A size is beyond what is supported."""
+    """A size exceeds the supported limit."""
 
 
 class NumericError(Error, ArithmeticError):
@@ -72,7 +72,7 @@ class BusyError(Error, RuntimeError):
 
 
 class ArrayTypeError(Error, TypeError):
-    """An argument is of a type that holds no predictions, labels or folds."""
+    """An argument has a type that cannot hold predictions, labels or folds."""
 
 
 BY_STATUS = {

@@ -41,7 +41,7 @@ DTYPES = [np.float64, np.float32, np.float16]
 # Checks of scikit-learn's check_estimator that feed features where probabilities are expected: for a CoreStackClassifier
 # without `estimators`. scikit-learn 1.6 and later takes them as check_estimator(..., expected_failed_checks=...).
 FEATURE_CHECKS = {
-    name: "X holds predictions here, and this check gives features"
+    name: "X must hold predictions here, but this check passes features"
     for name in (
         "check_classifier_data_not_an_array",
         "check_classifiers_classes",
@@ -173,7 +173,7 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
             self._fit_stack(self._members(X), y, weights_of(sample_weight, X), None, folds, groups)
             return self
         if folds is not None:
-            raise ArgumentError("folds: with estimators cv makes them; give cv=[(train, test), ...]")
+            raise ArgumentError("folds: cv makes the folds of estimators; give cv=[(train, test), ...]")
         self._named()
         y = self._given(y)
         X = self._features(X, y)
@@ -190,21 +190,21 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
         for name in ("n_members", "n_classes"):
             value = getattr(self, name, None)
             if value is not None and not (_is_whole(value) and value > 0):
-                raise ArgumentError(f"{name}: is {value!r}; it is a whole number from 1 on, or None")
+                raise ArgumentError(f"{name}: is {value!r}; it must be a whole number of at least 1, or None")
         if self.random_state is not None and not _is_whole(self.random_state):
-            raise ArgumentError(f"random_state: is {self.random_state!r}; the stack's seed is a whole number, or None")
+            raise ArgumentError(f"random_state: is {self.random_state!r}; it must be a whole number, or None")
         if self.n_jobs is not None and not _is_whole(self.n_jobs):
-            raise ArgumentError(f"n_jobs: is {self.n_jobs!r}; it is a whole number, or None")
+            raise ArgumentError(f"n_jobs: is {self.n_jobs!r}; it must be a whole number, or None")
         if self.estimators is not None:
             pairs = isinstance(self.estimators, (list, tuple)) and all(
                 isinstance(one, (list, tuple)) and len(one) == 2 and isinstance(one[0], str) for one in self.estimators
             )
             if not pairs:
-                raise ArgumentError(f"estimators: is a list of (name, {self._kind})")
+                raise ArgumentError(f"estimators: must be a list of (name, {self._kind})")
         elif not (_is_whole(self.cv) and self.cv > 1):
             raise ArgumentError(
-                f"cv: is {self.cv!r}; where X holds predictions it is a number of folds from 2 on, and fit(folds=...) takes "
-                "folds that are made"
+                f"cv: is {self.cv!r}; if X holds predictions it must be a number of folds of at least 2; fit(folds=...) takes "
+                "given folds"
             )
 
     def _fit_stack(
@@ -241,7 +241,7 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
         """(rows, members, columns) as it is; the library looks at its numbers."""
         width = X.shape[1] * X.shape[2]
         if X.size == 0:
-            raise MismatchError(f"X: has shape {X.shape}, which holds no predictions; it is (rows, members, columns)")
+            raise MismatchError(f"X: has shape {X.shape}, which is not a shape of predictions; it must be (rows, members, columns)")
         if reset:
             self.n_features_in_ = width
             if hasattr(self, "feature_names_in_"):
@@ -257,8 +257,8 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
         if found != columns or members * found != width:
             what = "output" if columns == 1 else "outputs"
             raise MismatchError(
-                f"X: has {width} columns, which are not {self.n_members or 'some'} members of {columns} {what}; X holds "
-                "predictions, one member's after another's (give estimators=[...] to train on features)"
+                f"X: has {width} columns, which do not fit {self.n_members or 'any number of'} members with {columns} {what}; X must hold "
+                "predictions, one member after the other (give estimators=[...] to train on features)"
             )
         self._shape = (int(members), int(found))
 
@@ -282,7 +282,7 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
         named = [(str(name), est) for name, est in given if not isinstance(est, str)]
         dropped = [est for _, est in given if isinstance(est, str)]
         if not named or any(est != "drop" for est in dropped):
-            raise ArgumentError(f"estimators: a list of (name, {self._kind}) with at least one that is not 'drop' is needed")
+            raise ArgumentError(f"estimators: must be a list of (name, {self._kind}) with at least one that is not 'drop'")
         self._validate_names([name for name, _ in given])
         for name, est in named:
             if not self._is_kind(est):
@@ -309,10 +309,10 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
         assert weights is not None
         if (weights < 0).any() or not np.isfinite(weights).all():
             row = np.flatnonzero(~((weights >= 0) & np.isfinite(weights)))[0]
-            raise ArgumentError(f"sample_weight: row {row} is {weights[row]}; weights are finite and not negative")
+            raise ArgumentError(f"sample_weight: row {row} is {weights[row]}; weights must be finite and non-negative")
         rows = np.flatnonzero(weights > 0)
         if len(rows) == 0:
-            raise ArgumentError("sample_weight: every weight is 0, and no row is left to fit on")
+            raise ArgumentError("sample_weight: every weight is 0, so no row is left to fit on")
         if len(rows) == len(y):
             return X, y, groups, weights
         return rows_of(X, rows), y[rows], None if groups is None else np.asarray(groups)[rows], weights[rows]
@@ -326,7 +326,7 @@ class StackEstimator(TransformerMixin, _BaseComposition):  # type: ignore[misc]
         rows = len(y)
         if isinstance(self.cv, str):
             if self.cv != "prefit":
-                raise ArgumentError(f"cv is '{self.cv}'; it is a number, a splitter, splits or 'prefit'")
+                raise ArgumentError(f"cv is '{self.cv}'; it must be a number, a splitter, splits or 'prefit'")
             for _, est in named:
                 check_is_fitted(est)
             return names, [self._predicted(est, X) for _, est in named], np.arange(rows), None

@@ -27,14 +27,14 @@ def joined(value: Any, index: Any, where: str) -> Any:
         return value
     for ids, owner in ((value.index, where), (index, "the first data frame")):
         if not ids.is_unique:
-            raise InputError(f"{owner}: id {ids[ids.duplicated()][0]!r} is there twice")
+            raise InputError(f"{owner}: id {ids[ids.duplicated()][0]!r} occurs twice")
     if index.equals(value.index):
         return value
     places = value.index.get_indexer(index)
     if (places < 0).any():
-        raise MismatchError(f"{where}: there is no row with id {index[places < 0][0]!r}")
+        raise MismatchError(f"{where}: no row with id {index[places < 0][0]!r}")
     if len(value.index) > len(index):
-        raise MismatchError(f"{where}: id {value.index.difference(index)[0]!r} is one too many")
+        raise MismatchError(f"{where}: id {value.index.difference(index)[0]!r} is extra")
     return value.iloc[places]
 
 
@@ -47,7 +47,7 @@ def ordered(frame: Any, order: Optional[Sequence[Any]], where: str) -> Any:
     if len(set(names)) < len(names):
         raise InputError(f"{where}: two columns of the data frame are called '{next(n for n in names if names.count(n) > 1)}'")
     if set(names) != set(wanted):
-        raise MismatchError(f"{where}: has columns {names} where {wanted} are expected")
+        raise MismatchError(f"{where}: has columns {names} where expected {wanted}")
     return frame.iloc[:, [names.index(name) for name in wanted]]
 
 
@@ -78,7 +78,7 @@ def unframed(
     if is_frame(preds):
         names = [str(name) for name in preds.columns]
         if len(set(names)) < len(names):
-            raise InputError("predictions: two columns of the data frame have one name")
+            raise InputError("predictions: two columns of the data frame have the same name")
         return {name: preds.iloc[:, k] for k, name in enumerate(names)}, preds.index, classes
     items = list(preds.items()) if isinstance(preds, Mapping) else None
     if items is None and isinstance(preds, (list, tuple)):

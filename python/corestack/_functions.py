@@ -46,27 +46,27 @@ def fit(
     progress: Progress = None,
     **keywords: OptionValue,
 ) -> Stack:
-    """Fits a stack on out-of-fold predictions.
+    """Fit a stack on out-of-fold predictions.
 
     preds: a list or dict (by name) of arrays (rows, classes), one array (members, rows, classes), or the path of a pool
-    (a manifest or a folder; docs/pool.md), whose files then say everything up to `output`. Of two classes an array may
-    be (rows,), the probability of class 1. float16, float32 and float64 of any strides, memory-mapped or not, are read
-    where they are; other types are converted. In place of an array, the path of an npy file is read. A list of paths
-    is read as `corestack fit a.npy b.csv` does. A pandas DataFrame has a column for each member, the probability of class
-    1 of two or the value of a regression; DataFrames in a dict or list have a column for each class or output. Rows of
+    (a manifest or a folder; docs/pool.md), whose files then replace the arguments up to `output`. With two classes an
+    array may be (rows,), the probability of class 1. float16, float32 and float64 arrays with any strides, memory-mapped
+    or not, are read in place; other types are converted. An array may be replaced by the path of an npy file. A list of
+    paths is read like `corestack fit a.npy b.csv`. A pandas DataFrame has one column per member (the probability of class
+    1 of two, or the value of a regression); DataFrames in a dict or list have one column per class or output. Rows of
     pandas objects are joined by index.
-    y: labels (rows,): columns from 0 on, or names out of `classes`. Of files: the path of the labels' file.
-    task: "classification" (default) or "regression", where arrays are (rows,) or (rows, outputs) and y are targets of that
-    shape. Of a path the manifest says it; pools of "segmentation" and "detection" are always files.
-    folds: fold of each row, where the members were trained in folds; made from the seed otherwise. groups: rows that
-    must not be separated. sample_weight: how much each row counts in losses and scores; one of weight 0 takes no part.
-    flops: of one prediction, by member. classes: names of the classes, or of a regression's
-    outputs.
+    y: labels (rows,): column numbers starting at 0, or names from `classes`. For files: the path of the file with labels.
+    task: "classification" (default) or "regression" (arrays are (rows,) or (rows, outputs), and y has targets of that
+    shape). For a path, the manifest gives the task; pools of "segmentation" and "detection" are always files.
+    folds: fold of each row, if the members were trained in folds; by default folds are made from the seed. groups: group
+    of each row; no group is split between folds. sample_weight: weight of each row in losses and scores; rows of weight 0
+    are left out. flops: FLOPs of one prediction, by member. classes: names of the classes, or of the outputs of a
+    regression.
     output: "probability" (default) or "logit".
-    outside: of a pool's path, the manifest or folder may lead to files outside its own folder.
-    options and keywords: docs/options.md; cka_threshold=0.9 or options={"cka.threshold": 0.9}.
-    threads, memory ("2GiB"): results depend on neither. progress: True for tqdm, or a function (stage, done, total),
-    which stops the fit by returning something true.
+    outside: for the path of a pool, allow the manifest or folder to refer to files outside it.
+    options and keywords: see docs/options.md; cka_threshold=0.9 or options={"cka.threshold": 0.9}.
+    threads, memory ("2GiB"): results do not depend on them. progress: True for tqdm, or a function (stage, done, total)
+    that stops the fit if it returns a true value.
     """
     with Session(threads, memory, progress) as s:
         chosen = s.options(preset, seed, options, keywords)
@@ -106,7 +106,7 @@ def inspect(
     progress: Progress = None,
     **keywords: OptionValue,
 ) -> Report:
-    """Redundancy, clusters, spectrum, the four penalties and data problems (docs/json.md, "inspect")."""
+    """Report redundancy, clusters, spectrum, the penalty under four rules, and data problems (docs/json.md, "inspect")."""
     with Session(threads, memory, progress) as s:
         chosen = s.options(preset, seed, options, keywords)
         pool = open_pool(
@@ -119,7 +119,7 @@ def inspect(
 def cka(
     preds: Union[Predictions, Sequence[Path]], y: Union[None, Column, Path] = None, **arguments: Any
 ) -> Floats:
-    """CKA of every pair of members, (members, members), as :func:`inspect` with the same arguments."""
+    """Return the CKA of every pair of members, (members, members). Arguments as for :func:`inspect`."""
     matrix = inspect(preds, y, **arguments)["cka"]
     return np.array([[np.nan if v is None else v for v in row] for row in matrix], np.float64)
 
@@ -145,27 +145,27 @@ def evaluate(
     memory: Memory = None,
     progress: Progress = None,
 ) -> Report:
-    """Scores predictions against what is true (docs/json.md, "evaluate").
+    """Score predictions against labels, targets or annotations (docs/json.md, "evaluate").
 
     predicted, y: probabilities (rows, classes) and labels (rows,); with task="regression" values and targets (rows,) or
-    (rows, outputs); of both also the path of a file. Of detections a COCO results file or its list of dicts, and the
+    (rows, outputs); either may also be the path of a file. For detection a COCO results file or its list of dicts, and the
     annotations as a file or dict. With task="segmentation" the paths of maps and masks, `classes` (how many), `ignore`,
-    `layout` and `boundary` as for `corestack evaluate`; outside: links in their folders may lead out of them.
-    sample_weight: how much each row counts.
-    resamples: above 0, with 95% bootstrap intervals. seed: of them.
+    `layout` and `boundary` as for `corestack evaluate`; outside: allow links in the folders to lead outside them.
+    sample_weight: weight of each row.
+    resamples: if positive, add 95% bootstrap intervals. seed: seed of the resamples.
     """
     resamples = _values.integer(resamples, "resamples")
     seed = _values.integer(seed, "seed", _values.UINT64)
     with Session(threads, memory, progress) as s:
         boxes = task == "detection" or (task is None and (_is_coco(predicted) or _is_coco(y)))
         if sample_weight is not None and (boxes or task == "segmentation"):
-            raise ArgumentError("sample_weight: is of rows of a classification or a regression; leave it out")
+            raise ArgumentError("sample_weight: is for classification and regression; remove it")
         if outside and task != "segmentation":
-            raise ArgumentError("outside: is of folders of maps and masks; leave it out")
+            raise ArgumentError("outside: is for folders of maps and masks; remove it")
         if task != "segmentation":
             for what, given in (("ignore", ignore is not None), ("layout", layout != "auto"), ("boundary", boundary != 0)):
                 if given:
-                    raise ArgumentError(f"{what}: is of maps of a segmentation; leave it out")
+                    raise ArgumentError(f"{what}: is for segmentation maps; remove it")
         if boxes:
             return _evaluate_boxes(s, predicted, y, resamples, seed)
         if task == "segmentation":
@@ -196,7 +196,7 @@ def bound(
     memory: Memory = None,
     progress: Progress = None,
 ) -> Report:
-    """What holds of a stack, or of the file of one, with a stated probability: :meth:`Stack.bound`."""
+    """Compute high-probability bounds for a stack or a model file; see :meth:`Stack.bound`."""
     stack = model if isinstance(model, Stack) else Stack.load(model)
     return stack.bound(
         preds, y, split=split, names=names, output=output, outside=outside, delta=delta, alpha=alpha, seed=seed,
@@ -216,7 +216,7 @@ def _plain(value: Any) -> Any:
     """NumPy's numbers and arrays as JSON's."""
     if hasattr(value, "tolist"):
         return value.tolist()
-    raise TypeError(f"detections: {type(value).__name__} is not a number, text, list or dict")
+    raise TypeError(f"detections: {type(value).__name__} is not a number, string, list or dict")
 
 
 def _dump(document: Any, file: TextIO) -> None:
@@ -250,9 +250,9 @@ def _evaluate_maps(
     seed: int,
 ) -> Report:
     if not _arrays.is_path(maps) or not _arrays.is_path(masks):
-        raise ArgumentError("maps and masks are given as paths of files or folders; metrics.map_scores takes arrays")
+        raise ArgumentError("maps and masks must be paths of files or folders; for arrays use metrics.map_scores")
     if layout not in _LAYOUTS:
-        raise ArgumentError(f"layout is '{layout}'; it is 'auto', 'channels-last' or 'channels-first'")
+        raise ArgumentError(f"layout is '{layout}'; it must be 'auto', 'channels-last' or 'channels-first'")
     how = config(
         "segmentation",
         output,
@@ -277,7 +277,7 @@ def scored(probabilities: Any, y: Any, classes: Optional[Sequence[str]]) -> tupl
     p = _arrays.distribution(found["probabilities"])
     labels = _arrays.labels(_frames.joined(_arrays.loaded(y, "y"), index, "y"), classes)
     if len(labels) != len(p):
-        raise InputError(f"y: has {len(labels)} labels where there are {len(p)} rows of probabilities")
+        raise InputError(f"y: has {len(labels)} labels, but there are {len(p)} rows of probabilities")
     return p, labels
 
 
@@ -292,18 +292,18 @@ def folds(
     task: str = "classification",
     seed: int = 0,
 ) -> npt.NDArray[np.int32]:
-    """Folds (rows,) from 0 to count - 1, stratified by label, or by quantiles of a regression's targets.
+    """Return folds (rows,) from 0 to count - 1, stratified by label, or by quantiles of regression targets.
 
-    y: labels of any kind, of which only matters which are equal; with task="regression" targets (rows,) or (rows,
-    outputs). groups: rows of a group stay together.
+    y: labels of any type (only equality matters); with task="regression" targets (rows,) or (rows, outputs).
+    groups: group of each row; no group is split between folds.
     """
     if task not in ("classification", "regression"):
-        raise ArgumentError(f"task is '{task}'; it is 'classification' or 'regression'")
+        raise ArgumentError(f"task is '{task}'; it must be 'classification' or 'regression'")
     count, seed = _values.integer(count, "count"), _values.integer(seed, "seed", _values.UINT64)
     values = _arrays.targets(y) if task == "regression" else None
     found = as_array(y, "y")
     if values is None and found.ndim != 1 and not (found.ndim == 2 and found.shape[1] == 1):
-        raise MismatchError(f"y: has shape {found.shape}; labels are one for each row")
+        raise MismatchError(f"y: has shape {found.shape}; there must be one label per row")
     labels = in_c_order(np.unique(found, return_inverse=True)[1].reshape(-1), np.int32)
     count_of_rows = len(found)
     out = np.empty(count_of_rows, np.int32)
@@ -321,7 +321,7 @@ def folds(
 
 
 def option_table() -> list[dict[str, Any]]:
-    """Every option: key, keyword, default, bounds or choices, and what it does (docs/options.md)."""
+    """Return every option: key, keyword, default, bounds or choices, and description (docs/options.md)."""
     kinds = ("integer", "real", "boolean", "choice", "list")
     table = []
     for i in range(c.lib.cst_option_count()):
@@ -342,7 +342,7 @@ def option_table() -> list[dict[str, Any]]:
 
 
 def presets() -> list[str]:
-    """Names of the presets."""
+    """Return the names of the presets."""
     found: list[str] = []
     while (name := c.lib.cst_preset_at(len(found))) is not None:
         found.append(name.decode())
@@ -350,7 +350,7 @@ def presets() -> list[str]:
 
 
 def methods(task: Optional[str] = None) -> list[str]:
-    """Names of the methods that :func:`compare` knows; task="detection" adds those for detections only."""
+    """Return the names of the methods of :func:`compare`; task="detection" adds those for detection only."""
     _arrays.number_of(task, _arrays.TASKS, "task")
     tables = [c.lib.cst_method_name] + [c.lib.cst_detection_method_name] * (task == "detection")
     found: list[str] = []

@@ -462,8 +462,8 @@ def _load(path: Path, functions: dict[str, tuple[Any, list[Any]]]) -> ctypes.CDL
             library = ctypes.CDLL(str(path))
     except OSError as error:
         raise ImportError(
-            f"{path}: the library of corestack cannot be loaded ({error}); build the package with 'pip install .' in its "
-            "folder, and see that the libraries it needs are installed (libopenblas0, liblapacke, libjansson4, libzip4, "
+            f"{path}: the corestack library cannot be loaded ({error}); build the package with 'pip install .' in its "
+            "folder, and check that the libraries it needs are installed (libopenblas0, liblapacke, libjansson4, libzip4, "
             "libpng16-16, libyajl2)"
         ) from error
     for name, (result, arguments) in functions.items():

@@ -42,45 +42,45 @@ def read(value: Any) -> Array:
     except FileError:
         raise
     except OSError as error:
-        raise FileError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise FileError(f"{path}: cannot read the file: {error.strerror or error}") from error
 
 
 def _of(file: io.FileIO, path: str) -> Array:
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
-        raise FileError(f"{path}: is a device or pipe, not a file; give the file's own path")
+        raise FileError(f"{path}: is a device or pipe, not a file; name the file itself")
     if status.st_size == 0:
         raise FormatError(f"{path}: the file is empty (0 bytes); was it written to the end?")
     size = status.st_size
     prefix = _exactly(file, path, 10, size)
     if prefix[:6] != _MAGIC or prefix[6] not in (1, 2, 3):
-        raise FormatError(f"{path}: is not an npy file; save it with numpy.save")
+        raise FormatError(f"{path}: not an npy file; save it with numpy.save")
     more = _exactly(file, path, 2, size) if prefix[6] > 1 else b""
     length = int.from_bytes(prefix[8:] + more, "little")
     if length > _HEADER_MAX:
-        raise LimitError(f"{path}: the npy header says it has {length} bytes; more than {_HEADER_MAX} are not read")
+        raise LimitError(f"{path}: the npy header declares {length} bytes; the limit is {_HEADER_MAX}")
     kind, fortran, shape = _described(_exactly(file, path, length, size).decode("latin-1"), path)
     found = size - file.tell()
     promised = kind.itemsize * math.prod(shape)
     if found != promised:
         raise FormatError(
             f"{path}: {'truncated: ' if found < promised else ''}shape {shape} of {kind} needs {promised} bytes after the "
-            f"header, {found} were found; save one array per file, to the end"
+            f"header, but {found} were found; save one complete array per file"
         )
     try:
         memory = np.empty(promised, np.uint8)
         array: Array = memory.view(kind).reshape(shape, order="F" if fortran else "C")
     except MemoryError as error:
         raise OutOfMemoryError(
-            f"{path}: there is no memory for its {promised} bytes; give the path of a pool, whose files are read in parts, "
+            f"{path}: out of memory for its {promised} bytes; give the path of a pool, whose files are read in blocks, "
             "or numpy.load(file, mmap_mode='r')"
         ) from error
     except ValueError as error:
-        raise FormatError(f"{path}: an array of shape {shape} cannot be ({error})") from error
+        raise FormatError(f"{path}: impossible array of shape {shape} ({error})") from error
     _fill(file, path, memory.data)
     now = os.fstat(file.fileno())
     if (now.st_size, now.st_mtime_ns) != (status.st_size, status.st_mtime_ns):
-        raise FileError(f"{path}: the file was changed while it was being read; run this again when nothing writes to it")
+        raise FileError(f"{path}: the file was changed while it was being read; run the command again when nothing writes to it")
     return array
 
 
@@ -88,13 +88,13 @@ def _described(header: str, path: str) -> tuple[Any, bool, tuple[int, ...]]:
     """Type, whether it is in Fortran order, and shape."""
     fields = _fields(header.strip())
     if fields is None:
-        raise FormatError(f"{path}: bad npy header; it is not that of one plain array")
+        raise FormatError(f"{path}: bad npy header; it does not describe one plain array")
     axes = fields["shape"]
     lengths = re.findall(r"\d+", axes)
     if not _LENGTHS.fullmatch(axes) or (len(lengths) == 1 and "," not in axes):
         raise FormatError(f"{path}: bad npy header; the shape is not a tuple of lengths")
     if len(lengths) > _AXES_MAX:
-        raise FormatError(f"{path}: has {len(lengths)} dimensions; at most {_AXES_MAX} are read")
+        raise FormatError(f"{path}: has {len(lengths)} dimensions; the limit is {_AXES_MAX}")
     return _kind(fields["descr"], path), fields["order"] == "True", tuple(map(int, lengths))
 
 
@@ -122,7 +122,7 @@ def _kind(descr: str, path: str) -> Any:
         kind = None
     if kind is None or not known or kind.itemsize == 0 or int(known["size"] or 1) > _TEXT_MAX:
         raise FormatError(
-            f"{path}: dtype {_values.shown(descr)} is not read; save numbers, or texts of one width (numpy's types S and U)"
+            f"{path}: dtype {_values.shown(descr)} is not supported; save numbers, or fixed-width strings (NumPy types S and U)"
         )
     return kind
 
@@ -141,5 +141,5 @@ def _fill(file: io.FileIO, path: str, memory: memoryview) -> None:
     while done < len(memory):
         got = file.readinto(memory[done : done + _PIECE])
         if not got:
-            raise FileError(f"{path}: ends after {file.tell()} bytes, inside of what its header says; was it changed meanwhile?")
+            raise FileError(f"{path}: ends after {file.tell()} bytes, before the end that its header declares; did it change in the meantime?")
         done += got

@@ -22,16 +22,16 @@ def refuse_inputs(out: bytes, preds: Any, pool: ctypes.c_void_p) -> None:
         inside = _CONTAINER.match(file)
         read = inside[1] if inside else file
         if _same(path, read) and os.path.isfile(read):
-            raise ArgumentError(f"out: {path} is {read}, which is read here; name another file")
+            raise ArgumentError(f"out: {path} is {read}, an input of the call; name another file")
     places = (path, os.path.realpath(path))
     for folder in filter(os.path.isdir, files):
         if any(_lies_in(at, folder) for at in places):
-            raise ArgumentError(f"out: {path} lies in the folder {folder}, whose files are read here; name one in another folder")
+            raise ArgumentError(f"out: {path} is in the folder {folder}, whose files are inputs; choose another folder")
     if _arrays.is_path(preds) and os.path.isdir(preds):
         folder = os.fsdecode(preds)
         if any(_lies_in(at, folder) and c.lib.cst_pool_takes_name(pool, os.fsencode(os.path.basename(at))) for at in places):
-            raise ArgumentError(f"out: {path} would be a part of the pool of the folder {folder} the next time; "
-                                "name one in another folder")
+            raise ArgumentError(f"out: {path} would be read as part of the pool in the folder {folder} the next time; "
+                                "choose another folder")
 
 
 def _given(preds: Any) -> Iterator[str]:

@@ -33,7 +33,7 @@ def open_pool(
     classes = about.pop("classes", None) if in_memory else None  # names to look labels up in
     given = [name for name, value in about.items() if value is not None]
     if given:
-        raise ArgumentError(f"{given[0]}: a pool's files say it; leave it out, or change the pool")
+        raise ArgumentError(f"{given[0]}: this comes from the files of the pool; remove the argument, or change the pool")
     files = filed(s, preds, split, config(task, output, outside=int(outside)), files, classes)
     fields = {"y": "labels", "sample_weight": "weights"}
     paths = {fields.get(name, name): path for name, path in files.items()}
@@ -43,7 +43,7 @@ def open_pool(
 def of_files(outside: bool) -> None:
     """Refuses for arrays what says something of files."""
     if outside:
-        raise ArgumentError("outside: lets a manifest or folder lead to files outside it; leave it out for arrays")
+        raise ArgumentError("outside: is for manifests and folders; remove it for arrays")
 
 
 def filed(
@@ -54,7 +54,7 @@ def filed(
     if given is None:
         return files
     if _arrays.is_path(preds) and (str(preds).endswith(".json") or os.path.isfile(os.path.join(preds, "pool.json"))):
-        raise ArgumentError(f"{given}: a pool's files say it; leave it out, or change the pool")
+        raise ArgumentError(f"{given}: this comes from the files of the pool; remove the argument, or change the pool")
     return _beside.as_files(s, open_files(s, preds, how), split, files, classes)
 
 
@@ -88,7 +88,7 @@ def predicted_split(preds: Any, split: Optional[str]) -> str:
     """The split that a stack predicts: arrays are one, "test", and so are files in a list, "oof"."""
     if not _arrays.is_path(preds):
         if split is not None:
-            raise ArgumentError("split: is of the path of a pool; leave it out")
+            raise ArgumentError("split: is for the path of a pool; remove it")
         return "oof" if _arrays.are_paths(preds) else "test"
     return "test" if split is None else _values.text(split, "split").decode()
 

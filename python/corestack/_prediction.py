@@ -79,7 +79,7 @@ def write(s: Session, model: Any, pool: Any, split: str, out: Any, form: Optiona
     file, task = _values.path(out, "out"), c.lib.cst_model_task(model)
     path = os.fsdecode(file)
     if form is not None and task != c.SEGMENTATION:
-        raise ArgumentError("format: is for maps of a segmentation; leave it out")
+        raise ArgumentError("format: is for segmentation; remove it")
     ending = os.path.splitext(path)[1]
     first, second = ctypes.c_int64(), ctypes.c_int64()
     counts = (ctypes.byref(first), ctypes.byref(second))
@@ -87,21 +87,21 @@ def write(s: Session, model: Any, pool: Any, split: str, out: Any, form: Optiona
     if task == c.SEGMENTATION:
         kind = FORMATS[form] if form in FORMATS else None
         if form is not None and kind is None:
-            raise ArgumentError(f"format is '{form}'; it is 'maps', 'maps-float16', 'labels' or 'png'")
+            raise ArgumentError(f"format is '{form}'; it must be 'maps', 'maps-float16', 'labels' or 'png'")
         s.check(
             c.lib.cst_segmentation_predict(s.context, model, pool, split.encode(), kind or 0, file, *counts)
         )
         found = {"samples": second.value, "classes": None, "cases": first.value, "format": form or "maps"}
     elif task == c.DETECTION:
         if ending != ".json":
-            raise ArgumentError(f"{path}: detections are written as COCO results; name the file with .json at its end")
+            raise ArgumentError(f"{path}: detections are written as COCO results; use the extension .json")
         s.check(
             c.lib.cst_model_predict_detections(s.context, model, pool, split.encode(), file, *counts)
         )
         found = {"samples": first.value, "images": first.value, "detections": second.value}
     else:
         if ending not in (".npy", ".csv"):
-            raise ArgumentError(f"{path}: predictions are written as .npy or .csv; name the file so")
+            raise ArgumentError(f"{path}: predictions are written as .npy or .csv; use one of these extensions")
         found = {"samples": _write_rows(s, model, pool, split, out, ending == ".csv"), "classes": None}
     return _document(s, model, task, split, path, found)
 
@@ -109,7 +109,7 @@ def write(s: Session, model: Any, pool: Any, split: str, out: Any, form: Optiona
 def _write_rows(s: Session, model: Any, pool: Any, split: str, out: Any, as_csv: bool) -> int:
     conditions = c.lib.cst_pool_conditions(pool, split.encode())
     if as_csv and conditions > 0:
-        raise ArgumentError(f"split '{split}' holds several conditions, which a table cannot; write an .npy")
+        raise ArgumentError(f"split '{split}' has several conditions, which do not fit into a table; write a .npy file")
     flat, rows = probabilities(s, model, pool, split)
     classes, path = c.lib.cst_model_classes(model), _values.path(out, "out")
     if as_csv:
@@ -174,10 +174,10 @@ def loaded(s: Session, model: Any, pool: Any, split: str, form: Optional[str]) -
 
 
 class Predictor:
-    """Predicts one sample or a batch in microseconds, made by :meth:`corestack.Stack.predictor`.
+    """Predict one sample or a batch in microseconds; created by :meth:`corestack.Stack.predictor`.
 
-    Memory and model are made ready once; a call allocates only its result. Calls from several threads wait for one
-    another: give each thread a predictor of its own. Numbers are those of :meth:`corestack.Stack.predict` to a rounding.
+    Memory and model are prepared once; a call allocates only its result. Calls from several threads wait for each
+    other: give each thread its own predictor. Results equal those of :meth:`corestack.Stack.predict` up to rounding.
     """
 
     def __init__(self, stack: Any, model: Any) -> None:
@@ -211,9 +211,9 @@ class Predictor:
         return [preds[name] for name in self._kept]
 
     def __call__(self, preds: Any) -> Array:
-        """preds: of the kept members, by name or in the order of `kept`: (classes,) for one sample, or (rows, classes).
+        """preds: predictions of the kept members, by name or in the order of `kept`: (classes,) for one sample, or (rows, classes).
 
-        Probabilities (values of a regression), not logits. float32 in C order is read where it is, anything else is
+        Probabilities (or regression values), not logits. float32 arrays in C order are read in place, anything else is
         converted.
         """
         given = self._by_name(preds) if isinstance(preds, Mapping) else preds
@@ -226,13 +226,13 @@ class Predictor:
         except (TypeError, ValueError) as error:
             if isinstance(error, Error):
                 raise
-            raise ArrayTypeError(f"predictions: are no numbers: {error}") from None
+            raise ArrayTypeError(f"predictions: not numbers: {error}") from None
         shape = arrays[0].shape
         rows = arrays[0].size // self._columns
         scalar = self._values and self._columns == 1
         if any(a.shape != shape for a in arrays) or (not scalar and (not shape or shape[-1] != self._columns)):
             raise MismatchError(
-                f"predictions: have shapes {[a.shape for a in arrays]}; each is ({self._columns},) or "
+                f"predictions: have shapes {[a.shape for a in arrays]}; each must be ({self._columns},) or "
                 f"(rows, {self._columns})"
             )
         out = np.empty(shape, np.float32)

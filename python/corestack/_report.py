@@ -9,7 +9,7 @@ from ._session import Session
 
 
 class Report(Dict[str, Any]):
-    """What a computation found: keys of docs/json.md. Numbers that do not exist are None."""
+    """The results of a computation, with the keys of docs/json.md. Missing numbers are None."""
 
     def __init__(self, document: str, text: str = "") -> None:
         super().__init__(json.loads(document))
@@ -17,11 +17,11 @@ class Report(Dict[str, Any]):
         self._text = text
 
     def to_json(self) -> str:
-        """The document as the command line prints it with --json."""
+        """Return the document as the command line prints it with --json."""
         return self._document
 
     def summary(self) -> str:
-        """The report as the command line prints it."""
+        """Return the report as the command line prints it."""
         return self._text
 
     def __str__(self) -> str:

@@ -71,7 +71,7 @@ class Session:
         elif callable(progress):
             self._tell = progress
         elif progress is not None and progress is not False:
-            raise ArgumentError(f"progress: is {_values.shown(progress)}; it is True, False or a function")
+            raise ArgumentError(f"progress: is {_values.shown(progress)}; it must be True, False or a function")
         self._raised: Optional[BaseException] = None
         self._to_free: list[tuple[Any, ctypes.c_void_p]] = []
         self._log: Any = None
@@ -290,18 +290,18 @@ def settings(seed: Optional[int], options: Optional[Mapping[str, Any]], keywords
     """Options by key as text: from the seed, a mapping of keys, and keywords (cka_threshold for cka.threshold)."""
     found = {} if seed is None else {"seed": option_text(seed)}
     if options is not None and not isinstance(options, Mapping):
-        raise ArgumentError(f"options: is {_values.shown(options)}; it is a dict of options by key")
+        raise ArgumentError(f"options: is {_values.shown(options)}; it must be a dict of options by key")
     for key, value in (options or {}).items():
         dotted = OPTION_OF_KEYWORD.get(key, key)
         if dotted != key:
-            raise ArgumentError(f"options: '{key}' is how a keyword is written; the key is '{dotted}'")
+            raise ArgumentError(f"options: '{key}' is the keyword; the key is '{dotted}'")
         found[key] = option_text(value)
     for word, value in keywords.items():
         if word not in OPTION_OF_KEYWORD:
             import difflib
 
             near = difflib.get_close_matches(word, OPTION_OF_KEYWORD, 3)
-            hint = f"; near: {', '.join(near)}" if near else ""
-            raise TypeError(f"unknown keyword '{word}': neither an argument nor an option{hint}")
+            hint = f"; did you mean {', '.join(near)}?" if near else ""
+            raise TypeError(f"unknown keyword '{word}': not an argument and not an option{hint}")
         found[OPTION_OF_KEYWORD[word]] = option_text(value)
     return found

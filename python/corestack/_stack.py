@@ -19,10 +19,10 @@ from ._types import Array, Arrays, Column, Memory, Path, Predictions, Singles
 
 
 class Stack:
-    """A fitted stack, made by :func:`corestack.fit` or :meth:`load`.
+    """A fitted stack, created by :func:`corestack.fit` or :meth:`load`.
 
-    It does not change; any number of threads may predict with it. It pickles, and ``save`` writes the model file that
-    the command line and the C library read.
+    It is immutable; any number of threads may predict with it. It can be pickled, and ``save`` writes the model file
+    that the command line and the C library read.
     """
 
     def __init__(self, model: bytes, report: Optional[Report] = None, members_in: Optional[Sequence[str]] = None) -> None:
@@ -63,12 +63,12 @@ class Stack:
 
     @property
     def kept(self) -> list[str]:
-        """Names of the members that prediction needs, in its order."""
+        """Names of the members that prediction needs, in this order."""
         return list(self._kept)
 
     @property
     def members(self) -> Optional[list[str]]:
-        """Names of all members that the fit was given; None for a stack from a file."""
+        """Names of all members of the fit; None for a stack loaded from a file."""
         return None if self._members_in is None else list(self._members_in)
 
     @property
@@ -78,25 +78,25 @@ class Stack:
 
     @property
     def n_classes(self) -> int:
-        """Number of classes; of a regression of outputs."""
+        """Number of classes; for regression, of outputs."""
         return int(c.lib.cst_model_classes(self._model))
 
     @property
     def classes(self) -> Optional[list[str]]:
-        """Names of the classes (outputs) in the order of the columns; None where they are only counted."""
+        """Names of the classes (outputs) in the order of the columns; None if they have no names."""
         names = [c.lib.cst_model_class_name(self._model, i) for i in range(self.n_classes)]
         return None if None in names else [name.decode() for name in names]
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weight of each kept member in the log-linear pool (of a regression the linear one of one output); empty for a
-        stack without one (preset "paper")."""
+        """Weight of each kept member in the log-linear pool (for regression, in the linear pool of a single output); empty
+        for a stack without such a pool (preset "paper")."""
         values = [c.lib.cst_model_member_weight(self._model, k) for k in range(len(self._kept))]
         return {name: w for name, w in zip(self._kept, values) if not np.isnan(w)}
 
     @property
     def settings(self) -> dict[str, str]:
-        """The options it was fitted with, and which rows."""
+        """The options of the fit, and its rows."""
         found, i = {}, 0
         while (text := c.lib.cst_model_setting(self._model, i)) is not None:
             key, _, value = text.decode().partition("=")
@@ -106,13 +106,13 @@ class Stack:
 
     @property
     def report(self) -> Report:
-        """What the fit found (docs/json.md, "fit"). A model file does not hold it."""
+        """Report of the fit (docs/json.md, "fit"). It is not part of the model file."""
         if self._report is None:
-            raise ArgumentError("this stack was loaded from a file, which holds no report; score it with evaluate()")
+            raise ArgumentError("this stack was loaded from a file, which has no report; score it with evaluate()")
         return self._report
 
     def summary(self) -> str:
-        """The fit in a page of text; of a stack from a file, what the file says."""
+        """Return a one-page summary of the fit, or of the model file for a stack loaded from a file."""
         if self._report is not None:
             return self._report.summary()
         weights = self.weights
@@ -120,32 +120,32 @@ class Stack:
         return "\n".join(lines) + "\n"
 
     def to_json(self) -> str:
-        """The report of the fit as one JSON document."""
+        """Return the report of the fit as one JSON document."""
         return self.report.to_json()
 
     # ---- files -----------------------------------------------------------------------------------
 
     def save(self, path: Path) -> None:
-        """Writes the model file, whole or not at all (docs/model-format.md)."""
+        """Write the model file, completely or not at all (docs/model-format.md)."""
         with Session(threads=1) as s:
             s.check(c.lib.cst_model_save(s.context, self._model, _values.path(path)))
 
     @classmethod
     def load(cls, path: Path) -> "Stack":
-        """Reads a model file."""
+        """Read a model file."""
         with Session(threads=1) as s:
             model = s.make(c.lib.cst_model_free, c.lib.cst_model_load, _values.path(path))
             return cls(model_bytes(s, model))
 
     def to_bytes(self) -> bytes:
-        """What :meth:`save` writes."""
+        """Return the bytes that :meth:`save` writes."""
         return self._bytes
 
     @classmethod
     def from_bytes(cls, model: bytes) -> "Stack":
-        """The stack of what :meth:`to_bytes` gave, or of a model file's bytes."""
+        """Create a stack from the bytes of :meth:`to_bytes` or of a model file."""
         if not isinstance(model, (bytes, bytearray, memoryview)):
-            raise ArgumentError(f"model: is {_values.shown(model)}; it is the bytes of a model file")
+            raise ArgumentError(f"model: is {_values.shown(model)}; it must be the bytes of a model file")
         return cls(model)
 
     # ---- use -------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ class Stack:
         """The pool that is predicted: of files, whose task may be left to the model, or of arrays."""
         if _arrays.is_path(preds) or _arrays.are_paths(preds):
             if names is not None:
-                raise ArgumentError("names: a pool's files say it; leave it out")
+                raise ArgumentError("names: remove it; names come from the files of the pool")
             given = {"y": y, "sample_weight": sample_weight}
             files = filed(s, preds, split, config(self.task, output, outside=int(outside)), given, self.classes)
             y, sample_weight = files.values()
@@ -191,7 +191,7 @@ class Stack:
             return open_files(s, preds, how)
         of_files(outside)
         if self.task in ("segmentation", "detection"):
-            raise ArgumentError(f"predictions: a stack of {self.task} predicts a pool of files; give its path")
+            raise ArgumentError(f"predictions: for {self.task}, give the path of a pool")
         arrays = s.run(self._in_memory, preds, y, names, output, sample_weight)
         self._needed(arrays)
         pool = s.make(c.lib.cst_pool_free, c.lib.cst_pool_from_arrays, arrays.struct)
@@ -206,8 +206,8 @@ class Stack:
             if not _arrays.is_path(y) and as_array(y, "y").dtype.kind in "USO":
                 _arrays.refuse_beyond(as_array(y, "y").ravel())
                 raise ArgumentError(
-                    "y: labels are text, and the stack knows no names of classes; give columns from 0 on, or fit it with "
-                    "classes=[...]"
+                    "y: labels are strings, but the stack has no class names; give column numbers starting at 0, or fit it "
+                    "with classes=[...]"
                 )
         return _arrays.Arrays(
             preds,
@@ -346,30 +346,30 @@ class Stack:
         memory: Memory = None,
         progress: Progress = None,
     ) -> Any:
-        """Probabilities (rows, classes), float32; of a regression values (rows,) or (rows, outputs).
+        """Return probabilities (rows, classes), float32; for regression values (rows,) or (rows, outputs).
 
-        preds: as for :func:`corestack.fit`; the kept members are enough. A list holds all members of the fit in its
-        order, or the kept ones in theirs. The path of a pool takes its `split` ("test"); one with conditions gives
-        (conditions, rows, classes).
+        preds: as for :func:`corestack.fit`; the kept members are enough. A list holds all members of the fit in their
+        order, or the kept members in the order of `kept`. For the path of a pool, `split` ("test") is predicted; a split
+        with conditions gives (conditions, rows, classes).
         outside: as for :func:`corestack.fit`.
-        return_variance: of a regression also the variance of each value, in a tuple.
-        Of a segmentation maps (cases, height, width, classes) where all cases have one size, of a detection COCO's list of
-        dicts.
-        out: a file to write instead, as `corestack predict -o` does (.npy or .csv; of a segmentation .npy or a new folder;
-        of a detection .json); returns its Report. format: of maps, "maps", "maps-float16", "labels" or "png".
+        return_variance: for regression, return (values, variances).
+        Segmentation returns maps (cases, height, width, classes) if all cases have the same size; detection returns a list
+        of dicts in COCO's format.
+        out: a file to write instead, like `corestack predict -o` (.npy or .csv; for segmentation .npy or a new folder; for
+        detection .json); returns the Report. format: format of maps, "maps", "maps-float16", "labels" or "png".
         """
         split = predicted_split(preds, split)
         with Session(threads, memory, progress) as s:
             pool = self._pool(s, preds, None, names, output, outside)
             if return_variance and (self.task != "regression" or out is not None):
-                raise ArgumentError("return_variance: is of a regression, whose values are returned")
+                raise ArgumentError("return_variance: is for regression without out")
             if out is not None:
                 refuse_inputs(_values.path(out, "out"), preds, pool)
                 return _prediction.write(s, self._model, pool, split, out, format)
             if self.task in ("segmentation", "detection"):
                 return _prediction.loaded(s, self._model, pool, split, format)
             if format is not None:
-                raise ArgumentError("format: is for maps of a segmentation; leave it out")
+                raise ArgumentError("format: is for segmentation; remove it")
             if return_variance:
                 mean, variance, rows = _prediction.values(s, self._model, pool, split)
                 return self._shaped(mean, pool, split, rows), self._shaped(variance, pool, split, rows)
@@ -392,10 +392,11 @@ class Stack:
         memory: Memory = None,
         progress: Progress = None,
     ) -> Array:
-        """Of a regression: both ends of intervals that hold a share `level` of new targets, (2, rows) or (2, rows,
-        outputs). ``low, high = stack.predict_interval(preds)``."""
+        """Return prediction intervals of a regression with coverage `level`, (2, rows) or (2, rows, outputs).
+
+        ``low, high = stack.predict_interval(preds)``."""
         if self.task != "regression":
-            raise ArgumentError(f"intervals are of a regression, and this stack is of {self.task}")
+            raise ArgumentError(f"intervals are for regression, and the task of this stack is {self.task}")
         split = predicted_split(preds, split)
         share = _values.real(level, "level")
         with Session(threads, memory, progress) as s:
@@ -405,9 +406,9 @@ class Stack:
             return np.stack([self._shaped(end, pool, split, rows) for end in ends])
 
     def predictor(self) -> "_prediction.Predictor":
-        """A function of the kept members' predictions for a service: microseconds a call, no files, no options."""
+        """Return a function of the kept members' predictions for use in a service: microseconds per call, no files."""
         if self.task == "detection":
-            raise UnsupportedError("a stack of detection predicts a pool of files, and has no predictor; use predict()")
+            raise UnsupportedError("detection has no predictor; use predict() with the path of a pool")
         return _prediction.Predictor(self, self._model)
 
     def evaluate(
@@ -432,19 +433,19 @@ class Stack:
         memory: Memory = None,
         progress: Progress = None,
     ) -> Report:
-        """Scores on labelled predictions, or on the `split` of a pool (docs/json.md, "evaluate").
+        """Score the stack on labelled predictions, or on a `split` of a pool (docs/json.md, "evaluate").
 
-        sample_weight: how much each row counts. outside: as for :func:`corestack.fit`. resamples: bootstrap resamples for
-        95% intervals.
-        Of a pool's path only, as the options of `corestack evaluate`: baselines sets the stack beside simple ones that are
-        fitted on the pool's split "oof"; ood, clean, reference_errors, head_above, tail_below.
+        sample_weight: weight of each row. outside: as for :func:`corestack.fit`. resamples: bootstrap resamples for 95%
+        intervals.
+        For the path of a pool only, like the options of `corestack evaluate`: baselines (also score simple baselines,
+        fitted on split "oof"), ood, clean, reference_errors, head_above, tail_below.
         """
         split = predicted_split(preds, split)
         if not _arrays.is_path(preds) and not _arrays.are_paths(preds):
             if baselines:
-                raise ArgumentError("baselines are fitted on a pool's split 'oof'; give the path of a pool")
+                raise ArgumentError("baselines are fitted on split 'oof' of a pool; give the path of a pool")
             if y is None:
-                raise ArgumentError("y: labels are needed for scores")
+                raise ArgumentError("y: labels are required for scores")
         with Session(threads, memory, progress) as s:
             pool = self._pool(s, preds, y, names, output, outside, sample_weight, split)
             how = c.EvaluateOptions(
@@ -477,19 +478,20 @@ class Stack:
         memory: Memory = None,
         progress: Progress = None,
     ) -> Report:
-        """What holds of the stack with probability 1 - `delta`, on labelled rows that it was not fitted on and that are
-        independent draws (docs/bounds.md; keys: docs/json.md, "bound"). Classification only.
+        """Compute high-probability bounds for the stack (docs/bounds.md; keys: docs/json.md, "bound").
 
-        Of arrays the members that the stack needs are looked at, of a pool's path all of them, and the paper's PAC-Bayes
-        bound is of its split "oof". alpha: share of prediction sets that may miss the class. seed: of the halves of the
-        rows and of random sets. leakage: of a pool's path, looks for leaks between split "oof" and this one as well.
+        Classification only. The labelled rows must be independent draws that the stack was not fitted on. Each bound fails
+        with probability at most `delta`. For arrays, the members that the stack needs are used; for the path of a pool, all
+        members, with the PAC-Bayes bound of the paper on split "oof". alpha: allowed miss rate of the prediction sets.
+        seed: seed for splitting the rows in half and for randomised sets. leakage: for the path of a pool, also look for
+        leaks between split "oof" and this one.
         """
         split = predicted_split(preds, split)
         files = _arrays.is_path(preds) or _arrays.are_paths(preds)
         if not files and y is None:
-            raise ArgumentError("y: labels are needed to count errors by")
+            raise ArgumentError("y: labels are required to count errors")
         if leakage and not files:
-            raise ArgumentError("leakage: is looked for between the splits of a pool; give its path")
+            raise ArgumentError("leakage: needs the path of a pool with several splits")
         shares = {"delta": _values.real(delta, "delta"), "alpha": _values.real(alpha, "alpha")}
         for name, share in shares.items():
             if not 0 < share < 1:
@@ -503,7 +505,7 @@ class Stack:
 
 
 def model_bytes(s: Session, model: ctypes.c_void_p) -> bytes:
-    """The model's file as bytes."""
+    """The model file as bytes."""
     size = ctypes.c_size_t()
     out = s.make_with(
         c.lib.cst_free, lambda context, o: c.lib.cst_model_save_memory(context, model, o, ctypes.byref(size))

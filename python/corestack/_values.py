@@ -22,9 +22,9 @@ def integer(value: Any, name: str, most: int = INT32, least: int = 0) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise ArgumentError(f"{name}: is {shown(value)}; it is a whole number") from None
+        raise ArgumentError(f"{name}: is {shown(value)}; it must be a whole number") from None
     if not least <= number <= most:
-        raise ArgumentError(f"{name}: is {number}; it is a whole number from {least} to {most}")
+        raise ArgumentError(f"{name}: is {number}; it must be a whole number from {least} to {most}")
     return int(number)
 
 
@@ -34,19 +34,19 @@ def real(value: Any, name: str) -> float:
             return float(value)
     except (TypeError, ValueError, OverflowError):
         pass
-    raise ArgumentError(f"{name}: is {shown(value)}; it is a number")
+    raise ArgumentError(f"{name}: is {shown(value)}; it must be a number")
 
 
 def text(value: Any, name: str) -> bytes:
     """UTF-8. C's texts end at a NUL, so that one inside would cut the rest off."""
     if not isinstance(value, str):
-        raise ArgumentError(f"{name}: is {shown(value)}; it is text")
+        raise ArgumentError(f"{name}: is {shown(value)}; it must be a string")
     if "\0" in value:
-        raise ArgumentError(f"{name}: {shown(value)} has a NUL character in it")
+        raise ArgumentError(f"{name}: {shown(value)} contains a NUL character")
     try:
         return value.encode("utf-8")
     except UnicodeEncodeError:
-        raise ArgumentError(f"{name}: {shown(value)} has a lone surrogate in it, which is no character") from None
+        raise ArgumentError(f"{name}: {shown(value)} contains a lone surrogate, which is not a character") from None
 
 
 def text_or_none(value: Any, name: str) -> Optional[bytes]:
@@ -56,13 +56,13 @@ def text_or_none(value: Any, name: str) -> Optional[bytes]:
 def path(value: Any, name: str = "path") -> bytes:
     """As the file system has it."""
     if not isinstance(value, (str, bytes, os.PathLike)):
-        raise ArgumentError(f"{name}: is {shown(value)}; it is the path of a file")
+        raise ArgumentError(f"{name}: is {shown(value)}; it must be the path of a file")
     try:
         found = os.fsencode(value)
     except UnicodeEncodeError:
-        raise ArgumentError(f"{name}: {shown(value)} has a lone surrogate in it, which is no character") from None
+        raise ArgumentError(f"{name}: {shown(value)} contains a lone surrogate, which is not a character") from None
     if b"\0" in found:
-        raise ArgumentError(f"{name}: {shown(value)} has a NUL character in it")
+        raise ArgumentError(f"{name}: {shown(value)} contains a NUL character")
     return found
 
 
@@ -73,4 +73,4 @@ def list_of(value: Any, name: str, what: str) -> list[Any]:
             return list(value)
         except TypeError:
             pass
-    raise ArgumentError(f"{name}: is {shown(value)}; it is a list of {what}")
+    raise ArgumentError(f"{name}: is {shown(value)}; it must be a list of {what}")

@@ -121,18 +121,18 @@ def read_safetensors(
     *,
     mmap: bool = False,
 ) -> dict[str, Array]:
-    """Tensors of a file by name, in the order of their data: all of them, or `names`.
+    """Read the tensors of a file into a dict, in the order of their data: all of them, or `names`.
 
-    dtype: None gives each tensor's own type, and float32 for BF16; "float32" or "float64" converts all; "stored" gives the
-    bits of types that NumPy does not have as uint16 (BF16) or uint8. mmap=True maps what needs no conversion instead of
-    reading it: nothing is copied, the arrays are read-only, and the file must not be shortened while they live.
+    dtype: None keeps the type of each tensor, with float32 for BF16; "float32" or "float64" converts all; "stored" returns
+    the bits of types that NumPy lacks as uint16 (BF16) or uint8. mmap=True maps tensors that need no conversion instead of
+    reading them: nothing is copied, the arrays are read-only, and the file must not be shortened while they are in use.
     """
     stored = isinstance(dtype, str) and dtype == "stored"
     kind = None if dtype is None or stored else np.dtype(dtype)
     if kind is not None and kind not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise ArgumentError(f"dtype is {kind}; tensors are converted to float32 or float64, or given as 'stored'")
+        raise ArgumentError(f"dtype is {kind}; it must be float32, float64 or 'stored'")
     if isinstance(names, str):
-        raise ArgumentError(f"names is the text '{names}'; give a list of names")
+        raise ArgumentError(f"names is the string '{names}'; give a list of names")
     file = _File(path)
     wanted = file.names() if names is None else list(names)
     return {name: file.read(file.find(name), kind, stored, mmap) for name in wanted}
@@ -170,7 +170,7 @@ def is_safetensors(path: str) -> bool:
 
 
 def safetensors_metadata(path: Path) -> dict[str, str]:
-    """The texts of "__metadata__" by key."""
+    """Return the entries of "__metadata__" as a dict."""
     file = _File(path)
     count = c.lib.cst_safetensors_metadata_count(file.pointer)
     return {
@@ -191,7 +191,7 @@ def _bits_of(value: Any, name: str) -> tuple[Array, Optional[str]]:
     array = as_array(value, name)
     little: Array = array.astype(array.dtype.newbyteorder("<"), copy=False)
     if little.dtype not in _OF_NUMPY:
-        raise ArrayTypeError(f"{name}: has dtype {array.dtype}, which a safetensors file does not hold")
+        raise ArrayTypeError(f"{name}: has dtype {array.dtype}, which safetensors files do not support")
     return little, None
 
 
@@ -243,15 +243,15 @@ def write_safetensors(
     dtype: Optional[str] = None,
     order: str = "sorted",
 ) -> None:
-    """Writes arrays (or tensors of PyTorch on the CPU) to a file, whole or not at all.
+    """Write arrays (or PyTorch tensors on the CPU) to a file, completely or not at all.
 
-    dtype: "F64", "F32", "F16" or "BF16" rounds floating-point arrays to that type; None keeps each array's own. order:
+    dtype: "F64", "F32", "F16" or "BF16" rounds floating-point arrays to that type; None keeps the type of each array. order:
     "sorted" by type and name, as the reference library writes, or "given".
     """
     if order not in ("sorted", "given"):
-        raise ArgumentError(f"order is '{order}'; it is 'sorted' or 'given'")
+        raise ArgumentError(f"order is '{order}'; it must be 'sorted' or 'given'")
     if dtype not in (None, "F64", "F32", "F16", "BF16"):
-        raise ArgumentError(f"dtype is '{dtype}'; it is 'F64', 'F32', 'F16' or 'BF16'")
+        raise ArgumentError(f"dtype is '{dtype}'; it must be 'F64', 'F32', 'F16' or 'BF16'")
     found = {name: _bits_of(value, str(name)) for name, value in arrays.items()}
     kind = c.TENSOR_ORDER_SORTED if order == "sorted" else c.TENSOR_ORDER_GIVEN
     with Session() as s:

@@ -34,7 +34,7 @@ _BINS_MAX = 10_000  # that the library takes
 def scores(
     probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None
 ) -> dict[str, float]:
-    """Every score in full precision, by name. bins: of the calibration errors."""
+    """Return all scores by name, unrounded. bins: number of bins of the calibration errors."""
     bins = _values.integer(bins, "bins", least=-_values.INT32 - 1)
     p, labels = scored(probabilities, y, classes)
     out = c.Metrics()
@@ -50,9 +50,9 @@ def scores(
 def reliability(
     probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None
 ) -> list[dict[str, Any]]:
-    """The bins that `ece` is made of: lower, upper, confidence, accuracy and count of each.
+    """Return the bins that `ece` is made of: lower, upper, confidence, accuracy and count of each.
 
-    Confidence and accuracy, means over the `count` rows, are None where there are none.
+    Confidence and accuracy are means over the `count` rows, None for an empty bin.
     """
     bins = _values.integer(bins, "bins", least=-_values.INT32 - 1)
     p, labels = scored(probabilities, y, classes)
@@ -106,10 +106,10 @@ def value_scores(
     half_width: Optional[Mapping[float, Matrix]] = None,
     each: bool = False,
 ) -> Union[dict[str, Any], list[dict[str, Any]]]:
-    """Every score of values (rows,) or (rows, outputs) of a regression, by name; means over the outputs.
+    """Return all scores of regression values (rows,) or (rows, outputs) by name; means over the outputs.
 
-    variance: of the values, in their shape: gives `nll_gaussian`. half_width: {level: half widths of the intervals around
-    the values}: gives `coverage` and `width` by level. each: a list, a dict for each output, instead.
+    variance: variances of the values, in the same shape; adds `nll_gaussian`. half_width: {level: half-widths of the
+    intervals around the values}; adds `coverage` and `width` by level. each: return a list with one dict per output.
     """
     index = getattr(values, "index", None) if _frames.is_indexed(values) else None
     mean = _arrays.values(values)
@@ -118,14 +118,14 @@ def value_scores(
     half_width = {level: _frames.joined(width, index, "half_width") for level, width in (half_width or {}).items()}
     targets = _arrays.targets(y, mean.shape[1])
     if len(targets) != len(mean):
-        raise MismatchError(f"y: has {len(targets)} targets where there are {len(mean)} rows of values")
+        raise MismatchError(f"y: has {len(targets)} targets, but there are {len(mean)} rows of values")
     widths = {float(level): _arrays.values(width, "half_width") for level, width in (half_width or {}).items()}
     if len(widths) > c.LEVELS_MAX:
-        raise ArgumentError(f"half_width: has {len(widths)} levels; at most {c.LEVELS_MAX} are scored at a time")
+        raise ArgumentError(f"half_width: has {len(widths)} levels; the limit is {c.LEVELS_MAX}")
     spread = None if variance is None else _arrays.values(variance, "variance")
     for name, other in (("variance", spread), *(("half_width", width) for width in widths.values())):
         if other is not None and other.shape != mean.shape:
-            raise MismatchError(f"{name}: has shape {other.shape} where the values have {mean.shape}")
+            raise MismatchError(f"{name}: has shape {other.shape}, but the values have {mean.shape}")
     levels = np.array(list(widths), np.float64)
     predicted = c.PredictedValues(
         rows=mean.shape[0],
@@ -165,10 +165,10 @@ def map_scores(
     ignore: int = 255,
     boundary: float = 0,
 ) -> dict[str, Any]:
-    """Scores of label maps (images, height, width), or of one (height, width), by name, and the confusion matrix.
+    """Return all scores of label maps (images, height, width), or of one (height, width), and the confusion matrix.
 
-    ignore: the label of pixels that do not count. boundary: width of the band at label boundaries, in pixels from 1 on,
-    else as a share of the diagonal; 0: 0.0075. What has nothing to be computed from is NaN.
+    ignore: label of pixels to ignore. boundary: width of the band along label boundaries, in pixels if at least 1, else
+    as a fraction of the image diagonal; 0: 0.0075. Scores that cannot be computed are NaN.
     """
     classes = _values.integer(classes, "classes")
     ignore = _values.integer(ignore, "ignore", least=-_values.INT32 - 1)
@@ -178,13 +178,13 @@ def map_scores(
         found = as_array(_arrays.loaded(given, name), name)
         if found.dtype.kind not in "iub" or found.ndim not in (2, 3):
             raise MismatchError(
-                f"{name}: has dtype {found.dtype} and shape {found.shape}; label maps are integers (images, height, width)"
+                f"{name}: has dtype {found.dtype} and shape {found.shape}; label maps must be integers (images, height, width)"
             )
         if found.size and (found.min() < -(2**31) or found.max() >= 2**31):
-            raise ArgumentError(f"{name}: has labels that are no classes: {found.min()} to {found.max()}")
+            raise ArgumentError(f"{name}: has labels that are not class numbers: {found.min()} to {found.max()}")
         maps.append(in_c_order(found[None] if found.ndim == 2 else found, np.int32))
     if maps[0].shape != maps[1].shape:
-        raise MismatchError(f"predicted: has shape {maps[0].shape} where labels have {maps[1].shape}")
+        raise MismatchError(f"predicted: has shape {maps[0].shape}, but labels have {maps[1].shape}")
     out, confusion = c.SegmentationScores(), _square(max(classes, 1))
     with Session() as s:
         s.check(
@@ -203,16 +203,16 @@ def _square(classes: int) -> Array:
         return np.zeros((classes, classes), np.int64)
     except (MemoryError, ValueError):  # it is the latter where no memory could ever hold it
         raise OutOfMemoryError(
-            f"classes: is {classes}; there is no memory for their confusion matrix of {8 * classes * classes} bytes"
+            f"classes: is {classes}; out of memory for their confusion matrix of {8 * classes * classes} bytes"
         ) from None
 
 
 def definition(name: str) -> str:
-    """One sentence for a score."""
+    """Return the definition of a score in one sentence."""
     key = _values.text(name, "name")
     text = c.lib.cst_metric_definition(key) or c.lib.cst_segmentation_definition(key)
     if text is None:
-        raise ArgumentError(f"there is no score '{name}'")
+        raise ArgumentError(f"unknown score '{name}'")
     return str(text.decode())
 
 
@@ -255,7 +255,7 @@ def ece_classwise(
 def ece_debiased(
     probabilities: Matrix, y: Column, *, bins: int = 15, classes: Optional[Sequence[str]] = None
 ) -> float:
-    """`ece` less the bias it has from finite bins."""
+    """`ece` minus the bias of finite bins."""
     return scores(probabilities, y, bins=bins, classes=classes)["ece_debiased"]
 
 

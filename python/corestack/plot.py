@@ -80,11 +80,11 @@ def reliability(
     """
     if is_path(p) and not str(p).endswith(".json"):
         if y is None:
-            raise ArgumentError(f"plot.reliability: {p} holds probabilities, for which labels y are needed; reports are .json")
+            raise ArgumentError(f"plot.reliability: {p} holds probabilities, which need labels y; reports are .json")
         p = _arrays.loaded(p, "p")
     if isinstance(p, Mapping) or is_path(p):
         if y is not None:
-            raise ArgumentError("plot.reliability: a report holds no rows to set against y; leave y out")
+            raise ArgumentError("plot.reliability: a report has no rows to compare with y; remove y")
         document = read_document(p, ["evaluate"], "reliability")
         found = key_of(document, "reliability", "reliability", "evaluations of one split of a classification have it")
         if bins not in (15, len(found)):
@@ -92,7 +92,7 @@ def reliability(
         error = float(document["ece"])
     else:
         if y is None:
-            raise ArgumentError("plot.reliability: labels y are needed with probabilities")
+            raise ArgumentError("plot.reliability: probabilities need labels y")
         numbers: Any = p
         labels: Any = _arrays.loaded(y, "y")
         found = metrics.reliability(numbers, labels, bins=bins, classes=classes)
@@ -150,7 +150,7 @@ def cka(
     measure: "cka" or "pearson". Members of a cluster stand side by side, inside an outline; larger clusters come first.
     """
     if measure not in ("cka", "pearson"):
-        raise ArgumentError(f"plot.cka: measure is '{measure}'; it is 'cka' or 'pearson'")
+        raise ArgumentError(f"plot.cka: measure is '{measure}'; it must be 'cka' or 'pearson'")
     document = read_document(report, ["inspect"], "cka")
     matrix = floats(key_of(document, measure, "cka", "inspect a pool of one prediction for each row"))
     names = list(key_of(document, "models", "cka", "inspect writes it"))
@@ -226,7 +226,7 @@ def spectrum(
     if "outputs" in document:
         document = _one_output(document["outputs"], output)
     elif output is not None:
-        raise ArgumentError("plot.spectrum: this report has one spectrum; leave output out")
+        raise ArgumentError("plot.spectrum: this report has a single spectrum; remove output")
     found = key_of(document, "eigenvalues", "spectrum", "inspect has it for classifications and regressions")
     values = np.sort(floats(found))[::-1]
     rank = np.arange(1, len(values) + 1)
@@ -264,7 +264,7 @@ def _one_output(outputs: Sequence[Mapping[str, Any]], which: Union[None, int, st
         return outputs[names.index(which)]
     if isinstance(which, (int, np.integer)) and 0 <= which < len(outputs):
         return outputs[which]
-    raise ArgumentError(f"plot.spectrum: output is {which!r}; it is one of {', '.join(names)}, or a number from 0")
+    raise ArgumentError(f"plot.spectrum: output is {which!r}; it must be one of {', '.join(names)}, or a number from 0")
 
 
 # ---- comparison ----------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ def accuracy_flops(
     document = read_document(report, ["compare", "ablate"], "accuracy_flops")
     rows = [row for row in key_of(document, "rows", "accuracy_flops", "compare writes it") if row.get("flops_rel")]
     if not rows:
-        raise ArgumentError("plot.accuracy_flops: the report has no FLOPs; give those of the members (flops=..., or the pool's)")
+        raise ArgumentError("plot.accuracy_flops: the report has no FLOPs; give the FLOPs of the members (flops=..., or in the pool)")
     of = metric
     if of is None:
         of = next((name for name in ("top1", "miou", "AP", "rmse") if name in rows[0]), "top1")
@@ -356,7 +356,7 @@ def _weights(stack: Union[Stack, Document], method: Optional[str]) -> dict[str, 
     found: Any
     if isinstance(stack, Stack):
         if method is not None:
-            raise ArgumentError("plot.weights: method is for reports of 'compare'; leave it out")
+            raise ArgumentError("plot.weights: method is for reports of 'compare'; remove it")
         found = stack.weights
     else:
         document = read_document(stack, ["fit", "compare"], "weights")
@@ -365,9 +365,9 @@ def _weights(stack: Union[Stack, Document], method: Optional[str]) -> dict[str, 
         else:
             rows = {row["method"]: row for row in key_of(document, "rows", "weights", "compare writes it")}
             if method not in rows:
-                raise ArgumentError(f"plot.weights: method is {method!r}; it is one of {', '.join(rows)}")
+                raise ArgumentError(f"plot.weights: method is {method!r}; it must be one of {', '.join(rows)}")
             found = dict(zip(key_of(document, "members", "weights", "compare writes it"), rows[method].get("weights") or []))
     numbers = {str(name): float(value) for name, value in (found or {}).items() if value is not None}
     if not numbers:
-        raise ArgumentError("plot.weights: there are none; a stack has them where its blend holds a log-linear or linear pool")
+        raise ArgumentError("plot.weights: the stack has no weights; only log-linear and linear pools have them")
     return numbers

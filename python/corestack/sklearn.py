@@ -25,44 +25,44 @@ def labelled(y: Any) -> Any:
         raise ArgumentError("requires y to be passed, but the target y is None")
     found = as_array(y, "y")
     if found.size == 0:
-        raise ArgumentError("y: there are no rows")
+        raise ArgumentError("y: no rows")
     return found
 
 
 class CoreStackClassifier(ClassifierMixin, StackEstimator):
     """A small calibrated ensemble of classifiers.
 
-    Without `estimators`, X is what models predicted on rows that they were not trained on: (rows, members * classes),
-    one member's probabilities after another's, or (rows, members, classes). For two classes a member may be one column,
-    the probability of class 1. `n_members` says how many there are where that is not the columns over the classes.
+    Without `estimators`, X holds predictions on rows that the models were not trained on: (rows, members * classes),
+    one member after the other, or (rows, members, classes). For two classes a member may have a single column, the
+    probability of class 1. `n_members` is needed if it is not the number of columns divided by the number of classes.
 
-    With `estimators`, [(name, classifier), ...], X is features: the classifiers predict out of fold, the stack is fitted
-    on that, and only those it keeps are fitted on all rows.
+    With `estimators`, [(name, classifier), ...], X holds features: the classifiers predict out of fold, the stack is
+    fitted on these predictions, and only the classifiers that it keeps are refitted on all rows.
 
     Parameters
     ----------
     estimators : list of (name, classifier), or None
         A classifier may be "drop".
     n_members, n_classes : int or None
-        Shape of X where it holds predictions; n_classes is that of the labels by default. Where X may be divided in several
-        ways, probabilities decide, as their rows sum to 1; with logits one of the two must be given.
+        Shape of X if it holds predictions; n_classes is that of the labels by default. If X can be divided in several ways,
+        probabilities decide, because their rows sum to 1; with logits one of the two must be given.
     classes : list or None
-        All classes in the order of the columns, where y may lack some, as in a fold without a rare class. `classes_` is
-        this list then; by default it is the sorted labels of y.
+        All classes in the order of the columns, for y that may lack some, e.g. in a fold without a rare class. `classes_`
+        is then this list; by default it is the sorted labels of y.
     output : "probability" or "logit"
-        What X holds, without estimators.
+        Type of the predictions in X, without estimators.
     cv : int, cross-validation generator, iterable or "prefit"
-        Folds of the estimators. "prefit": they are fitted already, on other rows than those of X. Without estimators an
-        integer is the number of folds of the stack's own selection, where `fit` is not given them.
+        Folds of the estimators. "prefit": they are already fitted, on rows other than those of X. Without estimators, an
+        integer is the number of folds of the stack, if `fit` is not given folds.
     preset : "default", "paper" or "prototype"
     options : dict or None
-        Options of the stack (docs/options.md), for example {"cka.threshold": 0.9}.
+        Options of the stack (docs/options.md), e.g. {"cka.threshold": 0.9}.
     nested : bool
-        Whether the fit also scores itself on rows it did not see, in report_["oof"]; takes about `cv` times as long.
+        Whether the fit also scores itself on unseen rows, in report_["oof"]; takes about `cv` times as long.
     random_state : int or None
         Seed of the stack; None is 0. Estimators have their own.
     n_jobs : int or None
-        Threads of the stack; None or -1 is one for each core. Results do not depend on it.
+        Threads of the stack; None or -1 is one per core. Results do not depend on it.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
         encoder = LabelEncoder().fit(y)
         self.classes_ = encoder.classes_
         if len(self.classes_) < 2:
-            raise ArgumentError(f"y: there is 1 class, '{self.classes_[0]}', where a classifier needs 2 or more classes")
+            raise ArgumentError(f"y: there is 1 class, '{self.classes_[0]}', but a classifier needs 2 or more classes")
         codes: Array = encoder.transform(y)
         return codes
 
@@ -134,12 +134,12 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
             X, y = validate_data(self, unmasked(X), labelled(y), dtype=DTYPES, ensure_min_samples=2)
         codes = self._encode(y)
         if len(codes) != len(X):
-            raise MismatchError(f"y: has {len(codes)} labels where X has {len(X)} rows")
+            raise MismatchError(f"y: has {len(codes)} labels, but X has {len(X)} rows")
         count = len(self.classes_)
         if self.n_classes is not None and self.n_classes != count:
             what = "classes: are" if self.classes is not None else "y: has"
-            hint = "" if self.classes is not None else "; give classes=[...], all in the order of the columns"
-            raise MismatchError(f"{what} {count} classes where n_classes is {self.n_classes}{hint}")
+            hint = "" if self.classes is not None else "; give classes=[...], all of them in the order of the columns"
+            raise MismatchError(f"{what} {count} classes, but n_classes is {self.n_classes}{hint}")
         declared = self.classes is not None or self.n_classes is not None
         self._shape = of_classes(X, count, self.n_members, declared, self.output)
         return X, codes
@@ -163,7 +163,7 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
             p = (np.asarray(est.predict(X))[:, None] == np.asarray(est.classes_)[None, :]).astype(np.float64)
         known = [int(np.flatnonzero(self.classes_ == label)[0]) for label in est.classes_ if label in self.classes_]
         if len(known) != p.shape[1]:
-            raise MismatchError(f"{type(est).__name__}: predicts classes that y does not have")
+            raise MismatchError(f"{type(est).__name__}: predicts classes that are not in y")
         if p.shape[1] == len(self.classes_) and known == list(range(p.shape[1])):
             return p
         out = np.zeros((len(p), len(self.classes_)))
@@ -173,14 +173,14 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
     # ---- prediction ------------------------------------------------------------------------------
 
     def predict_proba(self, X: Any) -> Array:
-        """Calibrated probabilities (rows, classes)."""
+        """Return calibrated probabilities (rows, classes)."""
         members = self._kept_predictions(X)
         output = self.output if self.estimators is None else "probability"
         p: Array = self.stack_.predict(members, output=output, threads=self._threads())
         return p.astype(np.float64)
 
     def predict(self, X: Any) -> Array:
-        """The most probable class."""
+        """Return the most probable class of each row."""
         p = self.predict_proba(X)
         found: Array = self.classes_[p.argmax(axis=1)]
         return found
@@ -194,30 +194,30 @@ class CoreStackClassifier(ClassifierMixin, StackEstimator):
 class CoreStackRegressor(RegressorMixin, StackEstimator):
     """A small ensemble of regressors, of one output or several, with variances and intervals.
 
-    Without `estimators`, X is what models predicted on rows that they were not trained on: (rows, members * outputs),
-    one member's values after another's, or (rows, members, outputs).
+    Without `estimators`, X holds predictions on rows that the models were not trained on: (rows, members * outputs),
+    one member after the other, or (rows, members, outputs).
 
-    With `estimators`, [(name, regressor), ...], X is features: the regressors predict out of fold, the stack is fitted on
-    that, and only those it keeps are fitted on all rows.
+    With `estimators`, [(name, regressor), ...], X holds features: the regressors predict out of fold, the stack is
+    fitted on these predictions, and only the regressors that it keeps are refitted on all rows.
 
     Parameters
     ----------
     estimators : list of (name, regressor), or None
         A regressor may be "drop".
     n_members : int or None
-        Members in X, where it holds predictions; the columns over the outputs of y by default.
+        Number of members in X if it holds predictions; by default the columns divided by the outputs of y.
     cv : int, cross-validation generator, iterable or "prefit"
-        Folds of the estimators. "prefit": they are fitted already, on other rows than those of X. Without estimators an
-        integer is the number of folds of the stack's own selection, where `fit` is not given them.
+        Folds of the estimators. "prefit": they are already fitted, on rows other than those of X. Without estimators, an
+        integer is the number of folds of the stack, if `fit` is not given folds.
     preset : "default", "paper" or "prototype"
     options : dict or None
-        Options of the stack (docs/options.md), for example {"interval.rule": "gaussian"}.
+        Options of the stack (docs/options.md), e.g. {"interval.rule": "gaussian"}.
     nested : bool
-        Whether the fit also scores itself on rows it did not see, in report_["oof"]; takes about `cv` times as long.
+        Whether the fit also scores itself on unseen rows, in report_["oof"]; takes about `cv` times as long.
     random_state : int or None
         Seed of the stack; None is 0. Estimators have their own.
     n_jobs : int or None
-        Threads of the stack; None or -1 is one for each core. Results do not depend on it.
+        Threads of the stack; None or -1 is one per core. Results do not depend on it.
 
     Attributes
     ----------
@@ -274,7 +274,7 @@ class CoreStackRegressor(RegressorMixin, StackEstimator):
                 self, unmasked(X), labelled(y), dtype=DTYPES, ensure_min_samples=2, multi_output=True, y_numeric=True
             )
         if len(y) != len(X):
-            raise MismatchError(f"y: has {len(y)} targets where X has {len(X)} rows")
+            raise MismatchError(f"y: has {len(y)} targets, but X has {len(X)} rows")
         y = self._targets(y)
         self._divide(X, self.n_outputs_)
         return X, y
@@ -294,7 +294,7 @@ class CoreStackRegressor(RegressorMixin, StackEstimator):
         values = np.asarray(est.predict(X), np.float64)
         values = values.reshape(len(values), -1)
         if values.shape[1] != self.n_outputs_:
-            raise MismatchError(f"{type(est).__name__}: predicts {values.shape[1]} outputs where y has {self.n_outputs_}")
+            raise MismatchError(f"{type(est).__name__}: predicts {values.shape[1]} outputs, but y has {self.n_outputs_}")
         return values
 
     # ---- prediction ------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ class CoreStackRegressor(RegressorMixin, StackEstimator):
     def predict(self, X: Any, return_std: Literal[True]) -> tuple[Array, Array]: ...
 
     def predict(self, X: Any, return_std: bool = False) -> Union[Array, tuple[Array, Array]]:
-        """Values (rows,) or (rows, outputs), as y was; return_std: and the standard deviation of each, in a tuple."""
+        """Return values (rows,) or (rows, outputs), like y; with return_std a tuple (values, standard deviations)."""
         members = self._kept_predictions(X)
         if not return_std:
             return self._as_targets(self.stack_.predict(members, threads=self._threads()))
@@ -319,7 +319,7 @@ class CoreStackRegressor(RegressorMixin, StackEstimator):
         return self._as_targets(mean), np.sqrt(self._as_targets(variance))
 
     def predict_interval(self, X: Any, level: float = 0.9) -> Array:
-        """Both ends of intervals that hold a share `level` of new targets, (2, rows) or (2, rows, outputs)."""
+        """Return prediction intervals with coverage `level`, (2, rows) or (2, rows, outputs)."""
         members = self._kept_predictions(X)
         return self._as_targets(self.stack_.predict_interval(members, level, threads=self._threads()))
 

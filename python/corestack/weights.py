@@ -53,7 +53,7 @@ def _labels(y: Union[Column, Targets, Path], folder: str) -> bytes:
         return _values.path(y, "y")
     found = np.asarray(_arrays.loaded(y, "y"))
     if found.dtype.kind not in "biuf":
-        raise ArgumentError("y: labels of soups are numbers: classes from 0 on, or targets")
+        raise ArgumentError("y: labels of soups must be numbers: classes starting at 0, or targets")
     path = os.path.join(folder, "y.npy")
     np.save(path, found.astype(np.int64) if found.dtype.kind == "b" else found, allow_pickle=False)
     return os.fsencode(path)
@@ -79,28 +79,27 @@ def soup(
     memory: Memory = None,
     progress: Progress = None,
 ) -> Report:
-    """Mixes the weights of safetensors files into one network, written to `out` (docs/json.md, "soup").
+    """Mix the weights of safetensors files into one network, written to `out` (docs/json.md, "soup").
 
-    kind: "uniform" is the mean; "greedy" the mean of the files that make it better; "learned" the mix that scores best
-    in a search of weights per "model" or "tensor" (`per`), of at most `evaluations` candidates.
-    predict: of greedy and learned soups, a function that is given the path of a candidate and returns what it predicts
-    for every row of `y`, (rows, classes) or (rows,). An exception of it comes out of this call.
-    y: labels (rows,) or the targets of a regression, or the path of their file.
-    work: a folder that keeps predictions, by the content of the candidate and of the labels and under `identity`, so that
-    the same call goes on where an earlier one was stopped. Change `identity` when `predict` changes. None: nothing is
-    kept.
+    kind: "uniform" averages all files; "greedy" averages the files that improve the score; "learned" searches for the
+    weights per "model" or "tensor" (`per`) with the best score, with at most `evaluations` candidates.
+    predict: for greedy and learned soups, a function that takes the path of a candidate and returns its predictions for
+    every row of `y`, (rows, classes) or (rows,). Its exceptions are raised by this call.
+    y: labels (rows,) or regression targets, or the path of a file with them.
+    work: a folder that stores predictions, by the content of the candidate and the labels and by `identity`, so that a
+    stopped call can be continued. Change `identity` when `predict` changes. None: nothing is stored.
     """
     files, count = _paths(paths)
     target = _values.path(out, "out")
     if kind not in ("uniform", "greedy", "learned"):
-        raise ArgumentError(f"kind: is {_values.shown(kind)}; it is 'uniform', 'greedy' or 'learned'")
+        raise ArgumentError(f"kind: is {_values.shown(kind)}; it must be 'uniform', 'greedy' or 'learned'")
     with Session(threads, memory, progress) as s:
         if kind == "uniform":
             return made(s, lambda context, o: c.weights_lib.cst_soup_uniform(context, files, count, target, o))
         if not callable(predict):
-            raise ArgumentError(f"predict: is {_values.shown(predict)}; it is a function that predicts with a candidate")
+            raise ArgumentError(f"predict: is {_values.shown(predict)}; it must be a function that predicts with a candidate")
         if y is None:
-            raise ArgumentError("y: is missing; candidates are scored by labels")
+            raise ArgumentError("y: labels are required to score candidates")
         with tempfile.TemporaryDirectory(prefix="corestack-") as folder:
             hook = _hook(s, predict)
             how = c.SoupConfig(
@@ -129,9 +128,9 @@ def swa(
     memory: Memory = None,
     progress: Progress = None,
 ) -> None:
-    """Writes the mean of checkpoints of one run (stochastic weight averaging) to `out`.
+    """Write the mean of checkpoints of one run (stochastic weight averaging) to `out`.
 
-    start: an average that this function wrote, which is continued; `out` may be the same file.
+    start: an earlier average to continue from; `out` may be the same file.
     """
     files, count = _paths(paths)
     before = None if start is None else _values.path(start, "start")
@@ -148,9 +147,9 @@ def swag_fit(
     memory: Memory = None,
     progress: Progress = None,
 ) -> None:
-    """Fits a normal distribution over weights to checkpoints in the order of training (SWAG), written to `out`.
+    """Fit a normal distribution over weights to checkpoints in the order of training (SWAG), written to `out`.
 
-    rank: of how many checkpoints, the last ones, deviations are kept; 0: the diagonal alone.
+    rank: number of last checkpoints whose deviations are kept; 0: diagonal only.
     """
     files, count = _paths(paths)
     columns = _values.integer(rank, "rank")
@@ -170,10 +169,10 @@ def swag_sample(
     memory: Memory = None,
     progress: Progress = None,
 ) -> list[str]:
-    """Draws networks from what :func:`swag_fit` wrote, into a new or empty folder; the paths of their files.
+    """Draw networks from a file of :func:`swag_fit` into a new or empty folder; return the paths of their files.
 
-    scale: of the covariance; 0.5 is the distribution of the paper of SWAG, 0 gives the mean.
-    rank: deviations that take part, the last ones; None: all; 0: the diagonal alone.
+    scale: factor of the covariance; 0.5 is the distribution of the SWAG paper, 0 gives the mean.
+    rank: number of last deviations to use; None: all; 0: diagonal only.
     """
     source, target = _values.path(model, "model"), _values.path(folder, "folder")
     count = _values.integer(samples, "samples", least=1)

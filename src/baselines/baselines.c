@@ -72,11 +72,10 @@ cst_status cst_baseline_fit_run(cst_context *context, const cst_baseline *baseli
 cst_status cst_baseline_fit_predict(cst_context *context, const cst_baseline_fit *fit,
                                     const cst_view *view, float *out) {
     if (fit->members != view->members || fit->classes != view->classes)
-        return cst_fail(context, CST_ERROR_MISMATCH,
-                        "%s was fitted on %d members and %d classes and these predictions have %d "
-                        "and %d",
-                        fit->baseline->name, fit->members, fit->classes, view->members,
-                        view->classes);
+        return cst_fail(
+            context, CST_ERROR_MISMATCH,
+            "%s was fitted on %d members and %d classes, but these predictions have %d and %d",
+            fit->baseline->name, fit->members, fit->classes, view->members, view->classes);
     return (fit->baseline->predict ? fit->baseline->predict : cst_mixture_predict)(context, fit,
                                                                                    view, out);
 }

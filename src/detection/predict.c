@@ -15,8 +15,8 @@ static cst_status check_categories(cst_context *context, const cst_fusion *fusio
         const char *theirs = coco->category_name[c];
         if (fusion->category_id[c] != coco->category_id[c])
             return cst_fail(context, CST_ERROR_MISMATCH,
-                            "%s has the category id %" PRId64 " where the model has %" PRId64
-                            "; both need the same categories",
+                            "%s has category id %" PRId64 " where the model has %" PRId64
+                            "; both files need the same categories",
                             coco->path, coco->category_id[c], fusion->category_id[c]);
         if (ours && theirs && strcmp(ours, theirs) != 0)
             return cst_fail(context, CST_ERROR_MISMATCH,
@@ -37,7 +37,7 @@ static cst_status match_members(cst_context *context, const cst_model *model, co
         positions[k] = cst_pool_member_index(pool, model->member_names[k]);
         if (positions[k] < 0)
             return cst_fail(context, CST_ERROR_MISMATCH,
-                            "the model needs member '%s', and the pool has none of that name",
+                            "the model needs member '%s', which is not in the pool",
                             model->member_names[k]);
     }
     return CST_OK;

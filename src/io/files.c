@@ -98,7 +98,7 @@ static cst_status check_targets(cst_context *context, const cst_row_file *file, 
                         "%s: contains text; regression targets are numbers", path);
     if (dims < 1 || dims > 2 || file->width < 1 || file->width > INT32_MAX)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: has shape %s; targets are [rows] or [rows, outputs]", path,
+                        "%s: has shape %s; targets must be [rows] or [rows, outputs]", path,
                         cst_row_file_shape_text(file, shape));
     return CST_OK;
 }

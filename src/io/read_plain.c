@@ -25,8 +25,8 @@ cst_status cst_read_plain(cst_context *context, int fd, const char *name, uint64
                             (unsigned long long)(offset + done), strerror(errno));
         if (got == 0)
             return cst_fail(context, CST_ERROR_IO,
-                            "%s: ends at byte %llu although it had %llu bytes when opened; was it "
-                            "changed meanwhile?",
+                            "%s: ends at byte %llu, but had %llu bytes when it was opened; did it "
+                            "change in the meantime?",
                             name, (unsigned long long)(offset + done), (unsigned long long)size);
         done += (size_t)got;
     }

@@ -441,7 +441,8 @@ cst_status cst_bootstrap_weighted(cst_context *context, const cst_bootstrap_inpu
                      .scores = input->scores == CST_BOOTSTRAP_BASIC ? BASIC : ALL};
     if (input->scores != CST_BOOTSTRAP_BASIC && input->scores != CST_BOOTSTRAP_ALL)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%d is no choice of scores: use 0 (basic) or 1 (all)", (int)input->scores);
+                        "%d is not a valid choice of scores: use 0 (basic) or 1 (all)",
+                        (int)input->scores);
     interval_job part = {&job, differences ? input->reference : 0, out, differences};
     cst_status status = cst_bins_check(context, input->bins, &job.bins);
     CST_TRY(check(context, &job, &part));

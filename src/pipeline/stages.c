@@ -571,8 +571,8 @@ cst_status cst_stages_table(cst_context *context, const cst_view *view, const in
     CST_TRY(cst_logtable_share(context, view, folds, fold_count, options, out));
     if (status == CST_OK && settings->select && (*out)->rows < view->rows)
         cst_notice(context,
-                   "members were selected on %lld of %lld samples (select.max_rows); the fit on "
-                   "those chosen is on all of them",
+                   "members were selected on %lld of %lld samples (select.max_rows); the selected "
+                   "members were fitted on all samples",
                    (long long)(*out)->rows, (long long)view->rows);
     return status;
 }

@@ -51,7 +51,7 @@ static cst_status read_folds(cst_context *context, const cst_pool *pool, cst_poo
         cst_trim_item(context, i);
         if (!cst_text_integer(text, &ignored))
             status = cst_fail(context, CST_ERROR_INPUT,
-                              "%s: row %" PRId64 " is '%s'; folds must be whole numbers", path, i,
+                              "%s: row %" PRId64 " is '%s'; folds must be integers", path, i,
                               cst_quote(quoted, text));
     }
     if (status == CST_OK && !column.numbers) /* text of whole numbers was read as numbers */
@@ -61,12 +61,12 @@ static cst_status read_folds(cst_context *context, const cst_pool *pool, cst_poo
         if (column.numbers[i] < 0)
             status = cst_fail(context, CST_ERROR_INPUT,
                               "%s: row %" PRId64 " is fold %" PRId64
-                              "; folds are numbered from 0, and every row needs one: leave rows "
-                              "without a fold out of the split",
+                              "; folds are numbered from 0, and every row needs one: remove rows "
+                              "without a fold from the split",
                               path, i, column.numbers[i]);
     }
     if (status == CST_OK && column.count > INT32_MAX)
-        status = cst_fail(context, CST_ERROR_LIMIT, "%s: more than 2^31 rows have folds", path);
+        status = cst_fail(context, CST_ERROR_LIMIT, "%s: more than 2^31 rows with folds", path);
     if (status == CST_OK) {
         split->folds = cst_alloc(context, (size_t)column.count, sizeof *split->folds);
         status = split->folds ? cst_pool_renumber(context, column.numbers, places, column.count,

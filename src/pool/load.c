@@ -156,7 +156,7 @@ static cst_status read_ids(cst_context *context, const cst_pool *pool, int32_t s
                          pool->zip_limit));
     if (status == CST_OK && (*ids)->count != file->count)
         status = cst_fail(context, CST_ERROR_MISMATCH,
-                          "%s: has %" PRId64 " ids where %s has %" PRId64 " rows", path,
+                          "%s: has %" PRId64 " ids, but %s has %" PRId64 " rows", path,
                           (*ids)->count, file->path, file->count);
     return status;
 }

@@ -28,11 +28,11 @@ static cst_status take_labels(cst_context *context, const cst_pool *pool, const 
         (void)cst_pixel_in_case(cases->shape[index], i, place);
         if (pool->ignore == CST_NOTHING_IGNORED)
             return cst_fail(context, CST_ERROR_INPUT,
-                            "%s: case %s, %s is %d; predicted labels are 0 to %d (%d classes)",
+                            "%s: case %s, %s is %d; predicted labels must be 0 to %d (%d classes)",
                             path, name_of, place, labels[i], pool->classes - 1, pool->classes);
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: case %s, %s is label %d; labels are 0 to %d (%d classes) or %d, which "
-                        "does not count; correct the mask, the classes or \"ignore\"",
+                        "%s: case %s, %s is label %d; labels must be 0 to %d (%d classes), or %d "
+                        "for pixels to ignore; correct the mask, the classes or \"ignore\"",
                         path, name_of, place, labels[i], pool->classes - 1, pool->classes,
                         pool->ignore);
     }
@@ -84,8 +84,8 @@ static cst_status settle(cst_context *context, cst_pool *pool, int32_t split, co
     if (same)
         return CST_OK;
     return cst_fail(context, CST_ERROR_IO,
-                    "%s: had other masks when it was opened before; run this again when nothing "
-                    "writes to it",
+                    "%s: its masks have changed since they were first opened; run the command "
+                    "again when nothing writes to them",
                     path);
 }
 
@@ -136,8 +136,8 @@ static cst_status open_array(cst_context *context, cst_pool *pool, int32_t split
     char shape[CST_NPY_SHAPE_CHARS];
     if (cst_is_png(spec->labels))
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: is one image; label maps are a folder with a file for each case, or "
-                        "an array [cases, height, width]",
+                        "%s: is a single image; label maps must be a folder with one file per "
+                        "case, or an array [cases, height, width]",
                         spec->labels);
     cst_status status = cst_npy_open(context, out, spec->labels, pool->zip_limit);
     if (status != CST_OK)
@@ -145,8 +145,8 @@ static cst_status open_array(cst_context *context, cst_pool *pool, int32_t split
     const cst_npy *npy = *out;
     if (npy->dims != 3 && npy->dims != 4)
         status = cst_fail(context, CST_ERROR_INPUT,
-                          "%s: has shape %s; masks are [cases, height, width] or [cases, depth, "
-                          "height, width], or a folder with a file for each case",
+                          "%s: has shape %s; masks must be [cases, height, width] or [cases, "
+                          "depth, height, width], or a folder with one file per case",
                           spec->labels, cst_npy_shape_text(npy, shape));
     CST_TRY(array_shapes(context, npy, &shapes));
     CST_TRY(cst_cases_read_names(context, pool, spec, spec->labels, npy->shape[0], &names));

@@ -144,15 +144,15 @@ static cst_status find_classes(cst_context *context, cst_pool *pool) {
     if (width == 1 && !values)
         width = 2; /* the probability of class 1 */
     if (values && (width < 1 || width > INT32_MAX / 2))
-        status = cst_fail(context, CST_ERROR_INPUT,
-                          "%s: has shape %s; predictions of a regression are [rows] or [rows, "
-                          "outputs]",
-                          path, cst_row_file_shape_text(rows, shape));
+        status = cst_fail(
+            context, CST_ERROR_INPUT,
+            "%s: has shape %s; predictions of a regression must be [rows] or [rows, outputs]", path,
+            cst_row_file_shape_text(rows, shape));
     else if (!values && (width < 2 || width > INT32_MAX / 2))
-        status =
-            cst_fail(context, CST_ERROR_INPUT,
-                     "%s: has shape %s; predictions are [rows, classes] with at least 2 classes",
-                     path, cst_row_file_shape_text(rows, shape));
+        status = cst_fail(
+            context, CST_ERROR_INPUT,
+            "%s: has shape %s; predictions must be [rows, classes] with at least 2 classes", path,
+            cst_row_file_shape_text(rows, shape));
     pool->classes = (int32_t)width;
     cst_row_file_close(context, rows);
     return status;

@@ -20,7 +20,7 @@ cst_status cst_pool_set_rows(cst_context *context, cst_pool_split *split, int64_
     }
     if (rows != split->rows)
         return cst_fail(context, CST_ERROR_MISMATCH,
-                        "%s: has %" PRId64 " rows where %s has %" PRId64
+                        "%s: has %" PRId64 " rows, but %s has %" PRId64
                         "; give sample ids if they are not the same samples",
                         where, rows, split->rows_source, split->rows);
     return CST_OK;
@@ -59,9 +59,9 @@ static bool are_row_numbers(cst_context *context, const cst_strings *ids) {
 static cst_status labels_lack_ids(cst_context *context, const cst_pool_split *split,
                                   const char *where) {
     return cst_fail(context, CST_ERROR_MISMATCH,
-                    "%s: brings sample ids, and the labels of %s have none to join them by; give "
-                    "the labels' ids too (--ids, \"ids\" of the split in a manifest, or an id "
-                    "column beside the labels), or take the ids out of this file",
+                    "%s: has sample ids, but the labels in %s have no ids to match them with; give "
+                    "ids for the labels (--ids, \"ids\" of the split in a manifest, or an id "
+                    "column next to the labels), or remove the ids from this file",
                     where, split->labels_path);
 }
 
@@ -83,9 +83,9 @@ cst_status cst_pool_order(cst_context *context, cst_pool_split *split, cst_strin
         cst_trim_item(context, i);
         if (rows[i] != i)
             status = cst_fail(context, CST_ERROR_MISMATCH,
-                              "%s: id '%s' is in row %" PRId64 " but in row %" PRId64
-                              " of %s, and the split has no labels to say which order is meant; "
-                              "give an ids file for the split",
+                              "%s: id '%s' is in row %" PRId64 ", but in row %" PRId64
+                              " of %s, and the split has no labels that define the order; give an "
+                              "ids file for the split",
                               where, cst_quote(quoted, cst_strings_at(*ids, i)), i, rows[i],
                               split->ids_where);
     }
@@ -144,7 +144,7 @@ cst_status cst_pool_match_columns(cst_context *context, const cst_pool *pool,
     char quoted[CST_QUOTE_CHARS];
     if (status == CST_OK && matched > 0 && stranger)
         status = cst_fail(context, CST_ERROR_MISMATCH,
-                          "%s: line 1: column '%s' is not %s of its own although other columns "
+                          "%s: line 1: column '%s' does not name %s, although other columns "
                           "are named after %s; name all of them or none",
                           path, cst_quote(quoted, stranger), regression ? "an output" : "a class",
                           regression ? "outputs" : "classes");

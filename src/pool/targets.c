@@ -49,8 +49,8 @@ static cst_status put_rows(cst_context *context, const targets_file *file, int64
             char place[CST_WHERE_CHARS];
             if (!isfinite(y))
                 return cst_fail(context, CST_ERROR_INPUT,
-                                "%s: %s is %s; every target must be a finite number: leave rows "
-                                "without one out of the split",
+                                "%s: %s is %s; targets must be finite numbers: remove rows without "
+                                "a target from the split",
                                 file->path, cst_row_file_where(file->rows, first, i, j, place),
                                 isnan(y) ? "NaN"
                                 : y > 0  ? "infinity"

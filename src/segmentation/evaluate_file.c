@@ -67,7 +67,7 @@ static cst_status open_masks(cst_context *context, const char *path, const cst_p
 static cst_status check_cases(cst_context *context, const cst_cases *masks, const cst_cases *maps) {
     if (masks->count != maps->count)
         return cst_fail(context, CST_ERROR_MISMATCH,
-                        "%s: has %" PRId64 " cases, and %s has %" PRId64, maps->where, maps->count,
+                        "%s: has %" PRId64 " cases, but %s has %" PRId64, maps->where, maps->count,
                         masks->where, masks->count);
     for (int64_t n = 0; n < masks->count; n++) {
         char name[CST_CASE_CHARS];
@@ -79,7 +79,7 @@ static cst_status check_cases(cst_context *context, const cst_cases *masks, cons
         if (memcmp(masks->shape[n], maps->shape[n], sizeof masks->shape[n]) != 0)
             return cst_fail(context, CST_ERROR_MISMATCH,
                             "%s: case %s is %" PRId64 " x %" PRId64 " pixels, and %" PRId64
-                            " x %" PRId64 " in %s; maps and masks must be of one size",
+                            " x %" PRId64 " in %s; maps and masks must have the same size",
                             maps->where, cst_case_name(masks, n, name), maps->shape[n][1],
                             maps->shape[n][2], masks->shape[n][1], masks->shape[n][2],
                             masks->where);

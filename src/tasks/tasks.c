@@ -27,10 +27,10 @@ static const cst_task_ops *ops_of(const cst_pool *pool) {
 static cst_status check_task(cst_context *context, const cst_model *model, const cst_pool *pool) {
     if (cst_model_task(model) == cst_pool_task(pool))
         return CST_OK;
-    return cst_fail(context, CST_ERROR_INPUT,
-                    "the model was fitted for %s, and the pool's task is %s; give a model and a "
-                    "pool of one task",
-                    cst_task_name(cst_model_task(model)), cst_task_name(cst_pool_task(pool)));
+    return cst_fail(
+        context, CST_ERROR_INPUT,
+        "the model was fitted for %s, but the task of the pool is %s; the tasks must match",
+        cst_task_name(cst_model_task(model)), cst_task_name(cst_pool_task(pool)));
 }
 
 /* What only classification has. */

@@ -137,7 +137,7 @@ static cst_status say_twice(cst_context *context, const cst_checkpoints *c) {
             said = files[j].st_dev == files[k].st_dev && files[j].st_ino == files[k].st_ino;
             if (said)
                 cst_notice(context,
-                           "%s is given more than once (files %d and %d): it counts as often",
+                           "%s is given more than once (files %d and %d), and counts that often",
                            cst_checkpoint_name(c, k), (int)j + 1, (int)k + 1);
         }
     }

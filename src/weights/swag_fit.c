@@ -61,12 +61,12 @@ static cst_status put_checked(cst_context *worker, const fitting *f, int64_t pla
                                           s->raw, s->value);
     if (status != CST_OK)
         return status;
-    return cst_fail(worker, CST_ERROR_INPUT,
-                    "tensor '%s': the %s of element %lld is beyond the largest number of %s, in "
-                    "which it is kept: the checkpoints are too far apart; leave out those of a run "
-                    "that diverged",
-                    cst_quote(quoted, cst_checkpoints_name(f->checkpoints, place)), names[p->part],
-                    (long long)(p->first + bad), cst_dtype_name(p->dtype));
+    return cst_fail(
+        worker, CST_ERROR_INPUT,
+        "tensor '%s': the %s of element %lld exceeds the range of %s, in which it is stored: the "
+        "checkpoints are too far apart; leave out those of a run that diverged",
+        cst_quote(quoted, cst_checkpoints_name(f->checkpoints, place)), names[p->part],
+        (long long)(p->first + bad), cst_dtype_name(p->dtype));
 }
 
 /* Takes checkpoint `number` (0 first) into mean and squares, by Welford's updates; leaves its

@@ -172,7 +172,7 @@ def refuse_beyond(found: Array) -> None:
     for i, label in enumerate(found.tolist()):
         if isinstance(label, int) and not -(2**63) <= label < 2**64:
             raise InputError(
-                f"y: row {i} is label {_values.shown(label)}, too large for a label; labels are "
+                f"y: row {i} is label {_values.shown(label)}, outside the range of labels; labels are "
                 "numbered from 0"
             )
 

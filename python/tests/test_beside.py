@@ -51,14 +51,14 @@ class Beside(Folder):
                 self.assertEqual(
                     corestack.fit(preds, names[self.y], classes=list(names), **QUICK).weights, stack.weights
                 )
-        with self.assertRaisesRegex(corestack.MismatchError, "y: has 3 rows where the files have 240"):
+        with self.assertRaisesRegex(corestack.MismatchError, "y: has 3 rows, but the files have 240"):
             corestack.fit(self.path / "tables", [0, 1, 2], **QUICK)
 
     def test_files_that_are_no_arrays(self):
         for place in ("p.csv", "p.npz"):
-            with self.assertRaisesRegex(corestack.FormatError, "goes an npy file or a tensor"):
+            with self.assertRaisesRegex(corestack.FormatError, "array, give an npy file or a tensor"):
                 corestack.fit({"a": self.path / place}, self.y, **QUICK)
-            with self.assertRaisesRegex(corestack.FormatError, "goes an npy file or a tensor"):
+            with self.assertRaisesRegex(corestack.FormatError, "array, give an npy file or a tensor"):
                 corestack.fit(self.preds, str(self.path / place), **QUICK)
 
     def test_scores(self):
@@ -71,7 +71,7 @@ class Beside(Folder):
     def test_no_column(self):
         for name in ("folds", "groups", "sample_weight"):
             for value, shape in ((3, r"\(\)"), (np.ones((2, 240)), r"\(2, 240\)")):
-                text = rf"^{name}: has shape {shape}; give one for each row$"
+                text = rf"^{name}: has shape {shape}; give one per row$"
                 with self.subTest(name, value=value), self.assertRaisesRegex(corestack.MismatchError, text):
                     corestack.fit(self.path / "tables", self.y, **{name: value}, **QUICK)
 

@@ -145,7 +145,7 @@ class Conversions(Folder):
             np.testing.assert_array_equal(fitted.predict(flat), expected.predict(flat.detach().numpy()))
 
     def test_folds_of_labels(self):
-        with self.assertRaisesRegex(corestack.MismatchError, r"shape \(240, 3\); labels are one for each row"):
+        with self.assertRaisesRegex(corestack.MismatchError, r"shape \(240, 3\); there must be one label per row"):
             corestack.folds(np.eye(3)[self.y], 5)
         np.testing.assert_array_equal(corestack.folds(self.y[:, None], 5), corestack.folds(self.y, 5))
 

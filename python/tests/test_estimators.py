@@ -65,7 +65,7 @@ class Divisions(unittest.TestCase):
         one = np.stack([p[:, 1] for p in preds.values()], axis=1).astype(np.float64)
         logits = np.log(one / (1 - one))
         for options in ({}, {"n_classes": 2}):
-            with self.assertRaisesRegex(corestack.ArgumentError, "4 of 1 or 2 of 2; give n_members"):
+            with self.assertRaisesRegex(corestack.ArgumentError, "4 of 1 or 2 of 2.; give n_members"):
                 CoreStackClassifier(output="logit", **options).fit(logits, y)
         fitted = CoreStackClassifier(output="logit", n_members=4).fit(logits, y)
         self.assertEqual(fitted._shape, (4, 1))
@@ -81,7 +81,7 @@ class Divisions(unittest.TestCase):
             CoreStackClassifier(output="logit").fit(flat, y)
         for options in ({"n_classes": 3}, {"n_members": 4}, {"classes": [0, 1, 2]}):
             self.assertEqual(CoreStackClassifier(output="logit", **options).fit(flat, y)._shape, (4, 3))
-        with self.assertRaisesRegex(corestack.MismatchError, "of 3 classes, of which y has 2, give classes="):
+        with self.assertRaisesRegex(corestack.MismatchError, "3 classes, of which y has 2, give classes="):
             CoreStackClassifier().fit(np.exp(flat), some)
 
     def test_classes_that_y_lacks(self):
@@ -96,7 +96,7 @@ class Divisions(unittest.TestCase):
             self.assertEqual(fitted.classes_.tolist(), ["c", "a", "b"])
             self.assertEqual(fitted.predict_proba(X).shape, (240, 3))
             self.assertGreater((fitted.predict(X[rows]) == names[y[rows]]).mean(), 0.6)
-        with self.assertRaisesRegex(corestack.MismatchError, "row 0 is .*none of the classes"):
+        with self.assertRaisesRegex(corestack.MismatchError, "row 0 is .*not one of the classes"):
             CoreStackClassifier(classes=["x", "y", "z"]).fit(flat, names[y])
         for wrong in (["a"], ["a", "a"], "abc"):
             with self.assertRaisesRegex(corestack.ArgumentError, "classes: is"):
@@ -160,13 +160,13 @@ class Parameters(unittest.TestCase):
             ({"n_jobs": "2"}, "n_jobs: is '2'"),
             ({"cv": "bogus"}, "cv: is 'bogus'"),
             ({"cv": StratifiedKFold(3)}, "cv: is StratifiedKFold"),
-            ({"estimators": [LogisticRegression()]}, r"estimators: is a list of \(name, classifier\)"),
+            ({"estimators": [LogisticRegression()]}, r"estimators: must be a list of \(name, classifier\)"),
             ({"options": {"cka_threshold": 0.9}}, "the key is 'cka.threshold'"),
         )
         for parameters, text in cases:
             with self.subTest(text), self.assertRaisesRegex(corestack.ArgumentError, text):
                 CoreStackClassifier(**parameters).fit(X, y)
-        with self.assertRaisesRegex(corestack.MismatchError, "holds no predictions"):
+        with self.assertRaisesRegex(corestack.MismatchError, "is not a shape of predictions"):
             CoreStackClassifier().fit(np.zeros((len(y), 0, 3)), y)
         with self.assertRaisesRegex(corestack.ArgumentError, "the key is 'cka.threshold'"):
             corestack.fit(preds, y, options={"cka_threshold": 0.9})
@@ -212,7 +212,7 @@ class OnPredictions(unittest.TestCase):
             other = CoreStackClassifier(n_members=4, n_classes=3).fit(X, self.labels)
             np.testing.assert_allclose(other.predict_proba(X), p, atol=1e-6)
             self.assertEqual(other.n_features_in_, 12)
-        with self.assertRaisesRegex(ValueError, "5 members of 3 classes"):
+        with self.assertRaisesRegex(ValueError, "5 members with 3 classes"):
             CoreStackClassifier(n_members=5).fit(self.X, self.labels)
         with self.assertRaisesRegex(ValueError, "n_classes is 4"):
             CoreStackClassifier(n_classes=4).fit(self.X, self.labels)

@@ -72,7 +72,7 @@ class Segmentation(Folder):
         self.assertAlmostEqual(scores["miou"], iou.mean(), places=12)
         self.assertEqual(corestack.metrics.map_scores(predicted[0], labels[0], 4)["pixels"], 110)
         self.assertTrue(corestack.metrics.definition("miou"))
-        with self.assertRaisesRegex(corestack.Error, "label maps are integers"):
+        with self.assertRaisesRegex(corestack.Error, "label maps must be integers"):
             corestack.metrics.map_scores(predicted + 0.5, labels, 4)
         with self.assertRaisesRegex(corestack.Error, "has shape"):
             corestack.metrics.map_scores(predicted[1:], labels, 4)
@@ -83,13 +83,13 @@ class Segmentation(Folder):
         stack = self.stack
         maps = stack.predict(self.pool)
         for call, text in (
-            (lambda: stack.predict(list(maps)), "give its path"),
+            (lambda: stack.predict(list(maps)), "give the path"),
             (lambda: stack.predict(self.pool, format="jpeg"), "format is 'jpeg'"),
             (lambda: stack.predict(self.pool, format="png"), "out=FOLDER"),
             (lambda: stack.predict(self.pool, out=self.path), None),
             (lambda: corestack.evaluate(maps, "y.npy", task="segmentation"), "metrics.map_scores"),
             (lambda: corestack.evaluate("a.npy", "y.npy", task="segmentation", layout="hwc"), "layout is 'hwc'"),
-            (lambda: stack.predict_interval(self.pool), "stack is of segmentation"),
+            (lambda: stack.predict_interval(self.pool), "task of this stack is segmentation"),
         ):
             if text is None:
                 (self.path / "there").write_text("")
@@ -138,7 +138,7 @@ class Detection(Folder):
         stack = corestack.fit(self.pool, **QUICK)
         for call, text in (
             (lambda: stack.predict(self.pool, out="boxes.npy"), "use the extension .json"),
-            (lambda: stack.predict({"yolo": np.zeros((3, 4))}), "give its path"),
+            (lambda: stack.predict({"yolo": np.zeros((3, 4))}), "give the path"),
             (lambda: corestack.evaluate([], self.pool / "none.json", task="detection"), "none.json"),
             (lambda: corestack.evaluate([{"image_id": -5}], self.pool / "test.json"), "detections.json"),
         ):

@@ -83,7 +83,7 @@ class Frames(unittest.TestCase):
             np.testing.assert_array_equal(stack.predict(given), expected.predict(preds))
             for labels in (codes, codes.astype(str), y):
                 self.assertEqual(stack.evaluate(given, labels), expected.evaluate(preds, y))
-        with self.assertRaisesRegex(corestack.InputError, "row 0 is '.', which is none of the classes"):
+        with self.assertRaisesRegex(corestack.InputError, "row 0 is '.', which is not one of the classes"):
             corestack.fit(named, y, **QUICK)
         with self.assertRaises(corestack.MismatchError):
             stack.predict({n: f.rename(columns={10: 11}) for n, f in named.items()})
@@ -120,10 +120,10 @@ class Frames(unittest.TestCase):
         preds, y = toy(classes=2)
         ids = [0, *range(len(y) - 1)]
         table = pd.DataFrame({n: p[:, 1] for n, p in preds.items()}, index=ids)
-        with self.assertRaisesRegex(corestack.InputError, "id 0 is there twice"):
+        with self.assertRaisesRegex(corestack.InputError, "id 0 occurs twice"):
             corestack.fit(table, pd.Series(y, ids), **QUICK)
         stack = corestack.fit(table, y, **QUICK)  # nothing is joined
-        with self.assertRaisesRegex(corestack.InputError, "id 0 is there twice"):
+        with self.assertRaisesRegex(corestack.InputError, "id 0 occurs twice"):
             stack.evaluate(table, pd.Series(y, ids))
 
     def test_ids_that_do_not_join(self):
@@ -131,9 +131,9 @@ class Frames(unittest.TestCase):
         table = pd.DataFrame({n: p[:, 1] for n, p in preds.items()})
         labels = pd.Series(y)
         cases = (
-            (labels.iloc[:-1], "y: there is no row with id 239"),
+            (labels.iloc[:-1], "y: no row with id 239"),
             (pd.concat([labels, pd.Series([1], [777])]), "y: id 777 is one too many"),
-            (pd.concat([labels, labels.iloc[5:6]]), "y: id 5 is there twice"),
+            (pd.concat([labels, labels.iloc[5:6]]), "y: id 5 occurs twice"),
         )
         for given, text in cases:
             with self.assertRaisesRegex(corestack.Error, text):
@@ -165,7 +165,7 @@ class Scores(unittest.TestCase):
             self.assertEqual(score(self.p, np.array(list("abc"))[self.y], classes=list("abc")), wanted)
             self.assertEqual(score(self.frame, pd.Series(np.array(list("abc"))[self.y], self.ids)[::-1]), wanted)
         self.assertEqual(metrics.reliability(self.frame, labels[::-1]), metrics.reliability(self.p, self.y))
-        with self.assertRaisesRegex(corestack.MismatchError, "y: there is no row with id 'row0'"):
+        with self.assertRaisesRegex(corestack.MismatchError, "y: no row with id 'row0'"):
             metrics.nll(self.frame, labels[1:])
 
     def test_values(self):

@@ -183,7 +183,7 @@ class AsTheCommandLine(unittest.TestCase):
         self.assertEqual(again.members, stack.members)
         loaded = corestack.Stack.from_bytes(stack.to_bytes())
         self.assertIn("svm_rbf", loaded.summary())
-        with self.assertRaisesRegex(corestack.ArgumentError, "holds no report"):
+        with self.assertRaisesRegex(corestack.ArgumentError, "has no report"):
             loaded.report
 
     def test_predictions_by_name_or_place(self):
@@ -355,7 +355,7 @@ class Errors(unittest.TestCase):
         self.raises([ValueError], "row 0 is label -1", preds, y - y[0] - 1)
         self.raises([ValueError], "row 0 is 0.5", preds, np.full(len(y), 0.5))
         self.raises([ValueError], "names in the order", preds, y.astype(str))
-        self.raises([ValueError], "none of the classes", preds, y.astype(str), classes=["a", "b", "c"])
+        self.raises([ValueError], "not one of the classes", preds, y.astype(str), classes=["a", "b", "c"])
         self.raises([TypeError], "dtype complex", {"m": preds["model0"] * 1j}, y)
         self.raises([TypeError], "is a float", 3.0, y)
         self.raises([ValueError], "no members", [], y)
@@ -367,10 +367,10 @@ class Errors(unittest.TestCase):
     def test_options_and_files(self):
         self.raises([ValueError], "cka.threshold: '3' is not", self.preds, self.y, cka_threshold=3)
         self.raises([ValueError], "preset", self.preds, self.y, preset="best")
-        with self.assertRaisesRegex(TypeError, "near: cka_threshold"):
+        with self.assertRaisesRegex(TypeError, "did you mean cka_threshold?"):
             corestack.fit(self.preds, self.y, cka_treshold=0.9)
         self.raises([OSError, corestack.FileError], "no/such/pool.json", "no/such/pool.json")
-        self.raises([ValueError], "y: a pool's files say it", DIGITS / "pool.json", self.y)
+        self.raises([ValueError], "y: this comes from the files of the pool", DIGITS / "pool.json", self.y)
         with self.assertRaises(OSError):
             corestack.load("no/such.cstack")
         with tempfile.NamedTemporaryFile() as file:

@@ -83,7 +83,7 @@ class OnPredictions(unittest.TestCase):
             self.assertEqual(found.predict_interval(one).shape, (2, *shape))
             self.assertEqual(found.predict(one, return_std=True)[1].shape, shape)
             self.assertEqual(CoreStackRegressor().fit(one[:, :, None], y).predict(one[:, :, None]).shape, shape)
-        with self.assertRaisesRegex(ValueError, "3 members of 2 outputs"):
+        with self.assertRaisesRegex(ValueError, "3 members with 2 outputs"):
             CoreStackRegressor(n_members=3).fit(self.X, self.y)
         with self.assertRaisesRegex(ValueError, "some members of 3 outputs"):
             CoreStackRegressor().fit(self.X, np.column_stack([self.y, self.y[:, 0]]))
@@ -189,7 +189,7 @@ class OnFeatures(unittest.TestCase):
             def predict(self, X):
                 return super().predict(X)[:, 0]
 
-        with self.assertRaisesRegex(ValueError, "First: predicts 1 outputs where y has 3"):
+        with self.assertRaisesRegex(ValueError, "First: predicts 1 outputs, but y has 3"):
             CoreStackRegressor([("first", First())]).fit(X, y)
 
     def test_prefit_groups_and_splits(self):
@@ -227,7 +227,7 @@ class OnFeatures(unittest.TestCase):
         ):
             with self.assertRaisesRegex(ValueError, text):
                 CoreStackRegressor(estimators).fit(self.X, self.y)
-        with self.assertRaisesRegex(ValueError, "folds: with estimators"):
+        with self.assertRaisesRegex(ValueError, "folds: cv makes the folds"):
             CoreStackRegressor(self.base).fit(self.X, self.y, folds=np.arange(len(self.y)) % 3)
         with self.assertRaisesRegex(ValueError, "'prefit'"):
             CoreStackRegressor(self.base, cv="fitted").fit(self.X, self.y)

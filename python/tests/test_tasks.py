@@ -213,7 +213,7 @@ class Regression(Folder):
             (dict(y=y[:, 0]), "1 outputs, but"),
             (dict(variance=-variance), "variance"),
             (dict(variance=variance[:, 0]), "variance: has shape"),
-            (dict(half_width={i / 20: variance for i in range(1, 12)}), "at most 8"),
+            (dict(half_width={i / 20: variance for i in range(1, 12)}), "the limit is 8"),
         ):
             with self.assertRaisesRegex(corestack.Error, text):
                 corestack.metrics.value_scores(p, **{"y": y, **wrong})
@@ -221,7 +221,7 @@ class Regression(Folder):
     def test_errors(self):
         preds, y = toy_values()
         cases = (
-            (dict(task=None), "one for each row; for a regression"),
+            (dict(task=None), "one label per row; for a regression"),
             (dict(task=None, y=y[:, 0]), "row 0 is .*task='regression'"),
             (dict(task=None, y=np.arange(len(y)) + 0.0), "label 2.*task='regression'"),
             (dict(y=y[:, 0]), "1 outputs where the predictions have 2"),
@@ -276,7 +276,7 @@ class Classification(Folder):
         for how, text in (
             (dict(over="cka.threshold", values=[2]), "cka.threshold: '2'"),
             (dict(over="cka.treshold", values=[0.5]), "cka.treshold"),
-            (dict(over="cka.threshold", values=[]), "there are none"),
+            (dict(over="cka.threshold", values=[]), "the list is empty"),
         ):
             with self.assertRaisesRegex(corestack.Error, text):
                 corestack.sweep(pool, **how)
@@ -312,9 +312,9 @@ class Classification(Folder):
                 call()
             call(outside=True)
         for call in (corestack.fit, corestack.inspect, corestack.compare, stack.evaluate, corestack.evaluate):
-            with self.assertRaisesRegex(corestack.ArgumentError, "outside: .* leave it out"):
+            with self.assertRaisesRegex(corestack.ArgumentError, "outside: .* remove it"):
                 call(preds[stack.kept[0]] if call is corestack.evaluate else preds, y, outside=True)
-        with self.assertRaisesRegex(corestack.ArgumentError, "outside: .* leave it out"):
+        with self.assertRaisesRegex(corestack.ArgumentError, "outside: .* remove it"):
             stack.predict(preds, outside=True)
 
     @needs_tool
@@ -378,7 +378,7 @@ class Classification(Folder):
         paths = {name: self.path / f"test_{name}.npy" for name in preds}
         for given in (self.path, paths, list(paths.values())):
             for out in (member, "link.npy"):
-                with self.assertRaisesRegex(corestack.ArgumentError, "an input of the command; name another"):
+                with self.assertRaisesRegex(corestack.ArgumentError, "an input of the call; name another"):
                     stack.predict(given, out=self.path / out)
             out = self.path / "new.npy"
             self.assertEqual(stack.predict(given, out=out)["samples"], 60)
@@ -391,7 +391,7 @@ class Classification(Folder):
         (self.path / "to").symlink_to("maps")
         files = [os.fsencode(self.path / name) for name in ("a.npz#x", "maps")] + [None]
         with mock.patch.object(_outputs.c.lib, "cst_pool_file", lambda _, place: files[place]):
-            for out, text in (("a.npz", "an input of the command"), ("maps/a.npy", "is in the folder"), ("to/a.npy", "is in")):
+            for out, text in (("a.npz", "an input of the call"), ("maps/a.npy", "is in the folder"), ("to/a.npy", "is in")):
                 with self.assertRaisesRegex(corestack.ArgumentError, text):
                     _outputs.refuse_inputs(os.fsencode(self.path / out), self.path / "pool.json", None)
             for out in ("b.npz", "maps.npy"):
@@ -418,7 +418,7 @@ class Classification(Folder):
             (plain, ("new.npy", "new.csv", "oof_new.npy", "../link.npy")),
         ):
             for out in names:
-                with self.subTest(out, folder=folder), self.assertRaisesRegex(corestack.ArgumentError, "a part of the pool .* next time"):
+                with self.subTest(out, folder=folder), self.assertRaisesRegex(corestack.ArgumentError, "as part of the pool .* next time"):
                     stack.predict(folder, split="oof", out=folder / out)
         for folder, names in (
             (marked, ("new.npy", "oof_.npy", ".oof_new.npy")), (plain, (".new.npy", "../new.npy")), (described, ("oof_new.npy",))
@@ -455,16 +455,16 @@ class Classification(Folder):
             self.assertEqual(without_times(dict(compared)), document)
             for wrong, text in (
                 (weights[1:], "sample_weight: has shape"),
-                (np.full(len(y), "a"), "weights are numbers"),
+                (np.full(len(y), "a"), "weights must be numbers"),
                 (weights - 1, "row .* is -"),
                 (weights * 0, "0"),
             ):
                 with self.assertRaisesRegex(corestack.Error, text):
                     corestack.fit(preds, y, task=task, sample_weight=wrong, **QUICK)
         for how in (dict(task="segmentation"), dict(task="detection")):
-            with self.assertRaisesRegex(corestack.Error, "sample_weight: is of rows"):
+            with self.assertRaisesRegex(corestack.Error, "sample_weight: is for"):
                 corestack.evaluate("a", "b", sample_weight=weights, **how)
-        with self.assertRaisesRegex(corestack.Error, "sample_weight: a pool's files say it"):
+        with self.assertRaisesRegex(corestack.Error, "sample_weight: this comes from the files of the pool"):
             corestack.fit(EXAMPLES / "digits", sample_weight=weights)
 
     def test_predictor(self):

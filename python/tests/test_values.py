@@ -45,12 +45,12 @@ class Integers(Refused):
     def test_labels_beyond_whole_numbers(self):
         for label in (10**30, -(10**30), 2**64):
             y = [*Y.tolist()[:-1], label]
-            named = f"y: row 59 is label {label}, beyond what a whole number holds"
+            named = f"y: row 59 is label {label}, outside the range of labels"
             self.refused(named, corestack.fit, PREDS, y, error=corestack.InputError, **QUICK)
             self.refused(named, corestack.evaluate, P, y, error=corestack.InputError)
             stack = corestack.fit(PREDS, Y, **QUICK)
             self.refused(named, stack.evaluate, PREDS, y, error=corestack.InputError)
-        self.refused("y: labels are text", corestack.fit, PREDS, ["a"] * 60, **QUICK)
+        self.refused("y: labels are strings", corestack.fit, PREDS, ["a"] * 60, **QUICK)
         for seed in (2**53 + 1, "0x10", "1e3", 5.0):
             self.refused("seed: .*is not a whole number", corestack.fit, PREDS, Y, seed=seed)
             self.refused("seed: .*is not a whole number", corestack.fit, PREDS, Y, options={"seed": seed})
@@ -136,8 +136,8 @@ class Others(Refused):
 
     def test_members(self):
         arrays = list(PREDS.values())
-        self.refused("there are no rows", corestack.fit, [a[:0] for a in arrays], Y[:0], error=corestack.InputError)
-        self.refused("there are no rows", corestack.evaluate, P[:0], Y[:0], error=corestack.InputError)
+        self.refused("no rows", corestack.fit, [a[:0] for a in arrays], Y[:0], error=corestack.InputError)
+        self.refused("no rows", corestack.evaluate, P[:0], Y[:0], error=corestack.InputError)
         self.refused("names: '1' occurs twice", corestack.fit, {1: P, "1": P}, Y)
         self.refused("names: 'a' occurs twice", corestack.fit, arrays, Y, names=list("aabc"))
         self.refused("classes: 'a' occurs twice", corestack.fit, PREDS, Y, classes=list("aab"))
@@ -166,7 +166,7 @@ class Others(Refused):
         self.assertEqual(len(metrics.reliability(P, Y, bins=0)), 15)
         label = np.zeros((2, 2), int)
         for classes in (1 << 24, 2**31 - 1):
-            self.refused("no memory for", metrics.map_scores, label, label, classes, error=corestack.OutOfMemoryError)
+            self.refused("out of memory for", metrics.map_scores, label, label, classes, error=corestack.OutOfMemoryError)
 
     def test_options_that_are_arrays(self):
         self.refused("cka.threshold: '1,2' is not", corestack.fit, PREDS, Y, cka_threshold=np.array([1, 2]))
@@ -175,7 +175,7 @@ class Others(Refused):
         for flops in ("abc", ["a"] * 4, {"model0": "x"}):
             self.refused("flops: is", corestack.fit, PREDS, Y, flops=flops)
         unknown = {"x": 1}
-        self.refused("flops: there is no member 'x'", corestack.fit, PREDS, Y, flops=unknown, error=corestack.MismatchError)
+        self.refused("flops: unknown member 'x'", corestack.fit, PREDS, Y, flops=unknown, error=corestack.MismatchError)
 
     def test_groups(self):
         for value in (np.inf, -np.inf, np.nan, 1e300, 2.0**63):
@@ -202,7 +202,7 @@ class Others(Refused):
 
     def test_text_for_a_stack_without_names(self):
         stack = corestack.fit(PREDS, Y, **QUICK)
-        self.refused("the stack knows no names", stack.evaluate, PREDS, np.array(list("abc"))[Y])
+        self.refused("the stack has no class names", stack.evaluate, PREDS, np.array(list("abc"))[Y])
 
 
 if __name__ == "__main__":

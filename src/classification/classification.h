@@ -9,8 +9,9 @@
 
 extern const cst_task_ops cst_classification_ops;
 
-cst_status cst_classification_evaluate_member(cst_context *context, const cst_pool *pool,
-                                              const char *split, int32_t member, int32_t resamples,
-                                              uint64_t seed, cst_report **report);
+cst_status cst_classification_evaluate_member(cst_context *context, const cst_task_ops *ops,
+                                              const cst_pool *pool, const char *split,
+                                              int32_t member, int32_t resamples, uint64_t seed,
+                                              cst_report **report);
 
 #endif

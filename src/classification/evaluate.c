@@ -40,17 +40,15 @@ static cst_status read_rows(cst_context *context, const cst_view *view, float **
     return *out ? cst_view_copy(context, view, 0, *out) : CST_ERROR_MEMORY;
 }
 
-/* Scores the rows of a view's one member. */
-static cst_status evaluate_view(cst_context *context, const cst_view *view, int32_t resamples,
-                                uint64_t seed, cst_report **report) {
+cst_status cst_evaluate_view(cst_context *context, const cst_task_ops *ops, const cst_view *view,
+                             int32_t resamples, uint64_t seed, cst_report **report) {
     float *rows = NULL;
     const cst_compare_options options = {.resamples = resamples, .seed = seed};
     cst_target target = {
         .view = *view, .labels = view->labels, .weights = view->weights, .samples = view->rows};
     cst_class_state state = {.classes = view->classes,
                              .targets = {.list = &target, .count = 1, .scored = 1}};
-    const cst_evaluation e = {
-        .ops = &cst_classification_ops, .options = &options, .brief = true, .data = &state};
+    const cst_evaluation e = {.ops = ops, .options = &options, .brief = true, .data = &state};
     cst_status status = cst_report_create(context, CST_REPORT_EVALUATE, report);
     CST_TRY(read_rows(context, view, &rows));
     cst_class_predictions predictions = {.rows = &rows, .targets = 1};
@@ -61,35 +59,17 @@ static cst_status evaluate_view(cst_context *context, const cst_view *view, int3
     return cst_finish_report(context, status, report);
 }
 
-cst_status cst_evaluate(cst_context *context, const float *probabilities, int64_t rows,
-                        int32_t classes, const int32_t *labels, int32_t resamples, uint64_t seed,
-                        cst_report **report) {
-    if (report)
-        *report = NULL;
-    CST_ENTER(context);
-    CST_FITS(context, rows, classes, sizeof(*probabilities));
-    CST_SEED(context, seed);
-    CST_RESAMPLES(context, resamples);
-    if (!probabilities || !labels || !report || rows < 1 || classes < 1)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_evaluate: probabilities, labels and a place for the report are "
-                        "needed");
-    cst_notices_clear(context);
-    cst_view view = {
-        .rows = rows, .classes = classes, .members = 1, .data = &probabilities, .labels = labels};
-    return cst_why(context, evaluate_view(context, &view, resamples, seed, report));
-}
-
-cst_status cst_classification_evaluate_member(cst_context *context, const cst_pool *pool,
-                                              const char *split, int32_t member, int32_t resamples,
-                                              uint64_t seed, cst_report **report) {
+cst_status cst_classification_evaluate_member(cst_context *context, const cst_task_ops *ops,
+                                              const cst_pool *pool, const char *split,
+                                              int32_t member, int32_t resamples, uint64_t seed,
+                                              cst_report **report) {
     cst_counted counted = {0};
     cst_notices_clear(context);
     cst_status status = cst_counted_open(context, pool, split, &member, 1, &counted);
     if (status == CST_OK && (!counted.view.labels || counted.view.rows < 1))
         status =
             cst_fail(context, CST_ERROR_INPUT, "split '%s' has no labels to score against", split);
-    CST_TRY(evaluate_view(context, &counted.view, resamples, seed, report));
+    CST_TRY(cst_evaluate_view(context, ops, &counted.view, resamples, seed, report));
     cst_counted_close(context, &counted);
     return status;
 }

@@ -23,6 +23,8 @@ typedef struct cst_class_state {
     cst_counted *counted;  /* [targets]: what these are in */
 } cst_class_state;
 
+enum { CST_CLASS_SCORES = 8 }; /* in the table of scores */
+
 /* What a method predicted: an entry's result. */
 typedef struct cst_class_predictions {
     float **rows; /* [targets] of [view rows][classes] */

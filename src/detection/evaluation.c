@@ -18,24 +18,6 @@ static const state *state_of(const cst_evaluation *e) {
 
 /* ---- opening ---- */
 
-cst_status cst_boxes_open_training(cst_context *context, cst_evaluation *e, state *s) {
-    const cst_compare_options *o = e->options;
-    cst_options *options = NULL;
-    cst_detect_options detect;
-    cst_status status =
-        cst_method_options(context, "default", o->seed, o->settings, o->setting_count, &options);
-    if (status != CST_OK)
-        return status;
-    cst_detect_options_read(options, &detect);
-    int32_t folds = (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT);
-    cst_options_free(context, options);
-    status = cst_box_split_open(context, e->pool, "oof", NULL, 0, &s->train);
-    CST_TRY(cst_box_training_open(context, e->pool, "oof", &s->train, &detect, folds, o->seed,
-                                  &s->training));
-    e->source = &s->training.source;
-    return status;
-}
-
 static cst_status open(cst_context *context, cst_evaluation *e) {
     state *s = cst_alloc(context, 1, sizeof *s);
     if (!s)

@@ -86,15 +86,15 @@ struct cst_task_ops {
     const char *unit; /* what resamples draw: "samples", "cases", "images" */
 
     /* Calls as the public functions of their names. The pool and the places for results are there,
-     * and results are NULL already. fit and inspect always get options, and a report that they
-     * leave after a failure is freed. */
+     * and results are NULL already. evaluate_member gets the table itself, and fit and inspect
+     * always get options, and a report that they leave after a failure is freed. */
     cst_status (*fit)(cst_context *context, cst_pool *pool, const char *split,
                       const cst_options *options, cst_model **model, cst_report **report);
     cst_status (*inspect)(cst_context *context, cst_pool *pool, const char *split,
                           const cst_options *options, cst_report **report);
-    cst_status (*evaluate_member)(cst_context *context, const cst_pool *pool, const char *split,
-                                  int32_t member, int32_t resamples, uint64_t seed,
-                                  cst_report **report);
+    cst_status (*evaluate_member)(cst_context *context, const cst_task_ops *ops,
+                                  const cst_pool *pool, const char *split, int32_t member,
+                                  int32_t resamples, uint64_t seed, cst_report **report);
 
     /* Methods by name, in the order of reports; NULL past the end. */
     const char *(*method_name)(size_t index);

@@ -86,12 +86,12 @@ static cst_status score_rows(cst_context *context, const cst_evaluation *e, cst_
     return status;
 }
 
-cst_status cst_regression_evaluate_member(cst_context *context, const cst_pool *pool,
-                                          const char *split, int32_t member, int32_t resamples,
-                                          uint64_t seed, cst_report **report) {
+cst_status cst_regression_evaluate_member(cst_context *context, const cst_task_ops *ops,
+                                          const cst_pool *pool, const char *split, int32_t member,
+                                          int32_t resamples, uint64_t seed, cst_report **report) {
     const cst_compare_options options = {.resamples = resamples, .seed = seed};
     state s = {0};
-    cst_evaluation e = {.ops = &cst_regression_ops,
+    cst_evaluation e = {.ops = ops,
                         .pool = (cst_pool *)(uintptr_t)pool, /* only looked at */
                         .options = &options,
                         .split = split,

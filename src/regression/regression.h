@@ -12,8 +12,8 @@ cst_status cst_regression_fit(cst_context *context, cst_pool *pool, const char *
                               const cst_options *options, cst_model **model, cst_report **report);
 cst_status cst_regression_inspect(cst_context *context, cst_pool *pool, const char *split,
                                   const cst_options *options, cst_report **report);
-cst_status cst_regression_evaluate_member(cst_context *context, const cst_pool *pool,
-                                          const char *split, int32_t member, int32_t resamples,
-                                          uint64_t seed, cst_report **report);
+cst_status cst_regression_evaluate_member(cst_context *context, const cst_task_ops *ops,
+                                          const cst_pool *pool, const char *split, int32_t member,
+                                          int32_t resamples, uint64_t seed, cst_report **report);
 
 #endif

@@ -51,16 +51,16 @@ cst_status cst_map_put_own(cst_context *context, cst_report *report, const cst_e
 /* ---- a member, label maps ---- */
 
 /* Scores what `scoring` says as the document's own; its view is that of the split. */
-static cst_status score_alone(cst_context *context, const cst_pool *pool, const char *split,
-                              cst_scoring *scoring, int32_t resamples, uint64_t seed,
-                              cst_report **report) {
+static cst_status score_alone(cst_context *context, const cst_task_ops *ops, const cst_pool *pool,
+                              const char *split, cst_scoring *scoring, int32_t resamples,
+                              uint64_t seed, cst_report **report) {
     const cst_compare_options options = {.resamples = resamples, .seed = seed};
     state s = {.view = scoring->view,
                .settings = {.boundary = scoring->boundary > 0 ? scoring->boundary
                                                               : CST_SEGMENTATION_BOUNDARY}};
     cst_map_scores scores = {0};
     cst_entry entry = {.result = &scores};
-    cst_evaluation e = {.ops = &cst_segmentation_ops,
+    cst_evaluation e = {.ops = ops,
                         .pool = (cst_pool *)(uintptr_t)pool, /* only looked at */
                         .options = &options,
                         .split = split,
@@ -80,34 +80,37 @@ static cst_status score_alone(cst_context *context, const cst_pool *pool, const 
     return cst_finish_report(context, status, report);
 }
 
-cst_status cst_segmentation_score_member(cst_context *context, const cst_pool *pool,
-                                         const char *split, int32_t member, double boundary,
-                                         int32_t resamples, uint64_t seed, cst_report **report) {
+cst_status cst_segmentation_score_member(cst_context *context, const cst_task_ops *ops,
+                                         const cst_pool *pool, const char *split, int32_t member,
+                                         double boundary, int32_t resamples, uint64_t seed,
+                                         cst_report **report) {
     const float *pointer = NULL;
     cst_scoring scoring = {
         .boundary = boundary, .predict = predict_by_member, .fits = &(const void *){NULL}};
     cst_notices_clear(context);
     cst_status status =
         cst_pool_view_members(context, pool, split, &member, 1, &pointer, &scoring.view);
-    CST_TRY(score_alone(context, pool, split, &scoring, resamples, seed, report));
+    CST_TRY(score_alone(context, ops, pool, split, &scoring, resamples, seed, report));
     return status;
 }
 
-cst_status cst_segmentation_evaluate_member(cst_context *context, const cst_pool *pool,
-                                            const char *split, int32_t member, int32_t resamples,
-                                            uint64_t seed, cst_report **report) {
-    return cst_segmentation_score_member(context, pool, split, member, 0, resamples, seed, report);
+cst_status cst_segmentation_evaluate_member(cst_context *context, const cst_task_ops *ops,
+                                            const cst_pool *pool, const char *split, int32_t member,
+                                            int32_t resamples, uint64_t seed, cst_report **report) {
+    return cst_segmentation_score_member(context, ops, pool, split, member, 0, resamples, seed,
+                                         report);
 }
 
-cst_status cst_segmentation_score_labels(cst_context *context, const cst_pool *pool,
-                                         const int32_t *predicted, double boundary,
-                                         int32_t resamples, uint64_t seed, cst_report **report) {
+cst_status cst_segmentation_score_labels(cst_context *context, const cst_task_ops *ops,
+                                         const cst_pool *pool, const int32_t *predicted,
+                                         double boundary, int32_t resamples, uint64_t seed,
+                                         cst_report **report) {
     cst_scoring scoring = {.view = {.rows = cst_pool_rows(pool, "oof"),
                                     .classes = cst_pool_classes(pool),
                                     .labels = cst_pool_labels(pool, "oof")},
                            .boundary = boundary,
                            .predicted = predicted};
-    return score_alone(context, pool, "oof", &scoring, resamples, seed, report);
+    return score_alone(context, ops, pool, "oof", &scoring, resamples, seed, report);
 }
 
 /* ---- a model ---- */

@@ -97,8 +97,9 @@ static cst_status score_labels(cst_context *context, const char *path,
     CST_TRY(check_cases(context, cst_pool_cases(masks, "oof"), cst_pool_cases(maps, "oof")));
     CST_TRY(cst_pool_describe(context, masks, 0, NULL, 0));
     CST_TRY(cst_pool_describe(context, maps, 0, NULL, 0));
-    CST_TRY(cst_segmentation_score_labels(context, masks, cst_pool_labels(maps, "oof"), boundary,
-                                          resamples, seed, report));
+    CST_TRY(cst_segmentation_score_labels(context, &cst_segmentation_ops, masks,
+                                          cst_pool_labels(maps, "oof"), boundary, resamples, seed,
+                                          report));
     cst_pool_free(context, masks);
     cst_pool_free(context, maps);
     return status;
@@ -128,8 +129,8 @@ cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path
                        score_labels(context, path, &own, boundary, resamples, seed, report));
     CST_TRY(cst_pool_open_files(context, &pool, &path, 1, &own));
     CST_TRY(cst_pool_load(context, pool, "oof"));
-    CST_TRY(
-        cst_segmentation_score_member(context, pool, "oof", 0, boundary, resamples, seed, report));
+    CST_TRY(cst_segmentation_score_member(context, &cst_segmentation_ops, pool, "oof", 0, boundary,
+                                          resamples, seed, report));
     cst_pool_free(context, pool);
     return cst_why(context, status);
 }

@@ -113,7 +113,7 @@ cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const
                         "file with cst_evaluate_detections",
                         cst_task_name(ops->task));
     return finish(context,
-                  ops->evaluate_member(context, pool, split, member, resamples, seed, report),
+                  ops->evaluate_member(context, ops, pool, split, member, resamples, seed, report),
                   report);
 }
 

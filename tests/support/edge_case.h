@@ -23,6 +23,7 @@ typedef struct edge {
     refusal refusal;
     const char *why; /* part of the refusal */
     bool compared;   /* also where the first argument is not "long" */
+    bool left_out;   /* by comparisons, which do not fail */
     bool large;      /* with "long" alone, preset default, not compared */
 } edge;
 
@@ -34,6 +35,12 @@ typedef struct edge {
     { .name = #pool, .make = (pool), .large = true }
 #define REFUSED(pool, by, text)                                                                    \
     { .name = #pool, .make = (pool), .refusal = (by), .why = (text) }
+/* Fits of presets refuse it; a comparison leaves the presets out and goes on. */
+#define LEFT_OUT(pool, by, text)                                                                   \
+    {                                                                                              \
+        .name = #pool, .make = (pool), .refusal = (by), .why = (text), .compared = true,           \
+        .left_out = true                                                                           \
+    }
 #define REFUSED_COMPARED(pool, by, text)                                                           \
     { .name = #pool, .make = (pool), .refusal = (by), .why = (text), .compared = true }
 

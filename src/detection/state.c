@@ -1,0 +1,40 @@
+/*
+ * Clusters to fit on and scores of boxes. See the header.
+ */
+#include "detection/state.h"
+
+#include "detection/figures.h"
+
+typedef cst_box_state state;
+
+cst_status cst_boxes_open_training(cst_context *context, cst_evaluation *e, state *s) {
+    const cst_compare_options *o = e->options;
+    cst_options *options = NULL;
+    cst_detect_options detect;
+    cst_status status =
+        cst_method_options(context, "default", o->seed, o->settings, o->setting_count, &options);
+    if (status != CST_OK)
+        return status;
+    cst_detect_options_read(options, &detect);
+    int32_t folds = (int32_t)cst_option_integer(options, CST_OPT_FOLDS_COUNT);
+    cst_options_free(context, options);
+    status = cst_box_split_open(context, e->pool, "oof", NULL, 0, &s->train);
+    CST_TRY(cst_box_training_open(context, e->pool, "oof", &s->train, &detect, folds, o->seed,
+                                  &s->training));
+    e->source = &s->training.source;
+    return status;
+}
+
+cst_status cst_boxes_score(cst_context *context, const cst_evaluation *e,
+                           const cst_coco_boxes *boxes, cst_entry *entry) {
+    cst_detection_scores scores;
+    cst_box_result *result = entry->result;
+    cst_status status =
+        cst_ap_match(context, ((const state *)e->data)->files->coco, boxes, &result->matches);
+    CST_TRY(cst_ap_scores(context, result->matches, NULL, &scores, NULL));
+    if (status == CST_OK) {
+        result->detections = boxes->count;
+        cst_figures_values(&scores, entry->scores);
+    }
+    return status;
+}

@@ -77,7 +77,7 @@ class Divisions(unittest.TestCase):
         some = np.minimum(y, 1)
         with self.assertRaisesRegex(corestack.ArgumentError, "12 of 1 or 6 of 2 or 4 of 3 .*give n_members"):
             CoreStackClassifier(output="logit").fit(flat, some)
-        with self.assertRaisesRegex(corestack.ArgumentError, "4 of 3 or 3 of 4 .*n_members, or n_classes where y has all 3"):
+        with self.assertRaisesRegex(corestack.ArgumentError, "4 of 3 or 3 of 4 .*n_members, or n_classes if y has all 3"):
             CoreStackClassifier(output="logit").fit(flat, y)
         for options in ({"n_classes": 3}, {"n_members": 4}, {"classes": [0, 1, 2]}):
             self.assertEqual(CoreStackClassifier(output="logit", **options).fit(flat, y)._shape, (4, 3))

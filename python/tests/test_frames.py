@@ -132,7 +132,7 @@ class Frames(unittest.TestCase):
         labels = pd.Series(y)
         cases = (
             (labels.iloc[:-1], "y: no row with id 239"),
-            (pd.concat([labels, pd.Series([1], [777])]), "y: id 777 is one too many"),
+            (pd.concat([labels, pd.Series([1], [777])]), "y: id 777 is extra"),
             (pd.concat([labels, labels.iloc[5:6]]), "y: id 5 occurs twice"),
         )
         for given, text in cases:

@@ -276,7 +276,7 @@ class Plots(unittest.TestCase):
             plot.weights(report)
         with self.assertRaisesRegex(ValueError, "the stack has no weights"):
             plot.weights(report, method="prototype")
-        with self.assertRaisesRegex(ValueError, "leave it out"):
+        with self.assertRaisesRegex(ValueError, "remove it"):
             plot.weights(stack, method="average")
         paper = corestack.fit(*toy(rows=60), preset="paper", evaluate_nested=False)
         with self.assertRaisesRegex(ValueError, "the stack has no weights"):

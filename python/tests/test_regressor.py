@@ -85,7 +85,7 @@ class OnPredictions(unittest.TestCase):
             self.assertEqual(CoreStackRegressor().fit(one[:, :, None], y).predict(one[:, :, None]).shape, shape)
         with self.assertRaisesRegex(ValueError, "3 members with 2 outputs"):
             CoreStackRegressor(n_members=3).fit(self.X, self.y)
-        with self.assertRaisesRegex(ValueError, "some members of 3 outputs"):
+        with self.assertRaisesRegex(ValueError, "any number of members with 3 outputs"):
             CoreStackRegressor().fit(self.X, np.column_stack([self.y, self.y[:, 0]]))
         with self.assertRaisesRegex(ValueError, "was fitted on"):
             CoreStackRegressor().fit(cube, self.y).predict(cube[:, :2])

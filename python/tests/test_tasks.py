@@ -224,7 +224,7 @@ class Regression(Folder):
             (dict(task=None), "one label per row; for a regression"),
             (dict(task=None, y=y[:, 0]), "row 0 is .*task='regression'"),
             (dict(task=None, y=np.arange(len(y)) + 0.0), "label 2.*task='regression'"),
-            (dict(y=y[:, 0]), "1 outputs where the predictions have 2"),
+            (dict(y=y[:, 0]), "1 outputs, but the predictions have 2"),
             (dict(y=y[1:]), "199 targets where model0 has 200 rows"),
             (dict(y=np.where(np.arange(2) == 1, np.nan, y)), "row 0, output 1"),
             (dict(y=np.full(y.shape, "a")), "regression targets are numbers"),
@@ -232,7 +232,7 @@ class Regression(Folder):
             (dict(output="logit"), "output: is for probabilities"),
             (dict(task="ranking"), "task is 'ranking'"),
             (dict(task="detection"), "read from files"),
-            (dict(classes=["a"]), "1 names where model0 has 2 outputs"),
+            (dict(classes=["a"]), "1 names, but model0 has 2 outputs"),
             (dict(preds={"a": self.path / "none.npy"}), "none.npy: cannot be read"),
         )
         for how, text in cases:

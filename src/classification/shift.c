@@ -1,6 +1,6 @@
 /*
  * What is said of methods beyond their scores on one split: which parts the targets call for, and
- * how a statistic with its draws becomes keys of a row. method.md section 8.
+ * how a statistic with its draws becomes keys of a row. docs/robustness.md.
  */
 #include "classification/shift.h"
 

@@ -10,6 +10,37 @@
 #include <stdlib.h>
 #include <string.h>
 
+const cli_option CLI_COMMON_OPTIONS[] = {
+    {"json", 'j', NULL, "print one JSON document to standard output"},
+    {"threads", 't', "N", "number of threads (0 = one per core); results do not depend on it"},
+    {"memory", 0, "SIZE",
+     "memory limit, e.g. 2GiB or 500MB (a quarter of the machine's memory); results do not depend "
+     "on it"},
+    {"color", 0, "WHEN", "auto, always or never; NO_COLOR is respected"},
+    {"quiet", 'q', NULL, "show neither progress nor notices"},
+    {"verbose", 'v', NULL, "show what is being done"},
+    {"help", 'h', NULL, "show this help"},
+    {NULL, 0, NULL, NULL},
+};
+
+const cli_option CLI_POOL_OPTIONS[] = {
+    {"labels", 'l', "Y.npy", "labels, if the pool is a list of files or a folder without labels"},
+    {"ids", 0, "IDS.npy", "sample ids of the rows"},
+    {"folds", 0, "F.npy", "fold of every row (made from the seed if not given)"},
+    {"groups", 0, "G.npy", "group of every row; no group is split between folds"},
+    {"weights", 0, "W.npy", "weight of every row in losses and scores; 0 leaves a row out"},
+    {"values", 0, "KIND", "what the predictions are: probability (default) or logit"},
+    {"task", 0, "TASK",
+     "task of a pool without a manifest: classification (default), regression, segmentation or "
+     "detection"},
+    {"ignore", 0, "LABEL", "segmentation: label of pixels to ignore (255)"},
+    {"layout", 0, "ORDER",
+     "segmentation: channels-last or channels-first, if the shape allows both"},
+    {"classes", 0, "C", "number of classes, if the files do not determine it"},
+    {"allow-outside", 0, NULL, "allow a manifest or folder to refer to files outside it"},
+    {NULL, 0, NULL, NULL},
+};
+
 static int collect(const cli_command *command, const cli_option **out) {
     const cli_option *const lists[] = {
         command->options, command->takes_pool ? CLI_POOL_OPTIONS : NULL, CLI_COMMON_OPTIONS};

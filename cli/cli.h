@@ -30,7 +30,7 @@ typedef struct cli_option {
 } cli_option;
 
 typedef struct cli_call cli_call;
-struct cli_target;
+struct cli_outfile;
 
 typedef struct cli_command {
     const char *name;           /* of a part: "soup greedy" */
@@ -73,7 +73,6 @@ struct cli_call {
     double stage_shown;
 };
 
-extern const cli_command *const CLI_COMMANDS[]; /* NULL ends it */
 extern const cli_command CLI_FIT, CLI_PREDICT, CLI_EVALUATE, CLI_COMPARE, CLI_ABLATE, CLI_SWEEP,
     CLI_INSPECT, CLI_BOUND, CLI_FOLDS, CLI_SOUP, CLI_SWA, CLI_SWAG, CLI_OPTIONS, CLI_HELP;
 
@@ -83,6 +82,10 @@ extern const cli_command CLI_FIT, CLI_PREDICT, CLI_EVALUATE, CLI_COMPARE, CLI_AB
 void cli_restore_environment(void);
 
 /* ---- args.c ---- */
+
+/* Options of every command, and of those that take a POOL. */
+extern const cli_option CLI_COMMON_OPTIONS[];
+extern const cli_option CLI_POOL_OPTIONS[];
 
 /* Reads argv (after the command's name) into `call`; an exit code other than 0 after a message. */
 int cli_parse(cli_call *call, int argc, char **argv);
@@ -104,20 +107,35 @@ int cli_number(cli_call *call, const char *name, double least, double most, doub
 /* The nearest of `count` words to a mistyped one, or NULL when none is near. */
 const char *cli_nearest(const char *word, const char *const *words, int count);
 
-/* ---- swa.c ---- */
+/* ---- files_report.c ---- */
 
 /* A report of a command that writes one file of those that the arguments name. */
 int cli_report_files(cli_call *call, const char *command, const char *kind,
-                     const struct cli_target *target, cst_report **report);
+                     const struct cli_outfile *outfile, cst_report **report);
 
 /* Ends a command with such a report: it gets the notices, and the file its name. Frees it. Returns
  * the exit code. */
-int cli_end_files(cli_call *call, const struct cli_target *target, cst_report *report, int code);
+int cli_end_files(cli_call *call, const struct cli_outfile *outfile, cst_report *report, int code);
+
+/* ---- commands.c ---- */
+
+extern const cli_command *const CLI_COMMANDS[]; /* NULL ends it */
+
+const cli_command *cli_find_command(const char *name);
+/* The part of a command that goes by the word, or NULL. */
+const cli_command *cli_find_part(const cli_command *command, const char *word);
+/* Says that a command of several parts needs one of them, or has none called `word` (NULL: none was
+ * given). Returns CLI_BAD_INPUT. */
+int cli_no_part(const cli_command *command, const char *word);
 
 /* ---- help.c ---- */
 
-int cli_help_all(void);
+/* commands: those to list; NULL ends them. */
+int cli_help_all(const cli_command *const *commands);
 int cli_help_command(const cli_command *command);
+
+/* What follows the command's name in the name of its part. */
+const char *cli_part_word(const cli_command *command, const cli_command *part);
 
 /* Prints text wrapped at 100 columns, or at the width of the terminal if that is less, and ends the
  * line. column: where the cursor is; indent: where further lines begin. '\n' begins a line. */
@@ -127,32 +145,12 @@ void cli_out_wrapped(int column, int indent, const char *text);
  * on; below the name where that is too long or the terminal too narrow. */
 void cli_out_entry(int margin, const char *name, int column, const char *help);
 
-const cli_command *cli_find_command(const char *name);
-/* The part of a command that goes by the word, or NULL. */
-const cli_command *cli_find_part(const cli_command *command, const char *word);
-/* Says that a command of several parts needs one of them, or has none called `word` (NULL: none was
- * given). Returns CLI_BAD_INPUT. */
-int cli_no_part(const cli_command *command, const char *word);
-extern const cli_option CLI_COMMON_OPTIONS[];
-extern const cli_option CLI_POOL_OPTIONS[];
+/* ---- signals.c ---- */
 
-/* ---- terminal.c ---- */
-
-/* One line "corestack COMMAND: message" on stderr. Returns CLI_BAD_INPUT. */
-int cli_fail(cli_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* 0 for CST_OK; else the library's message on stderr and the exit code that goes with it. */
-int cli_check(cli_call *call, cst_status status);
-
-/* Where an interrupt ended a call of the library, or the writing of the result: ends the program by
- * that signal. To be called when everything unfinished is removed. */
-void cli_follow_signal(const cli_call *call);
-
-/* For loops of the tool over many files: CLI_INTERNAL, with a message, after an interrupt. */
-int cli_go_on(cli_call *call);
-
-/* Attaches log and progress to the context, as the options say; stops on the first interrupt. */
-int cli_attach(cli_call *call);
+/* From here on a signal that would end the program is an interrupt instead, so that nothing
+ * unfinished stays; but what the caller ignores (nohup, a job in the background of a script) stays
+ * ignored. While one is handled the others wait. */
+void cli_heed_signals(void);
 
 /* The signal that asked the tool to stop; 0: none did. */
 int cli_interrupted(void);
@@ -164,8 +162,35 @@ bool cli_interrupted_again(void);
  * however late, ends the tool before. */
 void cli_hold_signals(bool on);
 
+/* Ends the program by the signal, wherever it is blocked. */
+void cli_end_by_signal(int number);
+
+/* ---- messages.c ---- */
+
+/* One line "corestack COMMAND: message" on stderr. Returns CLI_BAD_INPUT. */
+int cli_fail(cli_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* 0 for CST_OK; else the library's message on stderr and the exit code that goes with it. */
+int cli_check(cli_call *call, cst_status status);
+
+/* For loops of the tool over many files: CLI_INTERNAL, with a message, after an interrupt. */
+int cli_go_on(cli_call *call);
+
+/* The line of cli_fail with `kind` before the message. File names may hold anything; a message
+ * stays one line and cannot drive the terminal. */
+void cli_print_line(cli_call *call, const char *kind, const char *message);
+
 /* Takes the progress line away, for others who write to the terminal. */
 void cli_clear_progress(cli_call *call);
+
+/* ---- terminal.c ---- */
+
+/* Attaches log and progress to the context, as the options say; stops on the first interrupt. */
+int cli_attach(cli_call *call);
+
+/* Where an interrupt ended a call of the library, or the writing of the result: ends the program by
+ * that signal. To be called when everything unfinished is removed. */
+void cli_follow_signal(const cli_call *call);
 
 /* Gives a report of the tool's own the notices that were held; the library's have theirs. */
 int cli_report_notices(cli_call *call, cst_report *report);
@@ -249,7 +274,7 @@ cst_status cli_run_hook(cst_context *context, void *user, const char *candidate,
 
 struct stat;
 
-enum { CLI_TARGETS = 3 }; /* options that name a file to write, of one command at most */
+enum { CLI_OUTFILES = 3 }; /* options that name a file to write, of one command at most */
 
 /* How messages name such an option: "-o" for "output". */
 const char *cli_output_shown(const char *name);
@@ -283,18 +308,18 @@ int cli_check_pool_file(cli_call *call, const char *input);
  * next time. */
 int cli_check_pool_folder(cli_call *call, const cst_pool *pool, const char *folder);
 
-/* ---- target.c ---- */
+/* ---- outfile.c ---- */
 
 /* The file or folder behind -o. What the command writes stands at `write_to` until
- * cli_close_target. */
-typedef struct cli_target {
+ * cli_close_outfile. */
+typedef struct cli_outfile {
     const char *option;                 /* "-o", for messages */
     const char *path;                   /* as given */
     char final[CLI_PATH_CHARS];         /* what it leads to, links followed */
     char write_to[CLI_PATH_CHARS + 32]; /* beside `final`; a device, pipe or descriptor itself */
     bool direct;                        /* a device, a pipe or a descriptor */
     bool folder;
-} cli_target;
+} cli_outfile;
 
 /* A number for a name beside an output, chosen anew for each run and known to nobody else, so that
  * what bears it is ours: the numbers of processes are used again, at once in containers. */
@@ -303,29 +328,29 @@ uint64_t cli_draw_name(void);
 /* Looks at -o before any work is done: refuses inputs of the command, folders, "-", what is
  * standard output, links to nowhere, names that are too long and missing folders. `what` says in
  * the message what goes there. */
-int cli_open_target(cli_call *call, const char *what, cli_target *target);
+int cli_open_outfile(cli_call *call, const char *what, cli_outfile *outfile);
 
 /* The same for the file of another option, by its name. */
-int cli_open_target_of(cli_call *call, const char *name, const char *what, cli_target *target);
+int cli_open_outfile_of(cli_call *call, const char *name, const char *what, cli_outfile *outfile);
 
 /* Where a file goes that the command names by itself, for `option`: beside what is there, links
  * followed. What is there must be a file, or nothing. */
-int cli_place_target(cli_call *call, const char *option, const char *path, cli_target *target);
+int cli_place_outfile(cli_call *call, const char *option, const char *path, cli_outfile *outfile);
 
 /* The same for a folder of files, which must be new or empty. instead: what else could be named,
  * for the message, as ", or ..."; or "". */
-int cli_open_folder_target(cli_call *call, const char *what, const char *instead,
-                           cli_target *target);
+int cli_open_out_folder(cli_call *call, const char *what, const char *instead,
+                        cli_outfile *outfile);
 
 /* Whether the name ends so, in capitals or not. */
-bool cli_target_ends(const cli_target *target, const char *extension);
+bool cli_outfile_ends(const cli_outfile *outfile, const char *extension);
 
 /* Whether an npy goes there: its name says so, or nothing of a pipe, device or descriptor. */
-bool cli_target_is_npy(const cli_target *target);
+bool cli_outfile_is_npy(const cli_outfile *outfile);
 
-/* Until cli_usual_permissions no new file gives others more than the file that the target replaces:
- * around what writes the target, so that it is private from its first byte on. */
-void cli_narrow_permissions(const cli_target *target);
+/* Until cli_usual_permissions no new file gives others more than the file that the outfile
+ * replaces: around what writes the outfile, so that it is private from its first byte on. */
+void cli_narrow_permissions(const cli_outfile *outfile);
 
 /* Takes that back. Safe between fork and exec. */
 void cli_usual_permissions(void);
@@ -343,13 +368,14 @@ void cli_remove_folder(const char *path);
 
 /* Gives what is finished the permissions of what it replaces, and its name; false and errno where
  * that fails. */
-bool cli_name_target(const cli_target *target);
+bool cli_name_outfile(const cli_outfile *outfile);
 
 /* Ends the command: sees that standard output took the report and only then gives the file its
  * name; on a failure, also an earlier one (`code`), the file is removed. Returns the exit code. */
-int cli_close_target(cli_call *call, const cli_target *target, int code);
+int cli_close_outfile(cli_call *call, const cli_outfile *outfile, int code);
 
-/* The same for [count] files, CLI_TARGETS at most: none gets its name before the report got out. */
-int cli_close_targets(cli_call *call, const cli_target *targets, int count, int code);
+/* The same for [count] files, CLI_OUTFILES at most: none gets its name before the report got out.
+ */
+int cli_close_outfiles(cli_call *call, const cli_outfile *outfiles, int count, int code);
 
 #endif

@@ -16,7 +16,7 @@ typedef struct cli_save {
     const char *folder; /* as given; NULL: nothing is saved */
     bool made;          /* the folder is ours */
     bool said;          /* why a file has no place stands on stderr already */
-    cli_target *files;  /* [count], as they will be */
+    cli_outfile *files; /* [count], as they will be */
     int count;
     int size;
 } cli_save;

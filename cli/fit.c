@@ -6,9 +6,9 @@
 
 #include <corestack/report.h>
 
-static int save(cli_call *call, const cst_model *model, const cli_target *target) {
-    cli_narrow_permissions(target);
-    return cli_check_written(call, cst_model_save(call->context, model, target->write_to));
+static int save(cli_call *call, const cst_model *model, const cli_outfile *outfile) {
+    cli_narrow_permissions(outfile);
+    return cli_check_written(call, cst_model_save(call->context, model, outfile->write_to));
 }
 
 static int run(cli_call *call) {
@@ -16,8 +16,8 @@ static int run(cli_call *call) {
     cst_options *options = NULL;
     cst_model *model = NULL;
     cst_report *report = NULL;
-    cli_target target;
-    int code = cli_open_target(call, "the model", &target);
+    cli_outfile outfile;
+    int code = cli_open_outfile(call, "the model", &outfile);
     if (code == CLI_OK)
         code = cli_make_options(call, &options);
     if (code == CLI_OK)
@@ -26,11 +26,11 @@ static int run(cli_call *call) {
         code = cli_check(call, cst_fit(call->context, pool, cli_split(call, 0, "oof"), options,
                                        &model, &report));
     if (code == CLI_OK)
-        code = save(call, model, &target);
+        code = save(call, model, &outfile);
     if (code == CLI_OK)
-        code = cli_check(call, cst_report_set_string(call->context, report, "model", target.path));
+        code = cli_check(call, cst_report_set_string(call->context, report, "model", outfile.path));
     code = cli_end_report(call, report, code);
-    code = cli_close_target(call, &target, code);
+    code = cli_close_outfile(call, &outfile, code);
     cst_model_free(call->context, model);
     cst_options_free(call->context, options);
     cst_pool_free(call->context, pool);

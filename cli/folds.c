@@ -13,7 +13,7 @@
 enum { MAX_FOLDS = 1000 };
 
 typedef struct folds_request {
-    cli_target target;
+    cli_outfile outfile;
     int32_t folds;
     uint64_t seed;
     int32_t *labels; /* or */
@@ -52,7 +52,7 @@ static int report(cli_call *call, const folds_request *request, const int32_t *f
     for (int64_t i = 0; i < request->rows; i++)
         sizes[fold[i]]++;
     cst_status status = cst_report_new(context, "folds", &document);
-    CST_TRY(cst_report_set_string(context, document, "out", request->target.path));
+    CST_TRY(cst_report_set_string(context, document, "out", request->outfile.path));
     CST_TRY(cst_report_set_integer(context, document, "samples", request->rows));
     CST_TRY(cst_report_set_integer(context, document, "folds", request->folds));
     CST_TRY(cst_report_set_integer(context, document, "seed", (int64_t)request->seed));
@@ -77,8 +77,8 @@ static int make(cli_call *call, folds_request *request) {
                                               request->rows, request->folds, request->seed, fold)
                           : cst_folds_stratified(context, request->labels, request->rows,
                                                  request->folds, request->seed, fold);
-    cli_narrow_permissions(&request->target);
-    CST_TRY(cst_write_folds(context, request->target.write_to, fold, request->rows));
+    cli_narrow_permissions(&request->outfile);
+    CST_TRY(cst_write_folds(context, request->outfile.write_to, fold, request->rows));
     code = cli_check_written(call, status);
     if (code == CLI_OK)
         code = report(call, request, fold);
@@ -99,15 +99,15 @@ static int run(cli_call *call) {
     if (code == CLI_OK)
         code = cli_integer(call, "seed", 0, CLI_WHOLE_MAX, &seed);
     if (code == CLI_OK)
-        code = cli_open_target(call, "the fold vector", &request.target);
-    if (code == CLI_OK && !cli_target_is_npy(&request.target))
+        code = cli_open_outfile(call, "the fold vector", &request.outfile);
+    if (code == CLI_OK && !cli_outfile_is_npy(&request.outfile))
         code = cli_fail(call, "-o %s: folds are written as .npy; use that extension",
-                        request.target.path);
+                        request.outfile.path);
     request.folds = (int32_t)folds;
     request.seed = (uint64_t)seed;
     if (code == CLI_OK)
         code = make(call, &request);
-    code = cli_close_target(call, &request.target, code);
+    code = cli_close_outfile(call, &request.outfile, code);
     cst_free(call->context, request.labels);
     cst_free(call->context, request.targets);
     cst_free(call->context, request.groups);

@@ -1,5 +1,5 @@
 /*
- * corestack help: what the tool and each of its commands take.
+ * Help pages: of the tool and of each command, wrapped to the width of the page.
  * Paper: none.
  */
 #include "cli.h"
@@ -10,74 +10,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-const cli_option CLI_COMMON_OPTIONS[] = {
-    {"json", 'j', NULL, "print one JSON document to standard output"},
-    {"threads", 't', "N", "number of threads (0 = one per core); results do not depend on it"},
-    {"memory", 0, "SIZE",
-     "memory limit, e.g. 2GiB or 500MB (a quarter of the machine's memory); results do not depend "
-     "on it"},
-    {"color", 0, "WHEN", "auto, always or never; NO_COLOR is respected"},
-    {"quiet", 'q', NULL, "show neither progress nor notices"},
-    {"verbose", 'v', NULL, "show what is being done"},
-    {"help", 'h', NULL, "show this help"},
-    {NULL, 0, NULL, NULL},
-};
-
-const cli_option CLI_POOL_OPTIONS[] = {
-    {"labels", 'l', "Y.npy", "labels, if the pool is a list of files or a folder without labels"},
-    {"ids", 0, "IDS.npy", "sample ids of the rows"},
-    {"folds", 0, "F.npy", "fold of every row (made from the seed if not given)"},
-    {"groups", 0, "G.npy", "group of every row; no group is split between folds"},
-    {"weights", 0, "W.npy", "weight of every row in losses and scores; 0 leaves a row out"},
-    {"values", 0, "KIND", "what the predictions are: probability (default) or logit"},
-    {"task", 0, "TASK",
-     "task of a pool without a manifest: classification (default), regression, segmentation or "
-     "detection"},
-    {"ignore", 0, "LABEL", "segmentation: label of pixels to ignore (255)"},
-    {"layout", 0, "ORDER",
-     "segmentation: channels-last or channels-first, if the shape allows both"},
-    {"classes", 0, "C", "number of classes, if the files do not determine it"},
-    {"allow-outside", 0, NULL, "allow a manifest or folder to refer to files outside it"},
-    {NULL, 0, NULL, NULL},
-};
-
-const cli_command *const CLI_COMMANDS[] = {&CLI_FIT,     &CLI_PREDICT, &CLI_EVALUATE, &CLI_COMPARE,
-                                           &CLI_ABLATE,  &CLI_SWEEP,   &CLI_INSPECT,  &CLI_BOUND,
-                                           &CLI_FOLDS,   &CLI_SOUP,    &CLI_SWA,      &CLI_SWAG,
-                                           &CLI_OPTIONS, &CLI_HELP,    NULL};
-
-const cli_command *cli_find_command(const char *name) {
-    for (size_t i = 0; CLI_COMMANDS[i]; i++)
-        if (strcmp(CLI_COMMANDS[i]->name, name) == 0)
-            return CLI_COMMANDS[i];
-    return NULL;
-}
-
-/* What follows the command's name in the name of its part. */
-static const char *part_word(const cli_command *command, const cli_command *part) {
+const char *cli_part_word(const cli_command *command, const cli_command *part) {
     return part->name + strlen(command->name) + 1;
-}
-
-const cli_command *cli_find_part(const cli_command *command, const char *word) {
-    for (size_t i = 0; command->parts && command->parts[i]; i++)
-        if (strcmp(part_word(command, command->parts[i]), word) == 0)
-            return command->parts[i];
-    return NULL;
-}
-
-int cli_no_part(const cli_command *command, const char *word) {
-    cli_call call = {.command = command};
-    const char *words[8] = {NULL};
-    int count = 0;
-    for (size_t i = 0; command->parts[i] && count < 8; i++)
-        words[count++] = part_word(command, command->parts[i]);
-    const char *nearest = word && *word != '-' ? cli_nearest(word, words, count) : NULL;
-    if (nearest)
-        return cli_fail(&call, "'%s' has no subcommand '%s'; did you mean '%s'?", command->name,
-                        word, nearest);
-    return cli_fail(&call, "name a subcommand: %s%s%s%s%s; see `corestack %s --help`", words[0],
-                    count > 1 ? (count > 2 ? ", " : " or ") : "", count > 1 ? words[1] : "",
-                    count > 2 ? " or " : "", count > 2 ? words[2] : "", command->name);
 }
 
 /* ---- wrapping ---- */
@@ -171,14 +105,14 @@ static const char *const COMMON_KEYS[] = {
     "select.tolerance", "meta.learners", "fit.balance",    "folds.count",   "evaluate.nested",
 };
 
-int cli_help_all(void) {
+int cli_help_all(const cli_command *const *commands) {
     char line[160];
     (void)snprintf(line, sizeof line, "corestack %s: %s", cst_version(),
                    "turn the saved predictions of many models into one small, calibrated ensemble");
     cli_out_wrapped(0, 0, line);
     cli_out("\nUsage: corestack COMMAND [arguments] [options]\n\nCommands:\n");
-    for (size_t i = 0; CLI_COMMANDS[i]; i++)
-        cli_out_entry(2, CLI_COMMANDS[i]->name, 13, CLI_COMMANDS[i]->summary);
+    for (size_t i = 0; commands[i]; i++)
+        cli_out_entry(2, commands[i]->name, 13, commands[i]->summary);
     cli_out("\n");
     cli_out_wrapped(0, 0,
                     "POOL is a pool.json, a folder of prediction files, or --labels y.npy a.npy "
@@ -243,7 +177,7 @@ int cli_help_command(const cli_command *command) {
     for (size_t i = 0; command->parts && command->parts[i]; i++) {
         if (i == 0)
             cli_out("\nSubcommands:\n");
-        cli_out_entry(2, part_word(command, command->parts[i]), 13, command->parts[i]->summary);
+        cli_out_entry(2, cli_part_word(command, command->parts[i]), 13, command->parts[i]->summary);
     }
     print_options("Options (defaults in parentheses):", command->options);
     if (command->takes_pool)
@@ -258,24 +192,3 @@ int cli_help_command(const cli_command *command) {
         cli_out("  %.*s\n", (int)strcspn(at, "\n"), at);
     return CLI_OK;
 }
-
-static int run(cli_call *call) {
-    if (call->argument_count == 0)
-        return cli_help_all();
-    const cli_command *command = cli_find_command(call->arguments[0]);
-    if (!command)
-        return cli_fail(call, "unknown command '%s'; `corestack help` lists them",
-                        call->arguments[0]);
-    if (call->argument_count == 1 || !command->parts)
-        return cli_help_command(command);
-    const cli_command *part = cli_find_part(command, call->arguments[1]);
-    return part ? cli_help_command(part) : cli_no_part(command, call->arguments[1]);
-}
-
-const cli_command CLI_HELP = {
-    .name = "help",
-    .summary = "list the commands, or show the options of one",
-    .usage = "help [COMMAND [SUBCOMMAND]]",
-    .example = "corestack help fit",
-    .run = run,
-};

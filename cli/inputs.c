@@ -15,11 +15,11 @@
 static const struct {
     const char *name;
     const char *shown;
-} OUTPUTS[CLI_TARGETS] = {
+} OUTPUTS[CLI_OUTFILES] = {
     {"output", "-o"}, {"variance", "--variance"}, {"intervals", "--intervals"}};
 
 const char *cli_output_shown(const char *name) {
-    for (int i = 0; i < CLI_TARGETS; i++)
+    for (int i = 0; i < CLI_OUTFILES; i++)
         if (strcmp(OUTPUTS[i].name, name) == 0)
             return OUTPUTS[i].shown;
     return "-o";
@@ -93,7 +93,7 @@ static int check_input(cli_call *call, const char *input) {
         (void)snprintf(archive, sizeof archive, "%.*s", (int)member, input);
         input = archive;
     }
-    for (int i = 0; input && i < CLI_TARGETS; i++) {
+    for (int i = 0; input && i < CLI_OUTFILES; i++) {
         const char *output = cli_value(call, OUTPUTS[i].name);
         if (output && cli_same_file(output, input))
             return cli_fail(call, "%s %s: this is %s, an input of the command; name another file",
@@ -114,7 +114,7 @@ int cli_check_pool_file(cli_call *call, const char *input) {
     int code = check_input(call, input);
     if (code != CLI_OK || stat(input, &info) != 0 || !S_ISDIR(info.st_mode))
         return code;
-    for (int i = 0; code == CLI_OK && i < CLI_TARGETS; i++) {
+    for (int i = 0; code == CLI_OK && i < CLI_OUTFILES; i++) {
         const char *output = cli_value(call, OUTPUTS[i].name);
         char *real = output ? realpath(output, NULL) : NULL;
         if (output && (lies_in(output, &info) || (real && lies_in(real, &info))))
@@ -131,7 +131,7 @@ int cli_check_pool_folder(cli_call *call, const cst_pool *pool, const char *fold
     struct stat info;
     if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode))
         return CLI_OK;
-    for (int i = 0; i < CLI_TARGETS; i++) {
+    for (int i = 0; i < CLI_OUTFILES; i++) {
         const char *output = cli_value(call, OUTPUTS[i].name);
         if (output && cst_pool_takes_name(pool, cli_base_name(output)) && lies_in(output, &info))
             return cli_fail(call,
@@ -144,9 +144,9 @@ int cli_check_pool_folder(cli_call *call, const cst_pool *pool, const char *fold
 
 /* Two options must not name one file to write. */
 static int check_apart(cli_call *call) {
-    for (int i = 0; i < CLI_TARGETS; i++) {
+    for (int i = 0; i < CLI_OUTFILES; i++) {
         const char *first = cli_value(call, OUTPUTS[i].name);
-        for (int j = i + 1; first && j < CLI_TARGETS; j++) {
+        for (int j = i + 1; first && j < CLI_OUTFILES; j++) {
             const char *second = cli_value(call, OUTPUTS[j].name);
             if (second && same_output(first, second))
                 return cli_fail(call, "%s %s and %s %s are the same file; name two different files",

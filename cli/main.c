@@ -104,7 +104,7 @@ int main(int argc, char **argv) {
     else if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
         cli_out("corestack %s\n", cst_version());
     else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
-        code = cli_help_all();
+        code = cli_help_all(CLI_COMMANDS);
     else
         code = unknown_command(name);
     code = cli_finish_output(command ? command->name : NULL, code);

@@ -16,9 +16,9 @@
 
 /* What one prediction works with. */
 typedef struct prediction {
-    cli_target target;
-    cli_target variance; /* of a regression, where asked for */
-    cli_target intervals;
+    cli_outfile outfile;
+    cli_outfile variance; /* of a regression, where asked for */
+    cli_outfile intervals;
     double level; /* of the intervals */
     cst_model *model;
     cst_pool *pool;
@@ -39,7 +39,7 @@ static int report(cli_call *call, const prediction *p) {
     if (status == CST_OK && cst_model_task(p->model) == CST_TASK_REGRESSION)
         status = cst_report_set_string(context, document, "task", "regression");
     CST_TRY(cst_report_set_string(context, document, "split", p->split));
-    CST_TRY(cst_report_set_string(context, document, "out", p->target.path));
+    CST_TRY(cst_report_set_string(context, document, "out", p->outfile.path));
     CST_TRY(cst_report_set_integer(context, document, "samples", p->rows));
     if (status == CST_OK && !p->boxes)
         status = cst_report_set_integer(context, document, "classes", cst_model_classes(p->model));
@@ -55,20 +55,20 @@ static int report(cli_call *call, const prediction *p) {
 }
 
 static bool as_csv(const prediction *p) {
-    return cli_target_ends(&p->target, ".csv");
+    return cli_outfile_ends(&p->outfile, ".csv");
 }
 
 static bool as_json(const prediction *p) {
-    return cli_target_ends(&p->target, ".json");
+    return cli_outfile_ends(&p->outfile, ".json");
 }
 
 static int check_kind(cli_call *call, const prediction *p) {
-    if (as_csv(p) || as_json(p) || cli_target_is_npy(&p->target))
+    if (as_csv(p) || as_json(p) || cli_outfile_is_npy(&p->outfile))
         return CLI_OK;
     return cli_fail(call,
                     "-o %s: predictions are written as .npy or .csv, detections as .json; use one "
                     "of these extensions",
-                    p->target.path);
+                    p->outfile.path);
 }
 
 /* Ids and class names where the pool and the model have them. */
@@ -89,10 +89,11 @@ static int write_csv(cli_call *call, const prediction *p) {
         const char *name = cst_model_class_name(p->model, c);
         names[c] = name ? name : cst_pool_class_name(p->pool, c);
     }
-    cli_narrow_permissions(&p->target);
-    code = cli_check_written(call, cst_write_predictions_csv(
-                                       call->context, p->target.write_to, p->probabilities, p->rows,
-                                       classes, has_ids ? ids : NULL, named ? names : NULL));
+    cli_narrow_permissions(&p->outfile);
+    code = cli_check_written(call,
+                             cst_write_predictions_csv(call->context, p->outfile.write_to,
+                                                       p->probabilities, p->rows, classes,
+                                                       has_ids ? ids : NULL, named ? names : NULL));
 cleanup:
     free(ids);
     free(names);
@@ -100,21 +101,21 @@ cleanup:
 }
 
 /* [samples, classes], or [conditions, samples, classes]; conditions: 0: none. */
-static int write_array(cli_call *call, const cli_target *target, const float *values,
+static int write_array(cli_call *call, const cli_outfile *outfile, const float *values,
                        int32_t conditions, int64_t rows, int32_t classes) {
-    cli_narrow_permissions(target);
+    cli_narrow_permissions(outfile);
     cst_status status =
         conditions > 0
-            ? cst_write_predictions_conditions(call->context, target->write_to, values, conditions,
+            ? cst_write_predictions_conditions(call->context, outfile->write_to, values, conditions,
                                                rows, classes)
-            : cst_write_predictions(call->context, target->write_to, values, rows, classes);
+            : cst_write_predictions(call->context, outfile->write_to, values, rows, classes);
     return cli_check_written(call, status);
 }
 
 /* In the form of the members' own files. */
 static int write_npy(cli_call *call, const prediction *p) {
     int32_t conditions = cst_pool_conditions(p->pool, p->split);
-    return write_array(call, &p->target, p->probabilities, conditions,
+    return write_array(call, &p->outfile, p->probabilities, conditions,
                        conditions > 0 ? p->rows / conditions : p->rows,
                        cst_model_classes(p->model));
 }
@@ -136,14 +137,14 @@ static int write_boxes(cli_call *call, prediction *p) {
     p->boxes = true;
     if (cli_value(call, "format"))
         return cli_fail(call, "option --format is for segmentation: remove it");
-    bool named = as_csv(p) || cli_target_ends(&p->target, ".npy");
-    if (!as_json(p) && (named || !p->target.direct))
+    bool named = as_csv(p) || cli_outfile_ends(&p->outfile, ".npy");
+    if (!as_json(p) && (named || !p->outfile.direct))
         return cli_fail(call,
                         "-o %s: detections are written as COCO results; use the extension .json",
-                        p->target.path);
-    cli_narrow_permissions(&p->target);
+                        p->outfile.path);
+    cli_narrow_permissions(&p->outfile);
     return cli_check_written(call, cst_model_predict_detections(call->context, p->model, p->pool,
-                                                                p->split, p->target.write_to,
+                                                                p->split, p->outfile.write_to,
                                                                 &p->rows, &p->detections));
 }
 
@@ -152,14 +153,14 @@ static int write_rows(cli_call *call, prediction *p) {
     if (as_json(p))
         return cli_fail(call,
                         "-o %s: probabilities are written as .npy or .csv; .json is for detections",
-                        p->target.path);
+                        p->outfile.path);
     if (cli_value(call, "format"))
         return cli_fail(call, "option --format is for segmentation: remove it");
     if (as_csv(p) && cst_pool_conditions(p->pool, p->split) > 0)
         return cli_fail(call,
                         "-o %s: split '%s' has several conditions, which do not fit into a table; "
                         "write a .npy file",
-                        p->target.path, p->split);
+                        p->outfile.path, p->split);
     code = cli_check(call, cst_model_predict_pool(call->context, p->model, p->pool, p->split,
                                                   &p->probabilities, &p->rows));
     if (code == CLI_OK && as_csv(p))
@@ -187,11 +188,11 @@ static int open_doubt(cli_call *call, prediction *p) {
         return cli_fail(call, "option --level requires --intervals");
     int code = read_level(call, &p->level);
     if (code == CLI_OK && variances)
-        code = cli_open_target_of(call, "variance", "the variance", &p->variance);
+        code = cli_open_outfile_of(call, "variance", "the variance", &p->variance);
     if (code == CLI_OK && intervals)
-        code = cli_open_target_of(call, "intervals", "the array of intervals", &p->intervals);
-    if (code == CLI_OK && ((variances && !cli_target_is_npy(&p->variance)) ||
-                           (intervals && !cli_target_is_npy(&p->intervals))))
+        code = cli_open_outfile_of(call, "intervals", "the array of intervals", &p->intervals);
+    if (code == CLI_OK && ((variances && !cli_outfile_is_npy(&p->variance)) ||
+                           (intervals && !cli_outfile_is_npy(&p->intervals))))
         code = cli_fail(call, "variances and intervals are written as .npy; use that extension");
     return code;
 }
@@ -253,11 +254,11 @@ static int read_format(cli_call *call, cst_map_format *out) {
 }
 
 /* Endings of files that are neither a folder of maps nor one array of them. */
-static bool names_other_file(const cli_target *target) {
+static bool names_other_file(const cli_outfile *outfile) {
     static const char *const others[] = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".json",  ".npz",
                                          ".csv", ".txt", ".gz",   ".nii", ".zip",  ".cstack"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (cli_target_ends(target, others[i]))
+        if (cli_outfile_ends(outfile, others[i]))
             return true;
     return false;
 }
@@ -266,37 +267,37 @@ static bool names_other_file(const cli_target *target) {
 static int check_written(cli_call *call, const prediction *p, cst_status status) {
     const char *text =
         status == CST_ERROR_INPUT || status == CST_ERROR_IO ? cst_last_error(call->context) : NULL;
-    const char *at = text ? strstr(text, p->target.write_to) : NULL;
+    const char *at = text ? strstr(text, p->outfile.write_to) : NULL;
     if (!at)
         return cli_check(call, status);
-    return cli_fail(call, "%.*s%s%s", (int)(at - text), text, p->target.path,
-                    at + strlen(p->target.write_to));
+    return cli_fail(call, "%.*s%s%s", (int)(at - text), text, p->outfile.path,
+                    at + strlen(p->outfile.write_to));
 }
 
-/* What the library writes to must end as the target does, which says what kind it is. */
+/* What the library writes to must end as the outfile does, which says what kind it is. */
 static int write_maps(cli_call *call, prediction *p) {
     cst_map_format format = CST_MAP_FLOAT32;
     int code = read_format(call, &format);
-    if (code == CLI_OK && names_other_file(&p->target))
+    if (code == CLI_OK && names_other_file(&p->outfile))
         code = cli_fail(call,
                         "-o %s: maps are written to one .npy file, or to a folder with one file "
                         "per case; use a name without this extension",
-                        p->target.path);
+                        p->outfile.path);
     if (code != CLI_OK)
         return code;
-    if (format == CST_MAP_PNG && !p->target.folder)
+    if (format == CST_MAP_PNG && !p->outfile.folder)
         return cli_fail(
             call, "-o %s: PNG label maps are written to a folder, one file per case; name a folder",
-            p->target.path);
-    if (!p->target.folder && !p->target.direct) {
-        size_t length = strlen(p->target.write_to);
-        if (length + 5 > sizeof p->target.write_to)
+            p->outfile.path);
+    if (!p->outfile.folder && !p->outfile.direct) {
+        size_t length = strlen(p->outfile.write_to);
+        if (length + 5 > sizeof p->outfile.write_to)
             return cli_fail(call, "-o: the path is too long");
-        (void)snprintf(p->target.write_to + length, 5, ".npy");
+        (void)snprintf(p->outfile.write_to + length, 5, ".npy");
     }
-    cli_narrow_permissions(&p->target);
+    cli_narrow_permissions(&p->outfile);
     cst_status status = cst_segmentation_predict(call->context, p->model, p->pool, p->split, format,
-                                                 p->target.write_to, &p->cases, &p->rows);
+                                                 p->outfile.write_to, &p->cases, &p->rows);
     cli_usual_permissions();
     return check_written(call, p, status);
 }
@@ -304,14 +305,14 @@ static int write_maps(cli_call *call, prediction *p) {
 /* Whether -o names no file of ours, so that only the task says what it may be. */
 static bool names_folder(const cli_call *call) {
     const char *path = cli_value(call, "output");
-    const cli_target named = {.path = path};
+    const cli_outfile named = {.path = path};
     struct stat info;
     if (!path || !*path || strcmp(path, "-") == 0 || cst_path_is_descriptor(path))
         return false;
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
         return false;
-    return !cli_target_ends(&named, ".npy") && !cli_target_ends(&named, ".csv") &&
-           !cli_target_ends(&named, ".json");
+    return !cli_outfile_ends(&named, ".npy") && !cli_outfile_ends(&named, ".csv") &&
+           !cli_outfile_ends(&named, ".json");
 }
 
 /* The targets and what is read, looked at before any work. */
@@ -320,10 +321,10 @@ static int open_all(cli_call *call, prediction *p) {
     int code = late ? open_inputs(call, p) : CLI_OK;
     bool folder = p->pool && cst_pool_task(p->pool) == CST_TASK_SEGMENTATION;
     if (code == CLI_OK)
-        code = folder ? cli_open_folder_target(call, "one file per case",
-                                               ", or a name that ends in .npy for a single array",
-                                               &p->target)
-                      : cli_open_target(call, "the prediction", &p->target);
+        code = folder ? cli_open_out_folder(call, "one file per case",
+                                            ", or a name that ends in .npy for a single array",
+                                            &p->outfile)
+                      : cli_open_outfile(call, "the prediction", &p->outfile);
     if (code == CLI_OK && !folder)
         code = check_kind(call, p);
     if (code == CLI_OK)
@@ -347,8 +348,8 @@ static int run(cli_call *call) {
         code = write_doubt(call, &p);
     if (code == CLI_OK)
         code = report(call, &p);
-    const cli_target targets[CLI_TARGETS] = {p.variance, p.intervals, p.target};
-    code = cli_close_targets(call, targets, CLI_TARGETS, code);
+    const cli_outfile outfiles[CLI_OUTFILES] = {p.variance, p.intervals, p.outfile};
+    code = cli_close_outfiles(call, outfiles, CLI_OUTFILES, code);
     cst_free(call->context, p.probabilities);
     cst_pool_free(call->context, p.pool);
     cst_model_free(call->context, p.model);

@@ -181,7 +181,7 @@ static const char *method_at(const cli_call *call, const cst_compare_options *op
 static int check_files(cli_call *call, const cli_save *save, const cst_compare_options *options,
                        const char *split) {
     char path[CLI_PATH_CHARS];
-    cli_target target;
+    cli_outfile outfile;
     int code = CLI_OK;
     const char *method = method_at(call, options, 0);
     for (int i = 0; code == CLI_OK && method; method = method_at(call, options, ++i)) {
@@ -189,7 +189,7 @@ static int check_files(cli_call *call, const cli_save *save, const cst_compare_o
             return cli_fail(call, "--save: the path is too long");
         code = check_not_read(call, save, path);
         if (code == CLI_OK)
-            code = cli_place_target(call, "--save", path, &target);
+            code = cli_place_outfile(call, "--save", path, &outfile);
     }
     return code;
 }
@@ -331,7 +331,8 @@ static bool is_taken(const cli_save *save, const char *final) {
 }
 
 /* What can be seen before was; this is for what came since. */
-static cst_status place(cli_save *save, const char *method, const char *split, cli_target *target) {
+static cst_status place(cli_save *save, const char *method, const char *split,
+                        cli_outfile *outfile) {
     char path[CLI_PATH_CHARS];
     cli_call *call = save->call;
     save->said = true;
@@ -340,16 +341,16 @@ static cst_status place(cli_save *save, const char *method, const char *split, c
         return CST_ERROR_LIMIT;
     }
     if (check_not_read(call, save, path) != CLI_OK ||
-        cli_place_target(call, "--save", path, target) != CLI_OK)
+        cli_place_outfile(call, "--save", path, outfile) != CLI_OK)
         return CST_ERROR_IO;
-    if (is_taken(save, target->final)) {
+    if (is_taken(save, outfile->final)) {
         (void)cli_fail(
             call, "--save: the predictions of two methods or splits would go to the same file, %s",
             path);
         return CST_ERROR_IO;
     }
     save->said = false;
-    target->path = "";
+    outfile->path = "";
     return CST_OK;
 }
 
@@ -359,17 +360,17 @@ cst_status cli_save_predictions(void *user, const char *method, const char *spli
     cst_context *context = save->call->context;
     if (!reserve(save))
         return CST_ERROR_MEMORY;
-    cli_target *target = &save->files[save->count];
-    cst_status status = place(save, method, split, target);
+    cli_outfile *outfile = &save->files[save->count];
+    cst_status status = place(save, method, split, outfile);
     if (status != CST_OK)
         return status;
     save->count++;
     int32_t conditions = cst_pool_conditions(save->pool, split);
-    cli_narrow_permissions(target);
+    cli_narrow_permissions(outfile);
     status = conditions > 0
-                 ? cst_write_predictions_conditions(context, target->write_to, probabilities,
+                 ? cst_write_predictions_conditions(context, outfile->write_to, probabilities,
                                                     conditions, rows, classes)
-                 : cst_write_predictions(context, target->write_to, probabilities, rows, classes);
+                 : cst_write_predictions(context, outfile->write_to, probabilities, rows, classes);
     cli_usual_permissions();
     return status;
 }
@@ -393,7 +394,7 @@ static int name_files(cli_call *call, cli_save *save) {
         return cli_check(call, CST_ERROR_MEMORY);
     for (; code == CLI_OK && named < save->count; named += code == CLI_OK) {
         fresh[named] = access(save->files[named].final, F_OK) != 0;
-        if (!cli_name_target(&save->files[named]))
+        if (!cli_name_outfile(&save->files[named]))
             code = cli_fail(call, "--save: %s could not be renamed into place: %s",
                             save->files[named].final, strerror(errno));
     }

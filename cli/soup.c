@@ -58,26 +58,26 @@ static int read_search(cli_call *call, cst_soup_config *config) {
 }
 
 /* The work folder: --work, or OUT.work, which goes when the soup is written. */
-static int read_work(cli_call *call, const cli_target *target, char work[CLI_PATH_CHARS],
+static int read_work(cli_call *call, const cli_outfile *outfile, char work[CLI_PATH_CHARS],
                      cst_soup_config *config) {
     config->work = cli_value(call, "work");
     if (config->work && !*config->work)
         return cli_fail(call, "option --work: name a folder");
     if (config->work)
         return CLI_OK;
-    if (target->direct)
+    if (outfile->direct)
         return cli_fail(call,
                         "-o %s is not a regular file, so there is no place for a work folder next "
                         "to it: name one with --work",
-                        target->path);
-    int length = snprintf(work, CLI_PATH_CHARS, "%s%s", target->final, WORK_SUFFIX);
+                        outfile->path);
+    int length = snprintf(work, CLI_PATH_CHARS, "%s%s", outfile->final, WORK_SUFFIX);
     if (length < 0 || length >= CLI_PATH_CHARS)
         return cli_fail(call, "-o: the path is too long");
     config->work = work;
     return CLI_OK;
 }
 
-static int read_config(cli_call *call, const cli_target *target, cli_hook *hook,
+static int read_config(cli_call *call, const cli_outfile *outfile, cli_hook *hook,
                        char work[CLI_PATH_CHARS], cst_soup_config *config) {
     const char *program = cli_value(call, "eval");
     const char *labels = cli_value(call, "labels");
@@ -94,32 +94,32 @@ static int read_config(cli_call *call, const cli_target *target, cli_hook *hook,
     int code = read_kind(call, config);
     if (code == CLI_OK)
         code = read_search(call, config);
-    return code == CLI_OK ? read_work(call, target, work, config) : code;
+    return code == CLI_OK ? read_work(call, outfile, work, config) : code;
 }
 
 /* ---- the three soups ---- */
 
 /* Shows the report, frees it and gives the file its name. */
-static int finish(cli_call *call, const cli_target *target, cst_report *report, int code) {
+static int finish(cli_call *call, const cli_outfile *outfile, cst_report *report, int code) {
     if (code == CLI_OK)
-        code = cli_check(call, cst_report_set_string(call->context, report, "out", target->path));
+        code = cli_check(call, cst_report_set_string(call->context, report, "out", outfile->path));
     code = cli_end_report(call, report, code);
-    return cli_close_target(call, target, code);
+    return cli_close_outfile(call, outfile, code);
 }
 
 static int run_uniform(cli_call *call) {
     cst_report *report = NULL;
-    cli_target target;
-    int code = cli_open_target(call, "the soup", &target);
+    cli_outfile outfile;
+    int code = cli_open_outfile(call, "the soup", &outfile);
     if (code == CLI_OK)
         code = check_files(call, 1);
     if (code == CLI_OK) {
-        cli_narrow_permissions(&target);
+        cli_narrow_permissions(&outfile);
         code = cli_check_written(call, cst_soup_uniform(call->context, call->arguments,
                                                         (int32_t)call->argument_count,
-                                                        target.write_to, &report));
+                                                        outfile.write_to, &report));
     }
-    return finish(call, &target, report, code);
+    return finish(call, &outfile, report, code);
 }
 
 typedef cst_status soup_function(cst_context *context, const char *const *paths, int32_t count,
@@ -131,21 +131,21 @@ static int run_scored(cli_call *call, soup_function *cook) {
     cst_soup_config config = {.work = NULL};
     cst_report *report = NULL;
     cli_hook hook;
-    cli_target target;
-    int code = cli_open_target(call, "the soup", &target);
+    cli_outfile outfile;
+    int code = cli_open_outfile(call, "the soup", &outfile);
     if (code == CLI_OK)
         code = check_files(call, 2);
     if (code == CLI_OK)
-        code = read_config(call, &target, &hook, work, &config);
+        code = read_config(call, &outfile, &hook, work, &config);
     if (code == CLI_OK) { /* candidates and what is kept are no more open than the soup */
-        cli_narrow_permissions(&target);
+        cli_narrow_permissions(&outfile);
         code = cli_check_written(call,
                                  cook(call->context, call->arguments, (int32_t)call->argument_count,
-                                      &config, target.write_to, &report));
+                                      &config, outfile.write_to, &report));
     }
     if (code == CLI_OK && cli_flag(call, "work"))
         code = cli_check(call, cst_report_set_string(call->context, report, "work", config.work));
-    code = finish(call, &target, report, code);
+    code = finish(call, &outfile, report, code);
     if (code == CLI_OK && !cli_flag(call, "work"))
         code = cli_check(call, cst_soup_clear(call->context, config.work));
     return code;

@@ -8,37 +8,16 @@
 #include <corestack/report.h>
 #include <corestack/weights.h>
 
-int cli_report_files(cli_call *call, const char *command, const char *kind,
-                     const cli_target *target, cst_report **report) {
-    cst_context *context = call->context;
-    int code = cli_check(call, cst_report_new(context, command, report));
-    if (code == CLI_OK)
-        code = cli_check(call, cst_report_set_string(context, *report, "kind", kind));
-    if (code == CLI_OK && call->argument_count > 0)
-        code = cli_check(call, cst_report_set_strings(context, *report, "files", call->arguments,
-                                                      call->argument_count));
-    if (code == CLI_OK)
-        code = cli_check(call, cst_report_set_string(context, *report, "out", target->path));
-    return code;
-}
-
-int cli_end_files(cli_call *call, const cli_target *target, cst_report *report, int code) {
-    if (code == CLI_OK)
-        code = cli_report_notices(call, report);
-    code = cli_end_report(call, report, code);
-    return cli_close_target(call, target, code);
-}
-
 static int run(cli_call *call) {
     cst_report *report = NULL;
-    cli_target target;
+    cli_outfile outfile;
     const char *from = cli_value(call, "from");
     int64_t before = 0; /* checkpoints in `from` */
-    int code = cli_open_target(call, "the average", &target);
+    int code = cli_open_outfile(call, "the average", &outfile);
     if (code == CLI_OK && call->argument_count == 0)
         code = cli_fail(call, "name the checkpoints to average; see `corestack swa --help`");
     if (code == CLI_OK)
-        code = cli_report_files(call, "swa", "average", &target, &report);
+        code = cli_report_files(call, "swa", "average", &outfile, &report);
     if (code == CLI_OK)
         code = cli_check(call, cst_report_set_string(call->context, report, "from", from));
     if (code == CLI_OK && from) /* now: it may be what is written */
@@ -47,12 +26,12 @@ static int run(cli_call *call) {
         code = cli_check(call, cst_report_set_integer(call->context, report, "checkpoints",
                                                       before + call->argument_count));
     if (code == CLI_OK) {
-        cli_narrow_permissions(&target);
+        cli_narrow_permissions(&outfile);
         code = cli_check_written(call, cst_swa_average(call->context, call->arguments,
                                                        (int32_t)call->argument_count, from,
-                                                       target.write_to));
+                                                       outfile.write_to));
     }
-    return cli_end_files(call, &target, report, code);
+    return cli_end_files(call, &outfile, report, code);
 }
 
 static const cli_option OPTIONS[] = {

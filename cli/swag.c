@@ -15,9 +15,9 @@ enum { USUAL_RANK = 20, USUAL_SAMPLES = 30, MAX_SAMPLES = 100000 };
 
 static int run_fit(cli_call *call) {
     cst_report *report = NULL;
-    cli_target target;
+    cli_outfile outfile;
     long long rank = USUAL_RANK;
-    int code = cli_open_target(call, "the distribution", &target);
+    int code = cli_open_outfile(call, "the distribution", &outfile);
     if (code == CLI_OK && call->argument_count < 2)
         code = cli_fail(call, "name two or more checkpoints in the order of training; see "
                               "`corestack swag fit --help`");
@@ -29,19 +29,19 @@ static int run_fit(cli_call *call) {
     if (!cli_value(call, "rank"))
         rank = kept;
     if (code == CLI_OK)
-        code = cli_report_files(call, "swag", "fit", &target, &report);
+        code = cli_report_files(call, "swag", "fit", &outfile, &report);
     if (code == CLI_OK)
         code = cli_check(call, cst_report_set_integer(call->context, report, "checkpoints",
                                                       call->argument_count));
     if (code == CLI_OK)
         code = cli_check(call, cst_report_set_integer(call->context, report, "rank", kept));
     if (code == CLI_OK) {
-        cli_narrow_permissions(&target);
+        cli_narrow_permissions(&outfile);
         code = cli_check_written(call, cst_swag_fit(call->context, call->arguments,
                                                     (int32_t)call->argument_count, (int32_t)rank,
-                                                    target.write_to));
+                                                    outfile.write_to));
     }
-    return cli_end_files(call, &target, report, code);
+    return cli_end_files(call, &outfile, report, code);
 }
 
 /* ---- sample ---- */
@@ -63,7 +63,7 @@ static int read_sampling(cli_call *call, sampling *out) {
     return code == CLI_OK ? cli_number(call, "scale", 0, 1e6, &out->scale) : code;
 }
 
-static int describe(cli_call *call, const sampling *s, const cli_target *target,
+static int describe(cli_call *call, const sampling *s, const cli_outfile *outfile,
                     cst_report **report) {
     cst_context *context = call->context;
     int code = cli_check(call, cst_report_new(context, "swag", report));
@@ -79,7 +79,7 @@ static int describe(cli_call *call, const sampling *s, const cli_target *target,
     if (code == CLI_OK)
         code = cli_check(call, cst_report_set_integer(context, *report, "seed", s->seed));
     if (code == CLI_OK)
-        code = cli_check(call, cst_report_set_string(context, *report, "out", target->path));
+        code = cli_check(call, cst_report_set_string(context, *report, "out", outfile->path));
     return code;
 }
 
@@ -96,22 +96,22 @@ static int report_rank(cli_call *call, const sampling *s, cst_report *report) {
 
 static int run_sample(cli_call *call) {
     cst_report *report = NULL;
-    cli_target target;
+    cli_outfile outfile;
     sampling s;
-    int code = cli_open_folder_target(call, "the set of samples", "", &target);
+    int code = cli_open_out_folder(call, "the set of samples", "", &outfile);
     if (code == CLI_OK && call->argument_count != 1)
         code = cli_fail(call, "name one file written by `corestack swag fit`");
     if (code == CLI_OK)
         code = read_sampling(call, &s);
     if (code == CLI_OK)
-        code = describe(call, &s, &target, &report);
+        code = describe(call, &s, &outfile, &report);
     if (code == CLI_OK)
         code = cli_check(call, cst_swag_sample(call->context, call->arguments[0],
                                                (int32_t)s.samples, s.scale, (uint64_t)s.seed,
-                                               (int32_t)s.rank, target.write_to));
+                                               (int32_t)s.rank, outfile.write_to));
     if (code == CLI_OK)
         code = report_rank(call, &s, report);
-    return cli_end_files(call, &target, report, code);
+    return cli_end_files(call, &outfile, report, code);
 }
 
 /* ---- what they take ---- */

@@ -1,146 +1,21 @@
 /*
- * What the user sees: messages and progress on stderr, reports on stdout.
- * Around every command. Paper: none.
+ * What the user sees while a command runs and when it ends: notices and progress on stderr, the
+ * report on stdout. Around every command. Paper: none.
  */
 #include "cli.h"
 
 #include <corestack/report.h>
 #include <errno.h>
-#include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-/* ---- signals ---- */
-
-/* The first signal asks the call of the library to stop, and what it left unfinished is removed.
- * More of them come with it where a key is held down, or a process group and its leader are both
- * told: they change nothing. Whoever still sends one after INSIST seconds has a run that hangs.
- */
-
-static const int64_t AGAIN = 250;   /* milliseconds: not the same stroke */
-static const int64_t INSIST = 5000; /* milliseconds */
-
-/* The things a signal handler may touch, in whatever thread it runs. */
-static volatile sig_atomic_t interrupted_by;
-static volatile sig_atomic_t again;
-static volatile sig_atomic_t held;
-static int64_t first_came; /* milliseconds; 0: none yet */
-static int ending;
-
-static int64_t now_milliseconds(void) {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + 1; /* never 0 */
-}
-
-/* Ends the program by the signal, wherever it is blocked. */
-static void end_by(int number) {
-    sigset_t it;
-    (void)signal(number, SIG_DFL);
-    (void)sigemptyset(&it);
-    (void)sigaddset(&it, number);
-    (void)raise(number);
-    (void)pthread_sigmask(SIG_UNBLOCK, &it, NULL);
-}
-
-static void on_signal(int number) {
-    int reason = errno;
-    int64_t none = 0;
-    int64_t now = now_milliseconds();
-    if (__atomic_compare_exchange_n(&first_came, &none, now, false, __ATOMIC_SEQ_CST,
-                                    __ATOMIC_SEQ_CST))
-        interrupted_by = number;
-    else if (now - none >= AGAIN)
-        again = 1;
-    if (none && now - none >= INSIST && !held &&
-        !__atomic_exchange_n(&ending, 1, __ATOMIC_SEQ_CST)) {
-        cli_unfinished_remove();
-        end_by(number);
-    }
-    errno = reason;
-}
-
-int cli_interrupted(void) {
-    return (int)interrupted_by;
-}
-
-bool cli_interrupted_again(void) {
-    return again != 0;
-}
-
-void cli_hold_signals(bool on) {
-    held = on;
-}
-
-/* More than the longest message of the library. */
-enum { LINE_CHARS = 4096 };
-
-/* ---- messages ---- */
-
-void cli_clear_progress(cli_call *call) {
-    if (!call->progress_on)
-        return;
-    (void)fputs("\r\033[K", stderr);
-    call->progress_on = false;
-}
-
-/* File names may hold anything; a message stays one line and cannot drive the terminal. The
- * library's messages are so already. */
-static void print_line(cli_call *call, const char *kind, const char *message) {
-    char line[LINE_CHARS];
-    char whole[LINE_CHARS + 64];
-    cli_clear_progress(call);
-    (void)snprintf(line, sizeof line, "%s", message);
-    cst_make_printable(line, ' ');
-    (void)snprintf(whole, sizeof whole, "corestack%s%s: %s%s\n", call->command ? " " : "",
-                   call->command ? call->command->name : "", kind, line);
-    cli_say(whole);
-}
-
-int cli_fail(cli_call *call, const char *format, ...) {
-    char message[1024];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    print_line(call, "", message);
-    return CLI_BAD_INPUT;
-}
-
-int cli_check(cli_call *call, cst_status status) {
-    if (status == CST_OK)
-        return CLI_OK;
-    const char *message = call->context ? cst_last_error(call->context) : "";
-    print_line(call, "", *message ? message : cst_status_text(status));
-    switch (status) {
-    case CST_ERROR_MEMORY:
-    case CST_ERROR_NUMERIC:
-    case CST_ERROR_INTERNAL:
-        return CLI_INTERNAL;
-    case CST_ERROR_CANCELLED:
-        call->cancelled = true;
-        return CLI_INTERNAL;
-    default:
-        return CLI_BAD_INPUT;
-    }
-}
-
-int cli_go_on(cli_call *call) {
-    if (!interrupted_by)
-        return CLI_OK;
-    call->cancelled = true;
-    (void)cli_fail(call, "stopped on request");
-    return CLI_INTERNAL;
-}
-
 void cli_follow_signal(const cli_call *call) {
-    if (!(call->cancelled || cli_output_stopped()) || !interrupted_by)
+    if (!(call->cancelled || cli_output_stopped()) || !cli_interrupted())
         return;
-    end_by(interrupted_by);
+    cli_end_by_signal(cli_interrupted());
 }
 
 /* ---- log and progress ---- */
@@ -171,9 +46,9 @@ static void on_log(void *user, cst_log_level level, const char *message) {
     cli_call *call = user;
     if (level == CST_LOG_WARNING) {
         if (!(call->notices_held && hold_notice(call, message)) && !call->quiet)
-            print_line(call, "notice: ", message);
+            cli_print_line(call, "notice: ", message);
     } else if (call->verbose) {
-        print_line(call, "", message);
+        cli_print_line(call, "", message);
     }
 }
 
@@ -209,7 +84,7 @@ static int on_progress(void *user, const char *stage, int64_t done, int64_t tota
     cli_call *call = user;
     if (call->progress)
         show_progress(call, stage, done, total);
-    return interrupted_by != 0;
+    return cli_interrupted() != 0;
 }
 
 /* "2GiB", "500 MB", "1e9": bytes; a suffix with an i counts in 1,024s. */
@@ -251,26 +126,6 @@ static int set_memory(cli_call *call) {
     return CLI_OK;
 }
 
-/* What ends a program by a user, a terminal, a job or a limit is an interrupt, so that nothing
- * unfinished stays; but what the caller ignores (nohup, a job in the background of a script) stays
- * ignored. While one is handled the others wait. */
-static void heed_signals(void) {
-    static const int numbers[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
-                                  SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2};
-    const size_t count = sizeof numbers / sizeof *numbers;
-    struct sigaction action;
-    struct sigaction before;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = on_signal;
-    (void)sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < count; i++)
-        (void)sigaddset(&action.sa_mask, numbers[i]);
-    for (size_t i = 0; i < count; i++) {
-        if (sigaction(numbers[i], NULL, &before) != 0 || before.sa_handler != SIG_IGN)
-            (void)sigaction(numbers[i], &action, NULL);
-    }
-}
-
 int cli_attach(cli_call *call) {
     call->quiet = cli_flag(call, "quiet");
     call->verbose = cli_flag(call, "verbose");
@@ -290,7 +145,7 @@ int cli_attach(cli_call *call) {
         return code;
     cst_context_set_log(call->context, on_log, call);
     cst_context_set_progress(call->context, on_progress, call);
-    heed_signals();
+    cli_heed_signals();
     return CLI_OK;
 }
 

@@ -1,7 +1,8 @@
 /*
  * Methods side by side under one protocol: leaderboard, the paper's ablation, sweeps over an option
  * or the size of the pool. Paper: sections "Experimental Setup", "Results", "Component Ablation"
- * and "CKA Threshold Sensitivity"; method.md sections 6 to 8.
+ * and "CKA Threshold Sensitivity"; docs/method.md#what-is-reported-as-out-of-fold, docs/options.md
+ * and docs/json.md#compare.
  */
 #ifndef CORESTACK_COMPARE_H
 #define CORESTACK_COMPARE_H

@@ -1,7 +1,7 @@
 /*
  * Folds: which rows are held out together. Made here when a pool brings none (a frozen pool), and
- * checked when it does. Paper: the stratified L-fold partition of the out-of-fold matrix; method.md
- * section 0.
+ * checked when it does. Paper: the stratified L-fold partition of the out-of-fold matrix;
+ * docs/method.md#s0-rows-folds-ids.
  */
 #ifndef CORESTACK_FOLDS_H
 #define CORESTACK_FOLDS_H

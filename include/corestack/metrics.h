@@ -1,6 +1,6 @@
 /*
  * Scores of probabilities against labels, their bootstrap intervals, and paired differences of two
- * methods. Every score's definition is at hand as text. method.md section 8.
+ * methods. Every score's definition is at hand as text. docs/json.md#evaluate.
  */
 #ifndef CORESTACK_METRICS_H
 #define CORESTACK_METRICS_H

@@ -297,7 +297,7 @@ CST_API const int64_t *cst_pool_groups(const cst_pool *pool, const char *split);
  * Borrowed. Weights are finite and non-negative, at least one is positive, and their scale does not
  * matter. Rows of weight 0 are left out of fits, evaluations and comparisons: the result has the
  * same bytes as without them. Other rows count in losses and scores in proportion to their weight
- * (docs/method.md, "Row weights"). Predictions are made for every row. Classification and
+ * (docs/method.md#row-weights). Predictions are made for every row. Classification and
  * regression only. */
 CST_API const double *cst_pool_weights(const cst_pool *pool, const char *split);
 

@@ -1,7 +1,7 @@
 /*
  * Regression: scores of predicted values, their variances and intervals against targets, bootstrap
- * intervals of the scores, and prediction with variance by a fitted model. method.md sections 1 and
- * 8; docs/regression.md.
+ * intervals of the scores, and prediction with variance by a fitted model.
+ * docs/method.md#s2-and-s3-gate-and-penalties and docs/regression.md#scores.
  */
 #ifndef CORESTACK_REGRESSION_H
 #define CORESTACK_REGRESSION_H

@@ -1,6 +1,6 @@
 /*
  * Statistics of comparisons: tails of distributions, paired tests of two methods on the same
- * samples, adjustment for many tests, rank correlation. method.md section 8.
+ * samples, adjustment for many tests, rank correlation. docs/json.md#compare.
  */
 #ifndef CORESTACK_STATISTICS_H
 #define CORESTACK_STATISTICS_H

@@ -91,8 +91,8 @@ class Packaging(unittest.TestCase):
             expected |= {"corestack/py.typed", "corestack/libcorestack.so", "corestack/libcorestack-weights.so"}
             expected |= {f"{about}/{name}" for name in ("LICENSE", "METADATA", "WHEEL", "RECORD", "top_level.txt")}
             self.assertEqual(names, expected)
-            for library in (LIBRARY, WEIGHTS):
-                self.assertEqual(wheel.read(f"corestack/{library.name}"), library.read_bytes())
+            self.assertEqual(wheel.read("corestack/libcorestack.so"), LIBRARY.read_bytes())
+            self.assertEqual(wheel.read("corestack/libcorestack-weights.so"), WEIGHTS.read_bytes())
             self.assertEqual(wheel.read(f"{about}/LICENSE"), (ROOT / "LICENSE").read_bytes())
             data = email.message_from_bytes(wheel.read(f"{about}/METADATA"))
         self.assertEqual((data["Name"], data["Version"], data["License"]), ("corestack", _library.version, "MIT"))

@@ -1,6 +1,6 @@
 /*
  * cst_evaluate and cst_evaluate_member: scores of probabilities, with bootstrap intervals. After
- * prediction. method.md section 8.
+ * prediction. docs/json.md#evaluate.
  */
 #include "classification/evaluate.h"
 

@@ -1,6 +1,6 @@
 /*
  * What is said of methods beyond their scores on one split: which parts the targets call for, and
- * their definitions. method.md section 8.
+ * their definitions. docs/robustness.md.
  */
 #include "classification/shift.h"
 

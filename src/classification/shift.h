@@ -1,7 +1,7 @@
 /*
  * What is said of methods beyond their scores on one split: corruption errors, head, mid and tail
  * classes, groups, several splits, rows out of distribution; each with intervals and differences to
- * a reference. Shared by evaluations and comparisons. method.md section 8; keys: docs/json.md.
+ * a reference. Shared by evaluations and comparisons. docs/robustness.md; keys: docs/json.md.
  */
 #ifndef CST_CLASSIFICATION_SHIFT_H
 #define CST_CLASSIFICATION_SHIFT_H

@@ -1,7 +1,7 @@
 /*
  * Corruption errors of every method: mCE plain, normalised and relative, by family, kind and
- * severity, with intervals over images. An image is drawn under all conditions together. method.md
- * section 8; paper: "Robustness".
+ * severity, with intervals over images. An image is drawn under all conditions together.
+ * docs/robustness.md#corruption; paper: "Robustness".
  */
 #include "classification/shift.h"
 

@@ -1,6 +1,6 @@
 /*
  * Accuracy of parts of a split: head, mid and tail classes by training count, all classes alike,
- * the worst group of rows. Intervals over samples. method.md section 8; paper: "Long-Tail
+ * the worst group of rows. Intervals over samples. docs/robustness.md#groups; paper: "Long-Tail
  * Recognition".
  */
 #include "classification/shift.h"

@@ -1,6 +1,6 @@
 /*
  * How well each method tells rows out of distribution from others, by every score that the pool
- * allows. method.md section 8; paper: "OOD Detection".
+ * allows. docs/robustness.md#out-of-distribution; paper: "OOD Detection".
  */
 #include "classification/shift.h"
 

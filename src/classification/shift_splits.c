@@ -1,6 +1,6 @@
 /*
  * Several splits of one pool, as domains: scores on each, their average, the worst. Each split's
- * samples are drawn by themselves. method.md section 8; paper: "Domain Shift".
+ * samples are drawn by themselves. docs/robustness.md#several-splits; paper: "Domain Shift".
  */
 #include "classification/shift.h"
 

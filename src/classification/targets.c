@@ -1,5 +1,5 @@
 /*
- * The splits that an evaluation or a comparison predicts. method.md section 8.
+ * The splits that an evaluation or a comparison predicts. docs/robustness.md.
  */
 #include "classification/targets.h"
 

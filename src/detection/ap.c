@@ -1,6 +1,7 @@
 /*
  * Precision-recall curves of matched boxes and COCO's twelve figures from them, also for images
- * that count several times. After the matching; for reports and resamples. method.md, section 8.
+ * that count several times. After the matching; for reports and resamples.
+ * docs/detection.md#scores.
  */
 #include "detection/ap.h"
 

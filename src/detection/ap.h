@@ -1,7 +1,7 @@
 /*
  * Average precision and recall of scored boxes by COCO's rules: matched once, summed up for any
  * multiplicities of the images. After the readers of COCO files; used by the evaluation, the
- * comparison and the target of the fit. method.md, sections 8 and 9.
+ * comparison and the target of the fit. docs/detection.md#scores and docs/detection.md#the-stack.
  */
 #ifndef CST_DETECTION_AP_H
 #define CST_DETECTION_AP_H

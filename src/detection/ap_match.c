@@ -1,6 +1,6 @@
 /*
  * Boxes matched to true boxes by COCO's rules: greedily by score, true boxes that do not count
- * last, crowds any number of times. Before the precision-recall curves. method.md, section 8.
+ * last, crowds any number of times. Before the precision-recall curves. docs/detection.md#scores.
  */
 #include "detection/ap.h"
 

@@ -1,6 +1,6 @@
 /*
  * Resamples of images and the percentile intervals of AP, AP50, AP75 and AR100 from them.
- * After the matching; for reports. method.md, section 8.
+ * After the matching; for reports. docs/detection.md#scores.
  */
 #include "detection/bootstrap.h"
 

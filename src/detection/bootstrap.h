@@ -1,6 +1,6 @@
 /*
  * Bootstrap intervals of AP over images, paired over methods. After the matching; for reports.
- * method.md, section 8.
+ * docs/detection.md#scores.
  */
 #ifndef CST_DETECTION_BOOTSTRAP_H
 #define CST_DETECTION_BOOTSTRAP_H

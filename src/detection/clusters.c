@@ -1,6 +1,6 @@
 /*
  * Clustering of boxes across members, image by image. Between the members' files and the stack.
- * method.md, section 9.
+ * docs/detection.md#the-stack.
  */
 #include "detection/clusters.h"
 

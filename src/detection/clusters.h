@@ -1,6 +1,6 @@
 /*
  * Boxes of several members that mean the same object, as one row: clustered by overlap, with a
- * target and a fused box. Between the members' files and the stack. method.md, section 9.
+ * target and a fused box. Between the members' files and the stack. docs/detection.md#the-stack.
  */
 #ifndef CST_DETECTION_CLUSTERS_H
 #define CST_DETECTION_CLUSTERS_H

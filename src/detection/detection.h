@@ -1,6 +1,6 @@
 /*
  * What the public functions do for pools of detections. Above every other file of src/detection.
- * method.md, section 9.
+ * docs/detection.md#the-stack.
  */
 #ifndef CST_DETECTION_H
 #define CST_DETECTION_H

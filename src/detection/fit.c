@@ -1,6 +1,6 @@
 /*
  * Fit of a pool of detections: clusters as rows through stages S1 to S4, weights of boxes, nested
- * AP, the model and the report. method.md, section 9.
+ * AP, the model and the report. docs/detection.md#the-stack.
  */
 #include "detection/detection.h"
 #include "detection/figures.h"

@@ -1,6 +1,7 @@
 /*
  * Methods of detection: names, fit, prediction, predictions of images the fit did not see.
- * method.md, sections 6, 8 and 9.
+ * docs/method.md#what-is-reported-as-out-of-fold, docs/detection.md#scores and
+ * docs/detection.md#the-stack.
  */
 #include "detection/methods.h"
 

@@ -1,7 +1,7 @@
 /*
  * Ways from the members' boxes to one detector's, by name: the stack's presets, baselines of rows,
- * and fusion without a fit. What fit, evaluation and comparison are made of. method.md, sections 8
- * and 9.
+ * and fusion without a fit. What fit, evaluation and comparison are made of.
+ * docs/detection.md#scores and docs/detection.md#the-stack.
  */
 #ifndef CST_DETECTION_METHODS_H
 #define CST_DETECTION_METHODS_H

@@ -1,6 +1,6 @@
 /*
  * A fitted stack's boxes for a split: members matched by name, categories by id, clusters scored
- * and fused, written as COCO results. After the fit. method.md, section 9.
+ * and fused, written as COCO results. After the fit. docs/detection.md#the-stack.
  */
 #include "detection/detection.h"
 

@@ -1,6 +1,6 @@
 /*
  * Opening a split of a detection pool, and its clusters as rows.
- * Stage S0. method.md, section 9.
+ * Stage S0. docs/detection.md#the-stack.
  */
 #include "detection/splits.h"
 

@@ -1,6 +1,6 @@
 /*
  * A split of a detection pool as the stack sees it: annotations, every member's boxes, clusters as
- * rows of two classes, folds that keep an image together. Stage S0. method.md, section 9.
+ * rows of two classes, folds that keep an image together. Stage S0. docs/detection.md#the-stack.
  */
 #ifndef CST_DETECTION_SPLITS_H
 #define CST_DETECTION_SPLITS_H

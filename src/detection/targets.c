@@ -1,6 +1,6 @@
 /*
  * Rows of clusters: fused boxes, targets against the true boxes, boxes with new scores.
- * Between clustering and the stack. method.md, section 9.
+ * Between clustering and the stack. docs/detection.md#the-stack.
  */
 #include "detection/ap.h"
 #include "detection/clusters.h"

@@ -1,6 +1,6 @@
 /*
  * What a fit of detections works on: targets of the clusters, folds of whole images, costs; and the
- * weights of the members' boxes in fused ones. Stage S0. method.md, section 9.
+ * weights of the members' boxes in fused ones. Stage S0. docs/detection.md#the-stack.
  */
 #include "detection/splits.h"
 

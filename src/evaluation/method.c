@@ -1,6 +1,6 @@
 /*
- * Methods by name: parsing, fit, prediction, and predictions of rows the fit did not see. method.md
- * sections 6 and 8.
+ * Methods by name: parsing, fit, prediction, and predictions of rows the fit did not see.
+ * docs/method.md#what-is-reported-as-out-of-fold and docs/json.md#compare.
  */
 #include "evaluation/method.h"
 

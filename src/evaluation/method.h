@@ -1,7 +1,7 @@
 /*
  * A method by its name on the command line: a baseline or a preset of the stack, with or without a
  * calibration map behind it. What every comparison is made of. Paper: section "Experimental Setup";
- * method.md section 8.
+ * docs/json.md#compare.
  */
 #ifndef CST_EVALUATION_METHOD_H
 #define CST_EVALUATION_METHOD_H

@@ -1,6 +1,6 @@
 /*
  * Removals tried in groups, those first that the fit relies on least.
- * After stage S4. docs/method.md, section S4.
+ * After stage S4. docs/method.md#s4-blend.
  */
 #include "pipeline/removal.h"
 

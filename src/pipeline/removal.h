@@ -1,7 +1,7 @@
 /*
  * Drop-and-refit with many members: removals are tried in groups, so that the number of refits does
  * not grow with the number of members. After stage S4, of classifiers and regressions alike.
- * docs/method.md, section S4.
+ * docs/method.md#s4-blend.
  */
 #ifndef CST_PIPELINE_REMOVAL_H
 #define CST_PIPELINE_REMOVAL_H

@@ -1,6 +1,6 @@
 /*
  * Removals judged on cross-fitted squared errors. After stage S4 of a regression.
- * method.md section 5.
+ * docs/method.md#s4-blend.
  */
 #include "regression/drop.h"
 

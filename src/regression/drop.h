@@ -1,6 +1,6 @@
 /*
  * Drop and refit: a kept member goes where the stack without it loses less than a standard error.
- * After stage S4 of a regression. method.md section 5.
+ * After stage S4 of a regression. docs/method.md#s4-blend.
  */
 #ifndef CST_REGRESSION_DROP_H
 #define CST_REGRESSION_DROP_H

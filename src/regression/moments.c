@@ -1,6 +1,7 @@
 /*
  * Moments of the design of a regression for each output: the one pass over rows that every linear
- * fit starts from. Between stages S2 and S3. docs/regression.md; method.md sections 1 and 4.
+ * fit starts from. Between stages S2 and S3. docs/regression.md;
+ * docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #include "regression/moments.h"
 

@@ -1,6 +1,6 @@
 /*
  * Moments of the design of a regression, one set for each output: what every linear fit of this
- * folder starts from. docs/regression.md; method.md sections 1 and 4.
+ * folder starts from. docs/regression.md; docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #ifndef CST_REGRESSION_MOMENTS_H
 #define CST_REGRESSION_MOMENTS_H

@@ -1,6 +1,6 @@
 /*
  * Risk, Pearson correlation and CKA of the members of a regression, and the projection. Stage S1.
- * Paper: section "Kernelized Redundancy Projection using CKA"; method.md section 2.
+ * Paper: section "Kernelized Redundancy Projection using CKA"; docs/method.md#s1-redundancy.
  */
 #include "regression/redundant.h"
 

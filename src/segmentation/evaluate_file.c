@@ -1,6 +1,6 @@
 /*
  * Scores of a file or folder of maps against masks, without a model: label maps as they are,
- * probability maps as a pool of one member. method.md section 8.
+ * probability maps as a pool of one member. docs/segmentation.md#scores.
  */
 #include "io/cases.h"
 #include "segmentation/score.h"

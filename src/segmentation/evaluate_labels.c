@@ -1,6 +1,6 @@
 /*
- * Scores of label maps in memory and of a confusion matrix. The public end of the tally. method.md
- * section 8.
+ * Scores of label maps in memory and of a confusion matrix. The public end of the tally.
+ * docs/segmentation.md#scores.
  */
 #include "segmentation/boundary.h"
 #include "segmentation/tally.h"

@@ -1,7 +1,7 @@
 /*
  * Fitting a stack on a segmentation pool, and looking at one: a sample of pixels through every
- * stage, then scores of all out-of-fold pixels. Paper: section "Dense Prediction"; method.md
- * sections 1 and 6.
+ * stage, then scores of all out-of-fold pixels. Paper: section "Dense Prediction";
+ * docs/segmentation.md#sampling and docs/method.md#what-is-reported-as-out-of-fold.
  */
 #include "segmentation/segmentation.h"
 

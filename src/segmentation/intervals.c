@@ -1,5 +1,5 @@
 /*
- * Bootstrap over cases. After scoring. method.md section 8.
+ * Bootstrap over cases. After scoring. docs/segmentation.md#scores.
  */
 #include "segmentation/intervals.h"
 

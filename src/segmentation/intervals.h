@@ -1,6 +1,6 @@
 /*
  * Bootstrap over cases: intervals of the scores of several methods and of their paired differences.
- * After scoring. method.md section 8: 5,000 resamples, 95%.
+ * After scoring. docs/segmentation.md#scores: 5,000 resamples, 95%.
  */
 #ifndef CST_SEGMENTATION_INTERVALS_H
 #define CST_SEGMENTATION_INTERVALS_H

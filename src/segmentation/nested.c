@@ -1,6 +1,6 @@
 /*
- * One fit for each fold of cases. Under every out-of-fold score of a segmentation. method.md
- * section 6.
+ * One fit for each fold of cases. Under every out-of-fold score of a segmentation.
+ * docs/method.md#what-is-reported-as-out-of-fold.
  */
 #include "segmentation/nested.h"
 

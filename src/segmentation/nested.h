@@ -1,6 +1,6 @@
 /*
  * One fit for each fold of cases, so that every case is predicted by a fit that has not seen it.
- * Under every out-of-fold score of a segmentation. method.md section 6.
+ * Under every out-of-fold score of a segmentation. docs/method.md#what-is-reported-as-out-of-fold.
  */
 #ifndef CST_SEGMENTATION_NESTED_H
 #define CST_SEGMENTATION_NESTED_H

@@ -1,6 +1,6 @@
 /*
  * Counts and sums of a segmentation, and the scores that follow from them. Between prediction and
- * report. method.md section 8; docs/segmentation.md, "Scores".
+ * report. docs/segmentation.md#scores.
  */
 #include "segmentation/tally.h"
 

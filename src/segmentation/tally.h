@@ -1,7 +1,7 @@
 /*
  * The tally of a case: counts and sums from which every score of a segmentation follows, so that
  * scores of a split, of a resample of its cases or of one case are sums of tallies. Between
- * prediction and report. method.md section 8: mIoU from a confusion matrix.
+ * prediction and report. docs/segmentation.md#scores: mIoU from a confusion matrix.
  */
 #ifndef CST_SEGMENTATION_TALLY_H
 #define CST_SEGMENTATION_TALLY_H

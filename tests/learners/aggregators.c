@@ -1,6 +1,6 @@
 /*
  * Aggregators against NumPy, their independence of batching, and the maps from scores to
- * probabilities. method.md sections 3 and 5.
+ * probabilities. docs/method.md#s2-and-s3-gate-and-penalties and docs/method.md#s4-blend.
  */
 #include "learners/aggregators.h"
 #include "data/meta_aggregators.h"

@@ -1,6 +1,6 @@
 /*
  * The gate: gradient against PyTorch and finite differences, training, reproducibility, limits.
- * method.md section 3.
+ * docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #include "data/meta_gate.h"
 #include "learners/linear.h"

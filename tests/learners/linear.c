@@ -1,6 +1,6 @@
 /*
  * Ridge, elastic net and lasso against scikit-learn, with their optimality conditions, Hessians and
- * paths; scores. method.md sections 4 and 5.
+ * paths; scores. docs/method.md#s2-and-s3-gate-and-penalties and docs/method.md#s4-blend.
  */
 #include "learners/linear.h"
 #include "data/meta_linear.h"

@@ -1,6 +1,6 @@
 /*
  * The meta-design and its moments: the prototype's design against NumPy, sums per fold, constant
- * columns, threads. method.md sections 1, 3 and 4.
+ * columns, threads. docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #include "data/meta_design.h"
 #include "learners/linear.h"

@@ -1,6 +1,6 @@
 /*
- * The spectrum, its noise edge and the four penalties, against NumPy and SciPy. method.md
- * section 4.
+ * The spectrum, its noise edge and the four penalties, against NumPy and SciPy.
+ * docs/method.md#s2-and-s3-gate-and-penalties.
  */
 #include "learners/penalty.h"
 #include "data/meta_linear.h"

@@ -1,7 +1,7 @@
 """Expected values for tests/test_{aggregators,gate,moments,penalty,linear}.c, from NumPy, SciPy,
 scikit-learn and PyTorch. Run with the Python that has them, from the root of the repository:
     /usr/bin/python3 tests/oracles/meta_oracle.py
-Writes tests/data/meta_*.h. Seeded; method.md sections 1, 3 and 4.
+Writes tests/data/meta_*.h. Seeded; docs/method.md#s2-and-s3-gate-and-penalties.
 """
 import os
 import numpy as np
@@ -58,7 +58,7 @@ def pool(rng, members, count, classes, sharp=2.0):
 
 
 def aggregates(p, best):
-    """[count * classes][12] in the order of method.md section 3."""
+    """[count * classes][12] in the order of docs/method.md#s2-and-s3-gate-and-penalties."""
     x = p.astype(np.float64)
     members, count, classes = x.shape
     mean = x.mean(0)

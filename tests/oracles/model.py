@@ -19,7 +19,7 @@ MIX = np.array([1e-3, 1e-6, 0.03])
 # ---- prediction --------------------------------------------------------------------------------------------------
 
 def aggregators(p, best):
-    """p [K, N, C] -> [N, C, 12] (method.md, section 3)."""
+    """p [K, N, C] -> [N, C, 12] (docs/method.md#s2-and-s3-gate-and-penalties)."""
     mean, sd = p.mean(0), p.std(0)
     q25, median, q75 = np.quantile(p, [0.25, 0.5, 0.75], axis=0)
     spread = p.max(0) - p.min(0)

@@ -1,6 +1,6 @@
 /*
  * Pools that are not usable: each problem ends in one line that names the file, the place and what
- * to do. Method, section 0.
+ * to do. docs/method.md#s0-rows-folds-ids.
  */
 #include "io_files.h"
 

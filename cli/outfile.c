@@ -30,9 +30,9 @@ static const mode_t OTHERS = S_IRWXG | S_IRWXO;
 static mode_t usual_mask; /* of new files, as the tool was started with */
 static bool narrowed;
 
-void cli_narrow_permissions(const cli_target *target) {
+void cli_narrow_permissions(const cli_outfile *outfile) {
     struct stat before;
-    if (target->direct || target->folder || narrowed || stat(target->final, &before) != 0)
+    if (outfile->direct || outfile->folder || narrowed || stat(outfile->final, &before) != 0)
         return;
     mode_t allowed = before.st_mode & OTHERS;
     allowed |= (allowed & (S_IRGRP | S_IROTH)) >> 2; /* folders are entered by who reads */
@@ -54,10 +54,10 @@ int cli_check_written(cli_call *call, cst_status status) {
 
 /* Gives what is finished the permissions of what it replaces. A new file has its own already, which
  * are not the umask's where the folder has a default ACL. */
-static void settle_permissions(const cli_target *target) {
+static void settle_permissions(const cli_outfile *outfile) {
     struct stat before;
-    if (stat(target->final, &before) == 0)
-        (void)chmod(target->write_to, before.st_mode & (target->folder ? 07777 : 0777));
+    if (stat(outfile->final, &before) == 0)
+        (void)chmod(outfile->write_to, before.st_mode & (outfile->folder ? 07777 : 0777));
 }
 
 /* ---- places ---- */
@@ -125,101 +125,103 @@ uint64_t cli_draw_name(void) {
     return ((uint64_t)getpid() << 40) ^ ((uint64_t)now.tv_sec << 30) ^ (uint64_t)now.tv_nsec;
 }
 
-/* Names target->write_to FINAL.new.<16 digits>, where nothing is; of a long name only the first
+/* Names outfile->write_to FINAL.new.<16 digits>, where nothing is; of a long name only the first
  * bytes stand there, whole characters of UTF-8. */
-static int choose_new_name(cli_call *call, cli_target *target) {
-    const char *base = cli_base_name(target->final);
+static int choose_new_name(cli_call *call, cli_outfile *outfile) {
+    const char *base = cli_base_name(outfile->final);
     struct stat info;
     size_t cut = strlen(base);
     if (cut > NAME_BYTES)
         for (cut = NAME_BYTES; cut > 0 && ((unsigned char)base[cut] & 0xC0) == 0x80;)
             cut--;
     for (int attempt = 0; attempt < NAME_TRIES; attempt++) {
-        (void)snprintf(target->write_to, sizeof target->write_to, "%.*s.new.%016" PRIx64,
-                       (int)((size_t)(base - target->final) + cut), target->final, cli_draw_name());
+        (void)snprintf(outfile->write_to, sizeof outfile->write_to, "%.*s.new.%016" PRIx64,
+                       (int)((size_t)(base - outfile->final) + cut), outfile->final,
+                       cli_draw_name());
         errno = EEXIST;
-        if (lstat(target->write_to, &info) != 0) {
+        if (lstat(outfile->write_to, &info) != 0) {
             if (errno != ENOENT)
                 break;
-            cli_unfinished_name(target->write_to);
+            cli_unfinished_name(outfile->write_to);
             return CLI_OK;
         }
     }
-    *target->write_to = '\0';
-    return cli_fail(call, "%s %s: cannot create a file next to it: %s", target->option,
-                    target->path, strerror(errno));
+    *outfile->write_to = '\0';
+    return cli_fail(call, "%s %s: cannot create a file next to it: %s", outfile->option,
+                    outfile->path, strerror(errno));
 }
 
 /* Where to write: beside the file that the path leads to, links followed. */
-static int choose_place(cli_call *call, cli_target *target) {
+static int choose_place(cli_call *call, cli_outfile *outfile) {
     struct stat info;
     char *real = NULL;
-    if (lstat(target->path, &info) == 0) {
-        real = realpath(target->path, NULL);
+    if (lstat(outfile->path, &info) == 0) {
+        real = realpath(outfile->path, NULL);
         if (!real)
-            return cli_fail(call, "%s %s: this is a dangling link: %s", target->option,
-                            target->path, strerror(errno));
+            return cli_fail(call, "%s %s: this is a dangling link: %s", outfile->option,
+                            outfile->path, strerror(errno));
     }
-    int length = snprintf(target->final, sizeof target->final, "%s", real ? real : target->path);
+    int length = snprintf(outfile->final, sizeof outfile->final, "%s", real ? real : outfile->path);
     free(real);
-    if (length < 0 || (size_t)length >= sizeof target->final)
-        return cli_fail(call, "%s: the path is too long", target->option);
-    int code = check_folder(call, target->option, target->final);
-    return code == CLI_OK ? choose_new_name(call, target) : code;
+    if (length < 0 || (size_t)length >= sizeof outfile->final)
+        return cli_fail(call, "%s: the path is too long", outfile->option);
+    int code = check_folder(call, outfile->option, outfile->final);
+    return code == CLI_OK ? choose_new_name(call, outfile) : code;
 }
 
 /* Whether the report would stand among what is written there: it is standard output, by whatever
  * name. */
 static bool takes_report(const char *path) {
-    struct stat target;
+    struct stat outfile;
     struct stat out;
-    return stat(path, &target) == 0 && fstat(STDOUT_FILENO, &out) == 0 &&
-           cli_same_place(&target, &out);
+    return stat(path, &outfile) == 0 && fstat(STDOUT_FILENO, &out) == 0 &&
+           cli_same_place(&outfile, &out);
 }
 
-int cli_open_target_of(cli_call *call, const char *name, const char *what, cli_target *target) {
+int cli_open_outfile_of(cli_call *call, const char *name, const char *what, cli_outfile *outfile) {
     struct stat info;
-    *target = (cli_target){.option = cli_output_shown(name), .path = cli_value(call, name)};
-    if (!target->path || !*target->path)
-        return cli_fail(call, "no file name for %s: give it with %s FILE", what, target->option);
-    bool dash = strcmp(target->path, "-") == 0;
-    if (dash || takes_report(target->path))
+    *outfile = (cli_outfile){.option = cli_output_shown(name), .path = cli_value(call, name)};
+    if (!outfile->path || !*outfile->path)
+        return cli_fail(call, "no file name for %s: give it with %s FILE", what, outfile->option);
+    bool dash = strcmp(outfile->path, "-") == 0;
+    if (dash || takes_report(outfile->path))
         return cli_fail(call,
                         "%s %s: %s is written to a file, because the report goes to standard "
                         "output; name %s file",
-                        target->option, target->path, what, dash ? "a" : "another");
+                        outfile->option, outfile->path, what, dash ? "a" : "another");
     int code = cli_check_named_inputs(call);
     if (code != CLI_OK)
         return code;
-    bool exists = stat(target->path, &info) == 0;
+    bool exists = stat(outfile->path, &info) == 0;
     if (exists && S_ISDIR(info.st_mode))
-        return cli_fail(call, "%s %s: this is a folder; name a file", target->option, target->path);
-    bool descriptor = cst_path_is_descriptor(target->path);
+        return cli_fail(call, "%s %s: this is a folder; name a file", outfile->option,
+                        outfile->path);
+    bool descriptor = cst_path_is_descriptor(outfile->path);
     if (descriptor && !exists)
-        return cli_fail(call, "%s %s: this descriptor is not open", target->option, target->path);
+        return cli_fail(call, "%s %s: this descriptor is not open", outfile->option, outfile->path);
     if (descriptor || (exists && !S_ISREG(info.st_mode))) { /* or a device or pipe: directly */
-        target->direct = true;
-        if (strlen(target->path) >= sizeof target->write_to)
-            return cli_fail(call, "%s: the path is too long", target->option);
-        (void)snprintf(target->write_to, sizeof target->write_to, "%s", target->path);
+        outfile->direct = true;
+        if (strlen(outfile->path) >= sizeof outfile->write_to)
+            return cli_fail(call, "%s: the path is too long", outfile->option);
+        (void)snprintf(outfile->write_to, sizeof outfile->write_to, "%s", outfile->path);
         return CLI_OK;
     }
-    return choose_place(call, target);
+    return choose_place(call, outfile);
 }
 
-int cli_place_target(cli_call *call, const char *option, const char *path, cli_target *target) {
+int cli_place_outfile(cli_call *call, const char *option, const char *path, cli_outfile *outfile) {
     struct stat info;
-    *target = (cli_target){.option = option, .path = path};
+    *outfile = (cli_outfile){.option = option, .path = path};
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
         return cli_fail(call, "%s: %s exists and is not a regular file", option, path);
     if (takes_report(path))
         return cli_fail(call, "%s: %s already receives the report; send the report elsewhere",
                         option, path);
-    return choose_place(call, target);
+    return choose_place(call, outfile);
 }
 
-int cli_open_target(cli_call *call, const char *what, cli_target *target) {
-    return cli_open_target_of(call, "output", what, target);
+int cli_open_outfile(cli_call *call, const char *what, cli_outfile *outfile) {
+    return cli_open_outfile_of(call, "output", what, outfile);
 }
 
 static DIR *open_folder(const char *path) {
@@ -254,49 +256,49 @@ static bool is_empty(const char *path) {
 
 /* Makes the folder to write to with the permissions of the one that it will replace, which the
  * library gives to what it puts there. */
-static int make_alike(cli_call *call, cli_target *target, mode_t mode) {
+static int make_alike(cli_call *call, cli_outfile *outfile, mode_t mode) {
     int made = 0;
     do
-        made = mkdir(target->write_to, (mode & 0777) | S_IRWXU);
+        made = mkdir(outfile->write_to, (mode & 0777) | S_IRWXU);
     while (made != 0 && errno == EINTR);
     if (made != 0) {
-        *target->write_to = '\0'; /* not ours to remove */
-        return cli_fail(call, "-o %s: cannot create a folder next to it: %s", target->path,
+        *outfile->write_to = '\0'; /* not ours to remove */
+        return cli_fail(call, "-o %s: cannot create a folder next to it: %s", outfile->path,
                         strerror(errno));
     }
-    (void)chmod(target->write_to, mode & 07777);
+    (void)chmod(outfile->write_to, mode & 07777);
     return CLI_OK;
 }
 
-int cli_open_folder_target(cli_call *call, const char *what, const char *instead,
-                           cli_target *target) {
+int cli_open_out_folder(cli_call *call, const char *what, const char *instead,
+                        cli_outfile *outfile) {
     char path[CLI_PATH_CHARS];
     struct stat info;
-    *target = (cli_target){.option = "-o", .path = cli_value(call, "output"), .folder = true};
-    if (!target->path || !*target->path)
+    *outfile = (cli_outfile){.option = "-o", .path = cli_value(call, "output"), .folder = true};
+    if (!outfile->path || !*outfile->path)
         return cli_fail(call, "no folder name for %s: give it with -o FOLDER", what);
-    size_t length = strlen(target->path);
-    while (length > 1 && target->path[length - 1] == '/')
+    size_t length = strlen(outfile->path);
+    while (length > 1 && outfile->path[length - 1] == '/')
         length--;
     if (length >= sizeof path)
         return cli_fail(call, "-o: the path is too long");
-    (void)snprintf(path, sizeof path, "%.*s", (int)length, target->path);
+    (void)snprintf(path, sizeof path, "%.*s", (int)length, outfile->path);
     const char *base = cli_base_name(path);
     if (strcmp(base, ".") == 0 || strcmp(base, "..") == 0)
         return cli_fail(call, "-o %s: a folder cannot be renamed to '%s'; choose a new name",
-                        target->path, base);
+                        outfile->path, base);
     bool exists = lstat(path, &info) == 0;
     if (exists && !S_ISDIR(info.st_mode))
         return cli_fail(call,
                         "-o %s: this is not a folder, but %s goes to a folder; name a new folder%s",
-                        target->path, what, instead);
+                        outfile->path, what, instead);
     if (exists && !is_empty(path))
-        return cli_fail(call, "-o %s: the folder is not empty; name a new one", target->path);
-    (void)snprintf(target->final, sizeof target->final, "%s", path);
+        return cli_fail(call, "-o %s: the folder is not empty; name a new one", outfile->path);
+    (void)snprintf(outfile->final, sizeof outfile->final, "%s", path);
     int code = check_folder(call, "-o", path);
     if (code == CLI_OK)
-        code = choose_new_name(call, target);
-    return code == CLI_OK && exists ? make_alike(call, target, info.st_mode) : code;
+        code = choose_new_name(call, outfile);
+    return code == CLI_OK && exists ? make_alike(call, outfile, info.st_mode) : code;
 }
 
 static void remove_at(int folder, const char *name, int flags) {
@@ -313,22 +315,22 @@ void cli_remove_folder(const char *path) {
 }
 
 /* Removes what a command wrote, if it got so far: a file, or a folder of files. */
-static void remove_target(const cli_target *target) {
-    if (target->folder)
-        (void)chmod(target->write_to, S_IRWXU);
-    DIR *folder = target->folder ? open_folder(target->write_to) : NULL;
+static void remove_target(const cli_outfile *outfile) {
+    if (outfile->folder)
+        (void)chmod(outfile->write_to, S_IRWXU);
+    DIR *folder = outfile->folder ? open_folder(outfile->write_to) : NULL;
     for (const struct dirent *entry; folder && (entry = next_entry(folder)) != NULL;)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             remove_at(dirfd(folder), entry->d_name, 0);
     if (folder)
         (void)closedir(folder);
-    (target->folder ? cli_remove_folder : cli_remove_file)(target->write_to);
+    (outfile->folder ? cli_remove_folder : cli_remove_file)(outfile->write_to);
 }
 
-bool cli_target_ends(const cli_target *target, const char *extension) {
-    size_t length = strlen(target->path);
+bool cli_outfile_ends(const cli_outfile *outfile, const char *extension) {
+    size_t length = strlen(outfile->path);
     size_t tail = strlen(extension);
-    return length >= tail && strcasecmp(target->path + length - tail, extension) == 0;
+    return length >= tail && strcasecmp(outfile->path + length - tail, extension) == 0;
 }
 
 void cli_sync_folder(const char *folder) {
@@ -343,55 +345,55 @@ void cli_sync_folder(const char *folder) {
     (void)close(descriptor);
 }
 
-bool cli_name_target(const cli_target *target) {
+bool cli_name_outfile(const cli_outfile *outfile) {
     int renamed = 0;
-    settle_permissions(target);
+    settle_permissions(outfile);
     do
-        renamed = rename(target->write_to, target->final);
+        renamed = rename(outfile->write_to, outfile->final);
     while (renamed != 0 && errno == EINTR);
     return renamed == 0;
 }
 
-bool cli_target_is_npy(const cli_target *target) {
-    bool other = cli_target_ends(target, ".csv") || cli_target_ends(target, ".json");
-    return cli_target_ends(target, ".npy") || (target->direct && !other);
+bool cli_outfile_is_npy(const cli_outfile *outfile) {
+    bool other = cli_outfile_ends(outfile, ".csv") || cli_outfile_ends(outfile, ".json");
+    return cli_outfile_ends(outfile, ".npy") || (outfile->direct && !other);
 }
 
 /* Gives a finished file its name. */
-static int name_target(cli_call *call, const cli_target *target) {
-    if (cli_name_target(target))
+static int name_target(cli_call *call, const cli_outfile *outfile) {
+    if (cli_name_outfile(outfile))
         return CLI_OK;
     return cli_fail(call, "%s %s: the finished file could not be renamed: %s; nothing was changed",
-                    target->option, target->path, strerror(errno));
+                    outfile->option, outfile->path, strerror(errno));
 }
 
-int cli_close_targets(cli_call *call, const cli_target *targets, int count, int code) {
+int cli_close_outfiles(cli_call *call, const cli_outfile *outfiles, int count, int code) {
     char folder[CLI_PATH_CHARS];
-    bool fresh[CLI_TARGETS] = {false};
+    bool fresh[CLI_OUTFILES] = {false};
     int named = 0;
     if (code == CLI_OK)
         code = cli_finish_output(call->command->name, code);
     for (; code == CLI_OK && named < count; named += code == CLI_OK) {
-        const cli_target *target = &targets[named];
-        if (target->direct || !*target->write_to)
+        const cli_outfile *outfile = &outfiles[named];
+        if (outfile->direct || !*outfile->write_to)
             continue;
-        fresh[named] = access(target->final, F_OK) != 0;
-        code = name_target(call, target);
+        fresh[named] = access(outfile->final, F_OK) != 0;
+        code = name_target(call, outfile);
     }
     for (int i = 0; i < count; i++) {
-        const cli_target *target = &targets[i];
-        if (target->direct || !*target->write_to)
+        const cli_outfile *outfile = &outfiles[i];
+        if (outfile->direct || !*outfile->write_to)
             continue;
-        if (code == CLI_OK && cli_folder_of(target->final, folder))
+        if (code == CLI_OK && cli_folder_of(outfile->final, folder))
             cli_sync_folder(folder);
         else if (code != CLI_OK && i >= named)
-            remove_target(target);
+            remove_target(outfile);
         else if (code != CLI_OK && fresh[i])
-            cli_remove_file(target->final);
+            cli_remove_file(outfile->final);
     }
     return code;
 }
 
-int cli_close_target(cli_call *call, const cli_target *target, int code) {
-    return cli_close_targets(call, target, 1, code);
+int cli_close_outfile(cli_call *call, const cli_outfile *outfile, int code) {
+    return cli_close_outfiles(call, outfile, 1, code);
 }

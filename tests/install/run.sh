@@ -3,7 +3,7 @@
 # builds and runs programs from outside against it: by pkg-config and by CMake, C and C++, shared and static. What the
 # programs of examples/ print is in examples.txt.
 #
-#   tests/install/run.sh BUILD_DIR
+#   tests/install/run.sh BUILD_DIR [--write]      --write: examples.txt anew
 set -eu
 build=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
@@ -90,6 +90,7 @@ run() { # program, arguments...
     run predict_batch "$work/predictions.npy" digits/pool.json test "$work/other.npy"
     run serve_one "$work/model.cstack" concrete/pool.json 1
 } | sed "s|$work/||g" >"$work/examples.txt"
+[ "${2:-}" != --write ] || cp "$work/examples.txt" "$here/examples.txt"
 "$here/../cli/golden.py" --compare "$here/examples.txt" "$work/examples.txt" >&2
 (cd "$examples" && "$work/prefix/bin/corestack" predict "$work/model.cstack" digits/pool.json -o "$work/tool.npy")
 cmp "$work/predictions.npy" "$work/tool.npy"

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs a build below a staging folder, moves the tree (nothing in it may name the place it was installed to), and
-# builds and runs a program from outside against it: by pkg-config and by CMake, C and C++, shared and static.
+# builds and runs programs from outside against it: by pkg-config and by CMake, C and C++, shared and static. What the
+# programs of examples/ print is in examples.txt.
 #
-#   tests/install/run.sh BUILD_DIR
+#   tests/install/run.sh BUILD_DIR [--write]      --write: examples.txt anew
 set -eu
 build=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
@@ -24,8 +25,6 @@ export PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig"
 for file in bin/corestack lib/libcorestack.a lib/libcorestack.so lib/libcorestack.so.0 \
     lib/libcorestack-weights.a lib/libcorestack-weights.so lib/libcorestack-weights.so.0 include/corestack/fit.h \
     share/doc/corestack/LICENSE; do
-    # The tool is there once cli/ is.
-    if [ $file = bin/corestack ] && [ ! -f "$here/../../cli/main.c" ]; then continue; fi
     [ -e "$work/prefix/$file" ] || {
         echo "not installed: $file" >&2
         exit 1
@@ -70,7 +69,31 @@ for language in C CXX; do
     uses_shared no "$work/$language/weights_static"
     (cd "$work" && "$work/$language/weights_shared" && "$work/$language/weights_static")
 done
-if [ -x "$work/prefix/bin/corestack" ]; then
-    uses_shared no "$work/prefix/bin/corestack"
-    "$work/prefix/bin/corestack" --version
-fi
+
+examples=$here/../../examples
+for name in fit_and_save predict_batch serve_one; do
+    # shellcheck disable=SC2046,SC2086 # flags are words
+    gcc -std=c17 $flags -Wconversion -Wshadow "$examples/$name.c" $(pkg-config --cflags --libs corestack) -o "$work/$name"
+    uses_shared yes "$work/$name"
+done
+run() { # program, arguments...
+    echo "$ $*"
+    name=$1
+    shift
+    (cd "$examples" && PATH=$work:$PATH LD_LIBRARY_PATH=$work/prefix/lib "$name" "$@") 2>&1 || echo "exit status $?"
+}
+{
+    run fit_and_save digits/pool.json "$work/model.cstack"
+    run predict_batch "$work/model.cstack" digits/pool.json test "$work/predictions.npy"
+    run serve_one "$work/model.cstack" digits/pool.json 5
+    run fit_and_save nowhere/pool.json "$work/other.cstack"
+    run predict_batch "$work/predictions.npy" digits/pool.json test "$work/other.npy"
+    run serve_one "$work/model.cstack" concrete/pool.json 1
+} | sed "s|$work/||g" >"$work/examples.txt"
+[ "${2:-}" != --write ] || cp "$work/examples.txt" "$here/examples.txt"
+"$here/../cli/golden.py" --compare "$here/examples.txt" "$work/examples.txt" >&2
+(cd "$examples" && "$work/prefix/bin/corestack" predict "$work/model.cstack" digits/pool.json -o "$work/tool.npy")
+cmp "$work/predictions.npy" "$work/tool.npy"
+
+uses_shared no "$work/prefix/bin/corestack"
+"$work/prefix/bin/corestack" --version

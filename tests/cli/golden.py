@@ -1,0 +1,216 @@
+#!/usr/bin/python3
+"""Golden files: what each command prints on the example pools, in tests/golden/.
+
+    tests/cli/golden.py                      compares all of them and prints what differs
+    tests/cli/golden.py --write              writes them
+    tests/cli/golden.py NAME...              only these, for example `compare.digits`; also with --write
+    tests/cli/golden.py --compare FILE FILE  compares two texts, the expected one first
+
+The tool is CORESTACK_TOOL, or build-gcc/corestack. NAME.txt holds the command, standard output, standard error and an exit
+status other than 0. NAME.json holds standard output with --json. Times and memory are replaced by T. Words and whole numbers
+must agree exactly, since nothing else should depend on the machine. Other numbers may differ in the last printed digit of a
+text, and by a relative 1e-6 in JSON: linear algebra rounds differently on other processors.
+"""
+
+import difflib
+import os
+import re
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+os.environ.setdefault("CORESTACK_TOOL", os.path.join(ROOT, "build-gcc", "corestack"))
+os.environ.setdefault("CORESTACK_SOURCES", ROOT)
+
+from support import SOURCES, run  # noqa: E402
+
+FOLDER = os.path.join(SOURCES, "tests", "golden")
+EXAMPLES = os.path.join(SOURCES, "examples")
+POOLS = ("digits", "concrete", "regression", "segmentation", "detection")
+COMMANDS = "fit predict evaluate compare ablate sweep inspect bound folds soup swa swag options".split()
+# Fewer pixels than the default, since a fit on 50,000 takes several seconds.
+SETTINGS = {"segmentation": ["--set", "segment.pixels=2000"]}
+OUTPUT = {"segmentation": ["--format", "labels", "-o", "maps"], "detection": ["-o", "fused.json"]}
+
+# ---- what is run ----
+
+
+def of_pool(pool):
+    """(command, arguments, whether also with --json) in an order in which each finds the files that it reads."""
+    settings = SETTINGS.get(pool, [])
+    held_out = ["--split", "test", "--resamples", "20"]
+    model = pool + ".cstack"
+    json = pool != "concrete"  # whose JSON has the keys of "regression"
+    quick = json and pool != "segmentation"
+    baselines = ["--baselines"] if pool in ("digits", "concrete") else []
+    yield "inspect", [pool, *settings], json
+    yield "fit", [pool, "-o", model, "--set", "evaluate.nested=false", *settings], json
+    yield "predict", [model, pool, *OUTPUT.get(pool, ["-o", "out.npy"])], json
+    yield "evaluate", [model, pool, *baselines, "--resamples", "20"], json
+    yield "compare", [pool, "--methods", "best-single,average,default", *held_out, *settings], json
+    yield "bound", [model, pool], json
+    if pool == "concrete":
+        return
+    sizes = ["--over", "pool.size=2,4" if quick else "pool.size=2", "--draws", "2" if quick else "1"]
+    yield "ablate", [pool, *held_out, *settings], quick
+    yield "sweep", [pool, *sizes, "--split", "test", *settings], quick
+
+
+def cases():
+    """(name, arguments, whether also with --json)"""
+    for pool in POOLS:
+        for command, arguments, json in of_pool(pool):
+            yield f"{command}.{pool}", [command, *arguments, "-t", "1"], json
+    yield "folds.digits", ["folds", "--labels", "digits/oof_labels.npy", "-o", "folds.npy"], True
+    yield "folds.concrete", ["folds", "--labels", "concrete/oof_labels.npy", "--task", "regression", "-o", "folds.npy"], True
+    yield "options", ["options"], False
+    yield "help", ["--help"], False
+    for command in COMMANDS:
+        yield f"{command}.help", [command, "--help"], False
+
+
+def outputs(names=()):
+    """{file: text} of the cases that are named, or of all. Cases before them that make what they read are run as well."""
+    found = {}
+    for name in ("COLUMNS", "CLICOLOR_FORCE", "FORCE_COLOR"):
+        os.environ.pop(name, None)
+    with tempfile.TemporaryDirectory(prefix="corestack-golden-") as folder:
+        for pool in POOLS:
+            os.symlink(os.path.join(EXAMPLES, pool), os.path.join(folder, pool))
+        for name, arguments, json in cases():
+            command, _, pool = name.partition(".")
+            needed = command == "fit" and any(n.endswith("." + pool) for n in names)
+            if names and name not in names and not needed:
+                continue
+            for ending, extra in ((".txt", []), (".json", ["--json"]))[: 2 if json else 1]:
+                done = run(*arguments, *extra, cwd=folder, env={"OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C"})
+                text = done.out
+                if ending == ".txt":
+                    text = f"$ corestack {' '.join(arguments)}\n{text}"
+                    text += f"---- standard error\n{done.err}" if done.err else ""
+                    text += f"---- exit status {done.code}\n" if done.code else ""
+                if text and (not names or name in names):
+                    found[name + ending] = without_times(text, ending)
+                if os.path.isdir(os.path.join(folder, "maps")):  # predict does not replace a folder
+                    os.rename(os.path.join(folder, "maps"), os.path.join(folder, f"maps{len(os.listdir(folder))}"))
+    return found
+
+
+# ---- times ----
+
+
+def without_times(text, ending):
+    return "".join(json_lines(text) if ending == ".json" else text_lines(text))
+
+
+def json_lines(text):
+    inside = False  # an object of times
+    for line in text.splitlines(keepends=True):
+        if re.match(r'\s*"seconds\w*": \{', line):
+            inside = True
+        if inside or re.match(r'\s*"(seconds\w*|peak_rss_bytes)": [-\d]', line):
+            line = re.sub(r": [-+.\de]+", ': "T"', line)
+        if "}" in line:
+            inside = False
+        yield line
+
+
+def text_lines(text):
+    column = None  # where the column of seconds ends, in the rows of its table
+    for line in text.splitlines(keepends=True):
+        if re.match(r"\s*(time\s|peak memory\s|Seconds: |[\d.]+ s$)", line):
+            line = re.sub(r"\d+(\.\d+)?", "T", line)
+        line = re.sub(r"\bin \d+(\.\d+)? s\b", "in T s", line)
+        title = re.match(r" .* K .*FLOPs.* s(?= |$)", line.rstrip("\n"))
+        if not line.strip() or ":" in line:
+            column = None
+        elif column and re.match(r".*[\d.]$", line[:column]) and re.match(r" |$", line[column:].rstrip("\n")):
+            number = re.search(r"[\d.]+$", line[:column])[0]
+            line = line[: column - len(number)] + "T".rjust(len(number)) + line[column:]
+        if title:
+            column = title.end()
+        yield line
+
+
+# ---- comparison ----
+
+NUMBER = re.compile(r"(?<![\w.+-])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w]|\.\d)")
+
+
+def unit(number):
+    """The value of a number's last printed digit."""
+    digits, _, exponent = number.partition("e")
+    return 10.0 ** (int(exponent or 0) - len(digits.partition(".")[2]))
+
+
+def near(expected, actual, ending):
+    """Whether two numbers, as printed, are as good as equal."""
+    if expected == actual:
+        return True
+    if not set(".e") & set(expected + actual):
+        return False
+    a, b = float(expected), float(actual)
+    if ending == ".json":
+        return abs(a - b) <= max(1e-6 * max(abs(a), abs(b)), 1e-9)
+    return abs(a - b) <= 1.01 * max(unit(expected), unit(actual))
+
+
+def difference(name, expected, actual):
+    """A unified diff of two outputs, without lines that differ by rounding; empty where nothing is left."""
+    ending = os.path.splitext(name)[1]
+    old, new = expected.splitlines(), actual.splitlines()
+    words = [[NUMBER.sub("#", line) for line in lines] for lines in (old, new)]
+    blocks = difflib.SequenceMatcher(None, *words, autojunk=False).get_matching_blocks()
+    for i, j, count in blocks:
+        for k in range(count):
+            a, b = NUMBER.findall(old[i + k]), NUMBER.findall(new[j + k])
+            if all(near(x, y, ending) for x, y in zip(a, b)):
+                new[j + k] = old[i + k]
+    return "\n".join(difflib.unified_diff(old, new, name, "now", lineterm=""))
+
+
+def stored(name):
+    try:
+        with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def differences(names=()):
+    """{file: unified diff} of what is not as it was, and of files without a case."""
+    found = outputs(names)
+    result = {name: difference(name, stored(name), text) for name, text in found.items()}
+    if not names:
+        left = set(os.listdir(FOLDER) if os.path.isdir(FOLDER) else ()) - set(found)
+        result.update({name: difference(name, stored(name), "") for name in left})
+    return {name: text for name, text in result.items() if text}
+
+
+def write(names=()):
+    found = outputs(names)
+    os.makedirs(FOLDER, exist_ok=True)
+    for name in set() if names else set(os.listdir(FOLDER)) - set(found):
+        os.remove(os.path.join(FOLDER, name))
+    for name, text in found.items():
+        if difference(name, stored(name), text) or not stored(name):  # roundings stay as they are
+            with open(os.path.join(FOLDER, name), "w", encoding="utf-8") as file:
+                file.write(text)
+            print(f"tests/golden/{name}")
+
+
+def main(arguments):
+    if arguments[:1] == ["--compare"]:
+        expected, actual = (open(name, encoding="utf-8").read() for name in arguments[1:])
+        diff = difference(arguments[1], expected, actual)
+        print(diff, end="\n" if diff else "")
+        return bool(diff)
+    if arguments[:1] == ["--write"]:
+        return write(arguments[1:])
+    diffs = differences(arguments)
+    print("\n".join(diffs.values()))
+    return bool(diffs)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

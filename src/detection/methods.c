@@ -7,6 +7,7 @@
 
 #include "detection/ap.h"
 #include "detection/suppression.h"
+#include "pipeline/nested.h"
 
 #include <corestack/compare.h>
 #include <corestack/detection.h>
@@ -130,21 +131,6 @@ static cst_status choose_best(cst_context *context, const cst_box_training *t, i
     return status;
 }
 
-/* The rows without the images of a fold. index: the caller's, as long as `inside` is used. Folds of
- * `inside`, NULL before, are the caller's too. */
-static cst_status leave_out(cst_context *context, const cst_box_training *t, int32_t fold,
-                            uint64_t seed, int64_t *index, cst_training *inside) {
-    const cst_training *all = &t->source;
-    int64_t count = 0;
-    for (int64_t i = 0; i < all->view.rows; i++)
-        if (all->folds[i] != fold)
-            index[count++] = all->view.index[i];
-    inside->view.index = index;
-    inside->view.rows = count;
-    return cst_folds_inside(context, &inside->view, all->folds, all->view.rows, all->fold_count,
-                            fold, seed, &inside->folds, &inside->fold_count);
-}
-
 /* What a member weighs in the stack: its weight in a mix, or what the blend's linear and log-linear
  * learners give its own column. */
 static cst_status stack_weights(cst_context *context, const cst_method_fit *fit, double **out) {
@@ -169,27 +155,19 @@ static cst_status stack_weights(cst_context *context, const cst_method_fit *fit,
 static cst_status fit_once(cst_context *context, const cst_method *method,
                            const cst_box_training *t, int32_t fold, uint64_t seed,
                            const int32_t *members, int32_t count, cst_method_fit *out) {
-    cst_training source = t->source;
-    int64_t *index = NULL;
-    const float **pointers = NULL;
-    cst_status status = CST_OK;
+    cst_fold_rows rows = {.inside = t->source}; /* all of them */
+    cst_view all = t->source.view;
+    const float **pointers = cst_alloc(context, members ? (size_t)count : 0, sizeof *pointers);
+    cst_status status = pointers ? CST_OK : CST_ERROR_MEMORY;
     if (fold >= 0) {
-        source.folds = NULL; /* from here its own, not those of `t` */
-        index = cst_alloc(context, (size_t)t->source.view.rows, sizeof *index);
-        status = index ? leave_out(context, t, fold, seed, index, &source) : CST_ERROR_MEMORY;
+        CST_TRY(cst_fold_rows_make(context, &t->source, fold, seed, &rows));
+        all = rows.inside.view;
     }
-    if (status == CST_OK && members) {
-        pointers = cst_alloc(context, (size_t)count, sizeof *pointers);
-        status = pointers ? CST_OK : CST_ERROR_MEMORY;
-        if (pointers) {
-            cst_view all = source.view;
-            source.view = cst_view_members(&all, members, count, pointers);
-        }
-    }
-    CST_TRY(cst_method_fit_run(context, method, &source, seed, out));
-    if (fold >= 0)
-        cst_free(context, source.folds);
-    cst_free(context, index);
+    if (status == CST_OK && members)
+        rows.inside.view = cst_view_members(&all, members, count, pointers);
+    CST_TRY(cst_method_fit_run(context, method, &rows.inside, seed, out));
+    if (rows.index)
+        cst_fold_rows_free(context, &rows);
     cst_free(context, pointers);
     return status;
 }
@@ -375,6 +353,7 @@ typedef struct nested_job {
     cst_coco_boxes **parts; /* [folds] */
 } nested_job;
 
+/* Folds are of images, so rows of the training do not say all. */
 static cst_status nested_task(cst_context *context, void *user, int64_t task) {
     const nested_job *job = user;
     const cst_box_training *t = job->training;

@@ -5,6 +5,7 @@
 #include "evaluation/method.h"
 
 #include "pipeline/balance.h"
+#include "pipeline/nested.h"
 
 #include <corestack/compare.h>
 
@@ -300,6 +301,17 @@ void cst_method_fit_free(cst_context *context, cst_method_fit *fit) {
 
 /* ---- rows the fit did not see ---- */
 
+cst_status cst_method_fit_without(cst_context *context, const cst_method *method,
+                                  const cst_training *source, int32_t fold, uint64_t seed,
+                                  cst_method_fit *out) {
+    cst_fold_rows rows;
+    *out = (cst_method_fit){0};
+    cst_status status = cst_fold_rows_make(context, source, fold, seed, &rows);
+    CST_TRY(cst_method_fit_run(context, method, &rows.inside, seed, out));
+    cst_fold_rows_free(context, &rows);
+    return status;
+}
+
 typedef struct nested_job {
     const cst_method *method;
     const cst_training *source;
@@ -307,54 +319,19 @@ typedef struct nested_job {
     float *out;
 } nested_job;
 
-cst_status cst_method_fit_without(cst_context *context, const cst_method *method,
-                                  const cst_training *source, int32_t fold, uint64_t seed,
-                                  cst_method_fit *out) {
-    cst_training inside = *source; /* tags and costs are the members', not the rows' */
-    cst_view held;
-    *out = (cst_method_fit){0};
-    inside.folds = NULL;
-    int64_t *index = cst_alloc(context, (size_t)source->view.rows, sizeof *index);
-    if (!index)
-        return CST_ERROR_MEMORY;
-    cst_view_split(&source->view, source->folds, fold, index, &inside.view, &held);
-    cst_status status =
-        cst_folds_inside(context, &inside.view, source->folds, source->view.rows,
-                         source->fold_count, fold, seed, &inside.folds, &inside.fold_count);
-    CST_TRY(cst_method_fit_run(context, method, &inside, seed, out));
-    cst_free(context, inside.folds);
-    cst_free(context, index);
-    return status;
-}
-
-static cst_status nested_task(cst_context *context, void *user, int64_t task) {
+static cst_status nested_task(cst_context *context, void *user, const cst_fold_rows *rows) {
     const nested_job *job = user;
     const cst_training *source = job->source;
-    int32_t fold = (int32_t)task;
     size_t classes = (size_t)source->view.classes;
-    cst_view inside;
-    cst_view held;
     cst_method_fit fit = {0};
-    float *part = NULL;
-    cst_status status = cst_method_fit_without(context, job->method, source, fold, job->seed, &fit);
-    int64_t *index = cst_alloc(context, (size_t)source->view.rows, sizeof *index);
-    if (status == CST_OK && !index)
-        status = CST_ERROR_MEMORY;
-    if (status == CST_OK) {
-        cst_view_split(&source->view, source->folds, fold, index, &inside, &held);
-        part = cst_alloc(context, (size_t)held.rows * classes, sizeof *part);
-        status = part ? cst_method_fit_predict(context, &fit, &held, part) : CST_ERROR_MEMORY;
-    }
-    const float *from = part;
-    for (int64_t i = 0; status == CST_OK && i < source->view.rows; i++) {
-        if (source->folds[i] != fold)
-            continue;
-        memcpy(job->out + (size_t)i * classes, from, classes * sizeof *from);
-        from += classes;
-    }
+    float *part = cst_alloc(context, (size_t)rows->held.rows * classes, sizeof *part);
+    cst_status status = part ? CST_OK : CST_ERROR_MEMORY;
+    CST_TRY(cst_method_fit_run(context, job->method, &rows->inside, job->seed, &fit));
+    CST_TRY(cst_method_fit_predict(context, &fit, &rows->held, part));
+    if (status == CST_OK)
+        cst_fold_scatter(source->folds, source->view.rows, rows->fold, classes, part, job->out);
     cst_method_fit_free(context, &fit);
     cst_free(context, part);
-    cst_free(context, index);
     return status;
 }
 
@@ -368,7 +345,7 @@ cst_status cst_method_nested(cst_context *context, const cst_method *method,
                                   &method->settings, &table);
     cst_compact_attach(&shared.view, table);
     nested_job job = {method, &shared, seed, out};
-    CST_TRY(cst_parallel_for(context, source->fold_count, nested_task, &job));
+    CST_TRY(cst_nested_run(context, &shared, seed, nested_task, &job));
     cst_logtable_unshare(context, table);
     return status;
 }

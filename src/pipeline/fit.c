@@ -94,8 +94,7 @@ static cst_status nested_scores(cst_context *context, const cst_training *source
     size_t cells = (size_t)source->view.rows * (size_t)source->view.classes;
     float *held = cst_alloc(context, cells, sizeof *held);
     cst_status status = held ? CST_OK : CST_ERROR_MEMORY;
-    CST_TRY(cst_stages_nested(context, &source->view, source->folds, source->fold_count, settings,
-                              source->flops, source->latency, held));
+    CST_TRY(cst_stages_nested(context, source, settings, held));
     CST_TRY(cst_metrics_weighted(context, held, source->view.rows, source->view.classes,
                                  source->view.labels, source->view.weights, 0, out));
     cst_free(context, held);

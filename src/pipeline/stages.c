@@ -4,6 +4,8 @@
  */
 #include "pipeline/stages.h"
 
+#include "pipeline/nested.h"
+
 #include "pipeline/balance.h"
 #include "pipeline/redundant.h"
 #include "pipeline/removal.h"
@@ -580,65 +582,36 @@ cst_status cst_stages_table(cst_context *context, const cst_view *view, const in
 /* ---- nested evaluation ---- */
 
 typedef struct nested_job {
-    const cst_view *view;
-    const int32_t *folds;
-    int32_t fold_count;
+    const cst_training *source;
     const cst_settings *settings;
-    const double *flops;
-    const double *latency;
     float *out;
 } nested_job;
 
-static cst_status nested_task(cst_context *context, void *user, int64_t task) {
+static cst_status nested_task(cst_context *context, void *user, const cst_fold_rows *rows) {
     const nested_job *job = user;
-    int32_t fold = (int32_t)task;
-    size_t classes = (size_t)job->view->classes;
-    cst_view in;
-    cst_view held;
+    const cst_training *inside = &rows->inside;
+    size_t classes = (size_t)rows->held.classes;
     cst_stages stages = {0};
-    int32_t *folds = NULL;
-    int32_t fold_count = 0;
-    int64_t *index = cst_alloc(context, (size_t)job->view->rows, sizeof *index);
-    const float **pointers = cst_alloc(context, (size_t)job->view->members, sizeof *pointers);
-    float *part = NULL;
-    cst_status status = index && pointers ? CST_OK : CST_ERROR_MEMORY;
+    const float **pointers = cst_alloc(context, (size_t)inside->view.members, sizeof *pointers);
+    float *part = cst_alloc(context, (size_t)rows->held.rows * classes, sizeof *part);
+    cst_status status = pointers && part ? CST_OK : CST_ERROR_MEMORY;
+    CST_TRY(cst_stages_run(context, &inside->view, inside->folds, inside->fold_count, job->settings,
+                           inside->flops, inside->latency, &stages));
     if (status == CST_OK) {
-        cst_view_split(job->view, job->folds, fold, index, &in, &held);
-        status = cst_folds_inside(context, &in, job->folds, job->view->rows, job->fold_count, fold,
-                                  job->settings->seed, &folds, &fold_count);
+        cst_view kept = cst_view_members(&rows->held, stages.kept, stages.kept_count, pointers);
+        status = cst_stack_predict(context, stages.fit.model, &kept, part);
     }
-    CST_TRY(cst_stages_run(context, &in, folds, fold_count, job->settings, job->flops, job->latency,
-                           &stages));
-    if (status == CST_OK) {
-        cst_view kept = cst_view_members(&held, stages.kept, stages.kept_count, pointers);
-        part = cst_alloc(context, (size_t)held.rows * classes, sizeof *part);
-        status =
-            part ? cst_stack_predict(context, stages.fit.model, &kept, part) : CST_ERROR_MEMORY;
-    }
-    const float *from = part;
-    for (int64_t i = 0; status == CST_OK && i < job->view->rows; i++) {
-        if (job->folds[i] != fold)
-            continue;
-        memcpy(job->out + (size_t)i * classes, from, classes * sizeof *from);
-        from += classes;
-    }
+    if (status == CST_OK)
+        cst_fold_scatter(job->source->folds, job->source->view.rows, rows->fold, classes, part,
+                         job->out);
     cst_stages_free(context, &stages);
     cst_free(context, part);
-    cst_free(context, folds);
-    cst_free(context, index);
     cst_free(context, pointers);
     return status;
 }
 
-cst_status cst_stages_nested(cst_context *context, const cst_view *view, const int32_t *folds,
-                             int32_t fold_count, const cst_settings *settings, const double *flops,
-                             const double *latency, float *out) {
-    nested_job job = {.view = view,
-                      .folds = folds,
-                      .fold_count = fold_count,
-                      .settings = settings,
-                      .flops = flops,
-                      .latency = latency,
-                      .out = out};
-    return cst_parallel_long(context, fold_count, nested_task, &job);
+cst_status cst_stages_nested(cst_context *context, const cst_training *source,
+                             const cst_settings *settings, float *out) {
+    nested_job job = {source, settings, out};
+    return cst_nested_run(context, source, settings->seed, nested_task, &job);
 }

@@ -7,6 +7,7 @@
 #define CST_PIPELINE_STAGES_H
 
 #include "pipeline/learners.h"
+#include "pipeline/training.h"
 
 typedef enum cst_reason {
     CST_REASON_KEPT = 0,
@@ -62,8 +63,7 @@ cst_status cst_stages_table(cst_context *context, const cst_view *view, const in
 
 /* Out-of-fold probabilities [view->rows][classes] of the whole procedure: it is run without each
  * fold and predicts that fold. */
-cst_status cst_stages_nested(cst_context *context, const cst_view *view, const int32_t *folds,
-                             int32_t fold_count, const cst_settings *settings, const double *flops,
-                             const double *latency, float *out);
+cst_status cst_stages_nested(cst_context *context, const cst_training *source,
+                             const cst_settings *settings, float *out);
 
 #endif

@@ -18,8 +18,7 @@ static cst_status nested_scores(cst_context *context, const cst_training *source
     cst_value_result held = {0};
     cst_status status =
         cst_value_result_make(context, source->view.rows, source->view.classes, &held);
-    CST_TRY(cst_value_stages_nested(context, &source->view, source->folds, source->fold_count,
-                                    settings, source->flops, source->latency, &held));
+    CST_TRY(cst_value_stages_nested(context, source, settings, &held));
     CST_TRY(cst_value_metrics_weighted(context, &held.values, source->view.targets,
                                        source->view.weights, average, each));
     cst_value_result_free(context, &held);

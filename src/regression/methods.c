@@ -270,8 +270,7 @@ static cst_status run_preset(cst_context *context, const cst_value_place *place,
     if (!pointers)
         status = CST_ERROR_MEMORY;
     if (status == CST_OK && !place->rows)
-        status = cst_value_stages_nested(context, &source->view, source->folds, source->fold_count,
-                                         settings, source->flops, source->latency, &out->result);
+        status = cst_value_stages_nested(context, source, settings, &out->result);
     else if (status == CST_OK) {
         cst_view view = cst_view_members(place->rows, stages.base.kept, kept, pointers);
         status = cst_value_result_predict(context, stages.base.fit.model, &view, &out->result);

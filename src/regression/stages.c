@@ -4,6 +4,8 @@
  */
 #include "regression/stages.h"
 
+#include "pipeline/nested.h"
+
 #include "pipeline/redundant.h"
 #include "pool/folds.h"
 #include "regression/drop.h"
@@ -282,75 +284,45 @@ cst_status cst_value_result_predict(cst_context *context, const cst_model *model
 /* ---- nested evaluation ---- */
 
 typedef struct nested_job {
-    const cst_view *view;
-    const int32_t *folds;
-    int32_t fold_count;
+    const cst_training *source;
     const cst_settings *settings;
-    const double *flops;
-    const double *latency;
     cst_value_result *out;
 } nested_job;
 
-/* A fold's results to the places of its rows. */
-static void put_fold(const nested_job *job, int32_t fold, const cst_value_result *part) {
-    size_t outputs = (size_t)job->view->classes;
-    size_t from = 0;
-    for (int64_t i = 0; i < job->view->rows; i++) {
-        if (job->folds[i] != fold)
-            continue;
-        size_t to = (size_t)i * outputs;
-        memcpy(job->out->mean + to, part->mean + from, outputs * sizeof(float));
-        memcpy(job->out->variance + to, part->variance + from, outputs * sizeof(float));
-        for (int l = 0; l < CST_COVERAGE_LEVELS; l++)
-            memcpy(job->out->half[l] + to, part->half[l] + from, outputs * sizeof(float));
-        from += outputs;
-    }
+static void put_part(const nested_job *job, int32_t fold, const float *from, float *to) {
+    const cst_view *view = &job->source->view;
+    cst_fold_scatter(job->source->folds, view->rows, fold, (size_t)view->classes, from, to);
 }
 
-static cst_status nested_task(cst_context *context, void *user, int64_t task) {
+static cst_status nested_task(cst_context *context, void *user, const cst_fold_rows *rows) {
     const nested_job *job = user;
-    int32_t fold = (int32_t)task;
-    int32_t fold_count = 0;
-    int32_t *folds = NULL;
-    cst_view in;
-    cst_view held;
+    const cst_training *inside = &rows->inside;
     cst_value_stages stages = {0};
     cst_value_result part = {0};
-    int64_t *index = cst_alloc(context, (size_t)job->view->rows, sizeof *index);
-    const float **pointers = cst_alloc(context, (size_t)job->view->members, sizeof *pointers);
-    cst_status status = index && pointers ? CST_OK : CST_ERROR_MEMORY;
+    const float **pointers = cst_alloc(context, (size_t)inside->view.members, sizeof *pointers);
+    cst_status status = pointers ? CST_OK : CST_ERROR_MEMORY;
+    CST_TRY(cst_value_stages_run(context, &inside->view, inside->folds, inside->fold_count,
+                                 job->settings, inside->flops, inside->latency, &stages));
+    CST_TRY(cst_value_result_make(context, rows->held.rows, rows->held.classes, &part));
     if (status == CST_OK) {
-        cst_view_split(job->view, job->folds, fold, index, &in, &held);
-        status = cst_folds_inside(context, &in, job->folds, job->view->rows, job->fold_count, fold,
-                                  job->settings->seed, &folds, &fold_count);
-    }
-    CST_TRY(cst_value_stages_run(context, &in, folds, fold_count, job->settings, job->flops,
-                                 job->latency, &stages));
-    CST_TRY(cst_value_result_make(context, held.rows, held.classes, &part));
-    if (status == CST_OK) {
-        cst_view kept = cst_view_members(&held, stages.base.kept, stages.base.kept_count, pointers);
+        cst_view kept =
+            cst_view_members(&rows->held, stages.base.kept, stages.base.kept_count, pointers);
         status = cst_value_result_predict(context, stages.base.fit.model, &kept, &part);
     }
-    if (status == CST_OK)
-        put_fold(job, fold, &part);
+    if (status == CST_OK) {
+        put_part(job, rows->fold, part.mean, job->out->mean);
+        put_part(job, rows->fold, part.variance, job->out->variance);
+        for (int l = 0; l < CST_COVERAGE_LEVELS; l++)
+            put_part(job, rows->fold, part.half[l], job->out->half[l]);
+    }
     cst_value_result_free(context, &part);
     cst_value_stages_free(context, &stages);
-    cst_free(context, folds);
-    cst_free(context, index);
     cst_free(context, pointers);
     return status;
 }
 
-cst_status cst_value_stages_nested(cst_context *context, const cst_view *view, const int32_t *folds,
-                                   int32_t fold_count, const cst_settings *settings,
-                                   const double *flops, const double *latency,
-                                   cst_value_result *out) {
-    nested_job job = {.view = view,
-                      .folds = folds,
-                      .fold_count = fold_count,
-                      .settings = settings,
-                      .flops = flops,
-                      .latency = latency,
-                      .out = out};
-    return cst_parallel_long(context, fold_count, nested_task, &job);
+cst_status cst_value_stages_nested(cst_context *context, const cst_training *source,
+                                   const cst_settings *settings, cst_value_result *out) {
+    nested_job job = {source, settings, out};
+    return cst_nested_run(context, source, settings->seed, nested_task, &job);
 }

@@ -46,9 +46,7 @@ cst_status cst_value_result_predict(cst_context *context, const cst_model *model
                                     const cst_view *view, cst_value_result *result);
 
 /* Every row predicted by the whole procedure run without its fold. */
-cst_status cst_value_stages_nested(cst_context *context, const cst_view *view, const int32_t *folds,
-                                   int32_t fold_count, const cst_settings *settings,
-                                   const double *flops, const double *latency,
-                                   cst_value_result *out);
+cst_status cst_value_stages_nested(cst_context *context, const cst_training *source,
+                                   const cst_settings *settings, cst_value_result *out);
 
 #endif

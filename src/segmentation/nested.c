@@ -4,6 +4,8 @@
  */
 #include "segmentation/nested.h"
 
+#include "pipeline/nested.h"
+
 #include <stdlib.h>
 
 cst_status cst_predict_by_method(cst_context *context, const void *fit, const cst_view *view,
@@ -124,17 +126,17 @@ typedef struct fold_job {
     cst_fold_fits *out;
 } fold_job;
 
-static cst_status fit_fold(cst_context *worker, void *user, int64_t task) {
+static cst_status fit_fold(cst_context *worker, void *user, const cst_fold_rows *rows) {
     const fold_job *job = user;
-    cst_method_fit *fit = &job->out->fits[task];
+    int32_t fold = rows->fold;
+    cst_method_fit *fit = &job->out->fits[fold];
     const cst_segment_settings *settings = job->nesting->settings;
     int32_t classes = job->source->view.classes;
-    int32_t fold = (int32_t)task;
     double *prior = cst_alloc(worker, 2 * (size_t)classes, sizeof *prior);
     if (!prior)
         return CST_ERROR_MEMORY;
-    cst_status status = cst_method_fit_without(worker, job->nesting->method, job->source, fold,
-                                               settings->seed, fit);
+    cst_status status =
+        cst_method_fit_run(worker, job->nesting->method, &rows->inside, settings->seed, fit);
     CST_TRY(cst_method_prefer_miou(worker, job->source, fold, fit));
     cst_fold_shares(job->out, classes, job->out->count, fold, fold, prior, prior + classes);
     CST_TRY(cst_method_prior_correct(worker, prior, prior + classes, settings, fit));
@@ -164,7 +166,7 @@ cst_status cst_fold_fits_make(cst_context *context, const cst_nesting *nesting,
                                   &nesting->method->settings, &table);
     cst_compact_attach(&shared.view, table);
     fold_job job = {nesting, &shared, out};
-    CST_TRY(cst_parallel_for(context, out->count, fit_fold, &job));
+    CST_TRY(cst_nested_run(context, &shared, nesting->settings->seed, fit_fold, &job));
     cst_logtable_unshare(context, table);
     for (size_t f = 0; status == CST_OK && f < folds; f++)
         out->places[f] = &out->fits[f];

@@ -47,7 +47,7 @@ def ordered(frame: Any, order: Optional[Sequence[Any]], where: str) -> Any:
     if len(set(names)) < len(names):
         raise InputError(f"{where}: two columns of the data frame are called '{next(n for n in names if names.count(n) > 1)}'")
     if set(names) != set(wanted):
-        raise MismatchError(f"{where}: has columns {names} where expected {wanted}")
+        raise MismatchError(f"{where}: has columns {names}, expected {wanted}")
     return frame.iloc[:, [names.index(name) for name in wanted]]
 
 

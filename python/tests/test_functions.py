@@ -362,7 +362,7 @@ class Errors(unittest.TestCase):
         self.raises([ValueError], "folds: row 0 is fold -1", preds, y, folds=np.full(len(y), -1))
         self.raises([corestack.MismatchError], "folds: has shape", preds, y, folds=[0, 1])
         self.raises([ValueError], "2 names, but", preds, y, classes=["a", "b"])
-        self.raises([ValueError], "it is 'probability' or 'logit'", preds, y, output="score")
+        self.raises([ValueError], "it must be 'probability' or 'logit'", preds, y, output="score")
 
     def test_options_and_files(self):
         self.raises([ValueError], "cka.threshold: '3' is not", self.preds, self.y, cka_threshold=3)

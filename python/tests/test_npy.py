@@ -160,7 +160,7 @@ class Reading(Folder):
         for name, rows in ((first, 240), (second, 239), (third, 240)):
             np.save(paths[name], preds[name][:rows])
         with mock.patch.object(_npy, "read", wraps=_npy.read) as read:
-            with self.assertRaisesRegex(corestack.MismatchError, rf"{second}: shape \(239, 3\) does not go with .* of {first}"):
+            with self.assertRaisesRegex(corestack.MismatchError, rf"{second}: shape \(239, 3\) does not match .* of {first}"):
                 corestack.fit(paths, y, **QUICK)
         self.assertEqual(read.call_count, 2)
 

@@ -15,8 +15,7 @@ cst_status cst_evaluate(cst_context *context, const float *probabilities, int64_
     CST_RESAMPLES(context, resamples);
     if (!probabilities || !labels || !report || rows < 1 || classes < 1)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_evaluate: probabilities, labels and a place for the report are "
-                        "needed");
+                        "cst_evaluate: probabilities, labels and report are required");
     cst_notices_clear(context);
     cst_view view = {
         .rows = rows, .classes = classes, .members = 1, .data = &probabilities, .labels = labels};

@@ -145,9 +145,9 @@ cst_status cst_class_seen(cst_context *context, const cst_evaluation *e, const c
             cst_notice_seen(context, split);
         else if (status == CST_OK && seen == CST_SEEN_SOME)
             cst_notice(context,
-                       "of %lld rows of split '%s' that were looked at, %lld have the label and "
-                       "the predictions of rows that the model was fitted on; where they are the "
-                       "same rows, these scores are optimistic",
+                       "of %lld rows of split '%s' that were checked, %lld have the label and the "
+                       "predictions of rows that the model was fitted on; if they are the same "
+                       "rows, these scores are optimistic",
                        (long long)match.looked_at, split, (long long)match.found);
         *any = *any || seen == CST_SEEN_ALL;
     }

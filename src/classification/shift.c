@@ -20,10 +20,9 @@ cst_status cst_shift_report(cst_context *context, const cst_shift *shift) {
     else if (targets->scored > 1)
         status = cst_shift_splits(context, shift);
     else if (shift->reference_errors)
-        status = cst_fail(context, CST_ERROR_ARGUMENT,
-                          "reference errors normalise those of a split with conditions, and '%s' "
-                          "has none",
-                          split);
+        status =
+            cst_fail(context, CST_ERROR_ARGUMENT,
+                     "reference errors are for splits with conditions, and '%s' has none", split);
     if (status == CST_OK && plain)
         status = cst_shift_classes(context, shift);
     if (status == CST_OK && plain && cst_pool_groups(shift->pool, split))

@@ -73,13 +73,13 @@ static cst_status limits(cst_context *context, const cst_shift *shift, int64_t *
     *tail = shift->tail_below > 0 ? shift->tail_below : CST_TAIL_BELOW;
     if (given && !cst_pool_training_counts(shift->pool))
         return cst_fail(context, CST_ERROR_INPUT,
-                        "head and tail classes are told by their training samples, and the "
-                        "manifest has no 'training_counts'");
+                        "head and tail classes are defined by the number of training samples, and "
+                        "the manifest has no 'training_counts'");
     if (*tail - 1 > *head)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "a class of %" PRId64 " training samples would be head (above %" PRId64
+                        "a class with %" PRId64 " training samples would be head (above %" PRId64
                         ") and tail (below %" PRId64
-                        "); give limits that no class can meet at once",
+                        "); choose limits that no class can satisfy both of",
                         *tail - 1, *head, *tail);
     return CST_OK;
 }
@@ -216,8 +216,8 @@ static void tell_small(cst_context *context, const group_list *g) {
     }
     if (small > 0)
         cst_notice(context,
-                   "%d of %d groups have fewer than %d rows (%s%s): the accuracy of the worst one "
-                   "may be chance",
+                   "%d of %d groups have fewer than %d rows (%s%s): the accuracy of the worst "
+                   "group may be due to chance",
                    (int)small, (int)g->count, FEW_ROWS, names, small > NAMED_GROUPS ? ", ..." : "");
 }
 

@@ -15,8 +15,8 @@ static cst_status add(cst_context *context, const cst_pool *pool, const char *sp
     for (int32_t t = 0; t < out->count; t++)
         if (strcmp(out->list[t].split, split) == 0)
             return cst_fail(context, CST_ERROR_ARGUMENT,
-                            "split '%.100s' is named twice among those that are scored, clean and "
-                            "out of distribution",
+                            "split '%.100s' is named twice among the scored, clean and "
+                            "out-of-distribution splits",
                             split);
     if (out->count == TARGETS_MAX)
         return cst_fail(context, CST_ERROR_LIMIT, "more than %d splits", TARGETS_MAX);
@@ -25,8 +25,8 @@ static cst_status add(cst_context *context, const cst_pool *pool, const char *sp
     int32_t conditions = cst_pool_conditions(pool, split);
     if (role != CST_TARGET_SCORED && conditions > 0)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "split '%.100s' holds %d conditions; one that is %s has none", split,
-                        (int)conditions,
+                        "split '%.100s' has %d conditions; a split that is %s must have none",
+                        split, (int)conditions,
                         role == CST_TARGET_CLEAN ? "clean" : "out of distribution");
     out->list[out->count++] = (cst_target){.split = split, .role = role, .conditions = conditions};
     out->scored += role == CST_TARGET_SCORED;
@@ -56,25 +56,24 @@ static cst_status check(cst_context *context, const cst_targets *targets, bool c
     for (int32_t t = 0; t < targets->scored; t++) {
         const cst_target *target = &targets->list[t];
         if (targets->scored > 1 && strcmp(target->split, "oof") == 0)
-            return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                            "split 'oof' is what is fitted on; score it alone");
+            return cst_fail(context, CST_ERROR_UNSUPPORTED, "fits use split 'oof'; score it alone");
         if (targets->scored > 1 && target->conditions > 0)
             return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                            "split '%.100s' holds %d conditions; score it alone", target->split,
+                            "split '%.100s' has %d conditions; score it alone", target->split,
                             (int)target->conditions);
     }
     if (ood && targets->scored > 1)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "rows out of distribution are told from those of one split; name one to "
-                        "be scored");
+                        "out-of-distribution rows are compared with those of one split; name a "
+                        "single split to score");
     if (ood && first->conditions > 0)
-        return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "split '%s' holds several conditions; tell split '%s' from one without",
-                        first->split, targets->list[targets->count - 1].split);
+        return cst_fail(
+            context, CST_ERROR_UNSUPPORTED,
+            "split '%s' has several conditions; compare split '%s' with a split without conditions",
+            first->split, targets->list[targets->count - 1].split);
     if (clean && first->conditions == 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "a clean split is what a split with conditions is compared with, and '%s' "
-                        "has none",
+                        "a clean split is for a split with conditions, and '%s' has none",
                         first->split);
     return CST_OK;
 }
@@ -97,8 +96,7 @@ cst_status cst_targets_make(cst_context *context, const cst_pool *pool, const ch
     clean = clean && *clean ? clean : NULL;
     if (status == CST_OK && clean && strcmp(clean, "oof") == 0)
         status = cst_fail(context, CST_ERROR_UNSUPPORTED,
-                          "split 'oof' is what is fitted on, so it is no clean split to compare "
-                          "with; name another");
+                          "fits use split 'oof', so it cannot be the clean split; name another");
     if (status == CST_OK && clean)
         status = add(context, pool, clean, CST_TARGET_CLEAN, out);
     if (status == CST_OK && ood)
@@ -130,8 +128,8 @@ cst_status cst_target_fill(cst_context *context, const cst_pool *pool, const int
     target->labels = target->counted.labels;
     if (!target->labels)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "split '%s' has no labels to score against; name it as the "
-                        "out-of-distribution split beside one with labels",
+                        "split '%s' has no labels to score against; name it with --ood, next to a "
+                        "split with labels",
                         target->split);
     return CST_OK;
 }
@@ -147,8 +145,8 @@ cst_status cst_targets_check_weights(cst_context *context, const cst_pool *pool,
         const cst_target *target = &targets->list[t];
         if (cst_pool_weights(pool, target->split) && (targets->count > 1 || target->conditions > 0))
             return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                            "split '%.100s' has row weights, and %s all rows alike: score it by "
-                            "itself, or leave the weights out",
+                            "split '%.100s' has row weights, but %s all rows equally: score it "
+                            "alone, or remove the weights",
                             target->split,
                             target->conditions > 0 ? "conditions count"
                                                    : "several splits together count");

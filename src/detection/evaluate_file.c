@@ -38,7 +38,7 @@ cst_status cst_evaluate_detections(cst_context *context, const char *detections,
     CST_RESAMPLES(context, resamples);
     if (!detections || !annotations || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_evaluate_detections: two paths and a place for the report are needed");
+                        "cst_evaluate_detections: two paths and the report are required");
     const cst_compare_options options = {.resamples = resamples, .seed = seed};
     state s = {0};
     s.files = &s.other;

@@ -15,18 +15,18 @@ static cst_status check_categories(cst_context *context, const cst_fusion *fusio
         const char *theirs = coco->category_name[c];
         if (fusion->category_id[c] != coco->category_id[c])
             return cst_fail(context, CST_ERROR_MISMATCH,
-                            "%s has category id %" PRId64 " where the model has %" PRId64
+                            "%s has category id %" PRId64 ", but the model has %" PRId64
                             "; both files need the same categories",
                             coco->path, coco->category_id[c], fusion->category_id[c]);
         if (ours && theirs && strcmp(ours, theirs) != 0)
             return cst_fail(context, CST_ERROR_MISMATCH,
-                            "%s calls category %" PRId64 " '%.60s', and the model '%.60s'; both "
-                            "need the same categories",
+                            "%s calls category %" PRId64
+                            " '%.60s', but the model '%.60s'; both need the same categories",
                             coco->path, coco->category_id[c], theirs, ours);
     }
     if (fusion->categories != coco->categories)
         return cst_fail(context, CST_ERROR_MISMATCH,
-                        "%s has %" PRId32 " categories and the model %" PRId32, coco->path,
+                        "%s has %" PRId32 " categories, but the model has %" PRId32, coco->path,
                         coco->categories, fusion->categories);
     return CST_OK;
 }
@@ -103,12 +103,11 @@ cst_status cst_model_predict_detections(cst_context *context, const cst_model *m
     CST_CHECK(context, pool, POOL, "pool");
     if (!model || !pool || !split || !path)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_predict_detections: a model, a pool, a split and a path are "
-                        "needed");
+                        "cst_model_predict_detections: model, pool, split and path are required");
     if (!model->fusion || cst_pool_task(pool) != CST_TASK_DETECTION)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "the model was fitted for %s, and the pool's task is %s; detections need a "
-                        "model and a pool of detection",
+                        "the model was fitted for %s, but the task of the pool is %s; detections "
+                        "need a model and a pool for detection",
                         cst_task_name(model->task), cst_task_name(cst_pool_task(pool)));
     cst_box_split files;
     cst_coco_boxes *boxes = NULL;

@@ -76,7 +76,7 @@ static cst_status open_annotations(cst_context *context, const cst_pool *pool, c
                      : cst_coco_read_images(context, out, path, pool->zip_limit));
     if (status == CST_OK && m->classes > 0 && m->classes != (*out)->categories)
         status = cst_fail(context, CST_ERROR_MISMATCH,
-                          "%s: 'classes' says %d, and %s has %d categories; leave 'classes' out",
+                          "%s: 'classes' is %d, but %s has %d categories; remove 'classes'",
                           m->path, (int)m->classes, path, (int)(*out)->categories);
     return status;
 }

@@ -21,8 +21,8 @@ static cst_status check_images(cst_context *context, const cst_box_training *t, 
     if (images >= folds)
         return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
-                    "%s: split '%s' has %lld images with boxes to learn from, and %d folds need "
-                    "one each; set folds.count to fewer or fit on more images",
+                    "%s: split '%s' has %lld images with boxes to learn from, but each of %d folds "
+                    "needs one; reduce folds.count or fit on more images",
                     t->split->coco->path, t->name, (long long)images, (int)folds);
 }
 
@@ -95,8 +95,8 @@ static cst_status make_targets(cst_context *context, cst_box_training *t) {
     }
     if (status == CST_OK && (right == 0 || right == used))
         return cst_fail(context, CST_ERROR_INPUT,
-                        "split '%s': of %lld clusters of boxes %lld match a true box; a stack is "
-                        "fitted where some do and some do not",
+                        "split '%s': of %lld clusters of boxes %lld match a true box; a fit needs "
+                        "both clusters that match and clusters that do not",
                         t->name, (long long)used, (long long)right);
     t->source.view = cst_box_rows_view(&t->rows);
     t->source.view.rows = used;

@@ -27,7 +27,7 @@ static cst_status make_stage(cst_context *context, const cst_evaluation *e, int 
     const char *settings[SETTINGS_MAX];
     int32_t count = 0;
     if (options->setting_count > SETTINGS_MAX - STAGES * SETTINGS_PER_STAGE)
-        return cst_fail(context, CST_ERROR_LIMIT, "%d settings are too many",
+        return cst_fail(context, CST_ERROR_LIMIT, "too many settings (%d)",
                         (int)options->setting_count);
     for (int s = 0; s <= stage; s++)
         for (int i = 0; i < SETTINGS_PER_STAGE && STAGE[s].settings[i]; i++)

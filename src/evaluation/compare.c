@@ -94,7 +94,7 @@ static cst_status find_reference(cst_context *context, comparison *c) {
     c->reference = find_method(c, given ? given : "default");
     if (c->reference < 0 && given)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "the reference '%.60s' is not among the methods compared", given);
+                        "the reference '%.60s' is not one of the compared methods", given);
     c->reference = c->reference < 0 ? 0 : c->reference;
     return CST_OK;
 }

@@ -25,8 +25,8 @@ cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cs
     cst_status status = CST_OK;
     if (options->predicted && !ops->tell)
         status = cst_fail(context, CST_ERROR_UNSUPPORTED,
-                          "a comparison of a %s pool does not keep the predictions of every "
-                          "method; fit, then predict",
+                          "a comparison of a %s pool does not provide the predictions of the "
+                          "methods; fit, then predict",
                           cst_task_name(ops->task));
     CST_TRY(ops->open(context, out));
     out->seconds_read = cst_seconds() - start;
@@ -47,7 +47,7 @@ cst_status cst_entry_make(cst_context *context, const cst_evaluation *e, const c
                           const char *const *settings, int32_t count, cst_entry *out) {
     *out = (cst_entry){.mix = CST_MIX_OTHER, .kappa = NAN, .flops_rel = NAN};
     if (strlen(name) >= sizeof out->name)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "there is no method '%.60s...'", name);
+        return cst_fail(context, CST_ERROR_ARGUMENT, "unknown method '%.60s...'", name);
     (void)cst_snprintf(out->name, sizeof out->name, "%s", name);
     for (int s = 0; s < CST_TASK_SCORES_MAX; s++)
         out->scores[s] = NAN;
@@ -57,8 +57,8 @@ cst_status cst_entry_make(cst_context *context, const cst_evaluation *e, const c
 cst_status cst_entry_check(cst_context *context, const cst_evaluation *e, const cst_entry *entry) {
     if (!e->ops->applies(e, entry))
         return cst_fail(context, CST_ERROR_INPUT,
-                        "needs members that the manifest tags for it (key 'ensemble'), of deep "
-                        "ensembles and snapshots two; this pool has too few");
+                        "needs members with its tag in the manifest (key 'ensemble'), at least two "
+                        "for deep ensembles and snapshots; this pool has too few");
     return entry->preset ? e->ops->check(context, e, entry) : CST_OK;
 }
 
@@ -320,8 +320,8 @@ void cst_put_condition(cst_report *report, json_t *object, const cst_pool *pool,
 
 void cst_notice_seen(cst_context *context, const char *split) {
     cst_notice(context,
-               "the model was fitted on the rows of split '%s': these scores are optimistic; score "
-               "a split that it has not seen, or take the nested scores that fit reports",
+               "the model was fitted on the rows of split '%s', so these scores are optimistic; "
+               "score a split that it has not seen, or use the nested scores in the report of fit",
                split);
 }
 

@@ -46,8 +46,8 @@ static cst_status unknown(cst_context *context, const char *name) {
                            cst_method_name(i));
     }
     return cst_fail(context, CST_ERROR_ARGUMENT,
-                    "there is no method '%.60s'; methods are %s, each (but autogluon) with "
-                    "+temperature, +vector, +isotonic or +platt behind it",
+                    "unknown method '%.60s'; the methods are %s, each (except autogluon) with "
+                    "+temperature, +vector, +isotonic or +platt if wanted",
                     name, list);
 }
 
@@ -115,8 +115,8 @@ cst_status cst_method_parse(cst_context *context, const char *text, uint64_t see
         *plus = '\0';
         if (strcmp(base, AUTOGLUON) == 0)
             return cst_fail(context, CST_ERROR_ARGUMENT,
-                            "autogluon is greedy+temperature, one map already; greedy+%.20s puts "
-                            "another behind greedy",
+                            "autogluon is greedy+temperature and already has a calibration map; "
+                            "use greedy+%.20s for another",
                             plus + 1);
         out->calibrator = cst_calibrator_find(plus + 1);
         if (out->calibrator == CST_CALIBRATOR_NONE)

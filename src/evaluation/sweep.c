@@ -43,7 +43,7 @@ static cst_status make_method(cst_context *context, const sweep *s, const char *
     int32_t count = 0;
     *out = (cst_entry){0};
     if (s->options->setting_count >= SETTINGS_MAX)
-        return cst_fail(context, CST_ERROR_LIMIT, "%d settings are too many",
+        return cst_fail(context, CST_ERROR_LIMIT, "too many settings (%d)",
                         (int)s->options->setting_count);
     for (int32_t i = 0; i < s->options->setting_count; i++)
         settings[count++] = s->options->settings[i];
@@ -56,7 +56,7 @@ static cst_status make_method(cst_context *context, const sweep *s, const char *
     cst_status status = cst_entry_make(context, &s->e, name, settings, count, out);
     if (status == CST_OK && !s->sizes && !out->preset)
         status = cst_fail(context, CST_ERROR_ARGUMENT,
-                          "method %s takes no options; sweep %s over presets (prototype, paper, "
+                          "method %s has no options; sweep %s over presets (prototype, paper, "
                           "default), or pool.size over any method",
                           name, s->sweep->key);
     return status;
@@ -95,8 +95,8 @@ static cst_status size_of(cst_context *context, const sweep *s, const char *valu
     long parsed = digits ? strtol(value, NULL, 10) : 0;
     if (parsed < 1 || parsed > all)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "pool.size '%.40s' is not a whole number from 1 to %d, the members of the "
-                        "pool",
+                        "pool.size '%.40s' is not a whole number from 1 to %d, the number of "
+                        "members of the pool",
                         value, (int)all);
     *size = (int32_t)parsed;
     return CST_OK;
@@ -223,7 +223,7 @@ static cst_status check_sweep(cst_context *context, const sweep *s) {
     for (size_t i = 0; i < sizeof NOT_SWEPT / sizeof NOT_SWEPT[0]; i++)
         if (strcmp(s->sweep->key, NOT_SWEPT[i]) == 0)
             return cst_fail(context, CST_ERROR_ARGUMENT,
-                            "%s does not change a method, so there is nothing to sweep; run the "
+                            "%s does not change a method, so a sweep over it is pointless; run the "
                             "command once for each value",
                             NOT_SWEPT[i]);
     return CST_OK;
@@ -284,7 +284,7 @@ static bool of_evaluation(const char *key) {
 static cst_status reopen(cst_context *context, sweep *s, const char *value) {
     if (strcmp(s->sweep->key, FOLDS) == 0 && cst_pool_folds(s->pool, "oof"))
         return cst_fail(context, CST_ERROR_INPUT,
-                        "split 'oof' has folds of its own, so %s changes nothing", FOLDS);
+                        "split 'oof' has its own folds, so %s has no effect", FOLDS);
     s->reopened = *s->options;
     for (int32_t i = 0; i < s->options->setting_count; i++)
         s->settings[i] = s->options->settings[i];

@@ -33,14 +33,14 @@ cst_status cst_balance_check(cst_context *context, const cst_settings *settings)
     if (settings->balance <= 0)
         return CST_OK;
     if (settings->learners != 1U << CST_LEARNER_LOGLINEAR)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "fit.balance weighs the rows of the log-linear pool and of selection, and "
-                        "has no meaning for the linear meta-learners: set "
-                        "meta.learners=log-linear, or fit.balance=0");
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "fit.balance weights the rows of the log-linear pool and of selection, and has no "
+            "effect on linear meta-learners: set meta.learners=log-linear, or fit.balance=0");
     if (settings->drop)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "fit.balance and refit.drop do not go together: removals are judged on "
-                        "rows that all count alike; set refit.drop=false, or fit.balance=0");
+                        "fit.balance and refit.drop cannot be combined: removals are judged on "
+                        "unweighted rows; set refit.drop=false, or fit.balance=0");
     return CST_OK;
 }
 

@@ -101,7 +101,7 @@ static void refit_sentence(const cst_stages *s, int32_t k, const char *loss, cha
     int32_t others = s->refit_together[k] - 1;
     char with[64] = "";
     if (others > 0)
-        (void)cst_snprintf(with, sizeof with, " and %d other%s of little weight", (int)others,
+        (void)cst_snprintf(with, sizeof with, " and %d other%s with small weights", (int)others,
                            others == 1 ? "" : "s");
     (void)cst_snprintf(
         text, size,
@@ -118,20 +118,21 @@ static void dropped_sentence(const cst_fit_facts *facts, int32_t k, char *text, 
         facts->settings->measure == CST_MEASURE_CKA ? "CKA" : "Pearson correlation";
     switch (s->reason[k]) {
     case CST_REASON_REDUNDANT:
-        (void)cst_snprintf(text, size, "says what %s says better (%s %.4f, threshold %.4f)", to,
+        (void)cst_snprintf(text, size, "is redundant with %s (%s %.4f, threshold %.4f)", to,
                            measure, s->closest_value[k], s->threshold);
         break;
     case CST_REASON_CONSTANT:
         (void)cst_snprintf(text, size, "gives every sample the same prediction");
         break;
     case CST_REASON_CAP:
-        (void)cst_snprintf(text, size,
-                           "over the cap on members, FLOPs or latency; closest kept: %s (%s %.4f)",
-                           to, measure, s->closest_value[k]);
+        (void)cst_snprintf(
+            text, size,
+            "exceeds the limit on members, FLOPs or latency; closest kept: %s (%s %.4f)", to,
+            measure, s->closest_value[k]);
         break;
     case CST_REASON_SELECTION:
         (void)cst_snprintf(
-            text, size, "the %s pool of %d members does without it; closest kept: %s (%s %.4f)",
+            text, size, "not needed by the %s pool of %d members; closest kept: %s (%s %.4f)",
             values ? "linear" : "log-linear", (int)s->kept_count, to, measure, s->closest_value[k]);
         break;
     case CST_REASON_REFIT:

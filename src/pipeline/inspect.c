@@ -134,16 +134,15 @@ static cst_status put_problems(cst_context *context, cst_report *report, const c
     for (int32_t k = 0; k < source->view.members; k++) {
         if (1 - members[k].top1 >= guess) {
             (void)cst_snprintf(text, sizeof text,
-                               "member '%s' is no better than always naming the largest class",
+                               "member '%s' is no better than always predicting the largest class",
                                cst_pool_member_name(pool, k));
             cst_report_add_string(report, problems, text);
         }
         if (members[k].nll > log((double)classes)) {
-            (void)cst_snprintf(
-                text, sizeof text,
-                "member '%s' has a higher NLL (%.3f) than the uniform distribution (%.3f): it "
-                "gives hard zeros or is overconfident",
-                cst_pool_member_name(pool, k), members[k].nll, log((double)classes));
+            (void)cst_snprintf(text, sizeof text,
+                               "member '%s' has a higher NLL (%.3f) than the uniform distribution "
+                               "(%.3f): it has probabilities of exactly zero or is overconfident",
+                               cst_pool_member_name(pool, k), members[k].nll, log((double)classes));
             cst_report_add_string(report, problems, text);
         }
     }

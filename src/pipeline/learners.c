@@ -407,7 +407,7 @@ static void leave_out_empty(cst_context *context, const cst_model *model, int32_
             continue;
         nll[m] = INFINITY;
         cst_notice(context,
-                   "the penalty leaves the %s no coefficient; it takes no part in the blend",
+                   "the penalty removes every coefficient of the %s; it is left out of the blend",
                    cst_learner_name(model->learner[m].kind));
     }
 }

@@ -63,8 +63,8 @@ cst_status cst_remove_groups(cst_context *context, const cst_removal *removal) {
     cst_status status = reliance && order ? CST_OK : CST_ERROR_MEMORY;
     if (status == CST_OK)
         cst_notice(context,
-                   "refit.drop tries to remove the %d members in groups, those of least weight "
-                   "first; up to %d it tries each alone",
+                   "refit.drop tries to remove the %d members in groups, starting with the "
+                   "smallest weights; with up to %d members it tries each one",
                    (int)all, (int)CST_DROP_SINGLY);
     while (status == CST_OK && size >= least && *removal->kept_count > CST_DROP_SINGLY) {
         int32_t count = *removal->kept_count;

@@ -93,8 +93,8 @@ static void tell_cap(cst_context *context, const cst_settings *settings,
     if (at_cap && step->against_all > settings->selection.tolerance * all)
         cst_notice(
             context,
-            "the caps allow %d of %d members, and their held-out NLL is %.1f%% above that of "
-            "all: raise keep.fraction, keep.max or a budget where more members may run",
+            "the limits allow %d of %d members, and their held-out NLL is %.1f%% above that of all "
+            "members: raise keep.fraction, keep.max or a cost limit if more members may run",
             (int)step->size, (int)members, 100 * step->against_all / all);
 }
 
@@ -438,8 +438,8 @@ static cst_status drop_on_sample(cst_context *context, const cst_view *view, con
     row_sample sample = {0};
     cst_meta_fit fit = {0};
     cst_notice(context,
-               "refit.drop judges removals on %lld of the %lld rows, drawn by the seed, in one "
-               "pass; what is kept is fitted on all",
+               "refit.drop judges removals on %lld of the %lld rows, drawn with the seed, in one "
+               "pass; the kept members are fitted on all rows",
                (long long)count, (long long)view->rows);
     cst_mute(context, true);
     cst_status status = draw_sample(context, view, folds, settings->seed, count, &sample);
@@ -553,9 +553,9 @@ cst_status cst_stages_run(cst_context *context, const cst_view *view, const int3
     *out = (cst_stages){0};
     if (settings->loglinear.nonnegative && !settings->select &&
         !(settings->learners & (1U << CST_LEARNER_LOGLINEAR)))
-        cst_notice(context, "loglinear.nonnegative=true has no effect: there is neither selection "
-                            "nor a log-linear pool, and weights of linear meta-learners may be "
-                            "negative");
+        cst_notice(context,
+                   "loglinear.nonnegative=true has no effect: there is neither selection nor a "
+                   "log-linear pool, and the weights of linear meta-learners may be negative");
     cst_status status = cst_balance(context, &even, settings, &balanced, &weights);
     CST_TRY(run_stages(context, &even, folds, fold_count, &balanced, flops, latency, out));
     cst_free(context, weights);

@@ -44,14 +44,13 @@ cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *s
     bool values = cst_pool_task(pool) == CST_TASK_REGRESSION;
     if (values ? !cst_pool_targets(pool, split) : !cst_pool_labels(pool, split))
         return cst_fail(context, CST_ERROR_INPUT,
-                        "split '%s' has no %s; a stack is fitted on rows whose %s is known", split,
+                        "split '%s' has no %s; a stack is fitted on rows with a known %s", split,
                         values ? "targets" : "labels", values ? "target" : "class");
     if (cst_pool_conditions(pool, split) > 0)
-        return cst_fail(
-            context, CST_ERROR_INPUT,
-            "split '%s' holds several conditions of the same samples; fit on a split without "
-            "conditions",
-            split);
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "split '%s' has several conditions of the same samples; fit on a split "
+                        "without conditions",
+                        split);
     size_t members = (size_t)cst_pool_members(pool);
     status = cst_counted_open(context, pool, split, NULL, 0, &out->counted);
     if (status != CST_OK)
@@ -87,7 +86,7 @@ static cst_status check_cost(cst_context *context, const cst_pool *pool, const d
         if (isnan(cost[k]))
             return cst_fail(context, CST_ERROR_INPUT,
                             "member '%.100s' has no %s, which %s needs for every member; add it to "
-                            "the manifest or leave the budget out",
+                            "the manifest or remove the limit",
                             cst_pool_member_name(pool, k), key, option);
     return CST_OK;
 }

@@ -59,18 +59,19 @@ static cst_status check_output(cst_context *context, const char *where, double m
     if (refuse && far)
         return cst_fail(context, CST_ERROR_INPUT,
                         "%s: the standard deviation of the targets is %.3g, outside 1e-15 to 1e15: "
-                        "give targets and predictions in another unit",
+                        "use another unit for targets and predictions",
                         where, deviation);
     if (refuse && ratio < REFUSE_BELOW)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: the targets vary by %.3g around %.9g, which predictions in float32 "
-                        "do not resolve: subtract a constant from targets and predictions",
+                        "%s: the targets vary by %.3g around %.9g, too little for predictions in "
+                        "float32: subtract a constant from targets and predictions",
                         where, deviation, mean);
     if (!far && ratio < NOTICE_BELOW)
-        cst_notice(context,
-                   "%s: the targets vary by %.3g around %.9g, and predictions are kept as float32 "
-                   "with steps of %.2g there: subtract a constant from targets and predictions",
-                   where, deviation, mean, ldexp(1, ilogb(mean) - 23));
+        cst_notice(
+            context,
+            "%s: the targets vary by %.3g around %.9g, but predictions are stored as float32 with "
+            "steps of %.2g there: subtract a constant from targets and predictions",
+            where, deviation, mean, ldexp(1, ilogb(mean) - 23));
     return CST_OK;
 }
 
@@ -107,8 +108,8 @@ cst_status cst_value_check_folds(cst_context *context, const char *split, const 
             inside += folds[i] == f;
         if (rows - inside < 2)
             return cst_fail(context, CST_ERROR_INPUT,
-                            "split '%.60s': fold %d holds %lld of the %lld rows, and the %lld left "
-                            "without it are too few to fit on: make folds of about the same size",
+                            "split '%.60s': fold %d has %lld of the %lld rows, and the other %lld "
+                            "are too few to fit on: make folds of similar size",
                             split, (int)f, (long long)inside, (long long)rows,
                             (long long)(rows - inside));
     }
@@ -143,8 +144,8 @@ cst_status cst_value_check_options(cst_context *context, const cst_options *opti
             (void)cst_snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", key);
     }
     if (status == CST_OK && list[0])
-        cst_notice(context, "a regression makes no use of %s%s", list,
-                   strstr(list, "loglinear.") ? "; its linear pool goes by linear_pool.*" : "");
+        cst_notice(context, "regression does not use %s%s", list,
+                   strstr(list, "loglinear.") ? "; its linear pool uses linear_pool.*" : "");
     cst_options_free(context, preset);
     return status;
 }

@@ -129,7 +129,7 @@ static cst_status open_model_rows(cst_context *context, const cst_model *model, 
 cst_status cst_value_open_model(cst_context *context, cst_evaluation *e, const cst_model *model) {
     if (!model->values)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "the model holds no variances, so it was not made by corestack fit");
+                        "the model has no variances, so it was not created by corestack fit");
     state *s = cst_alloc(context, 1, sizeof *s);
     if (!s)
         return CST_ERROR_MEMORY;

@@ -46,8 +46,9 @@ static cst_status unknown(cst_context *context, const char *text) {
     }
     bool known = strchr(text, '+') || cst_method_describe(text);
     return cst_fail(context, known ? CST_ERROR_UNSUPPORTED : CST_ERROR_ARGUMENT,
-                    known ? "method '%.60s' is for classification; those for a regression are %s"
-                          : "there is no method '%.60s'; those for a regression are %s",
+                    known
+                        ? "method '%.60s' is for classification; the methods for regression are %s"
+                        : "unknown method '%.60s'; the methods for regression are %s",
                     text, list);
 }
 
@@ -212,7 +213,7 @@ static cst_status apply_block(cst_context *context, void *user, int64_t index) {
 static void describe_group(const linear_fit *fit, const cst_member_ensemble *tags, char *detail,
                            size_t room) {
     if (fit->tagged.size > 0 && fit->differs)
-        (void)cst_snprintf(detail, room, "not of one group for all outputs; %d candidates",
+        (void)cst_snprintf(detail, room, "not from one group for all outputs; %d candidates",
                            (int)fit->tagged.groups);
     else if (fit->tagged.size > 0)
         cst_tagged_describe(tags, &fit->tagged, detail, room);

@@ -90,7 +90,7 @@ cst_status cst_value_moments(cst_context *context, const cst_view *view, const c
     memset(out, 0, outputs * sizeof *out);
     if (!cst_size_mul(width * width, (size_t)fold_count, &each) ||
         !cst_size_mul(each, outputs, &total))
-        return cst_fail(context, CST_ERROR_LIMIT, "moments of %d columns are too many",
+        return cst_fail(context, CST_ERROR_LIMIT, "moments of %d columns: too many",
                         (int)job.columns);
     double *sums = cst_alloc(context, total, sizeof *sums);
     cst_status status = sums ? CST_OK : CST_ERROR_MEMORY;

@@ -13,11 +13,11 @@
 static cst_status need_values(cst_context *context, const cst_model *model) {
     if (cst_model_task(model) != CST_TASK_REGRESSION)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "the model was fitted for %s; variances are those of a regression",
+                        "the model was fitted for %s; variances are for regression",
                         cst_task_name(cst_model_task(model)));
     if (!model->values)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "the model holds no variances; fit it again with this version");
+                        "the model has no variances; fit it again with this version");
     return CST_OK;
 }
 
@@ -28,8 +28,7 @@ cst_status cst_model_predict_values(cst_context *context, const cst_model *model
     CST_CHECK(context, model, MODEL, "model");
     if (!model || (rows > 0 && !variance))
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_predict_values: a model and places for means and variances are "
-                        "needed");
+                        "cst_model_predict_values: model, means and variances are required");
     cst_status status = need_values(context, model);
     if (status == CST_OK) /* checks its arguments and the values */
         status = cst_model_predict(context, model, predictions, rows, mean);
@@ -50,9 +49,9 @@ cst_status cst_model_predict_values_pool(cst_context *context, const cst_model *
     CST_CHECK(context, model, MODEL, "model");
     CST_CHECK(context, pool, POOL, "pool");
     if (!model || !pool || !split || !mean || !variance || !rows)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_predict_values_pool: a model, a pool, a split and places for "
-                        "the results are needed");
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "cst_model_predict_values_pool: model, pool, split and outputs are required");
     *rows = 0;
     cst_view view = {0};
     const float **pointers = NULL;
@@ -89,8 +88,7 @@ cst_status cst_model_intervals(cst_context *context, const cst_model *model, dou
     CST_CHECK(context, model, MODEL, "model");
     if (!model || rows < 0 || (rows > 0 && (!mean || !variance || !lower || !upper)))
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_model_intervals: a model, means, variances and places for both ends "
-                        "are needed");
+                        "cst_model_intervals: model, means, variances and both ends are required");
     if (!(level > 0 && level < 1))
         return cst_fail(context, CST_ERROR_ARGUMENT, "level %g of an interval is not in (0, 1)",
                         level);
@@ -106,8 +104,8 @@ cst_status cst_model_intervals(cst_context *context, const cst_model *model, dou
             upper[at] = (float)((double)mean[at] + half);
             if (!isfinite(lower[at]) || !isfinite(upper[at]))
                 status = cst_fail(context, CST_ERROR_INPUT,
-                                  "row %zu, output %zu: a mean of %g and a variance of %g have no "
-                                  "interval whose ends a float32 holds",
+                                  "row %zu, output %zu: the interval of a mean of %g and a "
+                                  "variance of %g is too large for float32",
                                   i, d, (double)mean[at], (double)variance[at]);
         }
     }

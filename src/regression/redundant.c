@@ -50,10 +50,11 @@ static cst_status check_members(cst_context *context, const cst_moments *moments
             double error =
                 (sum[j * width + j] - 2 * sum[j * width + k] + sum[k * width + k]) / n / variance;
             if (error > MAX_DEVIATIONS * MAX_DEVIATIONS)
-                status = cst_fail(context, CST_ERROR_INPUT,
-                                  "output %d: member %zu (counting from 0) is off by %.3g standard "
-                                  "deviations of the targets: give its predictions in their unit",
-                                  (int)d, j, sqrt(error));
+                status = cst_fail(
+                    context, CST_ERROR_INPUT,
+                    "output %d: member %zu (counting from 0) is off by %.3g standard deviations of "
+                    "the targets: are its predictions in the unit of the targets?",
+                    (int)d, j, sqrt(error));
         }
     }
     cst_free(context, sum);

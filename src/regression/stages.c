@@ -33,12 +33,11 @@ static void tell_cap(cst_context *context, const cst_settings *settings,
     double all = selection->path[selection->members - 1].loss;
     bool at_cap = step->size < selection->members && !selection->path[step->size].allowed;
     if (at_cap && step->against_all > settings->selection.tolerance * all)
-        cst_notice(
-            context,
-            "the caps allow %d of %d members, and their held-out squared error is %.1f%% "
-            "above that of all: raise keep.fraction, keep.max or a budget where more members "
-            "may run",
-            (int)step->size, (int)members, 100 * step->against_all / all);
+        cst_notice(context,
+                   "the limits allow %d of %d members, and their held-out squared error is %.1f%% "
+                   "above that of all members: raise keep.fraction, keep.max or a cost limit if "
+                   "more members may run",
+                   (int)step->size, (int)members, 100 * step->against_all / all);
 }
 
 static cst_status select_members(cst_context *context, const cst_view *view,
@@ -273,8 +272,8 @@ cst_status cst_value_result_predict(cst_context *context, const cst_model *model
                 if (!isfinite(result->half[l][e]))
                     status =
                         cst_fail(context, CST_ERROR_INPUT,
-                                 "row %lld, output %d: no float32 holds the width of the "
-                                 "interval of a variance of %g",
+                                 "row %lld, output %d: the width of the interval for a variance of "
+                                 "%g is too large for float32",
                                  (long long)e / view->classes, (int)d, (double)result->variance[e]);
             }
         }

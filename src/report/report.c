@@ -230,11 +230,11 @@ cst_status cst_report_new(cst_context *context, const char *command, cst_report 
     CST_ENTER(context);
     if (!out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_report_new: a command and a place for the report are needed");
+                        "cst_report_new: command and report are required");
     for (size_t kind = 0; command && kind < sizeof KINDS / sizeof KINDS[0]; kind++)
         if (strcmp(KINDS[kind], command) == 0)
             return cst_why(context, cst_report_create(context, (cst_report_kind)kind, out));
-    return cst_fail(context, CST_ERROR_ARGUMENT, "cst_report_new: there is no command '%s'",
+    return cst_fail(context, CST_ERROR_ARGUMENT, "cst_report_new: unknown command '%s'",
                     command ? command : "");
 }
 
@@ -249,7 +249,7 @@ static cst_status end_setter(cst_context *context, cst_report *report, bool fail
 static cst_status check_setter(cst_context *context, const cst_report *report, const char *key) {
     if (report && key)
         return CST_OK;
-    return cst_fail(context, CST_ERROR_ARGUMENT, "setting a key of a report: no %s was given",
+    return cst_fail(context, CST_ERROR_ARGUMENT, "setting a key of a report: the %s is required",
                     report ? "key" : "report");
 }
 
@@ -358,7 +358,7 @@ cst_status cst_report_json(cst_context *context, const cst_report *report, char 
     CST_CHECK(context, report, REPORT, "report");
     if (!report || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_report_json: a report and a place for the text are needed");
+                        "cst_report_json: report and text are required");
     char *text = dump(report->root, JSON_INDENT(2));
     if (!text)
         return cst_fail(context, CST_ERROR_MEMORY, "out of memory while writing the report");

@@ -89,7 +89,7 @@ static void note_column(csv_table *table, const char *name, const json_t *value)
             table->count < COLUMNS_MAX
                 ? CST_ERROR_MEMORY
                 : cst_fail(table->page->text.context, CST_ERROR_LIMIT,
-                           "a table has at most %d columns; take the JSON", (int)COLUMNS_MAX);
+                           "a table can have at most %d columns; use the JSON", (int)COLUMNS_MAX);
         return;
     }
     memmove(table->names + table->place + 1, table->names + table->place,

@@ -36,7 +36,7 @@ static cst_status render_text(cst_context *context, const cst_report *report, in
                               char **out) {
     if (!report || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "showing a report as text: a report and a place for the text are needed");
+                        "rendering a report as text: report and text are required");
     cst_page page = {.text = {.context = context}, .color = color != 0};
     cst_page_print(&page, "%s", ""); /* an empty page is an empty string */
     RENDERERS[report->kind](&page, report->root, full);
@@ -60,8 +60,7 @@ static cst_status render_rows(cst_context *context, const cst_report *report,
                               cst_rows_renderer *print, char **out) {
     if (!report || !out)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "showing a report as a table: a report and a place for the text are "
-                        "needed");
+                        "rendering a report as a table: report and text are required");
     cst_page page = {.text = {.context = context}};
     json_t *rows = cst_document_rows(report->root);
     if (!rows)
@@ -70,7 +69,7 @@ static cst_status render_rows(cst_context *context, const cst_report *report,
         print(&page, report->root, rows);
     else
         page.text.status = cst_fail(context, CST_ERROR_ARGUMENT,
-                                    "showing a table: this report has no rows of methods");
+                                    "rendering a table: this report has no rows of methods");
     json_decref(rows);
     return finish(&page, out);
 }

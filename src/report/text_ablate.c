@@ -13,7 +13,7 @@ static void print_table(cst_page *page, const json_t *root, const json_t *rows) 
     cst_text_table_add_costs(&table, true);
     cst_text_table_print(&table);
     cst_text_legend(page, root);
-    cst_page_print(page, "  kappa: condition number of the members kept. FLOPs: relative to "
+    cst_page_print(page, "  kappa: condition number of the kept members. FLOPs: relative to "
                          "running every member.\n");
 }
 
@@ -24,7 +24,7 @@ static void print_differences(cst_page *page, const json_t *root, const json_t *
         any |= json_object_size(json_object_get(json_array_get(rows, i), "difference")) > 0;
     if (!any)
         return;
-    cst_page_heading(page, "Difference to the row before");
+    cst_page_heading(page, "Difference from the row before");
     cst_text_table_add(&table, &STAGE, 1);
     cst_text_table_add_scores(&table, CST_COLUMN_DIFFERENCE, CST_COLUMN_EXCLUDES, 'i');
     cst_text_table_print(&table);

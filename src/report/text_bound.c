@@ -34,11 +34,11 @@ static void print_errors(cst_page *page, const json_t *root) {
     cst_page_numbers(page, 4, "at most #", cst_json_number(holdout, "bound"));
     cst_page_print(page, ": %.0f errors in %.0f rows\n", cst_json_number(holdout, "errors"),
                    cst_json_number(holdout, "samples"));
-    print_bound(page, root, "pac_bayes_kl", "a member at random", "bound");
+    print_bound(page, root, "pac_bayes_kl", "random member", "bound");
     print_bound(page, root, "tandem", "weighted vote", "bound");
     if (isnan(cst_json_number(paper, "total")))
         return;
-    print_bound(page, root, "pac_bayes", "the paper's bound", "total");
+    print_bound(page, root, "pac_bayes", "bound of the paper", "total");
     cst_text_label(page, "");
     cst_page_numbers(page, 4, "of a squared error that is # without any member; its Phi is #\n",
                      cst_json_number(paper, "trivial"), cst_json_number(paper, "phi"));
@@ -53,7 +53,7 @@ static void print_sets(cst_page *page, const json_t *root) {
         {.key = "single", .header = "single"},
         {.key = "assured", .header = "assured %", .decimals = 2, .scale = 100}};
     const json_t *methods = json_object_get(root, "conformal_methods");
-    cst_page_heading(page, "Prediction sets that hold the class for %g %% of rows",
+    cst_page_heading(page, "Prediction sets that contain the class for %g %% of rows",
                      100 * (1 - cst_json_number(json_array_get(methods, 0), "alpha")));
     cst_text_table_show(page, methods, columns, sizeof columns / sizeof columns[0]);
 }
@@ -88,13 +88,13 @@ static void print_claim(cst_page *page, const json_t *spectral, const char *what
                         const char *holds) {
     cst_text_label(page, what);
     cst_page_numbers(page, 4, "#", cst_json_number(spectral, bound));
-    cst_page_print(page, cst_json_flag(spectral, holds) ? ", holds\n" : ", does not hold\n");
+    cst_page_print(page, cst_json_flag(spectral, holds) ? ", holds\n" : ", not satisfied\n");
 }
 
 static void print_spectrum(cst_page *page, const json_t *root) {
     const json_t *clusters = json_object_get(root, "clusters");
     const json_t *spectral = json_object_get(root, "spectral");
-    cst_page_heading(page, "Clusters and spectrum, as the paper has them");
+    cst_page_heading(page, "Clusters and spectrum, as defined in the paper");
     for (size_t c = 0; c < json_array_size(clusters); c++) {
         cst_text_label(page, c == 0 ? "clusters" : "");
         cst_text_names(page, json_array_get(clusters, c));
@@ -105,7 +105,7 @@ static void print_spectrum(cst_page *page, const json_t *root) {
     cst_page_print(page,
                    cst_json_flag(root, "incoherent") ? ": incoherent\n" : ": not incoherent\n");
     cst_text_label(page, "kappa");
-    cst_page_numbers(page, 4, "#, of one member a cluster #\n",
+    cst_page_numbers(page, 4, "#, of one member per cluster #\n",
                      cst_json_number(root, "kappa_before"), cst_json_number(root, "kappa_after"));
     if (cst_json_flag(spectral, "applies")) { /* else nothing is claimed of the two */
         print_claim(page, spectral, "kappa at least", "kappa_before_above", "holds_before");
@@ -119,7 +119,7 @@ static void print_gap(cst_page *page, const json_t *blending, const char *key, c
     cst_text_label(page, label);
     cst_page_numbers(page, 6, "# above it; claimed: at most #", cst_json_number(rule, "gap"),
                      cst_json_number(rule, "claimed"));
-    cst_page_print(page, cst_json_flag(rule, "holds") ? ", holds\n" : ", does not hold\n");
+    cst_page_print(page, cst_json_flag(rule, "holds") ? ", holds\n" : ", not satisfied\n");
 }
 
 static void print_weights(cst_page *page, const json_t *root) {
@@ -127,17 +127,17 @@ static void print_weights(cst_page *page, const json_t *root) {
     const json_t *stability = json_object_get(root, "stability");
     const json_t *folds = json_object_get(stability, "folds");
     const json_t *moved = json_array_get(json_object_get(stability, "perturbations"), 2);
-    cst_page_heading(page, "Weights, as the paper has them");
+    cst_page_heading(page, "Weights, as defined in the paper");
     bool definite = !isnan(cst_json_number(blending, "minimum"));
     cst_text_label(page, "least variance");
-    cst_page_numbers(page, 6, "#, of one member #\n", cst_json_number(blending, "minimum"),
+    cst_page_numbers(page, 6, "#, of a single member #\n", cst_json_number(blending, "minimum"),
                      cst_json_number(blending, "best"));
     if (definite) {
         print_gap(page, blending, "inverse_rmse", "inverse RMSE");
         print_gap(page, blending, "laplace", "Laplace");
     }
     cst_text_label(page, "ridge under noise");
-    cst_page_numbers(page, 6, "moves by #; at most #, by the paper #\n",
+    cst_page_numbers(page, 6, "moves by #; at most #, by the paper at most #\n",
                      cst_json_number(moved, "change"), cst_json_number(moved, "bound"),
                      cst_json_number(moved, "claimed"));
     cst_text_label(page, "ridge between folds");
@@ -157,7 +157,7 @@ static void print_leakage(cst_page *page, const json_t *root) {
         cst_text_label(page, labels[i]);
         cst_page_print(page, cst_json_flag(leakage, flags[i]) ? "signs of a leak" : "no sign");
         if (i == 0)
-            cst_page_print(page, ": %.0f rows are rows of the fit",
+            cst_page_print(page, ": %.0f rows were used in the fit",
                            cst_json_number(leakage, "shared_rows"));
         if (i == 2)
             cst_page_print(page, ": top-1 %.2f %%, by chance %.2f %%",

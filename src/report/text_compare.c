@@ -70,7 +70,7 @@ static bool shown(const json_t *test, bool full) {
 }
 
 static void print_tests(cst_page *page, const json_t *root, bool full) {
-    static const char *const headers[] = {"method", "score", "difference", "right alone",
+    static const char *const headers[] = {"method", "score", "difference", "only correct",
                                           "t",      "df",    "p adjusted", "test"};
     const json_t *tests = json_object_get(root, "tests");
     const char *reference = cst_json_text(root, "reference");
@@ -97,10 +97,10 @@ static void print_tests(cst_page *page, const json_t *root, bool full) {
     if (significant == 0 && !full)
         return;
     cst_page_paragraph(
-        page, "difference: mean of %s less that of the method.%s%s%s *: below %.2f.%s", reference,
-        alone ? " right alone: samples that only " : "", alone ? reference : "",
+        page, "difference: mean of %s minus that of the method.%s%s%s *: below %.2f.%s", reference,
+        alone ? " only correct: samples that only " : "", alone ? reference : "",
         alone ? " and only the method classifies correctly." : "", CST_SIGNIFICANT,
-        full ? "" : " Tests that are not: --verbose.");
+        full ? "" : " Other tests: --verbose.");
 }
 
 /* Of the condition number and the task's first score. */

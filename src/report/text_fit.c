@@ -38,7 +38,7 @@ static const json_t *find_dropped(const json_t *root, const char *name) {
 static const char *reason_words(const char *reason) {
     static const char *const words[][2] = {
         {"redundant", "redundant"},        {"constant", "constant"},
-        {"selection", "not selected"},     {"cap", "over the cap"},
+        {"selection", "not selected"},     {"cap", "over the limit"},
         {"refit", "dropped on refitting"},
     };
     for (size_t i = 0; reason && i < sizeof words / sizeof words[0]; i++)
@@ -60,16 +60,17 @@ static void fate_cell(cst_grid *table, const json_t *root, const json_t *member)
     const char *measure = cst_json_string(redundancy, "measure");
     bool pearson = measure && strcmp(measure, "pearson") == 0;
     if (to && !isnan(cka))
-        cst_grid_cell(table, CST_DIM, "%s; %s %.4f to %s", reason, pearson ? "Pearson" : "CKA", cka,
-                      to);
+        cst_grid_cell(table, CST_DIM, "%s; %s %.4f with %s", reason, pearson ? "Pearson" : "CKA",
+                      cka, to);
     else
         cst_grid_cell(table, CST_DIM, "%s", reason);
 }
 
 static void print_members(cst_page *page, const json_t *root) {
     bool boxes = json_object_get(json_object_get(root, "oof"), "AP") != NULL;
-    const char *const headers[] = {
-        "", "member", boxes ? "AP %" : "top-1 %", "NLL", "ECE", "Brier", "FLOPs", "family", "fate"};
+    const char *const headers[] = {"",      "member", boxes ? "AP %" : "top-1 %",
+                                   "NLL",   "ECE",    "Brier",
+                                   "FLOPs", "family", "outcome"};
     const json_t *members = json_object_get(root, "members");
     size_t count = json_array_size(members);
     cst_ranked *ranks = cst_text_ranks(page, count);
@@ -140,8 +141,9 @@ static void change_cell(cst_grid *table, const json_t *before, const json_t *now
 }
 
 static void print_path(cst_page *page, const json_t *root) {
-    static const char *const headers[] = {"",     "size",  "NLL", "vs. best",    "s.e.",  "vs. all",
-                                          "s.e.", "FLOPs", "ms",  "within caps", "change"};
+    static const char *const headers[] = {"",     "size",          "NLL",   "vs. best",
+                                          "s.e.", "vs. all",       "s.e.",  "FLOPs",
+                                          "ms",   "within limits", "change"};
     const json_t *path = json_object_get(root, "path");
     size_t count = json_array_size(path);
     if (count == 0)
@@ -150,7 +152,7 @@ static void print_path(cst_page *page, const json_t *root) {
     for (size_t i = 0; i < count; i++)
         if (cst_json_flag(json_array_get(path, i), "chosen"))
             chosen = i;
-    cst_page_heading(page, "Held-out loss by size of the set (> marks the choice)");
+    cst_page_heading(page, "Held-out loss by size of the set (> marks the selected size)");
     cst_grid table;
     cst_grid_begin(&table, page, "lrrrrrrrrll", headers);
     for (size_t i = 0; i < count; i++) {
@@ -187,7 +189,7 @@ static void print_lambda(cst_page *page, const json_t *root) {
     cst_text_label(page, "lambda");
     cst_page_numbers(page, 4, "#", cst_json_number(root, "lambda"));
     cst_page_print(page, "  (rule: %s%s)\n", cst_json_text(root, "lambda_rule"),
-                   used ? "" : "; not used, since no linear meta-learner has weight");
+                   used ? "" : "; not used, because no linear meta-learner has a weight");
     if (!isnan(cst_json_number(root, "sigma2")) || !isnan(cst_json_number(root, "snr")))
         cst_text_noise(page, root, "spectrum");
 }
@@ -262,7 +264,7 @@ static void print_costs(cst_page *page, const json_t *root) {
     cst_page_heading(page, "Cost");
     cst_text_label(page, "FLOPs");
     cst_page_numbers(page, 3, "#", flops);
-    cst_page_print(page, isnan(flops) ? "  (the pool does not give them)\n" : " of all members'\n");
+    cst_page_print(page, isnan(flops) ? "  (not in the pool)\n" : " of all members\n");
     cst_text_label(page, "time");
     cst_page_print(page, "%.2f s", cst_json_number(seconds, "total"));
     const char *separator = ": ";
@@ -303,7 +305,7 @@ static void print_regression(cst_page *page, const json_t *root) {
     cst_page_heading(page, "Out-of-fold scores of the stack (%s)",
                      cst_json_flag(oof, "nested")
                          ? "nested: everything is refitted without the fold that is scored"
-                         : "not asked for");
+                         : "not requested");
     print_all_scores(page, root, oof);
     cst_text_coverage(page, oof);
     cst_text_outputs(page, root);

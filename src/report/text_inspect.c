@@ -157,8 +157,7 @@ static void print_clusters(cst_page *page, const json_t *root) {
         cst_text_names(page, cluster);
     }
     if (alone)
-        cst_page_print(page, "  %zu member%s on %s own\n", alone, alone == 1 ? "" : "s",
-                       alone == 1 ? "its" : "their");
+        cst_page_print(page, "  %zu member%s in no cluster\n", alone, alone == 1 ? "" : "s");
 }
 
 /* ---- spectrum ---- */

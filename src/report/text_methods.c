@@ -64,8 +64,8 @@ void cst_text_scored(cst_page *page, const json_t *root) {
                        "split %s.\n",
                        split);
     if (ood)
-        cst_page_print(page, "  Rows of split %s are to be told from those of split %s.\n", ood,
-                       split);
+        cst_page_print(page, "  Rows of split %s are to be distinguished from those of split %s.\n",
+                       ood, split);
     cst_page_print(page, "\n");
 }
 
@@ -82,12 +82,12 @@ void cst_text_legend(cst_page *page, const json_t *root) {
         intervals += scores[s].in_table && scores[s].interval_in_table;
     }
     if (page->color)
-        cst_page_print(page, "  Best of each column bold, second best underlined.\n");
-    cst_page_print(page, "  K: members that prediction runs.\n");
+        cst_page_print(page, "  Best of each column in bold, second best underlined.\n");
+    cst_page_print(page, "  K: number of members that prediction runs.\n");
     if (!(resamples > 0) || isnan(cst_score_interval(first, &scores[0]).low))
         return;
     cst_page_print(page,
-                   "  Beside %s: its 95%% bootstrap interval, %.0f resamples paired over %s.\n",
+                   "  Next to %s: the 95%% bootstrap interval, %.0f resamples paired over %s.\n",
                    intervals == shown ? "each score" : scores[0].label, resamples, unit_of(root));
     if (ece && ece->interval_in_table)
         cst_page_print(page, "  Resampling adds noise to every bin: the interval of an ECE may lie "

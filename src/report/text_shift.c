@@ -77,8 +77,7 @@ static void print_ood_scores(cst_page *page, const json_t *root, const json_t *r
                              const char *key) {
     const char *split = cst_json_string(root, "ood");
     char heading[320];
-    (void)cst_snprintf(heading, sizeof heading,
-                       "Telling out-of-distribution rows apart: split %.*s",
+    (void)cst_snprintf(heading, sizeof heading, "Detection of out-of-distribution rows: split %.*s",
                        split ? (int)strcspn(split, ",") : 1, split ? split : "-");
     cst_text_score_table(page, root, rows, key, CST_SCORES_OOD, heading);
 }
@@ -144,7 +143,7 @@ void cst_text_shift(cst_page *page, const json_t *root, const json_t *rows, cons
     if (!about)
         return;
     cst_page_print(page, "  AUPR and FPR@95: out of distribution is the positive class%s.\n",
-                   full ? "" : "; the other way round, and each split: --verbose");
+                   full ? "" : "; for the opposite, and each split: --verbose");
     const char *energy = cst_json_string(about, "energy");
     if (energy)
         cst_page_print(page, "  energy: %s.\n", energy);

@@ -19,7 +19,7 @@ static void print_size(cst_page *page, const json_t *root) {
                    cst_json_number(root, "tensors"));
     double copied = cst_json_number(root, "copied");
     if (copied > 0)
-        cst_page_print(page, "; %.0f other tensor%s of the first file", copied,
+        cst_page_print(page, "; %.0f other tensor%s from the first file", copied,
                        copied > 1 ? "s" : "");
     cst_page_print(page, "\n");
 }
@@ -30,7 +30,7 @@ static void print_steps(cst_page *page, const json_t *root, bool full) {
     const json_t *steps = json_object_get(root, "steps");
     bool all = full || json_array_size(steps) <= STEPS_SHOWN;
     cst_grid table;
-    cst_page_heading(page, all ? "Steps" : "Steps that were kept");
+    cst_page_heading(page, all ? "Steps" : "Steps that were accepted");
     cst_grid_begin(&table, page, "rllrl", headers);
     for (size_t i = 0; i < json_array_size(steps); i++) {
         const json_t *step = json_array_get(steps, i);

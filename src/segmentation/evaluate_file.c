@@ -57,9 +57,8 @@ static cst_status open_masks(cst_context *context, const char *path, const cst_p
     if (status == CST_OK && predicted)
         (*out)->ignore = CST_NOTHING_IGNORED;
     if (status == CST_OK && (*out)->classes < 2)
-        status =
-            cst_fail(context, CST_ERROR_ARGUMENT,
-                     "%s: the number of classes is needed to score label maps (--classes)", path);
+        status = cst_fail(context, CST_ERROR_ARGUMENT,
+                          "%s: scoring label maps needs the number of classes (--classes)", path);
     return status == CST_OK ? cst_masks_survey(context, *out, split) : status;
 }
 
@@ -73,12 +72,11 @@ static cst_status check_cases(cst_context *context, const cst_cases *masks, cons
         char name[CST_CASE_CHARS];
         if (masks->names && maps->names &&
             strcmp(cst_strings_at(masks->names, n), cst_strings_at(maps->names, n)) != 0)
-            return cst_fail(context, CST_ERROR_MISMATCH,
-                            "%s: has no map of case '%s', which %s has", maps->where,
-                            cst_strings_at(masks->names, n), masks->where);
+            return cst_fail(context, CST_ERROR_MISMATCH, "%s: has no map for case '%s' of %s",
+                            maps->where, cst_strings_at(masks->names, n), masks->where);
         if (memcmp(masks->shape[n], maps->shape[n], sizeof masks->shape[n]) != 0)
             return cst_fail(context, CST_ERROR_MISMATCH,
-                            "%s: case %s is %" PRId64 " x %" PRId64 " pixels, and %" PRId64
+                            "%s: case %s is %" PRId64 " x %" PRId64 " pixels, but %" PRId64
                             " x %" PRId64 " in %s; maps and masks must have the same size",
                             maps->where, cst_case_name(masks, n, name), maps->shape[n][1],
                             maps->shape[n][2], masks->shape[n][1], masks->shape[n][2],
@@ -116,9 +114,9 @@ cst_status cst_segmentation_evaluate_file(cst_context *context, const char *path
     CST_SEED(context, seed);
     CST_RESAMPLES(context, resamples);
     if (!path || !config || !config->labels || !report || !(boundary >= 0) || boundary > 1e4)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_segmentation_evaluate_file: maps, masks, a width of boundaries and a "
-                        "place for the report are needed");
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "cst_segmentation_evaluate_file: maps, masks, boundary width and report are required");
     cst_notices_clear(context);
     cst_pool_config own = *config;
     own.task_given = 1;

@@ -41,9 +41,9 @@ cst_status cst_segmentation_from_confusion(cst_context *context, const int64_t *
                                            double *iou, double *dice, double *accuracy) {
     CST_ENTER(context);
     if (!confusion || !out || classes < 1)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_segmentation_from_confusion: a confusion matrix and a place for the "
-                        "scores are needed");
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "cst_segmentation_from_confusion: the confusion matrix and scores are required");
     double *tally = cst_alloc(context, cst_tally_width(classes), sizeof *tally);
     if (!tally)
         return cst_why(context, CST_ERROR_MEMORY);
@@ -52,11 +52,10 @@ cst_status cst_segmentation_from_confusion(cst_context *context, const int64_t *
         for (int32_t b = 0; b < classes; b++) {
             int64_t count = confusion[(size_t)a * (size_t)classes + (size_t)b];
             if (count < 0) {
-                status =
-                    cst_fail(context, CST_ERROR_INPUT,
-                             "the confusion matrix has %" PRId64 " in row %d, column %d; counts "
-                             "are not negative",
-                             count, a, b);
+                status = cst_fail(context, CST_ERROR_INPUT,
+                                  "the confusion matrix has %" PRId64
+                                  " in row %d, column %d; counts must be non-negative",
+                                  count, a, b);
                 break;
             }
             cst_tally_count(tally, classes, a, b, count);
@@ -86,8 +85,8 @@ static cst_status take_labels(cst_context *context, const int32_t *predicted, co
         bool bad_guess = out[i] >= 0 && (predicted[i] < 0 || predicted[i] >= classes);
         if (bad_label || bad_guess)
             return cst_fail(context, CST_ERROR_INPUT,
-                            "pixel %zu (column %zu of a row) is %s %d, and there are %d classes; "
-                            "only labels may be the one that is ignored (%d)",
+                            "pixel %zu (column %zu of a row) is %s %d, but there are %d classes; "
+                            "only labels may be the ignored label (%d)",
                             i, i % (size_t)width, bad_label ? "label" : "predicted",
                             bad_label ? labels[i] : predicted[i], classes, ignore);
     }
@@ -103,9 +102,9 @@ cst_status cst_segmentation_evaluate_labels(cst_context *context, const int32_t 
     CST_ENTER(context);
     if (!predicted || !labels || !out || images < 1 || height < 1 || width < 1 || classes < 1 ||
         !(boundary >= 0) || boundary > 1e6)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_segmentation_evaluate_labels: label maps, their size and a place for "
-                        "the scores are needed");
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "cst_segmentation_evaluate_labels: label maps, their size and scores are required");
     if (!cst_size_mul((size_t)images, (size_t)height, &pixels) ||
         !cst_size_mul(pixels, (size_t)width, &pixels) || pixels >= CST_ARRAY_BYTES / sizeof *labels)
         return cst_fail(context, CST_ERROR_LIMIT, "too many pixels");

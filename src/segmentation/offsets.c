@@ -173,10 +173,10 @@ cst_status cst_offsets_load(cst_context *context, const cst_model *model, double
         char after = c + 1 < model->classes ? ',' : '\0';
         if (end == text || *end != after || !isfinite(offsets[c])) {
             cst_free(context, offsets);
-            return cst_fail(context, CST_ERROR_FORMAT,
-                            "the model's %s are not one number for each of its %d classes; fit it "
-                            "again",
-                            KEY, model->classes);
+            return cst_fail(
+                context, CST_ERROR_FORMAT,
+                "the model's %s are not one number per class (%d classes); fit it again", KEY,
+                model->classes);
         }
         text = end + 1;
     }

@@ -248,8 +248,9 @@ static cst_status check_folds(cst_context *context, const cst_cases *cases, cons
     if (cases->folds || cases->groups || cases->count >= folds)
         return CST_OK;
     return cst_fail(context, CST_ERROR_INPUT,
-                    "split '%s' has %" PRId64 " cases, and %d folds need as many, since no fold "
-                    "splits a case: set folds.count to at most %" PRId64,
+                    "split '%s' has %" PRId64
+                    " cases, but %d folds need at least as many, because a case is never split "
+                    "between folds: set folds.count to at most %" PRId64,
                     split, cases->count, folds, cases->count);
 }
 
@@ -261,10 +262,10 @@ cst_status cst_pixel_sample_make(cst_context *context, cst_pool *pool, const cha
     cst_status status = cst_pool_load(context, pool, split);
     CST_TRY(cst_pool_view(context, pool, split, &view));
     if (status == CST_OK && !view.labels)
-        status = cst_fail(context, CST_ERROR_INPUT,
-                          "split '%s' has no masks (\"labels\"); a stack is fitted on pixels whose "
-                          "class is known",
-                          split);
+        status = cst_fail(
+            context, CST_ERROR_INPUT,
+            "split '%s' has no masks (\"labels\"); a stack is fitted on pixels of known class",
+            split);
     CST_TRY(cst_cases_check_counted(context, pool, split));
     CST_TRY(check_folds(context, cst_pool_cases(pool, split), split, settings->folds));
     CST_TRY(draw_index(context, view.labels, view.rows, view.classes, settings, out));
@@ -295,8 +296,8 @@ cst_status cst_prior_correct(cst_context *context, const double *prior, const do
     if (model->learners != 1 || model->learner[0].kind != CST_LEARNER_LOGLINEAR ||
         model->learner[0].biases != model->classes)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
-                        "segment.balance above 0 changes the share of the classes, which only a "
-                        "log-linear pool with biases can undo; set segment.balance=0, or "
+                        "segment.balance above 0 changes the class frequencies, which only a "
+                        "log-linear pool with biases can correct; set segment.balance=0, or "
                         "meta.learners=log-linear and loglinear.bias=true");
     for (int32_t c = 0; c < model->classes; c++)
         if (share[c] > 0)

@@ -145,24 +145,23 @@ static bool ends_with(const char *path, const char *tail) {
 static cst_status check_format(cst_context *context, const writing *w, const char *path,
                                bool array) {
     if (w->format == CST_MAP_PNG && array)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "%s: label maps as PNG are a folder with a file for each case; name a "
-                        "folder",
-                        path);
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "%s: PNG label maps are written to a folder, one file per case; name a folder", path);
     if (array && !w->cases->uniform)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "%s: the cases of %s differ in size, so that they are no one array; name a "
-                        "folder (without .npy), which gets a file for each case",
+                        "%s: the cases of %s differ in size, so they do not fit into one array; "
+                        "name a folder (without .npy), which receives one file per case",
                         path, w->cases->where);
     for (int64_t n = 0; w->format == CST_MAP_PNG && n < w->cases->count; n++)
         if (w->cases->shape[n][0] > 1)
             return cst_fail(context, CST_ERROR_INPUT,
-                            "%s: the cases of %s are volumes, which PNG does not hold; take label "
-                            "maps as npy",
+                            "%s: the cases of %s are volumes, which PNG does not support; use "
+                            "label maps in npy",
                             path, w->cases->where);
     if (writes_labels(w) && w->model->classes > LABELS_16)
-        return cst_fail(context, CST_ERROR_LIMIT, "%s: label maps hold at most %d classes", path,
-                        LABELS_16);
+        return cst_fail(context, CST_ERROR_LIMIT, "%s: label maps can hold at most %d classes",
+                        path, LABELS_16);
     return CST_OK;
 }
 
@@ -199,13 +198,13 @@ cst_status cst_segmentation_predict(cst_context *context, const cst_model *model
     CST_CHECK(context, model, MODEL, "model");
     CST_CHECK(context, pool, POOL, "pool");
     if (!model || !pool || !split || !path || format < CST_MAP_FLOAT32 || format > CST_MAP_PNG)
-        return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_segmentation_predict: a model, a pool, a split, a format and a path "
-                        "are needed");
+        return cst_fail(
+            context, CST_ERROR_ARGUMENT,
+            "cst_segmentation_predict: model, pool, split, format and path are required");
     if (cst_pool_task(pool) != CST_TASK_SEGMENTATION || model->task != CST_TASK_SEGMENTATION)
         return cst_fail(context, CST_ERROR_INPUT,
-                        "maps are predicted by a model of task segmentation for a pool of that "
-                        "task; this model is of %s and the pool of %s",
+                        "maps need a model and a pool of task segmentation; this model is for %s "
+                        "and the pool for %s",
                         cst_task_name(model->task), cst_task_name(cst_pool_task(pool)));
     writing w = {.model = model, .format = format};
     const float **pointers = NULL;

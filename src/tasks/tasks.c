@@ -68,7 +68,7 @@ cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
     CST_CHECK(context, pool, POOL, "pool");
     CST_CHECK(context, options, OPTIONS, "options");
     if (!pool || !split)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_fit: a pool and a split are needed");
+        return cst_fail(context, CST_ERROR_ARGUMENT, "cst_fit: pool and split are required");
     cst_options *defaults = NULL;
     cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
     CST_TRY(ops_of(pool)->fit(context, pool, split, options ? options : defaults, model, report));
@@ -85,7 +85,7 @@ cst_status cst_inspect(cst_context *context, cst_pool *pool, const char *split,
     CST_CHECK(context, options, OPTIONS, "options");
     if (!pool || !split || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_inspect: a pool, a split and a place for the report are needed");
+                        "cst_inspect: pool, split and report are required");
     cst_options *defaults = NULL;
     cst_status status = options ? CST_OK : cst_options_create(context, &defaults);
     CST_TRY(ops_of(pool)->inspect(context, pool, split, options ? options : defaults, report));
@@ -104,8 +104,7 @@ cst_status cst_evaluate_member(cst_context *context, const cst_pool *pool, const
     CST_RESAMPLES(context, resamples);
     if (!pool || !split || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_evaluate_member: a pool, a split and a place for the report are "
-                        "needed");
+                        "cst_evaluate_member: pool, split and report are required");
     const cst_task_ops *ops = ops_of(pool);
     if (!ops->evaluate_member)
         return cst_fail(context, CST_ERROR_UNSUPPORTED,
@@ -127,8 +126,7 @@ cst_status cst_evaluate_model(cst_context *context, const cst_model *model, cst_
     CST_ENTER(context);
     if (!split)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_evaluate_model: a model, a pool, a split and a place for the report "
-                        "are needed");
+                        "cst_evaluate_model: model, pool, split and report are required");
     return cst_evaluate_stack(context, model, pool, &options, report);
 }
 
@@ -145,8 +143,7 @@ cst_status cst_evaluate_stack(cst_context *context, const cst_model *model, cst_
     CST_RESAMPLES(context, o.resamples);
     if (!model || !pool || !report)
         return cst_fail(context, CST_ERROR_ARGUMENT,
-                        "cst_evaluate_stack: a model, a pool and a place for the report are "
-                        "needed");
+                        "cst_evaluate_stack: model, pool and report are required");
     cst_status status = check_task(context, model, pool);
     CST_TRY(check_shift(context, pool,
                         o.ood || o.clean || o.reference_errors || o.head_above || o.tail_below));
@@ -185,7 +182,7 @@ static cst_status check_comparison(cst_context *context, const char *call, const
     if (status != CST_OK)
         return status;
     if (!report)
-        return cst_fail(context, CST_ERROR_ARGUMENT, "%s: no place for the report", call);
+        return cst_fail(context, CST_ERROR_ARGUMENT, "%s: the report is required", call);
     if (!pool)
         return cst_fail(context, CST_ERROR_ARGUMENT, "%s: the pool is NULL", call);
     return check_split(context, pool, own->split);

@@ -83,7 +83,7 @@ class BoundRows(PoolCase):
         document = self.scored()
         self.assertIs(document["seen_in_fitting"], False)
         self.assertEqual(
-            [notice for notice in document["notices"] if "where they are the same rows, these scores are optimistic" in notice],
+            [notice for notice in document["notices"] if "if they are the same rows, these scores are optimistic" in notice],
             document["notices"],
         )
         self.assertEqual(len(document["notices"]), 1)
@@ -124,7 +124,7 @@ class BoundRows(PoolCase):
         self.write_manifest()
         document = self.scored("--split", "half,shuf,test")
         self.assertIs(document["seen_in_fitting"], True)
-        self.assertEqual([notice.split(":")[0] for notice in document["notices"]],
+        self.assertEqual([notice.split(",")[0] for notice in document["notices"]],
                          [f"the model was fitted on the rows of split '{split}'" for split in ("half", "shuf")])
 
     def saturated(self, rng, rows, share):

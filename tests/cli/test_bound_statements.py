@@ -103,7 +103,7 @@ class Statements(PoolCase):
         self.assertEqual((document["split"], document["samples"]), ("oof", self.test_rows))
         self.assertIsNone(document["pac_bayes"])
         self.assertTrue(any("besides the one that is scored" in notice for notice in document["notices"]))
-        self.assertNotIn("the paper's bound", self.works(*arguments).out)
+        self.assertNotIn("\n  bound of the paper", self.works(*arguments).out)
         refused = run(*arguments, "--json", "--leakage")
         self.assertEqual((refused.code, refused.out, refused.err.count("\n")), (2, "", 1))
         self.assertIn("is 'oof' itself", refused.err)

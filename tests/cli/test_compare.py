@@ -309,7 +309,7 @@ class Scores(CompareCase):
             expected = (pairs > 0).mean() + (pairs == 0).mean() / 2
             self.assertAlmostEqual(row["ood_auroc"], expected, places=6)
         text = self.compare(*arguments).out
-        self.assertIn("apart: split far", text)
+        self.assertIn("Detection of out-of-distribution rows: split far", text)
         self.assertIn("AUROC", text)
 
 
@@ -387,7 +387,7 @@ class Ablate(CompareCase):
         lines = self.works("ablate", self.pool, *options, "--markdown").out.splitlines()
         self.assertEqual(len(lines), 2 + 5)
         text = self.works("ablate", self.pool, *options).out
-        for words in self.stages + ["Difference to the row before", "held-out"]:
+        for words in self.stages + ["Difference from the row before", "held-out"]:
             self.assertIn(words, text)
         self.assertLessEqual(max(len(line) for line in text.splitlines()), 120)
 

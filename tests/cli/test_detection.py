@@ -90,7 +90,7 @@ class Commands(PoolCase):
             self.fails("inspect", POOL, *words, says=[words[0], "the task is detection"])
         for words in (["--head", "5"], ["--tail", "5"], ["--clean", "oof"], ["--reference-errors", "alexnet"]):
             self.fails("compare", POOL, *words, says=["supported for classification only; the pool's task is detection"])
-        self.fails("compare", POOL, "--save", self.path("saved"), says=["does not keep the predictions of every method"])
+        self.fails("compare", POOL, "--save", self.path("saved"), says=["does not provide the predictions"])
 
     def test_annotations_are_never_an_output(self):
         model, copy = self.path("cells.cstack"), self.path("det")

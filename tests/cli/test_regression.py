@@ -189,25 +189,25 @@ class Made(PoolCase):
         self.make()
         foreign = ["fit.balance=1", "loglinear.bias=false", "probability.map=simplex", "detect.iou=0.6"]
         given = [word for text in foreign for word in ("--set", text)]
-        found = [n for n in self.fit(*given)["notices"] if "makes no use of" in n]
+        found = [n for n in self.fit(*given)["notices"] if "does not use" in n]
         self.assertEqual(len(found), 1)
         for text in foreign:
             self.assertIn(text.split("=", maxsplit=1)[0], found[0])
         found = self.works("compare", self.pool, "--methods", "default", "-r", "0", "--json", *given).json()["notices"]
-        self.assertEqual(len([n for n in found if "makes no use of" in n]), 1)
+        self.assertEqual(len([n for n in found if "does not use" in n]), 1)
         for used in ([], ["--set", "linear_pool.prior=fixed", "--set", "loglinear.prior_weights=5"]):
-            self.assertFalse([n for n in self.fit(*used)["notices"] if "makes no use of" in n])
+            self.assertFalse([n for n in self.fit(*used)["notices"] if "does not use" in n])
         self.fails("fit", self.pool, "-o", self.model, "--values", "logit", says=["regression", "--values"])
 
     def test_caps_and_folds(self):
         self.make()
-        found = [n for n in self.fit()["notices"] if "the caps allow 3 of 5" in n]
+        found = [n for n in self.fit()["notices"] if "the limits allow 3 of 5" in n]
         self.assertEqual(len(found), 1)
         self.assertIn("squared error", found[0])
         self.assertFalse([n for n in self.fit("--set", "keep.fraction=0")["notices"] if "caps" in n])
         self.make(folds=[1] * 199 + [0])
         for command in (("fit", self.pool, "-o", self.model), ("compare", self.pool)):
-            self.fails(*command, says=["fold 1", "199 of the 200 rows", "same size"])
+            self.fails(*command, says=["fold 1", "199 of the 200 rows", "similar size"])
         self.make(folds=[1] * 198 + [0, 0])
         self.fit()
 

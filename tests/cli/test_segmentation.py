@@ -602,7 +602,7 @@ class Segmentation(PoolCase):
                    CLASSES)
         self.assertEqual(run(*command, "--ignore", IGNORE, "--allow-outside").code, 0)
         for option in ("--weights", "--ids", "--ood", "--clean", "--reference-errors", "--head", "--tail", "--split", "--groups"):
-            self.refused(f"{option} does not go with a file of maps: leave it out", *command, option, "5")
+            self.refused(f"{option} cannot be used with files of maps: remove it", *command, option, "5")
         self.refused("supported for classification only; the pool's task is segmentation", "compare", self.pool, "--head", 5)
 
     def test_a_method_that_cannot_be_fitted(self):
@@ -651,7 +651,7 @@ class Segmentation(PoolCase):
         self.refused("is 9; predicted labels must be 0 to 3", "evaluate", self.path("bad.npy"), "--labels",
                      self.path("test_masks.npy"), "--task", "segmentation", "--classes", CLASSES)
         self.save("zero.npy", np.zeros((4, HEIGHT, WIDTH), np.uint8))
-        self.refused("has 4 cases, and", "evaluate", self.path("zero.npy"), "--labels", self.path("oof_masks.npy"),
+        self.refused("has 4 cases, but", "evaluate", self.path("zero.npy"), "--labels", self.path("oof_masks.npy"),
                      "--task", "segmentation", "--classes", CLASSES)
 
     def test_a_full_disk_leaves_nothing(self):

@@ -164,7 +164,7 @@ class Weights(PoolCase):
             model["predictions"]["more"] = model["predictions"]["test"]
         self.write_manifest()
         for command in (["evaluate", self.model], ["compare", "--methods", "default"]):
-            self.fails(*command, self.pool, "--split", "test,more", says=["'test' has row weights", "by itself"])
+            self.fails(*command, self.pool, "--split", "test,more", says=["'test' has row weights", "score it alone"])
         self.manifest["splits"]["test"]["ood"] = True
         self.write_manifest()
         self.fit_fails("splits.test.weights")

@@ -147,7 +147,7 @@ static void fit_text_says_what_matters(void **state) {
     assert_contains(text, "- twin\n");
     assert_contains(text,
                     "  ECE: top-label, 15 equal-width bins. NLL: mean over samples, in nats.\n");
-    assert_contains(text, "0.333 of all members'");
+    assert_contains(text, "0.333 of all members");
     assert_contains(text, "1.50 s: read 0.50\n");
     assert_contains(text, "10 MiB");
     assert_contains(text, "  - member flat is constant\n");
@@ -173,11 +173,11 @@ static void fit_text_names_the_twin(void **state) {
     assert_int_equal(json_object_set_new(json_array_get(members, 2), "name", json_string("twin")),
                      0);
     char *text = text_of(context, report, 0);
-    assert_contains(text, "redundant; CKA 0.9971 to svm\n");
+    assert_contains(text, "redundant; CKA 0.9971 with svm\n");
     assert_int_equal(json_object_del(json_object_get(report->root, "blend"), "ridge"), 0);
     cst_free(context, text);
     text = text_of(context, report, 0);
-    assert_contains(text, "(rule: star; not used, since no linear meta-learner has weight)\n");
+    assert_contains(text, "(rule: star; not used, because no linear meta-learner has a weight)\n");
     cst_free(context, text);
     cst_report_free(context, report);
 }
@@ -321,11 +321,11 @@ static void compare_text_is_a_leaderboard(void **state) {
                           "0.0400 .0300-.0500   5  0.250  3.00        -\n");
     assert_contains(text, "95% bootstrap interval, 5000 resamples");
     assert_contains(text, "2 of 3 significant at 0.05 after adjustment (Bonferroni)\n");
-    assert_contains(text, "  average  NLL         -0.0300            -  -6.50  1436     <0.001*  "
+    assert_contains(text, "  average  NLL         -0.0300             -  -6.50  1436     <0.001*  "
                           "paired t\n");
     assert_contains(text, "20 : 6");
     assert_contains(text, "over 3 methods: -0.500, p = 0.667 (exact)\n");
-    assert_contains(text, "apart: split svhn\n");
+    assert_contains(text, "Detection of out-of-distribution rows: split svhn\n");
     assert_contains(text, "  top-1 %: fraction right\n");
     assert_contains(text, "  max_probability: one less the largest\n");
     assert_contains(text, "  - a notice\n");
@@ -340,7 +340,7 @@ static void compare_text_is_a_leaderboard(void **state) {
     assert_contains(text, "log-linear");
     assert_contains(text, "812.5");
     assert_contains(text, "a, \"b\"");
-    assert_contains(text, "  mlp      NLL         -0.2300            -  -0.50  1436       0.800  "
+    assert_contains(text, "  mlp      NLL         -0.2300             -  -0.50  1436       0.800  "
                           "paired t\n");
     cst_free(context, text);
     cst_report_free(context, report);
@@ -358,7 +358,7 @@ static void best_is_bold_and_second_underlined(void **state) {
     assert_contains(text, "\033[4m0.9000\033[0m");
     assert_contains(text, "\033[1m0.1000\033[0m"); /* FPR: less */
     assert_null(strstr(text, "\033[4m0.3000"));
-    assert_contains(text, "Best of each column bold");
+    assert_contains(text, "Best of each column in bold");
     const char *bold = strstr(text, "\033[1m98.00\033[0m");
     assert_non_null(bold);
     assert_non_null(strstr(bold + 1, "\033[1m98.00\033[0m"));
@@ -527,13 +527,13 @@ static void compare_text_of_a_segmentation(void **state) {
                           "  0.50  0.030*\n"
                           "  default   53.89 49.3-56.8    87.95   25.49  0.0178  0.3479  3  0.817"
                           "  5.88       -\n");
-    assert_contains(text, "  Beside mIoU %: its 95% bootstrap interval, 200 resamples paired over "
+    assert_contains(text, "  Next to mIoU %: the 95% bootstrap interval, 200 resamples paired over "
                           "cases.\n");
     assert_contains(text,
                     "  average  mIoU %     +0.0250      0.030*  paired bootstrap over cases\n");
     assert_contains(text, "\nCondition number and mIoU\n");
     assert_contains(text, "  mIoU %: mean IoU\n");
-    assert_null(strstr(text, "right alone"));
+    assert_null(strstr(text, "only correct"));
     assert_null(strstr(text, "an ECE may lie"));
     assert_null(strstr(text, "fwIoU"));
     cst_free(context, text);

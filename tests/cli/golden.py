@@ -116,19 +116,19 @@ def json_lines(text):
 
 
 def text_lines(text):
-    column = None  # where the column of seconds ends, in the rows of its table
+    title = None  # of a table with a column of seconds, whose width follows its numbers
     for line in text.splitlines(keepends=True):
         if re.match(r"\s*(time\s|peak memory\s|Seconds: |[\d.]+ s$)", line):
             line = re.sub(r"\d+(\.\d+)?", "T", line)
         line = re.sub(r"\bin \d+(\.\d+)? s\b", "in T s", line)
-        title = re.match(r" .* K .*FLOPs.* s(?= |$)", line.rstrip("\n"))
-        if not line.strip() or ":" in line:
-            column = None
-        elif column and re.match(r".*[\d.]$", line[:column]) and re.match(r" |$", line[column:].rstrip("\n")):
-            number = re.search(r"[\d.]+$", line[:column])[0]
-            line = line[: column - len(number)] + "T".rjust(len(number)) + line[column:]
-        if title:
-            column = title.end()
+        found = re.match(r".* K .*FLOPs(?P<column> +s)(?=\s)", line)
+        if found:
+            title = found
+        elif ":" in line:
+            title = None
+        if title and (found or re.fullmatch(r" *[\d.]+", line[slice(*title.span("column"))])):
+            first, end = title.span("column")
+            line = line[:first] + ("  s" if found else "  T") + line[end:]
         yield line
 
 

@@ -43,11 +43,12 @@ class Comparison(unittest.TestCase):
         self.assertEqual([line for line in diff.splitlines() if line[0] in "+-"][2:], ["-two 2.0"])
 
     def test_times(self):
-        table = "  method   K  FLOPs     s    p\n  a        1  0.009  0.01    -\n\n  time    1.5 s: read 0.25\n  took 3, in 2.5 s\n"
-        self.assertEqual(
-            golden.without_times(table, ".txt"),
-            "  method   K  FLOPs     s    p\n  a        1  0.009     T    -\n\n  time    T s: read T\n  took 3, in T s\n",
-        )
+        for wide in ("", "  "):
+            table = f"  method   K  FLOPs   {wide}  s    p\n  a        1  0.009  {wide}0.01    -\n\n  time    1.5 s: read 0.25\n  took 3, in 2.5 s\n"
+            self.assertEqual(
+                golden.without_times(table, ".txt"),
+                "  method   K  FLOPs  s    p\n  a        1  0.009  T    -\n\n  time    T s: read T\n  took 3, in T s\n",
+            )
         document = '{\n  "seconds": {\n    "read": 0.5\n  },\n  "nll": 0.5,\n  "seconds_scored": 2e-05\n}\n'
         self.assertEqual(golden.without_times(document, ".json"), document.replace('0.5\n', '"T"\n').replace("2e-05", '"T"'))
 

@@ -403,7 +403,12 @@ static cst_status run_with(fixture *f, const char *preset, const char *key, cons
     assert_int_equal(cst_options_set(f->context, options, key, value), CST_OK);
     cst_settings_read(options, &settings);
     cst_options_free(f->context, options);
-    return cst_stages_nested(f->context, &f->small, folds, FOLDS, &settings, unknown, unknown, out);
+    const cst_training source = {.view = f->small,
+                                 .folds = folds,
+                                 .fold_count = FOLDS,
+                                 .flops = unknown,
+                                 .latency = unknown};
+    return cst_stages_nested(f->context, &source, &settings, out);
 }
 
 /* Held-out rows of the two rarest classes are found more often with balance. */

@@ -86,8 +86,12 @@ static cst_settings settings_of(fixture *f, const char *preset) {
 }
 
 static void nested(fixture *f, const cst_settings *settings, float *out) {
-    cst_status status = cst_stages_nested(f->context, &f->view, f->folds, FOLDS, settings,
-                                          f->unknown, f->unknown, out);
+    const cst_training source = {.view = f->view,
+                                 .folds = f->folds,
+                                 .fold_count = FOLDS,
+                                 .flops = f->unknown,
+                                 .latency = f->unknown};
+    cst_status status = cst_stages_nested(f->context, &source, settings, out);
     if (status != CST_OK)
         fail_msg("%s", cst_last_error(f->context));
 }

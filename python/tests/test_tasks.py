@@ -233,7 +233,7 @@ class Regression(Folder):
             (dict(task="ranking"), "task is 'ranking'"),
             (dict(task="detection"), "read from files"),
             (dict(classes=["a"]), "1 names, but model0 has 2 outputs"),
-            (dict(preds={"a": self.path / "none.npy"}), "none.npy: cannot be read"),
+            (dict(preds={"a": self.path / "none.npy"}), "none.npy: cannot read the file"),
         )
         for how, text in cases:
             with self.assertRaisesRegex(corestack.Error, text):

@@ -65,13 +65,9 @@ static cst_status open(cst_context *context, cst_evaluation *e) {
                               &s->source));
     if (status != CST_OK)
         return status;
-    size_t members = (size_t)s->source.view.members;
     s->classes = s->source.view.classes;
     e->source = &s->source;
-    e->pearson = cst_alloc(context, members * members, sizeof *e->pearson);
-    status = e->pearson ? cst_pearson(context, &s->source.view, e->pearson) : CST_ERROR_MEMORY;
-    CST_TRY(open_targets(context, e, s));
-    return status;
+    return open_targets(context, e, s);
 }
 
 static void close_state(cst_context *context, cst_evaluation *e) {

@@ -5,7 +5,6 @@
 #include "detection/detection.h"
 #include "detection/figures.h"
 #include "detection/state.h"
-#include "la/la.h"
 
 #include <math.h>
 #include <string.h>
@@ -29,11 +28,7 @@ static cst_status open(cst_context *context, cst_evaluation *e) {
         CST_TRY(cst_box_split_open(context, e->pool, e->split, NULL, 0, &s->other));
         CST_TRY(cst_coco_same_categories(context, s->train.coco, s->other.coco));
     }
-    if (status != CST_OK)
-        return status;
-    size_t members = (size_t)e->members;
-    e->pearson = cst_alloc(context, members * members, sizeof *e->pearson);
-    return e->pearson ? cst_pearson(context, &e->source->view, e->pearson) : CST_ERROR_MEMORY;
+    return status;
 }
 
 static void close_state(cst_context *context, cst_evaluation *e) {

@@ -29,6 +29,12 @@ cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cs
                           "methods; fit, then predict",
                           cst_task_name(ops->task));
     CST_TRY(ops->open(context, out));
+    if (status == CST_OK && !out->pearson) {
+        size_t members = (size_t)out->members;
+        out->pearson = cst_alloc(context, members * members, sizeof *out->pearson);
+        status = out->pearson ? cst_pearson(context, &out->source->view, out->pearson)
+                              : CST_ERROR_MEMORY;
+    }
     out->seconds_read = cst_seconds() - start;
     return status;
 }

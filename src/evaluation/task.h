@@ -103,8 +103,8 @@ struct cst_task_ops {
     const char *(*definition)(
         const char *score); /* one sentence; NULL for what it does not define */
 
-    /* Loads what is fitted on and what is scored: fills source, members, pearson, seconds_read and
-     * data. close frees data, also after open failed. */
+    /* Loads what is fitted on and what is scored: fills source and data, and pearson if that is not
+     * the correlation of the columns. close frees data, also after open failed. */
     cst_status (*open)(cst_context *context, cst_evaluation *e);
     void (*close)(cst_context *context, cst_evaluation *e);
     /* The same evaluation of some members: `out` is a copy of `e` with members and positions set,

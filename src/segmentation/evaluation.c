@@ -4,7 +4,6 @@
  * "Experimental Setup"; docs/segmentation.md.
  */
 #include "evaluation/harness.h"
-#include "la/la.h"
 #include "segmentation/document.h"
 #include "segmentation/nested.h"
 #include "segmentation/segmentation.h"
@@ -61,12 +60,8 @@ static cst_status open(cst_context *context, cst_evaluation *e) {
         CST_TRY(
             cst_sampled_open(context, e, &s->settings, s->settings.balance, folds, &s->balanced));
     CST_TRY(open_rows(context, e, s));
-    if (status != CST_OK)
-        return status;
-    size_t members = (size_t)e->members;
     e->source = &s->plain.source;
-    e->pearson = cst_alloc(context, members * members, sizeof *e->pearson);
-    return e->pearson ? cst_pearson(context, &e->source->view, e->pearson) : CST_ERROR_MEMORY;
+    return status;
 }
 
 static void close_sampled(cst_context *context, sampled *g, bool narrowed) {

@@ -68,7 +68,7 @@ const cli_command CLI_BOUND = {
                "spectrum, weights and a PAC-Bayes bound as the paper defines them. Each bound "
                "holds on its own, not jointly with the others. --leakage adds tests for scores "
                "that were trained on their own labels. Classification only.",
-    .example = "corestack bound stack.cst examples/digits/pool.json --delta 0.05",
+    .example = "corestack bound digits.cstack examples/digits/pool.json --delta 0.05",
     .options = OPTIONS,
     .takes_pool = true,
     .reports_notices = true,

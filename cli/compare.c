@@ -20,9 +20,10 @@ static const cli_option OPTIONS[] = {
     {"split", 0, "NAME",
      "split to score: oof (default; nested scores), or another split, scored by fits on oof; "
      "several splits, separated by commas, are scored one by one and averaged"},
-    {"methods", 'm', "A,B,...", "methods to compare, separated by commas (all); `help` lists them"},
+    {"methods", 'm', "A,B,...",
+     "methods to compare, separated by commas (all); see --list-methods"},
     {"list-methods", 0, NULL, "list the methods and what each one computes"},
-    {"reference", 0, "METHOD", "method that the others are compared with (default)"},
+    {"reference", 0, "METHOD", "method that the others are compared with (preset default)"},
     {"ood", 0, "NAME,...", "splits with out-of-distribution rows, for scores of OOD detection"},
     {"clean", 0, "NAME",
      "clean split that a split with conditions is compared with (from the manifest)"},

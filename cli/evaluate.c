@@ -224,7 +224,7 @@ const cli_command CLI_EVALUATE = {
              "evaluate DETECTIONS.json --annotations GT.json [options]\n"
              "evaluate MAPS --labels MASKS --task segmentation --classes C [options]\n"
              "evaluate MODEL POOL [--split NAME,...] [--baselines] [--ood NAME,...] [options]",
-    .details = "Reports top-1 accuracy, ECE, NLL and Brier score, each with its definition. For "
+    .details = "Reports top-1 accuracy, ECE, NLL and Brier score. For "
                "detection it reports the twelve COCO figures; for segmentation mIoU, pixel "
                "accuracy, Dice, boundary error, ECE, NLL and Brier score.\n"
                "A split with conditions adds corruption errors. Training counts in the manifest "

@@ -40,7 +40,7 @@ static int run(cli_call *call) {
 static const cli_option OPTIONS[] = {
     {"output", 'o', "MODEL", "model file to write (normally NAME.cstack)"},
     {"preset", 'p', "NAME",
-     "default, paper (CoRe-Stack+ exactly as published) or prototype (CoRe-Stack)"},
+     "default, paper (CoRe-Stack+, the paper's method) or prototype (CoRe-Stack)"},
     {"set", 's', "KEY=VALUE", "change one option of the method; may be repeated"},
     {"seed", 0, "S", "seed of all random choices (0)"},
     {"split", 0, "NAME", "split to fit on (oof)"},

@@ -121,7 +121,7 @@ int cli_help_all(const cli_command *const *commands) {
     cli_out("\n");
     cli_out_wrapped(0, 0,
                     "Results go to standard output, everything else to standard error. Exit "
-                    "status: 0 = success, 1 = the answer is \"no\", 2 = wrong usage or invalid "
+                    "status: 0 = success, 2 = wrong usage or invalid "
                     "input, 3 = internal error.");
     cli_out("\nTo get started:\n  corestack fit examples/digits/pool.json -o digits.cstack\n");
     return CLI_OK;

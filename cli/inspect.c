@@ -35,7 +35,7 @@ const cli_command CLI_INSPECT = {
     .details =
         "Shows the scores of each member, how similar the members are (CKA and Pearson "
         "correlation), which of them form clusters, the spectrum of the meta-design with its "
-        "Marchenko-Pastur edge, and the penalty under each of four rules. Nothing is fitted.",
+        "Marchenko-Pastur edge, and the penalty under each of four rules. No stack is fitted.",
     .example = "corestack inspect examples/digits/pool.json",
     .options = OPTIONS,
     .takes_pool = true,

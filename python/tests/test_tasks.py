@@ -240,14 +240,15 @@ class Regression(Folder):
                 given = {"preds": preds, "y": y, "task": "regression", **QUICK, **how}
                 corestack.fit(given.pop("preds"), given.pop("y"), **given)
         (self.path / "text.npy").write_text("not numbers")
-        with self.assertRaisesRegex(corestack.FormatError, "text.npy: is not an npy file"):
+        with self.assertRaisesRegex(corestack.FormatError, "text.npy: not an npy file"):
             corestack.fit({"a": self.path / "text.npy"}, y, task="regression")
         stack = corestack.fit(preds, y, task="regression", **QUICK)
         for wrong in (0, 1, -0.5, 2):
             with self.assertRaises(corestack.ArgumentError):
                 stack.predict_interval(preds, wrong)
         with self.assertRaisesRegex(corestack.UnsupportedError, "regression"):
-            corestack.ablate(preds, y, task="regression")
+            corestack.compare(preds, y, task="regression", ood="oof")
+        self.assertEqual(len(corestack.ablate(preds, y, task="regression", resamples=0)["rows"]), 5)
         with self.assertRaisesRegex(corestack.Error, "classification"):
             stack.predict(EXAMPLES / "digits")
         classes, labels = toy()

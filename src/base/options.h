@@ -48,7 +48,8 @@
     X(KEEP_MAX, "keep.max", INTEGER, "0", 0, 1000000, "",                                          \
       "Maximum number of members to keep; 0 = no limit.")                                          \
     X(KEEP_FRACTION, "keep.fraction", REAL, "0.6", 0, 1, "",                                       \
-      "Maximum fraction of the members to keep, but at least three members; 0 or 1 = no limit.")   \
+      "Maximum fraction of the members to keep; the limit is never below three members. "          \
+      "0 or 1 = no limit.")                                                                        \
     X(KEEP_MAX_FLOPS, "keep.max_flops", REAL, "0", 0, 1e30, "",                                    \
       "Maximum total FLOPs of the kept members; 0 = no limit.")                                    \
     X(KEEP_MAX_LATENCY, "keep.max_latency", REAL, "0", 0, 1e30, "",                                \

@@ -70,7 +70,10 @@ static cst_status once(cst_context *context, const job *j, double *out) {
         if (!scratch)
             return CST_ERROR_MEMORY;
         cst_ap_main_scores(j->matches[m], NULL, scratch, &scores);
-        pick(&scores, out + (size_t)m * FIGURES);
+        double *own = out + (size_t)m * FIGURES;
+        pick(&scores, own);
+        for (int f = 0; f < FIGURES; f++) /* -1: nothing to find */
+            own[f] = own[f] < 0 ? NAN : own[f];
         cst_free(context, scratch);
     }
     return CST_OK;

@@ -71,7 +71,12 @@ static cst_status narrow(cst_context *context, const cst_evaluation *e, cst_eval
     CST_TRY(narrow_split(context, &whole->other, out, &s->other));
     CST_TRY(cst_box_training_members(context, &whole->training, &s->train, out->positions,
                                      out->members, &s->training));
-    return status;
+    if (status != CST_OK)
+        return status;
+    /* Clusters depend on the members, and so do the correlations. */
+    size_t members = (size_t)out->members;
+    out->pearson = cst_alloc(context, members * members, sizeof *out->pearson);
+    return out->pearson ? cst_pearson(context, &out->source->view, out->pearson) : CST_ERROR_MEMORY;
 }
 
 /* ---- methods ---- */

@@ -69,6 +69,8 @@ static cst_status run(cst_context *context, const cst_evaluation *e, cst_report 
         status = cst_progress(context, STAGE[s].name, s, STAGES);
         CST_TRY(make_stage(context, e, s, &entries[s]));
         CST_TRY(cst_entry_run(context, e, NULL, &entries[s]));
+        if (status != CST_OK)
+            status = cst_fail_row(context, status, STAGE[s].name, NULL, NULL);
         if (e->ops->tell)
             CST_TRY(e->ops->tell(context, e, &entries[s]));
     }

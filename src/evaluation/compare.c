@@ -177,7 +177,7 @@ static void put_test(cst_report *report, json_t *list, const comparison *c, int3
     cst_report_number(report, t, "p_adjusted", adjusted);
 }
 
-/* Bonferroni for each metric over the methods but the reference. adjusted: as tests. */
+/* Bonferroni for each metric over the tests that there are. adjusted: as tests. */
 static cst_status adjust(cst_context *context, const comparison *c, const cst_pair_test *tests,
                          double *adjusted) {
     double *p = cst_alloc(context, (size_t)c->count, sizeof *p);
@@ -185,14 +185,12 @@ static cst_status adjust(cst_context *context, const comparison *c, const cst_pa
     for (int t = 0; status == CST_OK && t < CST_PAIR_TESTS_MAX; t++) {
         int32_t count = 0;
         for (int32_t m = 0; m < c->count; m++)
-            if (m != c->reference)
+            if (tests[m * CST_PAIR_TESTS_MAX + t].metric)
                 p[count++] = tests[m * CST_PAIR_TESTS_MAX + t].p;
-        if (!tests[(c->reference == 0) * CST_PAIR_TESTS_MAX + t].metric)
-            continue;
-        status = cst_bonferroni(context, p, count, p);
+        status = count > 0 ? cst_bonferroni(context, p, count, p) : CST_OK;
         count = 0;
         for (int32_t m = 0; m < c->count; m++)
-            if (m != c->reference)
+            if (tests[m * CST_PAIR_TESTS_MAX + t].metric)
                 adjusted[m * CST_PAIR_TESTS_MAX + t] = p[count++];
     }
     cst_free(context, p);
@@ -208,8 +206,10 @@ static void tests_of_resamples(const comparison *c, cst_pair_test *out) {
             cst_pair_test *test = &out[i / count * CST_PAIR_TESTS_MAX + t];
             if (i / count == c->reference || strcmp(specs[i % count].key, c->e.ops->tested[t]) != 0)
                 continue;
+            if (isnan(c->intervals.p[i])) /* the score is not defined on any resample */
+                continue;
             test->metric = specs[i % count].key;
-            test->difference = c->intervals.difference[i].value;
+            test->difference = -c->intervals.difference[i].value; /* reference less method */
             test->p = c->intervals.p[i];
         }
 }
@@ -229,7 +229,9 @@ static cst_status put_tests(cst_context *context, cst_report *report, const comp
         CST_TRY(c->e.ops->tests(context, &c->e, c->entries, c->count, c->reference, tests));
     else if (status == CST_OK && c->intervals.done)
         tests_of_resamples(c, tests);
-    bool any = status == CST_OK && tests[(c->reference == 0) * CST_PAIR_TESTS_MAX].metric;
+    bool any = false;
+    for (size_t i = 0; status == CST_OK && i < cells; i++)
+        any = any || tests[i].metric;
     if (any)
         status = adjust(context, c, tests, adjusted);
     if (status == CST_OK && any) {

@@ -42,8 +42,7 @@ cst_status cst_evaluation_open(cst_context *context, const cst_task_ops *ops, cs
 void cst_evaluation_close(cst_context *context, cst_evaluation *e) {
     if (e->ops)
         e->ops->close(context, e);
-    if (!e->positions)
-        cst_free(context, e->pearson);
+    cst_free(context, e->pearson);
     *e = (cst_evaluation){0};
 }
 
@@ -72,11 +71,13 @@ cst_status cst_entry_check(cst_context *context, const cst_evaluation *e, const 
 static cst_status describe(cst_context *context, const cst_evaluation *e,
                            const cst_evaluation *part, cst_entry *entry) {
     int32_t all = e->members;
-    int32_t *used = cst_alloc(context, (size_t)all, sizeof *used);
+    int32_t *used = cst_alloc(context, (size_t)all, sizeof *used);           /* in the pool */
+    int32_t *mine_used = cst_alloc(context, (size_t)all, sizeof *mine_used); /* in the part */
     bool *uses = cst_alloc(context, (size_t)all, sizeof *uses);
     double *weights = cst_alloc(context, (size_t)all, sizeof *weights);
-    if (!used || !uses || !weights) {
+    if (!used || !mine_used || !uses || !weights) {
         cst_free(context, used);
+        cst_free(context, mine_used);
         cst_free(context, uses);
         cst_free(context, weights);
         return CST_ERROR_MEMORY;
@@ -91,6 +92,7 @@ static cst_status describe(cst_context *context, const cst_evaluation *e,
         if (!entry->uses[j])
             continue;
         uses[k] = true;
+        mine_used[entry->models] = j;
         used[entry->models++] = k;
         mine += e->source->flops[k];
     }
@@ -102,9 +104,12 @@ static cst_status describe(cst_context *context, const cst_evaluation *e,
     if (*entry->calibrator)
         (void)cst_snprintf(entry->detail + length, sizeof entry->detail - length, "%s%.60s",
                            length > 0 ? ", " : "", entry->calibrator);
-    cst_status status =
-        e->pearson ? cst_gram_kappa(context, e->pearson, all, used, entry->models, &entry->kappa)
-                   : CST_OK;
+    cst_status status = CST_OK;
+    if (part->pearson)
+        status = cst_gram_kappa(context, part->pearson, part->members, mine_used, entry->models,
+                                &entry->kappa);
+    else if (e->pearson)
+        status = cst_gram_kappa(context, e->pearson, all, used, entry->models, &entry->kappa);
     cst_free(context, entry->uses);
     entry->uses = uses;
     if (entry->weights) {
@@ -113,6 +118,7 @@ static cst_status describe(cst_context *context, const cst_evaluation *e,
     } else
         cst_free(context, weights);
     cst_free(context, used);
+    cst_free(context, mine_used);
     return status;
 }
 
@@ -127,6 +133,16 @@ cst_status cst_entry_run(cst_context *context, const cst_evaluation *e, const cs
     cst_notice_about(context, NULL);
     CST_TRY(describe(context, e, part, entry));
     return status;
+}
+
+cst_status cst_fail_row(cst_context *context, cst_status status, const char *method,
+                        const char *key, const char *value) {
+    char why[512];
+    if (status != CST_ERROR_INPUT && status != CST_ERROR_NUMERIC && status != CST_ERROR_ARGUMENT)
+        return status;
+    (void)cst_snprintf(why, sizeof why, "%s", cst_last_error(context));
+    return key ? cst_fail(context, status, "%s with %s=%.60s: %s", method, key, value, why)
+               : cst_fail(context, status, "%s: %s", method, why);
 }
 
 void cst_entry_free(cst_context *context, const cst_evaluation *e, cst_entry *entry) {

@@ -27,6 +27,9 @@ cst_status cst_entry_check(cst_context *context, const cst_evaluation *e, const 
  * `e` itself. */
 cst_status cst_entry_run(cst_context *context, const cst_evaluation *e, const cst_evaluation *part,
                          cst_entry *entry);
+/* The error of a row of an ablation or sweep with what the row is; key: NULL, or with its value. */
+cst_status cst_fail_row(cst_context *context, cst_status status, const char *method,
+                        const char *key, const char *value);
 void cst_entry_free(cst_context *context, const cst_evaluation *e, cst_entry *entry);
 
 /* `parse` of tasks whose methods are those of rows (evaluation/method.h): entry->method is a

@@ -139,7 +139,7 @@ static void put_spread(cst_report *report, json_t *object, const char *name, con
     char key[32];
     double variance = s->count > 1 ? s->square / (s->count - 1) : NAN;
     (void)cst_snprintf(key, sizeof key, "%s_mean", name);
-    cst_report_number(report, object, key, s->mean);
+    cst_report_number(report, object, key, s->count > 0 ? s->mean : NAN);
     (void)cst_snprintf(key, sizeof key, "%s_sd", name);
     cst_report_number(report, object, key, sqrt(variance));
 }
@@ -154,6 +154,7 @@ typedef struct sums {
 static cst_status narrow(cst_context *context, const sweep *s, int32_t size, cst_evaluation *out) {
     *out = s->e;
     out->data = NULL;
+    out->pearson = NULL;
     out->members = size;
     out->positions = s->members;
     return s->ops->narrow(context, &s->e, out);
@@ -161,6 +162,8 @@ static cst_status narrow(cst_context *context, const sweep *s, int32_t size, cst
 
 static cst_status run_row(cst_context *context, cst_report *report, sweep *s, const char *name,
                           const char *value, int32_t draw, int32_t size, sums *total) {
+    int32_t scores = 0;
+    const cst_score_spec *specs = cst_task_scores(s->ops->task, &scores);
     cst_entry entry = {0};
     cst_evaluation part = {0};
     cst_intervals intervals = {0};
@@ -178,11 +181,14 @@ static cst_status run_row(cst_context *context, cst_report *report, sweep *s, co
         s->has_intervals = intervals.done;
     }
     if (applies && status == CST_OK) {
-        for (int i = 0; i < CST_TASK_SCORES_MAX; i++)
-            add(&total->score[i], entry.scores[i]);
+        for (int32_t i = 0; i < scores; i++)
+            if (!isnan(entry.scores[i]) && !(specs[i].negative_is_none && entry.scores[i] < 0))
+                add(&total->score[i], entry.scores[i]);
         add(&total->models, entry.models);
     }
     cst_intervals_free(context, &intervals);
+    if (status != CST_OK)
+        status = cst_fail_row(context, status, name, s->sweep->key, value);
     cst_entry_free(context, &s->e, &entry);
     if (s->sizes)
         cst_evaluation_close(context, &part);
@@ -220,6 +226,13 @@ static cst_status check_sweep(cst_context *context, const sweep *s) {
     if (s->sizes && (s->sweep->draws < 1 || s->sweep->draws > DRAWS_MAX))
         return cst_fail(context, CST_ERROR_ARGUMENT, "draws must be 1 to %d, got %d", DRAWS_MAX,
                         (int)s->sweep->draws);
+    bool maps = strncmp(s->sweep->key, "segment.", 8) == 0;
+    bool boxes = strncmp(s->sweep->key, "detect.", 7) == 0;
+    if ((maps && s->ops->task != CST_TASK_SEGMENTATION) ||
+        (boxes && s->ops->task != CST_TASK_DETECTION))
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%.60s is an option for %s; it changes nothing in a %s pool", s->sweep->key,
+                        maps ? "segmentation" : "detection", cst_task_name(s->ops->task));
     for (size_t i = 0; i < sizeof NOT_SWEPT / sizeof NOT_SWEPT[0]; i++)
         if (strcmp(s->sweep->key, NOT_SWEPT[i]) == 0)
             return cst_fail(context, CST_ERROR_ARGUMENT,

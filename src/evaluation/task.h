@@ -33,7 +33,8 @@ typedef struct cst_evaluation {
     int32_t members;            /* that methods choose from */
     const int32_t *positions;   /* [members] in the pool, ascending; NULL: all members */
     const cst_training *source; /* costs and tags of the members; in `data` */
-    double *pearson; /* [pool members][pool members], freed with the evaluation; or NULL */
+    double *pearson; /* [members][members], freed with the evaluation; NULL: those of the whole are
+                        taken */
     double seconds_read;
     void *data; /* the task's own */
 } cst_evaluation;

@@ -94,6 +94,15 @@ void cst_text_legend(cst_page *page, const json_t *root) {
                              "above its value.\n");
 }
 
+/* Whether the document or one of its rows has the key: evaluations of files lack some scores. */
+static bool has_value(const json_t *root, const char *key) {
+    const json_t *rows = json_object_get(root, "rows");
+    if (rows || !cst_json_string(root, "task"))
+        return true;
+    const json_t *own = json_object_get(root, key);
+    return own && !json_is_null(own);
+}
+
 void cst_text_definitions(cst_page *page, const json_t *root, bool full) {
     const json_t *definitions = json_object_get(root, "definitions");
     const char *precision = cst_json_string(root, "ap_definition");
@@ -108,6 +117,8 @@ void cst_text_definitions(cst_page *page, const json_t *root, bool full) {
     json_object_foreach((json_t *)(uintptr_t)definitions, key, value) {
         const cst_score_spec *score = cst_score_find(root, key);
         const char *sentence = json_string_value(value);
+        if (!has_value(root, key))
+            continue;
         if (full || !score || score->in_table)
             cst_page_paragraph(page, "%s: %s", cst_score_label(root, key),
                                sentence ? sentence : "-");

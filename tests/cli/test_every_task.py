@@ -93,7 +93,7 @@ class EveryTask(unittest.TestCase):
             for row in found["rows"]:
                 compared = self.done("compare", self.part(task, row["members"]), *words, "-r", 0)
                 one, = (other for other in compared["rows"] if other["method"] == row["method"])
-                for score in SCORES[task] + ("models",):
+                for score in SCORES[task] + ("models", "kappa"):
                     self.assertEqual(row[score], one[score], f"{task}: {row['method']} {row['members']} {score}")
             for summary in found["summary"]:
                 rows = [row for row in found["rows"] if (row["method"], row["value"]) == (summary["method"], summary["value"])]
@@ -115,6 +115,39 @@ class EveryTask(unittest.TestCase):
             self.assertEqual(result.err.count("\n"), 1)
 
     @slow
+    def test_differences_of_tests_are_the_reference_less_the_method(self):
+        for task in TASKS:
+            found = self.done("compare", manifest(task), "--split", "test", "-m", "average,best-single,default", "-r", 100)
+            rows = {row["method"]: row for row in found["rows"]}
+            checked = 0
+            for test in found["tests"]:
+                if test["metric"] in rows["default"] and "difference" in test:
+                    difference = rows[test["a"]][test["metric"]] - rows[test["b"]][test["metric"]]
+                    self.assertAlmostEqual(test["difference"], difference, delta=1e-6, msg=f"{task}: {test}")
+                    checked += 1
+            self.assertTrue(checked or task == "regression", task)
+
+    def test_scores_that_are_not_defined(self):
+        """Without true boxes AP is -1: there are no intervals and no tests, and no mean over draws."""
+        pool = self.part("detection", None)
+        truth = os.path.join(os.path.dirname(pool), "test.json")
+        with open(truth, encoding="utf-8") as file:
+            annotations = json.load(file)
+        annotations["annotations"] = []
+        with open(truth, "w", encoding="utf-8") as file:
+            json.dump(annotations, file)
+        found = self.done("compare", pool, "--split", "test", "-m", "average,wbf", "-r", 10)
+        self.assertEqual([row["AP"] for row in found["rows"]], [-1, -1])
+        self.assertNotIn("tests", found)
+        found = self.done("sweep", pool, "--split", "test", "-m", "average", "--over", "pool.size=2", "--draws", 2)
+        self.assertIsNone(found["summary"][0]["AP_mean"])
+
+    def test_options_of_another_task_are_not_swept(self):
+        for task, key in (("classification", "detect.iou"), ("regression", "segment.pixels"), ("detection", "segment.pixels")):
+            result = run("sweep", manifest(task), "--over", key + "=0.4,0.6" if key == "detect.iou" else key + "=2000,3000")
+            self.assertEqual(result.code, 2)
+            self.assertIn(key + " is an option for ", result.err)
+
     def test_documents_have_the_same_parts(self):
         for task in TASKS:
             found = self.done("compare", manifest(task), "--split", "test", "-m", "average,default", "-r", 100)

@@ -21,6 +21,7 @@ static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_b
 
 const cst_baseline cst_baseline_best_single = {
     .name = "best-single",
-    .definition = "the member with the least NLL on the out-of-fold rows; the first of equals",
+    .definition = "the member with the lowest NLL on the out-of-fold rows; ties go to the "
+                  "first",
     .fit = fit,
 };

@@ -38,21 +38,21 @@ static cst_status fit_brier(cst_context *context, const cst_baseline_data *data,
 
 const cst_baseline cst_baseline_greedy = {
     .name = "greedy",
-    .definition = "greedy selection with replacement on the log loss: 25 rounds, cut at the first "
-                  "minimum, as in AutoGluon",
+    .definition = "greedy selection with replacement that minimises the log loss: 25 rounds, "
+                  "truncated at the first minimum, as in AutoGluon",
     .fit = fit,
 };
 
 const cst_baseline cst_baseline_greedy_top1 = {
     .name = "greedy-top1",
-    .definition = "greedy selection with replacement on the top-1 error: 25 rounds, cut at the "
-                  "first minimum, as in AutoGluon",
+    .definition = "greedy selection with replacement that minimises the top-1 error: 25 "
+                  "rounds, truncated at the first minimum, as in AutoGluon",
     .fit = fit_top1,
 };
 
 const cst_baseline cst_baseline_greedy_brier = {
     .name = "greedy-brier",
-    .definition = "greedy selection with replacement on the Brier score: 25 rounds, cut at the "
-                  "first minimum, as in AutoGluon",
+    .definition = "greedy selection with replacement that minimises the Brier score: 25 "
+                  "rounds, truncated at the first minimum, as in AutoGluon",
     .fit = fit_brier,
 };

@@ -290,9 +290,10 @@ static cst_status predict(cst_context *context, const cst_baseline_fit *fit, con
 
 const cst_baseline cst_baseline_hill_climbing = {
     .name = "hill-climbing",
-    .definition = "hill climbing: from the best single member, p <- (1 - w) p + w p_k with the "
-                  "member k and the w in -0.50, -0.49, ..., 0.50 of least log loss, while that "
-                  "gains more than 1e-5; p clipped to [1e-15, 1 - 1e-15] and divided by its sum",
+    .definition = "hill climbing from the best single member: p <- (1 - w) p + w p_k with the "
+                  "member k and the w in -0.50, -0.49, ..., 0.50 that minimise the log loss, "
+                  "while each step lowers it by more than 1e-5; p is clipped to [1e-15, 1 - "
+                  "1e-15] and normalised",
     .rows_alike = true,
     .fit = fit,
     .predict = predict,

@@ -111,9 +111,9 @@ static void release(cst_context *context, void *state) {
 
 const cst_baseline cst_baseline_ridge = {
     .name = "ridge",
-    .definition = "ridge regression of the class indicators on the members' probabilities, one "
-                  "coefficient a member, the penalty by cross-validation over the folds; scores "
-                  "clipped to [1e-6, 1] and divided by their sum",
+    .definition = "ridge regression of the class indicators on the members' probabilities "
+                  "with one coefficient per member, the penalty chosen by cross-validation "
+                  "over the folds; scores are clipped to [1e-6, 1] and normalised",
     .fit = fit_ridge,
     .predict = predict,
     .release = release,
@@ -121,9 +121,9 @@ const cst_baseline cst_baseline_ridge = {
 
 const cst_baseline cst_baseline_lasso = {
     .name = "lasso",
-    .definition = "lasso of the class indicators on the members' probabilities, one coefficient a "
-                  "member, the penalty by cross-validation over the folds; scores clipped to "
-                  "[1e-6, 1] and divided by their sum",
+    .definition = "lasso regression of the class indicators on the members' probabilities "
+                  "with one coefficient per member, the penalty chosen by cross-validation "
+                  "over the folds; scores are clipped to [1e-6, 1] and normalised",
     .fit = fit_lasso,
     .predict = predict,
     .release = release,
@@ -131,10 +131,10 @@ const cst_baseline cst_baseline_lasso = {
 
 const cst_baseline cst_baseline_elastic_net = {
     .name = "elastic-net",
-    .definition = "elastic net, half of its penalty the l1 norm, of the class indicators on the "
-                  "members' probabilities, one coefficient a member, the penalty by "
-                  "cross-validation over the folds; scores clipped to [1e-6, 1] and divided by "
-                  "their sum",
+    .definition = "elastic-net regression (l1 ratio 0.5) of the class indicators on the "
+                  "members' probabilities with one coefficient per member, the penalty chosen "
+                  "by cross-validation over the folds; scores are clipped to [1e-6, 1] and "
+                  "normalised",
     .fit = fit_elastic_net,
     .predict = predict,
     .release = release,

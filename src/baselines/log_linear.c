@@ -109,8 +109,8 @@ static cst_status predict(cst_context *context, const cst_baseline_fit *fit, con
 const cst_baseline cst_baseline_log_linear = {
     .name = "log-linear",
     .definition =
-        "the log-linear pool of all members, softmax(sum_k w_k log p_k + b), each p_k mixed with "
-        "the uniform distribution first, under Gaussian priors chosen by cross-validation",
+        "log-linear pool of all members, softmax(sum_k w_k log p_k + b), with each p_k first "
+        "mixed with the uniform distribution; Gaussian priors chosen by cross-validation",
     .fit = fit,
     .predict = predict,
     .release = release,

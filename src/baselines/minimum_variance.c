@@ -15,7 +15,7 @@ static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_b
 
 const cst_baseline cst_baseline_minimum_variance = {
     .name = "minimum-variance",
-    .definition = "the convex mixture with the least mean square of y - p over the out-of-fold "
-                  "(row, class) pairs, its weights at least 0 and summing to 1",
+    .definition = "the convex mixture (non-negative weights with sum 1) that minimises the "
+                  "mean of (y - p)^2 over the out-of-fold (row, class) pairs",
     .fit = fit,
 };

@@ -198,8 +198,8 @@ static cst_status predict(cst_context *context, const cst_baseline_fit *fitted,
 const cst_baseline cst_baseline_mlp = {
     .name = "mlp",
     .definition =
-        "neural network on the members' standardised log-probabilities: two hidden layers "
-        "of 64 ReLU units, dropout 0.5, AdamW, stopped on a held-out tenth",
+        "neural network on the members' standardised log-probabilities: two hidden layers of "
+        "64 ReLU units, dropout 0.5, AdamW, early stopping on a held-out tenth",
     .rows_alike = true,
     .fit = fit,
     .predict = predict,

@@ -19,7 +19,7 @@ static cst_status fit(cst_context *context, const cst_baseline_data *data, cst_b
 
 const cst_baseline cst_baseline_performance_weighted = {
     .name = "performance-weighted",
-    .definition = "the mean of all members' probabilities weighted by their top-1 accuracies on "
-                  "the out-of-fold rows, equally where all are 0",
+    .definition = "the mean of all members' probabilities weighted by their top-1 accuracies "
+                  "on the out-of-fold rows; equal weights if all are 0",
     .fit = fit,
 };

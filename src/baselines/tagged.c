@@ -149,17 +149,17 @@ static cst_status fit(cst_context *context, const cst_tagged_rule *rule,
     }
 
 TAGGED(deep_ensemble, CST_ENSEMBLE_DEEP, "deep-ensemble",
-       "the mean of the members tagged as one deep ensemble (at least two); of several, the one "
-       "whose mean has the least NLL on the out-of-fold rows");
+       "the mean of the members tagged as one deep ensemble (at least two); with several, the "
+       "one with the lowest NLL on the out-of-fold rows");
 TAGGED(snapshot, CST_ENSEMBLE_SNAPSHOT, "snapshot",
-       "the mean of the members tagged as snapshots of one run (at least two); of several runs, "
-       "the one whose mean has the least NLL on the out-of-fold rows");
+       "the mean of the members tagged as snapshots of one run (at least two); with several "
+       "runs, the one with the lowest NLL on the out-of-fold rows");
 TAGGED(mc_dropout, CST_ENSEMBLE_MC_DROPOUT, "mc-dropout",
-       "the mean over the dropout passes of one network, members weighted by their passes; of "
-       "several networks, the one whose mean has the least NLL on the out-of-fold rows");
+       "the mean over the dropout passes of one network, members weighted by their passes; "
+       "with several networks, the one with the lowest NLL on the out-of-fold rows");
 TAGGED(soup, CST_ENSEMBLE_SOUP, "soup",
-       "the member tagged as a soup of averaged weights; of several, the one with the least NLL "
-       "on the out-of-fold rows");
+       "the member tagged as a soup (averaged weights); with several, the one with the lowest "
+       "NLL on the out-of-fold rows");
 TAGGED(swag, CST_ENSEMBLE_SWAG, "swag",
-       "the mean over the SWAG samples of one network, members weighted by their passes; of "
-       "several networks, the one whose mean has the least NLL on the out-of-fold rows");
+       "the mean over the SWAG samples of one network, members weighted by their passes; with "
+       "several networks, the one with the lowest NLL on the out-of-fold rows");

@@ -14,15 +14,18 @@ typedef struct calibrator_text {
 } calibrator_text;
 
 static const calibrator_text TEXTS[] = {
-    {CST_CALIBRATOR_TEMPERATURE, "temperature", "softmax(log p / T), T of least NLL"},
+    {CST_CALIBRATOR_TEMPERATURE, "temperature",
+     "softmax(log p / T) with the T that minimises "
+     "the NLL"},
     {CST_CALIBRATOR_VECTOR, "vector",
-     "softmax(a_c log p_c + b_c), a and b of least total NLL + |a - 1|^2/2 + |b|^2/2"},
+     "softmax(a_c log p_c + b_c) with the a and b that minimise total NLL + |a - 1|^2/2 + "
+     "|b|^2/2"},
     {CST_CALIBRATOR_ISOTONIC, "isotonic",
-     "isotonic regression of [y = c] on p_c for each class, linear between its knots, floored at "
-     "1e-6, rows normalised"},
+     "isotonic regression of [y = c] on p_c for each class, interpolated linearly between "
+     "knots, at least 1e-6, rows normalised"},
     {CST_CALIBRATOR_PLATT, "platt",
-     "sigmoid(a_c log(p_c / (1 - p_c)) + b_c) of least cross-entropy with Platt's smoothed targets "
-     "for each class, rows normalised"},
+     "sigmoid(a_c log(p_c / (1 - p_c)) + b_c) for each class, minimising the cross-entropy "
+     "with Platt's smoothed targets, rows normalised"},
 };
 
 enum { TEXT_COUNT = sizeof TEXTS / sizeof TEXTS[0] };

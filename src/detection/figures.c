@@ -26,18 +26,22 @@ void cst_figures_put(cst_report *report, json_t *object, const cst_detection_sco
 
 const char *cst_figures_define(const char *score) {
     static const char *const definitions[][2] = {
-        {"AP", "mean over categories and IoU 0.50:0.05:0.95 of the precision at 101 recalls"},
+        {"AP", "mean over categories and IoU 0.50:0.05:0.95 of the precision at 101 recall "
+               "levels"},
         {"AP50", "AP at IoU 0.50"},
         {"AP75", "AP at IoU 0.75"},
-        {"APs", "AP of small true boxes, below 32 x 32 pixels"},
-        {"APm", "AP of medium true boxes, 32 x 32 to 96 x 96 pixels"},
-        {"APl", "AP of large true boxes, above 96 x 96 pixels"},
-        {"AR1", "mean over categories and IoU of the recall with 1 box per image and category"},
-        {"AR10", "the same with 10 boxes"},
-        {"AR100", "the same with 100 boxes"},
-        {"ARs", "AR100 of small true boxes"},
-        {"ARm", "AR100 of medium true boxes"},
-        {"ARl", "AR100 of large true boxes"}};
+        {"APs", "AP on small ground-truth boxes, below 32 x 32 pixels"},
+        {"APm", "AP on medium ground-truth boxes, 32 x 32 to 96 x 96 pixels"},
+        {"APl", "AP on large ground-truth boxes, above 96 x 96 pixels"},
+        {"AR1", "mean over categories and IoU of the recall with at most 1 box per image and "
+                "category"},
+        {"AR10", "mean over categories and IoU of the recall with at most 10 boxes per image "
+                 "and category"},
+        {"AR100", "mean over categories and IoU of the recall with at most 100 boxes per "
+                  "image and category"},
+        {"ARs", "AR100 on small ground-truth boxes"},
+        {"ARm", "AR100 on medium ground-truth boxes"},
+        {"ARl", "AR100 on large ground-truth boxes"}};
     for (size_t i = 0; i < sizeof definitions / sizeof definitions[0]; i++)
         if (strcmp(score, definitions[i][0]) == 0)
             return definitions[i][1];
@@ -61,6 +65,7 @@ void cst_figures_categories(cst_report *report, json_t *object, const cst_coco *
 
 void cst_figures_definition(cst_report *report, json_t *object) {
     cst_report_string(report, object, "ap_definition",
-                      "COCO: mean over categories and IoU 0.50:0.05:0.95 of the precision at 101 "
-                      "recalls, at most 100 boxes per image and category; -1 without true boxes");
+                      "COCO: mean over categories and IoU 0.50:0.05:0.95 of the precision at "
+                      "101 recall levels, at most 100 boxes per image and category; -1 if "
+                      "there are no ground-truth boxes");
 }

@@ -23,13 +23,17 @@ static const struct {
     {"best-single", CST_DETECT_BEST_SINGLE, NULL},
     {"average", CST_DETECT_AVERAGE, NULL},
     {"wbf", CST_DETECT_WBF,
-     ("weighted boxes fusion: clusters at IoU 0.55, score-weighted boxes, mean score times the "
-      "share of the models that agree")},
-    {"nms", CST_DETECT_NMS, "all boxes, those that overlap a better one by more than 0.5 left out"},
+     ("weighted boxes fusion: clusters at IoU 0.55, score-weighted boxes, mean score times "
+      "the fraction of models that agree")},
+    {"nms", CST_DETECT_NMS,
+     "non-maximum suppression on all boxes: boxes with an IoU above 0.5 with a kept box of "
+     "higher score are removed"},
     {"soft-nms", CST_DETECT_SOFT_NMS,
-     "all boxes, scores beside a better one times exp(-IoU^2 / 0.5)"},
+     "soft NMS on all boxes: scores are multiplied by exp(-IoU^2 / 0.5) for each "
+     "higher-scoring box"},
     {"soft-nms-linear", CST_DETECT_SOFT_NMS_LINEAR,
-     "all boxes, scores beside a better one times 1 - IoU, above an IoU of 0.3"},
+     "soft NMS on all boxes: scores are multiplied by 1 - IoU for each higher-scoring box "
+     "with an IoU above 0.3"},
 };
 enum { NATIVE_COUNT = sizeof NATIVE / sizeof NATIVE[0] };
 
@@ -54,10 +58,11 @@ const char *cst_detection_method_describe(const char *name) {
 
 const char *cst_detect_native_definition(const char *name) {
     if (strcmp(name, "best-single") == 0)
-        return "the member with the highest AP on the images of the fit; the first of equals";
+        return "the member with the highest AP on the images used for fitting; ties go to the "
+               "first";
     if (strcmp(name, "average") == 0)
-        return "clusters of boxes with the mean of all members' scores, 0 for a member without a "
-               "box";
+        return "clusters of boxes with the mean of all members' scores, 0 for members without "
+               "a box";
     return NULL;
 }
 

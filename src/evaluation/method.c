@@ -16,12 +16,11 @@ static const struct preset_text {
     const char *name;
     const char *definition;
 } PRESETS[] = {
-    {"prototype",
-     ("CoRe-Stack, the prototype: Pearson filter, six fixed features, cross-validated ridge, "
-      "inverse-RMSE weights")},
-    {"paper", "CoRe-Stack+ to the letter: CKA filter, learned gate, lambda*, Laplace blend, refit"},
-    {"default",
-     "corestack's default: near-duplicates out, selection on held-out loss, log-linear pool"},
+    {"prototype", ("CoRe-Stack, the prototype of the paper: Pearson filter, six fixed features, "
+                   "cross-validated ridge, inverse-RMSE weights")},
+    {"paper", "CoRe-Stack+ of the paper: CKA filter, learned gate, penalty lambda*, Laplace "
+              "blend, refit"},
+    {"default", "near-duplicates removed, members selected by held-out loss, one log-linear pool"},
 };
 
 enum { PRESET_COUNT = sizeof PRESETS / sizeof PRESETS[0] };
@@ -139,7 +138,8 @@ const char *cst_method_describe(const char *name) {
     if (!name)
         return NULL;
     if (strcmp(name, AUTOGLUON) == 0)
-        return "AutoGluon's weighted ensemble: greedy, then temperature scaling";
+        return "AutoGluon's weighted ensemble: greedy selection on the log loss, then "
+               "temperature scaling";
     if (cst_calibrator_find(name) != CST_CALIBRATOR_NONE)
         return cst_calibrator_definition(cst_calibrator_find(name));
     const cst_baseline *baseline = cst_baseline_find(name);

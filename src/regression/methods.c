@@ -18,11 +18,12 @@ static const struct value_preset {
     const char *name;
     const char *definition;
 } PRESETS[] = {
-    {"prototype", "CoRe-Stack, the prototype: Pearson filter, six fixed features, cross-validated "
-                  "penalties, inverse-RMSE weights"},
-    {"paper", "CoRe-Stack+ to the letter: CKA filter, learned gate, lambda*, Laplace blend, refit"},
-    {"default", "corestack's default: near-duplicates out, selection on held-out error, linear "
-                "pool drawn to the good members"},
+    {"prototype", "CoRe-Stack, the prototype of the paper: Pearson filter, six fixed "
+                  "features, cross-validated penalties, inverse-RMSE weights"},
+    {"paper", "CoRe-Stack+ of the paper: CKA filter, learned gate, penalty lambda*, Laplace "
+              "blend, refit"},
+    {"default", "near-duplicates removed, members selected by held-out error, one linear pool "
+                "shrunk towards the good members"},
 };
 
 enum { PRESET_COUNT = sizeof PRESETS / sizeof PRESETS[0] };
@@ -213,7 +214,7 @@ static cst_status apply_block(cst_context *context, void *user, int64_t index) {
 static void describe_group(const linear_fit *fit, const cst_member_ensemble *tags, char *detail,
                            size_t room) {
     if (fit->tagged.size > 0 && fit->differs)
-        (void)cst_snprintf(detail, room, "not from one group for all outputs; %d candidates",
+        (void)cst_snprintf(detail, room, "groups differ between outputs; %d candidates",
                            (int)fit->tagged.groups);
     else if (fit->tagged.size > 0)
         cst_tagged_describe(tags, &fit->tagged, detail, room);

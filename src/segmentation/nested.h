@@ -60,7 +60,7 @@ cst_status cst_method_prior_correct(cst_context *context, const double *prior, c
 cst_status cst_method_prefer_miou(cst_context *context, const cst_training *source, int32_t fold,
                                   cst_method_fit *fit);
 #define CST_BEST_SINGLE_MIOU                                                                       \
-    "the member with the highest mIoU on the sampled out-of-fold pixels; the first of equals"
+    "the member with the highest mIoU on the sampled out-of-fold pixels; ties go to the first"
 
 /* Whether the method takes balanced samples: a preset with the log-linear pool alone. */
 bool cst_method_takes_balance(const cst_method *method);

@@ -282,4 +282,4 @@ class Made(PoolCase):
 
     def test_definition(self):
         rows = self.works("compare", EXAMPLE, "--methods", "default", "-r", "0", "--json").json()["rows"]
-        self.assertIn("drawn to the good members", rows[0]["definition"])
+        self.assertIn("towards the good members", rows[0]["definition"])

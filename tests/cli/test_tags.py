@@ -139,7 +139,7 @@ class Tags(PoolCase):
             for split in ("oof", "test"):
                 self.save(f"{name}.{split}.npy", values(name, split, 0))
         row = self.compared_one("deep-ensemble")
-        self.assertEqual(row["detail"], "not from one group for all outputs; 2 candidates")
+        self.assertEqual(row["detail"], "groups differ between outputs; 2 candidates")
         self.assertEqual(row["models"], 4)
 
     def compared_one(self, kind):

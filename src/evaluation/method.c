@@ -16,7 +16,7 @@ static const struct preset_text {
     const char *name;
     const char *definition;
 } PRESETS[] = {
-    {"prototype", ("CoRe-Stack, the prototype of the paper: Pearson filter, six fixed features, "
+    {"prototype", ("CoRe-Stack, the paper's prototype: Pearson filter, six fixed features, "
                    "cross-validated ridge, inverse-RMSE weights")},
     {"paper", "CoRe-Stack+ of the paper: CKA filter, learned gate, penalty lambda*, Laplace "
               "blend, refit"},

@@ -18,7 +18,7 @@ static const struct value_preset {
     const char *name;
     const char *definition;
 } PRESETS[] = {
-    {"prototype", "CoRe-Stack, the prototype of the paper: Pearson filter, six fixed "
+    {"prototype", "CoRe-Stack, the paper's prototype: Pearson filter, six fixed "
                   "features, cross-validated penalties, inverse-RMSE weights"},
     {"paper", "CoRe-Stack+ of the paper: CKA filter, learned gate, penalty lambda*, Laplace "
               "blend, refit"},

@@ -33,9 +33,9 @@ static curve trace(const cst_ap_matches *m, int32_t category, int area, int thre
     for (int64_t i = m->first[category]; i < m->first[category + 1]; i++) {
         const cst_ap_box *box = &m->box[i];
         int32_t weight = times ? times[box->image] : 1;
-        if (box->rank >= most || weight == 0 || ((box->fate.ignored[area] >> threshold) & 1))
+        if (box->rank >= most || weight == 0 || ((box->outcome.ignored[area] >> threshold) & 1))
             continue;
-        if ((box->fate.right[area] >> threshold) & 1)
+        if ((box->outcome.right[area] >> threshold) & 1)
             right += weight;
         else
             wrong += weight;

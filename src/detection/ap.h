@@ -27,14 +27,14 @@ typedef struct cst_ranked {
 int cst_by_score(const void *a, const void *b);
 
 /* What became of one box: a bit for each threshold. */
-typedef struct cst_ap_fate {
+typedef struct cst_ap_outcome {
     uint16_t right[CST_AP_AREAS];   /* matched to a true box that counts */
     uint16_t ignored[CST_AP_AREAS]; /* neither right nor wrong */
-} cst_ap_fate;
+} cst_ap_outcome;
 
 /* One box that takes part, in the order of its category's precision-recall curve. */
 typedef struct cst_ap_box {
-    cst_ap_fate fate;
+    cst_ap_outcome outcome;
     int32_t image;
     int32_t rank; /* among those of its image and category, from 0 */
 } cst_ap_box;

@@ -120,15 +120,16 @@ static int64_t best_truth(const bench *b, const cst_coco_true *truth, int64_t tr
     return found;
 }
 
-/* Fates of the best boxes of one image and category. box: all of them; fates follow b->order. */
+/* Outcomes of the best boxes of one image and category. box: all of them; outcomes follow b->order.
+ */
 static void match_group(bench *b, const cst_coco_box *box, int64_t boxes,
-                        const cst_coco_true *truth, int64_t truths, cst_ap_fate *fates) {
+                        const cst_coco_true *truth, int64_t truths, cst_ap_outcome *outcomes) {
     double thresholds[CST_AP_THRESHOLDS];
     cst_ap_thresholds(thresholds);
     for (int64_t d = 0; d < boxes; d++)
         for (int64_t g = 0; g < truths; g++)
             b->iou[d * truths + g] = cst_box_true_iou(&box[b->order[d].place], &truth[g]);
-    memset(fates, 0, (size_t)boxes * sizeof *fates);
+    memset(outcomes, 0, (size_t)boxes * sizeof *outcomes);
     for (int a = 0; a < CST_AP_AREAS; a++) {
         order_truths(b, truth, truths, a);
         for (int t = 0; t < CST_AP_THRESHOLDS; t++) {
@@ -142,9 +143,9 @@ static void match_group(bench *b, const cst_coco_box *box, int64_t boxes,
                     b->taken[v] = true;
                 bool ignored = v >= 0 ? b->skipped[v] : area < AREA_LOW[a] || area > AREA_HIGH[a];
                 if (ignored)
-                    fates[d].ignored[a] |= bit;
+                    outcomes[d].ignored[a] |= bit;
                 else if (v >= 0)
-                    fates[d].right[a] |= bit;
+                    outcomes[d].right[a] |= bit;
             }
         }
     }
@@ -185,7 +186,7 @@ static void count_kept(job *j) {
 enum { IMAGES_A_TASK = 64 };
 
 static cst_status match_image(cst_context *context, const job *j, int32_t image, bench *b) {
-    cst_ap_fate fates[CST_AP_BOXES_MAX];
+    cst_ap_outcome outcomes[CST_AP_BOXES_MAX];
     const cst_coco_box *box = j->boxes->box;
     const cst_coco_true *truth = j->truth->box;
     int64_t end = j->boxes->first[image + 1];
@@ -207,9 +208,9 @@ static cst_status match_image(cst_context *context, const job *j, int32_t image,
         for (int64_t d = 0; d < next - at; d++)
             b->order[d] = (cst_ranked){box[at + d].score, d};
         qsort(b->order, (size_t)(next - at), sizeof *b->order, cst_by_score);
-        match_group(b, box + at, count, truth + from, g - from, fates);
+        match_group(b, box + at, count, truth + from, g - from, outcomes);
         for (int64_t d = 0; d < count; d++, out++) {
-            j->box[out] = (cst_ap_box){.fate = fates[d], .image = image, .rank = (int32_t)d};
+            j->box[out] = (cst_ap_box){.outcome = outcomes[d], .image = image, .rank = (int32_t)d};
             j->score[out] = b->order[d].score;
             j->category[out] = category;
         }

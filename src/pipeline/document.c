@@ -144,7 +144,7 @@ static void dropped_sentence(const cst_fit_facts *facts, int32_t k, char *text, 
     }
 }
 
-void cst_document_fates(cst_report *report, const cst_fit_facts *facts) {
+void cst_document_outcomes(cst_report *report, const cst_fit_facts *facts) {
     const cst_stages *s = facts->stages;
     json_t *root = cst_report_root(report);
     cst_report_integer(report, root, "models_in", s->members);
@@ -287,7 +287,7 @@ cst_status cst_fit_document(cst_context *context, const cst_fit_facts *facts, cs
     json_t *folds = cst_report_object(report, root, "folds");
     cst_report_integer(report, folds, "count", facts->source->fold_count);
     cst_report_string(report, folds, "source", facts->source->folds_given ? "pool" : "made");
-    cst_document_fates(report, facts);
+    cst_document_outcomes(report, facts);
     cst_document_members(report, facts->pool, facts->members, facts->stages->reason);
     cst_document_redundancy(report, facts);
     cst_document_path(report, facts);

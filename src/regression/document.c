@@ -190,7 +190,7 @@ cst_status cst_value_fit_document(cst_context *context, const cst_value_facts *f
     json_t *folds = cst_report_object(report, root, "folds");
     cst_report_integer(report, folds, "count", base->source->fold_count);
     cst_report_string(report, folds, "source", base->source->folds_given ? "pool" : "made");
-    cst_document_fates(report, base);
+    cst_document_outcomes(report, base);
     cst_value_put_members(report, facts->base.pool, facts->members, facts->stages->base.reason);
     cst_document_redundancy(report, base);
     cst_document_path(report, base);

@@ -281,7 +281,7 @@ class Changing(PoolCase):
         code, _, err = self.during(shrink)
         self.assertEqual(code, 2, err)
         self.assertIn("m0.npy", err)
-        self.assertIn("changed", err)
+        self.assertIn("did it change", err)
         self.assertEqual(err.count("\n"), 1)
 
     def test_replaced_and_removed(self):

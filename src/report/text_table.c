@@ -127,8 +127,10 @@ static void spread_cell(cst_grid *grid, const json_t *row, const cst_text_column
     double value = column->score->scale * cst_json_number(row, key);
     if (mean)
         cst_grid_number(grid, CST_PLAIN, column->decimals, value);
+    else if (isnan(value))
+        cst_grid_cell(grid, CST_DIM, "%s", "");
     else
-        cst_grid_cell(grid, CST_DIM, isnan(value) ? "" : "sd %.*f", column->decimals, value);
+        cst_grid_cell(grid, CST_DIM, "sd %.*f", column->decimals, value);
 }
 
 void cst_grid_p(cst_grid *grid, double p) {

@@ -124,6 +124,8 @@ cst_status cst_evaluate_model(cst_context *context, const cst_model *model, cst_
     if (report)
         *report = NULL;
     CST_ENTER(context);
+    CST_CHECK(context, model, MODEL, "model");
+    CST_CHECK(context, pool, POOL, "pool");
     if (!split)
         return cst_fail(context, CST_ERROR_ARGUMENT,
                         "cst_evaluate_model: model, pool, split and report are required");

@@ -246,7 +246,7 @@ const char *cst_version(void) {
     return CST_VERSION_STRING;
 }
 
-/* In brackets: a macro stands in its place under the analyzer. */
+/* The parentheses keep the analyzer's macro of the same name from replacing it. */
 cst_status(cst_fail)(cst_context *context, cst_status code, const char *format, ...) {
     if (!context)
         return code;

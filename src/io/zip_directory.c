@@ -367,8 +367,8 @@ static cst_status choose(cst_context *context, const cst_zip_file *file, const m
     return CST_OK;
 }
 
-/* Where the member stands in the file: in its record, or among the 64-bit numbers behind the name,
- * of which there is one for each number that is all ones. */
+/* The offset of the member in the file: from its record or, if the number there is all ones, from
+ * the 64-bit numbers after the name, which has one for each such number. */
 static bool local_place(const unsigned char *record, uint64_t *out) {
     const size_t length = (size_t)number_at(record + 28, 2);
     const unsigned char *extra = record + RECORD_BYTES + length;

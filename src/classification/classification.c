@@ -146,8 +146,10 @@ static void free_entry(cst_context *context, cst_entry *entry) {
     predicted *p = entry->result;
     for (int32_t t = 0; p && p->rows && t < p->targets; t++)
         cst_free(context, p->rows[t]);
-    if (p)
+    if (p) {
         cst_free(context, p->rows);
+        cst_free(context, p->parts);
+    }
     cst_free(context, p);
     cst_free(context, entry->method);
 }

@@ -55,6 +55,7 @@ cst_status cst_evaluate_view(cst_context *context, const cst_task_ops *ops, cons
     cst_entry entry = {.result = &predictions};
     CST_TRY(cst_class_score(context, &state, &predictions, entry.scores));
     CST_TRY(cst_put_evaluation(context, *report, &e, &entry, 1));
+    cst_free(context, predictions.parts);
     cst_free(context, rows);
     return cst_finish_report(context, status, report);
 }

@@ -5,7 +5,6 @@
 #include "classification/evaluate.h"
 #include "classification/shift.h"
 #include "classification/state.h"
-#include "metrics/weighted.h"
 #include "model/seen_rows.h"
 #include "pipeline/document.h"
 
@@ -158,24 +157,14 @@ cst_status cst_class_seen(cst_context *context, const cst_evaluation *e, const c
 /* ---- document ---- */
 
 /* Scores of each condition of the first split. */
-static cst_status put_conditions(cst_context *context, cst_report *report, const cst_evaluation *e,
-                                 const float *rows) {
-    const state *s = e->data;
-    const cst_target *target = &s->targets.list[0];
-    size_t cells = (size_t)target->samples * (size_t)s->classes;
+static void put_conditions(cst_report *report, const cst_evaluation *e, const predicted *p) {
+    const cst_target *target = &((const state *)e->data)->targets.list[0];
     json_t *list = cst_report_list(report, cst_report_root(report), "conditions");
     for (int32_t k = 0; k < target->conditions; k++) {
-        cst_metrics scores;
-        cst_status status =
-            cst_metrics_weighted(context, rows + (size_t)k * cells, target->samples, s->classes,
-                                 target->labels, target->weights, 0, &scores);
-        if (status != CST_OK)
-            return status;
         json_t *object = cst_report_add_object(report, list);
         cst_put_condition(report, object, e->pool, target->split, k);
-        cst_document_scores(report, object, &scores);
+        cst_document_scores(report, object, &p->parts[k]);
     }
-    return CST_OK;
 }
 
 /* Of what goes beyond the scores of one file. */
@@ -198,8 +187,8 @@ cst_status cst_class_put_own(cst_context *context, cst_report *report, const cst
                       cst_metric_definition("ece"));
     put_definitions(report, e);
     if (target->conditions > 0)
-        return put_conditions(context, report, e, p->rows[0]);
-    return s->targets.scored > 1
+        put_conditions(report, e, p);
+    return target->conditions > 0 || s->targets.scored > 1
                ? CST_OK
                : cst_evaluation_reliability(context, report, p->rows[0], target->samples,
                                             s->classes, target->labels, target->weights);

@@ -29,12 +29,13 @@ enum { CST_CLASS_SCORES = 8 }; /* in the table of scores */
 typedef struct cst_class_predictions {
     float **rows; /* [targets] of [view rows][classes] */
     int32_t targets;
+    cst_metrics *parts; /* [conditions, splits or 1] that the scores are means over */
 } cst_class_predictions;
 
 /* Scores of predictions, means over the conditions of one split or over several splits, in the
- * order of the table of scores. */
+ * order of the table of scores; predictions->parts is filled. */
 cst_status cst_class_score(cst_context *context, const cst_class_state *state,
-                           const cst_class_predictions *predictions, double *scores);
+                           cst_class_predictions *predictions, double *scores);
 
 /* The entries of the table that evaluate a model. */
 cst_status cst_class_open_model(cst_context *context, cst_evaluation *e, const cst_model *model);

@@ -14,19 +14,11 @@ static state *state_of(const cst_evaluation *e) {
 
 cst_status cst_boxes_put_own(cst_context *context, cst_report *report, const cst_evaluation *e,
                              const cst_entry *entry) {
-    const state *s = state_of(e);
     const cst_box_result *result = entry->result;
-    cst_detection_scores all;
-    json_t *root = cst_report_root(report);
-    size_t categories = (size_t)s->files->coco->categories;
-    cst_detection_scores *by_category = cst_alloc(context, categories, sizeof *by_category);
-    cst_status status = by_category
-                            ? cst_ap_scores(context, result->matches, NULL, &all, by_category)
-                            : CST_ERROR_MEMORY;
-    if (status == CST_OK)
-        cst_figures_categories(report, root, s->files->coco, by_category);
-    cst_free(context, by_category);
-    return status;
+    (void)context;
+    cst_figures_categories(report, cst_report_root(report), state_of(e)->files->coco,
+                           result->by_category);
+    return CST_OK;
 }
 
 /* ---- a model ---- */

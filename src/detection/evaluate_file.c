@@ -24,6 +24,7 @@ static cst_status score_file(cst_context *context, const char *detections, const
     cst_report_number(report, seconds, "read", read);
     cst_report_number(report, seconds, "total", cst_seconds() - start);
     cst_ap_matches_free(context, result.matches);
+    cst_free(context, result.by_category);
     cst_coco_boxes_free(context, boxes);
     return status;
 }

@@ -129,8 +129,10 @@ static cst_status check(cst_context *context, const cst_evaluation *e, const cst
 
 static void free_entry(cst_context *context, cst_entry *entry) {
     cst_box_result *result = entry->result;
-    if (result)
+    if (result) {
         cst_ap_matches_free(context, result->matches);
+        cst_free(context, result->by_category);
+    }
     cst_free(context, result);
     cst_free(context, entry->method);
 }

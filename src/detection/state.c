@@ -31,7 +31,12 @@ cst_status cst_boxes_score(cst_context *context, const cst_evaluation *e,
     cst_box_result *result = entry->result;
     cst_status status =
         cst_ap_match(context, ((const state *)e->data)->files->coco, boxes, &result->matches);
-    CST_TRY(cst_ap_scores(context, result->matches, NULL, &scores, NULL));
+    if (status == CST_OK && e->brief) {
+        result->by_category =
+            cst_alloc(context, (size_t)result->matches->categories, sizeof *result->by_category);
+        status = result->by_category ? CST_OK : CST_ERROR_MEMORY;
+    }
+    CST_TRY(cst_ap_scores(context, result->matches, NULL, &scores, result->by_category));
     if (status == CST_OK) {
         result->detections = boxes->count;
         cst_figures_values(&scores, entry->scores);

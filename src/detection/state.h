@@ -20,6 +20,7 @@ typedef struct cst_box_state {
 /* What a method gave: an entry's result. */
 typedef struct cst_box_result {
     cst_ap_matches *matches;
+    cst_detection_scores *by_category; /* [categories], in evaluations; else NULL */
     int64_t detections;
 } cst_box_result;
 

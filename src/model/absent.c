@@ -32,14 +32,14 @@ static cst_status make_learners(cst_context *context, const cst_model *whole, cs
     return CST_OK;
 }
 
-static cst_status make_values(cst_context *context, const cst_model *whole, cst_model *model) {
-    if (!whole->values)
+static cst_status make_values(cst_context *context, const cst_model *whole, cst_room *room) {
+    if (!whole->values || !whole->refits) /* without refits nobody knows the noise */
         return CST_OK;
-    model->values = cst_alloc(context, 1, sizeof *model->values);
-    if (!model->values)
+    room->values = cst_alloc(context, 1, sizeof *room->values);
+    if (!room->values)
         return CST_ERROR_MEMORY;
-    model->values->conformal = whole->values->conformal;
-    return cst_values_alloc(context, whole->classes, whole->members, model->values);
+    room->values->conformal = whole->values->conformal;
+    return cst_values_alloc(context, whole->classes, whole->members, room->values);
 }
 
 static cst_status make_fusion(cst_context *context, const cst_model *whole, cst_model *model) {
@@ -57,8 +57,8 @@ static cst_status make_fusion(cst_context *context, const cst_model *whole, cst_
 
 cst_status cst_room_make(cst_context *context, const cst_model *whole, cst_room *out) {
     size_t k = (size_t)whole->members;
-    size_t columns =
-        whole->values && (size_t)whole->values->columns > k ? (size_t)whole->values->columns : k;
+    size_t columns = whole->values ? (size_t)whole->values->columns : 0;
+    size_t width = !whole->refits || columns > k ? columns : k; /* in proportion to the file */
     *out = (cst_room){.whole = whole};
     cst_model *model = &out->model;
     *model = (cst_model){.mark = whole->mark,
@@ -69,7 +69,7 @@ cst_status cst_room_make(cst_context *context, const cst_model *whole, cst_room 
                          .settings = whole->settings,
                          .setting = whole->setting};
     size_t cells = 0;
-    if (!cst_size_mul(columns, columns, &cells) || !cst_size_add(cells, 4 * columns, &cells))
+    if (!cst_size_mul(width, width, &cells) || !cst_size_add(cells, 2 * width, &cells))
         return cst_fail(context, CST_ERROR_LIMIT, "%d members are too many", (int)whole->members);
     out->present = cst_alloc(context, k, sizeof *out->present);
     out->place = cst_alloc(context, k, sizeof *out->place);
@@ -80,7 +80,7 @@ cst_status cst_room_make(cst_context *context, const cst_model *whole, cst_room 
                             ? CST_OK
                             : CST_ERROR_MEMORY;
     CST_TRY(make_learners(context, whole, model));
-    CST_TRY(make_values(context, whole, model));
+    CST_TRY(make_values(context, whole, out));
     CST_TRY(make_fusion(context, whole, model));
     return status;
 }
@@ -97,9 +97,9 @@ void cst_room_free(cst_context *context, cst_room *room) {
         cst_free(context, model->learner[l].bias);
     }
     cst_free(context, model->learner);
-    if (model->values)
-        model->values->scaling = (cst_scaling){0};
-    cst_values_free(context, model->values);
+    if (room->values)
+        room->values->scaling = (cst_scaling){0};
+    cst_values_free(context, room->values);
     if (model->fusion)
         cst_free(context, model->fusion->weights);
     cst_free(context, model->fusion);
@@ -308,7 +308,7 @@ static void eliminate(size_t width, size_t out, double *matrix) {
  * another measure, so that the noise is the same for all rows. */
 static void fill_values(cst_room *room) {
     const cst_values *from = room->whole->values;
-    cst_values *to = room->model.values;
+    cst_values *to = room->values;
     size_t n = (size_t)room->model.members;
     size_t width = (size_t)from->columns;
     size_t k = (size_t)room->whole->members;
@@ -346,7 +346,7 @@ static void fill_noise(cst_room *room, int32_t output) {
         if (refit->output == output)
             added += refit->share * (squared_error(refit, room, w) - refit->least);
     }
-    room->model.values->noise[output] = from->noise[output] + scale * scale * fmax(added, 0);
+    room->values->noise[output] = from->noise[output] + scale * scale * fmax(added, 0);
 }
 
 static void fill_fusion(cst_room *room) {
@@ -414,9 +414,10 @@ cst_status cst_room_fill(cst_context *context, cst_room *room, const uint8_t *pr
     cst_status status = fill_learners(context, room);
     if (status == CST_OK && model->fusion)
         fill_fusion(room);
+    model->values = room->rescaled ? NULL : room->values;
     if (status == CST_OK && model->values) {
         fill_values(room);
-        for (int32_t d = 0; whole->refits && d < whole->classes; d++)
+        for (int32_t d = 0; d < whole->classes; d++)
             fill_noise(room, d);
     }
     if (status != CST_OK)

@@ -47,10 +47,11 @@ void cst_refits_free(cst_context *context, cst_refits *refits);
 /* Memory for a model of fewer members, which borrows names and settings of the whole one. */
 typedef struct cst_room {
     const cst_model *whole;
-    cst_model model;  /* of those present, in their order; members 0: none was made yet */
-    uint8_t *present; /* [K]: for whom it was made */
-    bool rescaled;    /* some weights were scaled, for lack of a refit */
-    int32_t *place;   /* [K]: positions of those present */
+    cst_model model;    /* of those present, in their order; members 0: none was made yet */
+    cst_values *values; /* of a regression that has refits; else NULL */
+    uint8_t *present;   /* [K]: for whom it was made */
+    bool rescaled;      /* some weights were scaled, for lack of a refit */
+    int32_t *place;     /* [K]: positions of those present */
     double *work;
 } cst_room;
 

@@ -35,6 +35,8 @@ int64_t cst_csv_line(const cst_csv *csv);                   /* where the record 
 cst_status cst_csv_number(cst_context *context, const cst_csv *csv, int32_t cell, double *out);
 /* Whether a text is a number in that sense; blank is not. */
 bool cst_csv_is_number(const char *text);
+/* From now on an empty cell, NA, N/A, null or None is a number that is missing, NaN. */
+void cst_csv_accept_blank(cst_csv *csv);
 /* Whether a spreadsheet would take a text for a formula: it begins with = + - @, a tab or a line
  * end, and is no number; apostrophes and spaces before that are passed over. Writers put an
  * apostrophe before such a text, and the reader takes one away, so that it reads back as it was. */

@@ -40,6 +40,9 @@ cst_status cst_training_open(cst_context *context, cst_pool *pool, const char *s
     cst_status status = cst_pool_load(context, pool, split);
     if (status != CST_OK)
         return status;
+    status = cst_pool_need_all(context, pool, split);
+    if (status != CST_OK)
+        return status;
     out->seconds_read = cst_seconds() - start;
     bool values = cst_pool_task(pool) == CST_TASK_REGRESSION;
     if (values ? !cst_pool_targets(pool, split) : !cst_pool_labels(pool, split))

@@ -129,29 +129,27 @@ static cst_status backward(cst_context *context, sweeper *s, int32_t **set) {
     return status;
 }
 
-/* What the set would cost with member `m` besides, within the caps. */
-static bool affordable(const cst_select_options *o, const sweeper *s, int32_t m) {
-    double flops = 0;
-    double latency = 0;
+/* Whether the set with member `m` besides is within the limits. members: [K] scratch. */
+static bool affordable(const cst_select_options *o, const sweeper *s, int32_t m,
+                       int32_t *members) {
+    int32_t count = 0;
     for (int32_t k = 0; k < s->members; k++)
-        if (s->in[k] || k == m) {
-            flops += o->flops ? o->flops[k] : 0;
-            latency += o->latency ? o->latency[k] : 0;
-        }
-    return (o->cap_flops <= 0 || flops <= o->cap_flops) &&
-           (o->cap_latency <= 0 || latency <= o->cap_latency);
+        if (s->in[k] || k == m)
+            members[count++] = k;
+    return cst_costs_within(&o->costs, &o->limits, members, count);
 }
 
 static cst_status forward(cst_context *context, sweeper *s, const cst_select_options *o,
                           int32_t **set) {
-    cst_status status = CST_OK;
+    int32_t *members = cst_alloc(context, (size_t)s->members, sizeof *members);
+    cst_status status = members ? CST_OK : CST_ERROR_MEMORY;
     for (int32_t size = 1; status == CST_OK && size <= s->members; size++) {
         int32_t best = -1;
         bool within = false; /* those that keep to the budget go first */
         for (int32_t k = 0; k < s->members; k++) {
             if (s->in[k])
                 continue;
-            bool fits = affordable(o, s, k);
+            bool fits = affordable(o, s, k, members);
             if (best < 0 || (fits && !within) ||
                 (fits == within && change(s, k) > change(s, best))) {
                 best = k;
@@ -161,6 +159,7 @@ static cst_status forward(cst_context *context, sweeper *s, const cst_select_opt
         sweep(s, best);
         status = keep_set(context, s, size, set);
     }
+    cst_free(context, members);
     return status;
 }
 
@@ -230,6 +229,69 @@ static cst_status merge(cst_context *context, const cst_covariances *covariances
     return status;
 }
 
+/* ---- within limits ---- */
+
+typedef struct value_space {
+    const cst_covariances *covariances; /* [outputs] */
+    int32_t outputs;
+    double precision;
+} value_space;
+
+static cst_status space_fit(cst_context *context, void *user, const int32_t *set, int32_t count,
+                            double *weights, double *loss) {
+    const value_space *v = user;
+    (void)weights; /* solved at once, from nothing */
+    return set_objective(context, v->covariances, v->outputs, set, count, v->precision, loss);
+}
+
+/* The objective is quadratic: the model is that of every set, up to the prior. */
+static cst_status space_model(cst_context *context, void *user, const int32_t *candidates,
+                              int32_t n, const int32_t *set, int32_t count, const double *weights,
+                              double *loss, double *slope, double *curvature) {
+    const value_space *v = user;
+    cst_status status = CST_OK;
+    size_t k = (size_t)n;
+    (void)weights;
+    *loss = 0;
+    for (int32_t d = 0; status == CST_OK && d < v->outputs; d++) {
+        cst_covariances part;
+        status = cst_covariances_part(context, &v->covariances[d], candidates, n, &part);
+        if (status != CST_OK)
+            break;
+        double lambda = ridge_of(&part, v->precision);
+        double *h = curvature + (size_t)d * k * k;
+        *loss += v->covariances[d].target_square;
+        for (size_t p = 0; p < k; p++) {
+            for (size_t q = 0; q < k; q++)
+                h[p * k + q] = 2 * part.gram[p * k + q];
+            h[p * k + p] += 2 * lambda;
+            slope[(size_t)d * k + p] = 2 * (part.cross[p] + lambda * part.center[p]);
+        }
+        cst_covariances_free(context, &part);
+    }
+    if (status == CST_OK && count > 0)
+        status = set_objective(context, v->covariances, v->outputs, set, count, v->precision, loss);
+    return status;
+}
+
+/* Puts the best sets that a search finds within the limits into a path. */
+static cst_status path_within(cst_context *context, const cst_covariances *covariances,
+                              int32_t outputs, const cst_select_options *options, int32_t **set) {
+    int32_t members = covariances->columns;
+    value_space space = {covariances, outputs, options->prior};
+    const cst_set_space sets = {.user = &space,
+                                .members = members,
+                                .blocks = outputs,
+                                .fit = space_fit,
+                                .model = space_model};
+    cst_set_search search = {0};
+    cst_status status = cst_set_search_path(context, &sets, options, set, NULL, &search);
+    cst_set_search_free(context, &search);
+    return status;
+}
+
+/* ---- a path ---- */
+
 static void free_sets(cst_context *context, int32_t **set, int32_t count) {
     for (int32_t s = 0; set && s < count; s++) {
         cst_free(context, set[s]);
@@ -240,21 +302,24 @@ static void free_sets(cst_context *context, int32_t **set, int32_t count) {
 cst_status cst_value_path(cst_context *context, const cst_covariances *covariances, int32_t outputs,
                           const cst_select_options *options, int32_t **set) {
     int32_t members = covariances->columns;
-    bool budget = options->cap_flops > 0 || options->cap_latency > 0;
-    bool first_forward = options->direction == CST_SELECT_FORWARD || budget;
-    bool both = options->direction == CST_SELECT_BOTH && !budget;
+    bool limited = cst_limited(&options->limits);
+    bool joining = limited ? members > CST_SEARCH_MEMBERS
+                           : options->direction == CST_SELECT_FORWARD;
+    bool both = options->direction == CST_SELECT_BOTH && !limited;
     int32_t **other = cst_alloc(context, (size_t)members, sizeof *other);
     sweeper s = {0};
     memset(set, 0, (size_t)members * sizeof *set);
     cst_status status =
         other ? sweeper_make(context, covariances, outputs, options->prior, &s) : CST_ERROR_MEMORY;
-    CST_TRY(first_forward ? forward(context, &s, options, set) : backward(context, &s, set));
+    CST_TRY(joining ? forward(context, &s, options, set) : backward(context, &s, set));
     if (status == CST_OK && both) {
         sweeper_free(context, &s);
         status = sweeper_make(context, covariances, outputs, options->prior, &s);
         CST_TRY(forward(context, &s, options, other));
         CST_TRY(merge(context, covariances, outputs, options->prior, set, other));
     }
+    if (status == CST_OK && limited)
+        status = path_within(context, covariances, outputs, options, set);
     sweeper_free(context, &s);
     free_sets(context, other, members);
     cst_free(context, other);

@@ -44,12 +44,28 @@ static cst_status merge_paths(cst_context *context, const cst_logtable *table, c
     return CST_OK;
 }
 
+/* Within limits on cost: a path that members leave, or where there are more than a search looks at,
+ * one that they join as long as they are within; then what a search finds. */
+static cst_status build_within(cst_context *context, const cst_logtable *table,
+                               const cst_select_options *options, cst_path *out) {
+    cst_set_search search = {0};
+    cst_status status = table->members > CST_SEARCH_MEMBERS
+                            ? cst_path_forward(context, table, options, out)
+                            : cst_path_backward(context, table, options, out);
+    if (status != CST_OK)
+        return status;
+    status = cst_path_within(context, table, options, out, &search);
+    cst_set_search_free(context, &search);
+    if (status != CST_OK)
+        cst_path_free(context, out);
+    return status;
+}
+
 static cst_status build_path(cst_context *context, const cst_logtable *table,
                              const cst_select_options *options, cst_path *out) {
-    /* A budget in FLOPs or latency is kept while members join; leaving one by one cannot promise
-     * it. */
-    bool budget = options->cap_flops > 0 || options->cap_latency > 0;
-    if (options->direction == CST_SELECT_FORWARD || budget)
+    if (cst_limited(&options->limits))
+        return build_within(context, table, options, out);
+    if (options->direction == CST_SELECT_FORWARD)
         return cst_path_forward(context, table, options, out);
     cst_status status = cst_path_backward(context, table, options, out);
     if (status != CST_OK || options->direction == CST_SELECT_BACKWARD)
@@ -109,13 +125,6 @@ static cst_status fold_task(cst_context *context, void *user, int64_t task) {
     return status;
 }
 
-static double sum_costs(const double *costs, const int32_t *members, int32_t count) {
-    double sum = 0;
-    for (int32_t j = 0; costs && j < count; j++)
-        sum += costs[members[j]];
-    return sum; /* NaN where one is not known: then no cap is set on it */
-}
-
 /* Paired standard error of the mean difference between sizes s and t. */
 static double paired_se(const double *total, size_t members, size_t s, size_t t, double n) {
     const double *cross = total + members;
@@ -141,11 +150,11 @@ static void describe(const cst_select_options *o, const double *total, double n,
         step->against_all_se = paired_se(total, members, s, members - 1, n);
         step->members = sets[s];
         sets[s] = NULL;
-        step->flops = sum_costs(o->flops, step->members, step->size);
-        step->latency = sum_costs(o->latency, step->members, step->size);
+        for (int c = 0; c < CST_COST_COUNT; c++)
+            step->cost[c] = cst_cost_of(&o->costs, o->limits.parallel, (cst_cost)c, step->members,
+                                        step->size);
         step->allowed = (o->cap_count <= 0 || step->size <= o->cap_count) &&
-                        (o->cap_flops <= 0 || step->flops <= o->cap_flops) &&
-                        (o->cap_latency <= 0 || step->latency <= o->cap_latency);
+                        cst_costs_within(&o->costs, &o->limits, step->members, step->size);
     }
 }
 
@@ -166,8 +175,30 @@ static double over_margin(const cst_select_options *options, const cst_selection
     return step->excess;
 }
 
+/* Relative excess over the best allowed size for which nothing more is spent. */
+static const double NEGLIGIBLE = 1e-3;
+
+/* The least held-out loss within every cap. */
+static double least_allowed(const cst_selection *selection) {
+    double least = INFINITY;
+    for (int32_t s = 0; s < selection->members; s++)
+        if (selection->path[s].allowed)
+            least = fmin(least, selection->path[s].loss);
+    return least;
+}
+
+/* The smallest allowed size within a relative margin of the best allowed one. */
+static int32_t smallest_near_best(const cst_selection *selection, double margin) {
+    double least = least_allowed(selection);
+    int32_t s = 0;
+    while (!selection->path[s].allowed || selection->path[s].loss - least > margin * fabs(least))
+        s++;
+    return s;
+}
+
 /* The smallest allowed size within the margin. Where none is: the rule that asks for proof keeps
- * the largest allowed size, the others take the size that is least over. */
+ * the largest allowed size, the others take the size that is least over. With limits on cost the
+ * best allowed size has a say. */
 static cst_status choose(cst_context *context, const cst_select_options *options,
                          cst_selection *out) {
     int32_t nearest = -1;
@@ -184,12 +215,14 @@ static cst_status choose(cst_context *context, const cst_select_options *options
         }
     }
     if (nearest < 0)
-        return cst_fail(
-            context, CST_ERROR_INPUT,
-            "no set of members on the search path satisfies the limits on FLOPs and latency; raise "
-            "keep.max_flops or keep.max_latency, or set select.direction=forward");
+        return cst_costs_too_dear(context, &options->costs, &options->limits,
+                                  out->path[out->members - 1].members, out->members);
     bool proven = least <= 0 || options->rule != CST_SELECT_NON_INFERIOR;
     out->chosen = proven ? nearest : largest;
+    if (options->rule == CST_SELECT_NON_INFERIOR && cst_limited(&options->limits)) {
+        int32_t close = smallest_near_best(out, proven ? options->tolerance : NEGLIGIBLE);
+        out->chosen = proven && close < nearest ? nearest : close;
+    }
     return CST_OK;
 }
 

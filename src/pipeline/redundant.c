@@ -25,10 +25,8 @@ int32_t cst_count_cap(const cst_settings *settings, int32_t members) {
 }
 
 cst_projection_rule cst_projection_rule_of(const cst_settings *settings, int32_t members,
-                                           const cst_costs *costs,
-                                           const bool *constant) {
-    cst_projection_rule rule = {
-        .tau = settings->threshold, .costs = *costs, .constant = constant};
+                                           const cst_costs *costs, const bool *constant) {
+    cst_projection_rule rule = {.tau = settings->threshold, .costs = *costs, .constant = constant};
     int32_t cap = cst_count_cap(settings, members);
     rule.cap_count = !settings->select && cap < members ? cap : 0;
     if (!settings->select)
@@ -110,8 +108,8 @@ static cst_status threshold_fold(cst_context *context, void *user, int64_t fold)
     CST_TRY(cst_risk_all(context, &in, risk));
     for (int32_t c = 0; status == CST_OK && c < job->count; c++) {
         cst_projection projection = {0};
-        cst_projection_rule rule = cst_projection_rule_of(job->settings, (int32_t)members,
-                                                          job->costs, cka.constant);
+        cst_projection_rule rule =
+            cst_projection_rule_of(job->settings, (int32_t)members, job->costs, cka.constant);
         rule.tau = job->taus[c];
         status = cst_project(context, similarity, (int32_t)members, risk, &rule, &projection);
         CST_TRY(pool_loss(context, &in, &out, projection.kept, projection.kept_count, job->settings,
@@ -209,8 +207,7 @@ cst_status cst_redundant_members(cst_context *context, const cst_view *view, con
         with.threshold = out->threshold;
     }
     if (status == CST_OK) {
-        cst_projection_rule rule =
-            cst_projection_rule_of(&with, members, costs, out->cka.constant);
+        cst_projection_rule rule = cst_projection_rule_of(&with, members, costs, out->cka.constant);
         status = cst_project(context, out->similarity, members, out->risk, &rule, &projection);
     }
     out->kept_count = 0;

@@ -18,8 +18,7 @@ int32_t cst_count_cap(const cst_settings *settings, int32_t members);
 /* The projection's rule by the settings: caps apply here where selection, which applies them after,
  * does not take part. costs, constant: [members]. */
 cst_projection_rule cst_projection_rule_of(const cst_settings *settings, int32_t members,
-                                           const cst_costs *costs,
-                                           const bool *constant);
+                                           const cst_costs *costs, const bool *constant);
 cst_reason cst_reason_of_drop(cst_drop_reason reason);
 
 #endif

@@ -505,7 +505,8 @@ void cst_stages_find_closest(cst_stages *out) {
 }
 
 static cst_status run_stages(cst_context *context, const cst_view *view, const int32_t *folds,
-                             int32_t fold_count, const cst_settings *settings, const cst_costs *costs, cst_stages *out) {
+                             int32_t fold_count, const cst_settings *settings,
+                             const cst_costs *costs, cst_stages *out) {
     cst_status status = cst_stages_alloc(context, view->members, out);
     double start = cst_seconds();
     CST_TRY(cst_redundant_members(context, view, folds, fold_count, settings, costs, out));
@@ -530,7 +531,8 @@ static cst_status run_stages(cst_context *context, const cst_view *view, const i
 }
 
 cst_status cst_stages_run(cst_context *context, const cst_view *view, const int32_t *folds,
-                          int32_t fold_count, const cst_settings *settings, const cst_costs *costs, cst_stages *out) {
+                          int32_t fold_count, const cst_settings *settings, const cst_costs *costs,
+                          cst_stages *out) {
     cst_settings balanced;
     cst_view even = cst_view_even(view);
     double *weights = NULL;

@@ -44,11 +44,11 @@ typedef struct cst_stages {
 
 /* costs: of the view's members. folds: [view->rows], 0..fold_count-1. */
 cst_status cst_stages_run(cst_context *context, const cst_view *view, const int32_t *folds,
-                          int32_t fold_count, const cst_settings *settings, const cst_costs *costs, cst_stages *out);
+                          int32_t fold_count, const cst_settings *settings, const cst_costs *costs,
+                          cst_stages *out);
 /* How a task selects from `members` [count] of its view. */
 typedef cst_status cst_choose(cst_context *context, void *user, const int32_t *members,
-                              int32_t count, const cst_select_options *options,
-                              cst_selection *out);
+                              int32_t count, const cst_select_options *options, cst_selection *out);
 /* Selection from the kept members of a pool of `members`, whose costs are `costs`. loss: what the
  * notice on limits calls it. */
 cst_status cst_stages_choose(cst_context *context, const cst_settings *settings, int32_t members,

@@ -53,6 +53,13 @@ double cst_cost_of(const cst_costs *costs, bool parallel, cst_cost cost, const i
     return total;
 }
 
+bool cst_cost_known(const cst_costs *costs, cst_cost cost, int32_t members) {
+    for (int32_t k = 0; costs->of[cost] && k < members; k++)
+        if (isnan(costs->of[cost][k]))
+            return false;
+    return costs->of[cost] != NULL;
+}
+
 bool cst_within(double total, double most) {
     return total <= most * (1 + ROUNDING);
 }

@@ -1,6 +1,6 @@
 /*
- * What predictions of members cost and the limits on the total of a set: FLOPs, latency, parameters.
- * Stages S0, S1 and selection. The paper has a limit on FLOPs only.
+ * What predictions of members cost and the limits on the total of a set: FLOPs, latency,
+ * parameters. Stages S0, S1 and selection. The paper has a limit on FLOPs only.
  */
 #ifndef CST_POOL_COSTS_H
 #define CST_POOL_COSTS_H
@@ -32,6 +32,9 @@ bool cst_limited(const cst_limits *limits);
 double cst_cost_of(const cst_costs *costs, bool parallel, cst_cost cost, const int32_t *members,
                    int32_t count);
 
+/* Whether a cost is known of all `members` members. */
+bool cst_cost_known(const cst_costs *costs, cst_cost cost, int32_t members);
+
 /* Whether a total is within a limit, up to the rounding of a sum. */
 bool cst_within(double total, double most);
 
@@ -43,8 +46,8 @@ bool cst_costs_within(const cst_costs *costs, const cst_limits *limits, const in
 bool cst_costs_less(const cst_costs *costs, int32_t a, int32_t b);
 bool cst_cheaper(const cst_costs *costs, int32_t a, int32_t b);
 
-/* CST_ERROR_INPUT: no member of `members` [count] is within the limits; names the least that a limit
- * would have to be. */
+/* CST_ERROR_INPUT: no member of `members` [count] is within the limits; names the least that a
+ * limit would have to be. */
 cst_status cst_costs_too_dear(cst_context *context, const cst_costs *costs,
                               const cst_limits *limits, const int32_t *members, int32_t count);
 

@@ -131,12 +131,12 @@ typedef enum cst_drop_reason {
 } cst_drop_reason;
 
 typedef struct cst_projection_rule {
-    double tau;                    /* redundant above this similarity with a kept member */
-    int32_t cap_count;             /* most members kept; 0: no cap */
-    cst_limits limits;             /* on the costs of the kept */
-    cst_costs costs;               /* of the members; finite where they are limited */
-    bool equal_only;               /* only members that are equal are redundant */
-    const bool *constant;          /* [K] members to leave out as constant, or NULL */
+    double tau;           /* redundant above this similarity with a kept member */
+    int32_t cap_count;    /* most members kept; 0: no cap */
+    cst_limits limits;    /* on the costs of the kept */
+    cst_costs costs;      /* of the members; finite where they are limited */
+    bool equal_only;      /* only members that are equal are redundant */
+    const bool *constant; /* [K] members to leave out as constant, or NULL */
 } cst_projection_rule;
 
 /* Owned by the caller; free with cst_projection_free. */

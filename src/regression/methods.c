@@ -264,9 +264,8 @@ static cst_status run_preset(cst_context *context, const cst_value_place *place,
     cst_costs costs = cst_training_costs(source);
     cst_value_stages stages = {0};
     double before = cst_seconds();
-    cst_status status =
-        cst_value_stages_run(context, &source->view, source->folds, source->fold_count, settings,
-                             &costs, &stages);
+    cst_status status = cst_value_stages_run(context, &source->view, source->folds,
+                                             source->fold_count, settings, &costs, &stages);
     out->seconds = cst_seconds() - before;
     int32_t kept = stages.base.kept_count;
     const float **pointers = cst_alloc(context, (size_t)kept, sizeof *pointers);

@@ -184,7 +184,8 @@ static cst_status pool_losses(cst_context *context, const cst_moments *moments, 
 /* Every candidate's kept set, judged by the held-out error of the pool. Similarities and risks are
  * those of all rows. */
 static cst_status threshold_by_cv(cst_context *context, const cst_moments *moments, int32_t outputs,
-                                  const cst_settings *settings, const cst_costs *costs, cst_stages *out) {
+                                  const cst_settings *settings, const cst_costs *costs,
+                                  cst_stages *out) {
     double taus[CANDIDATES_MAX];
     int32_t count = 0;
     int32_t folds = moments->folds;
@@ -231,7 +232,8 @@ static cst_status choose_threshold(cst_context *context, const cst_moments *mome
 
 cst_status cst_value_redundant(cst_context *context, const cst_view *view,
                                const cst_scaling *scaling, const cst_moments *moments,
-                               const cst_settings *settings, const cst_costs *costs, cst_stages *out) {
+                               const cst_settings *settings, const cst_costs *costs,
+                               cst_stages *out) {
     cst_projection projection = {0};
     cst_value_risk(moments, view->classes, out->risk);
     cst_value_pearson(moments, view->classes, out->pearson);

@@ -339,18 +339,13 @@ cst_status cst_path_forward(cst_context *context, const cst_logtable *table,
 
 /* ---- within limits ---- */
 
-typedef struct log_space {
-    const cst_logtable *table;
-    double prior;
-    cst_loglinear_options fit;
-} log_space;
-
 static cst_status space_fit(cst_context *context, void *user, const int32_t *set, int32_t count,
                             double *weights, double *loss) {
-    const log_space *space = user;
+    const cst_log_space *space = user;
+    cst_loglinear_options options = path_fit_options(space->table, space->options);
     cst_loglinear fit = {0};
     cst_status status =
-        cst_loglinear_fit(context, space->table, set, count, &space->fit, weights, &fit);
+        cst_loglinear_fit(context, space->table, set, count, &options, weights, &fit);
     if (status == CST_OK) {
         memcpy(weights, fit.weights, (size_t)count * sizeof *weights);
         *loss = fit.nll;
@@ -363,7 +358,8 @@ static cst_status space_fit(cst_context *context, void *user, const int32_t *set
 static cst_status space_model(cst_context *context, void *user, const int32_t *candidates,
                               int32_t n, const int32_t *set, int32_t count, const double *weights,
                               double *loss, double *slope, double *curvature) {
-    const log_space *space = user;
+    const cst_log_space *space = user;
+    double prior = space->options->prior;
     size_t k = (size_t)n;
     double *full = cst_alloc(context, k, sizeof *full);
     cst_loglinear at = {0};
@@ -373,14 +369,14 @@ static cst_status space_model(cst_context *context, void *user, const int32_t *c
         for (int32_t j = 0; j < count; j++)
             if (candidates[p] == set[j])
                 full[p] = weights[j];
-    cst_status status = cst_loglinear_curvature(context, space->table, candidates, n, space->prior,
-                                                full, slope, &at);
+    cst_status status =
+        cst_loglinear_curvature(context, space->table, candidates, n, prior, full, slope, &at);
     if (status == CST_OK) {
         double center = 1.0 / (count + 1);
         *loss = at.nll;
         memcpy(curvature, at.hessian, k * k * sizeof *curvature);
         for (size_t p = 0; p < k; p++) {
-            slope[p] = -(slope[p] + space->prior * (full[p] - center));
+            slope[p] = -(slope[p] + prior * (full[p] - center));
             for (size_t q = 0; q < k; q++)
                 slope[p] += at.hessian[p * k + q] * full[q];
         }
@@ -390,13 +386,21 @@ static cst_status space_model(cst_context *context, void *user, const int32_t *c
     return status;
 }
 
-cst_status cst_path_within(cst_context *context, const cst_logtable *table,
-                           const cst_select_options *options, cst_path *path, cst_set_search *search) {
-    log_space space = {table, options->prior, path_fit_options(table, options)};
-    const cst_set_space sets = {.user = &space,
-                                .members = table->members,
-                                .blocks = 1,
-                                .fit = space_fit,
-                                .model = space_model};
-    return cst_set_search_path(context, &sets, options, path->set, path->weights, search);
+static cst_status space_judge(cst_context *context, void *user, const int32_t *set, int32_t count,
+                              const double *weights, double *loss) {
+    const cst_log_space *space = user;
+    double mean = 0;
+    cst_status status =
+        cst_loglinear_loss(context, space->held, set, count, weights, NULL, &mean, NULL);
+    *loss = mean * (double)space->held->rows;
+    return status;
+}
+
+cst_fold_space cst_log_fold_space(cst_log_space *space) {
+    return (cst_fold_space){.sets = {.user = space,
+                                     .members = space->table->members,
+                                     .blocks = 1,
+                                     .fit = space_fit,
+                                     .model = space_model},
+                            .judge = space_judge};
 }

@@ -5,8 +5,7 @@
 #define CST_SELECT_PATH_H
 
 #include "learners/loglinear.h"
-#include "select/search.h"
-#include "select/select.h"
+#include "select/within.h"
 
 /* Sets of sizes 1..members with the weights fitted to each. set[s-1] has s ascending positions. */
 typedef struct cst_path {
@@ -19,10 +18,16 @@ cst_status cst_path_backward(cst_context *context, const cst_logtable *table,
                              const cst_select_options *options, cst_path *out);
 cst_status cst_path_forward(cst_context *context, const cst_logtable *table,
                             const cst_select_options *options, cst_path *out);
-/* Puts the best sets found within the limits of the options into a path, at the sizes that have one.
- * search: what was looked at, the caller's to free, also after a failure; table must outlive it. */
-cst_status cst_path_within(cst_context *context, const cst_logtable *table,
-                           const cst_select_options *options, cst_path *path, cst_set_search *search);
 void cst_path_free(cst_context *context, cst_path *path);
+
+/* What the log-linear pool is fitted to and judged on; held is NULL where nothing is judged. */
+typedef struct cst_log_space {
+    const cst_logtable *table;
+    const cst_logtable *held;
+    const cst_select_options *options;
+} cst_log_space;
+
+/* The space of the sets of a table's members; refers to `space`. */
+cst_fold_space cst_log_fold_space(cst_log_space *space);
 
 #endif

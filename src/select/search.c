@@ -1,16 +1,17 @@
 /*
  * Local search over sets of members within limits: from a set that was fitted, the quadratic model
  * ranks the sets that differ by one or two members (of few members: every set), and the most
- * promising of each size are fitted. Selection, between S1 and S2. docs/method.md#selection.
+ * promising of each size are fitted. Between S1 and S2.
  */
 #include "select/search.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Sets of a size that are fitted after one model; members that changes of three members look at;
- * models after which a search ends, for each size. */
-enum { TRIED = 2, OUTSIDE = 24, INSIDE = 12, ROUNDS = 4 };
+/* Sets of a size that are fitted after one model; sets of a size that are searched around; members
+ * that changes of three and four members look at; models after which a search ends, for each size.
+ */
+enum { TRIED = 2, BEAM = CST_SEARCH_BEAM, OUTSIDE = 24, INSIDE = 12, ROUNDS = 8 };
 
 /* Of the loss: less is not worth a fit. */
 static const double WORTH = 2e-5;
@@ -59,8 +60,8 @@ static int32_t find(const cst_set_search *search, uint64_t mask) {
 
 /* Cholesky factor [count][count] of the curvature of the places, and slope solved forward into
  * `half`: the model's gain of the set is half the square of that. */
-static double factor_block(const cst_set_search *s, int32_t block, const int32_t *places, int32_t count,
-                           double *factor, double *half) {
+static double factor_block(const cst_set_search *s, int32_t block, const int32_t *places,
+                           int32_t count, double *factor, double *half) {
     size_t n = (size_t)s->n;
     const double *curvature = s->curvature + (size_t)block * n * n;
     const double *slope = s->slope + (size_t)block * n;
@@ -122,8 +123,8 @@ static cst_status append(cst_context *context, cst_set_search *s, uint64_t mask,
                          double loss) {
     if (s->found_count == s->capacity) {
         int32_t capacity = s->capacity ? 2 * s->capacity : 64;
-        cst_found_set *grown = cst_grow(context, s->found, (size_t)s->capacity, (size_t)capacity,
-                                        sizeof *grown);
+        cst_found_set *grown =
+            cst_grow(context, s->found, (size_t)s->capacity, (size_t)capacity, sizeof *grown);
         if (!grown) {
             cst_free(context, weights);
             return CST_ERROR_MEMORY;
@@ -131,8 +132,8 @@ static cst_status append(cst_context *context, cst_set_search *s, uint64_t mask,
         s->found = grown;
         s->capacity = capacity;
     }
-    s->found[s->found_count++] = (cst_found_set){
-        .mask = mask, .count = bits(mask), .loss = loss, .weights = weights};
+    s->found[s->found_count++] =
+        (cst_found_set){.mask = mask, .count = bits(mask), .loss = loss, .weights = weights};
     return CST_OK;
 }
 
@@ -147,8 +148,7 @@ static cst_status fit(cst_context *context, cst_set_search *s, uint64_t mask, co
         return CST_ERROR_MEMORY;
     for (size_t i = 0; i < cells; i++)
         weights[i] = start ? start[i] : 1.0 / count;
-    cst_status status =
-        s->space->fit(context, s->space->user, members, count, weights, &loss);
+    cst_status status = s->space->fit(context, s->space->user, members, count, weights, &loss);
     if (status != CST_OK) {
         cst_free(context, weights);
         return status;
@@ -157,7 +157,7 @@ static cst_status fit(cst_context *context, cst_set_search *s, uint64_t mask, co
 }
 
 cst_status cst_set_search_add(cst_context *context, cst_set_search *search, const int32_t *set,
-                          int32_t count, const double *weights) {
+                              int32_t count, const double *weights) {
     uint64_t mask = 0;
     for (int32_t p = 0; p < search->n; p++)
         for (int32_t j = 0; j < count; j++)
@@ -192,8 +192,10 @@ static void take_largest(const double *value, int32_t members, int32_t n, bool *
     }
 }
 
-/* Of many members: the cheapest, those that gain most alone, those that gain most for their cost. */
-static cst_status choose_candidates(cst_context *context, const cst_limits *limits, cst_set_search *s) {
+/* Of many members: the cheapest, those that gain most alone, those that gain most for their cost.
+ */
+static cst_status choose_candidates(cst_context *context, const cst_limits *limits,
+                                    cst_set_search *s) {
     const cst_set_space *space = s->space;
     int32_t all = space->members;
     size_t blocks = (size_t)space->blocks;
@@ -237,12 +239,12 @@ static cst_status choose_candidates(cst_context *context, const cst_limits *limi
 }
 
 cst_status cst_set_search_begin(cst_context *context, const cst_set_space *space,
-                            const cst_costs *costs, const cst_limits *limits, cst_set_search *out) {
+                                const cst_costs *costs, const cst_limits *limits,
+                                cst_set_search *out) {
     bool many = space->members > CST_SEARCH_MEMBERS;
     size_t blocks = (size_t)space->blocks;
-    *out = (cst_set_search){.space = space,
-                        .costs = costs,
-                        .n = many ? CST_SEARCH_MEMBERS : space->members};
+    *out = (cst_set_search){
+        .space = space, .costs = costs, .n = many ? CST_SEARCH_MEMBERS : space->members};
     size_t n = (size_t)out->n;
     out->slope = cst_alloc(context, blocks * n, sizeof *out->slope);
     out->curvature = cst_alloc(context, blocks * n * n, sizeof *out->curvature);
@@ -275,23 +277,37 @@ typedef struct run {
     cst_set_search *s;
     const cst_limits *limits;
     int32_t most;
-    int32_t *best; /* [most + 1] */
-    double anchor; /* the model's constant */
+    int32_t beam[CST_SEARCH_MEMBERS + 1][BEAM]; /* the best of each size, best first; -1: none */
+    double anchor;                              /* the model's constant */
     promising next;
 } run;
 
-static double best_loss(const run *r, int32_t size) {
-    int32_t at = r->best[size];
+static double loss_in(const run *r, int32_t size, int32_t rank) {
+    int32_t at = r->beam[size][rank];
     return at < 0 ? INFINITY : r->s->found[at].loss;
 }
 
-/* Takes note of a set if the model says that it is better than the best of its size. */
+/* Puts a set that was fitted, and is within the limits, among the best of its size. */
+static void rank_set(run *r, int32_t found) {
+    int32_t size = r->s->found[found].count;
+    int32_t *beam = r->beam[size];
+    int32_t at = BEAM;
+    while (at > 0 && !(loss_in(r, size, at - 1) <= r->s->found[found].loss)) {
+        at--;
+        if (at + 1 < BEAM)
+            beam[at + 1] = beam[at];
+    }
+    if (at < BEAM)
+        beam[at] = found;
+}
+
+/* Takes note of a set if the model says that it is among the best of its size. */
 static void consider(run *r, uint64_t mask) {
     int32_t size = bits(mask);
     if (size < 1 || size > r->most || !within(r->s, r->limits, mask))
         return;
     double loss = r->anchor - model_gain(r->s, mask);
-    double known = best_loss(r, size);
+    double known = loss_in(r, size, BEAM - 1);
     promising *p = &r->next;
     if (!(loss < known - WORTH * fabs(known)) && isfinite(known))
         return;
@@ -327,7 +343,7 @@ static int32_t by_value(uint64_t from, const double *value, int32_t most, int32_
     return count;
 }
 
-/* Sets with one or two members fewer, more or others. */
+/* Sets with up to two members fewer and up to two others. */
 static void consider_near(run *r, uint64_t mask) {
     const cst_set_search *s = r->s;
     double value[CST_SEARCH_MEMBERS];
@@ -367,8 +383,11 @@ static void consider_near(run *r, uint64_t mask) {
             uint64_t swapped = (mask ^ bit(in[i])) | bit(out[o]);
             for (int32_t other = o + 1; other < outs; other++)
                 consider(r, swapped | bit(out[other]));
-            for (int32_t other = i + 1; other < ins; other++)
+            for (int32_t other = i + 1; other < ins; other++) {
                 consider(r, swapped ^ bit(in[other]));
+                for (int32_t more = o + 1; more < outs; more++)
+                    consider(r, (swapped ^ bit(in[other])) | bit(out[more]));
+            }
         }
     for (int32_t o = 0; o < outs; o++)
         for (int32_t other = o + 1; other < outs; other++)
@@ -384,20 +403,16 @@ static void consider_all(run *r) {
 static cst_status fit_promising(cst_context *context, run *r) {
     cst_set_search *s = r->s;
     cst_status status = CST_OK;
-    double *start = cst_alloc(context, (size_t)CST_SEARCH_MEMBERS * (size_t)s->space->blocks,
-                              sizeof *start);
+    double *start =
+        cst_alloc(context, (size_t)CST_SEARCH_MEMBERS * (size_t)s->space->blocks, sizeof *start);
     if (!start)
         return CST_ERROR_MEMORY;
     for (int32_t size = 1; status == CST_OK && size <= r->most; size++)
         for (int32_t i = 0; status == CST_OK && i < r->next.count[size]; i++) {
-            /* The first was better than it promised to be: the second is not needed. */
-            double known = best_loss(r, size);
-            if (i > 0 && !(r->next.loss[size][i] < known - WORTH * fabs(known)))
-                continue;
             model_weights(s, r->next.mask[size][i], start);
             status = fit(context, s, r->next.mask[size][i], start);
-            if (status == CST_OK && s->found[s->found_count - 1].loss < known)
-                r->best[size] = s->found_count - 1;
+            if (status == CST_OK)
+                rank_set(r, s->found_count - 1);
         }
     cst_free(context, start);
     return status;
@@ -410,9 +425,9 @@ static cst_status expand(cst_context *context, run *r, int32_t at) {
     uint64_t mask = at < 0 ? 0 : s->found[at].mask;
     int32_t count = cst_set_search_members(s, mask, members);
     double loss = 0;
-    cst_status status = s->space->model(context, s->space->user, s->candidates, s->n, members,
-                                        count, at < 0 ? NULL : s->found[at].weights, &loss,
-                                        s->slope, s->curvature);
+    cst_status status =
+        s->space->model(context, s->space->user, s->candidates, s->n, members, count,
+                        at < 0 ? NULL : s->found[at].weights, &loss, s->slope, s->curvature);
     if (status != CST_OK)
         return status;
     if (at >= 0)
@@ -466,31 +481,31 @@ static void starts(const run *r, uint64_t *mask) {
     }
 }
 
-static void take_best(run *r) {
+static void take_known(run *r) {
     const cst_set_search *s = r->s;
-    for (int32_t size = 0; size <= r->most; size++)
-        r->best[size] = -1;
-    for (int32_t i = 0; i < s->found_count; i++) {
-        int32_t size = s->found[i].count;
-        if (size <= r->most && s->found[i].loss < best_loss(r, size) &&
-            within(s, r->limits, s->found[i].mask))
-            r->best[size] = i;
-    }
+    for (int32_t size = 0; size <= CST_SEARCH_MEMBERS; size++)
+        for (int32_t rank = 0; rank < BEAM; rank++)
+            r->beam[size][rank] = -1;
+    for (int32_t i = 0; i < s->found_count; i++)
+        if (s->found[i].count <= r->most && within(s, r->limits, s->found[i].mask))
+            rank_set(r, i);
 }
 
 /* The best set of all sizes; -1: none. */
 static int32_t best_of_all(const run *r) {
     int32_t size = 0;
     for (int32_t t = 1; t <= r->most; t++)
-        if (best_loss(r, t) < best_loss(r, size))
+        if (loss_in(r, t, 0) < loss_in(r, size, 0))
             size = t;
-    return size > 0 ? r->best[size] : -1;
+    return r->beam[size][0];
 }
 
-static cst_status sweep_sizes(cst_context *context, run *r, int32_t *left, bool *expanded) {
+/* Searches around the set of each size that has a rank among the best. */
+static cst_status sweep_sizes(cst_context *context, run *r, int32_t rank, int32_t *left,
+                              bool *expanded) {
     cst_status status = CST_OK;
     for (int32_t size = 1; status == CST_OK && size <= r->most && *left > 0; size++) {
-        int32_t at = r->best[size];
+        int32_t at = r->beam[size][rank];
         if (at < 0 || r->s->found[at].expanded)
             continue;
         *expanded = true;
@@ -501,34 +516,34 @@ static cst_status sweep_sizes(cst_context *context, run *r, int32_t *left, bool 
     return status;
 }
 
-cst_status cst_set_search_run(cst_context *context, cst_set_search *search, const cst_limits *limits,
-                          int32_t most, bool every_size, int32_t *best) {
+cst_status cst_set_search_run(cst_context *context, cst_set_search *search,
+                              const cst_limits *limits, int32_t most, bool every_size,
+                              int32_t *best) {
     run *r = cst_alloc(context, 1, sizeof *r);
     if (!r)
         return CST_ERROR_MEMORY;
     r->s = search;
     r->limits = limits;
     r->most = most < search->n ? most : search->n;
-    r->best = best;
-    for (int32_t size = r->most + 1; size <= most; size++)
-        best[size] = -1;
     uint64_t start[CST_SEARCH_MEMBERS + 1];
     starts(r, start);
-    take_best(r);
+    take_known(r);
     cst_status status = expand(context, r, -1);
     int32_t all = search->n <= CST_SEARCH_ALL ? find(search, bit(search->n) - 1) : -1;
     if (status == CST_OK && all >= 0 && !search->found[all].expanded)
         status = expand(context, r, all);
     for (int32_t size = 1; status == CST_OK && every_size && size <= r->most; size++)
-        if (r->best[size] < 0 && start[size]) {
+        if (r->beam[size][0] < 0 && start[size]) {
             status = fit(context, search, start[size], NULL);
-            r->best[size] = status == CST_OK ? search->found_count - 1 : -1;
+            if (status == CST_OK)
+                rank_set(r, search->found_count - 1);
         }
     int32_t left = ROUNDS * (r->most + 2);
-    bool expanded = true;
-    while (status == CST_OK && every_size && left > 0 && expanded) {
-        expanded = false;
-        status = sweep_sizes(context, r, &left, &expanded);
+    int32_t rank = every_size ? 0 : BEAM;
+    while (status == CST_OK && left > 0 && rank < BEAM) {
+        bool expanded = false;
+        status = sweep_sizes(context, r, rank, &left, &expanded);
+        rank = expanded ? 0 : rank + 1; /* the second best where the best lead no further */
     }
     while (status == CST_OK && !every_size && left-- > 0) {
         int32_t at = best_of_all(r);
@@ -536,35 +551,9 @@ cst_status cst_set_search_run(cst_context *context, cst_set_search *search, cons
             break;
         status = expand(context, r, at);
     }
+    for (int32_t size = 0; size <= most; size++)
+        for (int32_t place = 0; place < BEAM; place++)
+            best[(ptrdiff_t)size * BEAM + place] = size <= r->most ? r->beam[size][place] : -1;
     cst_free(context, r);
-    return status;
-}
-
-/* ---- a path ---- */
-
-cst_status cst_set_search_path(cst_context *context, const cst_set_space *space,
-                           const cst_select_options *options, int32_t **set, double **weights,
-                           cst_set_search *search) {
-    int32_t members = space->members;
-    int32_t most = options->cap_count > 0 && options->cap_count < members ? options->cap_count
-                                                                          : members;
-    int32_t *best = cst_alloc(context, (size_t)most + 1, sizeof *best);
-    cst_status status = best ? CST_OK : CST_ERROR_MEMORY;
-    CST_TRY(cst_set_search_begin(context, space, &options->costs, &options->limits, search));
-    for (int32_t s = 0; status == CST_OK && s < members; s++)
-        if (s + 1 == members ||
-            cst_costs_within(&options->costs, &options->limits, set[s], s + 1))
-            status =
-                cst_set_search_add(context, search, set[s], s + 1, weights ? weights[s] : NULL);
-    CST_TRY(cst_set_search_run(context, search, &options->limits, most, true, best));
-    for (int32_t size = 1; status == CST_OK && size <= most; size++) {
-        if (best[size] < 0)
-            continue;
-        const cst_found_set *found = &search->found[best[size]];
-        (void)cst_set_search_members(search, found->mask, set[size - 1]);
-        if (weights)
-            memcpy(weights[size - 1], found->weights, (size_t)size * sizeof *found->weights);
-    }
-    cst_free(context, best);
     return status;
 }

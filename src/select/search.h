@@ -1,16 +1,18 @@
 /*
  * Search for the best sets of members within limits on their cost, in any space where the loss of a
- * set has a quadratic model. Selection, between S1 and S2. docs/method.md#selection.
+ * set has a quadratic model. Between S1 and S2.
  */
 #ifndef CST_SELECT_SEARCH_H
 #define CST_SELECT_SEARCH_H
 
-#include "select/select.h"
+#include "pool/costs.h"
 
-/* Most members that a search looks at; up to CST_SEARCH_ALL of them every set is ranked. */
-enum { CST_SEARCH_MEMBERS = 64, CST_SEARCH_ALL = 12 };
+/* Most members that a search looks at; up to CST_SEARCH_ALL of them every set is ranked. Sets of a
+ * size that it comes back with. */
+enum { CST_SEARCH_MEMBERS = 64, CST_SEARCH_ALL = 12, CST_SEARCH_BEAM = 3 };
 
-/* What fits and models sets. `set` has ascending members; its loss is that on the rows fitted to. */
+/* What fits and models sets. `set` has ascending members; its loss is that on the rows fitted to.
+ */
 typedef struct cst_set_space {
     void *user;
     int32_t members; /* K */
@@ -38,6 +40,7 @@ typedef struct cst_found_set {
 typedef struct cst_set_search {
     const cst_set_space *space;
     const cst_costs *costs;
+    bool parallel; /* of latency, where costs are compared */
     int32_t n;
     int32_t candidates[CST_SEARCH_MEMBERS]; /* ascending */
     cst_found_set *found;                   /* every set that was fitted */
@@ -50,25 +53,22 @@ typedef struct cst_set_search {
 /* The members of a set that was found, ascending; returns how many. */
 int32_t cst_set_search_members(const cst_set_search *search, uint64_t mask, int32_t *members);
 
-/* Candidates: all members of the space, or 64 of them by cost and by what they gain alone. Free with
- * cst_set_search_free, also after a failure. */
+/* Candidates: all members of the space, or 64 of them by cost and by what they gain alone. Free
+ * with cst_set_search_free, also after a failure. */
 cst_status cst_set_search_begin(cst_context *context, const cst_set_space *space,
-                            const cst_costs *costs, const cst_limits *limits, cst_set_search *out);
+                                const cst_costs *costs, const cst_limits *limits,
+                                cst_set_search *out);
 void cst_set_search_free(cst_context *context, cst_set_search *search);
 
 /* Adds a set that was fitted elsewhere; one with members that are no candidates is left out. */
 cst_status cst_set_search_add(cst_context *context, cst_set_search *search, const int32_t *set,
-                          int32_t count, const double *weights);
+                              int32_t count, const double *weights);
 
-/* Looks for the best set of each size up to `most` within the limits; best [most + 1]: its place in
- * `found`, -1 where there is none. With every_size false only the best set of all is looked for. */
-cst_status cst_set_search_run(cst_context *context, cst_set_search *search, const cst_limits *limits,
-                          int32_t most, bool every_size, int32_t *best);
-
-/* Begins a search, runs it for every size, and puts the sets it found into a path, set [K][size],
- * that is there already; weights [K][size] of the path (of one block), or NULL. */
-cst_status cst_set_search_path(cst_context *context, const cst_set_space *space,
-                           const cst_select_options *options, int32_t **set, double **weights,
-                           cst_set_search *search);
+/* Looks for the best sets of each size up to `most` within the limits; best
+ * [most + 1][CST_SEARCH_BEAM]: their places in `found`, best first, -1 where there is none. With
+ * every_size false only the best set of all is looked for. */
+cst_status cst_set_search_run(cst_context *context, cst_set_search *search,
+                              const cst_limits *limits, int32_t most, bool every_size,
+                              int32_t *best);
 
 #endif

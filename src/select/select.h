@@ -31,11 +31,11 @@ typedef enum cst_select_rule {
 typedef struct cst_select_options {
     cst_select_direction direction;
     cst_select_rule rule;
-    double tolerance;   /* relative to the held-out NLL of the reference */
-    int32_t cap_count;  /* at most this many members; 0: no cap */
-    cst_limits limits;  /* on the costs of a set */
-    cst_costs costs;    /* of the view's members; finite where they are limited */
-    double prior;       /* precision of the log-linear weights during selection, total scale */
+    double tolerance;  /* relative to the held-out NLL of the reference */
+    int32_t cap_count; /* at most this many members; 0: no cap */
+    cst_limits limits; /* on the costs of a set */
+    cst_costs costs;   /* of the view's members; finite where they are limited */
+    double prior;      /* precision of the log-linear weights during selection, total scale */
     cst_compact_options compact; /* which classes and rows are looked at; all zero: every one */
     bool nonnegative;            /* weights at or above 0 */
 } cst_select_options;

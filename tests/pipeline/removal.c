@@ -155,8 +155,8 @@ static cst_stages run(cst_context *context, int32_t members) {
     cst_stages stages;
     cst_view view = shared.view;
     view.members = members;
-    cst_status status = cst_stages_run(context, &view, shared.folds, FOLDS, &shared.settings,
-                                       &NO_COSTS, &stages);
+    cst_status status =
+        cst_stages_run(context, &view, shared.folds, FOLDS, &shared.settings, &NO_COSTS, &stages);
     if (status != CST_OK)
         fail_msg("%s", cst_last_error(context));
     return stages;

@@ -303,7 +303,8 @@ static void caps_and_constant_members(void **state) {
     assert_int_equal(p.reason[2], CST_DROPPED_COUNT);
     assert_int_equal(p.reason[4], CST_DROPPED_COUNT);
     cst_projection_free(context, &p);
-    rule = (cst_projection_rule){.tau = 0.9, .limits = {.most = {7}}, .costs = {{cost}}, .constant = constant};
+    rule = (cst_projection_rule){
+        .tau = 0.9, .limits = {.most = {7}}, .costs = {{cost}}, .constant = constant};
     assert_int_equal(cst_project(context, s, 5, risk, &rule, &p), CST_OK);
     const int32_t kept[] = {0, 3, 4}; /* 5, not 4 on top, nothing, 2: 7 in all */
     assert_int_equal(p.kept_count, 3);

@@ -30,6 +30,8 @@ static int run(cli_call *call) {
     cli_outfile outfile;
     const char *method = cli_value(call, "method");
     int code = cli_open_outfile(call, "the model", &outfile);
+    if (code == CLI_OK && method && cli_value(call, "preset"))
+        code = cli_fail(call, "options --preset and --method: give one of them");
     if (code == CLI_OK && method)
         code = cli_check_method(call, "method", method);
     if (code == CLI_OK)

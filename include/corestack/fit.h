@@ -30,8 +30,8 @@ CST_API cst_status cst_fit(cst_context *context, cst_pool *pool, const char *spl
  * are folded, sampled and scored; any other option that was set is CST_ERROR_ARGUMENT, as is an
  * unknown method. options: NULL for preset "default". `model` and `report` as of cst_fit. */
 CST_API cst_status cst_fit_method(cst_context *context, cst_pool *pool, const char *split,
-                                  const char *method, const cst_options *options,
-                                  cst_model **model, cst_report **report);
+                                  const char *method, const cst_options *options, cst_model **model,
+                                  cst_report **report);
 
 /* Reports redundancy, clusters, spectrum, the penalty under four rules, and data problems of a
  * split, without fitting. options: NULL for preset "default". *report belongs to the caller. */

@@ -286,8 +286,8 @@ static cst_status predict(cst_context *context, const cst_baseline_fit *fit, con
     return cst_parallel_for(context, cst_block_count(view->rows), predict_block, &job);
 }
 
-static cst_status make_model(cst_context *context, const cst_baseline_fit *fit,
-                             const int32_t *kept, cst_model *out) {
+static cst_status make_model(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,
+                             cst_model *out) {
     out->map = CST_PROBABILITY_FINE;
     return cst_baseline_learner(context, fit, CST_LEARNER_LINEAR, kept, NULL, 1, out);
 }

@@ -105,8 +105,8 @@ static cst_status predict(cst_context *context, const cst_baseline_fit *fit, con
     return cst_parallel_for(context, cst_block_count(view->rows), predict_block, &job);
 }
 
-static cst_status make_model(cst_context *context, const cst_baseline_fit *fit,
-                             const int32_t *kept, cst_model *out) {
+static cst_status make_model(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,
+                             cst_model *out) {
     cst_learner_kind kind = fit->baseline == &cst_baseline_lasso         ? CST_LEARNER_LASSO
                             : fit->baseline == &cst_baseline_elastic_net ? CST_LEARNER_ELASTIC_NET
                                                                          : CST_LEARNER_RIDGE;

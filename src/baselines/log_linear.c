@@ -106,8 +106,8 @@ static cst_status predict(cst_context *context, const cst_baseline_fit *fit, con
     return cst_parallel_for(context, cst_block_count(view->rows), predict_block, &job);
 }
 
-static cst_status make_model(cst_context *context, const cst_baseline_fit *fit,
-                             const int32_t *kept, cst_model *out) {
+static cst_status make_model(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,
+                             cst_model *out) {
     const log_linear *s = fit->state;
     for (int32_t j = 0; j < out->members; j++)
         out->mix[j] = s->mix[kept[j]];

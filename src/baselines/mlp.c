@@ -203,8 +203,8 @@ static double *copy(cst_context *context, const double *from, size_t count) {
 }
 
 /* Of all members, which the network reads. */
-static cst_status make_model(cst_context *context, const cst_baseline_fit *fit,
-                             const int32_t *kept, cst_model *out) {
+static cst_status make_model(cst_context *context, const cst_baseline_fit *fit, const int32_t *kept,
+                             cst_model *out) {
     const cst_mlp_net *net = fit->state;
     size_t inputs = (size_t)net->members * (size_t)net->classes;
     size_t size = cst_mlp_size(net->members, net->classes, net->hidden);

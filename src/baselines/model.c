@@ -15,12 +15,9 @@ cst_status cst_baseline_learner(cst_context *context, const cst_baseline_fit *fi
     out->learner = learner;
     out->learners = 1;
     bool weighed = kind != CST_LEARNER_NETWORK;
-    *learner = (cst_learner){.kind = kind,
-                             .blend = 1,
-                             .coefficients = weighed ? out->members : 0,
-                             .biases = biases};
-    learner->weights =
-        cst_alloc(context, (size_t)learner->coefficients, sizeof *learner->weights);
+    *learner = (cst_learner){
+        .kind = kind, .blend = 1, .coefficients = weighed ? out->members : 0, .biases = biases};
+    learner->weights = cst_alloc(context, (size_t)learner->coefficients, sizeof *learner->weights);
     learner->bias = cst_alloc(context, (size_t)biases, sizeof *learner->bias);
     if (!learner->weights || !learner->bias)
         return CST_ERROR_MEMORY;

@@ -62,8 +62,8 @@ static cst_status open(cst_context *context, cst_evaluation *e) {
     e->data = s;
     cst_status status = cst_method_parse(context, "default", options->seed, options->settings,
                                          options->setting_count, &method);
-    CST_TRY(cst_training_open(context, e->pool, cst_evaluation_fitted(e), method.settings.folds, options->seed,
-                              &s->source));
+    CST_TRY(cst_training_open(context, e->pool, cst_evaluation_fitted(e), method.settings.folds,
+                              options->seed, &s->source));
     if (status != CST_OK)
         return status;
     s->classes = s->source.view.classes;

@@ -198,8 +198,7 @@ static cst_status run(cst_context *context, fitting *f, cst_model **model, cst_r
                                     .rows = {.preset = preset, .settings = f->settings}};
     CST_TRY(cst_detect_fit_run(context, &f->method, &f->training, -1, f->settings.seed, &f->fit));
     CST_TRY(cst_detect_label(context, f->pool, f->split, &f->files, &f->training, f->options, NULL,
-                             f->fit.fusion, f->fit.rows.stages.kept,
-                             f->fit.rows.stages.fit.model));
+                             f->fit.fusion, f->fit.rows.stages.kept, f->fit.rows.stages.fit.model));
     if (status == CST_OK && report && f->settings.nested)
         status = nested(context, f);
     if (status == CST_OK && report)

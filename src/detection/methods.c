@@ -291,14 +291,14 @@ void cst_detect_fit_free(cst_context *context, cst_detect_fit *fit) {
 /* ---- as a model ---- */
 
 cst_box_rule cst_detect_rule_stored(const cst_detect_method *method) {
-    static const cst_box_rule rules[] = {
-        [CST_DETECT_ROWS] = CST_BOX_RULE_LEARNERS,
-        [CST_DETECT_BEST_SINGLE] = CST_BOX_RULE_BEST,
-        [CST_DETECT_AVERAGE] = CST_BOX_RULE_MEAN,
-        [CST_DETECT_WBF] = CST_BOX_RULE_WBF,
-        [CST_DETECT_NMS] = CST_BOX_RULE_NMS,
-        [CST_DETECT_SOFT_NMS] = CST_BOX_RULE_SOFT_NMS,
-        [CST_DETECT_SOFT_NMS_LINEAR] = CST_BOX_RULE_SOFT_NMS_LINEAR};
+    static const cst_box_rule rules[] = {[CST_DETECT_ROWS] = CST_BOX_RULE_LEARNERS,
+                                         [CST_DETECT_BEST_SINGLE] = CST_BOX_RULE_BEST,
+                                         [CST_DETECT_AVERAGE] = CST_BOX_RULE_MEAN,
+                                         [CST_DETECT_WBF] = CST_BOX_RULE_WBF,
+                                         [CST_DETECT_NMS] = CST_BOX_RULE_NMS,
+                                         [CST_DETECT_SOFT_NMS] = CST_BOX_RULE_SOFT_NMS,
+                                         [CST_DETECT_SOFT_NMS_LINEAR] =
+                                             CST_BOX_RULE_SOFT_NMS_LINEAR};
     return rules[method->rule];
 }
 

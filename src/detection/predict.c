@@ -79,11 +79,11 @@ static cst_status predict_rows(cst_context *context, const cst_model *model,
 static cst_status predict_boxes(cst_context *context, const cst_model *model,
                                 const cst_box_split *split, const int32_t *positions,
                                 cst_coco_boxes **out) {
-    static const cst_suppression rules[] = {
-        [CST_BOX_RULE_WBF] = CST_SUPPRESSION_WBF,
-        [CST_BOX_RULE_NMS] = CST_SUPPRESSION_HARD,
-        [CST_BOX_RULE_SOFT_NMS] = CST_SUPPRESSION_GAUSSIAN,
-        [CST_BOX_RULE_SOFT_NMS_LINEAR] = CST_SUPPRESSION_LINEAR};
+    static const cst_suppression rules[] = {[CST_BOX_RULE_WBF] = CST_SUPPRESSION_WBF,
+                                            [CST_BOX_RULE_NMS] = CST_SUPPRESSION_HARD,
+                                            [CST_BOX_RULE_SOFT_NMS] = CST_SUPPRESSION_GAUSSIAN,
+                                            [CST_BOX_RULE_SOFT_NMS_LINEAR] =
+                                                CST_SUPPRESSION_LINEAR};
     const cst_coco *coco = split->coco;
     cst_box_rule rule = model->fusion->rule;
     const cst_coco_boxes **boxes = cst_alloc(context, (size_t)model->members, sizeof *boxes);
@@ -129,8 +129,8 @@ cst_status cst_detection_predict(cst_context *context, const cst_model *model, c
                                        .min_score = model->fusion->min_score,
                                        .max_boxes = model->fusion->max_boxes};
         status = cst_box_rows_make(context, split_out, &options, NULL, NULL, &rows);
+        CST_TRY(predict_rows(context, model, split_out, positions, &rows, out));
     }
-    CST_TRY(predict_rows(context, model, split_out, positions, &rows, out));
     cst_box_rows_free(context, &rows);
     cst_free(context, positions);
     return status;

@@ -27,9 +27,9 @@ typedef struct method_fit {
 
 /* Options that say how any method is fitted and scored. */
 static bool is_general(const char *key) {
-    static const char *const all[] = {"seed", "folds.", "evaluate.", "checks", "segment.",
-                                      "detect.iou", "detect.min_score", "detect.max_boxes",
-                                      "detect.target_iou"};
+    static const char *const all[] = {
+        "seed",       "folds.",           "evaluate.",        "checks",           "segment.",
+        "detect.iou", "detect.min_score", "detect.max_boxes", "detect.target_iou"};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (strncmp(key, all[i], strlen(all[i])) == 0)
             return true;
@@ -52,6 +52,13 @@ static cst_status take_settings(cst_context *context, method_fit *f) {
 
 /* A baseline has no stages that an option could change. */
 static cst_status check_settings(cst_context *context, const method_fit *f) {
+    const char *preset = cst_options_preset_name(f->options);
+    if (strcmp(preset, f->entry.preset ? f->entry.preset : "default") != 0 &&
+        strcmp(preset, "default") != 0)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "the options are those of preset '%s', which has no effect on method '%s'; "
+                        "give one of them",
+                        preset, f->method);
     for (int32_t i = 0; !f->entry.preset && i < f->setting_count; i++)
         if (!is_general(f->settings[i]))
             return cst_fail(context, CST_ERROR_ARGUMENT,
@@ -106,8 +113,7 @@ static cst_status write_report(cst_context *context, const method_fit *f, double
     cst_report_string(report, root, "detail", f->entry.detail);
     cst_report_string(report, root, "split", f->split);
     cst_report_integer(report, root, "seed", (int64_t)f->compare.seed);
-    if (f->nested)
-        f->e.ops->put_size(report, &f->e);
+    f->e.ops->put_size(report, &f->e);
     json_t *folds = cst_report_object(report, root, "folds");
     cst_report_integer(report, folds, "count", source->fold_count);
     cst_report_string(report, folds, "source", source->folds_given ? "pool" : "made");
@@ -131,11 +137,11 @@ static cst_status run(cst_context *context, const cst_task_ops *ops, method_fit 
                       cst_report **report) {
     double start = cst_seconds();
     cst_status status = take_settings(context, f);
-    f->compare = (cst_compare_options){
-        .split = f->split,
-        .settings = (const char *const *)f->settings,
-        .setting_count = f->setting_count,
-        .seed = (uint64_t)cst_option_integer(f->options, CST_OPT_SEED)};
+    f->compare =
+        (cst_compare_options){.split = f->split,
+                              .settings = (const char *const *)f->settings,
+                              .setting_count = f->setting_count,
+                              .seed = (uint64_t)cst_option_integer(f->options, CST_OPT_SEED)};
     if (status == CST_OK) {
         f->e.fitted = f->split;
         status = cst_evaluation_open(context, ops, f->pool, &f->compare, false, &f->e);

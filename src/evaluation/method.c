@@ -301,8 +301,8 @@ void cst_method_fit_free(cst_context *context, cst_method_fit *fit) {
 
 /* ---- as a model ---- */
 
-cst_status cst_members_used(cst_context *context, const bool *uses, int32_t members,
-                            int32_t **kept, int32_t *count) {
+cst_status cst_members_used(cst_context *context, const bool *uses, int32_t members, int32_t **kept,
+                            int32_t *count) {
     *count = 0;
     *kept = cst_alloc(context, (size_t)members, sizeof **kept);
     if (!*kept)

@@ -85,8 +85,8 @@ typedef struct cst_made_model {
 cst_status cst_method_fit_model(cst_context *context, cst_method_fit *fit, cst_made_model *out);
 /* Positions of the members of `uses` [members]; of none, the first one. *count is their number, the
  * array is the caller's. */
-cst_status cst_members_used(cst_context *context, const bool *uses, int32_t members,
-                            int32_t **kept, int32_t *count);
+cst_status cst_members_used(cst_context *context, const bool *uses, int32_t members, int32_t **kept,
+                            int32_t *count);
 void cst_made_model_free(cst_context *context, cst_made_model *made);
 
 /* The same on the rows of `source` that are not in fold `fold`. */

@@ -57,7 +57,7 @@ typedef struct cst_entry {
     double seconds;   /* of the fit on all rows */
     char detail[320]; /* what the fit chose; empty: a single member is named */
     char calibrator[64];
-    void *result; /* predictions, tallies or matches */
+    void *result;        /* predictions, tallies or matches */
     cst_made_model made; /* where it is wanted */
     /* Set by the harness from these, in the pool's positions. */
     int32_t models;

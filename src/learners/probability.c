@@ -80,8 +80,7 @@ static void clip_row_fine(int32_t classes, double *row) {
     double sum = 0;
     for (int32_t c = 0; c < classes; c++) {
         row[c] = row[c] < CST_PROBABILITY_FINE_FLOOR ? CST_PROBABILITY_FINE_FLOOR : row[c];
-        row[c] =
-            row[c] > 1 - CST_PROBABILITY_FINE_FLOOR ? 1 - CST_PROBABILITY_FINE_FLOOR : row[c];
+        row[c] = row[c] > 1 - CST_PROBABILITY_FINE_FLOOR ? 1 - CST_PROBABILITY_FINE_FLOOR : row[c];
         sum += row[c];
     }
     for (int32_t c = 0; c < classes; c++)

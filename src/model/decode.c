@@ -25,6 +25,7 @@ typedef struct reader {
     size_t end;
     cst_status status;
     cst_box_rule rule; /* of section RULE, for FUSE */
+    bool mapped;       /* section CALI was there: LEAR may have its maps of scores */
 } reader;
 
 CST_PRINTF(3, 4) static void refuse(reader *r, size_t at, const char *format, ...) {
@@ -366,11 +367,11 @@ static void get_calibration(reader *r, cst_model *model) {
                model->classes, r->end - r->at);
     if (r->status != CST_OK)
         return;
+    r->mapped = true;
     cst_calibrator *map = &model->calibrator;
     size_t classes = (size_t)model->classes;
     if (kind == CST_CALIBRATOR_TEMPERATURE)
-        map->temperature =
-            get_f64(r, "the temperature", CST_TEMPERATURE_LOW, CST_TEMPERATURE_HIGH);
+        map->temperature = get_f64(r, "the temperature", CST_TEMPERATURE_LOW, CST_TEMPERATURE_HIGH);
     if (kind == CST_CALIBRATOR_VECTOR || kind == CST_CALIBRATOR_PLATT) {
         map->slopes = get_f64s(r, classes, "a slope of a calibration map", CST_MODEL_SLOPE_MAX);
         map->intercepts =
@@ -405,8 +406,7 @@ static void get_network(reader *r, cst_model *model) {
         return;
     }
     model->network = net;
-    *net = (cst_network){
-        .members = model->members, .classes = model->classes, .hidden = hidden};
+    *net = (cst_network){.members = model->members, .classes = model->classes, .hidden = hidden};
     size_t inputs = (size_t)model->members * (size_t)model->classes; /* at most 2^27 */
     net->mean = get_f64s(r, inputs, "the mean of an input", CST_MODEL_SLOPE_MAX);
     at = r->at;
@@ -420,8 +420,8 @@ static void get_network(reader *r, cst_model *model) {
 
 static void get_rule(reader *r, cst_model *model) {
     size_t at = r->at;
-    int32_t rule = get_int(r, "the rule for boxes", CST_BOX_RULE_LEARNERS + 1,
-                           CST_BOX_RULE_SOFT_NMS_LINEAR);
+    int32_t rule =
+        get_int(r, "the rule for boxes", CST_BOX_RULE_LEARNERS + 1, CST_BOX_RULE_SOFT_NMS_LINEAR);
     if (r->status == CST_OK && model->task != CST_TASK_DETECTION)
         refuse(r, at, "section RULE is only for detection models");
     if (r->status == CST_OK && rule == CST_BOX_RULE_BEST && model->members != 1)
@@ -434,9 +434,7 @@ static void check_lengths(reader *r, size_t at, const cst_model *model, const cs
                           int32_t index) {
     bool linear = cst_learner_is_linear(learner->kind);
     bool network = learner->kind == CST_LEARNER_NETWORK;
-    int32_t coefficients = network  ? 0
-                           : linear ? cst_design_columns(&model->gate)
-                                    : model->members;
+    int32_t coefficients = network ? 0 : linear ? cst_design_columns(&model->gate) : model->members;
     int32_t biases = network ? 0 : linear ? 1 : model->classes;
     if (model->task == CST_TASK_REGRESSION && linear) { /* a linear function for each output */
         if (coefficients > INT32_MAX / model->classes)
@@ -458,8 +456,8 @@ static void check_lengths(reader *r, size_t at, const cst_model *model, const cs
 static void check_mixture(reader *r, size_t at, const cst_model *model, const cst_learner *learner,
                           int32_t index) {
     double sum = 0;
-    bool good = r->status == CST_OK && learner->coefficients == model->members &&
-                learner->bias[0] == 0;
+    bool good =
+        r->status == CST_OK && learner->coefficients == model->members && learner->bias[0] == 0;
     for (int32_t k = 0; good && k < learner->coefficients; k++) {
         good = learner->weights[k] >= 0;
         sum += learner->weights[k];
@@ -506,13 +504,10 @@ static void get_learner(reader *r, const cst_model *model, cst_learner *learner,
 }
 
 static void get_learners(reader *r, cst_model *model) {
+    model->map =
+        (cst_probability_map)get_int(r, "the map from scores to probabilities", 0,
+                                     r->mapped ? CST_PROBABILITY_FINE : CST_PROBABILITY_SIMPLEX);
     size_t at = r->at;
-    model->map = (cst_probability_map)get_int(r, "the map from scores to probabilities", 0,
-                                              CST_PROBABILITY_FINE);
-    if (model->map > CST_PROBABILITY_SIMPLEX && model->task == CST_TASK_REGRESSION)
-        refuse(r, at, "map %d of scores to probabilities is in a model of a regression",
-               (int)model->map);
-    at = r->at;
     int32_t count = get_int(r, "the number of meta-learners", 1, INT32_MAX);
     model->learner = get_room(r, (size_t)count, sizeof *model->learner, 20, "meta-learners");
     check_cells(r, at, "meta-learners", count, model->classes);
@@ -640,12 +635,12 @@ typedef void (*section_fn)(reader *r, cst_model *model);
 
 static void get_payload(reader *r, cst_model *model, cst_section section, size_t length) {
     static const section_fn payloads[CST_SECTIONS] = {
-        [CST_SECTION_TASK] = get_task,       [CST_SECTION_MEMBERS] = get_members,
-        [CST_SECTION_CLASSES] = get_classes, [CST_SECTION_GATE] = get_gate,
-        [CST_SECTION_VALUES] = get_values,   [CST_SECTION_CALIBRATION] = get_calibration,
-        [CST_SECTION_NETWORK] = get_network, [CST_SECTION_RULE] = get_rule,
-        [CST_SECTION_LEARNERS] = get_learners,
-        [CST_SECTION_FUSION] = get_fusion,   [CST_SECTION_SETTINGS] = get_settings,
+        [CST_SECTION_TASK] = get_task,         [CST_SECTION_MEMBERS] = get_members,
+        [CST_SECTION_CLASSES] = get_classes,   [CST_SECTION_GATE] = get_gate,
+        [CST_SECTION_VALUES] = get_values,     [CST_SECTION_CALIBRATION] = get_calibration,
+        [CST_SECTION_NETWORK] = get_network,   [CST_SECTION_RULE] = get_rule,
+        [CST_SECTION_LEARNERS] = get_learners, [CST_SECTION_FUSION] = get_fusion,
+        [CST_SECTION_SETTINGS] = get_settings,
     };
     size_t end = r->end;
     r->end = r->at + length;

@@ -265,12 +265,12 @@ static bool wanted(const cst_model *model, int section) {
 
 static void write_file(cst_buffer *w, const cst_model *model) {
     static const section_fn payloads[CST_SECTIONS] = {
-        [CST_SECTION_TASK] = put_task,       [CST_SECTION_MEMBERS] = put_members,
-        [CST_SECTION_CLASSES] = put_classes, [CST_SECTION_GATE] = put_gate,
-        [CST_SECTION_VALUES] = put_values,   [CST_SECTION_CALIBRATION] = put_calibration,
-        [CST_SECTION_NETWORK] = put_network, [CST_SECTION_RULE] = put_rule,
-        [CST_SECTION_LEARNERS] = put_learners,
-        [CST_SECTION_FUSION] = put_fusion,   [CST_SECTION_SETTINGS] = put_settings,
+        [CST_SECTION_TASK] = put_task,         [CST_SECTION_MEMBERS] = put_members,
+        [CST_SECTION_CLASSES] = put_classes,   [CST_SECTION_GATE] = put_gate,
+        [CST_SECTION_VALUES] = put_values,     [CST_SECTION_CALIBRATION] = put_calibration,
+        [CST_SECTION_NETWORK] = put_network,   [CST_SECTION_RULE] = put_rule,
+        [CST_SECTION_LEARNERS] = put_learners, [CST_SECTION_FUSION] = put_fusion,
+        [CST_SECTION_SETTINGS] = put_settings,
     };
     uint32_t sections = 0;
     for (int s = 0; s < CST_SECTIONS; s++)

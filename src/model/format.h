@@ -68,6 +68,6 @@ static const double CST_MODEL_GATE_MAX = 1e12;        /* two layers of floats st
 static const double CST_MODEL_MIX_MIN = 1e-12;        /* logarithms stay finite */
 static const double CST_MODEL_BLEND_TOLERANCE = 1e-9;
 static const double CST_MODEL_MIXTURE_TOLERANCE = 1e-6; /* of the weights of a mixture */
-static const double CST_MODEL_SLOPE_MAX = 1e12;         /* calibration maps and networks stay finite */
+static const double CST_MODEL_SLOPE_MAX = 1e12; /* calibration maps and networks stay finite */
 
 #endif

@@ -32,7 +32,8 @@ static double dot(const double *restrict a, const double *restrict b, size_t cou
             lane[l] += a[j + l] * b[j + l];
     for (size_t j = whole; j < count; j++)
         lane[j - whole] += a[j] * b[j];
-    return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+    return ((lane[0] + lane[1]) + (lane[2] + lane[3])) +
+           ((lane[4] + lane[5]) + (lane[6] + lane[7]));
 }
 
 /* One layer; returns what follows its parameters. */

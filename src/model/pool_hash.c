@@ -25,14 +25,11 @@ uint64_t cst_hash_bytes(uint64_t hash, const void *bytes, size_t size) {
 }
 
 typedef struct hash_job {
-    const cst_pool *pool;
-    const char *split;
     cst_view view;
     const uint32_t *keys;  /* [classes], odd */
     const uint64_t *names; /* [members] */
     const int32_t *folds;
     const int64_t *groups;
-    const double *weights;
     uint64_t *out; /* [blocks] */
 } hash_job;
 
@@ -64,15 +61,15 @@ static uint64_t hash_beside(const hash_job *job, int64_t i, uint64_t row) {
     const cst_view *view = &job->view;
     uint64_t sum = 0;
     if (view->labels)
-        sum += word(row, OF_LABELS, (uint32_t)view->labels[i]);
+        sum += word(row, OF_LABELS, (uint32_t)cst_view_label(view, i));
     for (int32_t d = 0; view->targets && d < view->classes; d++)
-        sum += word(row + (uint64_t)d, OF_TARGETS, of_double(view->targets[i * view->classes + d]));
+        sum += word(row + (uint64_t)d, OF_TARGETS, of_double(cst_view_target(view, i)[d]));
     if (job->folds)
         sum += word(row, OF_FOLDS, (uint32_t)job->folds[i]);
     if (job->groups)
         sum += word(row, OF_GROUPS, (uint64_t)job->groups[i]);
-    if (job->weights)
-        sum += word(row, OF_WEIGHTS, of_double(job->weights[i]));
+    if (view->weights)
+        sum += word(row, OF_WEIGHTS, of_double(cst_view_weight(view, i)));
     return sum;
 }
 
@@ -100,14 +97,11 @@ static cst_status hash_block(cst_context *context, void *user, int64_t block) {
 
 cst_status cst_pool_hash(cst_context *context, const cst_pool *pool, const char *split,
                          uint64_t *out) {
-    hash_job job = {.pool = pool,
-                    .split = split,
-                    .folds = cst_pool_folds(pool, split),
-                    .groups = cst_pool_groups(pool, split),
-                    .weights = cst_pool_weights(pool, split)};
-    cst_status status = cst_pool_view(context, pool, split, &job.view);
+    cst_counted counted;
+    cst_status status = cst_counted_open(context, pool, split, NULL, 0, &counted);
     if (status != CST_OK)
         return status;
+    hash_job job = {.view = counted.view, .folds = counted.folds, .groups = counted.groups};
     const cst_view *view = &job.view;
     int64_t blocks = cst_block_count(view->rows);
     uint32_t *keys = cst_alloc(context, (size_t)view->classes, sizeof *keys);
@@ -131,5 +125,6 @@ cst_status cst_pool_hash(cst_context *context, const cst_pool *pool, const char 
     cst_free(context, keys);
     cst_free(context, names);
     cst_free(context, job.out);
+    cst_counted_close(context, &counted);
     return status;
 }

@@ -5,11 +5,11 @@
 #ifndef CST_MODEL_POOL_HASH_H
 #define CST_MODEL_POOL_HASH_H
 
-#include "pool/pool.h"
+#include "pool/counted.h"
 
-/* Of a loaded split of rows: names and predictions of all members, in any order, and labels or
- * targets, folds, groups and weights where they are given. The same for any number of threads and
- * memory budget, and for any file format that gives the same numbers. */
+/* Of the rows that count in a loaded split: names and predictions of all members, in any order, and
+ * labels or targets, folds, groups and weights where they are given. The same for any number of
+ * threads and memory budget, and for any file format that gives the same numbers. */
 cst_status cst_pool_hash(cst_context *context, const cst_pool *pool, const char *split,
                          uint64_t *out);
 

@@ -242,8 +242,7 @@ static void add_network(const predict_job *job, const predict_scratch *s, double
     const cst_model *model = job->model;
     int64_t cells = count * model->classes;
     for (int64_t i = 0; i < count; i++)
-        cst_network_row(model->network, s->members, i, s->network,
-                        s->scores + i * model->classes);
+        cst_network_row(model->network, s->members, i, s->network, s->scores + i * model->classes);
     cst_add_scaled_f64(s->scores, cells, blend, s->mixture);
 }
 

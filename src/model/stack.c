@@ -9,8 +9,8 @@
 #include <string.h>
 
 const char *cst_learner_name(cst_learner_kind kind) {
-    static const char *const names[] = {"ridge", "elastic-net", "lasso", "log-linear", "linear",
-                                        "network"};
+    static const char *const names[] = {"ridge",      "elastic-net", "lasso",
+                                        "log-linear", "linear",      "network"};
     return names[kind];
 }
 

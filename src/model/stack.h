@@ -108,7 +108,7 @@ struct cst_model {
     cst_learner *learner;
     cst_calibrator calibrator; /* of the blend's probabilities; mostly none */
     cst_network *network;      /* of a learner of that kind; else NULL */
-    cst_fusion *fusion; /* of detection only */
+    cst_fusion *fusion;        /* of detection only */
     size_t settings;
     char **setting; /* "key=value", no key twice */
 };

@@ -79,8 +79,8 @@ cst_status cst_fit_label(cst_context *context, const cst_fit_origin *o, cst_mode
     CST_TRY(name_classes(context, o, model));
     if (status != CST_OK)
         return status;
-    model->setting = cst_alloc(context, options + CST_FITTED_ON_SETTINGS + OWN_SETTINGS,
-                               sizeof *model->setting);
+    model->setting =
+        cst_alloc(context, options + CST_FITTED_ON_SETTINGS + OWN_SETTINGS, sizeof *model->setting);
     if (!model->setting)
         return CST_ERROR_MEMORY;
     status = add(model, cst_format(context, "corestack=%s", cst_version()));
@@ -89,14 +89,13 @@ cst_status cst_fit_label(cst_context *context, const cst_fit_origin *o, cst_mode
         CST_TRY(add(model, cst_format(context, "method=%s", o->method)));
     for (size_t i = 0; status == CST_OK && i < options; i++) {
         const char *key = cst_option_at(i)->key;
-        status =
-            add(model, cst_format(context, "%s=%s", key, cst_options_get(o->options, key)));
+        status = add(model, cst_format(context, "%s=%s", key, cst_options_get(o->options, key)));
     }
     size_t noted = 0;
     if (status == CST_OK) {
         char **at = model->setting + model->settings;
-        status = cst_fitted_on_note(context, o->split, o->labels, o->label_count, o->rows, at,
-                                    &noted);
+        status =
+            cst_fitted_on_note(context, o->split, o->labels, o->label_count, o->rows, at, &noted);
         for (noted = 0; noted < CST_FITTED_ON_SETTINGS && at[noted]; noted++)
             model->settings++;
     }
@@ -104,8 +103,7 @@ cst_status cst_fit_label(cst_context *context, const cst_fit_origin *o, cst_mode
     CST_TRY(add(model, cst_format(context, "split.samples=%" PRId64, o->samples)));
     CST_TRY(add(model, cst_format(context, "split.folds=%d:%s", (int)o->source->fold_count,
                                   o->source->folds_given ? "pool" : "made")));
-    CST_TRY(add(model,
-                cst_format(context, "split.members=%d", (int)cst_pool_members(o->pool))));
+    CST_TRY(add(model, cst_format(context, "split.members=%d", (int)cst_pool_members(o->pool))));
     CST_TRY(add(model, cst_format(context, "split.pool=%s", hash)));
     CST_TRY(add_costs(context, o, "members.flops", o->source->flops, model));
     CST_TRY(add_costs(context, o, "members.latency_ms", o->source->latency, model));
@@ -128,7 +126,7 @@ cst_status cst_fit_label_rows(cst_context *context, const cst_pool *pool, const 
                              .rows = &rows,
                              .kept = kept,
                              .source = source,
-                             .samples = cst_pool_rows(pool, split)};
+                             .samples = source->view.rows};
     cst_status status = cst_pool_hash(context, pool, split, &origin.hash);
     CST_TRY(cst_fit_label(context, &origin, model));
     cst_free(context, pointers);

@@ -49,10 +49,10 @@ static cst_status open(cst_context *context, cst_evaluation *e) {
     e->data = s;
     cst_status status = cst_value_method_parse(context, "default", options->seed, options->settings,
                                                options->setting_count, &method);
-    CST_TRY(cst_training_open(context, e->pool, cst_evaluation_fitted(e), method.settings.folds, options->seed,
-                              &s->source));
-    CST_TRY(cst_value_check_folds(context, cst_evaluation_fitted(e), s->source.folds, s->source.view.rows,
-                                  s->source.fold_count));
+    CST_TRY(cst_training_open(context, e->pool, cst_evaluation_fitted(e), method.settings.folds,
+                              options->seed, &s->source));
+    CST_TRY(cst_value_check_folds(context, cst_evaluation_fitted(e), s->source.folds,
+                                  s->source.view.rows, s->source.fold_count));
     CST_TRY(cst_value_check_units(context, e->pool, cst_evaluation_fitted(e), true));
     CST_TRY(cst_scaling_make(context, &s->source.view, &s->scaling));
     CST_TRY(cst_value_state_moments(context, s));

@@ -43,7 +43,7 @@ cst_status cst_value_label(cst_context *context, const cst_pool *pool, const cha
                              .label_count = (int64_t)(2 * cells),
                              .kept = kept,
                              .source = source,
-                             .samples = cst_pool_rows(pool, split)};
+                             .samples = source->view.rows};
     cst_status status = cst_pool_hash(context, pool, split, &origin.hash);
     CST_TRY(cst_fit_label(context, &origin, model));
     cst_free(context, words);

@@ -249,8 +249,7 @@ static cst_status make_model(cst_context *context, const cst_value_place *place,
     size_t members = (size_t)place->source->view.members;
     size_t outputs = (size_t)place->source->view.classes;
     int32_t count = 0;
-    cst_status status =
-        cst_members_used(context, uses, (int32_t)members, &out->kept, &count);
+    cst_status status = cst_members_used(context, uses, (int32_t)members, &out->kept, &count);
     CST_TRY(cst_stack_create(context, &out->model));
     if (status != CST_OK)
         return status;

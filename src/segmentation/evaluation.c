@@ -23,7 +23,7 @@ static const char *const DEFAULT_METHODS[] = {"best-single", "average", "perform
 /* A method, and how it decides on a label. */
 typedef struct map_method {
     cst_method rows;
-    bool decide; /* label maps take offsets; baselines have the largest probability */
+    bool decide;     /* label maps take offsets; baselines have the largest probability */
     double *offsets; /* [classes] of the fit on all rows, where a model is wanted; else NULL */
 } map_method;
 
@@ -193,9 +193,9 @@ static cst_status score(cst_context *context, const cst_evaluation *e, const sam
                            .predict = cst_predict_by_method,
                            .fits = &place};
     cst_status status = CST_OK;
-    cst_nesting nesting = {&fit->method, &g->source,      &g->sample,
-                           &g->settings,  s->fitted_cases,
-                           cst_pool_labels(e->pool, cst_evaluation_fitted(e))};
+    cst_nesting nesting = {&fit->method,    &g->source,
+                           &g->sample,      &g->settings,
+                           s->fitted_cases, cst_pool_labels(e->pool, cst_evaluation_fitted(e))};
     if ((e->nested && !e->unscored) || decide)
         status = cst_fold_fits_make(context, &nesting, &fits);
     if (decide)
@@ -233,8 +233,8 @@ static cst_status run(cst_context *context, const cst_evaluation *e, cst_entry *
     CST_TRY(cst_method_prefer_miou(context, &g->source, -1, &fit));
     CST_TRY(
         cst_method_prior_correct(context, g->sample.prior, g->sample.share, &g->settings, &fit));
-    CST_TRY(score(context, e, g, &fit, method->decide, entry->keep ? &method->offsets : NULL,
-                  scores));
+    CST_TRY(
+        score(context, e, g, &fit, method->decide, entry->keep ? &method->offsets : NULL, scores));
     if (status == CST_OK) {
         cst_entry_take_fit(&fit, entry);
         if (!e->unscored)
@@ -251,9 +251,8 @@ static cst_status label_model(cst_context *context, const cst_evaluation *e,
     const state *s = state_of(e);
     const map_method *method = entry->method;
     cst_model *model = entry->made.model;
-    cst_status status =
-        cst_fit_label_rows(context, s->plain.sample.pool, "oof", e->source, options, entry->name,
-                           entry->made.kept, model);
+    cst_status status = cst_fit_label_rows(context, s->plain.sample.pool, "oof", e->source, options,
+                                           entry->name, entry->made.kept, model);
     CST_TRY(cst_map_relabel(context, e->pool, cst_evaluation_fitted(e), options, model));
     if (method->offsets)
         CST_TRY(cst_offsets_store(context, method->offsets, model));

@@ -54,7 +54,7 @@ cst_status cst_map_relabel(cst_context *context, const cst_pool *pool, const cha
         cst_free(context, noted[i]);
     }
     return status == CST_OK ? cst_fit_relabel(context, model, "evaluate.nested",
-                                          cst_options_get(options, "evaluate.nested"))
+                                              cst_options_get(options, "evaluate.nested"))
                             : status;
 }
 

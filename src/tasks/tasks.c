@@ -78,8 +78,8 @@ cst_status cst_fit(cst_context *context, cst_pool *pool, const char *split,
 }
 
 /* Options at the preset that the method is, with those that were set. *out is the caller's. */
-static cst_status preset_options(cst_context *context, const char *method,
-                                 const cst_options *given, cst_options **out) {
+static cst_status preset_options(cst_context *context, const char *method, const cst_options *given,
+                                 cst_options **out) {
     const char *preset = given ? cst_options_preset_name(given) : method;
     if (strcmp(preset, "default") != 0 && strcmp(preset, method) != 0)
         return cst_fail(context, CST_ERROR_ARGUMENT,

@@ -4,6 +4,7 @@
  * docs/model-format.md.
  */
 #include "base/buffer.h"
+#include "model/absent.h"
 #include "model/crc32c.h"
 #include "model/format.h"
 #include "model/stack.h"
@@ -179,6 +180,31 @@ static void put_fusion(cst_buffer *w, const cst_model *model) {
         put_f64(w, fusion->weights[i]);
 }
 
+static void put_refits(cst_buffer *w, const cst_model *model) {
+    size_t k = (size_t)model->members;
+    put_u32(w, (uint32_t)model->refits->count);
+    for (int32_t r = 0; r < model->refits->count; r++) {
+        const cst_refit *refit = &model->refits->refit[r];
+        put_u32(w, (uint32_t)refit->learner);
+        put_u32(w, (uint32_t)refit->output);
+        put_u32(w, (uint32_t)refit->biases);
+        put_u32(w, refit->nonnegative ? 1 : 0);
+        put_f64(w, refit->share);
+        put_f64(w, refit->pair);
+        put_f64(w, refit->pull);
+        put_f64(w, refit->loss);
+        put_f64(w, refit->least);
+        for (size_t i = 0; i < k; i++)
+            put_f64s(w, refit->curvature + i * k, i + 1);
+        put_f64s(w, refit->slope, k);
+        put_f64s(w, refit->ridge, k);
+        put_f64s(w, refit->l1, k);
+        put_f64s(w, refit->center, k);
+        put_f64s(w, refit->rest, (size_t)refit->biases);
+        put_f64s(w, refit->tilt, (size_t)refit->biases * k);
+    }
+}
+
 static void put_settings(cst_buffer *w, const cst_model *model) {
     put_u32(w, (uint32_t)model->settings);
     for (size_t i = 0; i < model->settings; i++)
@@ -258,6 +284,8 @@ static bool wanted(const cst_model *model, int section) {
         return model->fusion && model->fusion->rule != CST_BOX_RULE_LEARNERS;
     case CST_SECTION_FUSION:
         return model->fusion != NULL;
+    case CST_SECTION_REFITS:
+        return model->refits != NULL;
     default:
         return true;
     }
@@ -270,6 +298,7 @@ static void write_file(cst_buffer *w, const cst_model *model) {
         [CST_SECTION_VALUES] = put_values,     [CST_SECTION_CALIBRATION] = put_calibration,
         [CST_SECTION_NETWORK] = put_network,   [CST_SECTION_RULE] = put_rule,
         [CST_SECTION_LEARNERS] = put_learners, [CST_SECTION_FUSION] = put_fusion,
+        [CST_SECTION_REFITS] = put_refits,
         [CST_SECTION_SETTINGS] = put_settings,
     };
     uint32_t sections = 0;

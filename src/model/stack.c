@@ -3,6 +3,7 @@
  * After stage S4, between fitting and prediction.
  * Paper: the ensemble of "Laplace-Approximate Bayesian Blender", as plain data.
  */
+#include "model/absent.h"
 #include "model/values.h"
 
 #include <math.h>
@@ -55,6 +56,7 @@ void cst_model_free(cst_context *context, cst_model *model) {
     cst_calibrator_free(context, &model->calibrator);
     cst_network_free(context, model->network);
     free_fusion(context, model->fusion);
+    cst_refits_free(context, model->refits);
     cst_free(context, model);
 }
 

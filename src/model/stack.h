@@ -109,6 +109,8 @@ struct cst_model {
     cst_calibrator calibrator; /* of the blend's probabilities; mostly none */
     cst_network *network;      /* of a learner of that kind; else NULL */
     cst_fusion *fusion;        /* of detection only */
+    struct cst_refits *refits; /* model/absent.h: what the weights are solved again from where
+                                  members are absent; NULL in files without */
     size_t settings;
     char **setting; /* "key=value", no key twice */
 };

@@ -147,6 +147,38 @@ static void files_survive_a_round_trip(void **state) {
     cst_pool_free(context, pool);
 }
 
+/* A mixture without a member is that of the others, and goes through the same map. */
+static void members_may_be_absent(void **state) {
+    cst_context *context = *state;
+    cst_pool *pool = make_pool(context);
+    static float out[ROWS * CLASSES];
+    static const uint8_t present[MEMBERS] = {1, 0, 1, 1};
+    const float *inputs[MEMBERS];
+    cst_model *model = fit(context, pool, "average+temperature");
+    rows_of(model, inputs);
+    assert_int_equal(cst_model_predict_present(context, model, inputs, present, ROWS, out), CST_OK);
+    double t = model->calibrator.temperature;
+    for (int i = 0; i < ROWS; i++) {
+        double row[CLASSES];
+        double sum = 0;
+        for (int c = 0; c < CLASSES; c++) {
+            double mean = 0;
+            for (int k = 0; k < MEMBERS; k++)
+                mean += present[k] ? (double)inputs[k][i * CLASSES + c] / 3 : 0;
+            sum += row[c] = pow(mean, 1 / t);
+        }
+        for (int c = 0; c < CLASSES; c++)
+            assert_true(fabs((double)out[i * CLASSES + c] - row[c] / sum) < 1e-6);
+    }
+    cst_model_free(context, model);
+    model = fit(context, pool, "mlp");
+    assert_int_equal(cst_model_predict_present(context, model, inputs, present, ROWS, out),
+                     CST_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(cst_last_error(context), "neural network of all members"));
+    cst_model_free(context, model);
+    cst_pool_free(context, pool);
+}
+
 /* ---- damage ---- */
 
 static void store(uint8_t *to, uint64_t value, int bytes) {
@@ -345,6 +377,7 @@ int suite_methods(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(predictions_are_those_of_the_comparison),
         cmocka_unit_test(files_survive_a_round_trip),
+        cmocka_unit_test(members_may_be_absent),
         cmocka_unit_test(impossible_contents_are_refused),
         cmocka_unit_test(earlier_versions_refuse_what_they_do_not_know),
         cmocka_unit_test(signed_noise_is_survived),

@@ -435,5 +435,6 @@ void cst_room_tell(cst_context *context, const cst_room *room) {
         cst_notice(context,
                    "the weights of the members that are present were only scaled to the sum of all "
                    "weights: the model keeps nothing to solve them again%s",
-                   cst_model_value(room->whole, "method") ? "" : "; fit it again with this version");
+                   cst_model_value(room->whole, "method") ? ""
+                                                          : "; fit it again with this version");
 }

@@ -702,8 +702,7 @@ static void get_payload(reader *r, cst_model *model, cst_section section, size_t
         [CST_SECTION_VALUES] = get_values,     [CST_SECTION_CALIBRATION] = get_calibration,
         [CST_SECTION_NETWORK] = get_network,   [CST_SECTION_RULE] = get_rule,
         [CST_SECTION_LEARNERS] = get_learners, [CST_SECTION_FUSION] = get_fusion,
-        [CST_SECTION_REFITS] = get_refits,
-        [CST_SECTION_SETTINGS] = get_settings,
+        [CST_SECTION_REFITS] = get_refits,     [CST_SECTION_SETTINGS] = get_settings,
     };
     size_t end = r->end;
     r->end = r->at + length;

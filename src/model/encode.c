@@ -298,8 +298,7 @@ static void write_file(cst_buffer *w, const cst_model *model) {
         [CST_SECTION_VALUES] = put_values,     [CST_SECTION_CALIBRATION] = put_calibration,
         [CST_SECTION_NETWORK] = put_network,   [CST_SECTION_RULE] = put_rule,
         [CST_SECTION_LEARNERS] = put_learners, [CST_SECTION_FUSION] = put_fusion,
-        [CST_SECTION_REFITS] = put_refits,
-        [CST_SECTION_SETTINGS] = put_settings,
+        [CST_SECTION_REFITS] = put_refits,     [CST_SECTION_SETTINGS] = put_settings,
     };
     uint32_t sections = 0;
     for (int s = 0; s < CST_SECTIONS; s++)

@@ -74,6 +74,21 @@ const uint8_t *cst_view_present(const cst_view *view, int32_t member) {
     return NULL;
 }
 
+cst_view cst_view_predicted(const cst_view *view, int32_t member, int64_t *index,
+                            const float **pointer) {
+    const uint8_t *present = cst_view_present(view, member);
+    cst_view part = cst_view_members(view, &member, 1, pointer);
+    int64_t rows = 0;
+    for (int64_t i = 0; present && i < view->rows; i++)
+        if (cst_view_is_there(view, present, i))
+            index[rows++] = view->index ? view->index[i] : i;
+    if (rows > 0 && rows < view->rows) {
+        part.rows = rows;
+        part.index = index;
+    }
+    return part;
+}
+
 void cst_view_any_there(const cst_view *view, uint8_t *there) {
     memset(there, 0, (size_t)view->rows);
     for (int32_t k = 0; k < view->members; k++) {

@@ -88,6 +88,11 @@ static inline bool cst_view_is_there(const cst_view *view, const uint8_t *presen
     return !present || present[view->index ? view->index[row] : row];
 }
 
+/* The rows of the view that one member predicted, with that member alone. Without
+ * one, or where it predicted all of them, every row. index: [view->rows]; pointer: [1]. */
+cst_view cst_view_predicted(const cst_view *view, int32_t member, int64_t *index,
+                            const float **pointer);
+
 /* there [view->rows]: 1 for rows that some member predicted, else 0. */
 void cst_view_any_there(const cst_view *view, uint8_t *there);
 

@@ -453,6 +453,11 @@ static cst_status need_member(cst_context *context, const cst_pool *pool, const 
     if (find_member(pool, member) && state->data[member])
         return CST_OK;
     const char *name = cst_pool_member_name(pool, member);
+    if (has_no_file(pool, split, member))
+        return cst_fail(context, CST_ERROR_INPUT,
+                        "member '%s' has no predictions for split '%s'; add its file or remove the "
+                        "member (predict and evaluate with a model work without it)",
+                        name ? name : "(none)", split);
     return cst_fail(context, CST_ERROR_ARGUMENT, "member '%s' of split '%s' is not loaded",
                     name ? name : "(none)", split);
 }

@@ -294,6 +294,35 @@ class Measured(PoolCase):
         solved, scaled = self.losses(DIGITS_FOLDER, lambda p: -np.log(p[np.arange(len(p)), labels]).mean())
         self.assertLess(solved, scaled)
 
+    def test_linear_pool_is_the_refit(self):
+        """With the same prior, what is solved from the model is the linear pool of the other members' data."""
+        self.works("fit", CONCRETE, "-o", self.model, "--set", "evaluate.nested=false")
+        names, _, refits = read_refits(self.model)
+        with open(os.path.join(CONCRETE, "pool.json"), encoding="utf-8") as file:
+            files = {m["name"]: m["predictions"] for m in json.load(file)["models"]}
+        x = np.stack([np.load(os.path.join(CONCRETE, files[n]["oof"])).ravel() for n in names], 1).astype(float)
+        y = np.load(os.path.join(CONCRETE, "oof_labels.npy")).ravel().astype(float)
+        location, scale = y.mean(), y.std()
+        x, y = (x - location) / scale, (y - location) / scale
+        self.assertEqual(len(refits), 1)
+        for absent in range(len(names)):
+            there = np.arange(len(names)) != absent
+            part = x[:, there]
+            penalty = refits[0].pull * np.eye(part.shape[1])
+            center = 1 / np.mean((part - y[:, None]) ** 2, 0) ** self.power()
+            center /= center.sum()
+            gram = np.cov(part.T, bias=True)
+            cross = (part - part.mean(0)).T @ y / len(y)
+            expected = np.linalg.solve(gram + penalty, cross + refits[0].pull * center)
+            w, bias = refits[0].solve(there)
+            np.testing.assert_allclose(w, expected, rtol=0, atol=1e-6)
+            raw = location * (1 - expected.sum()) + scale * (y.mean() - part.mean(0) @ expected)
+            self.assertAlmostEqual(bias[0], raw, places=5)
+
+    def power(self):
+        options = self.works("options", "--json").json()["options"]
+        return float(next(o["default"] for o in options if o["key"] == "linear_pool.center"))
+
     def test_regression(self):
         target = np.load(os.path.join(CONCRETE, "test_labels.npy")).ravel()
         solved, scaled = self.losses(CONCRETE, lambda p: np.mean((p.ravel() - target) ** 2))

@@ -240,6 +240,10 @@ void cli_say(const char *line);
  * may be one that the command writes. */
 int cli_open_pool(cli_call *call, int first, cst_pool **out);
 
+/* The same of a pool that a model predicts: without a manifest, task and number of classes are the
+ * model's. A pool of another task is refused. */
+int cli_open_pool_of(cli_call *call, int first, const cst_model *model, cst_pool **out);
+
 /* What the pool options say. */
 int cli_read_config(cli_call *call, cst_pool_config *config);
 

@@ -4,6 +4,7 @@
  * docs/model-format.md.
  */
 #include "base/buffer.h"
+#include "model/absent.h"
 #include "model/crc32c.h"
 #include "model/format.h"
 #include "model/stack.h"
@@ -144,6 +145,36 @@ static void put_fusion(cst_buffer *w, const cst_model *model) {
         put_f64(w, fusion->weights[i]);
 }
 
+static void put_f64s(cst_buffer *w, const double *values, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        put_f64(w, values[i]);
+}
+
+static void put_refits(cst_buffer *w, const cst_model *model) {
+    size_t k = (size_t)model->members;
+    put_u32(w, (uint32_t)model->refits->count);
+    for (int32_t r = 0; r < model->refits->count; r++) {
+        const cst_refit *refit = &model->refits->refit[r];
+        put_u32(w, (uint32_t)refit->learner);
+        put_u32(w, (uint32_t)refit->output);
+        put_u32(w, (uint32_t)refit->biases);
+        put_u32(w, refit->nonnegative ? 1 : 0);
+        put_f64(w, refit->share);
+        put_f64(w, refit->pair);
+        put_f64(w, refit->pull);
+        put_f64(w, refit->loss);
+        put_f64(w, refit->least);
+        for (size_t i = 0; i < k; i++)
+            put_f64s(w, refit->curvature + i * k, i + 1);
+        put_f64s(w, refit->slope, k);
+        put_f64s(w, refit->ridge, k);
+        put_f64s(w, refit->l1, k);
+        put_f64s(w, refit->center, k);
+        put_f64s(w, refit->rest, (size_t)refit->biases);
+        put_f64s(w, refit->tilt, (size_t)refit->biases * k);
+    }
+}
+
 static void put_settings(cst_buffer *w, const cst_model *model) {
     put_u32(w, (uint32_t)model->settings);
     for (size_t i = 0; i < model->settings; i++)
@@ -199,21 +230,23 @@ static bool complete(const cst_model *model) {
 
 static void write_file(cst_buffer *w, const cst_model *model) {
     static const section_fn payloads[CST_SECTIONS] = {
-        [CST_SECTION_TASK] = put_task,       [CST_SECTION_MEMBERS] = put_members,
-        [CST_SECTION_CLASSES] = put_classes, [CST_SECTION_GATE] = put_gate,
-        [CST_SECTION_VALUES] = put_values,   [CST_SECTION_LEARNERS] = put_learners,
-        [CST_SECTION_FUSION] = put_fusion,   [CST_SECTION_SETTINGS] = put_settings,
+        [CST_SECTION_TASK] = put_task,         [CST_SECTION_MEMBERS] = put_members,
+        [CST_SECTION_CLASSES] = put_classes,   [CST_SECTION_GATE] = put_gate,
+        [CST_SECTION_VALUES] = put_values,     [CST_SECTION_LEARNERS] = put_learners,
+        [CST_SECTION_FUSION] = put_fusion,     [CST_SECTION_REFITS] = put_refits,
+        [CST_SECTION_SETTINGS] = put_settings,
     };
     cst_buffer_add(w, CST_MODEL_MAGIC, CST_MODEL_MAGIC_BYTES);
     put_u32(w, CST_MODEL_VERSION);
     put_u32(w, CST_SECTIONS - (model->class_names ? 0U : 1U) - (model->fusion ? 0U : 1U) -
-                   (model->values ? 0U : 1U));
+                   (model->values ? 0U : 1U) - (model->refits ? 0U : 1U));
     size_t length_at = w->used;
     put_u64(w, 0);
     for (int s = 0; s < CST_SECTIONS; s++)
         if ((s != CST_SECTION_CLASSES || model->class_names) &&
             (s != CST_SECTION_FUSION || model->fusion) &&
-            (s != CST_SECTION_VALUES || model->values))
+            (s != CST_SECTION_VALUES || model->values) &&
+            (s != CST_SECTION_REFITS || model->refits))
             put_section(w, model, &cst_section_info[s], payloads[s]);
     if (w->status == CST_OK) {
         store_u64((uint8_t *)w->bytes + length_at, w->used + CST_MODEL_CHECKSUM_BYTES);

@@ -3,6 +3,7 @@
  * After stage S4, between fitting and prediction.
  * Paper: the ensemble of "Laplace-Approximate Bayesian Blender", as plain data.
  */
+#include "model/absent.h"
 #include "model/values.h"
 
 #include <math.h>
@@ -51,6 +52,7 @@ void cst_model_free(cst_context *context, cst_model *model) {
     }
     cst_free(context, model->learner);
     free_fusion(context, model->fusion);
+    cst_refits_free(context, model->refits);
     cst_free(context, model);
 }
 

@@ -85,7 +85,9 @@ struct cst_model {
     cst_probability_map map;
     int32_t learners;
     cst_learner *learner;
-    cst_fusion *fusion; /* of detection only */
+    cst_fusion *fusion;        /* of detection only */
+    struct cst_refits *refits; /* model/absent.h: what the weights are solved again from where
+                                  members are absent; NULL in files without */
     size_t settings;
     char **setting; /* "key=value", no key twice */
 };

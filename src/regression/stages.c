@@ -7,6 +7,7 @@
 #include "pipeline/nested.h"
 
 #include "pipeline/redundant.h"
+#include "pipeline/refits.h"
 #include "pool/folds.h"
 #include "regression/drop.h"
 #include "regression/noise.h"
@@ -122,6 +123,25 @@ static cst_status make_learner(cst_context *context, const cst_value_fit *fit,
     return CST_OK;
 }
 
+/* The refits of the blended learners, for the one learner of the model and in units of the target.
+ */
+static void take_refits(cst_context *context, cst_value_fit *fit, const cst_scaling *scaling,
+                        cst_model *model) {
+    model->refits = fit->refits;
+    fit->refits = NULL;
+    for (int32_t i = 0; i < model->refits->count; i++) {
+        cst_refit *refit = &model->refits->refit[i];
+        double location = scaling->location[refit->output];
+        double scale = scaling->scale[refit->output];
+        refit->share = fit->blend[refit->output * fit->learners + refit->learner];
+        refit->learner = 0;
+        refit->rest[0] = location + scale * refit->rest[0];
+        for (int32_t k = 0; k < model->members; k++)
+            refit->tilt[k] = scale * refit->tilt[k] + location;
+    }
+    cst_refits_check(context, model);
+}
+
 /* A copy of a gate, arrays and all. */
 static cst_status copy_gate(cst_context *context, const cst_gate *from, cst_gate *out) {
     size_t inputs = (size_t)from->inputs;
@@ -156,6 +176,8 @@ static cst_status make_model(cst_context *context, const cst_view *kept, const c
     model->mix = cst_alloc(context, (size_t)kept->members, sizeof *model->mix);
     status = model->mix ? copy_gate(context, &out->fit.gates[0], &model->gate) : CST_ERROR_MEMORY;
     CST_TRY(make_learner(context, &out->fit, scaling, kept->members, model));
+    if (status == CST_OK)
+        take_refits(context, &out->fit, scaling, model);
     CST_TRY(cst_values_fit(context, kept, scaling, folds, &out->fit,
                            (cst_variance_rule)settings->variance_rule, settings->conformal,
                            &model->values));

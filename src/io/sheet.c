@@ -67,6 +67,19 @@ static bool stands_apart(const cst_sheet *s, int32_t column) {
     return true;
 }
 
+/* Whether a name says what a column is for; "true" may be a label as well. */
+static bool is_known(const char *name) {
+    return cst_column_hint_of(name) != CST_COLUMN_UNKNOWN && *name && !cst_column_same(name, "true") &&
+           !cst_column_same(name, "y") && !cst_column_same(name, "p");
+}
+
+static bool occurs_once(const cst_sheet *s, int32_t column) {
+    for (int64_t row = 1; row < s->rows; row++)
+        if (strcmp(cell_at(s, row, column), cell_at(s, 0, column)) == 0)
+            return false;
+    return s->rows > 1;
+}
+
 /* Whether row 0 is a header, of a table of which it is the first row so far. */
 static bool has_header(const cst_sheet *s, const char *const *wanted, bool numeric) {
     int32_t texts = 0;
@@ -82,7 +95,7 @@ static bool has_header(const cst_sheet *s, const char *const *wanted, bool numer
         return true;
     if (!numeric) {
         for (int32_t i = 0; i < s->columns; i++)
-            if (stands_apart(s, i))
+            if (stands_apart(s, i) || (is_known(cell_at(s, 0, i)) && occurs_once(s, i)))
                 return true;
         return false;
     }
@@ -212,7 +225,7 @@ void cst_sheet_clear(cst_context *context, cst_sheet *sheet) {
 /* ---- what the columns hold ---- */
 
 cst_column_facts cst_sheet_facts(const cst_sheet *sheet, int32_t column) {
-    cst_column_facts facts = {.whole = true, .distinct = true, .counts = true};
+    cst_column_facts facts = {.whole = true, .counts = true};
     double before = 0;
     for (int64_t row = 0; row < sheet->rows; row++) {
         const char *cell = cell_at(sheet, row, column);
@@ -224,10 +237,16 @@ cst_column_facts cst_sheet_facts(const cst_sheet *sheet, int32_t column) {
         facts.whole = facts.whole && value == floor(value) && fabs(value) < 0x1p53;
         facts.counts = facts.counts && number && (row == 0 || value == before + 1);
         before = value;
-        for (int64_t other = 0; facts.distinct && other < row; other++)
-            facts.distinct = strcmp(cell, cell_at(sheet, other, column)) != 0;
     }
     return facts;
+}
+
+bool cst_sheet_distinct(const cst_sheet *sheet, int32_t column) {
+    for (int64_t row = 0; row < sheet->rows; row++)
+        for (int64_t other = 0; other < row; other++)
+            if (strcmp(cell_at(sheet, row, column), cell_at(sheet, other, column)) == 0)
+                return false;
+    return true;
 }
 
 bool cst_sheet_unit(const cst_sheet *sheet, int32_t column) {
@@ -241,24 +260,29 @@ bool cst_sheet_unit(const cst_sheet *sheet, int32_t column) {
 }
 
 bool cst_sheet_sums_to_one(const cst_sheet *sheet, const int32_t *columns, int32_t count) {
+    int64_t complete = 0;
     for (int64_t row = 0; row < sheet->rows; row++) {
         double sum = 0;
+        bool finite = true;
         for (int32_t j = 0; j < count; j++) {
             const char *cell = cell_at(sheet, row, columns[j]);
             double value = cst_csv_is_number(cell) ? cst_strtod(cell, NULL) : NAN;
-            if (!(value >= -1e-6 && value <= 1 + 1e-6))
+            finite = finite && isfinite(value);
+            if (finite && (value < -1e-6 || value > 1 + 1e-6))
                 return false;
             sum += value;
         }
-        if (!(fabs(sum - 1) <= 1e-2))
+        if (finite && fabs(sum - 1) > 1e-2)
             return false;
+        complete += finite;
     }
-    return sheet->rows > 0 && count > 0;
+    return complete > 0 && count > 0;
 }
 
 bool cst_sheet_may_be_ids(const cst_sheet *sheet, int32_t column) {
     cst_column_facts facts = cst_sheet_facts(sheet, column);
-    return facts.empty == 0 && facts.distinct && (facts.whole || facts.texts > 0);
+    return facts.empty == 0 && (facts.whole || facts.texts > 0) &&
+           cst_sheet_distinct(sheet, column);
 }
 
 /* ---- finding columns ---- */

@@ -23,7 +23,6 @@ typedef struct cst_column_facts {
     int64_t numbers; /* finite or not */
     int64_t texts;   /* neither empty nor a number */
     bool whole;      /* numbers, all of them integers */
-    bool distinct;   /* no two cells are the same */
     bool counts;     /* numbers, each one more than the one before */
 } cst_column_facts;
 
@@ -38,7 +37,9 @@ cst_status cst_sheet_look(cst_context *context, cst_sheet *out, const char *path
 void cst_sheet_clear(cst_context *context, cst_sheet *sheet);
 
 cst_column_facts cst_sheet_facts(const cst_sheet *sheet, int32_t column);
-/* Whether the numbers of columns [count] are in [0, 1] and sum to 1 in every row. */
+/* Whether no two cells of a column are the same. */
+bool cst_sheet_distinct(const cst_sheet *sheet, int32_t column);
+/* Whether the numbers of columns [count] are in [0, 1] and sum to 1 in every row without gaps. */
 bool cst_sheet_sums_to_one(const cst_sheet *sheet, const int32_t *columns, int32_t count);
 /* Whether all numbers of a column are in [0, 1]. */
 bool cst_sheet_unit(const cst_sheet *sheet, int32_t column);

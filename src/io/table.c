@@ -8,6 +8,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* More names are not looked for one by one. */
+enum { NAMES_MAX = 4096 };
+
 /* ---- the choice ---- */
 
 typedef struct choice {
@@ -62,7 +65,7 @@ static cst_status several_columns(const choice *c, const int32_t *columns, int32
     int32_t likely = -1;
     for (int32_t i = 0; c->table->id_column < 0 && i < count; i++) {
         cst_column_facts facts = cst_sheet_facts(c->sheet, columns[i]);
-        if (likely < 0 && c->sheet->rows > 2 && facts.whole && facts.distinct)
+        if (likely < 0 && c->sheet->rows > 2 && facts.whole && cst_sheet_distinct(c->sheet, columns[i]))
             likely = columns[i];
     }
     if (likely >= 0) {
@@ -201,7 +204,7 @@ static cst_status take_named(choice *c, int32_t *columns) {
 static int32_t columns_by_name(const choice *c, int32_t *columns) {
     const cst_strings *names = c->ask->names;
     int32_t count = 0;
-    if (!names || !c->sheet->names || names->count > c->sheet->columns)
+    if (!names || !c->sheet->names || names->count > c->sheet->columns || names->count > NAMES_MAX)
         return 0;
     for (int64_t i = 0; i < names->count; i++) {
         int32_t found = -1;

@@ -3,6 +3,7 @@
  * converted in parallel, block by block. Before redundancy. docs/method.md#s0-rows-folds-ids.
  */
 #include "base/seen.h"
+#include "pool/columns.h"
 #include "pool/spatial.h"
 #include "pool/stream.h"
 
@@ -130,7 +131,9 @@ static cst_status open_member(cst_context *context, const cst_pool *pool, int32_
                         "the member",
                         pool->manifest->path, spec->name, pool->manifest->splits[split].name);
     cst_status status = cst_manifest_confine(context, pool->manifest, file->path);
-    CST_TRY(cst_row_file_open(context, &file->rows, file->path, pool->zip_limit));
+    cst_table_ask ask;
+    cst_pool_ask(pool, CST_TABLE_PREDICTIONS, &ask);
+    CST_TRY(cst_row_file_open_as(context, &file->rows, file->path, &ask, pool->zip_limit));
     return status == CST_OK ? check_shape(context, pool, split, file) : status;
 }
 
@@ -167,6 +170,7 @@ static cst_status survey(cst_context *context, cst_pool *pool, int32_t split,
                          const int32_t *members, int32_t count) {
     cst_pool_split *state = &pool->splits[split];
     cst_status status = CST_OK;
+    cst_file_notes notes = {0};
     for (int32_t i = 0; status == CST_OK && i < count; i++) {
         member_file file;
         cst_strings *ids = NULL;
@@ -188,10 +192,12 @@ static cst_status survey(cst_context *context, cst_pool *pool, int32_t split,
             state->first_shape = cst_strdup(context, cst_row_file_shape_text(file.rows, shape));
             status = state->first_path && state->first_shape ? CST_OK : CST_ERROR_MEMORY;
         }
+        CST_TRY(cst_pool_note_file(context, pool, file.rows, &notes));
         cst_free(context, places);
         cst_strings_free(context, ids);
         close_member(context, &file);
     }
+    cst_pool_say_notes(context, pool, state, &notes);
     return status;
 }
 

@@ -5,7 +5,7 @@
 #define _XOPEN_SOURCE 700
 #include "base/retry.h"
 #include "io/bytes.h"
-#include "pool/state.h"
+#include "pool/columns.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -110,54 +110,6 @@ static bool understand(const char *path, file_name *out) {
 
 /* ---- opening ---- */
 
-/* Where nothing says how many classes there are, the first prediction file does. */
-static cst_status find_classes(cst_context *context, cst_pool *pool) {
-    const cst_manifest *m = pool->manifest;
-    const char *path = NULL;
-    int32_t split = 0;
-    for (int32_t k = 0; !path && k < m->member_count; k++)
-        for (split = 0; split < m->split_count; split++)
-            if ((path = m->members[k].paths[split]) != NULL)
-                break;
-    bool values = pool->task == CST_TASK_REGRESSION;
-    if (pool->classes == 0 && pool->task == CST_TASK_SEGMENTATION)
-        return cst_fail(
-            context, CST_ERROR_INPUT,
-            "%s: the number of classes is unknown, and the shape of the maps does not determine "
-            "it; give names or a number: \"classes\" in a manifest, or --classes",
-            m->path);
-    if (pool->classes > 0 || (pool->task != CST_TASK_CLASSIFICATION && !values))
-        return CST_OK;
-    if (!path)
-        return cst_fail(context, CST_ERROR_INPUT, "%s: no member has predictions", m->path);
-    cst_row_file *rows = NULL;
-    char shape[CST_NPY_SHAPE_CHARS];
-    cst_status status = cst_manifest_confine(context, m, path);
-    CST_TRY(cst_row_file_open(context, &rows, path, pool->zip_limit));
-    if (status != CST_OK)
-        return status;
-    int dims = cst_row_file_dims(rows);
-    int lead = m->splits[split].condition_count > 0 ? 2 : 1;
-    int64_t width = dims == lead + 1 ? (rows->npy ? rows->npy->shape[lead] : rows->width)
-                    : dims == lead   ? 1
-                                     : -1;
-    if (width == 1 && !values)
-        width = 2; /* the probability of class 1 */
-    if (values && (width < 1 || width > INT32_MAX / 2))
-        status = cst_fail(
-            context, CST_ERROR_INPUT,
-            "%s: has shape %s; predictions of a regression must be [rows] or [rows, outputs]", path,
-            cst_row_file_shape_text(rows, shape));
-    else if (!values && (width < 2 || width > INT32_MAX / 2))
-        status = cst_fail(
-            context, CST_ERROR_INPUT,
-            "%s: has shape %s; predictions must be [rows, classes] with at least 2 classes", path,
-            cst_row_file_shape_text(rows, shape));
-    pool->classes = (int32_t)width;
-    cst_row_file_close(context, rows);
-    return status;
-}
-
 /* Training counts that are in a file, and whether there is one for each class. */
 static cst_status read_training_counts(cst_context *context, cst_pool *pool) {
     static const char *const names[] = {"count", "counts", "training_count", "samples", NULL};
@@ -188,12 +140,70 @@ static cst_status read_training_counts(cst_context *context, cst_pool *pool) {
     return status;
 }
 
+/* The caller's names of the classes, or of the outputs of a regression. */
+static cst_status put_class_names(cst_context *context, cst_manifest *manifest,
+                                  const cst_pool_config *config) {
+    if (!config || !config->class_names)
+        return CST_OK;
+    cst_task task = config->task_given ? config->task : manifest->task;
+    bool values = task == CST_TASK_REGRESSION;
+    char **names = values ? manifest->output_names : manifest->class_names;
+    int32_t known = values ? manifest->outputs : manifest->classes;
+    int32_t count = 0;
+    if (task == CST_TASK_DETECTION)
+        return cst_fail(context, CST_ERROR_UNSUPPORTED,
+                        "%s: class names are not supported for detection: the annotations name the "
+                        "categories",
+                        manifest->path);
+    if (names)
+        return cst_fail(context, CST_ERROR_ARGUMENT,
+                        "%s: the manifest names the classes; change them there", manifest->path);
+    while (config->class_names[count])
+        count++;
+    if (count < (values ? 1 : 2) || (known > 0 && known != count) ||
+        (config->classes > 0 && config->classes != count))
+        return cst_fail(context, CST_ERROR_INPUT, "%s: %d class names were given, but %s%d",
+                        manifest->path, (int)count,
+                        known > 0 || config->classes > 0 ? "the number of classes is "
+                                                         : "there must be at least ",
+                        known > 0             ? (int)known
+                        : config->classes > 0 ? (int)config->classes
+                                              : 2);
+    names = cst_alloc(context, (size_t)count, sizeof *names);
+    if (!names)
+        return CST_ERROR_MEMORY;
+    *(values ? &manifest->output_names : &manifest->class_names) = names;
+    *(values ? &manifest->outputs : &manifest->classes) = count;
+    for (int32_t c = 0; c < count; c++) {
+        char quoted[CST_QUOTE_CHARS];
+        if (!cst_manifest_is_name(config->class_names[c]))
+            return cst_fail(context, CST_ERROR_INPUT,
+                            "%s: the class name '%s' is empty, longer than 255 bytes, not valid "
+                            "UTF-8, or has control characters",
+                            manifest->path, cst_quote(quoted, config->class_names[c]));
+        for (int32_t d = 0; d < c; d++)
+            if (strcmp(config->class_names[c], config->class_names[d]) == 0)
+                return cst_fail(context, CST_ERROR_INPUT,
+                                "%s: the class name '%s' is given twice; names must be unique",
+                                manifest->path, cst_quote(quoted, config->class_names[c]));
+        names[c] = cst_strdup(context, config->class_names[c]);
+        if (!names[c])
+            return CST_ERROR_MEMORY;
+    }
+    return CST_OK;
+}
+
 /* The pool of a description, which is taken also on failure. */
 static cst_status finish(cst_context *context, cst_pool **out, cst_manifest *manifest,
                          const cst_pool_config *config) {
     cst_pool *pool = NULL;
-    cst_status status = cst_pool_create(context, &pool, manifest, config);
-    CST_TRY(find_classes(context, pool));
+    cst_status status = put_class_names(context, manifest, config);
+    if (status != CST_OK) {
+        cst_manifest_free(context, manifest);
+        return status;
+    }
+    status = cst_pool_create(context, &pool, manifest, config);
+    CST_TRY(cst_pool_find_columns(context, pool));
     CST_TRY(read_training_counts(context, pool));
     if (status != CST_OK) {
         cst_pool_free(context, pool);
